@@ -64,13 +64,22 @@ def rush(model: str, *, skips: int = 0, patience: int = 0, every: int = EVERY, h
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings that are compared, by their names on the pages."""
+    """All settings that are compared, by their names on the pages.
+
+    ``chosen`` is the model's, ``harming`` the model's that also counts what a start does to running jobs.
+    """
 
     chosen: Choice
+    harming: Choice
 
     def model(self, **options: object) -> Setting:
         """Return the model with what was chosen for it, but for ``options`` of :func:`rush`."""
         return Setting(rush("model", **{"patience": self.chosen.patience, **options}), self.chosen.cutoff)  # type: ignore[arg-type]
+
+    def harm(self, **options: object) -> Setting:
+        """Return the model that also counts what a start does to running jobs."""
+        given = {"patience": self.harming.patience, "harm": True, **options}
+        return Setting(rush("model", **given), self.harming.cutoff)  # type: ignore[arg-type]
 
     def shipped(self, **options: object) -> Setting:
         """Return the model of all 282 features, by default with the paper's ten skips."""
@@ -81,6 +90,7 @@ class Settings:
         return {
             "EASY": Setting(EASY),
             "model": self.model(),
+            "model, harm": self.harm(),
             "model, informed": self.model(placement=INFORMED),
             "as published": self.shipped(),
             "nowcast": Setting(rush("nowcast", patience=BOUND_PATIENCE)),
@@ -97,7 +107,8 @@ class Settings:
                 "+ best fit": self.shipped(),
                 "+ model of delays": self.model(patience=0, skips=10),
                 "+ patience": self.model(),
-                "+ informed placement": self.model(placement=INFORMED),
+                "+ harm": self.harm(),
+                "+ informed placement": self.harm(placement=INFORMED),
             },
             "oracle": {
                 "EASY, first fit": Setting(EASY + FIRST),
@@ -125,6 +136,8 @@ class Settings:
             "model, ten skips": self.model(patience=0, skips=10),
             "model, patience": self.model(),
             "model, patience, informed": self.model(placement=INFORMED),
+            "model, harm, patience": self.harm(),
+            "model, harm, patience, informed": self.harm(placement=INFORMED),
             "nowcast, patience": Setting(rush("nowcast", patience=BOUND_PATIENCE)),
             "nowcast, harm, patience": Setting(rush("nowcast", patience=BOUND_PATIENCE, harm=True)),
             "oracle, ten skips": Setting(rush("oracle", skips=10)),
@@ -138,7 +151,7 @@ class Settings:
     def bounds(self) -> dict[str, Setting]:
         """Return what is asked where the cluster changes."""
         named = self.conducted()
-        return {name: named[name] for name in named if name not in ("as published", "model, informed")}
+        return {name: named[name] for name in ("EASY", "model", "nowcast", "oracle", "oracle, harm")}
 
 
 ADAA = EXPERIMENTS["ADAA"]
@@ -193,8 +206,22 @@ def first_trials(made: Conducted, count: int = PUBLISHED_TRIALS) -> Conducted:
 def choices(bench: Bench) -> tuple[pd.DataFrame, dict[str, Choice]]:
     """Try all cutoffs with all patiences on the trials to choose on; return the comparison, and the choices by name."""
     named = {f"{cutoff:g}, {patience:,} s": Choice(cutoff, patience) for cutoff in CUTOFFS for patience in CHOICES}
-    settings = {name: Settings(each).model() for name, each in named.items()}
+    settings = {name: Settings(each, each).model() for name, each in named.items()}
     return beside_easy(bench, settings, seeds=bench.other_seeds), named
+
+
+def harm_choices(bench: Bench, patience: int) -> tuple[pd.DataFrame, dict[str, Choice]]:
+    """Try all cutoffs with harm and one patience on the trials to choose on, as :func:`choices` does."""
+    named = {f"{cutoff:g}": Choice(cutoff, patience) for cutoff in CUTOFFS}
+    settings = {name: Settings(each, each).harm() for name, each in named.items()}
+    return beside_easy(bench, settings, seeds=bench.other_seeds), named
+
+
+def cutoffs(bench: Bench, settings: Settings) -> pd.DataFrame:
+    """Try all cutoffs with the chosen patience on the trials that everything is measured on."""
+    patience = settings.chosen.patience
+    named = {f"{cutoff:g}": Choice(cutoff, patience) for cutoff in CUTOFFS}
+    return beside_easy(bench, {name: Settings(each, each).model() for name, each in named.items()})
 
 
 def choice(found: pd.DataFrame, named: Mapping[str, Choice]) -> Choice:
@@ -272,7 +299,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError(f"at least {PUBLISHED_TRIALS} trials")
     bench = Bench(options.keep, options.trials, options.chosen_on, options.days, options.threads)
     tried, named = choices(bench)
-    settings = Settings(choice(tried, named))
+    chosen = choice(tried, named)
+    harmful = harm_choices(bench, chosen.patience)
+    settings = Settings(chosen, choice(*harmful))
     made = {of.name: conducted(bench, of, settings) for of in EXPERIMENTS.values()}
     found = {
         "apart": beside_easy(bench, settings.apart(), baseline="EASY, best fit"),
@@ -280,6 +309,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "steps model": beside_easy(bench, settings.steps()["model"], baseline="EASY, first fit"),
         "steps oracle": beside_easy(bench, settings.steps()["oracle"], baseline="EASY, first fit"),
         "cutoffs": tried,
+        "harm cutoffs": harmful[0],
+        "judged cutoffs": cutoffs(bench, settings),
         "placements": placements(bench, settings),
         "everies": beside_easy(bench, {f"{every} s": settings.model(every=every) for every in EVERIES}),
         "oracles": beside_easy(

@@ -38,7 +38,7 @@ _COLUMNS = (
     ("makespan, s", "makespan_s", STRATA[0]),
     ("mean wait, s", "wait_s", STRATA[0]),
 )
-_SHOWN = ("EASY", "model", "model, informed", "oracle, harm", "coin")
+_SHOWN = ("EASY", "model", "model, harm", "model, informed", "oracle, harm", "coin")
 """What the page shows of other experiments than ADAA."""
 
 
@@ -60,7 +60,7 @@ def parts(
         "ladder": _ladder(found),
         "beside": _beside(list(made.values())),
         "experiments": _experiments(settings, made),
-        "cutoffs": _chosen(found["cutoffs"], settings) + _placed(found["placements"]),
+        "cutoffs": _cutoffs(found, settings),
         "patience": "\n\n".join(f"{who}:\n\n{_compared('patience', rows)}" for who, rows in patience.items()),
         "everies": _compared("asked again after", found["everies"]),
         "oracles": _compared("the oracle skips beyond z of", found["oracles"]),
@@ -100,11 +100,12 @@ def draw(made: Sequence[Conducted], found: Mapping[str, pd.DataFrame], patience:
 
 def _settings(bench: Bench, settings: Settings) -> str:
     model, shipped = LEARNERS["model"], LEARNERS["shipped"]
+    chosen, harming = settings.chosen, settings.harming
     return (
         f"`model`: {model.classifier} (classes of delay), {len(model.columns or ())} features, learned from {model.each:,} control runs of each application "
-        f"in {model.days:g} days; its cutoff is {settings.chosen.cutoff:g} and its patience {settings.chosen.patience:,} s, chosen on {bench.chosen_on} other "
-        f"trials. `model of 282 features`, `as published`: {shipped.classifier}, three classes, {shipped.each} control runs of each in {shipped.days:g} days, "
-        f"cutoff 0.8, ten skips. {bench.trials} trials of each experiment."
+        f"in {model.days:g} days; its cutoff is {chosen.cutoff:g} ({harming.cutoff:g} with harm) and its patience {chosen.patience:,} s, chosen on "
+        f"{bench.chosen_on} other trials. `model of 282 features`, `as published`: {shipped.classifier}, three classes, {shipped.each} control runs of each "
+        f"in {shipped.days:g} days, cutoff 0.8, ten skips. {bench.trials} trials of each experiment."
     )
 
 
@@ -215,6 +216,19 @@ def _chosen(tried: pd.DataFrame, settings: Settings) -> str:
         f"{100 * largest:.1f}). Chosen, as the one with the fewest runs with variation whose makespan and mean wait are at most {100 * PRICE:g} % longer: "
         f"cutoff **{settings.chosen.cutoff:g}**, patience **{settings.chosen.patience:,} s**.\n\n"
         + Table("", ["cutoff", *(f"{patience:,} s" for patience in CHOICES)], lines).markdown()
+    )
+
+
+def _cutoffs(found: Mapping[str, pd.DataFrame], settings: Settings) -> str:
+    """Return what was chosen on other trials, and how the cutoffs do on the trials that are judged."""
+    return "\n\n".join(
+        [
+            _chosen(found["cutoffs"], settings) + _placed(found["placements"]),
+            f"With harm, patience {settings.harming.patience:,} s, on the trials to choose on; chosen: cutoff **{settings.harming.cutoff:g}**.",
+            _compared("cutoff, harm", found["harm cutoffs"]),
+            f"The cutoffs with patience {settings.chosen.patience:,} s on the trials that are judged, which chose nothing:",
+            _compared("cutoff", found["judged cutoffs"]),
+        ]
     )
 
 

@@ -363,7 +363,7 @@ def test_the_cutoff_chosen_leaves_fewest_runs_with_variation_at_no_more_than_the
 
 
 def test_every_setting_of_the_benchmark_is_a_scheduler_with_a_model_that_can_be_learned() -> None:
-    settings = rush.Settings(rush.Choice(0.5, 300))
+    settings = rush.Settings(rush.Choice(0.5, 300), rush.Choice(0.2, 600))
     asked = {**settings.conducted(), **settings.apart(), **settings.steps()["model"], **settings.steps()["oracle"]}
     for setting in asked.values():
         name, placement = experiments.split(setting.scheduler)
@@ -372,6 +372,7 @@ def test_every_setting_of_the_benchmark_is_a_scheduler_with_a_model_that_can_be_
         assert setting.learner in ("", *LEARNERS)
     assert named_scheduler(settings.model().scheduler).rush == Rush("model", ANY_SKIPS, "variation", 300, rush.EVERY)
     assert named_scheduler(settings.shipped().scheduler).rush == Rush("shipped", 10)
+    assert named_scheduler(settings.harm().scheduler).rush == Rush("model", ANY_SKIPS, "variation", 600, rush.EVERY, True)
 
 
 @pytest.mark.parametrize(("page", "names"), [("rush.md", PUBLISHED), ("rush-assumptions.md", ASSUMED)])
