@@ -77,6 +77,9 @@ def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
     run = mlflow.get_run(found.run_id)
     assert run.info.status == "FINISHED"
     assert run.data.metrics["mae_s"] == 12
+    models = mlflow.search_logged_models(experiment_ids=[run.info.experiment_id], output_format="list")
+    [its] = [each for each in models if each.source_run_id == found.run_id]
+    assert {each.key: each.value for each in its.metrics} == run.data.metrics, "the model's page shows them too"
     model = mlflow.pyfunc.load_model(f"models:/runtime-one/{made.version}")
     assert model.metadata.signature == signature(("predicted_s",), ("group", "executable"))
     answer = model.predict(model.input_example)
