@@ -85,9 +85,10 @@ class VariabilityModel:
         return probabilities[:, self.variation :].sum(axis=1)
 
     def longer(self, probabilities: np.ndarray) -> np.ndarray:
-        """Return the mean z to expect, float64 [rows], by the probabilities of each class [rows, classes].
+        """Return the mean z to expect, float64 [rows].
 
-        A class without training runs counts as improbable; NaN where sizes are not told.
+        By the probabilities of each class, [rows, classes]. A class without training runs counts as improbable; NaN where sizes
+        are not told.
         """
         return probabilities @ np.where(np.isnan(self.sizes) & ~np.isnan(self.sizes).all(), 0.0, self.sizes)
 

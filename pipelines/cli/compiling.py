@@ -94,7 +94,7 @@ KERNELS: dict[str, Callable[[], None]] = {
 
 
 def compile_kernels() -> None:
-    """Compile all kernels, in as many processes as there are cores: numba compiles in one thread.
+    """Compile all kernels, in as many processes as there are cores.
 
     A process compiles the functions that its kernels share once.
     """

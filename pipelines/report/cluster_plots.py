@@ -41,7 +41,10 @@ Draw = Callable[[Axes, Conducted, dict[str, str]], None]
 
 
 def colours(conducted: Sequence[Conducted]) -> dict[str, str]:
-    """Return colours: ink for the baseline, those of ``_FIXED``, and models take the palette in turn."""
+    """Return colours by scheduler.
+
+    Ink for the baseline, those of ``_FIXED``, and models take the palette in turn.
+    """
     names = list(dict.fromkeys(scheduler for made in conducted for scheduler in made.schedulers))
     palette = cycle(_MODELS)
     known = {made.baseline: INK for made in conducted}

@@ -25,7 +25,7 @@ Of = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def beside(conducted: Sequence[Conducted], which: int = 0) -> Table:
-    """Return statements of Nichols et al., with their value and that of a model here, by figure.
+    """Return statements of Nichols et al. with a model's value here, by figure.
 
     ``which`` of the schedulers that ask a model. Only experiments that were run have rows; changes are of means over trials, with
     standard errors where there are enough trials.

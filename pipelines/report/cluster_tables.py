@@ -70,7 +70,7 @@ def overall(made: Conducted) -> Table:
 
 
 def changed(row: Mapping[str, Any], baseline: str) -> Cell:
-    """Return a mean; below it the change from the baseline's in per cent with its standard error.
+    """Return a mean; below it the change from the baseline's with its standard error.
 
     The baseline has the mean's own standard error. For all metrics less is better.
     """
@@ -85,7 +85,10 @@ def changed(row: Mapping[str, Any], baseline: str) -> Cell:
 
 
 def by_storm(made: Conducted) -> Table:
-    """Return what changes in trials without and with a storm, a row a stratum and metric, a column a scheduler.
+    """Return what changes in trials without and with a storm.
+
+    A row a stratum and metric, a column a scheduler.
+
 
     No rows where all trials are of one stratum.
     """

@@ -131,7 +131,7 @@ class Conducted:
 
     @cached_property
     def strata(self) -> pd.DataFrame:
-        """Return :func:`stratified` of it: the rows of ``found``, and those of trials without and with a storm."""
+        """Return :func:`stratified` of it: ``found``, and trials without and with a storm."""
         return stratified(self.runs, self.baseline)
 
 
@@ -222,7 +222,7 @@ def conduct(
 
 
 def some_of(control: ClusterRun, each: int, seed: int) -> ClusterRun:
-    """Return ``each`` control runs of every application, chosen at random: all where there are not more."""
+    """Return ``each`` control runs of every application at random, or all of them."""
     names = control.runs["application"]
     order = np.random.default_rng([seed, 4]).permutation(len(names))
     chosen = np.sort(order[names.iloc[order].groupby(names.iloc[order]).cumcount().to_numpy() < each])

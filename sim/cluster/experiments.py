@@ -75,12 +75,13 @@ def learn(
     options: Mapping[str, object] | None = None,
     thresholds: Sequence[float] | None = None,
 ) -> Adviser:
-    """Train a model on control runs: of three classes, as Nichols et al. deploy it, or of delays.
+    """Train a model on control runs.
 
-    ``run`` holds them; those of ``applications`` are used. ``columns`` are those left by elimination, by default the 282 of
-    Nichols et al., or for ``ordinal`` :data:`features.monitoring.samplers.DELAY_FEATURES`. ``cutoff`` replaces the one chosen for F1 on
-    the training part, or :data:`ORDINAL_CUTOFF`. ``thresholds`` of z divide the classes; ``ordinal``'s are
-    :data:`features.monitoring.labels.DELAYS` by default.
+    It tells three classes apart, as Nichols et al. deploy it, or delays. ``run`` holds them; those of ``applications`` are
+    used. ``columns`` are those left by elimination, by default the 282 of Nichols et al., or for ``ordinal``
+    :data:`features.monitoring.samplers.DELAY_FEATURES`. ``cutoff`` replaces the one chosen for F1 on the training part, or
+    :data:`ORDINAL_CUTOFF`. ``thresholds`` of z divide the classes; ``ordinal``'s are :data:`features.monitoring.labels.DELAYS`
+    by default.
     """
     rows = np.flatnonzero(run.runs["application"].isin(applications).to_numpy())
     runs = run.runs.iloc[rows]

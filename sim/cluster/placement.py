@@ -100,7 +100,10 @@ def first_fit(needed, site):
 
 @kernel
 def listen(site):
-    """Write to ``site.loud`` what the placement knows of each leaf's congestion: nothing, counters, or the truth."""
+    """Write what the placement knows of each leaf's congestion to ``site.loud``.
+
+    Nothing, counters, or the truth.
+    """
     size, now = site.clock[NODES_PER_LEAF], site.clock[BROUGHT_UP_TO]
     if site.clock[PLACEMENT] == INFORMED:
         for leaf in range(len(site.loud)):
@@ -116,7 +119,7 @@ def listen(site):
 
 @kernel
 def makes_room(job, needed, site):
-    """Tell whether ``job`` goes under two leaves, to leave those with room for all of it to others.
+    """Tell whether ``job`` goes under two leaves, to leave whole places to others.
 
     I/O-intensive jobs do, where few such leaves remain.
     """
@@ -134,9 +137,10 @@ def makes_room(job, needed, site):
 
 @kernel
 def fill(needed, loudest, site):
-    """Write the nodes that best fit takes of leaves up to ``loudest`` to ``site.chosen``; return the job's exposure.
+    """Write the nodes that best fit takes to ``site.chosen``; return the job's exposure.
 
-    That is the max over its leaves of loudness times the share of other leaves in the job; infinite if the leaves do not suffice.
+    Leaves louder than ``loudest`` are left out. Exposure is the max over its leaves of loudness times the share of other leaves
+    in the job; infinite if the leaves do not suffice.
     """
     size = site.clock[NODES_PER_LEAF]
     for leaf in range(len(site.free)):
@@ -165,7 +169,7 @@ def fill(needed, loudest, site):
 
 @kernel
 def fits_better(leaf, best, needed, site):
-    """Tell whether the free nodes under ``leaf`` are better for ``needed`` than those under ``best``."""
+    """Tell whether ``leaf`` is better for ``needed`` nodes than ``best``."""
     one, other = site.rest[leaf], site.rest[best]
     if one == other:
         return site.loud[leaf] > site.loud[best]

@@ -113,7 +113,10 @@ class Adviser:
     thresholds: tuple[float, ...] = THREE_CLASSES
 
     def first(self, classes: str) -> int:
-        """Return the class from which on a job is skipped, by the name of :data:`sim.names.CLASSES`."""
+        """Return the class from which on a job is skipped.
+
+        ``classes`` is one of :data:`sim.names.CLASSES`.
+        """
         return self.model.variation if classes == CLASSES[0] else 1 + self.thresholds.index(LITTLE)
 
 

@@ -139,7 +139,7 @@ def situation(which, job, needed, own, site):
 
 @kernel
 def offered_io(job, needed, own, site):
-    """Return GB/s that the running jobs and ``job`` read and write, by what their applications usually do."""
+    """Return GB/s that the running jobs and ``job`` usually read and write."""
     profile = site.variants[site.variant[job]]
     offered = needed * (profile[READ] + profile[WRITE])
     for slot in range(1, site.clock[SLOTS]):
@@ -152,9 +152,9 @@ def offered_io(job, needed, own, site):
 
 @kernel
 def offered_network(job, needed, own, site):
-    """Return GB/s that jobs, ``job`` included, send through the uplinks of its busiest leaf switch.
+    """Return GB/s that jobs send through the uplinks of the busiest leaf switch of ``job``.
 
-    0 where it is under one leaf switch. ``site.free`` has its nodes by leaf.
+    ``job`` itself included; 0 where it is under one leaf switch. ``site.free`` has its nodes by leaf.
     """
     most = 0.0
     for leaf in range(len(site.free)):
@@ -305,10 +305,10 @@ def variation(x, site):
 
 @apart
 def neighbour(slot, site):
-    """Return the model's probability of variation for the running job in ``slot``, if it started now.
+    """Return the model's probability that the running job in ``slot`` would vary.
 
-    Where it is and what runs beside it are its own, counters those that ``site.x`` holds, and probes, which nothing runs under it,
-    are missing.
+    It is asked as if the job started now. Where it is and what runs beside it are its own, counters those that ``site.x``
+    holds, and probes, which nothing runs under it, are missing.
     """
     job, needed = site.slot_job[slot], site.slot_nodes[slot]
     for leaf in range(len(site.free)):
