@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Iterator
 
 import click
 import pandas as pd
@@ -78,6 +79,8 @@ def command(
             interval = f" [{row['low']:+.3f}, {row['high']:+.3f}]" if math.isfinite(row["low"]) else ""
             value = f"F1 {row['value']:+.3f}{interval}" if math.isfinite(row["value"]) else "nothing to compare"
             click.echo(f"own less all nodes, {row['protocol']}, {row['classifier']}: {value}")
+    for text in calibrations(found.said):
+        click.echo(text)
     for row in found.ceilings.to_dict("records"):
         click.echo(f"told the contention, {row['protocol']}, against {row['against']}: F1 {row['value']:.3f} ({row['classifier']})")
 
@@ -96,6 +99,21 @@ def without_intervals(measures: pd.DataFrame) -> str:
     if days < FEWEST_BLOCKS:
         return f"no intervals: the runs are of {days} days, and {FEWEST_BLOCKS} are needed"
     return f"no interval where some days have nothing to count: {varied} runs varied"
+
+
+def calibrations(said: pd.DataFrame) -> Iterator[str]:
+    """Say how reliable the probabilities of ``ordinal`` are; other classifiers' are no frequencies."""
+    from models.variability.reliability import skill, squared_error
+
+    for (protocol, kind), rows in said[said["classifier"] == "ordinal"].groupby(["protocol", "features"], sort=False):
+        probability, varied = rows["probability"].to_numpy(), rows["varied"].to_numpy(bool)
+        usual = rows.groupby("application")["varied"].transform("mean").to_numpy()
+        error = squared_error(probability, varied)
+        value = _cell(*skill(error, squared_error(usual, varied), rows["start_s"].to_numpy()))
+        yield (
+            f"calibration, {protocol}, {kind}, ordinal: said {probability.mean():.1%}, came {varied.mean():.1%}; "
+            f"Brier score {error.mean():.4f}, skill over each application's base rate {value}"
+        )
 
 
 def _print(measures: pd.DataFrame, title: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -236,6 +237,12 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {"system", "generated", "protocol", "classifier", "measure", "value", "low", "high"} <= rows[0].keys()
     assert all(row["generated"] is True for row in rows)
+    monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
+    arguments[3] = "ordinal"
+    done = CliRunner().invoke(evaluate_command, [*arguments, "--scope", "own"], catch_exceptions=False)
+    assert re.search(
+        r"calibration, blocks-of-time, own, ordinal: said [\d.]+%, came [\d.]+%; Brier score 0\.\d+, skill ", done.output
+    )
 
 
 def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(made, monkeypatch):

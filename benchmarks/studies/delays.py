@@ -1,0 +1,234 @@
+"""Judge the model of delays, ``ordinal``, on the simulated cluster ``congested``.
+
+``python -m benchmarks.studies.delays --write`` makes the part of docs/studies/variability.md on it, and its picture. What models said is
+made by :mod:`benchmarks.studies.delay_answers` and kept under ``--keep``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.common.pages import STUDIES, kept, made_by
+from benchmarks.common.tables import markdown, write_parts
+from benchmarks.studies.delay_answers import (
+    COMPARED,
+    DAYS,
+    EACH,
+    ELSEWHERE,
+    FEW,
+    LASTING,
+    LASTING_EACH,
+    LEARNED,
+    OVER,
+    SEED,
+    USUALLY,
+    Asked,
+    Seen,
+    judged,
+    lasting,
+    later,
+    simulated,
+)
+from benchmarks.studies.variability import PAGE
+from features.monitoring.labels import DELAYS
+from models.variability.evaluation import ALL, BLOCKED, LEFT_OUT, measured
+from models.variability.reliability import reliability, share, skill, squared_error
+from pipelines.report.style import INK, MUTED, encode, figure
+from sim.cluster.experiments import VARIES
+
+EDGES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+AT = DELAYS.index(VARIES)
+
+
+def cell(value: float, low: float, high: float, digits: int = 3) -> str:
+    """A figure with its interval."""
+    return f"{value:.{digits}f}" + (f" [{low:.{digits - 1}f}, {high:.{digits - 1}f}]" if np.isfinite(low) else "")
+
+
+def percent(value: float, low: float, high: float) -> str:
+    """A share with its interval."""
+    return f"{value:.1%}" + (f" [{low:.1%}, {high:.1%}]" if np.isfinite(low) else "")
+
+
+def scores(said: pd.DataFrame) -> pd.DataFrame:
+    """Return :func:`models.variability.evaluation.measured` of all runs, by ``features classifier measure``."""
+    rows = measured(said.assign(application=ALL)).drop_duplicates(["protocol", "features", "classifier", "measure"])
+    return rows.set_index(["features", "classifier", "measure"])
+
+
+def compared_table(said: pd.DataFrame, compared: tuple[Asked, ...]) -> str:
+    """Average precision, F1 and skill of every model."""
+    found, rows = scores(said), []
+    for asked in compared:
+        own = said[(said["features"] == asked.name) & (said["classifier"] == asked.classifier)]
+        cells = [
+            cell(*found.loc[(asked.name, asked.classifier, measure), ["value", "low", "high"]])
+            for measure in ("average_precision", "f1")
+        ]
+        rows.append([asked.name, asked.classifier, *cells, *skills(own)])
+    headings = ["columns", "classifier", "average precision", "F1", "skill, z > 1.5", "skill, whole distribution"]
+    return markdown(headings, rows, keys=2)
+
+
+def skills(said: pd.DataFrame) -> list[str]:
+    """By how much Brier score and ranked probability score are below those of base rates by application."""
+    start_s, varied = said["start_s"].to_numpy(), said["varied"].to_numpy()
+    first = skill(squared_error(said["probability"], varied), squared_error(said[USUALLY[AT]], varied), start_s)
+    if said[OVER].isna().all(axis=None):
+        return [cell(*first), "–"]
+    over = said["z"].to_numpy()[:, None] > np.asarray(DELAYS)
+    whole = skill(squared_error(said[OVER].to_numpy(), over), squared_error(said[USUALLY].to_numpy(), over), start_s)
+    return [cell(*first), cell(*whole)]
+
+
+def of_model(said: pd.DataFrame, name: str = FEW) -> pd.DataFrame:
+    """The rows of ``ordinal`` with the columns ``name``."""
+    return said[(said["features"] == name) & (said["classifier"] == LEARNED)]
+
+
+def reliable(said: pd.DataFrame) -> pd.DataFrame:
+    """Return the reliability of the probability to vary."""
+    return reliability(said["probability"].to_numpy(), said["varied"].to_numpy(), said["start_s"].to_numpy(), EDGES)
+
+
+def reliability_table(blocks: pd.DataFrame, elsewhere: pd.DataFrame) -> str:
+    """Said against came by bins of probability, in blocks of time and with applications left out."""
+    one, other = (reliable(of_model(said)) for said in (blocks, elsewhere))
+    rows = []
+    for low, high in pairwise(EDGES):
+        cells = [f"{low:.0%} to {high:.0%}"]
+        for row in (row for table in (one, other) for row in table[table["above"] == low].to_dict("records") or [None]):
+            cells += (
+                [f"{row['runs']:,}", f"{row['said']:.1%}", percent(row["came"], row["low"], row["high"])]
+                if row
+                else ["0", "–", "–"]
+            )
+        rows.append(cells)
+    return markdown(["probability", *(["runs", "said", "came"] * 2)], rows)
+
+
+def thresholds_table(said: pd.DataFrame) -> str:
+    """Mean probability and share of runs over each threshold, and the Brier score beside the constant's."""
+    own = of_model(said)
+    start_s, ones = own["start_s"].to_numpy(), np.ones(len(own))
+    rows = []
+    for end, over, usually in zip(DELAYS, OVER, USUALLY, strict=True):
+        true = (own["z"] > end).to_numpy()
+        mine, constant = squared_error(own[over], true), squared_error(own[usually], true)
+        cells = [f"{own[over].mean():.1%}", percent(*share(true.astype(float), ones, start_s))]
+        rows.append([f"z > {end:g}", *cells, f"{mine.mean():.4f}", f"{constant.mean():.4f}", cell(*skill(mine, constant, start_s))])
+    return markdown(["threshold", "said", "came", "Brier score", "of base rates", "skill"], rows)
+
+
+def tenths(said: pd.DataFrame) -> pd.DataFrame:
+    """Return what was expected and what came by tenths of the mean z to expect, in z and seconds."""
+    own = of_model(said)
+    tenth = np.floor(own["longer"].rank(method="first").to_numpy() * 10 / (len(own) + 1)).astype(int)
+    start_s, rows = own["start_s"].to_numpy(), []
+    for number in range(10):
+        inside = (tenth == number).astype(float)
+        longer = own["longer"].to_numpy() * own["sigma_s"].to_numpy()
+        means = {"said": (own["longer"].to_numpy() * inside).sum() / inside.sum(), "said_s": (longer * inside).sum() / inside.sum()}
+        found = share(own["z"].to_numpy() * inside, inside, start_s)
+        in_s = share((own["z"] * own["sigma_s"]).to_numpy() * inside, inside, start_s)
+        rows.append({"tenth": number + 1, **means, **dict(zip(("came", "low", "high"), found, strict=True)), "came_s": in_s})
+    return pd.DataFrame(rows)
+
+
+def tenths_table(said: pd.DataFrame) -> str:
+    """How much longer runs took than expected, by tenths."""
+    rows = [
+        [str(row.tenth), f"{row.said:+.2f}", cell(row.came, row.low, row.high), f"{row.said_s:+.1f}", cell(*row.came_s, digits=2)]
+        for row in tenths(said).itertuples()
+    ]
+    return markdown(["tenth", "z said", "z came", "seconds said", "seconds came"], rows)
+
+
+def attacks_table(tables: dict[str, pd.DataFrame]) -> str:
+    """What the model is worth where something is wrong."""
+    rows = []
+    for what, said in tables.items():
+        row = scores(said).xs("average_precision", level="measure").iloc[0]
+        both = f"{said['probability'].mean():.1%}, {said['varied'].mean():.1%}"
+        rows.append([what, f"{len(said):,}", cell(row["value"], row["low"], row["high"]), both, *skills(said)])
+    return markdown(["", "runs", "average precision", "said, came", "skill, z > 1.5", "skill, whole distribution"], rows)
+
+
+def picture(blocks: pd.DataFrame, elsewhere: pd.DataFrame) -> bytes:
+    """Reliability of the probability to vary, and the mean z by tenths."""
+    with figure(9, 3.8, generated=True, what="simulated cluster congested") as drawn:
+        left, right = drawn.subplots(1, 2)
+        for said, name, colour, mark in (
+            (blocks, "blocks of time", "#0072b2", "o"),
+            (elsewhere, "application left out", "#d55e00", "s"),
+        ):
+            found, by = reliable(of_model(said)), tenths(said)
+            for axis, table in ((left, found), (right, by)):
+                reach = np.abs(table[["low", "high"]].to_numpy().T - table["came"].to_numpy())
+                axis.errorbar(table["said"], table["came"], reach, color=colour, marker=mark, ms=4, capsize=2, lw=1.2, label=name)
+        for axis, ends in ((left, (0.002, 1.0)), (right, (-0.8, 3.5))):
+            axis.plot(ends, ends, color=MUTED, lw=0.8, ls="--")
+        left.set_xscale("log")
+        left.set_yscale("log")
+        left.set(xlabel="probability to vary that was said", title="reliability")
+        left.set_ylabel("share that varied", color=INK)
+        right.set(xlabel="mean z that was said, by tenths", ylabel="mean z that came", title="how much longer")
+        left.legend(loc="upper left")
+        return encode(drawn, "png")
+
+
+def main() -> None:
+    """Compute what is not kept yet, print or write."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--keep", type=Path, default=Path(".queuecast/benchmarks/delays"))
+    parser.add_argument("--write", action="store_true", help="write the part of docs/studies/variability.md, and its picture")
+    asked = parser.parse_args()
+
+    def control() -> Seen:
+        return simulated("congested", SEED, EACH)
+
+    def once(what: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        return kept(asked.keep, "studies.delay_answers", (what, DAYS, EACH, SEED, LASTING_EACH), make)
+
+    blocks = once("blocks", lambda: judged(control(), BLOCKED, COMPARED))
+    elsewhere = once("elsewhere", lambda: judged(control(), LEFT_OUT, ELSEWHERE))
+    after = once("later", lambda: later(control()))
+    longer = once("lasting", lambda: lasting(control()))
+    own = of_model(blocks)
+    second = own[own["row"].isin(after["row"])]
+    attacks = {
+        "as it is": own,
+        "its second half": second,
+        "second half, learned from the first half alone": after,
+        **{
+            what: of_model(blocks, what)
+            for what in ("each value off by 10 %", "each counter 10 % too high", "20 % of values missing")
+        },
+        **{f"disturbances last {LASTING} times as long, {name}": rows for name, rows in longer.groupby("features", sort=False)},
+    }
+    parts = {
+        "delay-data": f"{len(own):,} simulated control runs over {DAYS} days, {own['varied'].mean():.1%} of them with z > 1.5. "
+        + made_by("studies.delays"),
+        "delay-compared": compared_table(blocks, COMPARED),
+        "delay-left-out": compared_table(elsewhere, ELSEWHERE),
+        "delay-reliability": reliability_table(blocks, elsewhere),
+        "delay-thresholds": thresholds_table(blocks),
+        "delay-tenths": tenths_table(blocks),
+        "delay-attacks": attacks_table(attacks),
+    }
+    if asked.write:
+        write_parts(PAGE, parts)
+        (STUDIES / "variability-delays.png").write_bytes(picture(blocks, elsewhere))
+    else:
+        for name, text in parts.items():
+            print(f"## {name}\n\n{text}\n")
+
+
+if __name__ == "__main__":
+    main()
