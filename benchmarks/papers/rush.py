@@ -90,7 +90,6 @@ class Settings:
         return {
             "EASY": Setting(EASY),
             "model": self.model(),
-            "model, harm": self.harm(),
             "model, informed": self.model(placement=INFORMED),
             "as published": self.shipped(),
             "nowcast": Setting(rush("nowcast", patience=BOUND_PATIENCE)),
@@ -108,7 +107,6 @@ class Settings:
                 "+ model of delays": self.model(patience=0, skips=10),
                 "+ patience": self.model(),
                 "+ harm": self.harm(),
-                "+ informed placement": self.harm(placement=INFORMED),
             },
             "oracle": {
                 "EASY, first fit": Setting(EASY + FIRST),
@@ -137,7 +135,6 @@ class Settings:
             "model, patience": self.model(),
             "model, patience, informed": self.model(placement=INFORMED),
             "model, harm, patience": self.harm(),
-            "model, harm, patience, informed": self.harm(placement=INFORMED),
             "nowcast, patience": Setting(rush("nowcast", patience=BOUND_PATIENCE)),
             "nowcast, harm, patience": Setting(rush("nowcast", patience=BOUND_PATIENCE, harm=True)),
             "oracle, ten skips": Setting(rush("oracle", skips=10)),

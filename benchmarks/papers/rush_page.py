@@ -38,7 +38,7 @@ _COLUMNS = (
     ("makespan, s", "makespan_s", STRATA[0]),
     ("mean wait, s", "wait_s", STRATA[0]),
 )
-_SHOWN = ("EASY", "model", "model, harm", "model, informed", "oracle, harm", "coin")
+_SHOWN = ("EASY", "model", "model, informed", "oracle, harm", "coin")
 """What the page shows of other experiments than ADAA."""
 
 
