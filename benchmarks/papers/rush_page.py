@@ -221,10 +221,11 @@ def _chosen(tried: pd.DataFrame, settings: Settings) -> str:
 
 def _cutoffs(found: Mapping[str, pd.DataFrame], settings: Settings) -> str:
     """Return what was chosen on other trials, and how the cutoffs do on the trials that are judged."""
+    few = found["harm cutoffs"]["trials"].max()
     return "\n\n".join(
         [
             _chosen(found["cutoffs"], settings) + _placed(found["placements"]),
-            f"With harm, patience {settings.harming.patience:,} s, on the trials to choose on; chosen: cutoff **{settings.harming.cutoff:g}**.",
+            f"With harm and the same patience, on {few} of the trials to choose on; chosen: cutoff **{settings.harming.cutoff:g}**.",
             _compared("cutoff, harm", found["harm cutoffs"]),
             f"The cutoffs with patience {settings.chosen.patience:,} s on the trials that are judged, which chose nothing:",
             _compared("cutoff", found["judged cutoffs"]),
