@@ -21,7 +21,7 @@ from benchmarks.papers.rush import CHOICES, CUTOFFS, EASY, PRICE, Bench, Setting
 from benchmarks.papers.rush_trials import LEARNERS
 from pipelines.report import cluster_plots
 from pipelines.report.cluster_published import beside
-from pipelines.report.cluster_tables import by_application, changed, decision_table, looked_up, overall
+from pipelines.report.cluster_tables import by_application, changed, decision_table, looked_up, models_of, overall
 from pipelines.report.table import Cell, Table
 from pipelines.report.wording import signed, tone
 from pipelines.workflows.cluster_experiments import ALL, STRATA, Conducted, asking_rate
@@ -58,7 +58,7 @@ def parts(
     return {
         "settings": _settings(bench, settings),
         "ladder": _ladder(found),
-        "beside": _beside(list(made.values())),
+        "beside": _beside(settings, list(made.values())),
         "experiments": _experiments(settings, made),
         "cutoffs": _cutoffs(found, settings),
         "patience": "\n\n".join(f"{who}:\n\n{_compared('patience', rows)}" for who, rows in patience.items()),
@@ -124,8 +124,10 @@ def _ladder(found: Mapping[str, pd.DataFrame]) -> str:
     return "\n\n".join(text)
 
 
-def _beside(made: Sequence[Conducted]) -> str:
-    few, many, published = beside([first_trials(each) for each in made]), beside(made), beside(made, 1)
+def _beside(settings: Settings, made: Sequence[Conducted]) -> str:
+    places = models_of(made[0])
+    model, shipped = (places.index(setting.scheduler) for setting in (settings.model(), settings.shipped()))
+    few, many, published = beside([first_trials(each) for each in made], model), beside(made, model), beside(made, shipped)
     rows = [
         [what, stated, first, value, other]
         for (what, stated, first), (_, _, value), (_, _, other) in zip(few.rows, many.rows, published.rows, strict=True)
