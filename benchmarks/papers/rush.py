@@ -256,8 +256,6 @@ def patiences(bench: Bench, settings: Settings) -> dict[str, pd.DataFrame]:
     """Return how long a job may wait, on ADAA, by what is asked."""
     asked = {
         "model": lambda patience: settings.model(patience=patience),
-        "nowcast": lambda patience: Setting(rush("nowcast", patience=patience)),
-        "oracle": lambda patience: Setting(rush("oracle", patience=patience)),
         "oracle, harm": lambda patience: Setting(rush("oracle", patience=patience, harm=True)),
     }
     return {who: beside_easy(bench, {f"{patience:,} s": make(patience) for patience in PATIENCES}) for who, make in asked.items()}
