@@ -24,6 +24,14 @@ DELAYS = (0.5, LITTLE, 1.5, 3.0, 6.0)
 """Thresholds that say how much longer a run takes, in standard deviations; those of :data:`THREE_CLASSES` among them."""
 
 
+def variation_class(thresholds: Sequence[float]) -> int:
+    """Return the class from which on a run varied.
+
+    It is the one above the threshold of BINARY, or else the last.
+    """
+    return thresholds.index(BINARY[0]) + 1 if BINARY[0] in thresholds else len(thresholds)
+
+
 def baselines(application: Sequence[str] | np.ndarray | pd.Series, runtime_s: np.ndarray | pd.Series) -> pd.DataFrame:
     """Return each application's usual runtime: ``mean_s sigma_s`` (float64) and ``runs``.
 

@@ -37,7 +37,8 @@ class VariabilityPredictor:
         """Raises as :func:`read`."""
         self._settings, self._arrays = read(directory)
         usual = self._settings["baselines"]
-        sigmas = self._settings["thresholds"][-1]
+        thresholds = self._settings["thresholds"]
+        sigmas = thresholds[self._settings.get("variation", len(thresholds)) - 1]
         self._above_s = {
             name: mean + sigmas * sigma
             for name, mean, sigma in zip(usual["application"], usual["mean_s"], usual["sigma_s"], strict=True)

@@ -37,10 +37,14 @@ Inputs, a row a job, all doubles, missing ones NaN (counted as the median of the
 over the job's own nodes or over all nodes, as the tag `scope` says
 * `probe.<send_s|recv_s|allreduce_s>.<min|max|mean>`: over the job's nodes, the seconds each waited in the blocking calls of the two MPI probes
 * `type.<compute|network|io>`: 1 for the application's type, else 0
+* `<sampler>.<metric>.newest`: the mean over all nodes of the newest sample's rate
+* `job.<nodes|leaves|crossing>`, `running.<type>`, `beside.<type>`, `offered.<io|network>`: the job's nodes and leaf switches, the share of nodes that run \
+applications of a type, of all and of those under the same leaf switches, and GB/s that running jobs and this one usually ask of the file system and the uplinks
 * `application` (text, optional): only for `varies_above_s`
 
-Outputs: `probability_<class>` (0 none, 1 little, 2 variation; the tag `thresholds` has the z that part them), `predicted_class` (the likeliest), \
-`predicted_to_vary` (the last probability reaches the last of the tag `cutoffs`) and `varies_above_s` (runtime in seconds from which the run counts as varying).
+Outputs: `probability_<class>` (of as many classes as the tag `thresholds` has z that part them, and one; above 1.5 a run varied), `predicted_class` \
+(the likeliest), `predicted_to_vary` (the probabilities of the classes of variation add up to their cutoff, of the tag `cutoffs`) and \
+`varies_above_s` (runtime in seconds from which the run counts as varying).
 
 `queuecast variability ask` makes the inputs from the counters that were ingested."""
 _NUMBERS = ("kind", "neighbours")

@@ -20,10 +20,10 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError
-from features.monitoring.labels import BINARY, baselines, labels, z_scores
-from features.monitoring.samplers import WINDOW_S
+from features.monitoring.labels import BINARY, baselines, labels, variation_class, z_scores
+from features.monitoring.samplers import DELAY_FEATURES, MORE_FEATURES, SITUATION_FEATURES, WINDOW_S
 from features.statistics import FEWEST_BLOCKS, drawn, tail
-from models.variability.classifiers import PUBLISHED
+from models.variability.classifiers import ORDINAL, ORDINAL_CUTOFF, PUBLISHED
 from models.variability.elimination import eliminate
 from models.variability.model import NO_BASELINES, VariabilityModel, fit
 from models.variability.time_blocks import Times, apart, blocked, stretches, times_of
@@ -61,13 +61,34 @@ class Learning:
     def classes(self) -> int:
         return len(self.thresholds) + 1
 
+    @property
+    def variation(self) -> int:
+        """The class from which on a run varied: the one above BINARY's threshold, else the last."""
+        return variation_class(self.thresholds)
+
     def train(
-        self, name: str, features: pd.DataFrame, label: np.ndarray, times: Times, usual: pd.DataFrame = NO_BASELINES
+        self,
+        name: str,
+        features: pd.DataFrame,
+        label: np.ndarray,
+        times: Times,
+        usual: pd.DataFrame = NO_BASELINES,
+        z: np.ndarray | None = None,
     ) -> VariabilityModel:
-        """Train the classifier ``name``; the rest as of ``models.variability.model.fit``."""
-        given: dict[str, Any] = {"seed": self.seed, "options": self.options.get(name), "classes": self.classes, "times": times}
-        columns = eliminate(name, features, label, **given).columns if self.elimination else None
-        return fit(name, features, label, columns=columns, baselines=usual, **given)
+        """Train the classifier ``name``; the rest as of ``models.variability.model.fit``.
+
+        Where a table tells the situation of a start, ``ordinal`` reads its DELAY_FEATURES, the others all but MORE_FEATURES. The cutoff of
+        ``ordinal`` is not chosen but ORDINAL_CUTOFF.
+        """
+        ordinal = name == ORDINAL
+        if set(SITUATION_FEATURES) <= set(features.columns):
+            others = [each for each in features.columns if each not in MORE_FEATURES]
+            features = features[[each for each in DELAY_FEATURES if each in features] if ordinal else others]
+        given: dict[str, Any] = {"seed": self.seed, "options": self.options.get(name), "classes": self.classes}
+        columns = eliminate(name, features, label, times=times, **given).columns if self.elimination else None
+        given |= {"columns": columns, "baselines": usual, "variation": self.variation, "z": z}
+        model = fit(name, features, label, times=None if ordinal else times, **given)
+        return model.with_cutoff(ORDINAL_CUTOFF) if ordinal else model
 
 
 @dataclass(frozen=True)
@@ -95,7 +116,7 @@ def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BI
         raise ValueError(f"unknown protocol {protocol!r}; known: {', '.join(PROTOCOLS)}")
     application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
     overall = baselines(application, runtime)
-    varied = labels(np.nan_to_num(z_scores(application, runtime, overall)), thresholds) == len(thresholds)
+    varied = labels(np.nan_to_num(z_scores(application, runtime, overall)), thresholds) >= variation_class(thresholds)
     times, parts = times_of(runs), PARTS[protocol]
     pairs: list[tuple[str, np.ndarray, np.ndarray]] = []
     if protocol == BLOCKED:
@@ -141,8 +162,8 @@ def predictions(
 
     ``features`` are sets of features by name (``own``, ``all``, or the true state for the ceiling), the same rows as ``runs``
     (``application start_s runtime_s``). ``truth`` int [runs] is what really happened, if known. A row a run and combination, columns: ``protocol features
-    classifier fold columns row application start_s label varied`` (the run is of the last class), ``truth`` (as given; absent
-    otherwise), ``probability`` (of the last class), ``varies`` (by the cutoff) and ``likeliest`` (class).
+    classifier fold columns row application start_s label varied`` (the run is of the class of variation), ``truth`` (as given; absent
+    otherwise), ``probability`` (of variation), ``varies`` (by the cutoff) and ``likeliest`` (class).
     """
     for name, table in features.items():
         if len(table) != len(runs):
@@ -167,7 +188,7 @@ def predictions(
                 "application": runs["application"].to_numpy(object)[fold.test],
                 "start_s": start[fold.test],
                 "label": fold.test_label,
-                "varied": fold.test_label == len(learning.thresholds),
+                "varied": fold.test_label >= learning.variation,
                 "probability": model.variation_of(probability),
                 "varies": model.variation_of(probability) >= model.cutoff,
                 "likeliest": probability.argmax(axis=1),
@@ -199,7 +220,7 @@ def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: 
     A row a run, in order of starts; models are retrained on what had ended. Time is cut into parts at ``since_s`` and
     ``FIRST_BLOCK_DAYS`` later, each part twice as long as the one before. Each is labelled by the baselines of the runs that had
     ended when the counters' window of its first run could begin, and predicted by models trained on those: so predictions of a
-    run stay the same as runs are added. Columns: ``row start_s varied`` (of the last class) and for each classifier whether it
+    run stay the same as runs are added. Columns: ``row start_s varied`` (of the class of variation) and for each classifier whether it
     predicts that. Runs of an application without a baseline are left out. InputError where nothing can be learned from what had
     ended.
     """
@@ -218,7 +239,7 @@ def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: 
         known, block, z_block = known[~np.isnan(z_known)], block[~np.isnan(z_block)], z_block[~np.isnan(z_block)]
         thresholds = learning.thresholds
         label = labels(z_known[~np.isnan(z_known)], thresholds)
-        part = pd.DataFrame({"row": block, "start_s": start[block], "varied": labels(z_block, thresholds) == len(thresholds)})
+        part = pd.DataFrame({"row": block, "start_s": start[block], "varied": labels(z_block, thresholds) >= learning.variation})
         for name in learning.names:
             part[name] = learning.train(name, features.iloc[known], label, times.take(known)).varies(features.iloc[block])
         parts.append(part)
@@ -231,7 +252,7 @@ def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataF
     Pooled over folds and by application, against labels and, where given, truth. A row for each ``protocol features classifier
     application`` (``all``: pooled) ``against`` (``label`` or ``truth``) ``measure``: ``value low high`` (95 % over days; NaN with
     fewer than five, or where some resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted`` (how
-    many to vary) and ``days``.
+    many to vary) and ``days``. A run varied from class ``classes - 1`` on.
     """
     rows = []
     for (protocol, kind, name), of_all in said.groupby(["protocol", "features", "classifier"], sort=False):
@@ -317,7 +338,7 @@ class _Terms:
 
 
 def _terms(said: pd.DataFrame, varied: np.ndarray, classes: int) -> _Terms:
-    by_cutoff, likeliest = said["varies"].to_numpy(bool), said["likeliest"].to_numpy() == classes - 1
+    by_cutoff, likeliest = said["varies"].to_numpy(bool), said["likeliest"].to_numpy() >= classes - 1
     probability = said["probability"].to_numpy(np.float64)
     order = np.argsort(-probability, kind="stable")
     last = np.flatnonzero(np.append(np.diff(probability[order]) < 0, True))

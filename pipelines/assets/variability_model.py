@@ -2,7 +2,6 @@
 
 import dagster as dg
 
-from features.monitoring.labels import THREE_CLASSES
 from models.registry.variability_registration import VARIABILITY
 from models.registry.versions import all_or_nothing
 from models.variability.evaluation import Learning
@@ -18,7 +17,7 @@ from pipelines.report.table import markdown_of
 from pipelines.sources.systems import system
 from pipelines.storage.publishing import begin_night, finish
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.variability_models import retrain
+from pipelines.workflows.variability_models import retrain, thresholds_of
 from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
 
 
@@ -59,7 +58,7 @@ def variability_model(
             table,
             known.scope,
             store,
-            Learning(known.classifiers, THREE_CLASSES, known.elimination, seed=config.seed),
+            Learning(known.classifiers, thresholds_of(known.classifiers), known.elimination, seed=config.seed),
             tags=tags,
             promote=False,
         )

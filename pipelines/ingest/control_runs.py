@@ -49,18 +49,18 @@ def read_runs(path: str | Path) -> ControlRuns:
     """
     table = AccountingTable(load(path), {*COLUMNS, *_START, *_END, *_RUNTIME}, "run")
     notes: list[str] = []
-    run_id, application = (_texts(table, name) for name in ("run_id", "application"))
+    run_id, application = (texts(table, name) for name in ("run_id", "application"))
     _unique(table, run_id)
-    inputs = _texts(table, "input", empty=True) if "input" in table else [""] * table.rows
-    start = _numbers(table, *_START)
+    inputs = texts(table, "input", empty=True) if "input" in table else [""] * table.rows
+    start = numbers(table, *_START)
     if fractional := int((start % 1 > 0).sum()):
         notes.append(f"Starts are rounded down to the second: {fractional:,}.")
     if table.find(*_RUNTIME):
-        runtime = _numbers(table, *_RUNTIME, positive=True)
-        if table.find(*_END) and (off := int((np.abs(_numbers(table, *_END) - start - runtime) > 1).sum())):
+        runtime = numbers(table, *_RUNTIME, positive=True)
+        if table.find(*_END) and (off := int((np.abs(numbers(table, *_END) - start - runtime) > 1).sum())):
             notes.append(f"Runs whose time between start and end is not their runtime, which is taken: {off:,}.")
     else:
-        runtime = _numbers(table, *_END) - start
+        runtime = numbers(table, *_END) - start
         if (runtime <= 0).any():
             raise table.error(_found(table, *_END), int(np.argmax(runtime <= 0)), "is not after the start")
     return ControlRuns(_frame(run_id, application, inputs, _nodes(table, notes), np.floor(start), runtime), {}, tuple(notes))
@@ -123,7 +123,7 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     application, inputs = ([(match.groupdict().get(group) or "") for match in found if match] for group in ("application", "input"))
     if "" in application:
         raise table.error(name, int(kept[application.index("")]), "matches the pattern with an empty application")
-    lists = _lists(table, nodes, kept)
+    lists = node_lists(table, nodes, kept)
     reasons, counts = np.unique(left[left != ""].astype(str), return_counts=True)
     left_out = dict(zip(reasons.tolist(), counts.tolist(), strict=True))
     if table.set_aside:
@@ -150,7 +150,11 @@ def _found(table: AccountingTable, *names: str) -> str:
     return found
 
 
-def _texts(table: AccountingTable, name: str, empty: bool = False) -> list[str]:
+def texts(table: AccountingTable, name: str, empty: bool = False) -> list[str]:
+    """Return a column's texts.
+
+    InputError where there is no such column or, unless ``empty``, no text.
+    """
     codes, distinct = table.texts(_found(table, name))
     if not empty and "" in distinct:
         raise table.error(name, int(np.argmax(codes == distinct.index(""))), "says nothing")
@@ -163,17 +167,21 @@ def _unique(table: AccountingTable, run_id: list[str]) -> None:
         raise table.error("run_id", int(np.argmax(again)), "is on an earlier line too")
 
 
-def _numbers(table: AccountingTable, *names: str, positive: bool = False) -> np.ndarray:
+def numbers(table: AccountingTable, *names: str, positive: bool = False) -> np.ndarray:
+    """Return the first of the columns ``names``, float64 [rows].
+
+    InputError where a number is missing.
+    """
     name = _found(table, *names)
-    numbers = table.numbers(name, seconds)
+    found = table.numbers(name, seconds)
     for wrong, what in (
-        (np.isnan(numbers), "says nothing"),
-        (positive & (numbers <= 0), "is not above 0"),
-        (numbers > limits.SECONDS, _TOO_LATE),
+        (np.isnan(found), "says nothing"),
+        (positive & (found <= 0), "is not above 0"),
+        (found > limits.SECONDS, _TOO_LATE),
     ):
         if wrong.any():
             raise table.error(name, int(np.argmax(wrong)), what)
-    return numbers
+    return found
 
 
 def _nodes(table: AccountingTable, notes: list[str]) -> list[list[str]] | list[None]:
@@ -181,10 +189,14 @@ def _nodes(table: AccountingTable, notes: list[str]) -> list[list[str]] | list[N
     if table.matches(name, str.isdecimal).all():
         notes.append("The column nodes says how many nodes a run had, not which: no counters can be told to be its own.")
         return [None] * table.rows
-    return _lists(table, name, np.arange(table.rows))
+    return node_lists(table, name, np.arange(table.rows))
 
 
-def _lists(table: AccountingTable, name: str, rows: np.ndarray) -> list[list[str]]:
+def node_lists(table: AccountingTable, name: str, rows: np.ndarray) -> list[list[str]]:
+    """Return the nodes that a column lists in ``rows``.
+
+    InputError for a list that is none or empty.
+    """
     codes, distinct = table.texts(name)
     lists: dict[int, list[str]] = {}
     total = 0

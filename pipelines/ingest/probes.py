@@ -1,7 +1,8 @@
 """A site's probe waits of control runs, and the types of its applications.
 
 Probes, ``run_id,node,send_s,recv_s,allreduce_s``: seconds a node waited in the blocking calls of the two MPI probes of Nichols et
-al. (RUSH). Application types, ``application,type``.
+al. (RUSH). Application types, ``application,type``, and the GB/s that a node of each usually reads, writes and sends where a site
+knows them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pandas as pd
 
 from features.errors import InputError, one_line
 from features.monitoring.samplers import PROBES, TYPES
+from features.monitoring.situation import RATES
 from pipelines.ingest.accounting import AccountingTable, seconds
 from pipelines.ingest.source import load
 
@@ -39,9 +41,10 @@ def read_probes(path: str | Path) -> pd.DataFrame:
 def read_types(path: str | Path) -> pd.DataFrame:
     """Read application str and type str, one of features.monitoring.samplers.TYPES.
 
-    Raises InputError with file, line and what is wrong.
+    Of a file with any of features.monitoring.situation.RATES, float64 GB/s, all of them are read; an empty one is NaN. Raises
+    InputError with file, line and what is wrong.
     """
-    table = AccountingTable(load(path), {"application", "type"}, "application")
+    table = AccountingTable(load(path), {"application", "type", *RATES}, "application")
     frame = pd.DataFrame({name: pd.array(_texts(table, name), dtype="str") for name in ("application", "type")})
     for wrong, name, what in (
         (~frame["type"].isin(TYPES), "type", f"is not one of {', '.join(TYPES)}"),
@@ -49,6 +52,10 @@ def read_types(path: str | Path) -> pd.DataFrame:
     ):
         if wrong.any():
             raise table.error(name, int(np.argmax(wrong)), what)
+    if table.find(*RATES):
+        for name in RATES:
+            _has(table, name)
+            frame[name] = table.numbers(name, seconds)
     return frame
 
 

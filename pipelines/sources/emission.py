@@ -1,8 +1,9 @@
 """The simulated cluster's monitoring written as a site's files.
 
-LDMS CSV files, control runs, probe results and application types. Counters of Nichols et al.'s samplers are running sums that
-begin at a random value, as on nodes that have been up for a while; gauges are written unchanged. The simulator keeps only min,
-max and mean wait of a run's probes: the rows written have these, but which node waited how long is made up.
+LDMS CSV files, control runs, probe results, application types with usual rates, and the topology. Counters of Nichols et al.'s
+samplers are running sums that begin at a random value, as on nodes that have been up for a while; gauges are written unchanged. The
+simulator keeps only min, max and mean wait of a run's probes: the rows written have these, but which node waited how long is made
+up.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pyarrow import csv
 
 from features.errors import InputError
 from features.monitoring.samplers import PROBES, SAMPLERS
+from features.monitoring.situation import RATES
 from pipelines.storage.atomic import replacing
 from pipelines.storage.csv_text import csv_text
 from sim.cluster.applications import APPLICATIONS, NODES
@@ -34,6 +36,7 @@ ORIGIN_S = 1_596_240_000
 ROTATE = 120
 """Samples of a sampler in one file: an hour of them at 30 s."""
 COUNTERS, RUNS, PROBE_RESULTS, TYPES, README = "counters", "runs.csv", "probes.csv", "types.csv", "README.txt"
+TOPOLOGY = "topology.conf"
 _HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
 _PLAIN = csv.WriteOptions(include_header=False, quoting_style="none")
 _FIRST_BELOW = 2**32
@@ -102,14 +105,25 @@ def emit(
             "runtime_s": kept["runtime_s"],
         }
     )
-    own, every = run.own.reset_index(drop=True), run.all.reset_index(drop=True)
-    types = pd.DataFrame([(known.name, known.type) for known in APPLICATIONS.values()], columns=["application", "type"])
+    own, every, situation = (table.reset_index(drop=True) for table in (run.own, run.all, run.situation))
+    usual = [(known.name, known.type, known.on(NODES)) for known in APPLICATIONS.values()]
+    types = pd.DataFrame(
+        [(name, kind, each.read, each.write, each.traffic) for name, kind, each in usual], columns=["application", "type", *RATES]
+    )
     _write(folder / RUNS, runs.assign(nodes=[" ".join(names) for names in runs["nodes"]]))
     _write(folder / PROBE_RESULTS, probe_rows(runs, own))
     _write(folder / TYPES, types)
+    with replacing(folder / TOPOLOGY) as temporary:
+        temporary.write_text(_topology(cluster), encoding="utf-8")
     with replacing(folder / README) as temporary:
         temporary.write_text(_said(cluster, days, seed, load, origin_s, len(runs)), encoding="utf-8")
-    return Emitted(replace(run, runs=kept, own=own, all=every, places=held), runs, files.files, files.samples, files.values)
+    return Emitted(
+        replace(run, runs=kept, own=own, all=every, situation=situation, places=held),
+        runs,
+        files.files,
+        files.samples,
+        files.values,
+    )
 
 
 def control(applications: np.ndarray, each: int | None, random: np.random.Generator) -> np.ndarray:
@@ -228,6 +242,14 @@ def probe_rows(runs: pd.DataFrame, features: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"run_id": runs["run_id"].to_numpy()[of], "node": nodes, **waits})
 
 
+def _topology(cluster: Cluster) -> str:
+    """Return the leaf switches as lines of Slurm's topology.conf."""
+    size = cluster.nodes_per_leaf
+    ends = [(leaf * size + 1, min((leaf + 1) * size, cluster.nodes)) for leaf in range(cluster.leaves)]
+    lines = [f"SwitchName=leaf{leaf + 1} Nodes=node[{first:04d}-{last:04d}]" for leaf, (first, last) in enumerate(ends)]
+    return "\n".join([*lines, f"SwitchName=core Switches=leaf[1-{cluster.leaves}]"]) + "\n"
+
+
 def _write(path: Path, table: pd.DataFrame) -> None:
     with replacing(path) as temporary:
         temporary.write_text(csv_text(table), encoding="utf-8")
@@ -240,5 +262,6 @@ def _said(cluster: Cluster, days: float, seed: int, load: float, origin_s: int, 
         f"{COUNTERS}/     LDMS CSV of {', '.join(SAMPLERS)}, every {cluster.interval_s} s; a sample can be read {cluster.lag_s} s after its time\n"
         f"{RUNS}      {runs:,} control runs\n"
         f"{PROBE_RESULTS}    probe results: min, max and mean wait of a run are the simulator's, which node waited how long is made up\n"
-        f"{TYPES}     types of the applications\n"
+        f"{TYPES}     types of the applications, and GB/s that a node of each usually reads, writes and sends\n"
+        f"{TOPOLOGY} leaf switches of the nodes\n"
     )

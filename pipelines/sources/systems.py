@@ -48,6 +48,7 @@ class System:
     time_zone: str = ""
     probes: str = ""
     types: str = ""
+    topology: str = ""
     lag_s: Seconds = 0.0
     scope: Literal["own", "all"] = "own"
     classifiers: Classifiers = PUBLISHED

@@ -1,8 +1,9 @@
-"""Control runs, probe results, application types, in ``<lake>/<table>/<system>.parquet``.
+"""Control runs, probe results, types, topology, in ``<lake>/<table>/<system>.parquet``.
 
 Each row is kept once. A row whose key exists stays as it was first: equal rows are counted, different ones named as
-contradictions. Application types are configuration, so a later file replaces them. Nothing is written without new rows. Additions
-to one table wait for each other; a reader sees the table before or after one, whole.
+contradictions. Application types and the topology, each node's leaf switch, are configuration: a later file replaces them, and of
+the topology nothing else stays. Nothing is written without new rows. Additions to one table wait for each other; a reader sees the
+table before or after one, whole.
 """
 
 from __future__ import annotations
@@ -14,19 +15,30 @@ import numpy as np
 import pandas as pd
 
 from features.monitoring.samplers import PROBES
+from features.monitoring.situation import RATES, Machine
 from pipelines.ingest.control_runs import COLUMNS
 from pipelines.storage.atomic import made_folder, seen, until_written
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import held
 
-RUNS, PROBE_RESULTS, TYPES = "control_runs", "probes", "application_types"
-_KEYS = {RUNS: ["run_id"], PROBE_RESULTS: ["run_id", "node"], TYPES: ["application"]}
-_COLUMNS = {RUNS: COLUMNS, PROBE_RESULTS: ("run_id", "node", *PROBES), TYPES: ("application", "type")}
+RUNS, PROBE_RESULTS, TYPES, TOPOLOGY = "control_runs", "probes", "application_types", "topology"
+REPLACED = (TYPES, TOPOLOGY)
+"""Tables of which the latest word holds."""
+_KEYS = {RUNS: ["run_id"], PROBE_RESULTS: ["run_id", "node"], TYPES: ["application"], TOPOLOGY: ["node"]}
+_COLUMNS = {
+    RUNS: COLUMNS,
+    PROBE_RESULTS: ("run_id", "node", *PROBES),
+    TYPES: ("application", "type", *RATES),
+    TOPOLOGY: ("node", "leaf"),
+}
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Rows added, rows known already, and keys of contradicting rows (for types: replaced)."""
+    """Rows added, rows known already, and keys of contradicting rows.
+
+    Those of types and topology are replaced.
+    """
 
     added: int
     same: int
@@ -57,9 +69,12 @@ def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
             same += 1
         else:
             other.append(" of ".join(reversed(key)))
-            if table == TYPES:
+            if table in REPLACED:
                 there[key] = row
-    if added or (table == TYPES and other):
+    gone = there.keys() - {_key(row, keys) for row in frame.to_dict("records")} if table == TOPOLOGY else set()
+    for key in gone:
+        del there[key]
+    if added or gone or (table in REPLACED and other):
         rows = pd.DataFrame([*there.values(), *added], columns=list(_COLUMNS[table])).sort_values(keys, ignore_index=True)
         lake.write(table, system, rows, instead_of=there_now)
     return Kept(len(added), same, tuple(other))
@@ -84,9 +99,19 @@ def application_types(lake: Lake, system: str) -> dict[str, str]:
     return dict(zip(frame["application"], frame["type"], strict=True))
 
 
+def machine_of(lake: Lake, system: str) -> Machine | None:
+    """Return the leaf switches, types and usual rates of ``system``; None without a topology."""
+    topology = stored(lake, TOPOLOGY, system)
+    return Machine.of(topology, stored(lake, TYPES, system)) if len(topology) else None
+
+
 def _key(row: Mapping, keys: list[str]) -> tuple[str, ...]:
     return tuple(str(row[name]) for name in keys)
 
 
 def _equal(one: Mapping, other: Mapping) -> bool:
-    return all(np.array_equal(one[name], other[name]) for name in one)
+    """Tell whether two rows say the same; a column that one does not have is missing there."""
+    return all(
+        np.array_equal(said, also) or (isinstance(said, float) and isinstance(also, float) and said != said and also != also)
+        for said, also in ((one.get(name, np.nan), other.get(name, np.nan)) for name in {**one, **other})
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 from pipelines.storage import site
 from pipelines.storage.remote import is_remote
 
-STORES = frozenset({"counters", "control_runs", "probes", "application_types", "contention"})
+STORES = frozenset({"counters", "control_runs", "probes", "application_types", "topology", "contention"})
 """Tables that grow row by row; they have no versions."""
 _OWN = frozenset({"current", "drafts", "pages"})
 OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})

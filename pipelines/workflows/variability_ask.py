@@ -6,7 +6,7 @@ fraction of a second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError
+from features.errors import InputError, shown
 from features.monitoring.labels import feature_matrix
-from features.monitoring.samplers import PROBES, WINDOW_S
+from features.monitoring.samplers import PROBES, SITUATION_FEATURES, WINDOW_S
+from features.monitoring.situation import Job, Machine, jobs_of, situation
 from models.registry.tracking import Tracking
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability.model import VariabilityModel
@@ -24,19 +25,48 @@ from pipelines.sources.systems import settings_of
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import finish_for_reader
-from pipelines.storage.run_store import application_types
-from pipelines.workflows.variability_table import windows_before
+from pipelines.storage.run_store import RUNS, application_types, machine_of, stored
+from pipelines.workflows.variability_table import newest_before, windows_before
 
 _ASKED = "asked"
 """The identifier of the run that is asked about."""
 
 
 @dataclass(frozen=True)
+class Delay:
+    """The probability of a delay beyond the usual runtime.
+
+    It is of more than ``above_z`` standard deviations; ``longer_s`` is that in seconds, NaN for an application without control runs.
+    """
+
+    above_z: float
+    longer_s: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A running job under the same leaf switches.
+
+    Of its ``nodes`` nodes ``beside`` are under those of the asked nodes. ``type`` is None where the site has not stated it.
+    """
+
+    job_id: str
+    application: str
+    type: str | None
+    nodes: int
+    beside: int
+
+
+@dataclass(frozen=True)
 class Answer:
     """A model's answer about a start of ``application`` on ``nodes`` at ``at_s`` (Unix s).
 
-    ``probabilities`` by class, the last of which is variation; ``varies`` if that reaches ``cutoff``. ``varies_above_s`` is the
-    runtime in seconds from which the run would count as varying (NaN for an application without control runs). It uses
+    ``probabilities`` by class; those of the classes of variation add up to ``variation``; ``varies`` if that reaches ``cutoff``:
+    then a scheduler would let the job wait. ``varies_above_s`` is the runtime in seconds from which the run would count as varying
+    (NaN for an application without control runs). ``delays`` are by the model's thresholds, ``longer_s`` is how many seconds longer
+    than usual to expect (NaN where the model does not tell). ``leaves`` are the nodes under each leaf switch, ``neighbours`` the
+    running jobs under the same, most nodes first, of ``running`` jobs in all; None without a topology. It uses
     ``samples`` of ``expected`` in the window, of all samplers together; ``missing`` names columns without a value, which counted
     as the median of the training part.
     """
@@ -49,9 +79,15 @@ class Answer:
     nodes: tuple[str, ...]
     at_s: float
     probabilities: tuple[float, ...]
+    variation: float
     cutoff: float
     varies: bool
     varies_above_s: float
+    delays: tuple[Delay, ...]
+    longer_s: float
+    leaves: Mapping[str, int] | None
+    neighbours: tuple[Neighbour, ...] | None
+    running: int | None
     samples: int
     expected: float
     missing: tuple[str, ...]
@@ -65,20 +101,27 @@ def ask(
     application: str,
     at_s: float,
     probes: pd.DataFrame | None = None,
+    running: Sequence[Job] | None = None,
 ) -> Answer:
     """Ask variability-<system>@champion about a start of ``application`` on ``nodes``.
 
     It uses what could be read of the counters by ``at_s``. ``probes`` has a row a node, ``node`` and the columns of
-    :data:`features.monitoring.samplers.PROBES` (seconds waited); without, their features are missing. InputError without a
-    champion, and where no counter was sampled in the window before.
+    :data:`features.monitoring.samplers.PROBES` (seconds waited); without, their features are missing. ``running`` are the jobs that
+    run, by default the ingested runs that began before and had not ended. InputError without a champion, for a node that the topology
+    does not name, and where no counter was sampled in the window before.
     """
     finish_for_reader(home, store, VARIABILITY.registered(system))
     champion = registered_classifier(store, VARIABILITY.registered(system))
     model, scope = champion.model, champion.scope
     lake = Lake(home / "lake")
+    lag_s, machine = settings_of(home, system).lag_s, machine_of(lake, system)
+    mine = Job(_ASKED, application, tuple(nodes), at_s)
+    beside = (
+        _Beside.of(mine, machine, _running(lake, system, at_s) if running is None else running) if machine is not None else None
+    )
     counters = CountersStore(lake.root, system)
     run = pd.DataFrame({"run_id": [_ASKED], "application": [application], "nodes": [list(nodes)], "start_s": [int(np.ceil(at_s))]})
-    windows = windows_before(counters, run, (scope,), settings_of(home, system).lag_s)
+    windows = windows_before(counters, run, (scope,), lag_s)
     seen = windows.coverage.filter(like=f".{scope}.")
     samples = int(seen.filter(like=".samples").to_numpy().sum())
     if samples == 0:
@@ -89,7 +132,11 @@ def ask(
     window = windows.own if scope == "own" else windows.all
     assert window is not None
     features = feature_matrix(window, waits, application_types(lake, system), run)
-    probability = model.probabilities(features)[0]
+    if beside is not None:
+        features = features.join(newest_before(counters, run, windows.interval_s, lag_s, model.columns)).assign(**beside.features)
+    probability = model.probabilities(features)
+    mean_s, sigma_s = _usual(model, application)
+    variation = float(model.variation_of(probability)[0])
     return Answer(
         model=champion.name,
         version=champion.version,
@@ -98,21 +145,67 @@ def ask(
         application=application,
         nodes=tuple(nodes),
         at_s=at_s,
-        probabilities=tuple(float(each) for each in probability),
+        probabilities=tuple(float(each) for each in probability[0]),
+        variation=variation,
         cutoff=model.cutoff,
-        varies=bool(probability[-1] >= model.cutoff),
-        varies_above_s=_above_s(model, application, champion.thresholds[-1]),
+        varies=variation >= model.cutoff,
+        varies_above_s=mean_s + champion.thresholds[model.variation - 1] * sigma_s,
+        delays=tuple(
+            Delay(z, z * sigma_s, float(probability[0, first:].sum())) for first, z in enumerate(champion.thresholds, start=1)
+        ),
+        longer_s=float(model.longer(probability)[0]) * sigma_s,
+        leaves=beside.leaves if beside else None,
+        neighbours=beside.neighbours if beside else None,
+        running=beside.running if beside else None,
         samples=samples,
         expected=float(np.nansum(seen.filter(like=".expected").to_numpy())),
         missing=tuple(model.missing_in(features)),
     )
 
 
-def _above_s(model: VariabilityModel, application: str, sigmas: float) -> float:
+@dataclass(frozen=True)
+class _Beside:
+    """Where the asked nodes are and what runs there, as said in :class:`Answer`, and as ``features``."""
+
+    leaves: Mapping[str, int]
+    neighbours: tuple[Neighbour, ...]
+    running: int
+    features: Mapping[str, float]
+
+    @classmethod
+    def of(cls, mine: Job, machine: Machine, running: Sequence[Job]) -> _Beside:
+        unknown = [node for node in mine.nodes if node not in machine.leaf_of]
+        if unknown:
+            raise InputError(
+                f"node {shown(unknown[0])} is under no leaf switch of the ingested topology ({len(machine.leaf_of):,} nodes)"
+            )
+        leaves = machine.spread(mine)
+        others = [(job, machine.spread(job)) for job in running]
+        found = [
+            Neighbour(job.name, job.application, machine.types.get(job.application), len(job.nodes), beside)
+            for job, spread in others
+            if (beside := sum(spread.get(leaf, 0) for leaf in leaves))
+        ]
+        return cls(
+            dict(sorted(leaves.items(), key=lambda each: (-each[1], each[0]))),
+            tuple(sorted(found, key=lambda each: -each.beside)),
+            len(running),
+            dict(zip(SITUATION_FEATURES, situation(mine, leaves, others, machine), strict=True)),
+        )
+
+
+def _running(lake: Lake, system: str, at_s: float) -> list[Job]:
+    """Return the ingested runs that began before ``at_s`` and had not ended."""
+    runs = stored(lake, RUNS, system)
+    return jobs_of(runs[(runs["start_s"] < at_s) & (at_s - runs["start_s"] < runs["runtime_s"])])
+
+
+def _usual(model: VariabilityModel, application: str) -> tuple[float, float]:
+    """Return mean and standard deviation of the application's runtime, NaN where it is not known."""
     if application not in model.baselines.index:
-        return float("nan")
+        return float("nan"), float("nan")
     mean, sigma = model.baselines.loc[application, ["mean_s", "sigma_s"]].to_numpy(np.float64)
-    return float(mean + sigmas * sigma)
+    return float(mean), float(sigma)
 
 
 def _nothing_seen(counters: CountersStore, nodes: Sequence[str], at_s: float) -> str:

@@ -1,4 +1,4 @@
-"""Ingestion of a system: counters, control runs, probe results and types into the lake.
+"""Ingestion of a system: counters, control runs, probes, types, topology into the lake.
 
 They are kept as ingested: they only grow, each file whole, and reading one again changes nothing.
 """
@@ -16,10 +16,11 @@ from features.errors import InputError
 from pipelines.ingest.control_runs import ControlRuns, read_accounting_runs, read_runs
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters
 from pipelines.ingest.probes import read_probes, read_types
+from pipelines.ingest.topology import read_topology
 from pipelines.sources.systems import SIMULATED, System
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
-from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TYPES, Kept, keep
+from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, Kept, keep
 from pipelines.workflows.progress import report_progress
 
 Progress = Callable[[int, int], None]
@@ -27,7 +28,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Table:
-    """A file of control runs, probe results or types: its rows, and how they were stored."""
+    """A file of runs, probe results, types or a topology: its rows, and how they were stored."""
 
     path: Path
     table: str
@@ -51,7 +52,7 @@ def read_counters(home: Path, system: System, progress: Progress = lambda done, 
 
 
 def read_tables(lake: Lake, system: System) -> list[Table]:
-    """Read the system's control runs, probe results and types, then store them.
+    """Read the system's control runs, probe results, types and topology, then store them.
 
     All are read before any is stored, so that an error in one changes nothing.
     """
@@ -60,6 +61,7 @@ def read_tables(lake: Lake, system: System) -> list[Table]:
         (system.accounting, RUNS, lambda path: read_accounting_runs(path, system.job_name, system.time_zone or None)),
         (system.probes, PROBE_RESULTS, lambda path: ControlRuns(read_probes(path))),
         (system.types, TYPES, lambda path: ControlRuns(read_types(path))),
+        (system.topology, TOPOLOGY, lambda path: ControlRuns(read_topology(path))),
     )
     found = [(Path(place), table, read(Path(place))) for place, table, read in places if place]
     return [Table(path, table, read, keep(lake, table, system.name, read.runs)) for path, table, read in found]

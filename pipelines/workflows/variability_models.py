@@ -17,10 +17,10 @@ import pandas as pd
 from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.schema import fingerprint
-from features.monitoring.labels import baselines, labels, z_scores
+from features.monitoring.labels import DELAYS, THREE_CLASSES, baselines, labels, z_scores
 from models.registry.promotion import Evidence
 from models.registry.variability_promotion import JUDGED_DAYS, compare_classifiers, f1_evidence, f1_scores
-from models.variability.classifiers import OPTIONS
+from models.variability.classifiers import OPTIONS, ORDINAL
 from models.variability.evaluation import (
     ALL,
     BLOCKED,
@@ -51,6 +51,14 @@ _NO_F1 = 0.5
 """The F1 of a champion without a record."""
 
 
+def thresholds_of(classifiers: Sequence[str]) -> tuple[float, ...]:
+    """Return the thresholds of z for candidates.
+
+    They are those of delays if ``ordinal`` is the only one, else of three classes.
+    """
+    return DELAYS if set(classifiers) == {ORDINAL} else THREE_CLASSES
+
+
 @dataclass(frozen=True)
 class Evaluated:
     """Results of :func:`evaluate`; empty tables where there is nothing to compare.
@@ -78,7 +86,7 @@ def evaluate(
     """
     sets = dict(table.features) | ({TOLD: table.told} if table.told is not None else {})
     said = predictions(sets, table.runs, learning, protocols=protocols, truth=table.truth, progress=progress)
-    classes, seed = learning.classes, learning.seed
+    classes, seed = learning.variation + 1, learning.seed
     measures = measured(said, classes=classes, seed=seed)
     differences = []
     if all(scope in table.features for scope in SCOPES):
@@ -197,7 +205,7 @@ class _ClassifierJudge:
         found = {}
         for name in self.learning.names:
             rows = said[said["classifier"] == name]
-            pooled = measured(rows, classes=self.learning.classes, seed=self.learning.seed)
+            pooled = measured(rows, classes=self.learning.variation + 1, seed=self.learning.seed)
             pooled = pooled[pooled["application"] == ALL]
             numbers = {f"blocked_{row['measure']}": float(row["value"]) for row in pooled.to_dict("records")}
             f1 = float(f1_scores(rows["varies"].to_numpy(bool), rows["varied"].to_numpy(bool)).mean())
@@ -244,8 +252,8 @@ class _ClassifierJudge:
         from models.registry.registration import Training, log_and_register
         from models.registry.variability_registration import VariabilityContent
 
-        (known, label, usual), learning = self._taught, self.learning
-        model = learning.train(name, self.features.iloc[known], label, times_of(self.table.runs).take(known), usual)
+        (known, label, usual, z), learning = self._taught, self.learning
+        model = learning.train(name, self.features.iloc[known], label, times_of(self.table.runs).take(known), usual, z)
         start, runtime = (self.table.runs[each].to_numpy(np.float64) for each in ("start_s", "runtime_s"))
         window_s = (int(start.min()), int(np.ceil((start + runtime).max())))
         own = {"elimination": learning.elimination, "columns": len(model.columns)}
@@ -291,17 +299,17 @@ class _ClassifierJudge:
         """
         from models.variability.learners import permuted_importance
 
-        own, (known, label, _) = model.importance, self._taught
+        own, (known, label, _, _) = model.importance, self._taught
         if model.classifier == "knn" and len(model.arrays.rows) == len(known):
-            block = stretches(times_of(self.table.runs).take(known), label == model.classes - 1, CUTOFF_FOLDS)
+            block = stretches(times_of(self.table.runs).take(known), label >= model.variation, CUTOFF_FOLDS)
             own = permuted_importance(model.arrays, self.learning.seed, block)
         return pd.Series(own, index=list(model.columns)).sort_values(ascending=False, kind="stable")
 
     @cached_property
-    def _taught(self) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
-        """Return rows and labels of the training runs, int64 [runs], and the baselines."""
+    def _taught(self) -> tuple[np.ndarray, np.ndarray, pd.DataFrame, np.ndarray]:
+        """Return rows and labels of the training runs, int64 [runs], the baselines, and z of these runs."""
         application, runtime = self.table.runs["application"].to_numpy(object), self.table.runs["runtime_s"].to_numpy(np.float64)
         usual = baselines(application, runtime)
         z = z_scores(application, runtime, usual)
         known = np.flatnonzero(~np.isnan(z))
-        return known, labels(z[known], self.learning.thresholds), usual
+        return known, labels(z[known], self.learning.thresholds), usual, z[known]

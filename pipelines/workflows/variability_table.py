@@ -5,6 +5,7 @@ Made from the ingested data by one pass over the counters, and kept as one table
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +17,11 @@ import pandas as pd
 from features.errors import InputError
 from features.monitoring.labels import BINARY, baselines, feature_matrix, labels, z_scores
 from features.monitoring.rates import LONGEST_INTERVAL_S
-from features.monitoring.samplers import SAMPLERS, WINDOW_S, sampler_of
+from features.monitoring.samplers import NEWEST_FEATURES, SAMPLERS, WINDOW_S, sampler_of
 from pipelines.storage.lake import Lake
 
 if TYPE_CHECKING:
+    from features.monitoring.situation import Machine
     from features.monitoring.windows import WindowFeatures
     from pipelines.storage.counters_store import CountersStore
 
@@ -59,11 +61,12 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     Beside the tables of ``queuecast variability ingest`` there may be a table ``contention`` (``run_id``, ``slowed``, and columns
     of the true contention), which only a simulated cluster can write. Samples that could not yet be read when a run started
     (``lag_s`` in ``systems.toml``) are not used. Runs with unknown nodes, or without any sample in their window, are left out.
-    Without probe results their features are missing. InputError where no control runs or no counters were ingested.
+    Without probe results their features are missing. With a topology the table has MORE_FEATURES, too, the neighbours being the
+    control runs with known nodes. InputError where no control runs or no counters were ingested.
     """
     from pipelines.sources.systems import SIMULATED, settings_of
     from pipelines.storage.counters_store import CountersStore
-    from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
+    from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, machine_of, stored
 
     lake = Lake(home / "lake")
     every = stored(lake, RUNS, system)
@@ -71,7 +74,8 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
         raise InputError(f"{lake.path(RUNS, system)}: no control runs of {system}: ingest them first")
     runs = every[every["nodes"].notna()].reset_index(drop=True)
     lag_s = settings_of(home, system).lag_s
-    found = windows_before(CountersStore(lake.root, system), runs, scopes, lag_s)
+    store, machine = CountersStore(lake.root, system), machine_of(lake, system)
+    found = windows_before(store, runs, scopes, lag_s)
     windows = {each: table for each in scopes if (table := getattr(found, each)) is not None}
     sampled = ~np.all([table.isna().all(axis=1).to_numpy() for table in windows.values()], axis=0)
     kept = runs[sampled].reset_index(drop=True)
@@ -81,6 +85,10 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
         )
     probes, types = stored(lake, PROBE_RESULTS, system), application_types(lake, system)
     features = {each: feature_matrix(table, probes, types, kept).reset_index(drop=True) for each, table in windows.items()}
+    if machine is not None:
+        beside = situations_of(runs, machine).loc[kept["run_id"]]
+        more = newest_before(store, kept, found.interval_s, lag_s).join(beside).reset_index(drop=True)
+        features = {each: pd.concat([table, more], axis=1) for each, table in features.items()}
     told, truth = None, None
     if lake.has("contention", system):
         true = lake.read("contention", system)[0].set_index("run_id").loc[kept["run_id"]].reset_index(drop=True)
@@ -115,6 +123,49 @@ def windows_before(store: CountersStore, runs: pd.DataFrame, scopes: Sequence[st
             for name in names
         ]
     )
+
+
+def newest_before(
+    store: CountersStore, runs: pd.DataFrame, interval_s: pd.Series, lag_s: float, columns: Sequence[str] = NEWEST_FEATURES
+) -> pd.DataFrame:
+    """Return those of ``columns`` that are NEWEST_FEATURES.
+
+    float64, index ``run_id``: the mean over the nodes of each metric's newest sample that could be read before the start: over as long as the sampler's usual
+    interval (``interval_s``). Missing where that is not known. The columns of other samplers are missing, too.
+    """
+    from features.monitoring.windows import window_features
+
+    found = pd.DataFrame(np.nan, pd.Index(runs["run_id"], name="run_id"), [name for name in columns if name in NEWEST_FEATURES])
+    last = float(runs["start_s"].max())
+    for name, interval in interval_s.items():
+        metrics = [each for each in store.metrics(str(name)) if f"{name}.{each}.newest" in found]
+        if not metrics or np.isnan(interval):
+            continue
+        window_s = min(lag_s + interval, float(WINDOW_S))
+        first = float(runs["start_s"].min()) - window_s - LONGEST_INTERVAL_S
+        made = window_features(
+            store.batches(str(name), first, last, metrics=metrics),
+            runs,
+            sampler_of(str(name), metrics),
+            window_s=window_s,
+            lag_s=lag_s,
+            scope="all",
+        ).all
+        assert made is not None
+        for each in metrics:
+            found[f"{name}.{each}.newest"] = made[f"{name}.{each}.mean"]
+    return found
+
+
+def situations_of(runs: pd.DataFrame, machine: Machine) -> pd.DataFrame:
+    """Return SITUATION_FEATURES of ``runs`` with known nodes, index ``run_id``.
+
+    Each is the others' neighbour. Of runs that start in the same second, the one with the lower number in its name started first.
+    """
+    from features.monitoring.situation import jobs_of, situations
+
+    jobs = sorted(jobs_of(runs), key=lambda job: re.sub(r"\d+", lambda digits: digits[0].zfill(20), job.name))
+    return situations(jobs, machine).set_axis(pd.Index([job.name for job in jobs], name="run_id"), axis=0)
 
 
 def pack_table(table: TrainingTable) -> tuple[pd.DataFrame, dict[str, Any]]:

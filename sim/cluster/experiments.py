@@ -15,6 +15,7 @@ import pandas as pd
 
 from features.monitoring.labels import DELAYS, THREE_CLASSES, baselines, labels, z_scores
 from features.monitoring.samplers import DELAY_FEATURES
+from models.variability.classifiers import ORDINAL_CUTOFF
 from models.variability.model import fit
 from models.variability.time_blocks import times_of
 from sim.cluster.presets import Cluster
@@ -24,12 +25,6 @@ from sim.cluster.workloads import ALL_APPLICATIONS, NODES, Experiment, continuou
 LOAD = 0.7
 """Share of the nodes that control runs and the jobs between them would use undisturbed."""
 VARIES = 1.5
-ORDINAL_CUTOFF = 0.1
-"""The probability of variation from which on ``ordinal`` lets a job wait.
-
-Its probabilities are frequencies, so the cutoff is a price: at 0.1 up to nine of ten waits are for runs that would not have varied,
-and a patient job loses little by them.
-"""
 
 Progress = Callable[[int, int], None]
 
@@ -80,8 +75,8 @@ def learn(
     It tells three classes apart, as Nichols et al. deploy it, or delays. ``run`` holds them; those of ``applications`` are
     used. ``columns`` are those left by elimination, by default the 282 of Nichols et al., or for ``ordinal``
     :data:`features.monitoring.samplers.DELAY_FEATURES`. ``cutoff`` replaces the one chosen for F1 on the training part, or
-    :data:`ORDINAL_CUTOFF`. ``thresholds`` of z divide the classes; ``ordinal``'s are :data:`features.monitoring.labels.DELAYS`
-    by default.
+    :data:`models.variability.classifiers.ORDINAL_CUTOFF`. ``thresholds`` of z divide the classes; ``ordinal``'s are
+    :data:`features.monitoring.labels.DELAYS` by default.
     """
     rows = np.flatnonzero(run.runs["application"].isin(applications).to_numpy())
     runs = run.runs.iloc[rows]

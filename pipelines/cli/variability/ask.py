@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pipelines.workflows.variability_ask import Answer
 
 _SHOWN = 3
+_NEIGHBOURS = 10
+_PUBLISHED = 2
+"""Thresholds of the three classes, whose probabilities say little about how long a delay is."""
 
 
 @click.command()
@@ -36,13 +39,22 @@ _SHOWN = 3
 @click.option(
     "--probes", type=click.Path(path_type=Path), help="MPI probes just run on these nodes: run_id,node,send_s,recv_s,allreduce_s."
 )
+@click.option(
+    "--running",
+    type=click.Path(path_type=Path),
+    help="The jobs that run: job_id,application,nodes,start_s. [default: the ingested runs that had begun and not ended]",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, and nothing else, on standard output.")
-def command(system: str, node_list: str, application: str, when: str | None, probes: Path | None, as_json: bool) -> None:
+def command(
+    system: str, node_list: str, application: str, when: str | None, probes: Path | None, running: Path | None, as_json: bool
+) -> None:
     """Ask the champion of SYSTEM whether APPLICATION would vary if it started on these nodes.
 
-    It uses the ingested counters of the five minutes before, and says how many samples those were.
+    It uses the ingested counters of the five minutes before, and says how many samples those were; with an ingested topology also
+    what runs under the same leaf switches.
     """
     from pipelines.ingest.node_list import expand_nodes
+    from pipelines.ingest.topology import read_running
     from pipelines.storage.home import home
     from pipelines.storage.registry import tracking
     from pipelines.workflows.variability_ask import ask
@@ -54,9 +66,20 @@ def command(system: str, node_list: str, application: str, when: str | None, pro
         raise InputError(f"--nodes {node_list!r} is not {error}") from error
     if not nodes:
         raise InputError("--nodes names no node")
-    answer = ask(home(), tracking(), system, nodes, application, at_s, _probes(probes) if probes else None)
+    answer = ask(
+        home(),
+        tracking(),
+        system,
+        nodes,
+        application,
+        at_s,
+        _probes(probes) if probes else None,
+        read_running(running, at_s) if running else None,
+    )
+    if running and answer.leaves is None:
+        note(f"{running}: not used, as no topology of {system} was ingested: queuecast variability ingest --topology")
     if as_json:
-        click.echo(json.dumps({key: _plain(value) for key, value in asdict(answer).items()}))
+        click.echo(json.dumps(_plain(asdict(answer))))
     else:
         _print(answer)
 
@@ -88,7 +111,22 @@ def _probes(path: Path) -> pd.DataFrame:
 
 
 def _plain(value: object) -> object:
+    """Return a value for JSON: null for NaN, however deep."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _print_neighbours(answer: Answer) -> None:
+    found = answer.neighbours or ()
+    click.echo(f"beside it     {len(found)} of {answer.running} running jobs")
+    for each in found[:_NEIGHBOURS]:
+        kind = each.type or "type not known"
+        click.echo(f"              {each.job_id}: {each.application} ({kind}), {each.beside} of {each.nodes} nodes")
+    if len(found) > _NEIGHBOURS:
+        click.echo(f"              and {len(found) - _NEIGHBOURS} more (--json has all)")
 
 
 def _print(answer: Answer) -> None:
@@ -99,11 +137,24 @@ def _print(answer: Answer) -> None:
         f"{answer.application} on {on} at {time_text(answer.at_s)}: {'will vary' if answer.varies else 'will not vary'}, as predicted"
     )
     side = "reaches" if answer.varies else "is below"
-    click.echo(f"probability   {answer.probabilities[-1]:.3f}, which {side} the cutoff {answer.cutoff:.3f}")
+    does = "let it wait" if answer.varies else "start it"
+    click.echo(
+        f"probability   {answer.variation:.3f}, which {side} the cutoff {answer.cutoff:.3f}: a scheduler that asks would {does}"
+    )
     if math.isfinite(answer.varies_above_s):
         click.echo(f"varies above  {answer.varies_above_s:,.0f} s")
     else:
         note(f"{answer.application}: {answer.model} has no baseline for it, as it had no control runs of it")
+    if math.isfinite(answer.longer_s):
+        click.echo(
+            f"to expect     {abs(answer.longer_s):,.1f} s {'longer' if answer.longer_s > 0 else 'shorter'} than usual, on average"
+        )
+    for each in answer.delays if len(answer.delays) > _PUBLISHED else ():
+        longer = f" ({each.longer_s:,.1f} s longer)" if math.isfinite(each.longer_s) else ""
+        click.echo(f"z > {each.above_z:<10g}{each.probability:.3f}{longer}")
+    if answer.leaves is not None:
+        click.echo(f"leaf switches {', '.join(f'{leaf} ({nodes:,} nodes)' for leaf, nodes in answer.leaves.items())}")
+        _print_neighbours(answer)
     click.echo(f"model         {answer.model} version {answer.version}, {answer.classifier}, counters of {answer.scope} nodes")
     click.echo(f"rests on      {answer.samples:,} samples, where {answer.expected:,.0f} are usual")
     if answer.missing:

@@ -13,7 +13,7 @@ import click
 
 from features.errors import InputError
 from pipelines.cli.options import check_outputs, note
-from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, ROTATE, RUNS, TYPES, emit
+from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, ROTATE, RUNS, TOPOLOGY, TYPES, emit
 from sim.cluster.presets import CALIBRATIONS, Cluster
 
 
@@ -41,7 +41,7 @@ def command(
 ) -> None:
     """Simulate a cluster under continuous load and write what a site would record.
 
-    Counters as LDMS CSV, control runs, probe results and application types. A day of the 512 nodes of congested is some 135
+    Counters as LDMS CSV, control runs, probe results, application types and the topology. A day of the 512 nodes of congested is some 135
     million values, 1.6 GB of text and half of that packed; of the 128 nodes of congested-small, which are sampled a quarter as
     often, 8 million and 0.1 GB.
     """
@@ -54,7 +54,8 @@ def command(
     note(
         f"simulated cluster {cluster.name}, {days:g} days: {made.values:,} values in {made.files:,} files, {len(made.runs):,} control runs"
     )
-    for what, name in (("counters", COUNTERS), ("control runs", RUNS), ("probe results", PROBE_RESULTS), ("types", TYPES)):
+    named = {"counters": COUNTERS, "control runs": RUNS, "probe results": PROBE_RESULTS, "types": TYPES, "topology": TOPOLOGY}
+    for what, name in named.items():
         click.echo(f"{what:<18}{out / name}")
 
 

@@ -1,6 +1,6 @@
 """``queuecast variability ingest``: a system's monitoring files into the lake.
 
-LDMS counters, control runs, probe results and application types.
+LDMS counters, control runs, probe results, application types and the topology.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _SHOWN = 20
 @click.option("--time-zone", "timezone", help="IANA time zone of the accounting's local times, such as America/Denver.")
 @click.option("--probes", type=click.Path(path_type=Path), help="MPI probe results: run_id,node,send_s,recv_s,allreduce_s.")
 @click.option("--types", type=click.Path(path_type=Path), help="Application types: application,type (compute, network or io).")
+@click.option("--topology", type=click.Path(path_type=Path), help="Leaf switches: Slurm's topology.conf, or CSV node,leaf.")
 def command(
     system: str,
     counters: tuple[str, ...],
@@ -53,8 +54,9 @@ def command(
     timezone: str | None,
     probes: Path | None,
     types: Path | None,
+    topology: Path | None,
 ) -> None:
-    """Read counters, control runs, probe results and application types of one system.
+    """Read counters, control runs, probe results, types and the topology of one system.
 
     The system's places are remembered and read again every night. Known content changes nothing; a counter file that grew adds
     its new lines. A broken counter file is quarantined with the reason and the rest is ingested: then the exit code is 2.
@@ -69,12 +71,12 @@ def command(
     check_name(system, "--system")
     if (accounting is None) != (job_name is None):
         raise InputError("--accounting and --job-name belong together: the file, and which of its jobs are control runs")
-    if not (counters or runs or accounting or probes or types):
-        raise InputError("nothing to read: give --counters, --runs, --accounting, --probes or --types")
+    if not (counters or runs or accounting or probes or types or topology):
+        raise InputError("nothing to read: give --counters, --runs, --accounting, --probes, --types or --topology")
     for spec in counters:
         counter_files(spec)  # fails early for a wrong name
     lake = Lake(home() / "lake")
-    places = {"runs": runs, "accounting": accounting, "probes": probes, "types": types}
+    places = {"runs": runs, "accounting": accounting, "probes": probes, "types": types, "topology": topology}
     asked: dict[str, Any] = {"job_name": job_name or "", "time_zone": timezone or ""}
     as_given = asked | {key: str(path) for key, path in places.items() if path is not None}
     _read_tables(lake, System(system, **as_given))
@@ -88,16 +90,16 @@ def command(
 
 
 def _read_tables(lake: Lake, system: System) -> None:
-    from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TYPES
+    from pipelines.storage.run_store import PROBE_RESULTS, REPLACED, RUNS, TOPOLOGY, TYPES
     from pipelines.workflows.variability_ingest import read_tables
 
-    named = {RUNS: "control runs", PROBE_RESULTS: "probe results", TYPES: "application types"}
+    named = {RUNS: "control runs", PROBE_RESULTS: "probe results", TYPES: "application types", TOPOLOGY: "nodes with a leaf"}
     for found in read_tables(lake, system):
         what, kept = named[found.table], found.kept
         left = ", ".join(f"{reason} {count:,}" for reason, count in found.read.left_out.items())
         note(
             f"{found.path}: {len(found.read.runs):,} {what}: {kept.added:,} new, {kept.same:,} known"
-            + (f", {len(kept.contradicting):,} {'changed' if found.table == TYPES else 'contradict what was there first, which stays'}"
+            + (f", {len(kept.contradicting):,} {'changed' if found.table in REPLACED else 'contradict what was there first, which stays'}"
                f" ({_few(kept.contradicting)})" if kept.contradicting else "")
             + (f"; left out: {left}" if left else "")
         )  # fmt: skip

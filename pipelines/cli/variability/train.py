@@ -30,7 +30,9 @@ from pipelines.report.table import Table
     help="A candidate; may be given often. [default: as systems.toml states, else all]",
 )
 @click.option(
-    "--classes", type=click.IntRange(2, 3), default=3, show_default=True, help="Two (z > 1.5) or three (z > 1.2, z > 1.5)."
+    "--classes",
+    type=click.Choice(["2", "3", "delay"]),
+    help="Two (z > 1.5), three (z > 1.2, z > 1.5) or six of how much longer a run takes. [default: delay for ordinal alone, else 3]",
 )
 @click.option(
     "--eliminate/--no-eliminate",
@@ -40,12 +42,18 @@ from pipelines.report.table import Table
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Write the importances of features as PNG or SVG.")
 @click.option("--seed", type=int, default=0, show_default=True)
 def command(
-    system: str, scope: str | None, names: tuple[str, ...], classes: int, eliminate: bool | None, plot: Path | None, seed: int
+    system: str,
+    scope: str | None,
+    names: tuple[str, ...],
+    classes: str | None,
+    eliminate: bool | None,
+    plot: Path | None,
+    seed: int,
 ) -> None:
     """Train candidates, register them as variability-SYSTEM, and report the champion and why."""
     check_outputs({"--plot": plot}, [])
 
-    from features.monitoring.labels import BINARY, THREE_CLASSES
+    from features.monitoring.labels import BINARY, DELAYS, THREE_CLASSES
     from models.registry.variability_registration import VARIABILITY
     from models.variability.evaluation import Learning
     from pipelines.report.importances import importances
@@ -54,7 +62,7 @@ def command(
     from pipelines.storage.home import home
     from pipelines.storage.publishing import RUN_WAITS_S, alone
     from pipelines.storage.registry import tracking
-    from pipelines.workflows.variability_models import retrain
+    from pipelines.workflows.variability_models import retrain, thresholds_of
     from pipelines.workflows.variability_table import training_table
 
     known = settings_of(home(), system)
@@ -63,7 +71,7 @@ def command(
     for reason, count in table.left_out.items():
         if count:
             note(f"{system}: {count:,} of {count + len(table.runs):,} runs left out: {reason}")
-    thresholds = THREE_CLASSES if classes == 3 else BINARY
+    thresholds = {"2": BINARY, "3": THREE_CLASSES, "delay": DELAYS}[classes] if classes else thresholds_of(names)
     with alone(home(), VARIABILITY.registered(system), RUN_WAITS_S):
         made = retrain(
             table,

@@ -15,7 +15,7 @@ from sklearn.metrics import f1_score
 
 from features.clock import DAY_S
 from features.errors import InputError
-from features.monitoring.labels import baselines
+from features.monitoring.labels import BINARY, DELAYS, THREE_CLASSES, baselines, variation_class
 from models.packed.variability_predictor import VariabilityPredictor
 from models.registry import tracking
 from models.registry.packing import assemble
@@ -32,6 +32,8 @@ from models.variability.classifiers import CLASSIFIERS
 from models.variability.model import fit
 from tests.support.contention import control_runs, labelled
 
+THRESHOLDS = {"adaboost": THREE_CLASSES, "ordinal": DELAYS}
+"""Of classifiers of more than two classes."""
 FAST = {"extra-trees": {"trees": 10}, "decision-forest": {"trees": 10}, "adaboost": {"trees": 5}, "lightgbm": {"trees": 10}}
 
 
@@ -44,16 +46,19 @@ def made():
 def learned(made):
     found = {}
     for name in CLASSIFIERS:
-        thresholds = (1.2, 1.5) if name == "adaboost" else (1.5,)
+        thresholds = THRESHOLDS.get(name, BINARY)
         features = made.features.mask(np.random.default_rng(3).random(made.features.shape) < 0.02).iloc[:, ::5]
         usual = baselines(made.application, made.runtime_s)
-        found[name] = fit(name, features, labelled(made, thresholds), seed=0, options=FAST.get(name), baselines=usual)
+        given = {"baselines": usual, "classes": len(thresholds) + 1, "variation": variation_class(thresholds)}
+        found[name] = fit(name, features, labelled(made, thresholds), seed=0, options=FAST.get(name), **given)
     return found
 
 
 def packed(directory, model):
     """Where a version's data lies."""
-    return assemble(directory, "variability", VariabilityContent(model, "own", (1.5,), pd.DataFrame()).write).data
+    return assemble(
+        directory, "variability", VariabilityContent(model, "own", THRESHOLDS.get(model.classifier, BINARY), pd.DataFrame()).write
+    ).data
 
 
 def asked_of(made, model) -> pd.DataFrame:

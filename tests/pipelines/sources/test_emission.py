@@ -12,16 +12,19 @@ import pytest
 
 from features.errors import InputError
 from features.monitoring.labels import feature_matrix
-from features.monitoring.samplers import FEATURES, SAMPLERS, counter_features
+from features.monitoring.samplers import FEATURES, MORE_FEATURES, SAMPLERS, SITUATION_FEATURES, counter_features
+from features.monitoring.situation import Machine
 from features.monitoring.windows import WindowFeatures, side_by_side, window_features
 from pipelines.ingest.control_runs import read_runs
 from pipelines.ingest.ldms_ingest import ingest_counters
 from pipelines.ingest.probes import read_probes, read_types
-from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, README, RUNS, TYPES, Emitted, emit
+from pipelines.ingest.topology import read_topology
+from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
 from pipelines.storage.counters_store import CountersStore
+from pipelines.workflows.variability_table import newest_before, situations_of
 from sim.cluster.presets import calibration
 
-SMALL = calibration("congested").but(name="small", nodes=64, nodes_per_leaf=16, noise_leaves=2, uplink=40.0, storage=10.0)
+SMALL = calibration("congested").but(name="small", nodes=64, nodes_per_leaf=32, noise_leaves=2, uplink=40.0, storage=10.0)
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def windows(site: Site, runs: pd.DataFrame) -> WindowFeatures:
 
 def test_features_made_from_the_files_are_the_simulators(site: Site) -> None:
     runs = read_runs(site.folder / RUNS).runs
-    types = dict(read_types(site.folder / TYPES).itertuples(index=False))
+    types = read_types(site.folder / TYPES).set_index("application")["type"].to_dict()
     found = windows(site, runs)
     for scope in ("own", "all"):
         known = getattr(site.emitted.run, scope)
@@ -59,6 +62,19 @@ def test_features_made_from_the_files_are_the_simulators(site: Site) -> None:
     assert len(runs) > 100
     assert not known.isna().any().any()
     assert (site.emitted.run.own[counter_features()[0]] != site.emitted.run.all[counter_features()[0]]).any()
+
+
+def test_the_newest_samples_and_the_situation_made_from_the_files_are_the_simulators(site: Site) -> None:
+    runs = read_runs(site.folder / RUNS).runs.sample(frac=1, random_state=0)
+    machine = Machine.of(read_topology(site.folder / TOPOLOGY), read_types(site.folder / TYPES))
+    known = site.emitted.run.situation
+    newest = newest_before(site.store, runs, pd.Series(dict.fromkeys(SAMPLERS, float(SMALL.interval_s))), SMALL.lag_s)
+    made = newest.join(situations_of(runs, machine)).loc[site.emitted.runs["run_id"]]
+    assert tuple(made.columns) == tuple(known.columns) == MORE_FEATURES
+    for name in MORE_FEATURES:
+        np.testing.assert_allclose(made[name], known[name], rtol=1e-12, atol=0, err_msg=name)
+    assert (known[[*SITUATION_FEATURES]].nunique() > 1).sum() > 9
+    assert site.emitted.runs["start_s"].duplicated().any()  # of which the later ones see the earlier ones
 
 
 def test_control_runs_are_the_simulated_ones(site: Site) -> None:

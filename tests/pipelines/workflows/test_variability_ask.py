@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,16 +15,22 @@ import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
-from models.registry.variability_registration import Registered
+from features.monitoring.labels import DELAYS, baselines, labels, z_scores
+from features.monitoring.samplers import DELAY_FEATURES, MORE_FEATURES
+from models.registry.variability_registration import Registered, VariabilityContent
+from models.variability.classifiers import ORDINAL_CUTOFF
+from models.variability.evaluation import Learning
 from models.variability.model import fit
+from models.variability.time_blocks import times_of
 from pipelines.cli.variability.ask import command, moment
 from pipelines.ingest.ldms_ingest import ingest_counters
+from pipelines.ingest.topology import read_topology
 from pipelines.sources.systems import remember_system
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import keep
 from pipelines.workflows import variability_ask
-from pipelines.workflows.variability_ask import ask
+from pipelines.workflows.variability_ask import Neighbour, ask
 from pipelines.workflows.variability_table import training_table
 
 FIRST_S, RUNS = 1_600_000_000, 40
@@ -71,10 +78,73 @@ def test_a_start_is_asked_about_with_the_features_of_a_run_that_began_there(home
         answer = ask(home, registered, "small", run["nodes"], "AMG", float(run["start_s"]))
         assert answer.probabilities == tuple(expected[row])
         assert answer.varies == (expected[row, -1] >= model.cutoff)
+    assert answer.leaves is answer.neighbours is answer.running is None
+    assert np.isnan(answer.longer_s)
     assert (answer.model, answer.version, answer.varies_above_s) == ("variability-small", "7", 130.0)
     assert answer.samples == 4  # five minutes, the last 70 s of which cannot be read yet
     assert len(answer.missing) == 9
     assert all(name.startswith("probe.") for name in answer.missing)
+
+
+@pytest.fixture(scope="module")
+def tree(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same nodes under two leaf switches, and two long runs beside on nodes without counters."""
+    place = shutil.copytree(home, tmp_path_factory.mktemp("tree") / "home")
+    lake = Lake(place / "lake")
+    (place / "topology.conf").write_text("SwitchName=a Nodes=n[0,2]\nSwitchName=b Nodes=n[1,3-4]\nSwitchName=core Switches=a,b\n")
+    keep(lake, "topology", "small", read_topology(place / "topology.conf"))
+    rates = {"read_gb_s": [1.0, 0.5], "write_gb_s": [0.5, 0.5], "sent_gb_s": [2.0, 3.0]}
+    keep(lake, "application_types", "small", pd.DataFrame({"application": ["AMG", "LBANN"], "type": ["network", "io"], **rates}))
+    long = {"run_id": ["l0", "l1"], "application": "LBANN", "input": "", "nodes": [["n2"], ["n3", "n4"]], "start_s": FIRST_S}
+    keep(lake, "control_runs", "small", pd.DataFrame(long).assign(runtime_s=[5000.0, 9000.0]))
+    return place
+
+
+def test_a_champion_of_delays_answers_with_leaf_switches_and_neighbours(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = training_table(tree, "small", ("own",))
+    features = table.features["own"]
+    assert set(MORE_FEATURES) <= set(features)
+    learning = Learning(("ordinal",), DELAYS, options={"ordinal": {"trees": 5, "min_rows_in_leaf": 2}})
+    usual = baselines(table.runs["application"], table.runs["runtime_s"])
+    z = z_scores(table.runs["application"], table.runs["runtime_s"], usual)
+    model = learning.train("ordinal", features, labels(z, DELAYS), times_of(table.runs), usual, z)
+    assert model.columns == tuple(name for name in DELAY_FEATURES if name in features)
+    assert (model.cutoff, model.variation) == (ORDINAL_CUTOFF, 3)
+    content = VariabilityContent(model, "own", DELAYS, features)
+    assert "beside.io" in content.signature.inputs.input_names()
+    found = Registered("variability-small", "8", model, "own", DELAYS)
+    monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: found)
+    for name in ("r1", "r20"):  # while both long runs run, and while one does
+        row = table.runs["run_id"].tolist().index(name)
+        run = table.runs.iloc[row]
+        answer = ask(tree, SimpleNamespace(uri="here"), "small", run["nodes"], "AMG", float(run["start_s"]))
+        assert answer.probabilities == tuple(model.probabilities(features)[row])
+    assert answer.leaves == {"a": 1, "b": 1}
+    assert answer.neighbours == (Neighbour("l1", "LBANN", "io", 2, 2),)
+    assert (answer.running, answer.cutoff) == (1, ORDINAL_CUTOFF)
+    sigma = usual.loc["AMG", "sigma_s"]
+    assert [each.longer_s for each in answer.delays] == pytest.approx([at * sigma for at in DELAYS])
+    chances = [each.probability for each in answer.delays]
+    assert chances == sorted(chances, reverse=True)
+    assert answer.variation == chances[2] == pytest.approx(sum(answer.probabilities[3:]))
+    assert answer.varies == (answer.variation >= ORDINAL_CUTOFF)
+    assert answer.longer_s == pytest.approx(np.dot(answer.probabilities, np.nan_to_num(model.sizes)) * sigma)
+
+    monkeypatch.setenv("QUEUECAST_HOME", str(tree))
+    monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: SimpleNamespace(uri="here"))
+    (tree / "running.csv").write_text(f"job_id,application,nodes,start_s\n7,HPL,n[2-3],{FIRST_S}\n")
+    asked = ["--system", "small", "--nodes", "n0", "--application", "AMG", "--at", str(FIRST_S + 9500)]
+    asked += ["--running", str(tree / "running.csv")]
+    said = CliRunner().invoke(command, asked, catch_exceptions=False).stdout
+    assert (
+        "leaf switches a (1 nodes)\nbeside it     1 of 1 running jobs\n              7: HPL (type not known), 1 of 2 nodes" in said
+    )
+    assert f"z > 6         {0:.3f} ({6 * sigma:,.1f} s longer)" in said
+    row = json.loads(CliRunner().invoke(command, [*asked, "--json"], catch_exceptions=False).stdout)
+    assert row["neighbours"] == [{"job_id": "7", "application": "HPL", "type": None, "nodes": 2, "beside": 1}]
+    assert "offered.io" in row["missing"]  # of HPL it is not known
+    with pytest.raises(InputError, match="node 'n9' is under no leaf switch of the ingested topology"):
+        ask(tree, SimpleNamespace(uri="here"), "small", ["n9"], "AMG", FIRST_S + 9000)
 
 
 def test_probes_count_where_they_are_given(home: Path, registered) -> None:

@@ -1,0 +1,138 @@
+"""What a scheduler knows of a start: leaf switches, and what runs beside it.
+
+The columns :data:`features.monitoring.samplers.SITUATION_FEATURES`, from what a site has: a topology, jobs and types.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from features.monitoring.samplers import SITUATION_FEATURES, TYPES
+
+RATES = ("read_gb_s", "write_gb_s", "sent_gb_s")
+"""GB/s that each node of an application usually reads, writes and sends, as a mean over its runs."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job on ``nodes`` that starts at ``start_s`` (Unix s) and runs for ``runtime_s``.
+
+    The runtime is infinite while it runs.
+    """
+
+    name: str
+    application: str
+    nodes: tuple[str, ...]
+    start_s: float
+    runtime_s: float = math.inf
+
+    def runs_at(self, at_s: float) -> bool:
+        """Tell whether it has started by ``at_s`` and not ended."""
+        return self.start_s <= at_s and at_s - self.start_s < self.runtime_s
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Leaf switches by node; types and usual rates by application, as far as a site states them.
+
+    ``rates`` are GB/s a node: read and written, and sent.
+    """
+
+    leaf_of: Mapping[str, str]
+    types: Mapping[str, str]
+    rates: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, topology: pd.DataFrame, types: pd.DataFrame) -> Machine:
+        """Make it of a topology and a table of types.
+
+        Their columns are ``node leaf`` and ``application type`` with, if known, :data:`RATES`.
+        """
+        kinds = types.reindex(columns=["application", "type", *RATES])
+        numbers = kinds[list(RATES)].to_numpy(np.float64)
+        return cls(
+            dict(zip(topology["node"], topology["leaf"], strict=True)),
+            dict(zip(kinds["application"], kinds["type"], strict=True)),
+            dict(zip(kinds["application"], zip(numbers[:, 0] + numbers[:, 1], numbers[:, 2], strict=True), strict=True)),
+        )
+
+    @cached_property
+    def nodes_under(self) -> Mapping[str, int]:
+        """Number of nodes of each leaf switch."""
+        return Counter(self.leaf_of.values())
+
+    def spread(self, job: Job) -> Mapping[str, int]:
+        """Return how many nodes of ``job`` are under each leaf switch.
+
+        Nodes without one are left out.
+        """
+        return Counter(self.leaf_of[node] for node in job.nodes if node in self.leaf_of)
+
+
+def jobs_of(runs: pd.DataFrame) -> list[Job]:
+    """Return the runs with known nodes of a table.
+
+    Its columns are ``run_id application nodes start_s runtime_s``.
+    """
+    rows = runs[["run_id", "application", "nodes", "start_s", "runtime_s"]].itertuples(index=False)
+    return [
+        Job(str(name), str(of), tuple(nodes), float(at), float(took)) for name, of, nodes, at, took in rows if nodes is not None
+    ]
+
+
+def situations(jobs: Sequence[Job], machine: Machine) -> pd.DataFrame:
+    """Return what is known of each of ``jobs`` at its start.
+
+    float64 [jobs, SITUATION_FEATURES]. Neighbours are those of ``jobs`` that run then; of those that start in the same second the ones listed before it.
+    """
+    spread = [machine.spread(job) for job in jobs]
+    found = np.empty((len(jobs), len(SITUATION_FEATURES)))
+    running: list[int] = []
+    for row in sorted(range(len(jobs)), key=lambda row: jobs[row].start_s):  # stable
+        running = [other for other in running if jobs[other].runs_at(jobs[row].start_s)]
+        found[row] = situation(jobs[row], spread[row], [(jobs[other], spread[other]) for other in running], machine)
+        running.append(row)
+    return pd.DataFrame(found, columns=list(SITUATION_FEATURES))
+
+
+def situation(job: Job, mine: Mapping[str, int], running: Sequence[tuple[Job, Mapping[str, int]]], machine: Machine) -> list[float]:
+    """Return the SITUATION_FEATURES of a start of ``job`` while the ``running`` jobs run.
+
+    With each job comes its :meth:`Machine.spread`. NaN where a node of the job has no leaf switch, and of what is offered where an
+    application's rates are not known. Neighbours without a type are in none of the shares.
+    """
+    nodes = len(job.nodes)
+    known = sum(mine.values()) == nodes
+    room = sum(machine.nodes_under[leaf] for leaf in mine)
+    shares = dict.fromkeys(TYPES, 0.0)
+    beside = dict.fromkeys(TYPES, 0.0)
+    for other, theirs in running:
+        kind = machine.types.get(other.application)
+        if kind is not None:
+            shares[kind] += len(other.nodes) / len(machine.leaf_of)
+            beside[kind] += sum(theirs.get(leaf, 0) for leaf in mine) / room if known else math.nan
+    every = [(job, mine), *running]
+    io = sum(len(each.nodes) * machine.rates.get(each.application, (math.nan, math.nan))[0] for each, _ in every)
+    sent = 0.0
+    if len(mine) > 1:
+        sent = float(np.max([_through(leaf, every, machine) for leaf in mine]))
+    least = min(mine.values(), default=0)
+    of_leaves = [float(len(mine)), 1.0 - least / nodes] if known else [math.nan, math.nan]
+    return [float(nodes), *of_leaves, *shares.values(), *beside.values(), io, sent if known else math.nan]
+
+
+def _through(leaf: str, jobs: Sequence[tuple[Job, Mapping[str, int]]], machine: Machine) -> float:
+    """Return GB/s that jobs send through the uplinks of ``leaf``."""
+    sent = 0.0
+    for job, spread in jobs:
+        there = spread.get(leaf, 0)
+        if 0 < there < len(job.nodes):
+            sent += machine.rates.get(job.application, (math.nan, math.nan))[1] * there * (1.0 - there / len(job.nodes))
+    return sent

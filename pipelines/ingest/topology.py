@@ -1,0 +1,87 @@
+"""A site's leaf switches by node, and the jobs that run.
+
+The topology is Slurm's ``topology.conf`` or CSV ``node,leaf``; running jobs are CSV ``job_id,application,nodes,start_s``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError, shown
+from features.monitoring.situation import Job
+from pipelines.ingest.accounting import AccountingTable
+from pipelines.ingest.control_runs import node_lists, numbers, texts
+from pipelines.ingest.node_list import expand_nodes
+from pipelines.ingest.source import Source, load
+
+_SWITCH = re.compile(r"\s*switchname\s*=", re.IGNORECASE)
+_FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
+
+
+def read_topology(path: str | Path) -> pd.DataFrame:
+    """Read ``node leaf``, both str, sorted by node.
+
+    Of ``topology.conf`` the lines with ``Nodes=`` count, ``SwitchName=s1 Nodes=n[1-16]``; switches above them are passed over. Raises
+    InputError with file, line and what is wrong, as for a node under two leaf switches.
+    """
+    source = load(path)
+    with source.open() as file:
+        is_conf = any(_SWITCH.match(line.decode("utf-8", "replace")) for line in file)
+    found = _conf(source) if is_conf else _csv(source)
+    return found.sort_values("node", ignore_index=True)
+
+
+def _conf(source: Source) -> pd.DataFrame:
+    leaf_of: dict[str, str] = {}
+    with source.open() as file:
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    begun = ""
+    for number, line in enumerate(lines, 1):
+        line = begun + line.partition("#")[0].rstrip()
+        begun = line[:-1] if line.endswith("\\") else ""
+        if begun or not line.strip():
+            continue
+        where = f"{source.path}:{number}"
+        named = {key.lower(): value for key, value in _FIELD.findall(line)}
+        if "switchname" not in named:
+            raise InputError(f"{where}: {shown(line.strip())} names no switch: SwitchName=s1 Nodes=n[1-16]")
+        if "nodes" not in named:
+            continue
+        try:
+            nodes = expand_nodes(named["nodes"])
+        except ValueError as error:
+            raise InputError(f"{where}: Nodes {shown(named['nodes'])} is not {error}") from error
+        for node in nodes:
+            if leaf_of.setdefault(node, named["switchname"]) != named["switchname"]:
+                raise InputError(f"{where}: node {shown(node)} is under {leaf_of[node]} on an earlier line")
+    if not leaf_of:
+        raise InputError(f"{source.path}: no line names nodes of a switch: SwitchName=s1 Nodes=n[1-16]")
+    return pd.DataFrame({"node": [*leaf_of], "leaf": [*leaf_of.values()]})
+
+
+def _csv(source: Source) -> pd.DataFrame:
+    table = AccountingTable(source, {"node", "leaf"}, "node")
+    frame = pd.DataFrame({name: texts(table, name) for name in ("node", "leaf")})
+    if (again := frame["node"].duplicated().to_numpy()).any():
+        raise table.error("node", int(np.argmax(again)), "is on an earlier line too")
+    return frame
+
+
+def read_running(path: str | Path, at_s: float) -> list[Job]:
+    """Read the jobs that run at ``at_s`` (Unix s), in the order of the file.
+
+    Raises InputError with file, line and what is wrong, as for a job that starts later.
+    """
+    table = AccountingTable(load(path), {"job_id", "application", "nodes", "start_s"}, "job")
+    names, applications = texts(table, "job_id"), texts(table, "application")
+    start = numbers(table, "start_s")
+    if (later := start > at_s).any():
+        raise table.error("start_s", int(np.argmax(later)), f"is after the moment asked about, {at_s:.0f}")
+    if (again := pd.Series(names).duplicated().to_numpy()).any():
+        raise table.error("job_id", int(np.argmax(again)), "is on an earlier line too")
+    lists = node_lists(table, "nodes", np.arange(table.rows))
+    return [Job(name, of, tuple(nodes), float(at)) for name, of, nodes, at in zip(names, applications, lists, start, strict=True)]
