@@ -14,8 +14,8 @@ bandwidth, what static routing leaves of it (Hoefler, Schneider & Lumsdaine 2008
 
 The largest runs of ``congested`` take 4 to 5 times the min, short of the figure's 14; those of ``stormy`` 7 to 9. ``stormy`` was
 the first ``congested``, by other assumptions: outside bursts in the core of the network and on the file system every three hours
-that hit the whole cluster at once. Its network disturbance cannot occur within a pod, and no placement evades it: there an oracle
-removes less than half of the varying runs. It is kept to show what the assumptions are worth.
+that hit the whole cluster at once. Its network disturbance cannot occur within a pod, and no placement evades it: an oracle that
+waits ten passes removes less than half of the varying runs there. It is kept to show what the assumptions are worth.
 """
 
 from __future__ import annotations
