@@ -40,9 +40,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Machine:
-    """Leaf switches by node; types and usual rates by application, as far as a site states them.
+    """Leaf switches by node; types and usual rates by application.
 
-    ``rates`` are GB/s a node: read and written, and sent.
+    As far as a site states them. ``rates`` are GB/s a node: read and written, and sent.
     """
 
     leaf_of: Mapping[str, str]

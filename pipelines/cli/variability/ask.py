@@ -153,7 +153,9 @@ def _print(answer: Answer) -> None:
         longer = f" ({each.longer_s:,.1f} s longer)" if math.isfinite(each.longer_s) else ""
         click.echo(f"z > {each.above_z:<10g}{each.probability:.3f}{longer}")
     if answer.leaves is not None:
-        click.echo(f"leaf switches {', '.join(f'{leaf} ({nodes:,} nodes)' for leaf, nodes in answer.leaves.items())}")
+        click.echo(
+            f"leaf switches {', '.join(f'{leaf} ({nodes:,} of {len(answer.nodes):,} nodes)' for leaf, nodes in answer.leaves.items())}"
+        )
         _print_neighbours(answer)
     click.echo(f"model         {answer.model} version {answer.version}, {answer.classifier}, counters of {answer.scope} nodes")
     click.echo(f"rests on      {answer.samples:,} samples, where {answer.expected:,.0f} are usual")

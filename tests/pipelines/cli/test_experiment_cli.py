@@ -100,7 +100,9 @@ def test_what_is_emitted_can_be_ingested(tmp_path: Path) -> None:
     assert "simulated cluster congested" in done.stderr
     assert "SIMULATED" in (tmp_path / "site" / "README.txt").read_text()
     places = ("--runs", "site/runs.csv", "--probes", "site/probes.csv", "--types", "site/types.csv")
+    places += ("--topology", "site/topology.conf")
     done = queuecast(tmp_path, "ingest", "--system", "sim", "--counters", "site/counters", *places)
     assert done.returncode == 0, done.stderr
     assert "12 control runs: 12 new" in done.stderr
+    assert "512 nodes with a leaf: 512 new" in done.stderr
     assert "0 quarantined" in done.stderr

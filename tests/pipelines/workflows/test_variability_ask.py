@@ -137,7 +137,8 @@ def test_a_champion_of_delays_answers_with_leaf_switches_and_neighbours(tree: Pa
     asked += ["--running", str(tree / "running.csv")]
     said = CliRunner().invoke(command, asked, catch_exceptions=False).stdout
     assert (
-        "leaf switches a (1 nodes)\nbeside it     1 of 1 running jobs\n              7: HPL (type not known), 1 of 2 nodes" in said
+        "leaf switches a (1 of 1 nodes)\nbeside it     1 of 1 running jobs\n              7: HPL (type not known), 1 of 2 nodes"
+        in said
     )
     assert f"z > 6         {0:.3f} ({6 * sigma:,.1f} s longer)" in said
     row = json.loads(CliRunner().invoke(command, [*asked, "--json"], catch_exceptions=False).stdout)
