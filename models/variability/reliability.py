@@ -1,6 +1,7 @@
-"""Calibration of probabilities that a run exceeds a threshold of z: reliability, Brier score, skill.
+"""Calibration of probabilities that a run exceeds a threshold of z.
 
-A probability is reliable if of the runs that are given p a share p comes true; a constant, the share of all runs, is reliable too. What
+Reliability, Brier score, skill. A probability is reliable if of the runs that are given p a share p comes true; a constant, the
+share of all runs, is reliable too. What
 a model adds is its skill: by how much its Brier score, the mean squared error of the probability (Brier 1950), is below that of a
 constant. The sum of Brier scores over ascending thresholds is a ranked probability score (Epstein 1969), proper for the distribution.
 Intervals resample days, whose runs share the machine's state (``features.statistics``).

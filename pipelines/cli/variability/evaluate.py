@@ -102,7 +102,10 @@ def without_intervals(measures: pd.DataFrame) -> str:
 
 
 def calibrations(said: pd.DataFrame) -> Iterator[str]:
-    """Say how reliable the probabilities of ``ordinal`` are; other classifiers' are no frequencies."""
+    """Say how reliable the probabilities of ``ordinal`` are.
+
+    Those of other classifiers are no frequencies.
+    """
     from models.variability.reliability import skill, squared_error
 
     for (protocol, kind), rows in said[said["classifier"] == "ordinal"].groupby(["protocol", "features"], sort=False):
