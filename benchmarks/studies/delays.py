@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import PercentFormatter
 
 from benchmarks.common.pages import STUDIES, kept, made_by
 from benchmarks.common.tables import markdown, write_parts
@@ -176,6 +177,8 @@ def picture(blocks: pd.DataFrame, elsewhere: pd.DataFrame) -> bytes:
             axis.plot(ends, ends, color=MUTED, lw=0.8, ls="--")
         left.set_xscale("log")
         left.set_yscale("log")
+        for axis in (left.xaxis, left.yaxis):
+            axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
         left.set(xlabel="probability to vary that was said", title="reliability")
         left.set_ylabel("share that varied", color=INK)
         right.set(xlabel="mean z that was said, by tenths", ylabel="mean z that came", title="how much longer")
