@@ -19,10 +19,11 @@ import pandas as pd
 from benchmarks.common.pages import kept
 from features.monitoring.samplers import DELAY_FEATURES
 from pipelines.workflows.cluster_experiments import CONTROL_RUNS, UNLEARNED, asked_of, split
+from sim.cluster.advisers import Adviser
 from sim.cluster.background import Level
 from sim.cluster.experiments import VARIES, control_runs, judged, learn, trials, usual
 from sim.cluster.presets import Cluster, calibration
-from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
+from sim.cluster.simulate import ClusterRun, simulate_on
 from sim.cluster.workloads import ALL_APPLICATIONS, EXPERIMENTS, Experiment, continuous, trial
 
 DAY_S = 86_400

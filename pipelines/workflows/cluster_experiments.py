@@ -21,9 +21,10 @@ from features.errors import InputError
 from features.monitoring.labels import baselines
 from features.statistics import FEWEST_BLOCKS, drawn, remark, tail
 from models.variability.classifiers import CLASSIFIERS
+from sim.cluster.advisers import Adviser
 from sim.cluster.experiments import control_runs, judged, learn, trials, usual
 from sim.cluster.presets import Cluster
-from sim.cluster.simulate import Adviser, ClusterRun
+from sim.cluster.simulate import ClusterRun
 from sim.cluster.workloads import ALL_APPLICATIONS, Experiment
 from sim.names import ANY_SKIPS, UNTRAINED
 from sim.names import scheduler as named_scheduler

@@ -39,7 +39,7 @@ def try_model(plan: Plan, model: VariabilityModel, scope: str) -> tuple[Conducte
 
     The comparison is :func:`pipelines.workflows.cluster_experiments.compared`.
     """
-    from sim.cluster.simulate import Adviser
+    from sim.cluster.advisers import Adviser
 
     conducted = conduct(plan, registered=Adviser(model, scope))[0]
     return conducted, compared(by_trial(conducted.runs), conducted.baseline, plan.seed)

@@ -18,8 +18,9 @@ from features.monitoring.samplers import DELAY_FEATURES
 from models.variability.classifiers import ORDINAL_CUTOFF
 from models.variability.model import fit
 from models.variability.time_blocks import times_of
+from sim.cluster.advisers import Adviser
 from sim.cluster.presets import Cluster
-from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
+from sim.cluster.simulate import ClusterRun, simulate_on
 from sim.cluster.workloads import ALL_APPLICATIONS, NODES, Experiment, continuous, trial
 
 LOAD = 0.7

@@ -23,7 +23,7 @@ from sim.cluster.presets import PLACEMENTS, Cluster
 
 if TYPE_CHECKING:
     from pipelines.workflows.cluster_experiments import Conducted, Plan, Progress
-    from sim.cluster.simulate import Adviser
+    from sim.cluster.advisers import Adviser
 
 _PATIENT = "EASY+RUSH(model={},patience=1200,every=10)"
 _MOST_TRIALS = 9_000
@@ -155,7 +155,7 @@ def _registered(spec: str) -> Adviser:
     from pipelines.storage.home import home
     from pipelines.storage.publishing import finish_for_reader
     from pipelines.storage.registry import tracking
-    from sim.cluster.simulate import Adviser
+    from sim.cluster.advisers import Adviser
 
     name, at, alias = spec.partition("@")
     if not name.startswith("variability-") or (at and not alias):

@@ -36,10 +36,11 @@ from pipelines.workflows.cluster_experiments import (
     label,
     maxima,
 )
+from sim.cluster.advisers import Adviser
 from sim.cluster.background import Level
 from sim.cluster.experiments import LOAD, VARIES, judged, usual
 from sim.cluster.presets import calibration
-from sim.cluster.simulate import STORM, Adviser, ClusterRun, simulate_on
+from sim.cluster.simulate import STORM, ClusterRun, simulate_on
 from sim.cluster.workloads import EXPERIMENTS, continuous, trial
 from sim.metrics.names import TRIAL
 from sim.names import ANY_SKIPS, Rush

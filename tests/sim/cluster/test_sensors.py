@@ -27,12 +27,13 @@ from features.monitoring.windows import side_by_side, window_features
 from models.variability.classifiers import ORDINAL_CUTOFF
 from models.variability.model import fit
 from models.variability.time_blocks import times_of
+from sim.cluster.advisers import Adviser
 from sim.cluster.applications import Behaviour, application
 from sim.cluster.background import Level
 from sim.cluster.experiments import learn
 from sim.cluster.placement import CONGESTED
 from sim.cluster.presets import Cluster
-from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
+from sim.cluster.simulate import ClusterRun, simulate_on
 from tests.oracle.cluster import Run
 from tests.sim.cluster.test_cluster import SMALL, by_oracle, jobs_of
 

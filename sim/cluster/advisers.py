@@ -1,0 +1,109 @@
+"""The model that the scheduler of a simulated cluster asks, in the cluster's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from features.errors import InputError
+from features.monitoring.labels import LITTLE, THREE_CLASSES
+from features.monitoring.samplers import MORE_FEATURES, PROBE_FEATURES, TYPE_FEATURES, counter_features
+from models.variability.model import VariabilityModel
+from sim.cluster.site import (
+    COIN,
+    CUTOFF,
+    DECIDER,
+    EVERY_S,
+    FIRST_CLASS,
+    HARM,
+    MODEL,
+    NO_MODEL,
+    NOWCAST,
+    ORACLE,
+    OUTSIDE,
+    PATIENCE_S,
+    Site,
+)
+from sim.cluster.start_models import COUNTERS, EVERY, NEWEST, PROBED, SITUATED, TYPED
+from sim.names import CLASSES, Rush
+
+
+@dataclass(frozen=True)
+class Adviser:
+    """A variability model as the scheduler asks it, with the nodes' counters it reads.
+
+    ``thresholds`` of z divide its classes.
+    """
+
+    model: VariabilityModel
+    scope: str = "own"
+    thresholds: tuple[float, ...] = THREE_CLASSES
+
+    def first(self, classes: str) -> int:
+        """Return the class from which on a job is skipped.
+
+        ``classes`` is one of :data:`sim.names.CLASSES`.
+        """
+        return self.model.variation if classes == CLASSES[0] else 1 + self.thresholds.index(LITTLE)
+
+
+WITHOUT_MODEL = {"oracle": ORACLE, "nowcast": NOWCAST, "coin": COIN}
+"""References that decide without a trained model: see :mod:`sim.cluster.start_models`."""
+
+
+def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: float, outside: bool) -> np.ndarray:
+    """Write the deciding model into ``site``; return its columns' codes, int64 [columns]."""
+    nothing = np.zeros(0, np.int64)
+    site.clock[DECIDER] = NO_MODEL
+    if rush is None:
+        return nothing
+    site.clock[[PATIENCE_S, EVERY_S, HARM]] = rush.patience, rush.every, rush.harm
+    if rush.harm and (outside or rush.model == "coin"):
+        raise InputError(f"+RUSH(model={rush.model},harm=yes): {rush.model or 'it'} does not say what becomes of running jobs")
+    if outside:
+        site.clock[DECIDER] = OUTSIDE
+        return nothing
+    if rush.model in WITHOUT_MODEL:
+        site.clock[DECIDER] = WITHOUT_MODEL[rush.model]
+        site.physics[CUTOFF] = coin
+        return nothing
+    if rush.model not in advisers:
+        raise InputError(
+            f"+RUSH(model={rush.model}); known models: {', '.join(WITHOUT_MODEL)}{''.join(f', {name}' for name in advisers)}"
+        )
+    adviser = advisers[rush.model]
+    model = adviser.model
+    site.clock[DECIDER] = MODEL
+    first = adviser.first(rush.classes)
+    site.clock[FIRST_CLASS] = first
+    site.physics[CUTOFF] = model.cutoffs[first - 1] if rush.cutoff is None else rush.cutoff  # of these classes together
+    codes = column_codes(model.columns, adviser.scope)
+    if rush.harm and (codes < EVERY).any():
+        raise InputError(
+            f"+RUSH(model={rush.model},harm=yes): the model reads counters of a job's own nodes, and is asked about other jobs"
+        )
+    return codes
+
+
+def sampled(codes: np.ndarray) -> np.ndarray:
+    """Return the counters that these columns read, int64, ascending."""
+    newest = codes[(codes >= NEWEST) & (codes < SITUATED)] - NEWEST
+    return np.union1d(codes[codes < PROBED] // 3 % COUNTERS, newest)
+
+
+def column_codes(columns: tuple[str, ...], scope: str) -> np.ndarray:
+    """Return the codes of a model's columns for :func:`sim.cluster.start_models.look`.
+
+    InputError for a column that the simulated cluster does not have.
+    """
+    first = EVERY if scope == "all" else 0
+    known = {name: first + at for at, name in enumerate(counter_features())}
+    known |= {name: PROBED + at for at, name in enumerate(PROBE_FEATURES)}
+    known |= {name: TYPED + at for at, name in enumerate(TYPE_FEATURES)}
+    known |= {name: NEWEST + at for at, name in enumerate(MORE_FEATURES)}
+    unknown = [name for name in columns if name not in known]
+    if unknown:
+        raise InputError(f"the model reads {unknown[0]}, which the simulated cluster does not measure")
+    return np.array([known[name] for name in columns], np.int64)

@@ -1,0 +1,163 @@
+"""Where a simulation of a cluster begins: its arrays, and how applications behave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S
+from features.errors import InputError
+from features.monitoring.samplers import PROBE_FEATURES, WINDOW_S
+from sim.cluster.applications import application, type_code
+from sim.cluster.presets import PLACEMENTS, Cluster
+from sim.cluster.sensors import sensors
+from sim.cluster.site import (
+    ADDED,
+    BROUGHT_UP_TO,
+    CLOCKS,
+    CORE,
+    INTERVAL_S,
+    LAG_S,
+    LATENTS,
+    LEAF,
+    NETWORK_GAIN,
+    NODES_PER_LEAF,
+    NOISE_NODES,
+    NOISE_TRAFFIC,
+    PHYSICS,
+    PLACEMENT,
+    POWER,
+    PREDICTED,
+    PROBE_NOISE,
+    PROFILE,
+    RUN,
+    SAMPLES,
+    SENSOR_NOISE,
+    SLOT,
+    SLOTS,
+    STORAGE,
+    STORAGE_GAIN,
+    TICK_S,
+    UPLINK,
+    WARM_S,
+    Site,
+    no_model,
+)
+from sim.cluster.start_models import COUNTERS, LOOKS
+
+
+def behaviours(
+    names: np.ndarray, nodes: np.ndarray, scaling: str, limits: Mapping[tuple[str, int], float]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return undisturbed seconds, profiles and the variant of each job.
+
+    float64 [jobs], float64 [variants, PROFILE] and int64 [jobs].
+    """
+    kinds = pd.MultiIndex.from_arrays([names, nodes])
+    variant, known = pd.factorize(kinds)
+    profiles = np.zeros((len(known), PROFILE))
+    seconds = np.zeros(len(known))
+    for row, (name, count) in enumerate(known):
+        program = application(name)
+        behaviour = program.on(int(count), scaling)
+        seconds[row] = behaviour.runtime_s
+        profiles[row] = (*behaviour[1:], type_code(program.type), limits.get((name, int(count)), np.inf), behaviour.runtime_s)
+    return seconds[variant], profiles, variant.astype(np.int64)
+
+
+LONGEST_S = 1000 * DAY_S
+"""Max seconds of a simulated cluster."""
+
+
+def horizon_s(cluster: Cluster, arrays: object, work: np.ndarray) -> int:
+    """Return the seconds after which the background repeats.
+
+    Three times the min that the jobs need, and a day more. InputError beyond ``LONGEST_S``: the background takes memory by seconds.
+    """
+    submit, procs = arrays.submit, arrays.procs  # type: ignore[attr-defined]
+    horizon = int(submit[-1] + 3 * (work * procs).sum() / cluster.procs) + DAY_S
+    if horizon > LONGEST_S:
+        raise InputError(f"the jobs take up to {horizon:,} s on this cluster, and at most {LONGEST_S:,} s are simulated of one")
+    return horizon
+
+
+def as_site(
+    cluster: Cluster,
+    procs: np.ndarray,
+    profiles: np.ndarray,
+    variant: np.ndarray,
+    work: np.ndarray,
+    random: np.random.Generator,
+    horizon: int,
+) -> Site:
+    """Return a cluster with only the noise job, ``warm_s`` before the first submission."""
+    jobs, nodes, leaves = len(variant), cluster.nodes, cluster.leaves
+    slots = 1 + cluster.procs // max(int(procs.min()), 1)
+    ticks = (horizon + cluster.warm_s) // cluster.tick_s + 1
+    clock, physics = np.zeros(CLOCKS, np.int64), np.zeros(PHYSICS)
+    clock[[TICK_S, INTERVAL_S, LAG_S, WARM_S]] = cluster.tick_s, cluster.interval_s, cluster.lag_s, cluster.warm_s
+    clock[[NODES_PER_LEAF, NOISE_NODES, SLOTS]] = cluster.nodes_per_leaf, cluster.noise_nodes, 1
+    clock[PLACEMENT] = PLACEMENTS.index(cluster.placement)
+    clock[[SAMPLES, BROUGHT_UP_TO]] = -cluster.warm_s // cluster.interval_s, -cluster.warm_s
+    physics[[UPLINK, CORE, STORAGE]] = cluster.uplink, cluster.core, cluster.storage
+    physics[[NETWORK_GAIN, STORAGE_GAIN, POWER]] = cluster.network_gain, cluster.storage_gain, cluster.power
+    physics[[NOISE_TRAFFIC, SENSOR_NOISE, PROBE_NOISE]] = cluster.noise_traffic, cluster.sensor_noise, cluster.probe_noise
+    levels = (cluster.storage_background, cluster.core_background, cluster.noise_background)
+    background = np.column_stack([level.drawn(ticks, cluster.tick_s, random) for level in levels])
+    owner, spread, held = np.full(nodes, -1), np.zeros((slots, leaves)), np.zeros(slots, np.int64)
+    if cluster.noise_nodes:
+        beside = cluster.noise_nodes // cluster.noise_leaves
+        for number in range(cluster.noise_leaves):
+            leaf = number * leaves // cluster.noise_leaves
+            owner[leaf * cluster.nodes_per_leaf : leaf * cluster.nodes_per_leaf + beside] = 0
+            spread[0, leaf] = beside
+        held[0] = cluster.noise_nodes
+    runs = np.zeros((jobs, RUN))
+    runs[:, [PREDICTED, ADDED]] = np.nan
+    ring = (WINDOW_S + cluster.lag_s) // cluster.interval_s + 3
+    return Site(
+        clock=clock,
+        physics=physics,
+        variants=profiles,
+        variant=variant,
+        work=work,
+        owner=owner,
+        chosen=np.zeros(nodes, np.int64),
+        free=np.zeros(leaves, np.int64),
+        rest=np.zeros(leaves, np.int64),
+        loud=np.zeros(leaves),
+        first_skip=np.full(jobs, -1),
+        answered=np.full(jobs, -1),
+        left=np.zeros(slots),
+        there=np.zeros(slots, np.int64),
+        slot_job=np.full(slots, -1),
+        slot_sequence=np.zeros(slots, np.int64),
+        slot_nodes=held,
+        slot_of=np.zeros(jobs, np.int64),
+        places=np.zeros(0, np.int32),
+        first_place=(np.cumsum(procs) - procs).astype(np.int64),
+        spread=spread,
+        slots=np.zeros((slots, SLOT)),
+        sums=np.zeros((slots, LATENTS)),
+        leaves=np.zeros((leaves, LEAF)),
+        pending=np.zeros((LATENTS, nodes)),
+        latents=np.zeros((LATENTS, nodes)),
+        background=background,
+        sensors=sensors(),
+        used=np.zeros(0, np.int64),
+        ring=np.zeros((ring, COUNTERS, nodes)),
+        every=np.zeros((ring, COUNTERS, 3)),
+        record=np.zeros((0, COUNTERS, nodes)),
+        wanted=np.zeros(0, np.int64),
+        x=np.zeros(0),
+        y=np.zeros(0),
+        found=np.zeros(3 + len(PROBE_FEATURES)),
+        out=np.zeros(2),
+        model=no_model(),
+        runs=runs,
+        feature_row=np.full(jobs, -1),
+        features=np.zeros((0, LOOKS)),
+        random=random.integers(1, 2**63, 1).astype(np.uint64),
+    )
