@@ -114,7 +114,7 @@ def _ladder(found: Mapping[str, pd.DataFrame]) -> str:
     first = looked_up(found["first"])
     rows = _lines(found["apart"])
     for row in rows:
-        row.insert(1, _text(changed(first[row[0], ALL, "varied"], "EASY, first fit")).partition(", ")[2])
+        row.insert(1, in_line(changed(first[row[0], ALL, "varied"], "EASY, first fit")).partition(", ")[2])
     headings = ["ADAA", "against first fit", *(words for words, *_ in _COLUMNS), "skipped of asked"]
     text = [Table("", headings, rows).markdown()]
     text += [
@@ -149,7 +149,7 @@ def _rows_of(settings: Settings, made: Mapping[str, Conducted]) -> str:
         names = {setting.scheduler: words for words, setting in settings.conducted().items()}
         at = {stratum: looked_up(each.strata, stratum) for stratum in STRATA}
         for scheduler in each.schedulers:
-            cells = [_text(changed(at[stratum][scheduler, ALL, metric], EASY)) for _, metric, stratum in _COLUMNS]
+            cells = [in_line(changed(at[stratum][scheduler, ALL, metric], EASY)) for _, metric, stratum in _COLUMNS]
             share = "" if scheduler == EASY else f"{100 * asking_rate(each.runs, scheduler):.0f} %"
             rows.append([name, names.get(scheduler, "coin"), *cells, share, f"{alone[scheduler]:.2f}"])
     headings = ["", "scheduler", *(words for words, *_ in _COLUMNS), "skipped of asked", "vary by themselves"]
@@ -175,7 +175,7 @@ def _experiment(made: Conducted) -> str:
     return "\n".join([*lines, replace(varied, rows=rows).markdown(), "", decision_table(made).markdown()])
 
 
-def _text(each: Cell) -> str:
+def in_line(each: Cell) -> str:
     """Return a mean with its change or error on one line, bold where the interval leaves out 0."""
     if not each.below:
         return each.text
@@ -193,7 +193,7 @@ def _lines(found: pd.DataFrame) -> list[list[str]]:
     baseline, lines = found["against"].iloc[0], []
     for name in found["scheduler"].unique():
         cells = [
-            _text(changed(at[stratum][name, ALL, metric], baseline)) if stratum in at else "" for _, metric, stratum in _COLUMNS
+            in_line(changed(at[stratum][name, ALL, metric], baseline)) if stratum in at else "" for _, metric, stratum in _COLUMNS
         ]
         share = at[ALL][name, ALL, "varied"]["skipped"]
         lines.append([name, *cells, "" if share == 0 else f"{100 * share:.0f} %"])
@@ -261,7 +261,7 @@ def _month(found: pd.DataFrame) -> str:
                 [
                     f"{load:g}",
                     name,
-                    _text(Cell(share, changed(varied, EASY).below if name != EASY else ())),
+                    in_line(Cell(share, changed(varied, EASY).below if name != EASY else ())),
                     f"{wait['mean'] * days / jobs:,.0f}" + ("" if name == EASY else f", {_waited(wait, days / jobs)}"),
                     f"{at[name, ALL, 'runtime']['mean'] * days / jobs:.3f}",
                     f"{whole['worst']:.2f}",
