@@ -39,7 +39,11 @@ def test_without_escaping_the_campaign_finds_it(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "browser", lambda: None)
     real = page.jinja2.Environment
     monkeypatch.setattr(page.jinja2, "Environment", lambda **given: real(**given | {"autoescape": False}))
-    assert pages.campaign(7, 0, tmp_path).findings
+    page._environment.cache_clear()
+    try:
+        assert pages.campaign(7, 0, tmp_path).findings
+    finally:
+        page._environment.cache_clear()
 
 
 def test_faults_of_drawings_terminals_and_markdown_are_found():
