@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.marked import replace_parts
 from benchmarks.common.pages import STUDIES, made_by
+from benchmarks.common.tables import write_parts
 from benchmarks.papers.rush_page import in_line
 from features.monitoring.samplers import DELAY_FEATURES, TYPE_FEATURES
 from pipelines.report.cluster_tables import changed, looked_up
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     text = f"{table(options.trials)}\n\n{options.trials} trials a row. {made_by('papers.rush_attacks', argv)}"
     if options.write:
-        replace_parts(STUDIES / "rush-assumptions.md", {"attacks": text})
+        write_parts(STUDIES / "rush-assumptions.md", {"attacks": text})
     else:
         print(text)
 
