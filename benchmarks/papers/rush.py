@@ -19,7 +19,8 @@ from benchmarks.common.pages import HOUSE, STUDIES, made_by
 from benchmarks.papers.rush_trials import Bench, Setting
 from features.errors import InputError
 from pipelines.report.cluster_tables import looked_up
-from pipelines.workflows.cluster_experiments import ALL, Conducted, asking_rate, compared, described, stratified
+from pipelines.workflows.cluster_experiments import Conducted
+from sim.cluster.comparison import ALL, asking_rate, compared, described, stratified
 from sim.cluster.workloads import EXPERIMENTS, Experiment
 
 CLUSTER, STORMY = "congested", "stormy"
@@ -258,7 +259,7 @@ def patiences(bench: Bench, settings: Settings) -> dict[str, pd.DataFrame]:
         "model": lambda patience: settings.model(patience=patience),
         "oracle, harm": lambda patience: Setting(rush("oracle", patience=patience, harm=True)),
     }
-    return {who: beside_easy(bench, {f"{patience:,} s": make(patience) for patience in PATIENCES}) for who, make in asked.items()}
+    return {name: beside_easy(bench, {f"{patience:,} s": make(patience) for patience in PATIENCES}) for name, make in asked.items()}
 
 
 def lasting(bench: Bench, settings: Settings) -> dict[str, pd.DataFrame]:

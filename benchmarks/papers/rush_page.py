@@ -24,7 +24,8 @@ from pipelines.report.cluster_published import beside
 from pipelines.report.cluster_tables import by_application, changed, decision_table, looked_up, models_of, overall
 from pipelines.report.table import Cell, Table
 from pipelines.report.wording import signed, tone
-from pipelines.workflows.cluster_experiments import ALL, STRATA, Conducted, asking_rate
+from pipelines.workflows.cluster_experiments import Conducted
+from sim.cluster.comparison import ALL, STRATA, asking_rate
 
 PUBLISHED = ("settings", "ladder", "beside", "experiments")
 """Parts of the page that stands beside the paper."""
@@ -61,7 +62,7 @@ def parts(
         "beside": _beside(settings, list(made.values())),
         "experiments": _experiments(settings, made),
         "cutoffs": _cutoffs(found, settings),
-        "patience": "\n\n".join(f"{who}:\n\n{_compared('patience', rows)}" for who, rows in patience.items()),
+        "patience": "\n\n".join(f"{model}:\n\n{_compared('patience', rows)}" for model, rows in patience.items()),
         "everies": _compared("asked again after", found["everies"]),
         "oracles": _compared("the oracle skips beyond z of", found["oracles"]),
         "lasting": "\n\n".join(_compared(f"{times} times as long", rows) for times, rows in lasting.items()),
@@ -93,7 +94,7 @@ def draw(made: Sequence[Conducted], found: Mapping[str, pd.DataFrame], patience:
     """Write the pictures, ``rush-<what>.png``."""
     for name in PICTURES:
         (folder / f"rush-{name}.png").write_bytes(getattr(cluster_plots, name)(made, image="png"))
-    steps = {who: found[f"steps {who}"] for who in ("model", "oracle")}
+    steps = {model: found[f"steps {model}"] for model in ("model", "oracle")}
     (folder / "rush-ladder.png").write_bytes(rush_plots.ladder(steps))
     (folder / "rush-patience.png").write_bytes(rush_plots.patience(patience))
 
@@ -118,8 +119,8 @@ def _ladder(found: Mapping[str, pd.DataFrame]) -> str:
     headings = ["ADAA", "against first fit", *(words for words, *_ in _COLUMNS), "skipped of asked"]
     text = [Table("", headings, rows).markdown()]
     text += [
-        f"The {who}'s ladder, each rung with all before it:\n\n{_compared(who, found[f'steps {who}'])}"
-        for who in ("model", "oracle")
+        f"The {model}'s ladder, each rung with all before it:\n\n{_compared(model, found[f'steps {model}'])}"
+        for model in ("model", "oracle")
     ]
     return "\n\n".join(text)
 
@@ -256,7 +257,8 @@ def _month(found: pd.DataFrame) -> str:
             whole = of_load[of_load["scheduler"] == name].iloc[0]
             varied, wait = at[name, ALL, "varied"], at[name, ALL, "wait_s"]
             share = f"{100 * varied['mean'] * days / jobs:.2f} %"
-            cost = "" if not whole["asked"] else f"{max(1e6 * (whole['seconds'] - easy_s) / whole['asked'], 1):.0f}"
+            more = 1e6 * (whole["seconds"] - easy_s)
+            cost = "" if not whole["asked"] else f"{more / whole['asked']:.0f}" if more > 0 else "not to be told"
             rows.append(
                 [
                     f"{load:g}",

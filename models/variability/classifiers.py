@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from features.monitoring.labels import DELAYS, THREE_CLASSES
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "extra-trees": {"trees": 100, "min_rows_in_leaf": 3},
@@ -29,3 +32,11 @@ ORDINAL_CUTOFF = 0.1
 Its probabilities are frequencies, so the cutoff is a price: at 0.1 up to nine of ten waits are for runs that would not have varied,
 and a patient job loses little by them.
 """
+
+
+def thresholds_of(classifiers: Sequence[str]) -> tuple[float, ...]:
+    """Return the thresholds of z for candidates.
+
+    They are those of delays if ``ordinal`` is the only one, else of three classes.
+    """
+    return DELAYS if set(classifiers) == {ORDINAL} else THREE_CLASSES

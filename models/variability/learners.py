@@ -25,7 +25,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from features.errors import InputError
 from models.trees import plain_trees
-from models.variability.classifiers import OPTIONS
+from models.variability.classifiers import OPTIONS, ORDINAL
 from models.variability.compiled_classifiers import EXCEEDS, NEAREST, SCORES, SHARES, Arrays
 
 JUDGED_ROWS = 400
@@ -59,7 +59,7 @@ def learn(
         raise ValueError(f"{name} has no option {sorted(unknown)[0]!r}: it has {', '.join(OPTIONS[name])}")
     if len(np.unique(label)) < 2:
         raise InputError(f"cannot train {name} on {len(label)} runs that all vary or all do not")
-    if name == "ordinal":
+    if name == ORDINAL:
         return _ordinal(table, label, classes, {**OPTIONS[name], **(options or {})}, seed)
     estimator = _untrained(name, {**OPTIONS[name], **(options or {})}, len(label), seed)
     if name == "adaboost":  # the only learner that takes weights of rows, not of classes

@@ -4,6 +4,7 @@ import dagster as dg
 
 from models.registry.variability_registration import VARIABILITY
 from models.registry.versions import all_or_nothing
+from models.variability.classifiers import thresholds_of
 from models.variability.evaluation import Learning
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
@@ -17,7 +18,7 @@ from pipelines.report.table import markdown_of
 from pipelines.sources.systems import system
 from pipelines.storage.publishing import begin_night, finish
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.variability_models import retrain, thresholds_of
+from pipelines.workflows.variability_models import retrain
 from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
 
 

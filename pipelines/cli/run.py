@@ -383,9 +383,9 @@ def _print_variability(lake: Lake, name: str) -> None:
     """Print the candidates of a system and, if simulated, the gain of asking the champion."""
     from pipelines.cli.variability.train import variability_versions
     from pipelines.storage.home import home
-    from pipelines.workflows.cluster_experiments import ALL
     from pipelines.workflows.variability_table import MODEL_TABLE
     from pipelines.workflows.variability_trials import TRIALS_PAGE, TRIALS_TABLE
+    from sim.cluster.comparison import ALL
     from sim.metrics.names import TRIAL
 
     models, settings = lake.read(MODEL_TABLE, name)

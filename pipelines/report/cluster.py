@@ -19,7 +19,8 @@ from pipelines.report.cluster_tables import (
 )
 from pipelines.report.page import data_uri, stated, template
 from pipelines.report.wording import sentence, signed
-from pipelines.workflows.cluster_experiments import ALL, Conducted, label
+from pipelines.workflows.cluster_experiments import Conducted, label
+from sim.cluster.comparison import ALL
 from sim.cluster.simulate import STORM
 from sim.metrics.names import TRIAL
 

@@ -17,7 +17,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from pipelines.report.cluster_tables import SIMULATED, models_of
 from pipelines.report.style import INK, MUTED, ImageFormat, encode, figure
-from pipelines.workflows.cluster_experiments import ALL, COIN, NOWCAST, ORACLE, WAYS, Conducted, asked_of, counts_harm, label
+from pipelines.workflows.cluster_experiments import COIN, NOWCAST, ORACLE, WAYS, Conducted, asked_of, counts_harm, label
+from sim.cluster.comparison import ALL
 
 _MODELS = ("#0072b2", "#009e73", "#cc79a7", "#882255", "#56b4e9")
 _FIXED = {

@@ -13,7 +13,8 @@ import numpy as np
 from pipelines.report.cluster_tables import looked_up, models_of
 from pipelines.report.table import Table
 from pipelines.report.wording import signed
-from pipelines.workflows.cluster_experiments import ALL, Conducted, by_trial, compared
+from pipelines.workflows.cluster_experiments import Conducted
+from sim.cluster.comparison import ALL, by_trial, compared
 
 VARYING = ("Laghos", "LBANN", "sw4lite")
 """The applications that vary most in the paper."""

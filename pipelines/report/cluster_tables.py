@@ -13,16 +13,8 @@ import pandas as pd
 
 from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import signed, tone
-from pipelines.workflows.cluster_experiments import (
-    ALL,
-    STRATA,
-    UNLEARNED,
-    Conducted,
-    asked_of,
-    decisions,
-    label,
-    maxima,
-)
+from pipelines.workflows.cluster_experiments import UNLEARNED, Conducted, asked_of, label
+from sim.cluster.comparison import ALL, STRATA, decisions, maxima
 from sim.metrics.names import TRIAL
 
 SIMULATED = "simulated cluster"

@@ -26,7 +26,7 @@ from features.monitoring.situation import RATES
 from pipelines.storage.atomic import replacing
 from pipelines.storage.csv_text import csv_text
 from sim.cluster.applications import APPLICATIONS, NODES
-from sim.cluster.experiments import LOAD
+from sim.cluster.experiments import LOAD, chosen_runs
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import ClusterRun, simulate_on
 from sim.cluster.workloads import continuous
@@ -81,7 +81,7 @@ def emit(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is there already and not empty: simulated data are not mixed with others")
     jobs = continuous(days, seed, procs=cluster.procs, load=load)
-    chosen = control(jobs["executable"].astype("str").to_numpy(), each, np.random.default_rng([seed, 3]))
+    chosen = chosen_runs(jobs["executable"].astype("str").to_numpy(), each, np.random.default_rng([seed, 3]))
     until = int(jobs["submit_s"].iloc[-1])
 
     with CounterFiles(cluster, folder / COUNTERS, origin_s, seed=seed, rotate=rotate, packed=packed) as files:
@@ -124,17 +124,6 @@ def emit(
         files.samples,
         files.values,
     )
-
-
-def control(applications: np.ndarray, each: int | None, random: np.random.Generator) -> np.ndarray:
-    """Choose control runs, bool [jobs]: ``each`` of every application at random, or all."""
-    if each is None:
-        return np.ones(len(applications), bool)
-    order = random.permutation(len(applications))
-    names = applications[order]
-    chosen = np.zeros(len(applications), bool)
-    chosen[order] = pd.Series(names).groupby(names).cumcount().to_numpy() < each
-    return chosen
 
 
 class CounterFiles:

@@ -17,10 +17,10 @@ import pandas as pd
 from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.schema import fingerprint
-from features.monitoring.labels import DELAYS, THREE_CLASSES, baselines, labels, z_scores
+from features.monitoring.labels import baselines, labels, z_scores
 from models.registry.promotion import Evidence
 from models.registry.variability_promotion import JUDGED_DAYS, compare_classifiers, f1_evidence, f1_scores
-from models.variability.classifiers import OPTIONS, ORDINAL
+from models.variability.classifiers import OPTIONS
 from models.variability.evaluation import (
     ALL,
     BLOCKED,
@@ -49,14 +49,6 @@ _ASKED_BACK = 200
 """Last runs that a version loaded back from the registry is asked about."""
 _NO_F1 = 0.5
 """The F1 of a champion without a record."""
-
-
-def thresholds_of(classifiers: Sequence[str]) -> tuple[float, ...]:
-    """Return the thresholds of z for candidates.
-
-    They are those of delays if ``ordinal`` is the only one, else of three classes.
-    """
-    return DELAYS if set(classifiers) == {ORDINAL} else THREE_CLASSES
 
 
 @dataclass(frozen=True)

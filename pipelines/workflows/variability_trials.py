@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from pipelines.workflows.cluster_experiments import ALL, ORACLE, REGISTERED, Conducted, Plan, by_trial, compared, conduct
+from pipelines.workflows.cluster_experiments import ORACLE, REGISTERED, Conducted, Plan, conduct
+from sim.cluster.comparison import ALL, by_trial, compared
 from sim.cluster.presets import Cluster
 
 if TYPE_CHECKING:

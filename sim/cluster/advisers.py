@@ -44,9 +44,13 @@ class Adviser:
     def first(self, classes: str) -> int:
         """Return the class from which on a job is skipped.
 
-        ``classes`` is one of :data:`sim.names.CLASSES`.
+        ``classes`` is one of :data:`sim.names.CLASSES`; InputError if the model does not tell little variation apart.
         """
-        return self.model.variation if classes == CLASSES[0] else 1 + self.thresholds.index(LITTLE)
+        if classes == CLASSES[0]:
+            return self.model.variation
+        if LITTLE not in self.thresholds:
+            raise InputError(f"classes={classes}: the model tells no variation from z above {LITTLE:g} on")
+        return 1 + self.thresholds.index(LITTLE)
 
 
 WITHOUT_MODEL = {"oracle": ORACLE, "nowcast": NOWCAST, "coin": COIN}

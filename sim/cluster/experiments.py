@@ -13,10 +13,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from features.monitoring.labels import DELAYS, THREE_CLASSES, baselines, labels, z_scores
-from features.monitoring.samplers import DELAY_FEATURES
-from models.variability.classifiers import ORDINAL_CUTOFF
-from models.variability.model import fit
+from features.monitoring.labels import BINARY, baselines, labels, z_scores
+from models.variability.classifiers import thresholds_of
+from models.variability.evaluation import Learning
 from models.variability.time_blocks import times_of
 from sim.cluster.advisers import Adviser
 from sim.cluster.presets import Cluster
@@ -25,7 +24,7 @@ from sim.cluster.workloads import ALL_APPLICATIONS, NODES, Experiment, continuou
 
 LOAD = 0.7
 """Share of the nodes that control runs and the jobs between them would use undisturbed."""
-VARIES = 1.5
+VARIES = BINARY[0]
 
 Progress = Callable[[int, int], None]
 
@@ -48,15 +47,21 @@ def control_runs(
     """
     jobs = continuous(days, seed, procs=cluster.procs, load=LOAD, applications=applications, nodes=nodes)
     random = np.random.default_rng([seed, 3])
-    chosen = np.ones(len(jobs), bool)
-    if each is not None:
-        order = random.permutation(len(jobs))
-        names = jobs["executable"].astype("str").to_numpy()[order]
-        chosen[order] = pd.Series(names).groupby(names).cumcount().to_numpy() < each
+    chosen = chosen_runs(jobs["executable"].astype("str").to_numpy(), each, random)
     run = simulate_on(cluster, jobs, seed=seed, scaling=scaling, features=chosen if features else None)
     kept = run.runs[chosen].reset_index(drop=True)
     own, every, situation = (table.reset_index(drop=True) for table in (run.own, run.all, run.situation))
     return replace(run, runs=kept, own=own, all=every, situation=situation)
+
+
+def chosen_runs(applications: np.ndarray, each: int | None, random: np.random.Generator) -> np.ndarray:
+    """Choose control runs, bool [jobs]: ``each`` of every application at random, or all."""
+    chosen = np.ones(len(applications), bool)
+    if each is not None:
+        order = random.permutation(len(applications))
+        names = applications[order]
+        chosen[order] = pd.Series(names).groupby(names).cumcount().to_numpy() < each
+    return chosen
 
 
 def learn(
@@ -69,44 +74,23 @@ def learn(
     cutoff: float | None = None,
     seed: int = 0,
     options: Mapping[str, object] | None = None,
-    thresholds: Sequence[float] | None = None,
 ) -> Adviser:
     """Train a model on control runs.
 
     It tells three classes apart, as Nichols et al. deploy it, or delays. ``run`` holds them; those of ``applications`` are
-    used. ``columns`` are those left by elimination, by default the 282 of Nichols et al., or for ``ordinal``
-    :data:`features.monitoring.samplers.DELAY_FEATURES`. ``cutoff`` replaces the one chosen for F1 on the training part, or
-    :data:`models.variability.classifiers.ORDINAL_CUTOFF`. ``thresholds`` of z divide the classes; ``ordinal``'s are
-    :data:`features.monitoring.labels.DELAYS` by default.
+    used. ``columns`` are those left by elimination, by default those of :meth:`models.variability.evaluation.Learning.train`;
+    ``cutoff`` replaces the one that it gives.
     """
     rows = np.flatnonzero(run.runs["application"].isin(applications).to_numpy())
     runs = run.runs.iloc[rows]
     known = baselines(runs["application"], runs["runtime_s"])
-    ordinal = classifier == "ordinal"
-    if ordinal:
-        columns = DELAY_FEATURES if columns is None else columns
-        cutoff = ORDINAL_CUTOFF if cutoff is None else cutoff
-    ends = tuple(thresholds or (DELAYS if ordinal else THREE_CLASSES))
+    learning = Learning((classifier,), thresholds_of((classifier,)), options={classifier: options or {}}, seed=seed)
     z = z_scores(runs["application"], runs["runtime_s"], known)
-    label = labels(z, ends)
-    seen = run.own if scope == "own" else run.all
+    seen = pd.concat([run.own if scope == "own" else run.all, run.situation], axis=1).iloc[rows].reset_index(drop=True)
     if columns is not None:
-        seen = pd.concat([seen, run.situation], axis=1)
-    seen = seen.iloc[rows].reset_index(drop=True)
-    model = fit(
-        classifier,
-        seen,
-        label,
-        seed=seed,
-        columns=columns,
-        classes=len(ends) + 1,
-        times=times_of(runs) if cutoff is None else None,
-        baselines=known,
-        options=options,
-        variation=ends.index(VARIES) + 1,
-        z=z,
-    )
-    return Adviser(model if cutoff is None else model.with_cutoff(cutoff), scope, ends)
+        seen = seen[list(columns)]
+    model = learning.train(classifier, seen, labels(z, learning.thresholds), times_of(runs), known, z)
+    return Adviser(model if cutoff is None else model.with_cutoff(cutoff), scope, tuple(learning.thresholds))
 
 
 def usual(cluster: Cluster, of: Experiment, *, days: float, seed: int) -> pd.DataFrame:

@@ -108,14 +108,15 @@ def command(
 
     They run on a simulated cluster. All numbers are simulated: what varies, why, and what counters show of it.
     """
-    from pipelines.workflows.cluster_experiments import DELAYED, REGISTERED, UNLEARNED, Plan, conduct
+    from models.variability.classifiers import ORDINAL
+    from pipelines.workflows.cluster_experiments import REGISTERED, UNLEARNED, Plan, conduct
     from sim.cluster.presets import calibration
     from sim.cluster.workloads import EXPERIMENTS, experiment
 
     check_outputs({"--report": report, "--out": out}, [])
     asked = [REGISTERED] if model else []
     if not schedulers:
-        asked += classifiers or ([] if model else [DELAYED])
+        asked += classifiers or ([] if model else [ORDINAL])
         schedulers = ("EASY", *map(_PATIENT.format, (*asked, *UNLEARNED)))
     elif classifiers:
         raise InputError("--classifier chooses among the default schedulers: with --scheduler name the model there")

@@ -55,6 +55,7 @@ def command(
 
     from features.monitoring.labels import BINARY, DELAYS, THREE_CLASSES
     from models.registry.variability_registration import VARIABILITY
+    from models.variability.classifiers import thresholds_of
     from models.variability.evaluation import Learning
     from pipelines.report.importances import importances
     from pipelines.sources.systems import settings_of
@@ -62,7 +63,7 @@ def command(
     from pipelines.storage.home import home
     from pipelines.storage.publishing import RUN_WAITS_S, alone
     from pipelines.storage.registry import tracking
-    from pipelines.workflows.variability_models import retrain, thresholds_of
+    from pipelines.workflows.variability_models import retrain
     from pipelines.workflows.variability_table import training_table
 
     known = settings_of(home(), system)

@@ -22,22 +22,10 @@ from pipelines.report.cluster import render_cluster
 from pipelines.report.cluster_published import beside
 from pipelines.report.cluster_tables import by_storm, looked_up, overall
 from pipelines.report.wording import signed
-from pipelines.workflows.cluster_experiments import (
-    ALL,
-    STRATA,
-    Conducted,
-    Plan,
-    asking_rate,
-    by_trial,
-    compared,
-    conduct,
-    decisions,
-    described,
-    label,
-    maxima,
-)
+from pipelines.workflows.cluster_experiments import Conducted, Plan, conduct, label
 from sim.cluster.advisers import Adviser
 from sim.cluster.background import Level
+from sim.cluster.comparison import ALL, STRATA, asking_rate, by_trial, compared, decisions, described, maxima
 from sim.cluster.experiments import LOAD, VARIES, judged, usual
 from sim.cluster.presets import calibration
 from sim.cluster.simulate import STORM, ClusterRun, simulate_on
