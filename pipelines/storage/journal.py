@@ -1,8 +1,9 @@
 """Journals: what is done of long work, beside its output, so that it can be resumed.
 
-A journal is JSON, a line a finished piece, written as pieces are finished; its first line identifies the work. A process that dies
-loses no piece, a power loss those of the last seconds. When all is done the results are written and the journal is removed, so a
-finished output has none.
+A journal has a line a finished piece, written as pieces are finished: the CRC-32 of its JSON as eight hexadecimal digits, a
+space, the JSON. Its first line, JSON alone, identifies the work. A process that dies loses no piece, a power loss those of the last
+seconds, and a piece whose line does not check is done again. When all is done the results are written and the journal is removed, so
+a finished output has none.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sys
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -68,7 +71,8 @@ class Journal(Generic[K, V]):
 
     def write(self, key: K, value: V) -> None:
         """Record a piece as done; a process that dies later does not lose it."""
-        self._append(json.dumps(self._kind.encoded(key, value)).encode() + b"\n")
+        content = json.dumps(self._kind.encoded(key, value)).encode()
+        self._append(_checksum(content) + b" " + content + b"\n")
         self.done[key] = value
 
     def remove(self) -> None:
@@ -105,12 +109,20 @@ class Journal(Generic[K, V]):
             raise InputError(f"{self.path}: {self._difference(content)}; give --restart to throw it away, or another --out")
         whole = content[: content.rindex(b"\n") + 1]
         self._file.truncate(len(whole))
-        for number, line in enumerate(whole.splitlines()[1:], 2):
-            try:
-                key, value = self._kind.decoded(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
-                raise InputError(f"{self.path}, line {number}: is damaged; give --restart to begin anew") from error
-            self.done[key] = value
+        damaged = []
+        for number, line in enumerate(whole.split(b"\n")[1:-1], 2):
+            checksum, _, piece = line.partition(b" ")
+            if checksum == _checksum(piece):
+                key, value = self._kind.decoded(json.loads(piece))
+                self.done[key] = value
+            else:
+                damaged.append(number)
+        if damaged:
+            where = ", ".join(map(str, damaged[:3])) + ", ..." * (len(damaged) > 3)
+            what = (
+                f"{len(damaged):,} of {len(damaged) + len(self.done):,} lines damaged (line {where}): what they held is done again"
+            )
+            print(f"{self.path}: {what}", file=sys.stderr)
 
     def _difference(self, content: bytes) -> str:
         """Return why a journal is another work's, by the names of what differs."""
@@ -121,3 +133,7 @@ class Journal(Generic[K, V]):
         except (ValueError, KeyError, TypeError, AttributeError):
             return f"is not the journal of a {work}"
         return f"is the journal of another {work} (of other {', '.join(names)})"
+
+
+def _checksum(piece: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(piece)
