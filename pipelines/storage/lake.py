@@ -17,10 +17,10 @@ from features.jobs.schema import COLUMNS, fingerprint, widened
 from features.names import check_name
 from models.packed.site_names import VARIABLE
 from pipelines.storage.atomic import seen, write
-from pipelines.storage.parquet import metadata_of, read_parquet, write_parquet
-from pipelines.storage.remote import Seen, is_remote
+from pipelines.storage.parquet import read_parquet, told_of, write_parquet
+from pipelines.storage.remote import Seen
 from pipelines.storage.version import MEND, Version, subject_of
-from pipelines.storage.versions import Versions
+from pipelines.storage.versions import Versions, is_whole
 
 _CLEAN_FIELDS = (
     "name",
@@ -125,11 +125,15 @@ class Lake:
     def read(self, table: str, trace: str) -> tuple[pd.DataFrame, dict[str, Any]]:
         """Return a table and its metadata; InputError if it is missing or of another format."""
         path, versioned = self.path(table, trace), bool(subject_of(table, trace))
-        there = seen(path) if is_remote(path) else None  # one request
-        if not (path.exists() if there is None else there.content is not None):
-            if versioned and path.stem != trace:
+        named = versioned and path.stem != trace
+        with told_of(path):
+            there = seen(path)
+        if there.content is None:
+            if named:
                 raise InputError(f"{path}: is missing, and the version of {trace} that is read names it; {MEND}")
             raise InputError(f"{path}: not there yet; materialise {table} of {trace} first")
+        if named and not is_whole(path, there.content):
+            raise InputError(f"{path}: is damaged: its content is not the one that it is named by; {MEND}")
         try:
             return read_parquet(path, kind=table, held=there)
         except InputError as error:
@@ -175,7 +179,7 @@ class Lake:
         before = ""
         if self.has("jobs", clean.name):
             with suppress(InputError):  # a damaged table is replaced
-                before = metadata_of(self.path("jobs", clean.name)).get("hashed_with", "")
+                before = self.read("jobs", clean.name)[1].get("hashed_with", "")
         if before and before != clean.hashed_with:
             other = f"with another key than ${VARIABLE}" if clean.hashed_with else f"and ${VARIABLE} is not set"
             raise InputError(f"{clean.name}: its stored names are hashed, {other}: set the key of before")

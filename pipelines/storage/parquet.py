@@ -115,13 +115,6 @@ def schema_of(path: str | Path) -> pa.Schema:
         return pq.read_schema(file)
 
 
-def metadata_of(path: str | Path) -> dict[str, Any]:
-    """Return the metadata given to :func:`write_parquet`, empty if none; read no rows."""
-    text = (schema_of(path).metadata or {}).get(_KEY)
-    with told_of(path):
-        return {} if text is None else dict(json.loads(text)["metadata"])
-
-
 def check_size(path: str | Path) -> None:
     """Raise InputError for a Parquet file whose values need far more room than the file."""
     with told_of(path), opened(path) as file:

@@ -96,9 +96,7 @@ class Versions:
 
         ``entry`` is a table or a page.
         """
-        with part.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-        path = self._folder(entry) / f"{digest}{'.html' if entry.startswith(PAGES) else '.parquet'}"
+        path = self._folder(entry) / f"{_digest(part.read_bytes())}{'.html' if entry.startswith(PAGES) else '.parquet'}"
         with self._locked():
             self._begin(id)  # before anything takes its place
             moved(part, path)
@@ -138,6 +136,9 @@ class Versions:
                     carried(before.files, draft.files) | dict(draft.files),
                     dict(draft.models) or dict(before.models),
                 )
+                for file in draft.files.values():
+                    if not self.has_whole(file):
+                        raise InputError(f"{self.root / file}: is missing or damaged, and would be published: begin again")
                 check()
                 self._put_once(made, before, there)
                 put = True
@@ -220,6 +221,10 @@ class Versions:
                 self._show(entry, version.files.get(entry))
         write(self._followed, stated(version, before))
         return True
+
+    def has_whole(self, file: str) -> bool:
+        """Tell whether a file that a version lists is there, and is what its name says."""
+        return is_whole(self.root / file, seen(self.root / file).content)
 
     def discard(self, id: str) -> None:
         """Give up the draft ``id``, and remove the files that nothing else lists.
@@ -410,6 +415,15 @@ class Versions:
     def _locked(self) -> Iterator[Callable[[], None]]:
         with held(self._pointer.with_suffix(".lock")) as check:
             yield check
+
+
+def is_whole(path: Path, content: bytes | None) -> bool:
+    """Tell whether a file is there, and has the content that its name says, where that is a hash."""
+    return content is not None and (not _FILE.fullmatch(path.name) or _digest(content) == path.stem)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _written_before(path: Path, time_s: float) -> bool:

@@ -7,7 +7,6 @@ registered version that an alias or the pointer names.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import sqlite3
@@ -33,7 +32,7 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
 from pipelines.storage.permissions import TRUSTED, umask
 from pipelines.storage.publishing import NIGHT, alone, lock_of
-from pipelines.storage.remote import is_remote, there
+from pipelines.storage.remote import is_remote
 from pipelines.storage.version import PAGES, Draft, Version
 from pipelines.storage.versions import Versions
 from pipelines.workflows.doctor_registry import (
@@ -205,9 +204,7 @@ def _subject(home: Path, subject: str, store: Tracking | None) -> Iterator[Findi
 
 def _broken(versions: Versions, subject: str, current: Version, before: Version) -> Iterator[Finding]:
     """Find the files of the versions that are missing or not what their names say."""
-    now, then = (
-        {entry: file for entry, file in each.files.items() if not _whole(versions.root / file)} for each in (current, before)
-    )
+    now, then = ({entry: file for entry, file in each.files.items() if not versions.has_whole(file)} for each in (current, before))
     if now:
         named = ", ".join(f"{entry} ({file})" for entry, file in now.items())
         pages = all(entry.startswith(PAGES) for entry in now)
@@ -223,16 +220,6 @@ def _broken(versions: Versions, subject: str, current: Version, before: Version)
     elif then:
         what = f"missing or damaged in the version before: {', '.join(then.values())}"
         yield Finding("lake", subject, what, "forget the version before", partial(versions.put, current, Version()))
-
-
-def _whole(path: Path) -> bool:
-    """Tell whether a file is there and, where it is named by its content, has it."""
-    if not there(path):
-        return False
-    if len(path.stem) != 16 or set(path.stem) - set("0123456789abcdef"):
-        return True
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest().startswith(path.stem)
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +13,7 @@ from features.errors import InputError
 from models.registry.tracking import Tracking
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
+from pipelines.storage.parquet import read_parquet
 from pipelines.storage.publishing import check_registry, finish_for_reader, publish
 from pipelines.storage.registry import tracking
 from tests.campaigns.faults import locked
@@ -48,6 +51,32 @@ def test_a_pointer_or_table_that_is_damaged_says_how_to_mend_it(home: Path) -> N
     (home / "lake" / "current" / f"{MODEL}.json").write_text('{"current": ')
     with pytest.raises(InputError, match=r"runtime-t\.json: is damaged.*queuecast doctor --repair"):
         lake.read("jobs", "t")
+
+
+def test_no_damaged_table_is_read_as_other_content(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"number": range(40), "user": [f"u{number % 7}" for number in range(40)], "wait_s": [0.1] * 40})
+    lake, r, others = Lake(tmp_path), random.Random(28), 0
+    table, other = lake.write("jobs", "t", frame), lake.write("user_history", "t", frame[:20])
+    whole = table.read_bytes()
+    flipped = [(whole[:at] + bytes([whole[at] ^ 1 << r.randrange(8)]) + whole[at + 1 :]) for at in range(0, len(whole), 5)]
+    for content in (*flipped, whole[:-1], whole + b" ", b"", other.read_bytes()):
+        table.write_bytes(content)
+        with pytest.raises(InputError, match=r"is damaged: its content is not the one that it is named by; queuecast doctor"):
+            lake.read("jobs", "t")
+        with suppress(InputError):
+            others += not read_parquet(table, kind="jobs")[0].equals(frame)
+    assert others, "without its name, some of what is damaged reads as a table"
+    table.write_bytes(whole)
+    pd.testing.assert_frame_equal(lake.read("jobs", "t")[0], frame)
+
+
+def test_a_damaged_table_is_not_published(home: Path) -> None:
+    draft = Lake(home / "lake", "second")
+    table = draft.write("jobs", "t", pd.DataFrame({"number": [2]}))
+    table.write_bytes(table.read_bytes()[:-1] + b" ")
+    with pytest.raises(InputError, match=f"{table}: is missing or damaged, and would be published: begin again"):
+        publish(draft, MODEL, "the second run", opened(home))
+    assert Lake(home / "lake").read("jobs", "t")[0]["number"].tolist() == [1]
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"format": 1}', '{"format": 1, "samplers": 3, "files": []}', '{"for'])
