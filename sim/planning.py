@@ -77,8 +77,8 @@ class OrigBF:
     """Whether the queue of the shortest or of the ``long``est requests comes first."""
     reorder: int = 0
     """Seconds from one order by fair share to the next; 0: at each pass."""
-    reservations: str = "anew"
-    """Whether they are made anew at each pass or ``kept``."""
+    reservations: str = "kept"
+    """Whether they survive a new order, or are made ``anew`` at each pass."""
     threshold: int = 0
     """How long a job must have waited for a reservation, seconds."""
     decay: float = 72.0
@@ -108,7 +108,7 @@ _CHOICES = {
     "base": ("best", "first"),
     "queues": ("walltime", "trace", "one"),
     "priority": ("short", "long"),
-    "reservations": ("anew", "kept"),
+    "reservations": ("kept", "anew"),
 }
 _WHOLE = {
     **{"iterations": (0, MOST_ITERATIONS), "interval": (1, LONGEST_S), "takes": (0, LONGEST_S), "tenure": (0, LONGEST_S)},

@@ -44,7 +44,7 @@ STEPS = {
 }
 """What is added step by step, and the file that describes it."""
 REPLAYS = 5
-OTHERS = ("List", "OrigBF")
+OTHERS = ("List", "OrigBF(reservations=anew)")
 EXACT, STRICT = "with nothing else there, if exclusive", "on those that were not idle*"
 TOGETHER = "all of it, after starting all that waited longer‡"
 KEPT = {
@@ -69,7 +69,8 @@ seconds of waiting, by what the machine lacked at that moment.*
 ## Simulated on the machine
 
 {jobs:,} jobs over {days:.0f} days; a job waited {recorded:,.0f} s on average, {waited:.0%} of the jobs longer than a minute. EASY, requested times, {replays}
-replays with submissions moved by up to {shake} s; the others one replay as recorded (`OrigBF`: what the site ran at the time, as far as it is published).
+replays with submissions moved by up to {shake} s; the others one replay as recorded (`OrigBF`: what the site ran at the time, as far as it is published, but
+its reservations were kept).
 Each row adds to the one above it; the last has 256 for 320.
 
 {simulated}

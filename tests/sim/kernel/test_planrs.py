@@ -107,6 +107,20 @@ def test_queues_are_backfilled_by_fair_share_as_the_oracle_does_it(seed: int) ->
     assert made.jobs["start_s"].tolist() == starts_by_oracle(load, f"OrigBF({stated})", on=on, outages=outages, **policy)
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "starts"),
+    [
+        ("OrigBF", [0, 100, 7300]),
+        ("OrigBF(reservations=kept)", [0, 100, 7300]),
+        ("OrigBF(reservations=anew)", [0, 200, 100]),
+    ],
+)
+def test_by_default_a_reservation_survives_jobs_of_a_queue_that_comes_first(scheduler: str, starts: list[int]) -> None:
+    # The second job asks for two hours and is promised the end of the first; the third asks for less, so that its queue comes first.
+    load = Workload(2, [0, 10, 20], [100, 7200, 100], [2, 2, 2], [100, 7200, 100], ["a", "a", "b"], [100, 7200, 100])
+    assert load.schedule(scheduler).jobs["start_s"].tolist() == starts == starts_by_oracle(load, scheduler)
+
+
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**9))
 def test_clusters_are_planned_as_the_oracle_plans_them(seed: int) -> None:
