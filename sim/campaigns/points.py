@@ -31,6 +31,7 @@ from sim.replays import Replay, as_replay
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
 from sim.schedule import Schedule, as_schedule
 from sim.shaken import in_order, restored, seeded
+from sim.users.names import Users, users
 
 Row: TypeAlias = dict[str, Any]
 """One row of the results, plain Python values: a point's identity, a tau, and the metrics."""
@@ -152,20 +153,20 @@ def evaluate_points(setting: Setting, group: Group) -> list[tuple[Point, list[Ro
     apart = any(replay.workload.waits is not None for _, _, replay in found)
     done: list[tuple[Point, list[Row]]] = []
     for part in [[each] for each in found] if apart else [found] * bool(found):
-        metrics = _measured(part[0][2].workload, [made for _, made, _ in part], setting.taus_s)
+        metrics = _measured(part[0][2].workload, [made for _, made, _ in part], setting.taus_s, users(part[0][0].policy.users))
         done += [(each[0], _rows(setting, *each, values)) for each, values in zip(part, metrics, strict=True)]
     if error is not None:
         raise Stopped(done, error)
     return done
 
 
-def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[float]) -> Iterator[list[Row]]:
-    """Yield the metrics of each outcome, a row a tau; all have the same submissions."""
+def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[float], of: Users) -> Iterator[list[Row]]:
+    """Yield the metrics of each outcome, a row a tau; all are ``of`` the same users and submissions."""
     arrays = workload.arrays
     start, predicted, corrections = (
         np.stack([getattr(each, name) for each in outcomes]) for name in ("start", "predicted", "corrections")
     )
-    seen = UserJobs(arrays.user, outcomes[0].submit, start, arrays.runtime, arrays.procs, arrays.requested)
+    seen = UserJobs(arrays.user, outcomes[0].submit, start, arrays.runtime, arrays.procs, arrays.requested, of.patience)
     columns = as_columns(seen, predicted, corrections)
     shared = measure(columns, workload.procs, taus_s[0])
     by_tau = [shared, *(shared | slowdowns(columns, tau_s) for tau_s in taus_s[1:])]

@@ -20,8 +20,8 @@ import numpy as np
 
 from features.errors import InputError
 from sim.schedule import Schedule
+from sim.users.names import Rule, users
 
-Rule = Literal["paper", "program"]
 Present = Literal["all", "waiting"]
 Moment = Literal["submission", "last-submission", "start"]
 
@@ -56,7 +56,7 @@ class Patience:
 class UserJobs(NamedTuple):
     """What users see of their jobs, int64 [jobs]; ``user`` is a code, -1 for unknown.
 
-    ``start`` may be of several schedules of the same jobs, [schedules, jobs].
+    ``start`` may be of several schedules of the same jobs, [schedules, jobs]; ``rule`` is that of :class:`Patience`.
     """
 
     user: np.ndarray
@@ -65,13 +65,15 @@ class UserJobs(NamedTuple):
     runtime: np.ndarray
     procs: np.ndarray
     requested: np.ndarray
+    rule: Rule = "program"
 
 
 def user_jobs(schedule: Schedule) -> UserJobs:
     """Return what users see of the jobs of ``schedule``."""
     names = ("submit_s", "start_s", "runtime_s", "procs", "requested_s")
     user = schedule.jobs["user"].astype("category").cat.codes.to_numpy(np.int64)
-    return UserJobs(user, *(schedule.jobs[name].to_numpy(np.int64) for name in names))
+    seen = (schedule.jobs[name].to_numpy(np.int64) for name in names)
+    return UserJobs(user, *seen, users(schedule.users).patience)  # type: ignore[arg-type, call-arg]
 
 
 def acceptable_wait_s(procs: np.ndarray, requested_s: np.ndarray, rule: Rule = "program") -> np.ndarray:
@@ -107,7 +109,7 @@ def dissatisfaction(jobs: UserJobs, patience: Patience | None = None) -> np.ndar
 
     Above 1 the user complains; NaN for an unknown user. Submissions of the same second count, and the job itself always does.
     """
-    _, job, found = _levels(jobs, patience or Patience(), 0.0)
+    _, job, found = _levels(jobs, patience or Patience(jobs.rule), 0.0)
     levels = np.empty(len(jobs.user))
     levels[job] = found
     return levels
@@ -116,7 +118,7 @@ def dissatisfaction(jobs: UserJobs, patience: Patience | None = None) -> np.ndar
 def complaints(jobs: UserJobs) -> np.ndarray:
     """Return how many jobs waited longer than their users accept, int64 [schedules]."""
     # a user accepts at least what the job alone justifies, so few come into question
-    schedule, _, found = _levels(jobs, Patience(), 0.5)
+    schedule, _, found = _levels(jobs, Patience(jobs.rule), 0.5)
     schedules = jobs.start.shape[:-1]
     return np.bincount(schedule[found > 1.0], minlength=math.prod(schedules)).reshape(schedules)
 
@@ -125,12 +127,12 @@ def _levels(jobs: UserJobs, how: Patience, least: float) -> tuple[np.ndarray, np
     """Return schedule, job, and wait over what its user accepts, of jobs with at least so much of what they alone justify."""
     first, last = int(jobs.submit.min(initial=0)), int((jobs.start + jobs.runtime).max(initial=0))
     # a moment is one integer, the user's code and the time: as an event of the simulator, job and time, it fits into 64 bits
-    users = (jobs.user + 1) * (last - first + 2) - first
-    order = np.argsort(users + jobs.submit)
-    users, jobs = users[order], UserJobs(*(column[..., order] for column in jobs))  # searches of moments in order are fast
+    of_user = (jobs.user + 1) * (last - first + 2) - first
+    order = np.argsort(of_user + jobs.submit)
+    of_user, jobs = of_user[order], UserJobs(*(each[..., order] for each in jobs[:-1]))  # type: ignore[arg-type]  # searches in order are fast
     justified, waited = acceptable_wait_s(jobs.procs, jobs.requested, how.rule), np.atleast_2d(jobs.start - jobs.submit)
     schedule, job = np.nonzero(waited >= least * justified)
-    submitted, started = users + jobs.submit, np.atleast_2d(users + jobs.start)
+    submitted, started = of_user + jobs.submit, np.atleast_2d(of_user + jobs.start)
     gone = started if how.present == "waiting" else started + jobs.runtime
     came = np.searchsorted(submitted, submitted[job] if how.moment == "submission" else started[schedule, job], side="right")
     # differences of running sums are as exact as the values if these are integers, here as large as their total allows

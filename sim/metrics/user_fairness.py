@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from sim.metrics.satisfaction import Patience, UserJobs, complaints, dissatisfaction, user_jobs
+from sim.metrics.satisfaction import UserJobs, complaints, dissatisfaction, user_jobs
 from sim.schedule import Schedule
 
 Resource = Literal["larger", "mean"]
@@ -61,12 +61,7 @@ def fairness_of(jobs: UserJobs) -> dict[str, np.ndarray]:
     }
 
 
-def per_user(
-    schedule: Schedule,
-    patience: Patience | None = None,
-    memory_share: np.ndarray | None = None,
-    resource: Resource = "larger",
-) -> pd.DataFrame:
+def per_user(schedule: Schedule, memory_share: np.ndarray | None = None, resource: Resource = "larger") -> pd.DataFrame:
     """Return one row a user, in order of first submission.
 
     Columns: ``jobs wait_s used_proc_s nuwt complaints worst_dissatisfaction``. ``nuwt`` is total wait / processor-seconds used,
@@ -78,7 +73,7 @@ def per_user(
             "user": pd.Series(schedule.jobs["user"].array, dtype=object),
             "wait_s": jobs.start - jobs.submit,
             "used_proc_s": used,
-            "dissatisfaction": dissatisfaction(jobs, patience),
+            "dissatisfaction": dissatisfaction(jobs),
         }
     )
     table["complaint"] = table["dissatisfaction"] > 1.0
@@ -93,19 +88,14 @@ def per_user(
     return users
 
 
-def fairness(
-    schedule: Schedule,
-    patience: Patience | None = None,
-    memory_share: np.ndarray | None = None,
-    resource: Resource = "larger",
-) -> pd.Series:
+def fairness(schedule: Schedule, memory_share: np.ndarray | None = None, resource: Resource = "larger") -> pd.Series:
     """Return fairness over users as a Series (dtype object, counts int).
 
     ``users jobs_without_user nuwt_mean nuwt_sd nuwt_below_1 complaining_users complaints``; ``nuwt_below_1`` is the share of users
     that computed for longer than they waited. The standard deviation is the population's. Raises InputError where no job has a
     user.
     """
-    users = per_user(schedule, patience, memory_share, resource)
+    users = per_user(schedule, memory_share, resource)
     if len(users) == 0:
         raise InputError(f"{schedule.trace or 'schedule'}: names no users, so there is no fairness between them")
     record = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal, get_args
 
 from features import limits
 from features.errors import InputError
@@ -15,6 +16,8 @@ LAST, MAX, ARRIVAL = RULES = ("last", "max", "arrival")
 SESSION_S = 1200
 """Think time beyond which the next session begins, by Zakay & Feitelson."""
 RECORDED = "recorded"
+Rule = Literal["program", "paper"]
+"""The formula of the wait that users accept (:func:`sim.metrics.satisfaction.acceptable_wait_s`)."""
 
 
 @dataclass(frozen=True)
@@ -22,29 +25,31 @@ class Users:
     """How users react: the ``loop``, and how sessions are found.
 
     A session begins more than ``session_s`` seconds after what ``rule`` names. Jobs ended as ``ends`` says: as recorded, or as the scheduler of
-    that name makes them of the requests, with the submissions as recorded.
+    that name makes them of the requests, with the submissions as recorded. Users complain by the rule ``patience``.
     """
 
     loop: str = OPEN
     session_s: int = SESSION_S
     rule: str = LAST
     ends: str = RECORDED
+    patience: Rule = "program"
 
 
 @lru_cache(maxsize=256)
 def users(name: str) -> Users:
     """Return the users called ``name``, such as ``closed(session=1200,rule=last)``.
 
-    InputError with the known names for any other. ``open`` takes no options: submissions are as recorded.
+    InputError with the known names for any other. ``open`` takes ``patience`` alone: submissions are as recorded.
     """
     try:
         loop, given = named(name)
         if loop not in LOOPS:
             raise InputError(f"known: {', '.join(LOOPS)}, with options as in closed(session={SESSION_S},rule={LAST})")
         for option in given:
-            check_known(option, () if loop == OPEN else ("session", "rule", "ends"))
+            check_known(option, ("patience",) if loop == OPEN else ("session", "rule", "ends", "patience"))
         session_s = whole("session", given.get("session", str(SESSION_S)), minimum=0, maximum=limits.SECONDS)
         rule = chosen(f"rule={given.get('rule')}", given.get("rule", LAST), RULES)
+        patience = chosen(f"patience={given.get('patience')}", given.get("patience", "program"), get_args(Rule))
     except InputError as error:
         raise InputError(f"users {name!r}: {error}") from error
-    return Users(loop, session_s, rule, given.get("ends", RECORDED))
+    return Users(loop, session_s, rule, given.get("ends", RECORDED), patience)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -87,6 +88,13 @@ def test_a_user_accepts_the_sum_over_its_jobs_present_at_that_moment(rows, prese
     assert seriousness(schedule, patience).tolist() == pytest.approx(sorted((x for x in found if x > 1), reverse=True))
 
 
+@pytest.mark.parametrize(("users", "complaints"), [("open", 0), ("open(patience=program)", 0), ("open(patience=paper)", 1)])
+def test_users_complain_by_the_rule_that_their_name_says(users, complaints):
+    # three hours are requested and two waited: printed, half the request is accepted; the released program accepts three hours
+    schedule = replace(schedule_of([0], [2 * H], [H], [1], requested=[3 * H], user=["a"]), users=users)
+    assert evaluate(schedule)["complaints"] == fairness(schedule)["complaints"] == len(seriousness(schedule)) == complaints
+
+
 def test_readings_by_hand():
     # User a, one processor each. A is submitted at 0, waits 1 h and runs until 3 h (2 h); B, 1 h, is submitted at 1.5 h and starts at 4.5 h; C, 1 h, at
     # 4 h and starts at 5 h. B waits 3 h: at its submission it alone waits (1 h), and A is present (3 h); at its start a has last submitted C, when B
@@ -111,7 +119,7 @@ def test_jobs_that_start_together_wait_together():
 @pytest.mark.parametrize(
     ("reading", "said"),
     [
-        ({"rule": "mine"}, "unknown rule 'mine' of patience; known: paper, program"),
+        ({"rule": "mine"}, "unknown rule 'mine' of patience; known: program, paper"),
         ({"present": "mine"}, "unknown present 'mine' of patience; known: all, waiting"),
         ({"moment": "mine"}, "known: submission, last-submission, start"),
     ],

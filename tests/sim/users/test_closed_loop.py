@@ -177,6 +177,16 @@ def test_a_campaign_closes_the_loop_in_each_window() -> None:
     assert rows["window"].tolist() == [0, 0, 1, 1]
 
 
+def test_a_campaign_counts_complaints_by_the_rule_that_users_name() -> None:
+    # one after the other: of four hours that are requested the printed rule accepts two, the released program three
+    alike = {"submit_s": 0, "runtime_s": 3600, "requested_s": 4 * 3600, "procs": 1, "user": pd.Categorical(list("abcd"))}
+    table = RECORDED.table().head(4).assign(**alike)
+    whole = split_windows(table, "whole", skip_first=False, drop="none")
+    for name, complaints in (("open", 0), ("open(patience=program)", 0), ("open(patience=paper)", 1)):
+        rows = run_campaign(table, Campaign(("EASY",), users=name), procs=1, windows=whole)
+        assert rows["complaints"].tolist() == [evaluate(simulate(table, procs=1, users=name))["complaints"]] == [complaints]
+
+
 def test_users_react_on_a_machine_of_clusters_as_on_the_pool() -> None:
     pool = RECORDED.schedule("EASY", users="closed", shake_s=9, seed=2)
     nodes = RECORDED.schedule("EASY", users="closed", shake_s=9, seed=2, machine=one_node(MACHINE))

@@ -114,6 +114,7 @@ class TestByHand:
     [
         ("shut", "known: open, closed, semi-open"),
         ("open(session=3)", "unknown option 'session'"),
+        ("open(patience=none)", "patience=none; known: program, paper"),
         ("closed(rule=first)", "rule=first; known: last, max, arrival"),
         ("closed(session=-1)", "session: must be a finite number, at least 0"),
         ("closed(session=x)", "'x' is not a number"),
