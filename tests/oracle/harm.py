@@ -1,7 +1,7 @@
 """The oracle of ``Harm``: the rule of :mod:`sim.kernel.harm` read aloud, in plain Python.
 
-Nothing is kept from one decision to the next but what the rule itself remembers. Given are the constants and the numbers by which
-runtimes are drawn.
+Nothing is kept from one decision to the next but what the rule itself remembers. Its constants are its own; given are
+the numbers by which runtimes are drawn.
 """
 
 from __future__ import annotations
@@ -17,6 +17,20 @@ from tests.oracle.decisions import Deciding
 from tests.oracle.scheduler import Job
 from tests.support.workloads import Workload, source_of
 
+CONSTANTS = {
+    "scenarios": 16,
+    "width_credit": 0.7,
+    "fairness": 1.0,
+    "urgency": 0.4,
+    "order_urgency": 0.5,
+    "packing": 1.0,
+    "least_wait": 0.02,
+    "memory": 1.0,
+    "least_reserve": 600.0,
+    "short": 1800.0,
+    "short_level": 0.9,
+}
+"""The rule's constants where none are given, of the oracle's own."""
 LEVELS = [number / 40 for number in range(1, 40)]
 
 
@@ -27,7 +41,7 @@ class Harming(Deciding):
     A predictor with a method ``quantiles`` tells distributions, any other one a number.
     """
 
-    rule: Harm = field(default_factory=Harm)
+    rule: Harm = field(default_factory=partial(Harm, **CONSTANTS))
     uniforms: Any = None
     told: dict[Job, list[int]] = field(default_factory=dict)
     place: dict[Job, float] = field(default_factory=dict)  # in the queue
@@ -177,7 +191,7 @@ class Harming(Deciding):
 
 def starts(load: Workload, rule: Harm | None = None, predictor: Any = None, *, seed: int = 0, **policy: Any) -> list[int]:
     """Return the starts by the oracle; ``decision`` and ``skips`` among ``policy`` as in :mod:`tests.oracle.decisions`."""
-    rule = rule or Harm()
+    rule = rule or Harm(**CONSTANTS)
     deciding = {"decision": policy.pop("decision", None), "most": policy.pop("skips", 10)}
     simulation = partial(Harming, rule=rule, uniforms=uniforms(len(load.submit), rule.scenarios, seed).tolist(), **deciding)
     return [job.start for job in load.jobs_by_oracle(**source_of(load, predictor), **policy, simulation=simulation)]

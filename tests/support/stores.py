@@ -1,11 +1,15 @@
-"""An S3 server on this machine, and what is asked of it."""
+"""An S3 server on this machine, what is asked of it, and a lock that was lost."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from features.errors import InputError
 
 
 class Asked(NamedTuple):
@@ -36,3 +40,13 @@ def counted(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
 
     monkeypatch.setattr(fs, "_call_s3", counting)
     return asked
+
+
+@contextmanager
+def lost_lock(place: Path, most_s: float | None = None) -> Iterator[Callable[[], None]]:
+    """Stand in for :func:`pipelines.storage.locks.held` where the lock is lost once it is held."""
+
+    def check() -> None:
+        raise InputError(f"{place}: its lock was lost")
+
+    yield check

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from features.clock import DAY_S
-from features.jobs.drift import FALSE_ALARMS, FEWEST_WINDOWS, INPUTS, input_drift, stability_index
+from features.jobs.drift import FALSE_ALARMS, FEWEST_WINDOWS, INPUTS, _row, input_drift, stability_index
 from features.jobs.schema import conform
 
 
@@ -58,6 +59,13 @@ def test_the_index_is_jeffreys_divergence_of_the_shares() -> None:
     p, q = np.array([10.5, 30.5]) / 41, np.array([20.5, 20.5]) / 41
     assert stability_index(counts, reference) == pytest.approx(float((p * np.log(p / q)).sum() + (q * np.log(q / p)).sum()))
     assert stability_index(reference, reference) == 0
+
+
+def test_the_limit_is_the_value_that_a_t_test_against_the_earlier_windows_would_just_call_larger() -> None:
+    before = np.exp(np.random.default_rng(0).normal(0, 0.7, FEWEST_WINDOWS))
+    row = _row("procs", "stability index", 1.0, before, np.ones(99, bool), np.log, np.exp)
+    larger = stats.ttest_ind([np.log(row["limit"])], np.log(before), alternative="greater")
+    assert larger.pvalue == pytest.approx(FALSE_ALARMS / len(INPUTS))
 
 
 @pytest.mark.slow

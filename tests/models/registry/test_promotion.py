@@ -110,6 +110,16 @@ def test_several_candidates_share_the_chance_of_an_error() -> None:
     assert (two.high - two.low) / (one.high - one.low) == pytest.approx(stats.t.ppf(1 - 0.0125, 499) / stats.t.ppf(0.975, 499))
 
 
+def test_a_duel_counts_the_under_predictions_of_each_and_holds_the_challengers_against_it() -> None:
+    runtime, cluster, enough = np.full(400, 100.0), np.arange(400), Evidence(60.0, 60.0, 900, 30)
+    careful, bold = np.where(np.arange(400) < 80, 60.0, 100.0), np.where(np.arange(400) < 200, 90.0, 100.0)
+    found, other = duel(bold, careful, runtime, cluster, enough), duel(careful, bold, runtime, cluster, enough)
+    assert found.numbers.endswith(", under-predicted 50.0% against 20.0%")
+    assert decide(found, {}) == (False, f"{found.numbers}; it under-predicts over 10 points more")
+    assert other.numbers.endswith(", under-predicted 20.0% against 50.0%")
+    assert other.against == []
+
+
 @pytest.mark.slow
 def test_a_champion_that_got_worse_is_reported_and_one_that_did_not_is_not() -> None:
     rng = np.random.default_rng(4)

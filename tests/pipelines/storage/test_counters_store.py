@@ -22,10 +22,11 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from pipelines.ingest import ldms, ldms_ingest, ldms_intake
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
-from pipelines.storage import counters_change, counters_merge, counters_places
+from pipelines.storage import counters_change, counters_merge, counters_places, counters_store
 from pipelines.storage.counters_change import Change
 from pipelines.storage.counters_merge import KEYS
 from pipelines.storage.counters_store import CountersStore
+from tests.support.stores import lost_lock
 
 HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
 DAY_S = 86_400
@@ -72,6 +73,15 @@ def test_rows_land_in_their_sampler_and_day_sorted_by_time_and_node(tmp_path: Pa
     assert (tally.nodes, len(tally.days)) == ({"a", "b"}, 3)
     schema = next(store(tmp_path).batches("s")).schema
     assert [schema.field(0).type, schema.field(1).type, schema.field(2).type] == [KEYS[0].type, KEYS[1].type, pa.float64()]
+
+
+def test_a_lock_that_was_lost_before_the_ledger_is_put_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingest(tmp_path, log(tmp_path / "first", [(1, "a", 1)]))
+    with monkeypatch.context() as patch:
+        patch.setattr(counters_store, "held", lost_lock)
+        with pytest.raises(InputError, match="its lock was lost"):
+            ingest(tmp_path, log(tmp_path / "second", [(2, "a", 2)]))
+    assert content(tmp_path)["time_s"].tolist() == [1.0]
 
 
 def test_the_directory_is_a_hive_data_set_that_others_read(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import write_parquet
 from pipelines.storage.version import subject_of
 from pipelines.storage.versions import Versions
+from tests.support.stores import lost_lock
 
 SUBJECT = "runtime-t"
 
@@ -87,6 +88,18 @@ def test_a_version_is_not_published_over_one_that_its_draft_did_not_know(tmp_pat
         with pytest.raises(InputError, match="night 2026-03-01 was published after this had begun"):
             later()
     assert seen(tmp_path) == {"jobs": 3}
+
+
+def test_a_lock_that_was_lost_before_the_pointer_is_put_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    aliases: list[Mapping[str, str]] = []
+    publish(tmp_path, "first", {"champion": "1"}, aliases.append, jobs=1)
+    pointer = tmp_path / "lake" / "current" / f"{SUBJECT}.json"
+    before = pointer.read_bytes(), pointer.stat().st_mtime_ns
+    monkeypatch.setattr(versions, "held", lost_lock)
+    with pytest.raises(InputError, match="its lock was lost"):
+        publish(tmp_path, "second", {"champion": "2"}, aliases.append, jobs=2)
+    assert (pointer.read_bytes(), pointer.stat().st_mtime_ns) == before
+    assert aliases == [{"champion": "1"}]
 
 
 def test_files_of_this_version_and_the_last_stay_and_no_others(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from hashlib import sha256
 from typing import Any
 from zlib import crc32
 
@@ -24,7 +25,7 @@ from tests.conftest import SHARED, needs_shared
 from tests.models.runtime.test_lightgbm import days
 from tests.models.runtime.test_sp import SurvivalByHand
 from tests.oracle.decisions import Whim
-from tests.oracle.harm import starts
+from tests.oracle.harm import CONSTANTS, starts
 from tests.support.uncompiled import agree_uncompiled
 from tests.support.workloads import Workload, crowd, dependent_crowd, dependent_workloads, workloads
 
@@ -37,6 +38,11 @@ rules = st.builds(
     memory=st.sampled_from([0.0, 1.0, 7.0]),
     short=st.sampled_from([0.0, 30.0, 900.0]),
     width_credit=st.sampled_from([0.0, 0.7]),
+    fairness=st.sampled_from([0.0, 1.0, 3.0]),
+    urgency=st.sampled_from([0.0, 0.4]),
+    order_urgency=st.sampled_from([0.0, 0.5]),
+    packing=st.sampled_from([0.2, 1.0]),
+    least_wait=st.sampled_from([0.02, 0.5]),
     least_reserve=st.sampled_from([1.0, 600.0]),
     short_level=st.sampled_from([0.5, 0.9]),
 )
@@ -221,19 +227,32 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
     )
 
 
-FROZEN = {
-    ("requested", 0): "67 207 274 368 368 379 402 444 402 402 402 424 442 457 458 611 678 481 723 583 481 482 529 626",
-    ("drawn", 5): "67 207 274 368 368 379 402 442 402 402 402 444 481 444 457 726 669 482 722 589 481 497 544 617",
-    ("drawn", 7): "67 207 274 379 368 368 402 442 402 402 402 444 481 444 446 715 669 482 711 589 481 497 544 617",
-}
+FROZEN = {0: "3460050802da66f5", 1: "bc852ed4b4c490ae"}
+"""Digests of all starts of two crowds, by seed."""
 
 
-@pytest.mark.parametrize(("predictor", "seed"), FROZEN)
-def test_frozen_schedules(predictor: str, seed: int) -> None:
-    """A change here is a change of the rule, of the scenarios that a seed draws, or of what a distribution means."""
-    load = crowd(np.random.default_rng(17), size=24, machine=8)
-    source = Known(np.outer(load.requested, LEVELS)) if predictor == "drawn" else predictor
-    assert made(load, Harm(), source, seed=seed) == [int(start) for start in FROZEN[predictor, seed].split()]
+def digest(scheduler: str, seed: int = 0) -> str:
+    """Return a digest of the starts of two crowds, of jobs of up to an hour and more, and of minutes, whose runtimes are uncertain."""
+    starts = sha256()
+    for drawn, size, machine, longest_s in ((0, 1000, 64, 5000), (2, 600, 32, 900)):
+        load = crowd(np.random.default_rng(drawn), size, machine, longest_s)
+        table = pd.DataFrame(np.outer(load.requested, np.square(LEVELS)), columns=LEVELS)
+        source = TablePredictor("table", lambda jobs, table=table: table[0.5], quantiles=lambda jobs, table=table: table)
+        starts.update(load.schedule(scheduler, source, seed=seed).jobs["start_s"].to_numpy("<i8").tobytes())
+    return starts.hexdigest()[:16]
+
+
+@pytest.mark.parametrize("seed", FROZEN)
+def test_frozen_schedules(seed: int) -> None:
+    """A change here is a change of the rule, of its constants, of the scenarios that a seed draws, or of what a distribution means."""
+    assert digest("Harm", seed) == FROZEN[seed]
+
+
+def test_each_constant_decides_and_the_oracle_states_them_all() -> None:
+    assert asdict(Harm()) == CONSTANTS
+    for name, usual in CONSTANTS.items():
+        for other in (usual - 1, usual + 1) if name == "scenarios" else (0.9 * usual, 1.1 * usual):
+            assert digest(f"Harm({name}={other})") != FROZEN[0], name
 
 
 # Distributions

@@ -48,12 +48,12 @@ limits = st.integers(0, 4)
 
 
 def test_a_patience_bounds_how_long_a_job_is_skipped_and_a_pause_how_often_it_is_asked_about() -> None:
-    """Two jobs that fit at once: always told to wait, they are asked about at 0, 60 and 120 s, and start with the first pass from 130 s on."""
+    """Two jobs that fit at once: always told to wait, they are asked about at 0 and 60 s, and start at 120 s."""
     load = Workload(10, [0, 0], [500, 500], [4, 4], [500, 500], [None, None], [500, 500])
     whim = Whim(percent=100)
-    made = load.schedule("EASY+RUSH(patience=130,every=50)", None, start_decision=whim)
-    assert made.jobs["start_s"].tolist() == [150, 150]
-    assert [(said.job, said.now_s) for said in whim.said] == [(job, second) for second in (0, 60, 120) for job in (0, 1)]
+    made = load.schedule("EASY+RUSH(patience=120,every=60)", None, start_decision=whim)
+    assert made.jobs["start_s"].tolist() == [120, 120]
+    assert [(said.job, said.now_s) for said in whim.said] == [(job, second) for second in (0, 60) for job in (0, 1)]
 
 
 def asking(load: Workload, scheduler: str, decision: Any, skips: int = 10, predictor: Any = None, **policy: Any) -> Schedule:
