@@ -1,26 +1,34 @@
-"""Block bootstrap: confidence intervals of means and ratios over jobs.
+"""Confidence intervals of means and ratios over jobs, with weeks as blocks.
 
-Jobs of a week share its load and its users, so whole weeks are resampled. Compared policies are resampled together, so that
-differences between weeks cancel. Intervals are percentile intervals, widened for few blocks by the t distribution as in
-Hesterberg, "What teachers should know about the bootstrap" (The American Statistician 69(4), 2015). Where the same blocks were
-simulated several times (:mod:`features.jobs.shaking`), the variance between replicates is added (:func:`of_replicates`).
+Jobs of a week share its load and its users. An interval leaves out one week at a time (the jackknife; Efron & Tibshirani, "An
+Introduction to the Bootstrap", 1993, chapter 11) and is a t interval on the logarithm of a ratio. In real logs one to three weeks
+decide most comparisons, so the degrees of freedom are not those of all weeks but of the effective ones, (sum d^2)^2 / sum d^4 over
+the weeks' deviations d. A week is left out of both compared policies, so that differences between weeks cancel. Where the same
+blocks were simulated several times (:mod:`features.jobs.shaking`), the variance between replicates is added.
+docs/studies/intervals.md measures how often such intervals cover on real traces, beside the bootstraps that they replaced.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
+CONFIDENCE = 0.95
 FEWEST_BLOCKS = 5
-"""Below this many blocks there is no interval: at 95 %, the tail that the widening asks for is rarer than the rarest resample of n blocks,
-which is one block n times (n**-n), so the ends would only be the smallest and the largest block."""
+"""Below this many blocks there is no interval: the variance of so few says next to nothing."""
 ENOUGH_BLOCKS = 8
 """Below this many blocks an interval is noted as rough."""
+COVERS = 0.92
+"""An interval at 95 % that covers less often than this, measured, is shown with its coverage."""
 _KEPT = 16
 """Size of the cache of draws by number of blocks; groups of jobs of one trace mostly have about the same number."""
+_MEASURED = 400
+"""Resamples that measure a coverage: its standard error is about one point."""
 
 
 class Ratio(NamedTuple):
@@ -41,6 +49,168 @@ class Ratio(NamedTuple):
         return np.asarray(self.numerator.sum(axis=-1) / self.denominator.sum(axis=-1))
 
 
+class Interval(NamedTuple):
+    """The interval of a change, how often it covers, and the p-value of no change.
+
+    ``coverage`` is measured by resampling the blocks at hand: the share of resamples whose interval holds the change of all blocks.
+    All are None where there is no interval.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    coverage: float | None = None
+    p: float | None = None
+
+
+def interval_of_change(terms: Ratio, base: Ratio, confidence: float = CONFIDENCE) -> Interval:
+    """Return the interval of the expected change ``terms`` over ``base``, less 1.
+
+    Both are [replicates, blocks]; row i of both is the same replicate. Over blocks the replicates' sums are pooled. The variance
+    of the mean of the replicates' own changes, s^2 / R, is added, with the degrees of freedom of Satterthwaite (Biometrics
+    Bulletin 2, 1946). One replicate gives an interval without chaos. Chaos within each block is in both variances, so the interval is
+    rather too wide than too narrow. It is about the mean of all replicates, not about the next one. The scale is the logarithm of
+    the ratio, or the ratio where a week or replicate left out makes it 0. No interval where the baseline then is 0.
+
+    ``coverage`` is that of the part over blocks, as resamples of blocks say nothing of replicates.
+    """
+    replicates, blocks = terms.numerator.shape
+    each = replicate_changes(terms, base) + 1.0
+    pooled = [part.sum(axis=0) for part in (*terms, *base)]
+    changes, without = _left_out(pooled, np.ones((1, blocks)))
+    if not (np.isfinite(without).all() and np.isfinite(each).all()):
+        return Interval()
+    logarithms = min(without.min(), each.min(), changes.min()) > 0
+    if logarithms:
+        changes, without, each = np.log(changes), np.log(without), np.log(each)
+    variance, freedom = _spread(without, np.ones((1, blocks)))
+    centre, coverage = changes[0], _coverage(pooled, changes[0], logarithms, confidence)
+    of_replicates = each.var(ddof=1) / replicates if replicates > 1 else 0.0
+    both = variance[0] + of_replicates
+    if both == 0:
+        low = high = centre
+        p = float(centre == (0.0 if logarithms else 1.0))
+    else:
+        degrees = both**2 / (variance[0] ** 2 / freedom[0] + (of_replicates**2 / (replicates - 1) if replicates > 1 else 0.0))
+        reach = _quantile(confidence, degrees) * both**0.5
+        low, high = centre - reach, centre + reach
+        p = _two_sided((centre if logarithms else centre - 1.0) / both**0.5, degrees)
+    if logarithms:
+        low, high = np.exp(low), np.exp(high)
+    return Interval(max(float(low) - 1.0, -1.0), float(high) - 1.0, coverage, p)
+
+
+def replicate_changes(terms: Ratio, base: Ratio) -> np.ndarray:
+    """Return each replicate's change ``terms`` over ``base``, less 1, float64 [replicates].
+
+    Both arguments are [replicates, blocks]; infinite or NaN where the baseline is 0.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(terms.by_row() / base.by_row() - 1.0)
+
+
+def mean_intervals(values: np.ndarray, block: np.ndarray, confidence: float = CONFIDENCE) -> np.ndarray:
+    """Return intervals of column means: float64 [2, columns], low and high.
+
+    ``values`` is float64 [jobs, columns]. ``block`` numbers the block of each job, int [jobs], from 0 without gaps. A paired
+    difference of two means over the same jobs is the mean of the differences. NaN below ``FEWEST_BLOCKS`` blocks.
+    """
+    blocks = int(block.max(initial=-1)) + 1
+    if blocks < FEWEST_BLOCKS:
+        return np.full((2, values.shape[1]), np.nan)
+    sums = np.stack([np.bincount(block, column, blocks) for column in values.T])
+    jobs = np.bincount(block, minlength=blocks)
+    without = (sums.sum(axis=1, keepdims=True) - sums) / (jobs.sum() - jobs)
+    variance, freedom = _spread(without, np.ones_like(without))
+    reach = _quantile(confidence, freedom) * np.sqrt(variance)
+    return values.mean(axis=0) + np.stack([-reach, reach])
+
+
+def surely(p: Sequence[float] | np.ndarray | pd.Series, confidence: float = CONFIDENCE) -> np.ndarray:
+    """Return which changes survive Holm's correction over their family, bool [changes].
+
+    ``p`` are p-values [changes]; NaN, without an interval, is not in the family and never sure. S. Holm, "A simple sequentially
+    rejective multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979.
+    """
+    values = np.asarray(p, np.float64)
+    order = np.argsort(values)[: np.isfinite(values).sum()]  # NaN comes last
+    adjusted = np.maximum.accumulate(values[order] * np.arange(len(order), 0, -1))
+    sure = np.zeros(len(values), bool)
+    sure[order] = adjusted <= 1.0 - confidence
+    return sure
+
+
+def remark(blocks: int, unit: str = "week", coverage: float | None = None) -> str:
+    """Return why there is no interval, how rough it is, or how seldom it covers; else ""."""
+    if blocks < FEWEST_BLOCKS:
+        return f"no interval: {blocks} {f'{unit} is' if blocks == 1 else f'{unit}s are'} too few"
+    if blocks < ENOUGH_BLOCKS:
+        return f"rough interval: only {blocks} {unit}s"
+    if coverage is not None and coverage < COVERS:
+        return f"rough interval: covers {coverage:.0%}, as few {unit}s decide"
+    return ""
+
+
+def _left_out(sums: Sequence[np.ndarray], counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ratio of each sample, float64 [samples], and that without one copy of each block.
+
+    ``sums`` are numerator and denominator of the policy and of the baseline, [blocks] each; ``counts`` [samples, blocks] says how
+    often each block is in a sample. The second is [samples, blocks], that of the sample itself where a block is not in it.
+    """
+    present = counts > 0
+    totals = [counts @ each for each in sums]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (totals[0] * totals[3]) / (totals[1] * totals[2])
+        rest = [np.where(present, total[:, None] - each, total[:, None]) for total, each in zip(totals, sums, strict=True)]
+        return ratio, (rest[0] * rest[3]) / (rest[1] * rest[2])
+
+
+def _spread(without: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the jackknife's variance and the degrees of freedom of each sample, float64 [samples].
+
+    ``without`` [samples, blocks] is the statistic without one copy of a block, which is there ``counts`` times.
+    """
+    blocks = counts.sum(axis=1)
+    mean = (counts * without).sum(axis=1) / blocks
+    squares = (without - mean[:, None]) ** 2
+    sum_of_squares = (counts * squares).sum(axis=1)
+    fourths = (counts * squares**2).sum(axis=1)
+    effective = np.divide(sum_of_squares**2, fourths, out=np.ones(len(blocks)), where=fourths > 0)
+    return (blocks - 1.0) / blocks * sum_of_squares, effective
+
+
+def _coverage(sums: Sequence[np.ndarray], truth: float, logarithms: bool, confidence: float) -> float | None:
+    """Return in what share of resampled blocks the interval over blocks holds ``truth``.
+
+    None where no resample has an interval.
+    """
+    counts = drawn(len(sums[0]), _MEASURED, 0)
+    changes, without = _left_out(sums, counts)
+    there = counts > 0
+    usable = np.isfinite(changes) & np.where(there, np.isfinite(without), True).all(axis=1)
+    if logarithms:
+        usable &= (changes > 0) & np.where(there, without > 0, True).all(axis=1)
+    if not usable.any():
+        return None
+    counts, changes, without = counts[usable], changes[usable], np.where(there, without, 1.0)[usable]
+    if logarithms:
+        changes, without = np.log(changes), np.log(without)
+    variance, freedom = _spread(without, counts)
+    reach = _quantile(confidence, freedom) * np.sqrt(variance)
+    return float((np.abs(changes - truth) <= reach + 1e-12).mean())
+
+
+def _quantile(confidence: float, freedom: np.ndarray | float) -> np.ndarray:
+    from scipy.special import stdtrit  # slow to import, and metrics import this module without asking for intervals
+
+    return np.asarray(stdtrit(freedom, (1.0 + confidence) / 2.0))
+
+
+def _two_sided(t: float, freedom: float) -> float:
+    from scipy.special import stdtr
+
+    return float(2.0 * stdtr(freedom, -abs(t)))
+
+
 @lru_cache(_KEPT)
 def drawn(blocks: int, resamples: int, seed: int) -> np.ndarray:
     """Return how often each block is drawn in each resample, float64 [resamples, blocks].
@@ -53,105 +223,10 @@ def drawn(blocks: int, resamples: int, seed: int) -> np.ndarray:
 
 
 def tail(confidence: float, blocks: int) -> float:
-    """Return the probability to cut off at each side for the coverage of a t interval.
+    """Return the probability to cut off at each side of a percentile interval.
 
-    Percentiles of n = ``blocks`` blocks then cover as a t interval would.
+    For statistics that are no ratios of sums, whose resamples are drawn: percentiles of n = ``blocks`` blocks then cover as a t
+    interval would (Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69(4), 2015).
     """
-    from scipy.special import stdtrit  # slow to import, and metrics import this module without asking for intervals
-
-    t = -float(stdtrit(blocks - 1, (1.0 - confidence) / 2.0))
+    t = float(_quantile(confidence, blocks - 1.0))
     return NormalDist().cdf(-t * (blocks / (blocks - 1)) ** 0.5)
-
-
-def interval(draws: np.ndarray, terms: Ratio, base: Ratio, tail: float) -> tuple[float | None, float | None]:
-    """Return the percentile interval of ``terms`` over ``base``, less 1, both by block.
-
-    ``draws`` [resamples, blocks] says how often each block is drawn; ``tail`` is cut off at each side. None where the baseline is
-    0 in some resample.
-    """
-    above = (draws @ terms.numerator) * (draws @ base.denominator)
-    below = (draws @ terms.denominator) * (draws @ base.numerator)
-    if (below == 0).any():
-        return None, None
-    low, high = np.quantile(above / below - 1.0, [tail, 1.0 - tail])
-    return float(low), float(high)
-
-
-def of_replicates(draws: np.ndarray, terms: Ratio, base: Ratio, confidence: float) -> tuple[float | None, float | None]:
-    """Return the interval of the expected change ``terms`` over ``base``, less 1.
-
-    Both are [replicates, blocks]; row i of both is the same replicate. Two sources of variance are added. Between blocks: the
-    percentile interval of the replicates' sums over resampled blocks, as :func:`interval`. Between replicates: the standard error
-    s / sqrt(R) of the mean of the replicates' own changes, in logarithms where none is 0. Each end is t sqrt(v_blocks +
-    v_replicates) from the pooled change, with the degrees of freedom of Satterthwaite (Biometrics Bulletin 2, 1946), and v_blocks
-    taken from the end of its percentile interval, so that skewness stays and one replicate gives that interval itself.
-
-    Assumptions: blocks are independent, replicates are independent draws, and both add up. Chaos within each block is in both
-    variances, so the interval is rather too wide than too narrow. It is about the mean of all replicates, not about the next one.
-    None where the baseline is 0 in some resample.
-    """
-    replicates, blocks = terms.numerator.shape
-    mine, theirs = (Ratio(*(part.sum(axis=0) for part in each)) for each in (terms, base))
-    ends = interval(draws, mine, theirs, tail(confidence, blocks))
-    if replicates == 1 or ends[0] is None or ends[1] is None:
-        return ends
-    each = replicate_changes(terms, base) + 1.0
-    marks = np.array([mine.value() / theirs.value(), ends[0] + 1.0, ends[1] + 1.0])
-    logarithms = min(each.min(), marks.min()) > 0
-    if logarithms:
-        each, marks = np.log(each), np.log(marks)
-    of_means = each.var(ddof=1) / replicates
-    low, high = (
-        marks[0] + side * _reach(end - marks[0], of_means, terms, confidence) for side, end in zip((-1, 1), marks[1:], strict=True)
-    )
-    if logarithms:
-        low, high = np.exp(low), np.exp(high)
-    return max(float(low) - 1.0, -1.0), float(high) - 1.0
-
-
-def replicate_changes(terms: Ratio, base: Ratio) -> np.ndarray:
-    """Return each replicate's change ``terms`` over ``base``, less 1, float64 [replicates].
-
-    Both arguments are [replicates, blocks].
-    """
-    mine, theirs = (each.numerator.sum(axis=1) / each.denominator.sum(axis=1) for each in (terms, base))
-    return mine / theirs - 1.0
-
-
-def _reach(over_blocks: float, of_means: float, terms: Ratio, confidence: float) -> float:
-    """Return how far an interval reaches to one side of the pooled change.
-
-    ``over_blocks`` is the reach over blocks alone, ``of_means`` the added variance of replicates.
-    """
-    from scipy.special import stdtrit
-
-    replicates, blocks = terms.numerator.shape
-    level = (1.0 + confidence) / 2.0
-    of_blocks = (over_blocks / stdtrit(blocks - 1, level)) ** 2
-    both = of_blocks + of_means
-    if both == 0:
-        return 0.0
-    freedom = both**2 / (of_blocks**2 / (blocks - 1) + of_means**2 / (replicates - 1))
-    return float(stdtrit(freedom, level) * both**0.5)
-
-
-def mean_intervals(values: np.ndarray, block: np.ndarray, resamples: int, confidence: float, seed: int) -> np.ndarray:
-    """Return percentile intervals of column means: float64 [2, columns], low and high.
-
-    ``values`` is float64 [jobs, columns]. ``block`` numbers the block of each job, int [jobs], from 0 without gaps. A paired
-    difference of two means over the same jobs is the mean of the differences. NaN below ``FEWEST_BLOCKS`` blocks.
-    """
-    blocks = int(block.max(initial=-1)) + 1
-    if blocks < FEWEST_BLOCKS:
-        return np.full((2, values.shape[1]), np.nan)
-    draws, cut = drawn(blocks, resamples, seed), tail(confidence, blocks)
-    sums = np.column_stack([np.bincount(block, column, blocks) for column in values.T])
-    means = (draws @ sums) / (draws @ np.bincount(block, minlength=blocks))[:, None]
-    return np.quantile(means, [cut, 1.0 - cut], axis=0)
-
-
-def remark(blocks: int, unit: str = "week") -> str:
-    """Return why there is no interval, or how rough it is; "" with enough blocks."""
-    if blocks < FEWEST_BLOCKS:
-        return f"no interval: {blocks} {f'{unit} is' if blocks == 1 else f'{unit}s are'} too few"
-    return f"rough interval: only {blocks} {unit}s" if blocks < ENOUGH_BLOCKS else ""

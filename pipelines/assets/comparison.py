@@ -8,6 +8,7 @@ from pydantic import Field
 
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
+from features.statistics import CONFIDENCE
 from pipelines.assets.checks import broken, holds, specs
 from pipelines.assets.described import told
 from pipelines.assets.nights import stage
@@ -30,9 +31,7 @@ from sim.schedule import Schedule
 class ComparisonConfig(dg.Config):
     """The settings of intervals."""
 
-    resamples: int = Field(default=2000, ge=100, description="Bootstrap resamples of the weeks")
-    confidence: float = Field(default=0.95, gt=0, lt=1)
-    seed: int = 0
+    confidence: float = Field(default=CONFIDENCE, gt=0, lt=1)
 
 
 CHECKS = {
@@ -55,7 +54,7 @@ def picture(image: bytes, kind: str = "svg+xml") -> dg.MetadataValue:
     group_name="comparison",
     kinds={"parquet"},
     check_specs=specs("comparison", CHECKS),
-    description="Metrics of every schedule relative to EASY with requested times, with paired block-bootstrap intervals over weeks.",
+    description="Metrics of every schedule relative to EASY with requested times, with paired intervals over weeks.",
 )
 @stage("comparing")
 def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake: LakeResource) -> dg.MaterializeResult:
@@ -63,7 +62,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
     name, _ = name_and_day(context.partition_key)
     report_progress("compare", 0, 1)
     clean = lake.lake().read_clean(name)
-    table = keep_comparison(lake.lake(), clean, resamples=config.resamples, confidence=config.confidence, seed=config.seed)
+    table = keep_comparison(lake.lake(), clean, config.confidence)
     of_table = told(lake.lake(), "comparison", name)
     report_progress("compare", 1, 1)
     made = kept_schedules(lake.lake(), clean)
@@ -93,7 +92,6 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
         },
         check_results=[
             broken("baseline_is_what_a_fresh_simulation_gives", moved, of=len(same)),
-            # a bootstrap interval may miss its own estimate where a few weeks carry everything: a warning, not a failure
             holds(
                 "intervals_hold_their_value",
                 outside == 0,
@@ -196,7 +194,6 @@ def page(lake: Lake, clean: CleanTrace, made: list[Schedule], date: Split, run_i
             "registered models": "; ".join(
                 model["model"] + " version " + model["version"].astype(str) + " (" + model["method"] + ")"
             ),
-            "bootstrap": f"{settings['resamples']:,} resamples of weeks, seed {settings['seed']}",
             "code": code_version(),
             "software": software(),
             "Dagster run": run_id,

@@ -106,7 +106,7 @@ def command(
     """Judge runtime predictions for TRACE: overall, by user experience and over time.
 
     TRACE is simulated once a predictor, which answers with what had ended by then in that simulation. Intervals are of 95 %, from
-    a block bootstrap over weeks; differences to the baseline are paired. By default all predictors are judged; svr, lightgbm and
+    weeks left out; differences to the baseline are paired. By default all predictors are judged; svr, lightgbm and
     quantile are retrained each midnight of the trace, which takes about a tenth of a second a night in all (a year: half a minute
     or more), the others milliseconds.
     """

@@ -148,7 +148,7 @@ def _cell(row: Mapping[Any, Any], baseline: bool) -> Cell:
     if not baseline:
         ratio = "–" if pd.isna(row["ratio"]) else f"× {row['ratio']:.2f}"
         ratio += "" if pd.isna(row["low"]) else f" [{row['low']:.2f}, {row['high']:.2f}]"
-    sure = tone(row["low"], row["high"], metric.lower_is_better, even=1.0) if row["replicates"] > 1 else ""
+    sure = tone(row["low"], row["high"], metric.lower_is_better, even=1.0) if row["sure"] else ""
     rank = f"rank {row['rank']}{' =' if row['tied'] else ''}"
     return Cell(number(row["mean"], metric.kind), ((ratio, sure), (rank, "")), best=row["rank"] == 1 and not row["tied"])
 

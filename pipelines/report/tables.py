@@ -60,11 +60,11 @@ def metric_table(comparison: pd.DataFrame, looks: Looks, baseline: Key, kinds: M
 
 
 def _changes(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the change to the baseline and its interval, with a tone where there are replays.
+    """Return the change to the baseline and its interval, with a tone where it is sure.
 
     One replay shows nothing of a schedule's chaos.
     """
-    sure = tone(row["low"], row["high"], METRICS[row["metric"]].lower_is_better) if row["replicates"] > 1 else ""
+    sure = tone(row["low"], row["high"], METRICS[row["metric"]].lower_is_better) if row["sure"] else ""
     return (change(row["relative"]), sure), (interval(row["low"], row["high"]), sure)
 
 

@@ -90,15 +90,11 @@ def against_the_champion(
     served: pd.DataFrame,
     trained_until_s: int,
     schedulers: Sequence[str] = SCHEDULERS,
-    *,
-    resamples: int = 2000,
-    seed: int = 0,
 ) -> Schedules:
     """Return a comparison of a challenger's schedules with the champion's.
 
     Of the last jobs submitted after the champion was trained. Rows are those of :func:`sim.metrics.comparison.compare` for each
-    of ``schedulers``, the champion's schedules the baseline, over shaken replicates and weeks (``resamples`` and ``seed`` are the
-    bootstrap's); none where there are no such jobs.
+    of ``schedulers``, the champion's schedules the baseline, over shaken replicates and weeks; none where there are no such jobs.
     """
 
     def of(name: str) -> pd.DataFrame:
@@ -111,7 +107,7 @@ def against_the_champion(
         tables = []
         for scheduler in schedulers:
             pair = [each for each in made if each.scheduler == scheduler]
-            table = compare(pair, (scheduler, CHAMPION), resamples=resamples, seed=seed)
+            table = compare(pair, (scheduler, CHAMPION))
             tables.append(table[table["predictor"] == _CHALLENGER])
         return pd.concat(tables, ignore_index=True)
 

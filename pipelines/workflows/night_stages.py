@@ -66,7 +66,6 @@ class NightConfig:
     seed: int = 0
     schedulers: tuple[str, ...] = SCHEDULERS
     weighing: tuple[str, ...] = WEIGHING
-    resamples: int = 2000
     keep: Keep = field(default_factory=Keep)
 
 
@@ -219,8 +218,6 @@ class Tonight:
                     served,
                     trained_until,
                     self.config.schedulers,
-                    resamples=self.config.resamples,
-                    seed=self.config.seed,
                 ),
             )
             if made.promoted:

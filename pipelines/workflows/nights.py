@@ -59,7 +59,7 @@ def night(
                 tonight.retrain()
                 with tonight.stage("comparing"):
                     tonight.simulate()
-                    keep_comparison(lake, tonight.clean, resamples=config.resamples, seed=config.seed)
+                    keep_comparison(lake, tonight.clean)
                 with tonight.stage("reporting"):
                     result = tonight.report()
 

@@ -223,7 +223,7 @@ def _retrained(work: _Work, present: Incumbent | None) -> Retrained:
     instants = judging_instants(judged_window(submit, then.end_s), trained_until_s)
     rows = np.flatnonzero(submit >= instants[0])
     served = predict_served(then, rows, instants, names=tuple(TRAINERS), champion=served_by(present, submit), seed=work.seed)
-    schedules = against_the_champion(work.then_clean, then, served, present.trained_until_s if present else 0, seed=work.seed)
+    schedules = against_the_champion(work.then_clean, then, served, present.trained_until_s if present else 0)
     return retrain(work.then_clean, then, served, present, work.store, seed=work.seed, schedules=schedules, tags=work.tags)
 
 

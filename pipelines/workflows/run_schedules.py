@@ -16,6 +16,7 @@ import pandas as pd
 
 from features.clock import local_clock_s
 from features.jobs.cleaning import CleanTrace
+from features.statistics import CONFIDENCE
 from models.packed.methods import LEVELS
 from models.registry.accounting import Accounting
 from models.registry.as_served import CHAMPION
@@ -136,9 +137,7 @@ def judged_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Spl
     return [judged(schedule, date) for schedule in made], date
 
 
-def keep_comparison(
-    lake: Lake, clean: CleanTrace, *, resamples: int = 2000, confidence: float = 0.95, seed: int = 0
-) -> pd.DataFrame:
+def keep_comparison(lake: Lake, clean: CleanTrace, confidence: float = CONFIDENCE) -> pd.DataFrame:
     """Compare the judged schedules with EASY on requests; write and return ``comparison``.
 
     Empty where nothing was submitted that could be compared.
@@ -146,8 +145,8 @@ def keep_comparison(
     made, date = judged_schedules(lake, clean)
     table = pd.DataFrame({"scheduler": [], "predictor": [], "correction": [], "metric": [], "value": []})
     if made:
-        table = compare(made, resamples=resamples, confidence=confidence, seed=seed)
-    settings = {"resamples": resamples, "confidence": confidence, "seed": seed, "procs": clean.procs}
+        table = compare(made, confidence=confidence)
+    settings = {"confidence": confidence, "procs": clean.procs}
     counts = {"judged_jobs": len(made[0].jobs) if made else 0, "all_jobs": len(clean.jobs)}
     lake.write_for(clean, "comparison", table, {**settings, "since": date_of(clean, date.at_s), **counts})
     return table

@@ -17,7 +17,7 @@ import pandas as pd
 
 from features.clock import WEEK_S
 from features.errors import InputError
-from features.statistics import FEWEST_BLOCKS, Ratio, drawn, of_replicates, replicate_changes
+from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, replicate_changes
 from sim.metrics.comparison import stacked
 from sim.metrics.schedule_metrics import TAU_S, ratios
 from sim.policy import Policy
@@ -78,7 +78,7 @@ class Change(NamedTuple):
     """A metric relative to a baseline's, less 1, with its interval.
 
     None where the baseline is 0, the interval also below 5 weeks. ``minimum`` and ``maximum`` are the extremes of the single
-    ``replicates``.
+    ``replicates``; ``coverage`` and ``p`` are of :class:`features.statistics.Interval`.
     """
 
     value: float
@@ -90,14 +90,19 @@ class Change(NamedTuple):
     replicates: int = 1
     minimum: float | None = None
     maximum: float | None = None
+    coverage: float | None = None
+    p: float | None = None
 
     @property
     def sure(self) -> bool:
-        """Tell whether the interval, which must contain chaos, excludes no change."""
+        """Tell whether the interval, which must contain chaos, excludes no change.
+
+        It is that of one comparison: what a page says of several goes by :func:`features.statistics.surely`.
+        """
         return self.replicates > 1 and self.low is not None and self.high is not None and (self.high < 0 or self.low > 0)
 
 
-def change(sums: Sums, base: Sums, metric: str, resamples: int = 2000, confidence: float = 0.95, seed: int = 0) -> Change:
+def change(sums: Sums, base: Sums, metric: str, confidence: float = CONFIDENCE) -> Change:
     """Compare ``metric`` of one policy with another's on the same jobs.
 
     The interval is that of :func:`sim.metrics.comparison.compare`. Replicate i of both must be the same shake; where the baseline
@@ -116,11 +121,10 @@ def change(sums: Sums, base: Sums, metric: str, resamples: int = 2000, confidenc
     value, reference = mine.value(), theirs.value()
     if reference == 0:
         return Change(value, reference, None, None, None, weeks, replicates)
-    low, high = None, None
-    if weeks >= FEWEST_BLOCKS:
-        low, high = of_replicates(drawn(weeks, resamples, seed), mine, theirs, confidence)
+    low, high, coverage, p = interval_of_change(mine, theirs, confidence) if weeks >= FEWEST_BLOCKS else Interval()
     each = replicate_changes(mine, theirs) if (theirs.numerator.sum(axis=1) > 0).all() else np.array([value / reference - 1.0])
-    return Change(value, reference, value / reference - 1.0, low, high, weeks, replicates, float(each.min()), float(each.max()))
+    extremes = float(each.min()), float(each.max())
+    return Change(value, reference, value / reference - 1.0, low, high, weeks, replicates, *extremes, coverage, p)
 
 
 def picked(candidates: Mapping[Policy, Sums], baseline: Sums, allowed: float = 0.0) -> list[Policy]:

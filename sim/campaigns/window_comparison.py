@@ -1,9 +1,8 @@
 """Means over the windows of a campaign, and ratios to a baseline with intervals.
 
-Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Windows are resampled whole,
-the same for a policy and its baseline, and intervals are widened for few windows as in :mod:`features.statistics`. Seeds are
-replicates: each is compared with the baseline's of the same seed, and their variance is in the interval
-(:func:`features.statistics.of_replicates`).
+Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Intervals leave
+out whole windows, the same of a policy and its baseline. Seeds are replicates: each is compared with the baseline's of the same
+seed, and their variance is in the interval (:func:`features.statistics.interval_of_change`).
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from features.statistics import FEWEST_BLOCKS, Ratio, drawn, of_replicates, remark
+from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, remark, surely
 from sim.metrics.names import COMPARED
 from sim.metrics.names import METRICS as NAMED
 from sim.metrics.schedule_metrics import nothing_waits
 from sim.policy import NAMES
 
+NOTHING_LEFT = "no interval: the baseline is 0 without one window"
 METRICS = tuple(metric for metric in COMPARED if metric != "underprediction_rate")
 """The metrics summarised by default."""
 SETTING = ["trace", "semantics", "starvation_s", "tau_s"]
@@ -33,19 +33,19 @@ def over_windows(
     table: pd.DataFrame,
     baseline: tuple[str, str] | None = None,
     metrics: Sequence[str] = METRICS,
-    resamples: int = 2000,
-    confidence: float = 0.95,
-    seed: int = 0,
+    confidence: float = CONFIDENCE,
 ) -> pd.DataFrame:
     """Return one row a setting, policy and metric, with means over windows.
 
-    Columns: ``SETTING POLICY metric windows replicates mean ratio low high rank tied note``. ``table`` comes from
+    Columns: ``SETTING POLICY metric windows replicates mean ratio low high coverage p rank
+    tied note sure``. ``table`` comes from
     :func:`sim.campaigns.campaign.run_campaign`. ``mean`` is the plain mean of the windows' values (each averaged over its seeds,
     the ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval
     at ``confidence``, which contains chaos if there are replicates; ``rank`` is 1 for the best mean of the setting, equal for
     equal means, and ``tied`` counts the other policies with that very mean. ``baseline`` is a (scheduler, predictor), by default
     the table's first policy. ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows; ``note`` says
-    why, or how rough it is. Raises InputError for an absent baseline, an unknown metric, and where a policy lacks a window or
+    why, or how rough it is. ``sure`` is true of a ratio that survives :func:`features.statistics.surely` among all of the table that
+    replicates measure. Raises InputError for an absent baseline, an unknown metric, and where a policy lacks a window or
     seed that another has.
     """
     unknown = [metric for metric in metrics if metric not in table]
@@ -60,15 +60,18 @@ def over_windows(
             means = values.mean()
             ranks = means.rank(method="min", ascending=metric not in NAMED or NAMED[metric].lower_is_better)
             tied = means.groupby(means).transform("size") - 1
-            compared = _against(values, base, resamples, confidence, seed)
+            compared = _against(values, base, confidence)
             rows += [
                 {**identity, **dict(zip(POLICY, policy, strict=True)), "metric": metric, **record}
                 | {"rank": int(ranks[policy]), "tied": int(tied[policy])}
                 for policy, record in compared
             ]
-    columns = [*SETTING, *POLICY, "metric", "windows", "replicates", "mean", "ratio", "low", "high", "rank", "tied", "note"]
-    numbers = dict.fromkeys(("mean", "ratio", "low", "high"), "float64")
-    return pd.DataFrame(rows, columns=columns).astype({**numbers, "starvation_s": "Int64"})
+    columns = [*SETTING, *POLICY, "metric", "windows", "replicates", "mean", "ratio", "low", "high"]
+    columns += ["coverage", "p", "rank", "tied", "note"]
+    numbers = dict.fromkeys(("mean", "ratio", "low", "high", "coverage", "p"), "float64")
+    summary = pd.DataFrame(rows, columns=columns).astype({**numbers, "starvation_s": "Int64"})
+    of_base = (summary[POLICY] == list(base)).all(axis=1)
+    return summary.assign(sure=surely(summary["p"].where((summary["replicates"] > 1) & ~of_base), confidence))
 
 
 def policy_labels(summary: pd.DataFrame) -> dict[tuple[str, str, str], str]:
@@ -114,25 +117,22 @@ def _by_window(part: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def _against(
-    values: pd.DataFrame, base: tuple[str, str, str], resamples: int, confidence: float, seed: int
+    values: pd.DataFrame, base: tuple[str, str, str], confidence: float
 ) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
     replicates = values.index.get_level_values("seed").nunique()
     count = len(values) // replicates
     each = np.ones((replicates, count))
-    draws = drawn(count, resamples, seed)
     reference = Ratio(values[base].to_numpy().reshape(each.shape), each)
     for policy in values.columns:
         term = Ratio(values[policy].to_numpy().reshape(each.shape), each)
-        ratio, low, high, note = None, None, None, remark(count, "window")
+        ratio, interval, note = None, Interval(), remark(count, "window")
         if reference.value() == 0:
             note = "no ratio: the baseline is 0"
         else:
             ratio = term.value() / reference.value()
             if count >= FEWEST_BLOCKS:
-                low, high = of_replicates(draws, term, reference, confidence)
-                if low is None or high is None:
-                    note = "no interval: the baseline is 0 in some resamples"
-                else:
-                    low, high = low + 1.0, high + 1.0
-        found = {"windows": count, "replicates": replicates, "mean": term.value(), "ratio": ratio, "low": low, "high": high}
-        yield tuple(policy), {**found, "note": note}
+                interval = interval_of_change(term, reference, confidence)
+                note = remark(count, "window", interval.coverage) if interval.low is not None else NOTHING_LEFT
+        ends = {name: None if end is None else end + 1.0 for name, end in (("low", interval.low), ("high", interval.high))}
+        record = {"windows": count, "replicates": replicates, "mean": term.value(), "ratio": ratio, **ends}
+        yield tuple(policy), {**record, "coverage": interval.coverage, "p": interval.p, "note": note}

@@ -1,7 +1,7 @@
 """Schedules of one trace against a baseline, with paired confidence intervals.
 
 Intervals are over weeks and replicates (:mod:`features.statistics`). Jobs of a week share its load, so whole weeks of submission
-are resampled, and the same weeks for both schedules: differences between weeks cancel. Schedules are chaotic, so one replay is
+are left out, and the same weeks of both schedules: differences between weeks cancel. Schedules are chaotic, so one replay is
 one draw: where a policy was simulated several times with shaken submissions (:mod:`features.jobs.shaking`), each replay is
 compared with the baseline's of the same shake, and the interval contains the variance of replays.
 """
@@ -16,12 +16,13 @@ import pandas as pd
 
 from features.clock import WEEK_S
 from features.errors import InputError
-from features.statistics import FEWEST_BLOCKS, Ratio, drawn, of_replicates, remark
+from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, remark, surely
 from sim.metrics.names import COMPARED
 from sim.metrics.schedule_metrics import TAU_S, evaluate, ratios
 from sim.policy import NAMES
 from sim.schedule import Schedule
 
+NOTHING_LEFT = "no interval: the baseline is 0 without one week"
 _SAME_JOBS = ("job_id", "submit_s", "procs", "runtime_s")
 
 
@@ -29,30 +30,28 @@ def compare(
     schedules: Sequence[Schedule],
     baseline: tuple[str, str] = ("EASY", "requested"),
     metrics: Sequence[str] = COMPARED,
-    resamples: int = 2000,
-    confidence: float = 0.95,
-    seed: int = 0,
+    confidence: float = CONFIDENCE,
     tau_s: float = TAU_S,
 ) -> pd.DataFrame:
     """Compare schedules with the baseline: one row a policy and metric.
 
-    Columns: ``scheduler predictor correction metric value baseline relative low high replicates least most weeks note``.
-    Schedules of one policy with different seeds are its replicates; each is compared with the baseline's of the same seed, and
-    ``replicates`` counts them. ``baseline`` is the (scheduler, predictor) compared with, the first that matches; ``value`` is
+    Columns: ``scheduler predictor correction metric value baseline relative low high coverage p replicates least most weeks note
+    sure``. Schedules of one policy with different seeds are its replicates; each is compared with the baseline's of the same seed,
+    and ``replicates`` counts them. ``baseline`` is the (scheduler, predictor) compared with, the first that matches; ``value`` is
     over all replicates, ``relative`` is value/baseline - 1, ``low`` and ``high`` its interval at ``confidence``, over weeks and
-    replicates (:func:`features.statistics.of_replicates`; with one replicate it excludes chaos), ``least`` and ``most`` the
-    extremes of single replicates. ``weeks`` counts the weeks of submission that hold jobs, from the first submission.
-    ``relative`` is null where the baseline is 0, the interval also where a metric is no ratio of sums or there are fewer than
-    ``FEWEST_BLOCKS``; ``note`` says why, or how rough it is. Raises InputError for an absent baseline, a replicate that the
-    baseline lacks, an unknown metric, two schedules of one policy and seed, and schedules that do not hold the same jobs in the
-    same order.
+    replicates (:func:`features.statistics.interval_of_change`; with one replicate it excludes chaos), ``coverage`` how often such an
+    interval covers and ``p`` the p-value of no change, ``least`` and ``most`` the extremes of single replicates. ``weeks`` counts
+    the weeks of submission that hold jobs, from the first submission. ``relative`` is null where the baseline is 0, the interval
+    also where a metric is no ratio of sums or there are fewer than ``FEWEST_BLOCKS``; ``note`` says why, or how rough it is.
+    ``sure`` is true of a change that survives :func:`features.statistics.surely` among all changes of the table that replicates
+    measure. Raises InputError for an absent baseline, a replicate that the baseline lacks, an unknown metric, two schedules of one
+    policy and seed, and schedules that do not hold the same jobs in the same order.
     """
     policies = _by_policy(schedules)
     base = policies[_find(policies, baseline)]
     submit = next(iter(base.values())).jobs["submit_s"].to_numpy(np.int64)
     _, week = np.unique((submit - submit.min()) // WEEK_S, return_inverse=True)
     weeks = int(week.max()) + 1
-    draws = drawn(weeks, resamples, seed)
 
     against = {each: (_terms(schedule, week, tau_s), _values(schedule, tau_s)) for each, schedule in base.items()}
     rows = []
@@ -69,20 +68,20 @@ def compare(
             if metric not in mine[0][1]:
                 raise InputError(f"unknown metric {metric!r}; known: {', '.join(mine[0][1])}")
             row = dict(zip(NAMES, policy, strict=True)) | {"metric": metric}
-            rows.append(row | _compared(metric, mine, theirs, draws, confidence))
-    return pd.DataFrame(rows).astype(dict.fromkeys(("value", "baseline", "relative", "low", "high", "least", "most"), "float64"))
+            rows.append(row | _compared(metric, mine, theirs, weeks, confidence))
+    numbers = ("value", "baseline", "relative", "low", "high", "coverage", "p", "least", "most")
+    table = pd.DataFrame(rows).astype(dict.fromkeys(numbers, "float64"))
+    of_base = (table[list(NAMES)] == list(_find(policies, baseline))).all(axis=1)
+    return table.assign(sure=surely(table["p"].where((table["replicates"] > 1) & ~of_base), confidence))
 
 
 _Measured: TypeAlias = tuple[dict[str, Ratio], dict[str, float]]
 """One schedule's weekly sums of the metrics that are ratios of sums, and the values of all."""
 
 
-def _compared(
-    metric: str, mine: Sequence[_Measured], theirs: Sequence[_Measured], draws: np.ndarray, confidence: float
-) -> dict[str, Any]:
+def _compared(metric: str, mine: Sequence[_Measured], theirs: Sequence[_Measured], weeks: int, confidence: float) -> dict[str, Any]:
     """Compare the replicates of a policy and of the baseline, pair by pair, in one metric."""
-    weeks = draws.shape[1]
-    note, low, high = remark(weeks), None, None
+    note, interval = remark(weeks), Interval()
     value, reference = (float(np.mean([values[metric] for _, values in each])) for each in (mine, theirs))
     if metric in mine[0][0]:
         terms, base = (stacked([terms[metric] for terms, _ in each]) for each in (mine, theirs))
@@ -94,16 +93,14 @@ def _compared(
     elif metric not in mine[0][0]:
         note = "no interval: not a mean over jobs"
     elif weeks >= FEWEST_BLOCKS:
-        low, high = of_replicates(draws, terms, base, confidence)
-        if low is None:
-            note = "no interval: the baseline is 0 in some resamples"
+        interval = interval_of_change(terms, base, confidence)
+        note = remark(weeks, coverage=interval.coverage) if interval.low is not None else NOTHING_LEFT
     changes = [ours / base - 1.0 for ours, base in singly if base]
     return {
         "value": value,
         "baseline": reference,
         "relative": None if reference == 0 else value / reference - 1.0,
-        "low": low,
-        "high": high,
+        **interval._asdict(),
         "replicates": len(mine),
         "least": min(changes, default=None),
         "most": max(changes, default=None),

@@ -1,7 +1,7 @@
 """Quality of the predictions of simulated schedules, judged by runtimes.
 
 The simulation makes this walk-forward: a predictor answers with only what had ended by then in that very schedule. Experience is
-counted there too. Intervals are of a block bootstrap over weeks of submission, differences to the baseline are paired
+counted there too. Intervals are over weeks of submission, differences to the baseline are paired
 (:mod:`features.statistics`).
 """
 
@@ -18,7 +18,7 @@ from features.clock import DAY_S, WEEK_S
 from features.errors import InputError
 from features.jobs.history import history
 from features.jobs.schema import codes
-from features.statistics import mean_intervals, remark
+from features.statistics import CONFIDENCE, mean_intervals, remark
 from models.runtime.calibration import calibration_curve
 from models.runtime.evaluation import EXPERIENCE, OKCM_THRESHOLD, doubling_bins, error_distribution, experience, measures
 from sim.predictions.at_once import AT_ONCE
@@ -37,9 +37,6 @@ STAGES = dict(zip(EXPERIENCE, ("first jobs", f"1-{OKCM_THRESHOLD} completed", f"
 """The stages of experience in words."""
 UNKNOWN = "unknown user"
 """The stage of jobs that name no user, where others do."""
-
-_RESAMPLES, _CONFIDENCE = 2000, 0.95
-"""Of the intervals."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,6 @@ def judge(
     against = measures(_predicted(base, judged), runtime, levels)
     its_groups = dict(_groups(jobs, base, local_s, judged))
     no_jobs = np.zeros(len(judged.rows), bool)
-    bootstrap = {"resamples": _RESAMPLES, "confidence": _CONFIDENCE, "seed": seed}
     rows: list[dict[str, Any]] = []
     curves, errors = [], []
     for schedule in schedules:
@@ -116,22 +112,22 @@ def judge(
         change = values - against
         for group, chosen in _groups(jobs, schedule, local_s, judged):
             both = chosen & its_groups.get(group, no_jobs)
-            own = _means(values[chosen], judged.week[chosen], group, bootstrap)
-            rows += _measured(schedule.predictor, group, own, _means(change[both], judged.week[both], group, bootstrap))
+            own = _means(values[chosen], judged.week[chosen], group)
+            rows += _measured(schedule.predictor, group, own, _means(change[both], judged.week[both], group))
         errors.append(error_distribution(predicted, runtime).assign(predictor=schedule.predictor))
         quantiles = schedule.quantiles
         if quantiles is not None:
             asked = quantiles.iloc[judged.rows]
-            curves.append(_curve(asked, runtime, judged, bootstrap).assign(predictor=schedule.predictor))
+            curves.append(_curve(asked, runtime, judged).assign(predictor=schedule.predictor))
     return Quality(
         part=part,
         baseline=base.predictor,
         jobs=len(judged.rows),
         weeks=int(judged.week.max()) + 1,
-        confidence=_CONFIDENCE,
+        confidence=CONFIDENCE,
         measures=pd.DataFrame(rows).astype({"begin": "float64"}),
         calibration=pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(),
-        sharpness=sharpness(schedules, judged, bootstrap, seed),
+        sharpness=sharpness(schedules, judged, seed),
         errors=pd.concat(errors, ignore_index=True),
     )
 
@@ -215,9 +211,9 @@ class _Means(NamedTuple):
     weeks: int
 
 
-def _means(values: pd.DataFrame, week: np.ndarray, group: Group, bootstrap: dict[str, Any]) -> _Means:
+def _means(values: pd.DataFrame, week: np.ndarray, group: Group) -> _Means:
     found, block = np.unique(week, return_inverse=True)
-    ends = np.full((2, values.shape[1]), np.nan) if group[0] == "month" else mean_intervals(values.to_numpy(), block, **bootstrap)
+    ends = np.full((2, values.shape[1]), np.nan) if group[0] == "month" else mean_intervals(values.to_numpy(), block)
     return _Means(list(values.columns), np.vstack([values.mean().to_numpy(), ends]).T, len(values), len(found))
 
 
@@ -238,8 +234,8 @@ def _levels(quantiles: pd.DataFrame) -> np.ndarray:
     return np.array(quantiles.columns, np.float64)
 
 
-def _curve(quantiles: pd.DataFrame, runtime: np.ndarray, judged: Judged, bootstrap: dict[str, Any]) -> pd.DataFrame:
+def _curve(quantiles: pd.DataFrame, runtime: np.ndarray, judged: Judged) -> pd.DataFrame:
     predicted = quantiles.to_numpy(np.float64)
     curve = calibration_curve(predicted, _levels(quantiles), runtime)
-    low, high = mean_intervals((runtime[:, None] <= predicted).astype(np.float64), judged.week, **bootstrap)
+    low, high = mean_intervals((runtime[:, None] <= predicted).astype(np.float64), judged.week)
     return curve.assign(at_most_low=low, at_most_high=high)

@@ -9,7 +9,7 @@ anything: only the losses tell them apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -75,10 +75,10 @@ class _Distribution(NamedTuple):
     rate: float
 
 
-def sharpness(schedules: Sequence[Schedule], judged: Judged, bootstrap: Mapping[str, Any], seed: int = 0) -> Sharpness:
+def sharpness(schedules: Sequence[Schedule], judged: Judged, seed: int = 0) -> Sharpness:
     """Score the predictions of ``schedules`` of one trace as distributions.
 
-    ``bootstrap`` are the settings of :func:`features.statistics.mean_intervals`, ``seed`` draws the random reference and the bands.
+    ``seed`` draws the random reference and the bands.
     """
     known = {schedule.predictor: _of_schedule(schedule) for schedule in schedules}
     told = next((schedule for schedule in schedules if schedule.quantiles is not None), None)
@@ -90,7 +90,7 @@ def sharpness(schedules: Sequence[Schedule], judged: Judged, bootstrap: Mapping[
     for name, each in (known | references).items():
         quantiles = _at(each, LEVELS)[judged.rows]
         score = crps(quantiles, LEVELS, runtime)
-        scores.append({"predictor": name, "kind": each.kind, **_scored(score, bare, judged.week, bootstrap)})
+        scores.append({"predictor": name, "kind": each.kind, **_scored(score, bare, judged.week)})
         mean = losses(quantiles, LEVELS, runtime).mean(axis=0)
         level_losses.append(pd.DataFrame({"predictor": name, "kind": each.kind, "level": LEVELS, "pinball_s": mean}))
     covered, windows = [], []
@@ -171,9 +171,9 @@ def nearest(levels: np.ndarray, wanted: Sequence[float] = SHOWN) -> list[float]:
     return list(dict.fromkeys(float(levels[np.abs(levels - level).argmin()]) for level in wanted))
 
 
-def _scored(score: np.ndarray, bare: np.ndarray, week: np.ndarray, bootstrap: Mapping[str, Any]) -> dict[str, float]:
+def _scored(score: np.ndarray, bare: np.ndarray, week: np.ndarray) -> dict[str, float]:
     both = np.column_stack([score, score - bare])
-    low, high = mean_intervals(both, week, **bootstrap)
+    low, high = mean_intervals(both, week)
     ends = {"low": low[0], "high": high[0], "difference": both[:, 1].mean(), "difference_low": low[1], "difference_high": high[1]}
     return {"crps_s": float(score.mean()), **{name: float(value) for name, value in ends.items()}}
 

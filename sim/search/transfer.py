@@ -127,7 +127,7 @@ def sums(
             for part, numbers in split.parts().items():
                 mine, theirs = (values.shaken(each, numbers) for each in (name, baseline))
                 ours, base = ({AIM: Ratio(each, np.ones_like(each))} for each in (mine, theirs))
-                found = change(ours, base, AIM, resamples, seed=seed)
+                found = change(ours, base, AIM)
                 row: dict[str, Any] = {"tau_s": tau_s, "policy": name, "part": part, "windows": len(numbers)}
                 row |= {
                     "sum": values.recorded(name, numbers).sum(),

@@ -218,7 +218,7 @@ def report(rng: np.random.Generator) -> str:
             object.__setattr__(each, field, renamed.get(getattr(each, field), getattr(each, field)))
     return render_report(
         trace=hostile(rng),
-        comparison=compare(schedules, resamples=20),
+        comparison=compare(schedules),
         schedules=schedules,
         quality=predictions_of(schedules),
         cleaning_counts=pd.Series({("dropped", stored(rng)): 8, ("altered", "runtime-cut-to-request"): 1470}),
@@ -238,7 +238,7 @@ def campaign_page(rng: np.random.Generator) -> str:
     table = run_campaign(JOBS, Campaign(("EASY", "SAF-EASY-SPF")), procs=WIDTH, windows=windows, trace=stored(rng), generated=False)
     for column in ("scheduler", "predictor"):
         table[column] = table[column].replace({"SAF-EASY-SPF": stored(rng)})
-    return render_campaign(table, over_windows(table, resamples=20), windows, {hostile(rng): hostile(rng)}, notes=[hostile(rng)])
+    return render_campaign(table, over_windows(table), windows, {hostile(rng): hostile(rng)}, notes=[hostile(rng)])
 
 
 def commands(rng: np.random.Generator, folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Intervals of means against a plain bootstrap over repeated jobs; those of ratios are held to the same in test_comparison."""
+"""Intervals against a plain jackknife and against what they promise; those of schedules are held to the same in test_comparison."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from features.statistics import FEWEST_BLOCKS, Ratio, drawn, interval, mean_intervals, of_replicates, remark, tail
+from features.statistics import COVERS, FEWEST_BLOCKS, Ratio, drawn, interval_of_change, mean_intervals, remark, surely
 
 
 def sample(rng: np.random.Generator, blocks: int, jobs: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -16,28 +16,36 @@ def sample(rng: np.random.Generator, blocks: int, jobs: int = 300) -> tuple[np.n
     return np.column_stack([level + rng.normal(size=jobs), level + 0.5 + rng.normal(size=jobs)]), block
 
 
+def plainly(without: list[float], confidence: float) -> tuple[float, float]:
+    """The reach of a jackknife interval and its variance, from the statistic without each block in turn."""
+    blocks = len(without)
+    deviations = [each - sum(without) / blocks for each in without]
+    variance = (blocks - 1) / blocks * sum(each**2 for each in deviations)
+    effective = sum(each**2 for each in deviations) ** 2 / sum(each**4 for each in deviations)
+    return stats.t.ppf((1 + confidence) / 2, effective) * variance**0.5, variance
+
+
 @pytest.mark.parametrize("blocks", [5, 30])
-def test_intervals_of_means_are_those_of_a_plain_bootstrap_over_repeated_jobs(blocks):
+def test_intervals_of_means_leave_out_one_block_at_a_time(blocks):
     values, block = sample(np.random.default_rng(1), blocks)
-    found = mean_intervals(values, block, resamples=80, confidence=0.9, seed=3)
-    means = []
-    for counts in np.random.default_rng(3).multinomial(blocks, np.full(blocks, 1 / blocks), size=80):
-        means.append(values[np.repeat(np.arange(len(block)), counts[block])].mean(axis=0))
-    tail = stats.norm.sf(stats.t.ppf(0.95, blocks - 1) * np.sqrt(blocks / (blocks - 1)))
-    assert found == pytest.approx(np.quantile(means, [tail, 1 - tail], axis=0), rel=1e-12)
+    low, high = mean_intervals(values, block, 0.9)
+    for column in range(2):
+        reach, _ = plainly([values[block != each, column].mean() for each in range(blocks)], 0.9)
+        mean = values[:, column].mean()
+        assert (low[column], high[column]) == pytest.approx((mean - reach, mean + reach), rel=1e-9)
 
 
 def test_a_paired_difference_is_much_narrower_than_what_it_is_the_difference_of():
     values, block = sample(np.random.default_rng(2), 30)
     both = np.column_stack([values, values[:, 1] - values[:, 0]])
-    width = np.diff(mean_intervals(both, block, 500, 0.95, 0), axis=0)[0]
+    width = np.diff(mean_intervals(both, block), axis=0)[0]
     assert width[2] < width[:2].min() / 3
 
 
 def test_too_few_blocks_have_no_interval_and_it_is_said_why():
     values, block = sample(np.random.default_rng(3), FEWEST_BLOCKS - 1)
-    assert np.isnan(mean_intervals(values, block, 10, 0.95, 0)).all()
-    assert mean_intervals(np.zeros((0, 2)), np.zeros(0, int), 10, 0.95, 0).shape == (2, 2)
+    assert np.isnan(mean_intervals(values, block)).all()
+    assert mean_intervals(np.zeros((0, 2)), np.zeros(0, int)).shape == (2, 2)
     assert [remark(number) for number in (0, 1, 4)] == [
         "no interval: 0 weeks are too few",
         "no interval: 1 week is too few",
@@ -69,33 +77,91 @@ def chaotic(rng: np.random.Generator, replicates: int, chaos: float, gain: float
     return replays(load * gains), replays(load)
 
 
+@pytest.mark.parametrize("replicates", [1, 4])
+def test_the_interval_of_a_change_is_a_plain_jackknife_of_its_logarithm_with_chaos_added(replicates):
+    policy, base = chaotic(np.random.default_rng(1), replicates, 0.3, weeks=12)
+
+    def logarithm(rows: slice, weeks: np.ndarray) -> float:
+        parts = [part[rows][:, weeks].sum() for part in (*policy, *base)]
+        return float(np.log(parts[0] / parts[1] / (parts[2] / parts[3])))
+
+    weeks = np.arange(12)
+    reach, variance = plainly([logarithm(slice(None), weeks != each) for each in weeks], 0.9)
+    centre = logarithm(slice(None), weeks >= 0)
+    if replicates > 1:
+        own = np.array([logarithm(slice(each, each + 1), weeks >= 0) for each in range(replicates)])
+        added = own.var(ddof=1) / replicates
+        deviations = np.array([logarithm(slice(None), weeks != each) for each in weeks])
+        deviations -= deviations.mean()
+        freedom = (deviations**2).sum() ** 2 / (deviations**4).sum()
+        degrees = (variance + added) ** 2 / (variance**2 / freedom + added**2 / (replicates - 1))
+        reach = stats.t.ppf(0.95, degrees) * (variance + added) ** 0.5
+    low, high, coverage, p = interval_of_change(policy, base, 0.9)
+    assert (low, high) == pytest.approx((np.exp(centre - reach) - 1, np.exp(centre + reach) - 1), rel=1e-9)
+    assert 0.8 < coverage <= 1
+    assert (p < 0.1) == (low > 0 or high < 0)
+
+
 @pytest.mark.parametrize(("replicates", "chaos"), [(20, 0.1), (20, 0.0), (3, 0.1)])
 def test_the_interval_over_weeks_and_replicates_covers_the_expected_change_and_that_of_one_replay_does_not(replicates, chaos):
-    rng, draws, trials = np.random.default_rng(8), drawn(40, 500, 0), 300
+    rng, trials = np.random.default_rng(8), 300
     covered, today = 0, 0
     for _ in range(trials):
         policy, base = chaotic(rng, replicates, chaos)
-        low, high = of_replicates(draws, policy, base, 0.95)
-        covered += low <= 0.1 <= high
-        first = [Ratio(*(part[0] for part in each)) for each in (policy, base)]
-        low, high = interval(draws, *first, tail(0.95, 40))
-        today += low <= 0.1 <= high
+        found = interval_of_change(policy, base)
+        covered += found.low <= 0.1 <= found.high
+        one = interval_of_change(*(Ratio(*(part[:1] for part in each)) for each in (policy, base)))
+        today += one.low <= 0.1 <= one.high
     assert 0.91 <= covered / trials <= 0.99
-    assert today / trials < 0.6 if chaos else today == covered
-
-
-def test_one_replicate_has_the_interval_over_blocks_itself():
-    policy, base = chaotic(np.random.default_rng(1), 1, 0.3)
-    draws = drawn(40, 500, 0)
-    flat = [Ratio(*(part[0] for part in each)) for each in (policy, base)]
-    assert of_replicates(draws, policy, base, 0.9) == interval(draws, *flat, tail(0.9, 40))
+    assert today / trials < 0.65 if chaos else today == covered
 
 
 def test_replicates_that_say_the_same_add_nothing_and_a_metric_that_is_zero_has_an_interval():
     policy, base = chaotic(np.random.default_rng(2), 1, 0.3)
-    draws = drawn(40, 500, 0)
     twice = [Ratio(*(np.repeat(part, 4, axis=0) for part in each)) for each in (policy, base)]
-    assert of_replicates(draws, *twice, 0.95) == pytest.approx(of_replicates(draws, policy, base, 0.95), rel=1e-9)
-    nothing = Ratio(np.zeros((3, 40)), np.ones((3, 40)))
-    ones = Ratio(np.ones((3, 40)), np.ones((3, 40)))
-    assert of_replicates(draws, nothing, ones, 0.95) == (-1.0, -1.0)
+    assert interval_of_change(*twice) == pytest.approx(interval_of_change(policy, base), rel=1e-9)
+    nothing, ones = Ratio(np.zeros((3, 40)), np.ones((3, 40))), Ratio(np.ones((3, 40)), np.ones((3, 40)))
+    assert interval_of_change(nothing, ones)[:2] == (-1.0, -1.0)
+    assert interval_of_change(ones, ones) == (0.0, 0.0, 1.0, 1.0)
+    assert interval_of_change(ones, nothing) == (None, None, None, None)
+
+
+def test_a_metric_that_is_zero_without_one_week_has_an_interval_on_the_ratio_itself():
+    once = Ratio(np.array([[1.0, *[0.0] * 9]]), np.ones((1, 10)))
+    found = interval_of_change(once, Ratio(np.ones((1, 10)), np.ones((1, 10))))
+    assert found.low == -1.0
+    assert found.high > -0.9
+
+
+def test_where_one_week_decides_the_coverage_that_is_measured_is_low_and_the_remark_says_so():
+    rng = np.random.default_rng(3)
+    load = np.ones((1, 50))
+    gains = rng.normal(1.0, 0.02, (1, 50))
+    even = interval_of_change(Ratio(gains, load), Ratio(load, load))
+    gains[0, 7] = 30.0
+    decided = interval_of_change(Ratio(gains, load), Ratio(load, load))
+    assert decided.coverage < 0.75 < COVERS < even.coverage
+    assert remark(50, coverage=even.coverage) == ""
+    assert remark(50, coverage=decided.coverage) == f"rough interval: covers {decided.coverage:.0%}, as few weeks decide"
+    assert decided.high - decided.low > 10 * (even.high - even.low)
+
+
+@pytest.mark.parametrize(
+    ("p", "sure"),
+    [
+        ([0.01, 0.04, 0.03, 0.005], [True, False, False, True]),  # 0.03 is held against 0.05 / 2, and stops 0.04
+        ([0.04], [True]),
+        ([0.04, np.nan], [True, False]),
+        ([0.026, 0.9], [False, False]),
+        ([], []),
+    ],
+)
+def test_a_change_is_sure_where_it_survives_the_correction_for_all_that_are_tested(p, sure):
+    assert surely(p).tolist() == sure
+
+
+def test_of_twelve_comparisons_without_any_change_hardly_ever_one_is_sure():
+    rng, trials = np.random.default_rng(4), 400
+    wrong = sum(surely(rng.random(12)).any() for _ in range(trials))
+    alone = sum((rng.random(12) < 0.05).any() for _ in range(trials))
+    assert wrong / trials < 0.08 < 0.3 < alone / trials

@@ -62,7 +62,7 @@ def predictions_of(schedules: list[Schedule]) -> pd.DataFrame:
 def page_of(schedules: list[Schedule], **given) -> str:
     values = {
         "trace": "toy",
-        "comparison": compare(schedules, resamples=50),
+        "comparison": compare(schedules),
         "schedules": schedules,
         "quality": predictions_of(schedules),
         "cleaning_counts": pd.Series({("dropped", "no-runtime"): 8, ("altered", "runtime-cut-to-request"): 1470}),
@@ -140,7 +140,7 @@ def test_every_part_of_the_brief_is_on_the_page(page, schedules):
 
 
 def test_the_table_prints_value_change_and_interval_of_each_metric(schedules):
-    table = compare(schedules, resamples=50)
+    table = compare(schedules)
     combinations = looks((s.scheduler, s.predictor, s.correction) for s in schedules)
     made, place = metric_table(table, combinations, (*BASELINE, "requested")), 1 + COMPARED.index("mean_wait_s")
     assert made.classes == ["baseline", "", "", "recorded"]
@@ -150,13 +150,13 @@ def test_the_table_prints_value_change_and_interval_of_each_metric(schedules):
     assert changed == f"−{-100 * found['relative']:.1f} %"
     assert between == f"[−{-100 * found['low']:.1f}, −{-100 * found['high']:.1f}]"
     assert {tone for row in made.cells for cell in row for _, tone in cell.below} == {""}  # one replay shows nothing of chaos
-    waits = [row[place] for row in metric_table(table.assign(replicates=20), combinations, (*BASELINE, "requested")).cells]
+    waits = [row[place] for row in metric_table(table.assign(sure=True), combinations, (*BASELINE, "requested")).cells]
     assert (waits[1].below[0][1], waits[3].below[0][1]) == ("better", "worse")
     assert [cell.best for cell in waits] == [False, False, True, False]
 
 
 def test_the_summary_names_the_best_with_its_interval_and_the_best_without_hindsight(schedules):
-    table = compare(schedules, resamples=50)
+    table = compare(schedules)
     first, second, recorded = summary(table, BASELINE, 0.95)
     for sentence, predictor in ((first, "clairvoyant"), (second, "last2")):
         chosen = table[table["predictor"] == predictor].set_index("metric")
@@ -209,7 +209,7 @@ def test_the_summary_names_the_best_that_costs_neither_packing_nor_fairness():
 
 
 def test_where_requests_are_runtimes_the_summary_does_not_claim_that_only_clairvoyant_knows_them(schedules):
-    table = compare(schedules, resamples=50)
+    table = compare(schedules)
     assert summary(table, BASELINE, 0.95)[1].startswith("Of the predictors that do not know the runtime, the lowest is")
     stated = summary(table, BASELINE, 0.95, requests_known=False)
     assert stated[1].startswith("Of the predictors other than clairvoyant, the lowest is")
@@ -218,8 +218,8 @@ def test_where_requests_are_runtimes_the_summary_does_not_claim_that_only_clairv
 def test_the_summary_says_when_the_baseline_is_not_beaten(schedules):
     base, _, _, recorded = schedules
     worse = replace(recorded, scheduler="LCFS", predictor="requested", correction="requested")
-    assert "the baseline's own" in summary(compare([base, worse], resamples=50), BASELINE, 0.95)[0]
-    assert "nothing to compare" in summary(compare([base], resamples=50), BASELINE, 0.95)[0]
+    assert "the baseline's own" in summary(compare([base, worse]), BASELINE, 0.95)[0]
+    assert "nothing to compare" in summary(compare([base]), BASELINE, 0.95)[0]
 
 
 def test_numbers_are_printed_by_their_kind_and_absent_ones_as_a_dash():
@@ -259,14 +259,14 @@ def test_no_request_taken_from_a_runtime_needs_no_warning(page):
 @pytest.mark.parametrize(("weeks", "claimed"), [(3, False), (9, True)])
 def test_the_page_claims_intervals_only_where_there_are_some(weeks, claimed):
     text = Page(page_of(schedules_of(weeks=weeks))).text
-    for words in ("95 %", "bootstrap", "lines its intervals", "intervals leave that out", "with replacement"):
+    for words in ("95 %", "lines its intervals", "intervals leave that out", "the jackknife"):
         assert (words in text) == claimed, words
     assert ("No interval: 3 weeks are too few" in text) != claimed
 
 
 @pytest.mark.slow
 def test_figures_are_the_same_bytes_for_the_same_input(schedules):
-    table = compare(schedules, resamples=50)
+    table = compare(schedules)
     for image, magic in (("png", b"\x89PNG"), ("svg", b"<?xml")):
         first, again = (plots.metrics_by_combination(table, BASELINE, False, image=image) for _ in range(2))
         assert first == again
@@ -309,7 +309,7 @@ def test_where_schedulers_outnumber_predictors_colours_tell_schedulers():
 def test_no_correction_is_told_of_a_scheduler_that_takes_none(schedules):
     last2 = schedules[1]
     made = [schedules[0], last2, replace(last2, scheduler="Harm")]
-    table = metric_table(compare(made, resamples=50), looks(map(key, made)), (*BASELINE, "requested"))
+    table = metric_table(compare(made), looks(map(key, made)), (*BASELINE, "requested"))
     assert [row[0].below for row in table.cells] == [(), ((f"correction: {last2.correction}", ""),), ()]
 
 
@@ -351,7 +351,7 @@ def test_extreme_comparisons_are_drawn_without_a_warning(made):
 
 @pytest.mark.slow
 def test_a_metric_without_words_is_refused(schedules):
-    comparison = compare(schedules, metrics=(*COMPARED, "corrections"), resamples=50)
+    comparison = compare(schedules, metrics=(*COMPARED, "corrections"))
     assert "How often an outlived prediction was replaced." in page_of(schedules, comparison=comparison)
     with pytest.raises(InputError, match="no text for the metrics repairs"):
         page_of(schedules, comparison=comparison.replace({"metric": {"corrections": "repairs"}}))
@@ -383,17 +383,17 @@ def test_kth_sp2_is_drawn_with_everything_in_place():
 def test_a_tie_for_the_lowest_slowdown_is_called_one(schedules):
     base, other = schedules[0], schedules[1]
     twin = replace(other, scheduler="LCFS")
-    said = summary(compare([base, other, twin], resamples=50), BASELINE, 0.95)[0]
+    said = summary(compare([base, other, twin]), BASELINE, 0.95)[0]
     assert f"a tie with LCFS / {other.predictor}" in said or f"a tie with {other.label}" in said
     assert "one replay" in said
-    assert "a tie" not in summary(compare([base, other], resamples=50), BASELINE, 0.95)[0]
+    assert "a tie" not in summary(compare([base, other]), BASELINE, 0.95)[0]
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_where_nothing_waits_the_page_says_that_the_comparison_says_nothing(schedules):
     started = [replace(each, jobs=each.jobs.assign(start_s=each.jobs["submit_s"])) for each in schedules]
-    assert nothing_waited(compare(schedules, resamples=50), 64) == ""
-    said = nothing_waited(compare(started, resamples=50), 64)
+    assert nothing_waited(compare(schedules), 64) == ""
+    said = nothing_waited(compare(started), 64)
     assert said.startswith("Nothing waits here: mean waits are at most 0.0 s, and ")
     assert said.endswith(
         "of 64 processors are used at most; this comparison says nothing about schedulers or predictors: check --procs."
