@@ -26,6 +26,7 @@ from benchmarks.studies.expected_harm_page import NAME, bounded, kept, write
 from benchmarks.studies.expected_harm_protocol import protocol_page
 from benchmarks.studies.expected_harm_runs import HALVES, Place
 from benchmarks.studies.expected_harm_tables import LARGE, LEARNED, METRICS, REQUESTS, SECTIONS, SPARED, TRACES, Counts
+from features.statistics import surely
 from pipelines.storage.atomic import replacing
 
 LOOKS = STUDIES / "data" / "expected_harm_looks.csv"
@@ -43,6 +44,8 @@ def measured(place: Place, titles: Sequence[str], sections: Sequence[str], count
             each.append(SECTIONS[name](place, title, counts).assign(trace=title))
             print(f"{name}, {title}: {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
         table = pd.concat(each, ignore_index=True)
+        if "p" in table:  # the family is the section's table; one replay shows nothing of chaos
+            table["sure"] = surely(table["p"].where(table["replicates"] > 1))
         found[name] = table[["trace", *(column for column in table if column != "trace")]]
     return found
 
@@ -64,14 +67,17 @@ def checks(found: Found) -> list[Check]:
         slow, packing, fair = (rows.loc[LEARNED, title, metric] for metric in METRICS.values())
         if title == SPARED:
             worse = [each for each in (slow, packing, fair) if not each["low"] <= 0]  # nor without an interval
-            made.append(Check("no metric surely worse", title, bounded(slow, packing, fair), not worse))
+            made.append(Check("no interval above 0", title, bounded(slow, packing, fair), not worse))
             continue
         made.append(
             Check(
-                "slowdown at least 25 % lower, surely lower", title, bounded(slow), slow["relative"] <= -0.25 and slow["high"] < 0
+                "slowdown at least 25 % lower, its interval below 0",
+                title,
+                bounded(slow),
+                slow["relative"] <= -0.25 and slow["high"] < 0,
             )
         )
-        made.append(Check("AWF surely lower", title, bounded(packing), packing["high"] < 0))
+        made.append(Check("interval of AWF below 0", title, bounded(packing), packing["high"] < 0))
         made.append(Check("P2SF not higher beyond its interval", title, bounded(fair), fair["low"] <= 0))
     return [
         *made,
@@ -109,7 +115,7 @@ def _costs(table: pd.DataFrame) -> list[Check]:
 
 
 def _strategic(table: pd.DataFrame) -> list[Check]:
-    """Judge whether others lose surely more than under EASY, by two standard errors of the difference."""
+    """Judge whether others lose more than under EASY by over two standard errors of the difference."""
     others = table[(table["side"] == "others") & (table["metric"] == "slowdown")].set_index(["name", "trace", "asking"])
     made = []
     for name in [name for name in table["name"].unique() if name.startswith("Harm")]:
@@ -120,7 +126,7 @@ def _strategic(table: pd.DataFrame) -> list[Check]:
         figures = "; ".join(f"{' '.join(key)} {mine['relative']:+.1%} against {base['relative']:+.1%}" for mine, base, key in pairs)
         made.append(
             Check(
-                f"{name}: others do not lose surely more to strategic users than under EASY",
+                f"{name}: others do not lose more to strategic users than under EASY, by two standard errors",
                 "but for " + ", ".join(map(" ".join, more)) if more else "all",
                 figures,
                 not more,

@@ -36,9 +36,9 @@ Written before the second halves were looked at.
 * **Baseline**: EASY with requested times, in the same replicates.
 * **Metrics**: mean bounded slowdown (threshold 10 s), area-weighted response time (AWF), P2SF of Goponenko et al.
   with alpha = 2. Lower is better. Each is a ratio of two sums over jobs, of all replicates together.
-* **Intervals**: 95 %, over weeks of submission (paired bootstrap, 2,000 resamples, widened for few weeks) and over
-  replicates together (`features.statistics.of_replicates`). *Surely* means that the interval excludes no change. They
-  are not corrected for the number of comparisons.
+* **Intervals**: 95 %, over weeks of submission and over replicates together (`features.statistics.interval_of_change`;
+  [how often they cover](intervals.md)). Until 2026-11-23 they were of a bootstrap that covered less often, and *surely* meant that
+  one of them excluded no change. *Surely* and bold now mean a change that survives Holm's correction over its table.
 * **Claims**, each computed as met or missed: with `quantile` inside, on {claimed}: slowdown at least 25 % lower and
   its interval below 0, the interval of AWF below 0, the interval of P2SF not above 0; on {spared}: the interval of no
   metric above 0. With requests alone, by `prior`: slowdown at least 15 % lower and AWF and P2SF at most as high, on two traces or

@@ -11,9 +11,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.studies.expected_harm_runs import ASKING, HONEST, TOLD, Half, Place, Run, as_table, half_of, strategic, told, waits
+from benchmarks.studies.expected_harm_runs import (
+    ASKING,
+    HALVES,
+    HONEST,
+    TOLD,
+    Half,
+    Place,
+    Run,
+    as_table,
+    half_of,
+    strategic,
+    told,
+    waits,
+)
+from features.clock import DAY_S, WEEK_S
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.shaking import SHAKE_S
 from models.runtime.protocol import TablePredictor
 from models.runtime.remaining import LEVELS
 from pipelines.ingest.workload import Workload, generate
@@ -37,6 +52,11 @@ HEADLINE = {
 }
 """What ``Harm`` may know: a fixed distribution of runtimes relative to requests, requests alone, what is learned, and all."""
 RIVALS = ("EASY", "EASY-SJBF", "EASY-SRF", "EASY-WFP3", "SAF-EASY", "JustBF")
+PLAIN = ("SRF-EASY", "F1-EASY", "SAF-EASY")
+"""Plain orders by requested times that win on slowdown alone; jobs that have waited for ``STARVATION_S`` go first."""
+STARVATION_S = DAY_S
+WHOLE, WEEKS = "whole trace", "second half of its weeks"
+"""Other jobs to judge than the second half of them."""
 RIVALS_PREDICTORS = {"requested": "requested", "last2": AGAIN, "quantile": AGAIN, "clairvoyant": "requested"}
 """What rivals go by, with the correction."""
 NIGHTLY = "quantile"
@@ -76,17 +96,16 @@ def weekly_sums(half: Half, wait_s: np.ndarray) -> Sums:
 def compared(place: Place, title: str, runs: Mapping[str, Run], bases: Mapping[str, Run] | Run, replicates: int) -> pd.DataFrame:
     """Compare each of ``runs`` with its base, or with the one base: a row a run and metric.
 
-    Columns: ``name scheduler predictor metric`` and those of :class:`sim.campaigns.policy_frontier.Change`, with ``sure``.
+    Columns: ``name scheduler predictor metric`` and those of :class:`sim.campaigns.policy_frontier.Change`.
     """
     against = {name: bases if isinstance(bases, Run) else bases[name] for name in runs}
     made = waits(place, title, [*runs.values(), *against.values()], replicates)
     half = half_of(title, place.shared, place.half)
     sums = {run: weekly_sums(half, each) for run, each in made.items()}
     rows = []
-    for (name, run), metric in product(runs.items(), METRICS):
-        found = change(sums[run], sums[against[name]], metric)
-        identity = {"name": name, "scheduler": run.scheduler, "predictor": run.predictor, "metric": METRICS[metric]}
-        rows.append(identity | found._asdict() | {"sure": found.sure})
+    for name, run in runs.items():
+        identity = {"name": name, "scheduler": run.scheduler, "predictor": run.predictor}
+        rows += changes(identity, sums[run], sums[against[name]])
     return pd.DataFrame(rows).astype(dict.fromkeys(("relative", "low", "high", "minimum", "maximum"), "float64"))
 
 
@@ -105,6 +124,50 @@ def rivals(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     quick = {name: run for name, run in runs.items() if name not in nightly and run != BASE}
     tables = [compared(place, title, quick, BASE, counts.few), compared(place, title, nightly, BASE, counts.nightly)]
     return pd.concat(tables, ignore_index=True)
+
+
+def simulated(half: Half, run: Run, seed: int, starvation_s: int | None = None) -> np.ndarray:
+    """Simulate one replicate of all jobs; return their waits, int64 [jobs]."""
+    trace = half.trace
+    schedule = simulate(
+        trace.jobs, procs=trace.procs, scheduler=run.scheduler, predictor=run.predictor, starvation_s=starvation_s,
+        clock=trace.clock, seed=seed, shake_s=SHAKE_S,
+    ).jobs  # fmt: skip
+    return (schedule["start_s"] - schedule["submit_s"]).to_numpy(np.int64)
+
+
+def plain(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return plain orders with a starvation threshold, against EASY with requested times."""
+    half = half_of(title, place.shared, place.half)
+    base = weekly_sums(half, waits(place, title, [BASE], counts.replicates)[BASE])
+    rows = []
+    for name in PLAIN:
+        run = Run(name)
+        mine = np.stack([simulated(half, run, seed, STARVATION_S)[half.first :] for seed in range(counts.replicates)])
+        rows += changes(
+            {"name": f"{name}, starvation 1 day", "scheduler": name, "predictor": run.predictor}, weekly_sums(half, mine), base
+        )
+    return pd.DataFrame(rows)
+
+
+def elsewhere(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return Harm without a model on the whole trace and on the second half of its weeks, against EASY."""
+    half = half_of(title, place.shared, HALVES[1])
+    submit = half.trace.jobs["submit_s"].to_numpy(np.int64)
+    week = (submit - submit.min()) // WEEK_S
+    runs = HEADLINE[REQUESTS], BASE
+    mine, base = (np.stack([simulated(half, run, seed) for seed in range(counts.few)]) for run in runs)
+    rows = []
+    for name, first in {WHOLE: 0, WEEKS: int(np.searchsorted(week, (week.max() + 1) // 2))}.items():
+        judged = half._replace(first=first)
+        identity = {"name": name, "scheduler": runs[0].scheduler, "predictor": runs[0].predictor}
+        rows += changes(identity, *(weekly_sums(judged, each[:, first:]) for each in (mine, base)))
+    return pd.DataFrame(rows)
+
+
+def changes(identity: Mapping[str, str], sums: Sums, base: Sums) -> list[dict[str, Any]]:
+    """Return the change of each metric with its interval, a row a metric."""
+    return [{**identity, "metric": METRICS[metric], **change(sums, base, metric)._asdict()} for metric in METRICS]
 
 
 def numbers() -> dict[str, float]:
@@ -343,5 +406,20 @@ def _timed(trace: CleanTrace, name: str, source: TablePredictor, repeats: int) -
 
 SECTIONS: dict[str, Section] = {
     each.__name__: each
-    for each in (headline, rivals, parts, constants, scenarios, loads, qualities, groups, worst, longest, strategy, cost)
+    for each in (
+        headline,
+        rivals,
+        plain,
+        elsewhere,
+        parts,
+        constants,
+        scenarios,
+        loads,
+        qualities,
+        groups,
+        worst,
+        longest,
+        strategy,
+        cost,
+    )
 }

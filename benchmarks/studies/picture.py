@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from benchmarks.common.pages import HOUSE, STUDIES
+from benchmarks.studies.expected_harm_tables import PLAIN
 from features import jobs_from
 from models.runtime.protocol import TablePredictor
 from models.runtime.remaining import LEVELS
@@ -23,15 +24,20 @@ from sim.schedule import Schedule
 from sim.simulate import simulate
 
 DATA = STUDIES / "data" / "expected-harm.parquet"
-_ORANGE, _SKY, _BLUE = "#e69f00", "#56b4e9", "#0072b2"
+_ORANGE, _SKY, _BLUE, _GREEN, _RED, _PINK = "#e69f00", "#56b4e9", "#0072b2", "#009e73", "#d55e00", "#cc79a7"
 SHOWN = {
-    ("EASY", "clairvoyant"): ("EASY, exact runtimes", MUTED),
     ("EASY-SJBF", "quantile"): ("EASY-SJBF, quantile", _ORANGE),
+    ("SRF-EASY", "requested"): ("SRF-EASY, starvation 1 day", _GREEN),
+    ("F1-EASY", "requested"): ("F1-EASY, starvation 1 day", _RED),
+    ("SAF-EASY", "requested"): ("SAF-EASY, starvation 1 day", _PINK),
     ("Harm", "prior"): ("Harm, no model", _SKY),
     ("Harm", "quantile"): ("Harm, quantile", _BLUE),
+    ("EASY", "clairvoyant"): ("a bound: EASY, exact runtimes", MUTED),
 }
 """What is drawn: label and colour by scheduler and predictor, from the top."""
 METRICS = {"slowdown": "slowdown", "AWF": "packing (AWF)", "P2SF": "fairness (P2SF)"}
+AXES = {"slowdown": (-80.0, 40.0), "AWF": (-25.0, 35.0), "P2SF": (-50.0, 75.0)}
+"""Ends of the axes in per cent, with room for the numbers; a change or an interval beyond is cut, and its number printed."""
 
 HOUR_S = 3600
 EXAMPLE = pd.DataFrame(
@@ -54,7 +60,10 @@ def dots(table: pd.DataFrame) -> pd.DataFrame:
 
     ``table`` is the data of the study. KeyError for a policy that it does not have of each trace.
     """
-    rows = table[table["section"].isin(["headline", "rivals"])].set_index(["trace", "scheduler", "predictor", "metric"])
+    ordered = (table["section"] == "plain") | ~table["scheduler"].isin(PLAIN)
+    rows = table[table["section"].isin(["headline", "rivals", "plain"]) & ordered].set_index(
+        ["trace", "scheduler", "predictor", "metric"]
+    )
     made = [
         {"trace": trace, "label": label, "colour": colour, "metric": metric, **rows.loc[(trace, *policy, metric), ["relative", "low", "high"]]}
         for trace in table["trace"].unique()
@@ -67,8 +76,7 @@ def dots(table: pd.DataFrame) -> pd.DataFrame:
 def draw(made: pd.DataFrame) -> bytes:
     """Draw a row of panels a trace, a column a metric: changes with their intervals."""
     traces = list(made["trace"].unique())
-    ends = made.groupby("metric")[["low", "relative", "high"]].agg(["min", "max"]).mul(100)
-    with figure(8.6, 0.7 + 0.95 * len(traces), generated=False) as canvas:
+    with figure(8.6, 1.0 + 1.35 * len(traces), generated=False) as canvas:
         panels = canvas.subplots(len(traces), len(METRICS), sharex="col", squeeze=False)
         for (trace, metric), rows in made.groupby(["trace", "metric"], sort=False):
             axes = panels[traces.index(str(trace))][list(METRICS).index(str(metric))]
@@ -76,10 +84,9 @@ def draw(made: pd.DataFrame) -> bytes:
         for row, trace in zip(panels, traces, strict=True):
             row[0].set_ylabel(trace, fontweight="bold", color=INK)
         for axes, (metric, title) in zip(panels[0], METRICS.items(), strict=True):
-            least, most = min(ends.loc[metric].min(), 0.0), max(ends.loc[metric].max(), 0.0)
-            axes.set(title=title, xlim=(least - 0.05 * (most - least), most + 0.25 * (most - least)))  # room for the numbers
+            axes.set(title=title, xlim=AXES[metric])
         handles = [Line2D([], [], marker="o", color=colour, label=label) for label, colour in SHOWN.values()]
-        canvas.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=8)
+        canvas.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=8)
         canvas.supxlabel("change against EASY with requested times, %: left is better", fontsize=9)
         return encode(canvas, "png")
 
@@ -87,8 +94,10 @@ def draw(made: pd.DataFrame) -> bytes:
 def _changes(axes: Axes, rows: pd.DataFrame) -> None:
     axes.axvline(0.0, color=MUTED, linewidth=1)
     for place, row in enumerate(rows.to_dict("records")):
-        axes.plot([100 * row["low"], 100 * row["high"]], [place, place], color=row["colour"], linewidth=2)
-        axes.plot(100 * row["relative"], place, "o", color=row["colour"], markersize=6)
+        most = 0.8 * AXES[str(row["metric"])][1]
+        change = min(100 * row["relative"], most)
+        axes.plot([100 * row["low"], min(100 * row["high"], most)], [place, place], color=row["colour"], linewidth=2)
+        axes.plot(change, place, "o" if change < most else ">", color=row["colour"], markersize=5)
         text = f"{100 * row['relative']:+.{int(abs(row['relative']) < 0.1)}f}".replace("-", "−")
         axes.annotate(text, (1.0, place), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8, color=INK)
     axes.set_ylim(len(rows) - 0.4, -0.6)

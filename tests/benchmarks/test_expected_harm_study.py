@@ -11,7 +11,7 @@ import pytest
 from benchmarks.studies import expected_harm as study
 from benchmarks.studies import expected_harm_runs as runs
 from benchmarks.studies import expected_harm_tables as tables
-from benchmarks.studies.expected_harm_page import kept, page, write
+from benchmarks.studies.expected_harm_page import certain, kept, page, write
 from benchmarks.studies.expected_harm_protocol import looks_table, protocol
 from benchmarks.studies.expected_harm_runs import HALVES, HONEST, Place, Run
 from benchmarks.studies.expected_harm_tables import HEADLINE, LEARNED, METRICS, REQUESTS, SECTIONS, Counts
@@ -182,11 +182,11 @@ def _judged(changes: pd.DataFrame) -> dict[str, bool]:
 
 def test_targets_are_met_only_where_their_intervals_say_so():
     good = _judged(_changes(slowdown=-0.26, AWF=-0.021, P2SF=0.019))
-    assert [met for where, met in good.items() if "SP2" in where and "lower" in where.split(":")[0]] == [True] * 4
+    assert [met for where, met in good.items() if "SP2" in where and "below 0" in where] == [True] * 4
     assert good["P2SF not higher beyond its interval LANL-CM5"]
-    assert good["no metric surely worse ALCF-Theta"]
+    assert good["no interval above 0 ALCF-Theta"]
     bad = _judged(_changes(slowdown=-0.24, AWF=-0.019, P2SF=0.021))
-    assert not any(met for where, met in bad.items() if where.split()[0] in ("slowdown", "AWF", "P2SF", "no"))
+    assert not any(met for where, met in bad.items() if where.split()[0] in ("slowdown", "interval", "P2SF", "no"))
 
 
 def test_requests_alone_must_be_better_in_everything_and_others_must_not_pay_for_strategies():
@@ -242,3 +242,20 @@ def test_the_page_has_every_section_and_its_pictures(place, monkeypatch, tmp_pat
     assert drawn[0] == drawn[1]
     assert {path.suffix for path in (tmp_path / "pages").iterdir()} == {".md", ".png", ""}
     assert len(pd.read_parquet(tmp_path / "pages" / "data" / "expected-harm.parquet")) > 300
+
+
+def test_the_answer_names_only_what_survives_the_correction_for_all_its_changes():
+    rows = pd.DataFrame(
+        [
+            {"trace": trace, "metric": metric, "relative": change, "p": p, "replicates": 20}
+            for trace, metric, change, p in (
+                ("A", "slowdown", -0.4, 0.001),
+                ("B", "slowdown", -0.3, 0.03),
+                ("A", "AWF", 0.1, 0.012),
+                ("B", "AWF", -0.1, float("nan")),
+            )
+        ]
+    )
+    assert certain(rows) == "Corrected for these 4 comparisons (Holm), surely lower is slowdown on A, B; surely higher is AWF on A."
+    assert "surely lower is slowdown on A; surely higher is nothing" in certain(rows.assign(p=[0.001, 0.03, 0.03, 0.9]))
+    assert "surely lower is nothing" in certain(rows.assign(replicates=1))

@@ -1,0 +1,279 @@
+"""Measure how often intervals of a change cover, on weeks resampled from real traces.
+
+``python -m benchmarks.studies.intervals`` prints the page docs/studies/intervals.md; ``--write`` makes it, its picture and all rows
+in data/intervals.csv. Every trace is replayed 8 times by EASY with requested times and by each of ``POLICIES``. Its weeks are taken
+for all there are: what all of them say is the truth. A trial draws as many weeks with replacement and 4 of the 8 replays, and each
+method says its interval of 95 %. A cell is a trace, whole or its second half, a policy and a metric. Needs the traces under
+``--shared``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from benchmarks.common.pages import SHARED, STUDIES, made_by
+from benchmarks.common.tables import markdown
+from benchmarks.studies.schedules import TRACES, load
+from features.clock import DAY_S, WEEK_S
+from features.jobs.shaking import SHAKE_S
+from features.statistics import COVERS, ENOUGH_BLOCKS, Ratio, interval_of_change, tail
+from pipelines.report.style import INK, encode, figure
+from pipelines.storage.atomic import replacing
+from sim.metrics.schedule_metrics import ratios
+from sim.simulate import simulate
+
+POLICIES = {
+    "Harm, no model": ("Harm", "prior", None),
+    "EASY-SJBF": ("EASY-SJBF", "requested", None),
+    "EASY, exact runtimes": ("EASY", "clairvoyant", None),
+    "SRF-EASY, starvation 1 day": ("SRF-EASY", "requested", DAY_S),
+}
+METRICS = {"mean_bounded_slowdown": "slowdown", "mean_wait_s": "wait", "awf_s": "AWF", "p2sf_s": "P2SF"}
+REPLAYS, DRAWN = 8, 4
+CONFIDENCE = 0.95
+Terms = list[np.ndarray]
+"""Numerator and denominator of a policy, then of EASY, float64 [replays, blocks]."""
+
+
+class Cell(NamedTuple):
+    """One comparison: sums by week, by day, by user, and the week of each day."""
+
+    weeks: Terms
+    days: Terms
+    week_of_day: np.ndarray
+
+
+def replayed(title: str, shared: Path) -> Mapping[str, list[dict[str, Ratio]]]:
+    """Return the ratios over jobs of each policy's replays; EASY's under its name."""
+    trace = load(title, shared)
+    made = {}
+    for name, (scheduler, predictor, starvation_s) in {"EASY": ("EASY", "requested", None), **POLICIES}.items():
+        made[name] = [
+            ratios(
+                simulate(
+                    trace.jobs, procs=trace.procs, scheduler=scheduler, predictor=predictor, starvation_s=starvation_s,
+                    clock=trace.clock, seed=seed, shake_s=SHAKE_S,
+                )
+            )
+            for seed in range(REPLAYS)
+        ]  # fmt: skip
+    return made
+
+
+def cells(title: str, shared: Path) -> dict[tuple[str, str, str], Cell]:
+    """Return the comparisons on one trace, by part, policy and metric."""
+    submit, made, found = load(title, shared).jobs["submit_s"].to_numpy(np.int64), replayed(title, shared), {}
+    for part, rows in {"whole": slice(None), "second half": slice(len(submit) // 2, None)}.items():
+        mine = submit[rows] - submit[rows].min()
+        week, day = (np.unique(mine // length, return_inverse=True)[1] for length in (WEEK_S, DAY_S))
+        if week.max() + 1 < ENOUGH_BLOCKS:
+            continue
+        first_of_day = np.unique(day, return_index=True)[1]
+        for policy, metric in product(POLICIES, METRICS):
+            over_jobs = [
+                np.stack([each[metric][place][rows] for each in made[name]]) for name in (policy, "EASY") for place in (0, 1)
+            ]
+            by_week, by_day = ([np.stack([np.bincount(block, row) for row in term]) for term in over_jobs] for block in (week, day))
+            found[part, policy, metric] = Cell(by_week, by_day, week[first_of_day])
+    return found
+
+
+def logarithm(terms: Terms) -> np.ndarray:
+    """Return the logarithm of the ratio of sums over the last axis."""
+    mine, count, base, base_count = (each.sum(axis=-1) for each in terms)
+    return np.log(mine * base_count / (count * base))
+
+
+def jackknife(terms: Terms, effective: bool) -> tuple[float, float]:
+    """Return the ends of a t interval of the logarithm, over blocks and replays."""
+    pooled, blocks = [each.sum(axis=0) for each in terms], terms[0].shape[1]
+    without = np.log(np.prod([each.sum() - each for each in (pooled[0], pooled[3])], axis=0))
+    without -= np.log(np.prod([each.sum() - each for each in (pooled[1], pooled[2])], axis=0))
+    squares = (without - without.mean()) ** 2
+    over, replays = (blocks - 1) / blocks * squares.sum(), logarithm(terms).var(ddof=1) / len(terms[0])
+    freedom = squares.sum() ** 2 / (squares**2).sum() if effective else blocks - 1.0
+    both = (over + replays) ** 2 / (over**2 / freedom + replays**2 / (len(terms[0]) - 1))
+    reach = float(stdtrit(both, (1 + CONFIDENCE) / 2)) * (over + replays) ** 0.5
+    centre = float(logarithm(pooled))
+    return centre - reach, centre + reach
+
+
+def bootstrap(terms: Terms, rng: np.random.Generator, studentised: bool) -> tuple[float, float]:
+    """Return the ends of a bootstrap interval of the logarithm over 300 resamples.
+
+    Percentiles widened for few blocks, or those of t statistics. The variance of replays is added to the former as the product did.
+    """
+    blocks = terms[0].shape[1]
+    draws = rng.multinomial(blocks, np.full(blocks, 1.0 / blocks), size=300).astype(np.float64)
+    centre = float(logarithm([each.sum(axis=0) for each in terms]))
+    drawn = [each.sum(axis=0) * draws for each in terms]
+    values = logarithm(drawn)
+    if not studentised:
+        cut = tail(CONFIDENCE, blocks)
+        low, high = np.quantile(values, [cut, 1.0 - cut])
+        chaos = stdtrit(len(terms[0]) - 1.0, 0.975) ** 2 * logarithm(terms).var(ddof=1) / len(terms[0])
+        return centre - float(np.hypot(low - centre, chaos**0.5)), centre + float(np.hypot(high - centre, chaos**0.5))
+
+    def error(parts: Terms, counts: np.ndarray) -> np.ndarray:
+        totals = [(each * counts).sum(axis=-1, keepdims=True) for each in parts]
+        influence = parts[0] / totals[0] - parts[1] / totals[1] - parts[2] / totals[2] + parts[3] / totals[3]
+        return np.asarray(np.sqrt((counts * influence**2).sum(axis=-1)))
+
+    pooled = [each.sum(axis=0) for each in terms]
+    statistics = (values - centre) / error(pooled, draws)
+    low, high = np.quantile(statistics[np.isfinite(statistics)], [0.025, 0.975])
+    own = float(error(pooled, np.ones(blocks)))
+    return centre - float(high) * own, centre - float(low) * own
+
+
+CHOSEN = "jackknife of weeks, effective degrees of freedom"
+METHODS: dict[str, Callable[[Terms, Terms, np.random.Generator], tuple[float, float]]] = {
+    CHOSEN: lambda weeks, days, rng: jackknife(weeks, effective=True),
+    "jackknife of weeks, all weeks' degrees of freedom": lambda weeks, days, rng: jackknife(weeks, effective=False),
+    "jackknife of days, effective degrees of freedom": lambda weeks, days, rng: jackknife(days, effective=True),
+    "bootstrap of weeks, percentiles (until 2026-11-23)": lambda weeks, days, rng: bootstrap(weeks, rng, studentised=False),
+    "bootstrap of weeks, studentised": lambda weeks, days, rng: bootstrap(weeks, rng, studentised=True),
+}
+"""Given the drawn weeks and their days."""
+
+
+def covered(cell: Cell, trials: int, rng: np.random.Generator) -> dict[str, tuple[float, float]]:
+    """Return by method in what share of trials its interval covers, and its median width in logarithms."""
+    blocks = cell.weeks[0].shape[1]
+    truth = float(logarithm([each.sum(axis=0) for each in cell.weeks]))
+    ends: dict[str, list[tuple[float, float]]] = {name: [] for name in METHODS}
+    for _ in range(trials):
+        drawn, replays = rng.integers(blocks, size=blocks), rng.permutation(REPLAYS)[:DRAWN]
+        rows = np.concatenate([np.flatnonzero(cell.week_of_day == each) for each in drawn])
+        weeks, days = ([each[replays][:, chosen] for each in terms] for terms, chosen in ((cell.weeks, drawn), (cell.days, rows)))
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # a week without which nothing waits leaves no interval, which does not cover
+            for name, method in METHODS.items():
+                ends[name].append(method(weeks, days, rng))
+    each = {name: np.array(pairs) for name, pairs in ends.items()}
+    return {
+        name: (float(((low <= truth) & (truth <= high)).mean()), float(np.median(high - low)))
+        for name, (low, high) in ((name, pairs.T) for name, pairs in each.items())
+    }
+
+
+def measured(shared: Path, trials: int, seed: int) -> pd.DataFrame:
+    """Return a row a cell and method: ``coverage``, ``width``, and what the product measures from the cell's weeks."""
+    rng, rows = np.random.default_rng(seed), []
+    for title in TRACES:
+        for (part, policy, metric), cell in cells(title, shared).items():
+            own = interval_of_change(Ratio(*cell.weeks[:2]), Ratio(*cell.weeks[2:]), CONFIDENCE)
+            identity = {"trace": title, "part": part, "weeks": cell.weeks[0].shape[1], "policy": policy, "metric": METRICS[metric]}
+            identity |= {"change": float(np.expm1(logarithm([each.sum(axis=0) for each in cell.weeks]))), "printed": own.coverage}
+            for method, (coverage, width) in covered(cell, trials, rng).items():
+                rows.append(identity | {"method": method, "coverage": coverage, "width": width})
+    return pd.DataFrame(rows)
+
+
+def draw(table: pd.DataFrame) -> bytes:
+    """Draw each method's coverages, a dot a cell."""
+    rng = np.random.default_rng(0)
+    with figure(8.6, 3.2, generated=False) as canvas:
+        axes = canvas.subplots()
+        for place, (name, rows) in enumerate(table.groupby("method", sort=False)):
+            colour = "#0072b2" if name == CHOSEN else "#7f8c97"
+            axes.plot(100 * rows["coverage"], place + rng.uniform(-0.3, 0.3, len(rows)), "o", color=colour, markersize=3, alpha=0.6)
+        axes.axvline(95, color=INK, linewidth=1)
+        axes.axvline(100 * COVERS, color=INK, linewidth=1, linestyle=":")
+        axes.set_yticks(range(len(METHODS)), list(METHODS))
+        axes.set(xlim=(45, 101), ylim=(len(METHODS) - 0.5, -0.5), xlabel="share of trials whose interval covers, %")
+        return encode(canvas, "png")
+
+
+PAGE = """# How often do intervals cover?
+
+**At 95 %, those that Queuecast prints cover {chosen:.1%} of the time on average, and at least {covers:.0%} in {good} of {cells} cells** (a trace or
+its second half x policy x metric). In the others one to three weeks hold nearly all of the change, and a sample without them cannot
+know: there the measured coverage stands beside the interval.
+
+![Coverage by method](intervals.png)
+
+*A dot is a cell. The line is 95 %, the dots {covers:.0%}.*
+
+{methods}
+
+Width: median of the ratio to the chosen method's.
+
+The lowest of the chosen method, and what it prints beside the interval when it sees all weeks:
+
+{lowest}
+
+**How**: {traces} replayed 8 times with submissions moved by up to 60 s. The weeks at hand are taken for all there are. A trial draws as many
+with replacement, and 4 replays; an interval covers if it holds the change of all weeks and replays. {trials} trials a cell.
+
+**The method**: the logarithm of the ratio of two sums is taken without each week in turn; the variance is the jackknife's plus that of
+replays, and the degrees of freedom of t are those of the weeks that decide, (sum d²)² / sum d⁴.
+
+**What it does not show**: that weeks are independent, or that next year's are like these. The method was chosen on these cells, beside
+variants with fewer degrees of freedom (effective weeks less one, or at most 4: wider by a tenth to a third, few cells more).
+
+*Surely* is said of a change that survives Holm's correction over all comparisons of its table or picture. Pages made before this one have
+percentile intervals, and say nothing *surely*.
+
+{made}
+"""
+
+
+def page(table: pd.DataFrame, trials: int, made: str) -> str:
+    """Return the page; each number comes from ``table``."""
+    wide = table.pivot(index=["trace", "part", "policy", "metric"], columns="method", values=["coverage", "width"])
+    rows = []
+    for name in METHODS:
+        coverage, width = wide["coverage", name], (wide["width", name] / wide["width", CHOSEN]).median()
+        rows.append([name, f"{coverage.mean():.1%}", f"{(coverage >= COVERS).mean():.0%}", f"{coverage.min():.0%}", f"{width:.2f}"])
+    mine = table[table["method"] == CHOSEN]
+    lowest = mine.sort_values("coverage").head(8)
+    return PAGE.format(
+        chosen=mine["coverage"].mean(),
+        covers=COVERS,
+        good=int((mine["coverage"] >= COVERS).sum()),
+        cells=len(mine),
+        methods=markdown(["method", "mean coverage", f"cells of {COVERS:.0%} or more", "lowest", "width"], rows),
+        lowest=markdown(
+            ["trace", "part", "policy", "metric", "covers", "printed"],
+            [
+                [row["trace"], row["part"], row["policy"], row["metric"], f"{row['coverage']:.0%}", f"{row['printed']:.0%}"]
+                for row in lowest.to_dict("records")
+            ],
+            keys=4,
+        ),
+        traces=", ".join(map(str, table["trace"].unique())),
+        trials=trials,
+        made=made,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
+    parser.add_argument("--trials", type=int, default=300, help="trials a cell")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--pages", type=Path, default=STUDIES, help="where --write puts the page, its picture and data/")
+    parser.add_argument("--write", action="store_true", help="write the page")
+    options = parser.parse_args()
+    table = measured(options.shared, options.trials, options.seed)
+    text = page(table, options.trials, made_by("studies.intervals"))
+    print(text)
+    if options.write:
+        (options.pages / "intervals.md").write_text(text, encoding="utf-8")
+        (options.pages / "intervals.png").write_bytes(draw(table))
+        with replacing(options.pages / "data" / "intervals.csv") as unfinished:
+            table.round(4).to_csv(unfinished, index=False, lineterminator="\n")
+
+
+if __name__ == "__main__":
+    main()
