@@ -32,7 +32,7 @@ _CAUSES = {
         "a database of the site is damaged: `queuecast doctor` says which and how to mend it"
     ),
     r"readonly database|unable to open database file": (
-        "a database of the site cannot be opened for writing: look at the permissions of its file and folder"
+        "a database of the site cannot be opened for writing: `queuecast doctor` says which and how to mend it"
     ),
     r"MemoryError|malloc of size|Unable to allocate|bad_alloc|Cannot allocate memory": (
         "there is not enough memory: give it more, or a shorter trace"

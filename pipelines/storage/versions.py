@@ -418,7 +418,7 @@ class Versions:
 
 
 def is_whole(path: Path, content: bytes | None) -> bool:
-    """Tell whether a file is there, and has the content that its name says, where that is a hash."""
+    """Tell whether a file is there, with the content whose hash it may be named by."""
     return content is not None and (not _FILE.fullmatch(path.name) or _digest(content) == path.stem)
 
 

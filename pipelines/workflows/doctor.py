@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,9 +20,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from filelock import FileLock, Timeout
 
-from features.errors import InputError
+from features.errors import InputError, one_line
 from pipelines.sources.systems import systems
-from pipelines.storage.atomic import being_written, moved, removed, seen
+from pipelines.storage.atomic import being_written, removed, seen
 from pipelines.storage.counters_parts import rows_in
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.home import LAKE, local_home
@@ -35,6 +34,7 @@ from pipelines.storage.publishing import NIGHT, alone, lock_of
 from pipelines.storage.remote import is_remote
 from pipelines.storage.version import PAGES, Draft, Version
 from pipelines.storage.versions import Versions
+from pipelines.workflows.doctor_databases import databases
 from pipelines.workflows.doctor_registry import (
     BY_HAND,
     Finding,
@@ -61,7 +61,21 @@ def examine(home: Path, connect: Callable[[], Tracking]) -> list[Finding]:
     Where it is what machines share, this machine's own home directory is looked at, too.
     """
     own = _own(home)
-    found = [*_databases(own), *_settings(home)]
+    found = [*databases(own), *_settings(home)]
+    runs_known = not any(each.part == "dagster" for each in found)
+    if runs_known:
+        try:
+            found += runs_of_dagster(home)
+        except Exception as error:  # whatever Dagster says of what it cannot read, the other checks go on
+            runs_known = False
+            found.append(
+                Finding(
+                    "dagster",
+                    "runs",
+                    one_line(f"cannot be read: {error}", 200),
+                    f"{BY_HAND}: restore its folder from a backup, or move it away",
+                )
+            )
     store = None
     if not any(each.part == "registry" for each in found) and _has_registry(own):
         try:
@@ -69,11 +83,13 @@ def examine(home: Path, connect: Callable[[], Tracking]) -> list[Finding]:
         except InputError as error:
             found.append(Finding("registry", "", str(error), BY_HAND))
     for subject in _subjects(home):
-        of_it = _at_rest(home, subject, lambda subject=subject: [*_subject(home, subject, store)]) or []  # type: ignore[misc]
-        found += [replace(each, repair=partial(_still, home, subject, store, each)) if each.repair else each for each in of_it]
+        of_it = _at_rest(home, subject, lambda subject=subject: [*_subject(home, subject, store, runs_known)]) or []  # type: ignore[misc]
+        found += [
+            replace(each, repair=partial(_still, home, subject, store, runs_known, each)) if each.repair else each for each in of_it
+        ]
     if store is not None:
         found += runs_of_the_registry(home, store)
-    found += [*runs_of_dagster(home), *_counters(home)]
+    found += _counters(home)
     for each in [own] + [home] * (home != own and not is_remote(home)):
         found += [*_leftovers(each), *_permissions(each)]
     return found
@@ -110,11 +126,11 @@ def _at_rest(home: Path, subject: str, look: Callable[[], _T]) -> _T | None:
         return None
 
 
-def _still(home: Path, subject: str, store: Tracking | None, finding: Finding) -> bool:
+def _still(home: Path, subject: str, store: Tracking | None, runs_known: bool, finding: Finding) -> bool:
     """Repair what was found, if it still is so and no run or night is at work; return whether it was repaired."""
 
     def mend() -> bool:
-        for each in _subject(home, subject, store):
+        for each in _subject(home, subject, store, runs_known):
             if each.repair is not None and (each.what, each.mend) == (finding.what, finding.mend):
                 each.repair()
                 return True
@@ -127,27 +143,7 @@ def _has_registry(own: Path) -> bool:
     return (own / "mlflow.db").exists() or bool(os.environ.get("MLFLOW_TRACKING_URI"))
 
 
-# the databases and settings
-
-
-def _databases(home: Path) -> Iterator[Finding]:
-    """Check every SQLite database: the registry's, and Dagster's."""
-    for path in [home / "mlflow.db", *sorted((home / "dagster").rglob("*.db"))]:
-        part = "registry" if path.name == "mlflow.db" else "dagster"
-        if not path.is_file():
-            continue
-        if path.stat().st_size == 0 and part == "registry":
-            aside = path.with_name("mlflow.db.empty")
-            what = "is empty: it was cut; a backup brings its models back"
-            yield Finding(part, path.name, what, f"begin anew without them ({aside.name} is kept)", partial(moved, path, aside))
-            continue
-        try:
-            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5)) as database:
-                said = database.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        except sqlite3.Error as error:
-            said = str(error)
-        if said not in ("ok", "database is locked"):
-            yield Finding(part, str(path.relative_to(home)), f"is damaged: {said}", f"{BY_HAND}: restore it from a backup")
+# the settings
 
 
 def _settings(home: Path) -> Iterator[Finding]:
@@ -170,7 +166,7 @@ def _subjects(home: Path) -> list[str]:
     return sorted(named | {path.name for path in (lake / "drafts").glob("*") if path.is_dir()})
 
 
-def _subject(home: Path, subject: str, store: Tracking | None) -> Iterator[Finding]:
+def _subject(home: Path, subject: str, store: Tracking | None, runs_known: bool) -> Iterator[Finding]:
     versions = Lake(home / "lake").versions(subject)
     try:
         current, before = versions.kept()
@@ -185,7 +181,7 @@ def _subject(home: Path, subject: str, store: Tracking | None) -> Iterator[Findi
         return
     broken = [*_broken(versions, subject, current, before)]
     yield from broken
-    yield from _drafts(home, versions, subject)
+    yield from _drafts(home, versions, subject, runs_known)
     if unlisted := versions.unlisted():
         what = f"{len(unlisted):,} files that no version or draft lists: {_some(unlisted, home)}"
         yield Finding("lake", subject, what, "remove them", versions.sweep)
@@ -227,12 +223,15 @@ def _same(one: Path, other: Path) -> bool:
     return shown is not None and shown == seen(other).content
 
 
-def _drafts(home: Path, versions: Versions, subject: str) -> Iterator[Finding]:
-    """Find the drafts of processes that died: no night is at work, and the run is finished or unknown."""
+def _drafts(home: Path, versions: Versions, subject: str, runs_known: bool) -> Iterator[Finding]:
+    """Find the drafts of processes that died: no night is at work, and the run is finished or unknown.
+
+    Runs that cannot be looked up keep theirs.
+    """
     for path in versions.damaged_drafts():
         yield Finding("lake", subject, f"the draft {path.stem} is damaged", "remove it", partial(removed, path))
     for draft in versions.drafts():
-        if draft.id.startswith(NIGHT) or _dead(home, draft, versions):
+        if draft.id.startswith(NIGHT) or (runs_known and _dead(home, draft, versions)):
             what = f"{draft.made_by or 'the draft ' + draft.id} died{f' while {draft.stage}' if draft.stage else ''}; nothing of it was published"
             yield Finding("lake", subject, what, "discard its draft", partial(versions.discard, draft.id))
 

@@ -237,7 +237,7 @@ def test_a_damaged_draft_stops_no_other_and_goes(home: Path) -> None:
 
 def test_a_registry_that_was_cut_is_told_and_begun_anew(home: Path) -> None:
     (home / "mlflow.db").write_bytes(b"")
-    assert found(home)[0].startswith("is empty: it was cut; a backup brings its models back -> begin anew without them")
+    assert found(home)[0].startswith("is empty: it was cut -> begin anew without it (mlflow.db.damaged is kept)")
     with closing(sqlite3.connect(home / "mlflow.db")) as database:
         database.execute("CREATE TABLE t (a)")
         database.execute("INSERT INTO t VALUES (1)")
@@ -245,6 +245,38 @@ def test_a_registry_that_was_cut_is_told_and_begun_anew(home: Path) -> None:
     whole = (home / "mlflow.db").read_bytes()
     (home / "mlflow.db").write_bytes(whole[:4096] + b"x" * (len(whole) - 4096))
     assert "by hand: restore it from a backup" in found(home)[0]
+
+
+def test_beside_a_damaged_database_of_dagster_the_other_checks_go_on(home: Path) -> None:
+    (home / "dagster").mkdir()
+    for name in (".ready", "runs.db"):  # what Dagster could not open
+        (home / "dagster" / name).write_text("a note")
+    draft = Lake(home / "lake", str(uuid.uuid4()))
+    draft.write("jobs", "t", pd.DataFrame({"number": [3]}))
+    os.utime(home / "lake" / "drafts" / MODEL / f"{draft.draft}.json", (0, 0))
+    table = Lake(home / "lake").path("jobs", "t")
+    table.write_bytes(b"cut")
+    asked = queuecast("doctor", "--json", home=home)
+    stated = [json.loads(line) for line in asked.stdout.splitlines()]
+    assert asked.returncode == 1
+    assert [(each["part"], each["where"]) for each in stated] == [("dagster", "dagster/runs.db"), ("lake", MODEL)]
+    assert "is damaged: file is not a database" in stated[0]["what"]
+    assert str(table.relative_to(home / "lake")) in stated[1]["what"]
+    done = mended(home)
+    assert [each.partition(" ")[0] for each in done] == ["begin", "go", "discard", "let"], (
+        "drafts wait for what tells of their runs"
+    )
+
+
+def test_whatever_dagster_cannot_read_is_a_finding_beside_others(home: Path) -> None:
+    (home / "dagster").mkdir()
+    (home / "dagster" / ".ready").touch()
+    (home / "dagster" / "dagster.yaml").write_text("storage: [")
+    Lake(home / "lake").path("jobs", "t").write_bytes(b"cut")
+    dagster, lake = found(home)
+    assert dagster.startswith("cannot be read: ")
+    assert dagster.endswith("by hand: restore its folder from a backup, or move it away")
+    assert lake.startswith("missing or damaged in the current version")
 
 
 def test_files_that_others_may_read_are_closed(home: Path) -> None:
