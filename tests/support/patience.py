@@ -6,13 +6,19 @@ waits for ever uses none. Linux says of every thread how long it ran, and how lo
 
 from __future__ import annotations
 
+import os
 import select
 import signal
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
+
+_T = TypeVar("_T")
 
 LOOK_S = 0.5
 """Seconds from one look at the processes to the next."""
@@ -20,6 +26,8 @@ _IDLE = 0.1
 """Processes that ran or were ready for less than this share of the time since the last look are waiting."""
 FOREVER_S = 3600.0
 """Max seconds of a program with processes of its own, which nobody looks at: no machine is so slow."""
+GIVEN_S = 900.0
+"""Seconds that the processes at work in a place are given for one thing that is waited for."""
 
 
 class Patience:
@@ -29,7 +37,7 @@ class Patience:
     (no ``schedstat``), all time is taken for theirs.
     """
 
-    def __init__(self, processes: Collection[int], seconds: float) -> None:
+    def __init__(self, processes: Iterable[int], seconds: float) -> None:
         self._processes, self._left = processes, seconds
         self._before, _ = used(processes)
         self._looked = time.monotonic()
@@ -58,7 +66,7 @@ class Patience:
         return self._left <= 0
 
 
-def used(processes: Collection[int]) -> tuple[dict[Path, tuple[int, int]], bool]:
+def used(processes: Iterable[int]) -> tuple[dict[Path, tuple[int, int]], bool]:
     """Return for how many nanoseconds each thread ran and was ready, and whether one is ready now or waits for a disk.
 
     Time in which a thread is ready is told once it runs again.
@@ -70,6 +78,65 @@ def used(processes: Collection[int]) -> tuple[dict[Path, tuple[int, int]], bool]
             found[thread] = int(ran), int(ready)
             active |= (thread / "stat").read_text().rpartition(")")[2].split()[0] in "RD"
     return found, active
+
+
+@dataclass(frozen=True)
+class At:
+    """The processes of each moment that work in the directory ``place`` or whose environment names it; and this one, which may serve them."""
+
+    place: Path
+
+    def __iter__(self) -> Iterator[int]:
+        yield os.getpid()
+        name = os.fsencode(self.place)
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has ended, or is another user's
+                if name in os.fsencode(os.readlink(process / "cwd")) or name in (process / "environ").read_bytes():
+                    yield int(process.name)
+
+
+def wait_until(
+    over: Callable[[], _T], place: Path, said: Callable[[], object] = str, *, seconds: float = GIVEN_S, every_s: float = 0.1
+) -> _T:
+    """Return what ``over`` returns once that is true: it is asked again while the processes at work in ``place`` get on.
+
+    AssertionError, with what ``said`` tells, once they ran for ``seconds`` together, or all of them waited for so long.
+    """
+    patience, forever = Patience(At(place), seconds), time.monotonic() + FOREVER_S
+    while not (answer := over()):
+        if patience.over() or time.monotonic() > forever:
+            raise AssertionError(f"what is waited for hangs: {said()}")
+        time.sleep(every_s)
+    return answer
+
+
+def run(
+    command: Sequence[str | Path], place: Path, *, cwd: Path | None = None, env: Mapping[str, str] | None = None, given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run ``command`` to its end, as :func:`wait_until` waits for it; ``given`` is what it reads. It is killed where it hangs."""
+    with tempfile.TemporaryFile("w+") as read, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        read.write(given)
+        read.seek(0)
+
+        def said() -> list[str]:
+            for file in (out, err):
+                file.seek(0)
+            return [out.read(), err.read()]
+
+        process = subprocess.Popen(command, cwd=cwd or place, env=env, stdin=read, stdout=out, stderr=err)
+        try:
+            wait_until(lambda: process.poll() is not None, place, lambda: (command, *said()))
+        finally:
+            process.kill()
+            process.wait()
+        return subprocess.CompletedProcess(command, process.returncode, *said())
+
+
+def spend(seconds: float, processes: Iterable[int]) -> None:
+    """Sleep until ``processes`` had so many seconds: in which one ran, or in which all of them waited."""
+    patience = Patience(processes, seconds)
+    while not patience.over():
+        time.sleep(LOOK_S)
 
 
 def limit(seconds: float, stop: Callable[..., None]) -> None:

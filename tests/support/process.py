@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.support.patience import Patience
+
 LIBRARIES = (
     "alembic.command",
     "dagster",
@@ -36,6 +38,7 @@ def python(
     """Run ``python ARGUMENTS`` (``-m module ...`` or ``-c code ...``) to its end.
 
     ``env`` is its whole environment, by default this process's. Killed by a signal, its return code is the signal's number, negative.
+    TimeoutExpired once it ran, or waited, for ``timeout`` seconds.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LIBRARIES))
@@ -43,11 +46,11 @@ def python(
         said = [Path(folder) / name for name in ("out", "err")]
         process = context.Process(target=_become, args=(list(arguments), str(cwd), dict(os.environ if env is None else env), said))
         process.start()
-        process.join(timeout)
-        if process.exitcode is None:
+        if timeout is not None and process.pid and not Patience([process.pid], timeout).ready([process.sentinel]):
             process.kill()
             process.join()
             raise subprocess.TimeoutExpired(list(arguments), timeout, *(each.read_text() for each in said))
+        process.join()
         return subprocess.CompletedProcess(list(arguments), process.exitcode, *(each.read_text() for each in said))
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.support import patience
-from tests.support.patience import FOREVER_S, Patience
+from tests.support.patience import FOREVER_S, At, Patience, run, wait_until
 from tests.support.system_calls import available, together, watched
 
 LINUX = pytest.mark.skipif(not available(), reason="system calls can be watched on Linux for x86-64 only")
@@ -107,3 +109,35 @@ def test_a_limit_is_of_time_that_this_process_ran() -> None:
     patience.unlimited()
     assert left > FOREVER_S / 2
     assert signal.getitimer(signal.ITIMER_PROF)[0] == signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+
+
+@LINUX
+def test_the_processes_at_a_place_work_there_or_are_told_of_it(tmp_path: Path) -> None:
+    ways = [{"cwd": tmp_path}, {"cwd": "/", "env": {"HOME": str(tmp_path / "home")}}, {"cwd": "/", "env": {}}]
+    started = [subprocess.Popen(["/bin/sleep", "60"], **each) for each in ways]  # type: ignore[call-overload]
+    try:
+        found = {*At(tmp_path)}
+    finally:
+        for each in started:
+            each.kill()
+            each.wait()
+    assert found == {os.getpid(), started[0].pid, started[1].pid}
+    assert {*At(tmp_path)} == {os.getpid()}
+
+
+def test_what_hangs_is_waited_for_no_longer_and_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    monkeypatch.setattr(patience, "used", lambda _: ({}, False))
+    with pytest.raises(AssertionError, match="hangs: the end of it"):
+        wait_until(lambda: looked.append(1), tmp_path, lambda: "the end of it", seconds=0.6)  # type: ignore[func-returns-value]
+    assert len(looked) > 1
+    monkeypatch.setattr(patience.Patience, "over", lambda _: True)
+    with pytest.raises(AssertionError, match="/bin/sleep"):
+        run(["/bin/sleep", "60"], tmp_path)
+    assert {*At(tmp_path)} == {os.getpid()}
+
+
+def test_a_program_is_run_to_its_end_with_what_it_is_given_and_said(tmp_path: Path) -> None:
+    code = "import sys; print(input()); print('wrong', file=sys.stderr); sys.exit(3)"
+    done = run([sys.executable, "-c", code], tmp_path, given="a line\n")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "a line\n", "wrong\n")
