@@ -10,6 +10,8 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.support.patience import FOREVER_S
+
 _HOPS = {"connection", "transfer-encoding", "keep-alive", "content-length"}
 _BUSY = b'<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>'
 
@@ -63,7 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault == "slow":
             time.sleep(proxy.delay_s)
-        upstream = http.client.HTTPConnection(*proxy.target, timeout=60)
+        upstream = http.client.HTTPConnection(*proxy.target, timeout=FOREVER_S)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOPS}
         upstream.request(self.command, self.path, body or None, {**headers, "Content-Length": str(len(body))})
         answer = upstream.getresponse()

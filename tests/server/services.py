@@ -3,27 +3,58 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.patience import FOREVER_S, wait_until
 
 HOUSE = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
-READY_S, ENDING_S = 120.0, 20.0
+SLURM_PROGRAMS = ("slurmctld", "slurmdbd", "slurmd", "mariadbd", "munged")
+SLURM_PACKAGES = ("slurm-wlm", "slurmdbd", "mariadb-server", "munge", "lua-socket")
+"""Debian's packages with them; the last lets Slurm's Lua ask over HTTP."""
+ENDING_S = 60.0
+"""Seconds that a server may run, or wait, after it was told to end."""
+_LOOK_S = 30.0
+"""Seconds after which a server that has not answered is asked once more."""
+WAITS = {
+    name: str(int(FOREVER_S))
+    for name in (
+        "DAGSTER_GRPC_TIMEOUT_SECONDS",
+        "DAGSTER_DAEMON_HEARTBEAT_TOLERANCE",
+        "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT",
+        "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP",
+        "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL",
+        "DASK_JOBQUEUE__SLURM__DEATH_TIMEOUT",
+        "MLFLOW_HTTP_REQUEST_TIMEOUT",
+    )
+}
+"""Settings of libraries that give up by the clock: a busy machine is no failure."""
 
 
 def free_port() -> int:
     """Return a port of the loopback interface on which nothing listens."""
     with socket.create_server((LOOPBACK, 0)) as listener:
         return listener.getsockname()[1]
+
+
+def free_ports(count: int) -> int:
+    """Return the first of ``count`` ports in a row on which nothing listens, below those that the system gives to connections."""
+    while True:
+        first = random.SystemRandom().randrange(10_000, 32_768 - count)
+        with ExitStack() as stack, suppress(OSError):
+            for port in range(first, first + count):
+                stack.enter_context(socket.create_server((LOOPBACK, port)))
+            return first
 
 
 def listens(port: int) -> Callable[[], bool]:
@@ -41,7 +72,7 @@ def answers(url: str) -> Callable[[], bool]:
     """Return a function that tells whether ``url`` is answered."""
 
     def ready() -> bool:
-        with suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
+        with suppress(OSError), urllib.request.urlopen(url, timeout=_LOOK_S) as answer:
             return answer.status == 200
         return False
 
@@ -52,7 +83,8 @@ def answers(url: str) -> Callable[[], bool]:
 class Service:
     """A process with its children: command, working directory, environment, log, and what tells that it is ready.
 
-    ``user`` is whose process it becomes, where ours is root's.
+    ``user`` is whose process it becomes, where ours is root's; ``among`` the directory below which all that it needs works, by default its
+    own.
     """
 
     name: str
@@ -62,8 +94,8 @@ class Service:
     ready: Callable[[], bool]
     user: str = ""
     ending: int = signal.SIGTERM
+    among: Path | None = None
     process: subprocess.Popen[bytes] | None = None
-    took_s: list[float] = field(default_factory=list)
 
     @property
     def log(self) -> Path:
@@ -71,9 +103,8 @@ class Service:
         return self.place / f"{self.name}.log"
 
     def start(self) -> Service:
-        """Start it and wait until it is ready; RuntimeError, with the end of its log, if it ends before or takes too long."""
+        """Start it and wait until it is ready; AssertionError, with the end of its log, if it ends before or hangs."""
         self.place.mkdir(parents=True, exist_ok=True)
-        begun = time.monotonic()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -85,22 +116,31 @@ class Service:
                 start_new_session=True,
                 **({"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}),  # type: ignore[call-overload]
             )
-        while not self.ready():
-            if self.process.poll() is not None or time.monotonic() - begun > READY_S:
-                code = self.process.poll()
-                self.stop()
-                said = self.log.read_text(errors="replace")[-2000:]
-                raise RuntimeError(f"{self.name} is not ready ({'too late' if code is None else f'exit code {code}'}):\n{said}")
-            time.sleep(0.1)
-        self.took_s.append(time.monotonic() - begun)
+        try:
+            self.wait(self._ready)
+        except AssertionError:
+            self.stop()
+            raise
         return self
+
+    def wait(self, over: Callable[[], object]) -> None:
+        """Wait until ``over`` is true; AssertionError, with the end of its log, if it and what it needs hang before."""
+        wait_until(over, self.among or self.place, lambda: f"{self.name}:\n{self._said()}")
+
+    def _ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"{self.name} ended with exit code {self.process.poll()}:\n{self._said()}"
+        return self.ready()
+
+    def _said(self) -> str:
+        return self.log.read_text(errors="replace")[-2000:]
 
     def kill(self) -> None:
         """Kill it and its children at once."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Let it end, and kill it and its children if it takes too long."""
+        """Let it end, and kill it and its children if it hangs."""
         self._end(self.ending)
 
     def _end(self, number: int) -> None:
@@ -108,8 +148,9 @@ class Service:
             return
         with suppress(ProcessLookupError):
             os.kill(self.process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(ENDING_S)
+        process = self.process
+        with suppress(AssertionError):
+            wait_until(lambda: process.poll() is not None, self.place, seconds=ENDING_S)
         with suppress(ProcessLookupError):  # what is left of its session: its own group, by its id
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -138,7 +179,7 @@ def postgres(root: Path, port: int, passwords: Mapping[str, str], env: Mapping[s
     )
     secret.unlink()
     command = [str(programs / "postgres"), "-D", str(data), "-p", str(port), "-h", LOOPBACK, "-k", str(place), "-c", "fsync=off"]
-    server = Service("postgres", command, place, env, listens(port), user, signal.SIGINT).start()
+    server = Service("postgres", command, place, env, listens(port), user, signal.SIGINT, root).start()
     import psycopg2
 
     admin = f"postgresql://admin:{passwords['admin']}@{LOOPBACK}:{port}/postgres"

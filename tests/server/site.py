@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from tests.server.faulty import FaultyProxy
-from tests.server.services import HOUSE, LOOPBACK, Service, answers, free_port, listens, module, postgres
+from tests.server.services import HOUSE, LOOPBACK, WAITS, Service, answers, free_port, listens, module, postgres
+from tests.support.patience import FOREVER_S, run, wait_until
 
 BUCKET, PREFIX = "site", "home"
 SECRETS = {
@@ -29,8 +30,8 @@ SECRETS = {
     "PGPASSWORD": "planted-pgpassword-17c8",
 }
 """What nothing that is written may hold."""
-WAIT_S = 90
-"""The site's max wait, longer than any restart here takes."""
+WAIT_S = int(FOREVER_S)
+"""The site's max wait, longer than any restart takes however busy the machine."""
 _KEPT = ("PATH", "LANG", "NUMBA_CACHE_DIR", "TZ", "SSL_CERT_FILE")
 
 
@@ -40,15 +41,17 @@ class Running:
 
     process: subprocess.Popen[bytes]
     said: IO[str]
+    root: Path
 
     def text(self) -> str:
         """Return what it has said."""
         self.said.seek(0)
         return self.said.read()
 
-    def ended(self, within_s: float = 600) -> int:
-        """Return its exit code."""
-        return self.process.wait(within_s)
+    def ended(self) -> int:
+        """Wait for its end; return its exit code."""
+        wait_until(lambda: self.process.poll() is not None, self.root, self.text)
+        return self.process.wait()
 
 
 @dataclass
@@ -72,7 +75,8 @@ class Site:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         user = self.root / "user"
         user.mkdir(exist_ok=True)
-        return {**kept, "HOME": str(user), "PYTHONPATH": str(HOUSE), "OMP_NUM_THREADS": "1", "QUEUECAST_NIGHTS_SINCE": "2023-11-01"}
+        ours = {"HOME": str(user), "PYTHONPATH": str(HOUSE), "OMP_NUM_THREADS": "1", "QUEUECAST_NIGHTS_SINCE": "2023-11-01"}
+        return {**kept, **WAITS, **ours}
 
     def machine(self, name: str, **more: str) -> dict[str, str]:
         """Return the environment of a machine of the site: a home of its own, the site's settings file, and secrets."""
@@ -116,7 +120,7 @@ class Site:
             self.add("s3", command, self.clean(), listens(self.ports["s3"]))
             self.proxy = FaultyProxy((LOOPBACK, self.ports["s3"]))
             urllib.request.urlopen(
-                urllib.request.Request(f"http://{LOOPBACK}:{self.ports['s3']}/{BUCKET}", method="PUT"), timeout=30
+                urllib.request.Request(f"http://{LOOPBACK}:{self.ports['s3']}/{BUCKET}", method="PUT"), timeout=FOREVER_S
             )
         self.settings.parent.mkdir()
         self.settings.write_text(
@@ -128,6 +132,7 @@ class Site:
                 **self.store(),
                 "MLFLOW_BACKEND_STORE_URI": f"postgresql+psycopg2://mlflow@{LOOPBACK}:{self.ports['postgres']}/mlflow",
                 "PGPASSWORD": SECRETS["mlflow"],
+                "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
             }
             where = ["--host", LOOPBACK, "--port", str(self.ports["mlflow"]), "--workers", "1"]
             command = module("mlflow", "server", "--artifacts-destination", f"s3://{BUCKET}/mlflow", *where)
@@ -162,7 +167,7 @@ class Site:
 
     def add(self, name: str, command: Sequence[str], env: Mapping[str, str], ready: Any) -> None:
         """Start a service and keep it."""
-        self.services[name] = Service(name, command, self.root / name, env, ready)
+        self.services[name] = Service(name, command, self.root / name, env, ready, among=self.root)
         self.services[name].start()
 
     def stop(self) -> None:
@@ -188,15 +193,12 @@ class Site:
         return module("pipelines", *arguments)
 
     def queuecast(
-        self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, within_s: float = 400
+        self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, by default on the machine ``desk``; its output is kept, too."""
         place = cwd or self.root / "desk"
         place.mkdir(parents=True, exist_ok=True)
-        given = dict(env or self.machine("desk"))
-        done = subprocess.run(
-            self.command(*arguments), env=given, cwd=place, capture_output=True, text=True, timeout=within_s, check=False
-        )
+        done = run(self.command(*arguments), self.root, cwd=place, env=env or self.machine("desk"))
         with (self.root / "commands.log").open("a") as log:
             log.write(f"$ queuecast {' '.join(arguments)}\n{done.stdout}{done.stderr}exit {done.returncode}\n")
         return done
@@ -212,11 +214,9 @@ class Site:
             process = subprocess.Popen(
                 self.command(*arguments), env=dict(env or self.machine("desk")), cwd=place, stdout=said, stderr=subprocess.STDOUT
             )
-            running = Running(process, said)
+            running = Running(process, said, self.root)
             try:
-                while not any("/lake/" in path and path.endswith(".parquet") for path in self.proxy.put[before:]):
-                    assert process.poll() is None, running.text()
-                    time.sleep(0.05)
+                self.wait_for_table(before, running)
                 yield running
             finally:
                 process.kill()
@@ -224,17 +224,20 @@ class Site:
                 with (self.root / "commands.log").open("a") as log:
                     log.write(f"$ queuecast {' '.join(arguments)}\n{running.text()}exit {process.returncode}\n")
 
-    def python(self, code: str, *, env: Mapping[str, str] | None = None, cwd: Path | None = None, within_s: float = 300) -> str:
+    def wait_for_table(self, before: int, running: Running | None = None) -> None:
+        """Wait until a table is put into the lake, after so many puts ``before``; ``running`` is what puts it."""
+        proxy = self.proxy
+        assert proxy is not None
+
+        def over() -> bool:
+            assert running is None or running.process.poll() is None, running.text()
+            return any("/lake/" in path and path.endswith(".parquet") for path in proxy.put[before:])
+
+        wait_until(over, self.root, running.text if running else str)
+
+    def python(self, code: str, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
         """Return what a program prints, run on a machine; AssertionError with its words if it fails."""
-        done = subprocess.run(
-            [*module("tests.server.program"), code],
-            env=dict(env or self.machine("desk")),
-            cwd=cwd or self.root,
-            capture_output=True,
-            text=True,
-            timeout=within_s,
-            check=False,
-        )
+        done = run([*module("tests.server.program"), code], self.root, cwd=cwd, env=env or self.machine("desk"))
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
 
@@ -268,7 +271,7 @@ class Site:
         address = f"http://{LOOPBACK}:{self.ports['web']}"
         body = json.dumps({"query": query, "variables": variables}).encode()
         asked = urllib.request.Request(f"{address}/graphql", body, {"Content-Type": "application/json", "Origin": address})
-        with urllib.request.urlopen(asked, timeout=60) as answer:
+        with urllib.request.urlopen(asked, timeout=FOREVER_S) as answer:
             said = json.load(answer)
         assert "errors" not in said, said["errors"]
         return said["data"]

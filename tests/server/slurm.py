@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,15 +11,26 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import SHARED, needs
-from tests.server.services import free_port
+from tests.server.services import SLURM_PACKAGES, SLURM_PROGRAMS, WAITS, free_ports
+from tests.support.patience import run
 
 SLURM = SHARED / "slurm"
-PROGRAMS = ("slurmctld", "slurmdbd", "slurmd", "mariadbd", "munged")
+_PORTS = 32
+"""Ports of a Slurm: its controller's, its database's, one a node from the tenth on."""
+_WAITS = """
+MessageTimeout=99
+TCPTimeout=60
+SlurmctldTimeout=3600
+SlurmdTimeout=3600
+BatchStartTimeout=3600
+UnkillableStepTimeout=3600
+"""
+"""Lines of slurm.conf: a busy machine is no failure."""
 NEEDED = [
     needs(SLURM),
     pytest.mark.skipif(
-        os.getuid() != 0 or not all(shutil.which(each) for each in PROGRAMS),
-        reason="a Slurm of emulated nodes needs root, and slurm-wlm slurmdbd mariadb-server munge",
+        os.getuid() != 0 or not all(shutil.which(each) for each in SLURM_PROGRAMS),
+        reason=f"a Slurm of emulated nodes needs root, and {' '.join(SLURM_PACKAGES[:-1])}",
     ),
 ]
 
@@ -31,17 +41,22 @@ def started(place: Path, settings: str = "") -> Iterator[dict[str, str]]:
 
     ``settings`` are further lines of slurm.conf.
     """
-    env = {**os.environ, "BASE_PORT": str(free_port()), "SLURM_CONF": str(place / "slurm.conf"), "HOME": str(place)}
+    env = {**os.environ, **WAITS, "BASE_PORT": str(free_ports(_PORTS)), "SLURM_CONF": str(place / "slurm.conf"), "HOME": str(place)}
     for file in SLURM.glob("micro.*"):
-        (place / file.name).write_text(file.read_text(encoding="utf-8") + settings * (file.suffix == ".conf"), encoding="utf-8")
+        (place / file.name).write_text(
+            file.read_text(encoding="utf-8") + (_WAITS + settings) * (file.suffix == ".conf"), encoding="utf-8"
+        )
     try:
-        with (place / "up.log").open("wb") as log:  # its daemons keep what they inherit open
-            subprocess.run([SLURM / "up", place, place / "micro.conf"], env=env, check=True, stdout=log, stderr=log, timeout=180)
+        made = run([SLURM / "up", place, place / "micro.conf"], place, env=env)
+        assert made.returncode == 0, made.stderr
         yield env
     finally:
-        subprocess.run([SLURM / "down", place], env=env, check=False, timeout=60)
+        for end in (["scancel", "--me"], [SLURM / "down", place]):
+            run(end, place, env=env)
 
 
 def asked(env: dict[str, str], *command: str) -> str:
     """Return what a program of Slurm prints."""
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60).stdout
+    done = run(command, Path(env["HOME"]), env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

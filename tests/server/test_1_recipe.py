@@ -6,7 +6,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from pipelines.assets.published import OF_TRACES
 from tests.server.conftest import LESS, SUBJECT
 from tests.server.services import HOUSE
 from tests.server.site import Site
+from tests.support.patience import run, wait_until
 
 NIGHT = "2023-12-08"
 _LAUNCH = """mutation($p: ExecutionParams!) {launchRun(executionParams: $p) {
@@ -34,15 +34,14 @@ def runs(site: Site) -> list[dict]:
     return site.graphql(_RUNS)["runsOrError"]["results"]
 
 
-def ended(site: Site, before: set[str], within_s: float = 420) -> dict:
+def ended(site: Site, before: set[str]) -> dict:
     """Wait for a run that was not there ``before`` to end; return it."""
-    until = time.monotonic() + within_s
-    while time.monotonic() < until:
-        new = [run for run in runs(site) if run["runId"] not in before]
-        if new and new[0]["status"] in ("SUCCESS", "FAILURE", "CANCELED"):
-            return new[0]
-        time.sleep(1)
-    raise AssertionError(f"no run ended: {runs(site)}")
+
+    def latest() -> dict:
+        new = [each for each in runs(site) if each["runId"] not in before]
+        return new[0] if new and new[0]["status"] in ("SUCCESS", "FAILURE", "CANCELED") else {}
+
+    return wait_until(latest, site.root, lambda: f"no run ended: {runs(site)}", every_s=1)
 
 
 def launch(site: Site, day: str, trace: str = "arriving") -> str:
@@ -77,12 +76,12 @@ def test_a_run_and_a_night_through_dagsters_daemon(site: Site) -> None:
     }
     told = site.graphql(_LAUNCH, p=given)["launchRun"]
     assert told["__typename"] == "LaunchRunSuccess", told
-    run = ended(site, before)
-    assert run["status"] == "SUCCESS", run
+    done = ended(site, before)
+    assert done["status"] == "SUCCESS", done
     assert site.published(SUBJECT)["version"] != known["version"]
 
     launch(site, NIGHT)
-    night = ended(site, before | {run["runId"]})
+    night = ended(site, before | {done["runId"]})
     assert night["status"] == "SUCCESS", night
     seen = site.published(SUBJECT)
     assert NIGHT in seen["made_by"]
@@ -170,14 +169,8 @@ def test_the_page_of_the_web_server_in_a_browser(site: Site) -> None:
     picture.parent.mkdir(exist_ok=True)
     address = f"http://127.0.0.1:{site.ports['web']}/runs"
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={site.root / 'browser'}", "--window-size=1400,900"]
-    text = subprocess.run(
-        ["chromium", *options, "--virtual-time-budget=20000", f"--screenshot={picture}", "--dump-dom", address],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        env=site.clean(),
-        check=False,
-    ).stdout
+    command = ["chromium", *options, "--virtual-time-budget=20000", f"--screenshot={picture}", "--dump-dom", address]
+    text = run(command, site.root, env=site.clean()).stdout
     assert "full_run" in text
     assert "2023-12-08|arriving" in text or "nightly" in text or "Success" in text
     assert picture.stat().st_size > 20_000

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
 from tests.server.conftest import SUBJECT, run_of
-from tests.server.site import Site
+from tests.server.site import Running, Site
 from tests.server.test_1_recipe import ended, launch, runs
+from tests.support.patience import At, spend, wait_until
 
 GONE_S = 30.0
+"""Seconds without a server: in which what needs it ran, or waited."""
+FAULTS = {"503": 8, "reset": 2, "half": 2, "slow": 4}
+"""How often each kind of fault meets a run, one kind after the other; of the first so often that it waits for longer and longer."""
 
 
 @contextmanager
@@ -41,7 +45,7 @@ def test_a_run_outlasts_30_s_without_postgresql(ran: Site) -> None:
     before = site.published(SUBJECT)
     with site.under_way(*run_of(site)) as running:
         with stopped(site, "postgres"):
-            time.sleep(GONE_S)
+            spend(GONE_S, [running.process.pid])
             assert running.process.poll() is None, running.text()
         assert running.ended() == 0, running.text()
     after = site.published(SUBJECT)
@@ -53,12 +57,17 @@ def test_a_run_outlasts_an_object_store_that_fails_in_every_way(ran: Site) -> No
     site = ran
     assert site.proxy is not None
     before = site.published(SUBJECT)
+
+    def hit(faults: int, running: Running) -> bool:
+        assert site.proxy is not None
+        assert running.process.poll() is None, running.text()
+        return site.proxy.faults >= faults
+
     with site.under_way(*run_of(site)) as running:
-        for fault, seconds in (("503", 15.0), ("reset", 5.0), ("half", 5.0), ("slow", 10.0)):
+        for fault, times in FAULTS.items():
             with failing(site, fault):
-                time.sleep(seconds)
+                wait_until(partial(hit, site.proxy.faults + times, running), site.root, running.text)
         assert running.ended() == 0, running.text()
-    assert site.proxy.faults > 5
     assert site.published(SUBJECT)["tables"] == before["tables"]
 
 
@@ -71,12 +80,9 @@ def test_a_night_outlasts_mlflow_restarted(ran: Site) -> None:
     assert site.proxy is not None
     before = len(site.proxy.put)
     launch(site, day)
-    until = time.monotonic() + 300
-    while not any("/lake/" in path and path.endswith(".parquet") for path in site.proxy.put[before:]):
-        assert time.monotonic() < until, "the night did not begin"
-        time.sleep(0.05)
+    site.wait_for_table(before)
     with stopped(site, "mlflow"):
-        time.sleep(GONE_S / 3)
+        spend(GONE_S / 3, At(site.root))
     night = ended(site, known)
     assert night["status"] == "SUCCESS", night
     assert day in site.published(SUBJECT)["made_by"]

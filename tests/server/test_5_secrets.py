@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 
 from tests.server.services import LOOPBACK, programs_of_postgres
 from tests.server.site import BUCKET, SECRETS, Site
+from tests.support.patience import run
 
 
 def written(site: Site) -> Iterator[tuple[str, bytes]]:
@@ -26,10 +26,9 @@ def written(site: Site) -> Iterator[tuple[str, bytes]]:
         yield f"s3://{BUCKET}/{name}", content
     for name in ("queuecast", "mlflow"):
         command = [str(programs_of_postgres() / "pg_dump"), "-h", LOOPBACK, "-p", str(site.ports["postgres"]), "-U", name, name]
-        dump = subprocess.run(
-            command, env={**site.clean(), "PGPASSWORD": SECRETS[name]}, capture_output=True, check=True, timeout=120
-        )
-        yield f"database {name}", dump.stdout
+        dump = run(command, site.root, env={**site.clean(), "PGPASSWORD": SECRETS[name]})
+        assert dump.returncode == 0, dump.stderr
+        yield f"database {name}", dump.stdout.encode()
 
 
 def opened(content: bytes) -> bytes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-
 from tests.server.conftest import SUBJECT, run_of
 from tests.server.services import LOOPBACK, programs_of_postgres
 from tests.server.site import SECRETS, Site
+from tests.support.patience import run
 
 
 def postgres(site: Site, user: str, *command: str, given: str = "") -> str:
@@ -14,7 +13,9 @@ def postgres(site: Site, user: str, *command: str, given: str = "") -> str:
     program, *arguments = command
     asked = [str(programs_of_postgres() / program), "-h", LOOPBACK, "-p", str(site.ports["postgres"]), "-U", user, *arguments]
     env = {**site.clean(), "PGPASSWORD": SECRETS[user]}
-    return subprocess.run(asked, env=env, input=given, capture_output=True, text=True, check=True, timeout=120).stdout
+    done = run(asked, site.root, env=env, given=given)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_what_was_backed_up_serves_again_after_all_was_lost(ran: Site) -> None:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
+import itertools
 import json
 import os
 import signal
+import socket
 import sys
 import threading
-import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from benchmarks.speed.serving import MODEL, exact, load, move_aliases, questions, register
+from benchmarks.speed.serving import MODEL, exact, move_aliases, questions, register
 from tests.conftest import SHARED, needs_shared
-from tests.server.services import HOUSE, LOOPBACK, Service, answers, free_port
+from tests.server.services import HOUSE, LOOPBACK, Service, answers, free_port, listens
+from tests.support.patience import FOREVER_S
 
 pytestmark = needs_shared
+MOVES, CLIENTS = 10, 4
 
 
 @dataclass
@@ -32,18 +37,14 @@ class Serving:
     service: Service
 
     def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, dict]:
-        link = http.client.HTTPConnection(LOOPBACK, self.port, timeout=30)
+        link = http.client.HTTPConnection(LOOPBACK, self.port, timeout=FOREVER_S)
         link.request(method, path, body or None, {"Content-Type": "application/json"})
         answer = link.getresponse()
         return answer.status, json.loads(answer.read())
 
     def until(self, told: str) -> None:
         """Wait until the service's health tells ``told``."""
-        for _ in range(300):
-            if told in json.dumps(self.ask("GET", "/health")[1]):
-                return
-            time.sleep(0.1)
-        raise AssertionError(self.ask("GET", "/health"))
+        self.service.wait(lambda: told in json.dumps(self.ask("GET", "/health")[1]))
 
 
 @pytest.fixture
@@ -61,14 +62,34 @@ def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving
 
 
 def test_no_request_is_lost_or_wrong_while_the_alias_moves_ten_times(serving: Serving) -> None:
-    moving = threading.Thread(target=move_aliases, args=(["1", "2"], 1.0, 10))
-    moving.start()
-    found = asyncio.run(load(serving.port, "/predict", questions(serving.jobs), exact(serving.jobs), rate=40, seconds=8))
-    moving.join()
-    assert set(found.kinds) == {"right of version 1", "right of version 2"}
-    assert sum(found.kinds.values()) == 40 * 13
-    log = serving.place / "serve.log"
-    assert log.read_text(encoding="utf-8").count("answers (") == 11
+    asked, judge, moved = questions(serving.jobs), exact(serving.jobs), threading.Event()
+
+    def ask(first: int) -> Counter[str]:
+        """Ask one request after the other until the alias has moved for the last time."""
+        link, kinds = http.client.HTTPConnection(LOOPBACK, serving.port, timeout=FOREVER_S), Counter[str]()
+        for number in itertools.count(first, CLIENTS):
+            index, last = number % len(asked), moved.is_set()
+            link.request("POST", "/predict", asked[index], {"Content-Type": "application/json"})
+            answer = link.getresponse()
+            kinds[judge(index, answer.status, answer.read())] += 1
+            if last:
+                break
+        return kinds
+
+    def followed(times: int) -> bool:
+        return serving.service.log.read_text(encoding="utf-8").count("answers (") == 1 + times
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        clients = [pool.submit(ask, number) for number in range(CLIENTS)]
+        try:
+            for number in range(MOVES):
+                move_aliases(["12"[number % 2]], 0, 1)
+                serving.service.wait(partial(followed, number + 1))
+        finally:
+            moved.set()
+    found = sum((each.result() for each in clients), Counter[str]())
+    assert set(found) == {"right of version 1", "right of version 2"}
+    assert found.total() >= CLIENTS * MOVES
 
 
 def test_a_registry_that_is_gone_or_names_a_broken_version_leaves_the_answers(serving: Serving) -> None:
@@ -89,25 +110,25 @@ def test_a_registry_that_is_gone_or_names_a_broken_version_leaves_the_answers(se
     assert not (serving.place / "mlflow.db").exists()
     (serving.place / "elsewhere.db").rename(serving.place / "mlflow.db")
     store.client.set_registered_model_alias(MODEL, "champion", "2")
-    for _ in range(100):
-        if "problem" not in serving.ask("GET", "/health")[1]["models"][MODEL]:
-            break
-        time.sleep(0.1)
-    assert "problem" not in serving.ask("GET", "/health")[1]["models"][MODEL]
+    serving.service.wait(lambda: "problem" not in serving.ask("GET", "/health")[1]["models"][MODEL])
 
 
 def test_requests_under_way_end_before_the_process_does(serving: Serving) -> None:
-    jobs = [json.loads(each) for each in questions(serving.jobs)] * 8
-    found: list[tuple[int, dict]] = []
-    asking = threading.Thread(target=lambda: found.append(serving.ask("POST", "/predict", json.dumps({"jobs": jobs}).encode())))
-    asking.start()
-    time.sleep(0.4)
-    process = serving.service.process
+    jobs, process = [json.loads(each) for each in questions(serving.jobs)], serving.service.process
     assert process is not None
-    os.kill(process.pid, signal.SIGTERM)
-    assert process.wait(timeout=60) == 0
-    asking.join()
-    ((status, answer),) = found
-    assert (status, len(answer["answers"])) == (200, len(jobs))
+    body = json.dumps({"jobs": jobs}).encode()
+    head = ["POST /predict HTTP/1.1", f"Host: {LOOPBACK}:{serving.port}", "Content-Type: application/json"]
+    head += [f"Content-Length: {len(body)}", "Expect: 100-continue"]
+    with socket.create_connection((LOOPBACK, serving.port), timeout=FOREVER_S) as link:
+        link.sendall("\r\n".join([*head, "", ""]).encode())
+        assert link.recv(64).startswith(b"HTTP/1.1 100 "), "the request is under way"
+        os.kill(process.pid, signal.SIGTERM)
+        serving.service.wait(lambda: not listens(serving.port)())
+        link.sendall(body)
+        answer = http.client.HTTPResponse(link)
+        answer.begin()
+        assert (answer.status, len(json.loads(answer.read())["answers"])) == (200, len(jobs))
+    serving.service.wait(lambda: process.poll() is not None)
+    assert process.wait() == 0
     logged = [line for file in (serving.place / "asked").iterdir() for line in file.read_text().splitlines()]
     assert len(logged) == len(jobs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.conftest import SHARED
 from tests.server.slurm import NEEDED, asked, started
+from tests.support.patience import wait_until
 
 TRACE = SHARED / "traces" / "KTH-SP2-1996-2.swf.gz"
 pytestmark = NEEDED
@@ -48,27 +48,28 @@ def campaign(out: Path, env: dict[str, str], *on: str) -> subprocess.Popen[bytes
 
 def test_a_campaign_on_slurm_whose_jobs_are_cancelled_makes_the_table_of_threads(slurm: dict[str, str], tmp_path: Path) -> None:
     alone = campaign(tmp_path / "threads.parquet", slurm)
-    assert alone.wait(timeout=300) == 0
+    place = Path(slurm["HOME"])
+    wait_until(lambda: alone.poll() is not None, tmp_path)
+    assert alone.wait() == 0
     work, cancelled = campaign(tmp_path / "slurm.parquet", slurm, "--on", "slurm(jobs=3)"), set[str]()
-    journal, deadline = tmp_path / "slurm.parquet.journal", time.monotonic() + 600
+    journal, told = tmp_path / "slurm.parquet.journal", tmp_path / "slurm.err"
+
+    def ended() -> bool:
+        running = asked(slurm, "squeue", "--noheader", "--states=RUNNING", "--format=%A").split()
+        if len(cancelled) < CANCELLED and running and journal.exists() and journal.read_bytes().count(b"\n") > 1:
+            asked(slurm, "scancel", running[0])
+            cancelled.add(running[0])
+        return work.poll() is not None
+
     try:
-        while work.poll() is None and time.monotonic() < deadline:
-            running = asked(slurm, "squeue", "--noheader", "--states=RUNNING", "--format=%A").split()
-            if len(cancelled) < CANCELLED and running and journal.exists() and journal.read_bytes().count(b"\n") > 1:
-                asked(slurm, "scancel", running[0])
-                cancelled.add(running[0])
-            time.sleep(1)
+        wait_until(ended, place, lambda: told.read_text(encoding="utf-8"), every_s=1)
     finally:
         work.kill()
-    said = (tmp_path / "slurm.err").read_text(encoding="utf-8")
+    said = told.read_text(encoding="utf-8")
     assert work.wait() == 0, said
     assert cancelled
     assert "worker lost" in said
     one, two = (pd.read_parquet(tmp_path / f"{name}.parquet").drop(columns="simulate_s") for name in ("threads", "slurm"))
     pd.testing.assert_frame_equal(one, two, check_exact=True)
-    for _ in range(30):  # jobs that end
-        if not asked(slurm, "squeue", "--noheader"):
-            break
-        time.sleep(1)
-    assert not asked(slurm, "squeue", "--noheader")
-    assert not any((Path(slurm["HOME"]) / ".cache" / "queuecast").iterdir())
+    wait_until(lambda: not asked(slurm, "squeue", "--noheader"), place, every_s=1)  # jobs that end
+    assert not any((place / ".cache" / "queuecast").iterdir())
