@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -27,13 +26,11 @@ def test_a_registry_that_cannot_be_reached_is_one_line_and_soon(tmp_path: Path, 
     (tmp_path / "no.db").write_text("this is no database, and long enough to be told apart from an empty file" * 20)
     (tmp_path / "jobs.csv").write_text("user,procs,requested_s,submit_time\nu,1,60,2024-03-01\n")
     arguments = ["predict", "--model", "runtime-x", "jobs.csv"] if command == "predict" else ["run"]
-    began = time.monotonic()
     store = uri.format(file=tmp_path / "no.db")
     environment = {**os.environ, "MLFLOW_TRACKING_URI": store, "QUEUECAST_HOME": str(tmp_path / "home"), "QUEUECAST_WAIT_S": "1"}
-    done = python(["-m", "pipelines", *arguments], cwd=tmp_path, env=environment, timeout=120)
+    done = python(["-m", "pipelines", *arguments], cwd=tmp_path, env=environment, timeout=60)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert len([line for line in done.stderr.splitlines() if line]) == 1, done.stderr
     assert done.stderr.startswith("queuecast: registry ")
     assert "hidden-secret" not in done.stderr
-    assert time.monotonic() - began < 60
