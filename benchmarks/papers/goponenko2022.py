@@ -78,25 +78,25 @@ def conclusions(table: pd.DataFrame, predictor: str) -> list[tuple[str, str]]:
     def best(metric: str) -> str:
         return min(SCHEDULERS, key=lambda scheduler: float(cell(table, scheduler, metric, predictor)["value"]))
 
-    def surely(scheduler: str, metric: str, sign: int) -> bool:
+    def beyond(scheduler: str, metric: str, sign: int) -> bool:
         row = cell(table, scheduler, metric, predictor)
         return bool((row["low"] > 0) if sign > 0 else (row["high"] < 0))
 
     others = [each for each in SCHEDULERS if each != "JustBF"]
-    worse = [each for each in others if surely(each, P2SF, 1)]
+    worse = [each for each in others if beyond(each, P2SF, 1)]
     said = [
         (
             "JustBF is best at P2SF",
-            f"{'holds' if best(P2SF) == 'JustBF' else 'does not hold: best is ' + best(P2SF)}; surely worse are {len(worse)} of 5. "
+            f"{'holds' if best(P2SF) == 'JustBF' else 'does not hold: best is ' + best(P2SF)}; worse beyond the interval are {len(worse)} of 5. "
             + ", ".join(told(each, P2SF) for each in others),
         )
     ]
     for scheduler in ("SAF-JustBF", "SJF-JustBF"):
-        holds = surely(scheduler, BSLD, -1), surely(scheduler, AWF, 1), surely(scheduler, P2SF, 1)
+        holds = beyond(scheduler, BSLD, -1), beyond(scheduler, AWF, 1), beyond(scheduler, P2SF, 1)
         verdict = "holds" if all(holds) else "holds in part" if holds[0] else "does not hold"
         numbers = ", ".join(f"{name} {told(scheduler, metric).removeprefix(scheduler + ' ')}" for metric, name in METRICS.items())
         said.append((f"{scheduler} is better at slowdown, at the expense of packing and fairness", f"{verdict}: {numbers}"))
-    laf = [surely("LAF-JustBF", AWF, -1), surely("LAF-JustBF", BSLD, 1), surely("LAF-JustBF", P2SF, 1)]
+    laf = [beyond("LAF-JustBF", AWF, -1), beyond("LAF-JustBF", BSLD, 1), beyond("LAF-JustBF", P2SF, 1)]
     verdict = (
         "holds" if best(AWF) == "LAF-JustBF" and all(laf) else "holds in part" if best(AWF) == "LAF-JustBF" else "does not hold"
     )
@@ -167,7 +167,7 @@ HEAD = """# Do the conclusions of Goponenko et al. (2022) hold?
 Goponenko, Lamar, Peterson, Allan, Brandt & Dechev, "Metrics for packing efficiency and fairness of HPC cluster batch job scheduling" (SBAC-PAD 2022), compare
 JustBF and its sorted variants with EASY, and then predicted with requested runtimes, by mean bounded slowdown, area-weighted response time (AWF, packing) and
 P2SF (packing and fairness). Their conclusions are checked here on two of their traces. First the algorithms, by relative changes against JustBF with
-95 % intervals (paired block bootstrap over weeks); "surely" means that the interval excludes no change. Per-second semantics; lower is better everywhere.
+95 % intervals over weeks; "beyond the interval" means that it excludes no change, one comparison at a time. Per-second semantics; lower is better everywhere.
 
 ![Change relative to JustBF](goponenko-2022.png)
 

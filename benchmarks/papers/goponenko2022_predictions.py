@@ -72,17 +72,17 @@ def cell(table: pd.DataFrame, scheduler: str, predictor: str, correction: str, m
 
 def conclusions(table: pd.DataFrame) -> list[tuple[str, str]]:
     """Check what the slides conclude on one trace, with the numbers that decide."""
-    better, surely, told = {}, {}, {}
+    better, beyond, told = {}, {}, {}
     for scheduler, metric in JUDGED:
         predictors = FIRST_SHOWN if metric == BSLD else PREDICTORS
         rows = [cell(table, scheduler, each, fix, metric) for each in predictors for fix in CORRECTIONS]
         better[scheduler] = sum(bool(row["relative"] < 0) for row in rows) / len(rows)
-        surely[scheduler] = sum(bool(row["high"] < 0) for row in rows) / len(rows)
+        beyond[scheduler] = sum(bool(row["high"] < 0) for row in rows) / len(rows)
         told[scheduler] = (
-            f"{better[scheduler] * len(rows):.0f} of {len(rows)} with {scheduler}, {surely[scheduler] * len(rows):.0f} surely"
+            f"{better[scheduler] * len(rows):.0f} of {len(rows)} with {scheduler}, {beyond[scheduler] * len(rows):.0f} beyond the interval"
         )
     easy = [better[scheduler] > 0.5 for scheduler, metric in JUDGED if metric == BSLD]
-    hard = [surely[scheduler] <= 0.5 for scheduler, metric in JUDGED if metric != BSLD]
+    hard = [beyond[scheduler] <= 0.5 for scheduler, metric in JUDGED if metric != BSLD]
     said = [
         (
             "improving slowdown by predictions is easy",
@@ -91,7 +91,7 @@ def conclusions(table: pd.DataFrame) -> list[tuple[str, str]]:
         ),
         (
             "improving AWF and P2SF by predictions is difficult",
-            f"{_verdict(all(hard), any(hard))}, if at most half of all predictors with either correction should be surely better: "
+            f"{_verdict(all(hard), any(hard))}, if at most half of all predictors with either correction should be better beyond the interval: "
             f"at AWF {told['LAF-JustBF']}; at P2SF {told['JustBF']}",
         ),
     ]

@@ -157,11 +157,11 @@ def verdict(made: Frontier) -> str:
     slowdown, *prices = (change(after, made.second[BASE], name) for name in METRICS[:3])
     lower = slowdown.relative is not None and slowdown.relative <= -0.2
     worse = [name for name, each in zip(("AWF", "P2SF"), prices, strict=True) if (each.relative or 0.0) > 0]
-    surely = [name for name, each in zip(("AWF", "P2SF"), prices, strict=True) if each.low is not None and each.low > 0]
+    beyond = [name for name, each in zip(("AWF", "P2SF"), prices, strict=True) if each.low is not None and each.low > 0]
     said = f"{made.title}: slowdown is {'' if lower else 'not '}lower by a fifth ({shown(slowdown)}); "
     if not worse:
         return said + f"neither AWF nor P2SF is worse: the aim is {'' if lower else 'not '}met."
-    sure = f"{' and '.join(surely)} surely so" if surely else "neither surely so"
+    sure = f"{' and '.join(beyond)} beyond its interval" if beyond else "neither beyond its interval"
     return (
         said
         + f"{' and '.join(worse)} {'are' if len(worse) > 1 else 'is'} worse, {sure} ({', '.join(map(shown, prices))}): the aim is not met."

@@ -50,7 +50,7 @@ halves is listed in [data/expected_harm_looks.csv](data/expected_harm_looks.csv)
 {made}"""
 CHANGES = """Of jobs of second halves, whole traces being simulated, {replicates} replicates with submissions moved by up to {shake} s: change of a
 metric in % against EASY with requested times in the same replicates, with 95 % intervals over weeks and replicates together, which are not corrected
-for the number of comparisons. Bold is sure: the interval excludes no change. Lower is better. Metrics are those of
+for the number of comparisons. Bold: the interval excludes no change. Lower is better. Metrics are those of
 [expected-harm.md](expected-harm.md). Predictions of `sp3` are asked for again at every pass. Single policies are shown by `sp3`;
 [data/rollouts.csv](data/rollouts.csv) has them all."""
 COST = "Microseconds of CPU a job on {title} with its predictor and what prepares the run, in one process, one run of each:"
@@ -81,19 +81,20 @@ def costs(trace: CleanTrace) -> pd.DataFrame:
 
 
 def answer(found: pd.DataFrame, cost: pd.DataFrame) -> str:
-    """Say in what ``Rollout`` is surely better and worse than each rival that knows as much, and what it costs."""
+    """Say in what ``Rollout`` is better and worse beyond intervals than rivals that know as much."""
     took, takes = (f"{cost.loc[name].min():.0f} to {cost.loc[name].max():.0f}" for name in ("Rollout", "Harm"))
     lines = [
-        f"By what is sure, and with the same information, `Rollout` is, at {took} microseconds of CPU a job (`Harm`: {takes}):\n"
+        "By what intervals leave out, one comparison at a time, and with the same information, "
+        f"`Rollout` is, at {took} microseconds of CPU a job (`Harm`: {takes}):\n"
     ]
     for rival in ("Harm", *SINGLE):
         told: dict[str, list[str]] = {"better": [], "worse": [], "neither better nor worse": []}
         for metric, rows in found[found["against"] == rival].groupby("metric", sort=False):
-            less, more = (int((rows["sure"] & (sign * rows["relative"] > 0)).sum()) for sign in (-1, 1))
+            less, more = int((rows["high"] < 0).sum()), int((rows["low"] > 0).sum())
             low, high = 100 * rows["relative"].min(), 100 * rows["relative"].max()
             side = "better" if less > more else "worse" if more > less else "neither better nor worse"
             told[side].append(
-                f"{metric} ({low:+.1f} to {high:+.1f} %, surely less in {less} and more in {more} of {len(rows)} cases)"
+                f"{metric} ({low:+.1f} to {high:+.1f} %, interval below 0 in {less} and above in {more} of {len(rows)} cases)"
             )
         sides = "; ".join(f"{side} in {', '.join(each)}" for side, each in told.items() if each)
         lines.append(f"* compared with `{rival}`: {sides}.")
@@ -104,7 +105,7 @@ def changes(found: pd.DataFrame, against: str) -> str:
     """Return changes against one base with intervals, a row a trace and run."""
     rows = []
     for (title, name), each in found[found["against"] == against].groupby(["trace", "name"], sort=False):
-        cells = [f"**{bounded(row)}**" if row["sure"] else bounded(row) for row in each.to_dict("records")]
+        cells = [f"**{bounded(row)}**" if row["high"] < 0 or row["low"] > 0 else bounded(row) for row in each.to_dict("records")]
         rows.append([str(title), *str(name).split(" / "), *cells])
     return markdown(["trace", "scheduler", "goes by", *METRICS.values()], rows, keys=3)
 

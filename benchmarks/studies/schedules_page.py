@@ -59,7 +59,7 @@ METHOD = """## How it is measured
   may also reorder.
 * **Choices**: of all combinations that a site could run, the one with the least slowdown on the first half whose AWF and P2SF were there at most 0, 0.5, 1,
   2, 5 or 10 % above plain EASY's with requested times. In the data "cost" is the change of AWF and of P2SF for each point of slowdown gained; it is left out
-  where slowdown is not surely better. Policies that are exactly as good on the first half are ties, and said to be.
+  where the interval of slowdown does not lie below 0. Policies that are exactly as good on the first half are ties, and said to be.
 
 ## What it does not show
 
@@ -112,7 +112,7 @@ def _answer(made: Sequence[Results]) -> str:
     sure = sum(each.sure and (each.relative or 0.0) < 0 for each in kept)
     return (
         f"Exact runtimes would lower slowdown under EASY by {min(known):.0f} to {max(known):.0f} %. What was best on the first half of a trace at no price in "
-        f"packing and fairness lowers it by {min(gained):.0f} to {max(gained):.0f} % on the second, surely on {sure} of {len(made)} traces."
+        f"packing and fairness lowers it by {min(gained):.0f} to {max(gained):.0f} % on the second, with an interval below 0 on {sure} of {len(made)} traces."
     )
 
 
@@ -252,7 +252,7 @@ def _row(results: Results, policy: Policy) -> list[str]:
 def _cost(results: Results, policy: Policy) -> str:
     """Return points of AWF and P2SF for each point of slowdown.
 
-    Nothing where slowdown is not surely better.
+    Nothing where the interval of slowdown does not lie below 0.
     """
     gained = of(results, policy, BSLD)
     if gained.relative is None or gained.high is None or gained.high >= 0:

@@ -9,7 +9,7 @@ ended. The challenger is promoted if
 * at least ``FEWEST_JOBS`` of the jobs that ended in the last ``JUDGED_DAYS`` days judge, and over these its mean accuracy is higher by more than ``TIE``;
 * it under-predicts no more than ``UNDERPREDICTION_MARGIN`` of them more than the champion;
 * where both have quantiles, these are no worse by more than the margins of :mod:`models.registry.promotion_vetoes`;
-* no metric of its simulated schedules is surely worse (there, too); and
+* no metric of its simulated schedules is worse beyond its interval (there, too); and
 * every other check of it holds.
 
 The unit of evidence is the mean difference of accuracy over the jobs of one user that ended on one day, less ``TIE``: a user's

@@ -7,8 +7,8 @@ all nights.
   day as one observation, must lie below a margin. For the pinball loss, averaged over the levels, it is ``PINBALL_MARGIN`` of the champion's; for
   calibration, at each level the share of jobs that run at most as long, on the side of the level on which the challenger's lies, it is
   ``CALIBRATION_MARGIN``.
-* Of the schedules made with the answers of both, bounded slowdown, AWF and P2SF must not be surely worse: the lower end of the paired interval must
-  not lie above 0.
+* Of the schedules made with the answers of both, bounded slowdown, AWF and P2SF must not be worse beyond their intervals: the lower end of the paired
+  interval must not lie above 0.
 """
 
 from __future__ import annotations
@@ -81,5 +81,7 @@ def of_schedules(comparison: pd.DataFrame) -> list[str]:
     for each in comparison[comparison["metric"].isin(VETOING)].to_dict("records") if len(comparison) else []:
         if each["low"] > 0:
             change = f"{each['relative']:+.1%} [{each['low']:+.1%}, {each['high']:+.1%}]"
-            found.append(f"{each['scheduler']} with its predictions has a surely worse {VETOING[each['metric']]}: {change}")
+            found.append(
+                f"{each['scheduler']} with its predictions has a worse {VETOING[each['metric']]} beyond its interval: {change}"
+            )
     return found

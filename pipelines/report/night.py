@@ -183,7 +183,7 @@ def _rule() -> str:
         f"{FEWEST_JOBS} jobs of the last {JUDGED_DAYS} days judge and its mean accuracy over them is higher by more than {TIE:g}; it under-predicts "
         f"at most {100 * UNDERPREDICTION_MARGIN:g} points more of them; its quantiles, where both tell them, are not worse (pinball loss by "
         f"{PINBALL_MARGIN:.0%}, calibration by {100 * CALIBRATION_MARGIN:g} points); no metric of the schedules of the last days with its predictions is "
-        "surely worse; and its checks hold. The interval beside a difference is of that night alone and decides nothing. Otherwise the "
+        "worse beyond its interval; and its checks hold. The interval beside a difference is of that night alone and decides nothing. Otherwise the "
         "champion's model stays and gets the night's histories."
     )
 

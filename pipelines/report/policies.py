@@ -81,7 +81,7 @@ def _summary(found: Mapping[str, Mapping[str, Any]], settings: Settings) -> list
         if trained["high"] < 0
         else "It is worse than SAF."
         if trained["low"] > 0
-        else "It does not surely beat SAF."
+        else "Its interval holds no change: it may be better or worse than SAF."
     )
     as_recorded = percent(oracle["sum"] / found[BASELINE]["sum"] - 1.0)
     return [

@@ -190,5 +190,5 @@ def test_schedules_keep_the_champion_only_if_they_are_surely_worse() -> None:
         ("EASY", "mean_wait_s", 0.3, 0.2, 0.4),
     ]
     found = of_schedules(pd.DataFrame(rows, columns=columns))
-    assert found == ["EASY-SJBF with its predictions has a surely worse mean bounded slowdown: +20.0% [+5.0%, +40.0%]"]
+    assert found == ["EASY-SJBF with its predictions has a worse mean bounded slowdown beyond its interval: +20.0% [+5.0%, +40.0%]"]
     assert of_schedules(pd.DataFrame()) == []

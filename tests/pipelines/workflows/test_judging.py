@@ -74,7 +74,9 @@ def test_jobs_that_another_champion_answered_do_not_judge() -> None:
 
 
 def test_schedules_are_asked_for_only_where_they_could_decide() -> None:
-    assert verdict(answered(), worse).vetoes == ("EASY-SJBF with its predictions has a surely worse AWF: +50.0% [+10.0%, +90.0%]",)
+    assert verdict(answered(), worse).vetoes == (
+        "EASY-SJBF with its predictions has a worse AWF beyond its interval: +50.0% [+10.0%, +90.0%]",
+    )
 
     def never(name: str) -> pd.DataFrame:
         raise AssertionError(name)
