@@ -25,7 +25,7 @@ test-fast: $(KERNELS)  ## the tests that take a moment each, about a minute on t
 server-test: $(KERNELS)  ## a server's PostgreSQL, object store, MLflow, Dagster and Dask, started, used and stopped (half an hour on two cores)
 	@$(BIN)/python -m tests.server
 
-campaign: $(KERNELS)  ## an hour of attempts to break it: mutated inputs, kills, faults, races
+campaign: $(KERNELS)  ## an hour of attempts to break it: fresh examples, mutated inputs, kills, faults, races
 	@$(BIN)/python -m tests.campaigns --write
 
 kernels: $(KERNELS)

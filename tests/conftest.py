@@ -19,7 +19,8 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import pytest
-from hypothesis import settings
+
+import tests.support.fresh  # noqa: F401  hypothesis goes by its profiles
 
 BEGUN_WITH = frozenset(os.environ)
 """Variables that were set when the tests began."""
@@ -53,10 +54,6 @@ needs_shared = needs(SHARED)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["QUEUECAST_NIGHTS_SINCE"] = "2023-11-01"  # before any definitions are loaded: the days of the traces in tests
 os.environ.pop("COLUMNS", None)  # the terminal of this run; tables of commands are as wide as they need
-
-# a slow machine is no failure, and compiled kernels make first examples slow
-settings.register_profile("queuecast", deadline=None, derandomize=True)
-settings.load_profile("queuecast")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,10 +1,11 @@
-"""Run campaigns and print their counts: ``python -m tests.campaigns [NAME...] [--part 0.1] [--seed 0] [--write]``."""
+"""Run campaigns and print their counts: ``python -m tests.campaigns [NAME...] [--part 0.1] [--seed N] [--write]``."""
 
 from __future__ import annotations
 
 import csv
 import importlib
 import pkgutil
+import secrets
 import tempfile
 import time
 from collections.abc import Sequence
@@ -45,14 +46,20 @@ def _made(name: str, part: float, seed: int) -> tuple[str, Counts, float]:
 @click.command()
 @click.argument("chosen", nargs=-1)
 @click.option("--part", default=1.0, show_default=True, help="The part of each campaign's attempts that is made.")
-@click.option("--seed", default=0, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    help="What decides what is tried: of an earlier run to repeat it. [default: drawn, and printed]",
+)
 @click.option("--workers", default=2, show_default=True, help="Campaigns at a time.")
 @click.option("--write", is_flag=True, help="Write the page of counts.")
-def main(chosen: tuple[str, ...], part: float, seed: int, workers: int, write: bool) -> None:
+def main(chosen: tuple[str, ...], part: float, seed: int | None, workers: int, write: bool) -> None:
     """Run the CHOSEN campaigns (all by default)."""
     unknown = sorted(set(chosen) - set(names()))
     if unknown:
         raise click.BadParameter(f"unknown: {', '.join(unknown)}; known: {', '.join(sorted(names()))}")
+    seed = secrets.randbelow(1_000_000) if seed is None else seed
+    Console(stderr=True).print(f"seed {seed}", highlight=False)
     findings = 0
     with ThreadPoolExecutor(workers) as pool:
         for each in as_completed([pool.submit(_made, name, part, seed) for name in chosen or names()]):
@@ -100,7 +107,8 @@ def page(rows: Sequence[Row]) -> str:
     lines = [
         "# Campaigns: what was tried to break it",
         "",
-        "`make campaign` makes every attempt, in about an hour; `python -m tests.campaigns NAME --part 0.1 --write` makes a part of one.",
+        "`make campaign` makes every attempt, in about an hour, under a seed that it draws and prints; `python -m tests.campaigns NAME --seed N",
+        "--part 0.1 --write` makes a part of one.",
         "A finding is an attempt that ended in a traceback, a hang, a silent change, or a lost or mixed result; its line names the seed or the",
         "input that repeats it. Inputs that were ever found are kept in `tests/campaigns/corpus/` and read again in every test run. Rows:",
         "[data/campaigns.csv](data/campaigns.csv). [What is trusted, and what is not](../threat-model.md).",

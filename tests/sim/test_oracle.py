@@ -15,6 +15,7 @@ import pytest
 from tests.conftest import SHARED, needs_shared
 from tests.golden.make_golden import CASES, by_oracle, read
 from tests.oracle import scheduler as oracle
+from tests.support.fresh import seeds
 from tests.support.workloads import crowd
 
 PROCS = {"kth-sp2": 100, "kth-sp2-per-second": 100, "sdsc-sp2": 128}
@@ -389,7 +390,7 @@ def test_per_event_a_submission_wakes_fcfs_easy_only_if_the_job_fits() -> None:
 # Two ways to say EASY
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_shadow_time_and_extra_processors_are_one_reservation_in_the_profile(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     load = crowd(np.random.default_rng(seed), size=60)
     policies = [{"order": order, "backfill": backfill} for order in ("FCFS", "SAF") for backfill in ("FCFS", "SPF")]
@@ -398,7 +399,7 @@ def test_shadow_time_and_extra_processors_are_one_reservation_in_the_profile(see
     assert [load.by_oracle(estimates=load.estimates, **policy) for policy in policies] == by_shadow_time
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_reservations_for_everybody_are_justbf(seed: int) -> None:
     load = crowd(np.random.default_rng(seed), size=60)
     assert load.by_oracle(reservations=60) == load.by_oracle(algorithm="JustBF")

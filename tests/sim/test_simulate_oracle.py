@@ -16,6 +16,7 @@ from sim.kernel.corrections import CORRECTIONS
 from sim.names import ALGORITHMS
 from sim.semantics import SEMANTICS
 from tests.oracle import scheduler as oracle
+from tests.support.fresh import seeds
 from tests.support.uncompiled import agree_uncompiled
 from tests.support.workloads import (
     CONSERVATIVE,
@@ -116,7 +117,7 @@ def test_planned_by_requests_predictions_only_order_the_queue(load: Workload, sc
 @pytest.mark.parametrize("correction", TABLE_CORRECTIONS)
 def test_per_event_only_plain_fcfs_easy_looks_away_when_a_job_comes_that_does_not_fit(correction: str) -> None:
     """A pass for its sake finds whatever expired predictions have made possible since, and with several reservations there is one."""
-    for seed in range(10):
+    for seed in seeds(10):
         load = crowd(np.random.default_rng(seed), size=60, machine=8)
         scheduler, policy = "FCFS-EASY(reservations=2)-FCFS", {"semantics": "per-event", "correction": correction}
         assert columns(load.schedule(scheduler, **policy)) == expected(load, scheduler, None, **policy)
@@ -134,7 +135,7 @@ def test_mixed_policies_of_three_features(load: Workload, weights: tuple[float, 
     assert made == load.by_oracle(order=oracle.mixed(*weights), estimates=load.estimates, semantics=semantics)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_mixed_policies_of_six_features_in_front_and_behind(seed: int) -> None:
     rng = np.random.default_rng(seed)
     load = crowd(rng)
@@ -146,7 +147,7 @@ def test_mixed_policies_of_six_features_in_front_and_behind(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_standardised_mixed_policies(seed: int, semantics: str) -> None:
     rng = np.random.default_rng(seed)
     load = crowd(rng, size=120)
@@ -256,7 +257,7 @@ def test_short_names_mean_what_the_literature_means(name: str, full: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [151, 158, 1280, 2870, 3186, 4684, 5749, *range(10_000, 10_150)])
+@pytest.mark.parametrize("seed", [151, 158, 1280, 2870, 3186, 4684, 5749, *(10_000 + seed for seed in seeds(150))])
 def test_a_job_let_in_by_one_answer_can_move_the_reservation_by_another(seed: int) -> None:
     """The first seven: FIT lets a job in before the reservation, END has it end behind, and the next submission sees another reservation."""
     draw = random.Random(seed)

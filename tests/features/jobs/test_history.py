@@ -24,6 +24,7 @@ from models.registry.accounting import accounting
 from pipelines.workflows.night_replay import Replay
 from pipelines.workflows.stages import user_history
 from tests.conftest import SHARED, needs_shared
+from tests.support.fresh import seeds
 
 CLOCK = ["cos_day", "sin_day", "cos_week", "sin_week"]
 NOT_CLOCK = [name for name in HISTORY if name not in CLOCK]
@@ -165,7 +166,7 @@ def test_history_is_its_definition_on_short_traces(trace: tuple[pd.DataFrame, np
     assert_as_defined(*trace)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_history_is_its_definition_on_random_traces(seed: int) -> None:
     assert_as_defined(*random_trace(400, np.random.default_rng(seed)))
 
@@ -264,7 +265,7 @@ def assert_the_future_does_not_matter(jobs: pd.DataFrame, start: np.ndarray, row
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_no_input_depends_on_the_future_of_a_random_trace(seed: int) -> None:
     rng = np.random.default_rng(seed)
     assert_the_future_does_not_matter(*random_trace(300, rng), np.arange(0, 300), rng)

@@ -22,6 +22,7 @@ from models.packed import snapshot_inputs
 from models.packed.snapshot_inputs import FEATURES, KNOWN, History, inputs_from_snapshot
 from tests.conftest import needs_shared
 from tests.features.jobs.test_history import kth, local, perturbed, random_trace, table, traces
+from tests.support.fresh import seeds
 
 PACKED = Path(snapshot_inputs.__file__)
 
@@ -96,7 +97,7 @@ def test_many_rows_are_the_rows_one_by_one() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_snapshot_holds_nothing_later_than_its_instant(seed: int) -> None:
     rng = np.random.default_rng(seed)
     jobs, start = random_trace(300, rng)

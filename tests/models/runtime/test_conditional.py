@@ -9,6 +9,7 @@ import pytest
 
 from models.runtime import quantile
 from models.runtime.conditional import conditional
+from tests.support.fresh import seeds
 
 LEVELS = tuple(quantile.REGULAR.tolist())
 
@@ -19,7 +20,7 @@ def told(requested: int, seed: int) -> list[float]:
     return np.sort(np.clip(np.rint(random.lognormal(5.0, 1.5, len(LEVELS))), 1, requested)).tolist()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_it_answers_as_the_simulator_does(seed):
     requested, quantiles = 3600, told(3600, seed)
     again = getattr(quantile.estimate_again, "py_func", quantile.estimate_again)

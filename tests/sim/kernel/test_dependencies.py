@@ -21,6 +21,7 @@ from features.errors import InputError
 from sim import evaluate, simulate
 from sim.semantics import SEMANTICS
 from tests.oracle import scheduler as oracle
+from tests.support.fresh import seeds
 from tests.support.workloads import (
     CONSERVATIVE,
     EASY_NAMES,
@@ -243,7 +244,7 @@ def test_predictors_in_python_are_told_and_asked_the_same(
     agree(load, scheduler, Moody(seed), dependencies=True, **policy)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_crowds_with_dependencies(seed: int) -> None:
     rng = np.random.default_rng(seed)
     load = dependent_crowd(rng, machine=int(rng.choice([5, 64])))

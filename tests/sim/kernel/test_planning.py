@@ -14,6 +14,7 @@ import pytest
 from features.errors import InputError
 from features.jobs.schema import conform
 from sim import simulate
+from tests.support.fresh import seeds
 
 
 class Workload(NamedTuple):
@@ -139,7 +140,7 @@ def starts(work: Workload, scheduler: str) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_just_backfill_plans_everyone_anew_in_queue_order(seed: int) -> None:
     work = random_workload(seed)
     assert starts(work, "JustBF") == just_backfill(work, lambda job: 0)
@@ -150,7 +151,7 @@ def test_just_backfill_plans_everyone_anew_in_queue_order(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 @pytest.mark.parametrize("reservations", [1, 2, 3, 100])
 def test_easy_gives_as_many_reservations_as_asked_for(seed: int, reservations: int) -> None:
     work = random_workload(seed)
@@ -158,14 +159,14 @@ def test_easy_gives_as_many_reservations_as_asked_for(seed: int, reservations: i
     assert starts(work, f"EASY(reservations={reservations})-SJBF") == easy(work, reservations, shortest_first=True)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_easy_with_a_reservation_for_everyone_is_just_backfill(seed: int) -> None:
     work = random_workload(1000 + seed)
     assert starts(work, "EASY(reservations=100)") == starts(work, "JustBF")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", seeds(120))
 def test_conservative_keeps_reservations_and_compresses(seed: int) -> None:
     work = random_workload(seed)
     assert starts(work, "Conservative") == conservative(work)

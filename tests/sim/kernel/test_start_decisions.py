@@ -20,6 +20,7 @@ from sim.names import scheduler as named
 from sim.semantics import SEMANTICS
 from tests.oracle import scheduler as oracle
 from tests.oracle.decisions import Until, Whim, decided
+from tests.support.fresh import seeds
 from tests.support.uncompiled import agree_uncompiled
 from tests.support.workloads import (
     CONSERVATIVE,
@@ -119,7 +120,7 @@ def test_where_each_question_has_its_own_answer(
 @pytest.mark.parametrize("percent", [0, 30])
 @pytest.mark.parametrize("scheduler", ["FCFS-EASY-SPF", "FCFS-EASY(reservations=3)-SPF", "SPF-JustBF", CONSERVATIVE])
 def test_busy_machines_where_each_question_has_its_own_answer(scheduler: str, percent: int) -> None:
-    for seed in range(20):
+    for seed in seeds(20):
         load = crowd(np.random.default_rng(seed), size=50, machine=16)
         agree(load, scheduler, Whim(seed, percent), 3, drawn_apart(load, seed))
 
@@ -132,7 +133,7 @@ def test_where_the_order_depends_on_who_waits(algorithm: str, semantics: str) ->
     order = f"MIXED({','.join(map(str, weights))};standardised)"
     scheduler = f"{order}-{algorithm}" + (f"-{order}" if algorithm == "EASY" else "")
     policy: dict[str, Any] = {"order": oracle.Standardised(weights), "backfill": oracle.Standardised(weights)}
-    for seed in range(15):
+    for seed in seeds(15):
         load, told, heard = crowd(np.random.default_rng(seed), size=60, machine=16), Whim(seed, 40), Whim(seed, 40)
         jobs = decided(load, f"FCFS-{algorithm}", told, skips=3, semantics=semantics, **policy)
         made = asking(load, scheduler, heard, 3, semantics=semantics)
