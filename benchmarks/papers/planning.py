@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.papers.planning`` prints the page docs/studies/planning.md, ``--write`` makes it, its pictures and the tables
 beside it. Needs CERIT, KTH-SP2 and SDSC-SP2 under ``--shared``; ``--keep`` keeps what was simulated. ``--again`` simulates intervals
-only for rows that docs/studies/data/planning.csv has not, and takes what the page says of whole traces as it stands there. The page
+only for rows that docs/studies/data/planning.csv has not; ``--whole 0`` takes what the page says of whole traces as it stands there. The page
 itself is in :mod:`benchmarks.papers.planning_page`.
 """
 
@@ -42,11 +42,15 @@ from sim.schedule import Schedule
 from sim.simulate import simulate, simulate_policy
 
 BASE, PLANNER = "OrigBF", "PlanRS"
-BESIDE = ("EASY", "Conservative", "PlanRS(iterations=0)", "PlanRS(preset=program)")
-"""Other schedulers: which share is the plan's, the search's, and what the released program does."""
-KEPT = "OrigBF(reservations=kept)"
-"""The baseline whose reservations survive a reordering of the queues."""
-READINGS = ("OrigBF(priority=long)", "OrigBF(queues=one)", KEPT)
+PLAN, UNFAIR = "PlanRS(iterations=0)", "PlanRS(fairness=0)"
+BESIDE = ("EASY", "Conservative", PLAN, UNFAIR, "PlanRS(preset=program)")
+"""Other schedulers: which share is the plan's, the search's, its weight of fairness's, and what the released program does."""
+RENEWED = "OrigBF(reservations=anew)"
+"""The baseline whose reservations are made anew whenever the queues are ordered; the paper's are kept."""
+READINGS = (
+    RENEWED,
+    *(f"OrigBF({option}{renewed})" for option in ("priority=long", "queues=one") for renewed in ("", ",reservations=anew")),
+)
 """Other readings of the baseline, of which the paper says little."""
 SORTS = ("EASY-SJBF", "SPF-EASY", "SPF-JustBF", "SAF-EASY")
 """Plain sorts of the queue by requested time, or by requested time times processors: what is gained without a search."""
@@ -171,7 +175,7 @@ def table_1(
 ) -> tuple[list[Interval], pd.DataFrame]:
     """Return the intervals, and a row for each of them, scheduler and seed; rows that are ``known`` are not simulated."""
     found = [each for source in SOURCES for each in intervals(source, shared)]
-    most = dict.fromkeys((BASE, PLANNER, KEPT), replicates) | dict.fromkeys(SORTS, SORTED)
+    most = dict.fromkeys((BASE, PLANNER, RENEWED), replicates) | dict.fromkeys(SORTS, SORTED)
     asked = [(each, name, seed) for name in schedulers for each in found for seed in range(min(replicates, most.get(name, FEW)))]
     rows: dict[Any, pd.DataFrame] = {} if known is None else dict(list(known.groupby(["interval", "scheduler", "seed"])))
 
@@ -260,18 +264,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ and reference/ are")
     parser.add_argument("--write", action="store_true", help="write the page, its pictures and its data")
-    parser.add_argument(
-        "--again", action="store_true", help="simulate only rows of intervals that planning.csv has not, no whole traces"
-    )
+    parser.add_argument("--again", action="store_true", help="simulate only rows of intervals that planning.csv has not")
     parser.add_argument("--replicates", type=int, default=REPLICATES, help="seeds of the intervals")
-    parser.add_argument("--whole", type=int, default=WHOLE_REPLICATES, help="seeds of whole traces")
+    parser.add_argument(
+        "--whole", type=int, default=WHOLE_REPLICATES, help="seeds of whole traces; 0: what the page says of them stays"
+    )
     parser.add_argument("--keep", type=Path, help="folder of what was simulated, which is used again")
     parser.add_argument("--workers", type=int, default=1, help="threads")
     options = parser.parse_args()
     known = pd.read_csv(DATA) if options.again else None
     found, table = table_1(options.shared, options.replicates, options.keep, options.workers, known=known)
     drawn: Mapping[str, bytes] = {}
-    if options.again:
+    if options.whole == 0:
         text = page_again(found, table, PAGE.read_text(encoding="utf-8"), published(options.shared))
     else:
         with TemporaryDirectory() as folder:
