@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.papers.legrand2018`` prints docs/studies/legrand-2018.md, ``--write`` makes it, its pictures and the data beside
 them; ``--keep`` keeps what was simulated, and resumes. ``--speed`` measures the pure policies of all weeks and 20,000 mixed ones of one
-busy week instead. Needs the traces and the published numbers under ``--shared``. The study itself is ``queuecast policies``; the page
-is in :mod:`benchmarks.papers.legrand2018_page`.
+busy week instead, and ``--workloads`` writes table 1 alone into the page that is there. Needs the traces and the published numbers
+under ``--shared``. The study itself is ``queuecast policies``; the page is in :mod:`benchmarks.papers.legrand2018_page`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def speed(shared: Path) -> None:
 
 def main() -> None:
     """Simulate what is not kept, and print or write the page."""
-    from benchmarks.papers.legrand2018_page import page, write
+    from benchmarks.papers.legrand2018_page import page, write, write_workloads
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ and reference/ are")
@@ -127,7 +127,11 @@ def main() -> None:
     parser.add_argument("--on", default="", help="simulate there instead, as in tcp://HOST:PORT or slurm(jobs=10)")
     parser.add_argument("--write", action="store_true", help="write the page, its pictures and data")
     parser.add_argument("--speed", action="store_true", help="measure instead")
+    parser.add_argument("--workloads", action="store_true", help="write table 1 of the page alone")
     options = parser.parse_args()
+    if options.workloads:
+        write_workloads(options.shared)
+        return
     if options.speed:
         speed(options.shared)
         return

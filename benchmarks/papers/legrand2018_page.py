@@ -11,12 +11,12 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from benchmarks.common.pages import STUDIES, made_by
-from benchmarks.common.tables import Table, markdown, write_page
+from benchmarks.common.tables import Table, cells, markdown, write_page
 from benchmarks.papers.legrand2018 import SOURCES, Studies
 from benchmarks.papers.legrand2018_pictures import PAPER_TAU, pictures, weekly
 from pipelines.report.policies import spans
 from pipelines.storage.atomic import replacing
-from pipelines.workflows.policy_study import Study
+from pipelines.workflows.policy_study import Study, asked
 from sim.search.claims import BARELY, HOLDS, changed, claims, percent, probability, pure_sums, recorded
 from sim.search.pure import BASELINE, PURE, THRESHOLDS, USUAL
 from sim.search.study import GREEDY, ORACLE, TRAINED
@@ -75,6 +75,16 @@ Supercomputer Center (the 54,006 jobs of Gaussier et al. 2015), both by way of t
 in [data/legrand-2018.csv](data/legrand-2018.csv), what the figures show in [data/legrand-2018-weeks.csv](data/legrand-2018-weeks.csv) and
 [data/legrand-2018-landscapes.parquet](data/legrand-2018-landscapes.parquet).
 """
+WORKLOADS = {
+    "KTH-SP2": (27_670, 8_579, 8),
+    "CTC-SP2": (68_687, 9_807, 10),
+    "SDSC-SP2": (49_809, 6_318, 12),
+    "SDSC-BLUE": (208_716, 3_184, 40),
+}
+"""Jobs, their mean duration in seconds and their mean processors, of the paper's table 1."""
+TABLE_1 = "## Table 1: the workloads"
+WORKLOADS_TOLD = """The paper's numbers beside those of the files at hand: of all cleaned jobs, and of those that the weeks keep, which are simulated. Whether
+the paper counts before or after it leaves jobs out is not said. CTC-SP2 and SDSC-BLUE are not at hand."""
 TRANSFER_TOLD = """Sums over weeks 28 to 64 and 65 to 100, and the change of the testing sum to SAF's: the paper's, ours as recorded, and ours over shaken
 replays with its 95 % interval over weeks and replays. It agrees where that interval holds the paper's change. The last column is the share of
 resamples in which the policy's sum is below SAF's."""
@@ -120,7 +130,7 @@ def published(shared: Path, table: int) -> pd.DataFrame:
 
 def page(studies: Studies, shared: Path) -> str:
     """Return the page as Markdown, with every table."""
-    lines = [HEAD.format(made=made_by("papers.legrand2018"), **_told(studies))]
+    lines = [HEAD.format(made=made_by("papers.legrand2018"), **_told(studies)), *workloads(shared), ""]
     for name, source in SOURCES.items():
         lines += [
             f"## The claims on {source.title}",
@@ -339,6 +349,35 @@ def months(studies: Mapping[str, Study]) -> list[str]:
         else "Nowhere does w_train beat SAF beyond its interval."
     )
     return [f"{MONTHS_TOLD} {beats}", "", markdown(headings, rows, keys=2, left=headings[-1:]), ""]
+
+
+def workloads(shared: Path) -> list[str]:
+    """Return table 1 of the paper beside the traces at hand, in paragraphs."""
+    rows = []
+    sources = {source.title: source for source in SOURCES.values()}
+    for title, (jobs, duration_s, size) in WORKLOADS.items():
+        rows.append([title, "the paper", f"{jobs:,}", f"{duration_s:,}", f"{size}"])
+        if title in sources:
+            trace = sources[title].read(shared)
+            weeks = asked(trace, "weeks")[0].windows
+            for told, table in (("all jobs here", trace.jobs), ("jobs in weeks here", pd.concat([week.jobs for week in weeks]))):
+                rows.append([title, told, f"{len(table):,}", f"{table['runtime_s'].mean():,.0f}", f"{table['procs'].mean():.1f}"])
+    heads = ["trace", "of", "jobs", "mean runtime, s", "mean processors"]
+    return [TABLE_1, "", WORKLOADS_TOLD, "", markdown(heads, rows, keys=2)]
+
+
+def write_workloads(shared: Path) -> None:
+    """Write table 1 of a page that is there, and its cells in the data beside it."""
+    text, page_now = "\n".join(workloads(shared)), PAGE.read_text(encoding="utf-8")
+    before, rest = page_now.split(TABLE_1) if TABLE_1 in page_now else page_now.split("## The claims on", 1)
+    after = rest[rest.index("\n## ") :] if TABLE_1 in page_now else f"\n## The claims on{rest}"
+    made = made_by("papers.legrand2018")
+    data = STUDIES / "data" / "legrand-2018.csv"
+    known = pd.read_csv(data, dtype=str, keep_default_na=False)
+    found = pd.concat([cells(text), known[known["section"] != TABLE_1.removeprefix("## ")]])
+    for path, content in ((PAGE, f"{before}{text}\n\n{made}\n{after}"), (data, found.to_csv(index=False, lineterminator="\n"))):
+        with replacing(path) as unfinished:
+            unfinished.write_bytes(content.encode())
 
 
 def write(studies: Studies, shared: Path) -> None:

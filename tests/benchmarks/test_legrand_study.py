@@ -12,11 +12,13 @@ from PIL import Image
 
 from benchmarks.common.tables import tables
 from benchmarks.papers import legrand2018_page as page
+from benchmarks.papers.legrand2018 import Source
 from benchmarks.papers.legrand2018_pictures import stacked, titled
 from pipelines.workflows.policy_study import Study
 from sim.search.pure import PURE, THRESHOLDS
 from sim.search.study import Settings, Tables
 from sim.search.transfer import RECORDED, Split
+from tests.support.arriving import arriving
 
 VALUES = {name: 10.0 + place for place, name in enumerate(("SAF", "w*", "w_train", "w_greedy", "w_test", *PURE))}
 WEEKS = range(1, 13)
@@ -85,3 +87,22 @@ def test_pictures_are_stacked_under_the_name_of_their_trace() -> None:
     assert whole.size == (400, 48 + 50 + 30)
     assert np.asarray(whole)[47:98, :320].min() == 0
     assert (np.asarray(whole)[60, 330:] == 255).all()
+
+
+def test_table_1_is_written_into_a_page_that_is_there_and_changes_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    path, data = tmp_path / "legrand-2018.md", tmp_path / "data" / "legrand-2018.csv"
+    path.write_text("# Head\n\n## The claims on KTH-SP2\n\nas they were\n", encoding="utf-8")
+    data.write_text("section,table,line,column,value\nThe claims on KTH-SP2,1,0,claim,kept\n", encoding="utf-8")
+    monkeypatch.setattr(page, "PAGE", path)
+    monkeypatch.setattr(page, "STUDIES", tmp_path)
+    monkeypatch.setattr(Source, "read", lambda self, shared: arriving(jobs=500))
+    for _ in range(2):
+        page.write_workloads(tmp_path)
+        text, rows = path.read_text(encoding="utf-8"), pd.read_csv(data)
+        assert text.count("## Table 1: the workloads") == text.count("the paper | 27,670 | 8,579") == 1
+        assert text.startswith("# Head\n\n## Table 1")
+        assert text.endswith("\n\n## The claims on KTH-SP2\n\nas they were\n")
+        assert rows["value"].tolist().count("kept") == rows["value"].tolist().count("27,670") == 1
