@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from benchmarks.common.marked import marks
 from benchmarks.common.pages import SHARED, STUDIES, made_by
 from benchmarks.common.tables import Table, markdown, write_page
-from benchmarks.papers import okcm_accuracy
+from benchmarks.papers import okcm_accuracy, okcm_beside
 from benchmarks.papers.okcm_accuracy import TRACES as WALKED
 from benchmarks.papers.okcm_accuracy import walked, written
 from benchmarks.studies.schedules import load
@@ -241,7 +242,15 @@ def page(made: Sequence[Results], shared: Path, command: str) -> str:
     said = " ".join(filter(None, (inside(results, shared) for results in made)))
     gains = [float(results.accuracy["accuracy"]["okcm"] / results.accuracy["accuracy"]["requested"]) for results in made]
     times = ", ".join(f"{gain:.2f} on {results.title}" for gain, results in zip(gains, made, strict=True))
-    lines = [HEAD.format(times=times), accuracy_table(made, shared), "", PROTOCOL.format(inside=said, warm=WARM, made=command)]
+    begin, end = marks(okcm_beside.PART)
+    beside = [begin, okcm_beside.part(shared).strip(), end, ""]
+    lines = [
+        HEAD.format(times=times),
+        accuracy_table(made, shared),
+        "",
+        *beside,
+        PROTOCOL.format(inside=said, warm=WARM, made=command),
+    ]
     for results in made:
         lines += section(results, shared)
     return "\n".join(lines).rstrip() + "\n"
@@ -295,7 +304,7 @@ HEAD = """# Does OKCM's published accuracy come out?
 Li & Zhang, "OKCM: improving job scheduling of high-performance computing using efficiency runtime prediction model". Accuracy is the mean of
 min(prediction/runtime, runtime/prediction). Below it is over the whole trace in a simulation under EASY, each runtime known when the job has
 ended there, with the share of jobs that run longer than predicted. The paper also says that OKCM is 1.45 to 3.44 times as accurate as requested times
-(here {times}), and 3.3 to 6.3 points above support vector regression and LightGBM.
+(here {times}), and 3.3 to 6.3 points above support vector regression and LightGBM (below).
 """
 PROTOCOL = """## Schedules by its protocol
 
