@@ -117,7 +117,13 @@ def test_without_the_days_before_there_is_less_evidence_and_none_without_days() 
     part = served_evidence(difference[late], user[late], end[late], 0, 20 * DAY_S, 1, 3 * DAY_S)
     assert part.value < whole.value
     assert part.value == served_evidence(difference, user, end, 0, 20 * DAY_S, 1, 3 * DAY_S).value
-    assert served_evidence(difference, user, end, 0, DAY_S, 1, 0).value == 1.0
+    none = served_evidence(difference, user, end, 0, DAY_S, 1, 0)
+    assert (none.value, none.needed) == (1.0, 1 / LEVEL)
+    fewer = [
+        served_evidence(difference, user, end, 0, 20 * DAY_S, 1, known).value
+        for known in (0, DAY_S, DAY_S + 1, 8 * DAY_S, 8 * DAY_S + 1)
+    ]
+    assert fewer[0] == fewer[1] > fewer[2] == fewer[3] > fewer[4], "a day of which a part is given is unknown"
 
 
 def test_what_is_better_by_no_more_than_the_tie_gathers_none() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,10 @@ from benchmarks.studies import promotion
 from models.registry.evidence import log_evidence, log_growth
 from models.registry.performance import performance_drift
 from models.registry.promotion import (
+    CONFIDENCE,
     FEWEST_JOBS,
+    JUDGED_DAYS,
+    LEVEL,
     SETTLING_DAYS,
     TIE,
     UNDERPREDICTION_MARGIN,
@@ -45,6 +50,23 @@ def test_clusters_are_users_and_days() -> None:
     user, submit = np.array([-1, -1, 0, 0, 3, 3]), np.array([0, 86_399, 0, 86_400, 86_400, 86_401])
     assert len(np.unique(user_days(user, submit))) == 4
     assert user_days(user, submit)[4] == user_days(user, submit)[5]
+
+
+def test_fewer_than_ten_clusters_tell_nothing() -> None:
+    assert Mean(0.5, 0.1, 9).interval(0.95) == (-np.inf, np.inf)
+    assert Mean(0.5, 0.1, 10).interval(0.95) == pytest.approx(stats.t.interval(0.95, 9, 0.5, 0.1))
+    assert clustered_mean(np.ones(3), np.zeros(3)).error == np.inf
+
+
+def test_the_rule_has_the_numbers_that_its_page_gives() -> None:
+    page = " ".join((Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8").split())
+    for words in (
+        f"over a champion is at most {LEVEL:.0%}".replace("%", " %"),
+        f"jobs that ended in the last {JUDGED_DAYS} days at least {FEWEST_JOBS} judge",
+        f"over them is higher by more than {TIE}, it under-predicts at most {100 * UNDERPREDICTION_MARGIN:g} points more",
+        f"with Student's t at {100 * CONFIDENCE:g} %",
+    ):
+        assert words in page
 
 
 OTHER = promotion.LEARNERS["another learner"]
@@ -89,6 +111,7 @@ def test_a_challenger_that_is_surely_better_is_promoted_and_the_numbers_say_why(
     ("found", "checks", "vetoes", "reason"),
     [
         (_found(jobs=FEWEST_JOBS - 1), {}, (), "only 199 jobs"),
+        (_found(difference=TIE, evidence=59.9), {}, (), "; it is not better by more than 0.001"),
         (_found(difference=TIE), {}, (), "not better by more than 0.001"),
         (_found(evidence=59.9), {}, (), "the evidence that it is better does not suffice"),
         (_found(under=UNDERPREDICTION_MARGIN + 0.001), {}, (), "under-predicts over 10 points more"),
