@@ -43,13 +43,15 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
     only. It has no passwords: any user that reaches the port can start runs and read what is in the home directory.
     """
     check_names(names)
-    from pipelines.storage.instance import dagster_home
+    from pipelines.storage.instance import check_reads, dagster_home
 
+    place = dagster_home()
+    check_reads()  # children would go on without
     if only == "daemon":
-        note(f"instance {dagster_home()}, daemon")
+        note(f"instance {place}, daemon")
         become("dagster._daemon", "run", "-w", WORKSPACE)
     address = check_free(host, port)
-    note(f"instance {dagster_home()}, web server http://{host}:{port}")
+    note(f"instance {place}, web server http://{host}:{port}")
     if not ip_address(address.partition("%")[0]).is_loopback:
         note(
             f"queuecast: {host} can be reached from other machines, and nothing asks for a password: any user that reaches port {port} can start "

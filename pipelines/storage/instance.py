@@ -92,9 +92,8 @@ def dagster_home() -> Path:
             write(settings, wanted)
         ready, made = directory / ".ready", named(url) if url else ""
         if not ready.exists() or ready.read_text() != made:
-            with _alone(url), dg.DagsterInstance.get() as instance:
-                instance.get_dynamic_partitions("traces")
-                instance.get_run_records(limit=1)
+            with _alone(url):
+                check_reads()
             write(ready, made)
     return directory
 
@@ -108,6 +107,14 @@ def _alone(url: str) -> Iterator[None]:
     with closing(connected(url)) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(hashtext('queuecast dagster'))")
         yield
+
+
+def check_reads() -> None:
+    """Read a little of each storage at $DAGSTER_HOME; a damaged one raises its own error."""
+    with dg.DagsterInstance.get() as instance:
+        instance.get_dynamic_partitions("traces")
+        instance.get_run_records(limit=1)
+        instance.all_instigator_state()
 
 
 def instance() -> dg.DagsterInstance:

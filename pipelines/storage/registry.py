@@ -49,7 +49,11 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
         return connect(place, artifacts or str(beside / "mlartifacts"), EXPERIMENT, site=not uri, wait_s=waits_s())
     except (MlflowException, OSError, ValueError) as error:
         asked = uri or os.environ.get("MLFLOW_TRACKING_URI") or place
-        raise InputError(f"registry {masked(asked)}: {masked(str(error).strip().splitlines()[0])}") from error
+        said = masked(str(error).strip().splitlines()[0])
+        mend = (
+            "; queuecast doctor says how to mend it" if re.search("malformed|not a database|readonly|unable to open", said) else ""
+        )
+        raise InputError(f"registry {masked(asked)}: {said}{mend}") from error
 
 
 def kept_versions() -> Keep:

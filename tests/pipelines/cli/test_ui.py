@@ -16,6 +16,8 @@ from features.errors import InputError
 from pipelines.cli.run import described, described_system
 from pipelines.cli.ui import check_free, web_server
 from pipelines.report.table import escaped
+from pipelines.workflows.doctor_databases import databases
+from tests.support.command import queuecast
 
 HOUSE = Path(__file__).resolve().parents[3]
 
@@ -43,6 +45,26 @@ def test_the_workspace_is_found_from_any_directory(tmp_path):
     )
     assert made.returncode == 0, made.stderr
     assert "Validation successful for code location queuecast" in made.stdout + made.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["history/runs.db", "history/runs/index.db", "schedules/schedules.db"])
+def test_a_damaged_database_ends_it_in_a_line_before_anything_is_served(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    damaged = tmp_path / "dagster" / place
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("a note\n" * 1000)
+    (tmp_path / "dagster" / ".ready").touch()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        asked = queuecast("ui", "--port", str(taken.getsockname()[1]), home=tmp_path)
+    assert asked.returncode == 1
+    assert "queuecast: a database of the site is damaged: `queuecast doctor` says which and how to mend it\n" in asked.stderr
+    (told,) = databases(tmp_path)
+    assert told.where == f"dagster/{place}"
 
 
 def test_the_wheel_brings_the_workspace():

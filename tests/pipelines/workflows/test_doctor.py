@@ -245,6 +245,10 @@ def test_a_registry_that_was_cut_is_told_and_begun_anew(home: Path) -> None:
     whole = (home / "mlflow.db").read_bytes()
     (home / "mlflow.db").write_bytes(whole[:4096] + b"x" * (len(whole) - 4096))
     assert "by hand: restore it from a backup" in found(home)[0]
+    (home / "mlflow.db").write_text("a note\n" * 1000)
+    assert "by hand: restore it from a backup" in found(home)[0]
+    with pytest.raises(InputError, match=r"mlflow\.db: .*; queuecast doctor says how to mend it"):
+        connect(home)
 
 
 def test_beside_a_damaged_database_of_dagster_the_other_checks_go_on(home: Path) -> None:
