@@ -119,10 +119,9 @@ def test_without_the_days_before_there_is_less_evidence_and_none_without_days() 
     assert part.value == served_evidence(difference, user, end, 0, 20 * DAY_S, 1, 3 * DAY_S).value
     none = served_evidence(difference, user, end, 0, DAY_S, 1, 0)
     assert (none.value, none.needed) == (1.0, 1 / LEVEL)
-    fewer = [
-        served_evidence(difference, user, end, 0, 20 * DAY_S, 1, known).value
-        for known in (0, DAY_S, DAY_S + 1, 8 * DAY_S, 8 * DAY_S + 1)
-    ]
+    begins = 1 + evidence.EPOCH_DAYS  # the day after the champion's training settles nothing
+    known = (0, DAY_S, DAY_S + 1, begins * DAY_S, begins * DAY_S + 1)
+    fewer = [served_evidence(difference, user, end, 0, 3 * begins * DAY_S, 1, known_s).value for known_s in known]
     assert fewer[0] == fewer[1] > fewer[2] == fewer[3] > fewer[4], "a day of which a part is given is unknown"
 
 
