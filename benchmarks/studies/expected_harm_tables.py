@@ -69,7 +69,7 @@ SCENARIOS = (1, 4, 16, 64)
 LOADS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.3)
 HOUR_S = 3600.0
 COST_REPEATS = 15
-LARGE = Workload(jobs=230_000, procs=1152, users=1000, load=0.8)
+LARGE = Workload(jobs=230_000, procs=1152, users=1000, load=0.8, generator=1)
 SPARED = "ALCF-Theta"
 """The trace on which the prototype failed: its target is to do no harm."""
 

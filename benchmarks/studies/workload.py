@@ -1,6 +1,6 @@
 """Compare the generated workload with real traces, and measure how fast it is generated.
 
-Run with ``python -m benchmarks.studies.workload``: a table of figures beside KTH-SP2 and SDSC-SP2. ``--plot``
+Run with ``python -m benchmarks.studies.workload``: a table of figures beside recorded traces. ``--plot``
 also draws docs/studies/workload.png beside KTH-SP2, ``--speed`` measures 10 thousand, 1 million and 10 million jobs.
 The real traces are read from ``--traces``; where they are absent, the generated workload stands alone.
 """
@@ -31,10 +31,22 @@ from pipelines.ingest.people import SESSION_GAP_S
 from pipelines.ingest.swf import read_swf
 from pipelines.ingest.workload import Workload, generate
 from pipelines.storage.atomic import replacing
+from sim.metrics.schedule_metrics import bounded_slowdown
+from sim.simulate import simulate
 
-REAL = {"KTH-SP2": ("KTH-SP2-1996-2.swf.gz", None), "SDSC-SP2": ("SDSC-SP2-filtered.swf.gz", 128)}
+REAL = {
+    "KTH-SP2": ("KTH-SP2-1996-2.swf.gz", None),
+    "SDSC-SP2": ("SDSC-SP2-filtered.swf.gz", 128),
+    "LANL-CM5": ("LANL-CM5-1994-4.1-cln.swf.gz", None),
+    "CERIT": ("CERIT-wagap-2013.swf.gz", 2176),
+    "ALCF-Theta": ("ALCF-Theta-2022-chunks.swf.gz", None),
+}
+"""File and processors, where the file does not say them; CERIT is one pool here."""
 LIKE_KTH = Workload(jobs=28_481, procs=100, users=214, load=0.686)
 """As many jobs, processors and users as KTH-SP2, at its load."""
+SHORT_S, LONG_S = 600, 4 * 3600
+"""Jobs that run less than the first and ask for more than the second have requests that say nothing."""
+NEAR = 10
 TICKS_S = {10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 6 * 3600: "6 h", DAY_S: "1 day"}
 
 
@@ -95,6 +107,26 @@ def figures(trace: CleanTrace) -> dict[str, float]:
         "accuracy of last2": float(last2_accuracies(trace).mean()),
         "variation of weekly load": float(weeks.std() / weeks.mean()),
         "... with the jobs shuffled": float(shuffled.std() / shuffled.mean()),
+        **deciding(trace),
+    }
+
+
+def deciding(trace: CleanTrace) -> dict[str, float]:
+    """What decides between EASY and rules that weigh distributions: wide jobs, and requests that say nothing."""
+    jobs = trace.jobs
+    procs, runtime, requested = (jobs[name].to_numpy() for name in ("procs", "runtime_s", "requested_s"))
+    area, full, wide = procs * runtime, procs == trace.procs, 2 * procs > trace.procs
+    unsaid = (runtime < SHORT_S) & (requested > LONG_S)
+    slowdown = bounded_slowdown(simulate(jobs, procs=trace.procs, clock=trace.clock))
+    return {
+        "jobs as wide as the machine": float(full.mean()),
+        "... their share of the area": float(area[full].sum() / area.sum()),
+        "... within ten jobs of the last such": float((np.diff(np.flatnonzero(full)) <= NEAR).mean()) if full.sum() > 1 else np.nan,
+        "... and if they came at random": float(1 - (1 - full.mean()) ** NEAR),
+        "jobs wider than half of it": float(wide.mean()),
+        "... their share of the area, too": float(area[wide].sum() / area.sum()),
+        "jobs under 10 min that ask over 4 h": float(unsaid.mean()),
+        "... their share of EASY's slowdown": float(slowdown[unsaid].sum() / slowdown.sum()),
     }
 
 
@@ -184,7 +216,11 @@ def main() -> None:
     parser.add_argument("--speed", action="store_true", help="measure the generator")
     options = parser.parse_args()
     like = clean(generate(LIKE_KTH))
-    workloads = {"generated, default": clean(generate(Workload())), "generated, like KTH": like}
+    workloads = {
+        "generated, default": clean(generate(Workload())),
+        "generated, generator 1": clean(generate(Workload(generator=1))),
+        "generated, like KTH": like,
+    }
     real = {name: (options.traces / file, procs) for name, (file, procs) in REAL.items()}
     for name, (path, procs) in real.items():
         if path.exists():

@@ -91,7 +91,7 @@ def plan(traces: Sequence[str], schedulers: Sequence[str], *, large: bool, quick
     planning = tuple(one.name for one in named if one.algorithm in ("JustBF", "Conservative"))
 
     def generated(jobs: int, default: Sequence[str], procs: int = PROCS, load: float = Workload.load, suffix: str = "") -> Case:
-        return Case(f"generated-{_size(jobs)}{suffix}", Workload(jobs=jobs, procs=procs, load=load), tuple(schedulers or default))
+        return Case(f"generated-{_size(jobs)}{suffix}", Workload(jobs, procs, load=load, generator=1), tuple(schedulers or default))
 
     kth = generated(28_481, SCHEDULERS, procs=100)
     long = () if quick else (generated(300_000, LASTING), *((generated(10_000_000, LASTING),) if large else ()))

@@ -1,8 +1,8 @@
 """The workload model of Lublin & Feitelson: sizes, runtimes and arrivals of batch jobs.
 
 U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs", Journal of
-Parallel and Distributed Computing 63(11), 2003, pp. 1105-1122. Only what is published is here; users and their requests are in
-:mod:`pipelines.ingest.people`. docs/workload.md explains the model and where each number comes from.
+Parallel and Distributed Computing 63(11), 2003, pp. 1105-1122. Only what is published is here, but for ``whole``; users and
+their requests are in :mod:`pipelines.ingest.people`. docs/workload.md explains the model and where each number comes from.
 """
 
 from __future__ import annotations
@@ -56,11 +56,12 @@ BATCH = Parameters(
 """The published parameters of batch jobs."""
 
 
-def sizes(rng: np.random.Generator, jobs: int, procs: int, model: Parameters = BATCH) -> np.ndarray:
+def sizes(rng: np.random.Generator, jobs: int, procs: int, model: Parameters = BATCH, whole: bool = True) -> np.ndarray:
     """Draw processors of ``jobs`` jobs on a machine of ``procs``, int64 in 1..procs.
 
     Serial, a power of two, or any; the log2 of a parallel size is uniform in two stages. On a machine too small for the two
-    stages (fewer than about eight processors) they are pushed together.
+    stages (fewer than about eight processors) they are pushed together. Without ``whole`` (ours), a size that rounds up to the
+    whole machine is drawn again from the upper stage and not rounded to a power of two.
     """
     high = np.log2(procs)
     low = min(model.ulow, high)
@@ -71,6 +72,10 @@ def sizes(rng: np.random.Generator, jobs: int, procs: int, model: Parameters = B
     log2 *= np.where(lower, middle - low, high - middle)
     log2 += np.where(lower, low, middle)
     rounded = kind < model.serial + model.pow2
+    if not whole:
+        full = rounded & (np.floor(log2 + 0.5) >= high)
+        log2[full] = rng.uniform(middle, high, int(full.sum()))
+        rounded &= ~full
     log2[rounded] = np.floor(log2[rounded] + 0.5)
     log2[kind < model.serial] = 0.0
     return np.clip(np.floor(np.exp2(log2) + 0.5), 1, procs).astype(np.int64)

@@ -8,7 +8,7 @@ Neither paper says how jobs repeat: the numbers below are ours, tuned on KTH-SP2
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -57,6 +57,7 @@ ODD = 0.13  # and share that asks for some multiple of a minute, above an hour o
 MARGIN = 0.11  # mean over users and configurations of the margin asked for: 0 asks for the runtime, 1 for the longest allowed
 KILL_REACH = 0.1  # |ln(runtime / popular request)| within which a run may have ended at its limit ...
 KILL = 0.2  # ... and how often it has
+SHORTER = 16  # a run shorter than its configuration's longest by this factor, or its square, ..., is submitted as another input
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,19 @@ def cut_at_limits(rng: np.random.Generator, runtime_s: np.ndarray) -> tuple[np.n
     nearest = np.searchsorted((log_limits[1:] + log_limits[:-1]) / 2, log_s)
     killed = (np.abs(log_s - log_limits[nearest]) < KILL_REACH) & (rng.random(len(runtime_s)) < KILL)
     return np.where(killed, POPULAR_S[nearest], runtime_s), killed
+
+
+def by_length(behaviour: Behaviour, runtime_s: np.ndarray, killed: np.ndarray) -> Behaviour:
+    """Split configurations whose runs differ by a factor of ``SHORTER`` or more.
+
+    A run known to be much shorter asks for less; a failed run asks for what its configuration does.
+    """
+    configuration = behaviour.configuration
+    longest = np.ones(int(configuration.max()) + 1, np.int64)
+    np.maximum.at(longest, configuration, runtime_s)
+    shorter = (np.log(longest[configuration] / runtime_s) / math.log(SHORTER)).astype(np.int64)
+    shorter[behaviour.failed | killed] = 0
+    return replace(behaviour, configuration=np.unique(8 * configuration.astype(np.int64) + shorter, return_inverse=True)[1])
 
 
 def requests(rng: np.random.Generator, behaviour: Behaviour, runtime_s: np.ndarray, killed: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from features.errors import InputError, shown
 from features.jobs.schema import Trace, conform
 from pipelines.ingest import lublin, people
 
-GENERATOR = 1
+GENERATOR = 2
 """Version of the generator; a change of any number that reaches a job changes it."""
 ORIGIN_UNIX_S = 1_704_067_200
 """2024-01-01 00:00 UTC, a Monday."""
@@ -32,8 +32,9 @@ class Workload:
     """What to generate: ``jobs`` from ``users`` people for a machine of ``procs`` processors.
 
     ``load`` is offered load, sum(procs * runtime) / (machine * time from first to last submission); it sets that time.
-    ``kept``, if given, is how many jobs stay, the first ones: a shorter trace of the same jobs. Raises InputError for a value out
-    of range.
+    ``kept``, if given, is how many jobs stay, the first ones: a shorter trace of the same jobs. ``generator`` is the version
+    that makes them: 1 has more jobs as wide as the machine and more short ones that ask for hours. Raises InputError for a value
+    out of range.
     """
 
     jobs: int = 10_000
@@ -42,9 +43,11 @@ class Workload:
     load: float = 0.6
     seed: int = 0
     kept: int | None = None
+    generator: int = GENERATOR
 
     def __post_init__(self) -> None:
         for name, lowest, most in (
+            ("generator", 1, GENERATOR),
             ("jobs", 2, limits.JOBS),
             ("procs", 1, limits.PROCESSORS),
             ("users", 1, limits.JOBS // 100),
@@ -72,12 +75,13 @@ def generate(config: Workload) -> Trace:
     runtimes depend on ``jobs``, ``procs`` and ``seed`` alone, not on the load.
     """
     size_rng, arrival_rng, people_rng, request_rng, group_rng = np.random.default_rng(config.seed).spawn(5)
-    procs = lublin.sizes(size_rng, config.jobs, config.procs)
+    procs = lublin.sizes(size_rng, config.jobs, config.procs, whole=config.generator == 1)
     runtime_s, killed = people.cut_at_limits(size_rng, lublin.runtimes(size_rng, procs))
     submit_s = _arrivals(arrival_rng, config, float(procs @ runtime_s))
     behaviour = people.behave(people_rng, submit_s, config.users, procs, runtime_s)
     procs, runtime_s, killed = _assign(behaviour, procs, runtime_s, killed)
-    requested_s = people.requests(request_rng, behaviour, runtime_s, killed)
+    alike = behaviour if config.generator == 1 else people.by_length(behaviour, runtime_s, killed)
+    requested_s = people.requests(request_rng, alike, runtime_s, killed)
     group = group_rng.integers(math.ceil(config.users / USERS_PER_GROUP), size=config.users)
     kept = slice(config.kept)
     jobs = conform(
@@ -104,10 +108,10 @@ def generate(config: Workload) -> Trace:
         timezone="UTC",
         generated=True,
         source=f"generated workload ({options})",
-        header={"Generator": str(GENERATOR), **{name: str(value) for name, value in stated.items()}},
+        header={name: str(value) for name, value in stated.items()},
         notes=(
             "This workload is generated, not recorded: sizes, runtimes and arrivals after Lublin & Feitelson (JPDC 2003, batch jobs), "
-            f"with users, sessions, repeated jobs and requested times of our own; {options}, generator {GENERATOR}.",
+            f"with users, sessions, repeated jobs and requested times of our own; {options}.",
         ),
     )
 

@@ -39,12 +39,12 @@ SLICES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
     ),
 }
 SLICE = (2000, 400)
-"""First job and number of jobs of the catalogue's trace ``generated``."""
+"""First job and number of jobs of the trace ``generated``, as the first version of the generator made it."""
 
 
 def trace_slice() -> tuple[pd.DataFrame, int]:
-    """A slice of the catalogue's generated trace, cleaned, as a canonical table, and its machine."""
-    trace = clean(generate(Workload(jobs=10_000, procs=256, users=100, load=0.6, seed=0)))
+    """A slice of the generated trace of generator 1, cleaned, as a canonical table, and its machine."""
+    trace = clean(generate(Workload(jobs=10_000, procs=256, users=100, load=0.6, seed=0, generator=1)))
     first, size = SLICE
     return trace.jobs.iloc[first : first + size].reset_index(drop=True), trace.procs
 

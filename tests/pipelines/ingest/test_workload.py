@@ -88,8 +88,8 @@ def scalar_jobs(jobs: int = 60_000) -> tuple[np.ndarray, np.ndarray]:
 
 
 @cache
-def generated(jobs: int = 10_000, seed: int = 0, load: float = 0.8, users: int = 100) -> Trace:
-    return generate(Workload(jobs=jobs, seed=seed, load=load, users=users))
+def generated(jobs: int = 10_000, seed: int = 0, load: float = 0.8, users: int = 100, generator: int = 2) -> Trace:
+    return generate(Workload(jobs=jobs, seed=seed, load=load, users=users, generator=generator))
 
 
 def numbers(trace: Trace, *names: str) -> tuple[np.ndarray, ...]:
@@ -134,11 +134,46 @@ def test_runtimes_given_the_size_are_distributed_as_in_the_published_model(small
 
 @pytest.mark.parametrize(("smallest", "largest"), SIZE_CLASSES)
 def test_people_and_limits_leave_the_published_distributions(smallest: int, largest: int) -> None:
-    size, runtime = numbers(generated(jobs=20_000, seed=3), "procs", "runtime_s")
+    size, runtime = numbers(generated(jobs=20_000, seed=3, generator=1), "procs", "runtime_s")
     their_size, theirs = scalar_jobs()
     assert stats.ks_2samp(size, their_size).pvalue > P_VALUE
     within = (size >= smallest) & (size <= largest)
     assert stats.ks_2samp(runtime[within], theirs[(their_size >= smallest) & (their_size <= largest)]).pvalue > P_VALUE
+
+
+def test_only_sizes_that_round_up_to_the_machine_differ_from_the_published_model() -> None:
+    ours = lublin.sizes(np.random.default_rng(1), 60_000, MACHINE, whole=False)
+    published = lublin.sizes(np.random.default_rng(1), 60_000, MACHINE)
+    again = ours != published
+    assert (published[again] == MACHINE).all()
+    assert (ours == MACHINE).mean() < 0.001 < 0.015 < (published == MACHINE).mean()
+    log2 = np.log2(ours[again])  # drawn again from the upper stage: a quarter of the machine to all of it, uniform in log2
+    assert stats.kstest((log2 - 6) / 2, "uniform").pvalue > P_VALUE
+
+
+def deciding_shares(trace: Trace) -> tuple[float, float]:
+    """Shares of jobs as wide as the machine, and of those under 10 minutes that ask over 4 hours, in plain pandas."""
+    jobs = trace.jobs.astype({"procs": "int64", "runtime_s": "int64", "requested_s": "int64"})
+    short = jobs.query("runtime_s < 600 and requested_s > 14_400")
+    return float((jobs["procs"] == trace.procs).mean()), len(short) / len(jobs)
+
+
+@pytest.mark.parametrize("load", [0.4, 0.6, 0.8])
+@pytest.mark.parametrize("seed", range(8))
+def test_full_width_jobs_and_short_ones_that_ask_for_hours_are_as_rare_as_on_real_machines(seed: int, load: float) -> None:
+    full, unsaid = deciding_shares(generated(seed=seed, load=load))
+    assert full <= 0.002  # at most 0.002 on five traces
+    assert 0.002 <= unsaid <= 0.062  # what four of them have in their second halves
+    full, unsaid = deciding_shares(generated(seed=seed, load=load, generator=1))
+    assert full > 0.015
+    assert unsaid > 0.05
+
+
+@pytest.mark.parametrize(("procs", "most"), [(8, 0.004), (16, 0.002), (100, 0.002), (128, 0.002), (1152, 0.002)])
+def test_full_width_jobs_are_rare_on_a_machine_of_any_usual_size(procs: int, most: float) -> None:
+    shares = [deciding_shares(generate(Workload(jobs=5000, procs=procs, seed=seed))) for seed in range(4)]
+    assert np.mean([full for full, _ in shares]) <= most
+    assert all(0.002 <= unsaid <= 0.062 for _, unsaid in shares)
 
 
 def test_times_between_arrivals_are_distributed_as_in_the_published_model() -> None:
@@ -311,6 +346,32 @@ def test_same_config_same_bytes_and_another_seed_another_workload() -> None:
     assert first != other
 
 
+def test_generator_1_gives_the_jobs_of_the_first_version() -> None:
+    config = Workload(jobs=500, procs=100, users=20, load=0.9, seed=7, generator=1)
+    assert fingerprint(generate(Workload(generator=1)).jobs) == "93b9e8abfc68a7af"
+    assert fingerprint(generate(config).jobs) == "a8d0841526c649ad"
+
+
+@pytest.mark.parametrize("generator", [1, 2])
+def test_the_version_of_the_generator_is_told_wherever_the_trace_is_described(generator: int) -> None:
+    trace = generate(Workload(jobs=50, generator=generator))
+    assert f"generator {generator}" in trace.source
+    assert f"generator {generator}" in trace.notes[0]
+    assert trace.header["generator"] == str(generator)
+
+
+def test_a_run_that_is_much_shorter_asks_for_less_unless_it_failed() -> None:
+    of_one = {name: np.zeros(5, np.int64) for name in ("user", "application", "configuration", "size_rank", "runtime_rank")}
+    behaviour = people.Behaviour(failed=np.array([False, False, False, True, False]), **of_one)
+    runtime_s, killed = np.array([40_000, 3_000, 2_000, 5, 30]), np.zeros(5, bool)
+    split = people.by_length(behaviour, runtime_s, killed).configuration
+    assert split.tolist() == [0, 0, 1, 0, 2]
+    asked = people.requests(np.random.default_rng(0), people.by_length(behaviour, runtime_s, killed), runtime_s, killed)
+    assert asked[0] == asked[1] == asked[3]
+    assert len(np.unique(people.requests(np.random.default_rng(0), behaviour, runtime_s, killed))) == 1
+    assert (asked >= runtime_s).all()
+
+
 def test_the_jobs_kept_are_the_first_of_the_whole_workload() -> None:
     whole, kept = (generate(Workload(jobs=500, kept=kept)).jobs for kept in (None, 200))
     assert len(kept) == 200
@@ -344,6 +405,8 @@ def test_the_smallest_workloads_are_workloads(config: Workload) -> None:
         ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
         ({"jobs": 50, "kept": 51}, "kept must be a whole number from 2 to 50, the jobs, not 51"),
         ({"kept": 1}, "kept must be a whole number from 2 to 10000, the jobs, not 1"),
+        ({"generator": 0}, "generator must be a whole number of at least 1, not 0"),
+        ({"generator": 3}, "generator must be at most 2, not 3"),
         ({"load": 0}, "load must be a number from 0.01 to 10, not 0"),
         ({"load": float("nan")}, "load must be a number from 0.01 to 10, not nan"),
         ({"load": "high"}, "load must be a number from 0.01 to 10, not 'high'"),

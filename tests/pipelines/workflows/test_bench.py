@@ -182,7 +182,7 @@ def test_by_default_the_size_of_kth_a_long_one_and_a_full_one(monkeypatch: pytes
         [],
     )
     kth, long = plan.figures
-    assert (kth.source, kth.schedulers) == (Workload(jobs=28_481, procs=100), cli.SCHEDULERS)
+    assert (kth.source, kth.schedulers) == (Workload(jobs=28_481, procs=100, generator=1), cli.SCHEDULERS)
     assert long.schedulers == cli.LASTING
     larger = cli.plan([], [], large=True, quick=False, growth=True)
     assert names(larger.figures)[-1] == names(larger.growth)[-1] == "generated-10m"
