@@ -1,7 +1,6 @@
 """Show what decides between EASY and ``Harm`` on generated workloads: full width, and requests that say nothing.
 
-``python -m benchmarks.studies.harm_generated`` prints the table of docs/harm.md, ``--write`` puts it there, and all its
-rows into docs/studies/data/harm-generated.csv. Needs no trace.
+``python -m benchmarks.studies.harm_generated`` prints the table of docs/harm.md, ``--write`` puts it there and its rows beside it.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from sim.simulate import simulate_policy
 
 SEEDS, REPLICATES, SHORT_S, ASKED_S = 8, 5, 600, 1800
 """Jobs that run less than ``SHORT_S`` ask, in a variant, for at most ``ASKED_S``."""
+UNCREDITED = "`width_credit=0`"
 METRICS = ("mean_bounded_slowdown", "awf_s", "p2sf_s")
 POLICIES = {"EASY": "requested", "Harm": "prior"}
 
@@ -58,6 +58,7 @@ def split(trace: CleanTrace) -> pd.DataFrame:
 
 VARIANTS: dict[str, tuple[int, Callable[[CleanTrace], pd.DataFrame]]] = {
     "`generator=1`": (1, lambda trace: trace.jobs),
+    UNCREDITED: (1, lambda trace: trace.jobs),
     "full spread": (1, spread),
     "full split": (1, split),
     "short told": (1, lambda trace: told(trace.jobs)),
@@ -65,19 +66,20 @@ VARIANTS: dict[str, tuple[int, Callable[[CleanTrace], pd.DataFrame]]] = {
     "split, told": (1, lambda trace: told(split(trace))),
     "default": (2, lambda trace: trace.jobs),
 }
-"""The version of the generator, and what is made of its jobs."""
+"""Version of the generator, and what is made of its jobs."""
 
 
-def measured(replicates: int) -> pd.DataFrame:
+def measured() -> pd.DataFrame:
     """Return ``METRICS`` for each variant, seed, shaken replicate and scheduler."""
     rows = []
     for seed in range(SEEDS):
         for variant, (version, changed) in VARIANTS.items():
             trace = clean(generate(Workload(seed=seed, generator=version)))
             jobs = changed(trace)
-            for replicate in range(replicates):
+            for replicate in range(REPLICATES):
                 for scheduler, predictor in POLICIES.items():
-                    policy = Policy(scheduler=scheduler, predictor=predictor, seed=replicate, shake_s=SHAKE_S)
+                    rule = "Harm(width_credit=0)" if (scheduler, variant) == ("Harm", UNCREDITED) else scheduler
+                    policy = Policy(scheduler=rule, predictor=predictor, seed=replicate, shake_s=SHAKE_S)
                     found = evaluate(simulate_policy(jobs, policy, procs=trace.procs, clock=trace.clock))
                     rows.append((variant, seed, replicate, scheduler, *(found[metric] for metric in METRICS)))
     return pd.DataFrame(rows, columns=["variant", "seed", "replicate", "scheduler", *METRICS])
@@ -105,9 +107,8 @@ def table(rows: pd.DataFrame) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the table into docs/harm.md, and write its data")
-    parser.add_argument("--replicates", type=int, default=REPLICATES, help="shaken replays of each")
     options = parser.parse_args()
-    rows = measured(options.replicates)
+    rows = measured()
     text = f"{table(rows)}\n\n{made_by('studies.harm_generated')}"
     print(text)
     if options.write:
