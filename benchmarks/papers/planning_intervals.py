@@ -125,7 +125,8 @@ def sure(part: pd.DataFrame, metric: str) -> str:
     """Say in how many intervals a metric is lower and higher beyond doubt, and by how much."""
     mine, told = part[part["metric"] == metric], []
     for side, sign, found in (("lower", "−", mine[mine["high"] < 0]), ("higher", "+", mine[mine["low"] > 0])):
-        by = sorted({f"{sign}{change:.0%}" for change in found["change"].abs().agg(["min", "max"])}, key=len) if len(found) else []
+        least_first = sorted(found["change"].abs())
+        by = dict.fromkeys(f"{sign}{change:.0%}" for change in (*least_first[:1], *least_first[-1:]))
         told.append(f"{side} in {len(found)} ({' to '.join(by)})" if by else f"{side} in none")
     return ", ".join(told)
 
