@@ -136,6 +136,8 @@ def _scheduler(name: str) -> Scheduler:
         )
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
     base, rush = _rush(name)
+    if not base.isascii():  # other letters may have those of a name as their capitals
+        raise InputError(f"unknown scheduler {name!r}: names are ASCII")
     if choosing := re.fullmatch(r"ROLLOUT(?:\((.+)\))?", base, re.IGNORECASE):
         return _choosing(name, choosing[1] or "", rush)
     if weighing := re.fullmatch(r"HARM(?:\((.+)\))?", base, re.IGNORECASE):

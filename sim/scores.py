@@ -94,10 +94,13 @@ class Score:
 def score(text: str) -> Score:
     """Return the score of ``FORMULA`` or ``FORMULA; a=1.5; b=-2``, in any case.
 
-    Each name that is no feature is a parameter and needs its value. InputError says what is wrong.
+    Each name that is no feature is a parameter and needs its value. What Python's parser leaves out (comments, continued lines) or
+    reads as other letters is refused: a formula is shown as it was written. InputError says what is wrong.
     """
     if len(text) > LONGEST:
         raise InputError(f"a score of {len(text):,} letters: the limit is {LONGEST:,}")
+    if odd := re.search(r"[^ -~]|[#\\]", text):
+        raise InputError(f"score {_short(text)}: a formula has no {odd[0]!r}")
     formula, *given = (part.strip() for part in text.lower().split(";"))
     values: dict[str, float] = {}
     for each in given:
