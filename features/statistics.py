@@ -3,9 +3,10 @@
 Jobs of a week share its load and its users. An interval leaves out one week at a time (the jackknife; Efron & Tibshirani, "An
 Introduction to the Bootstrap", 1993, chapter 11) and is a t interval on the logarithm of a ratio. In real logs one to three weeks
 decide most comparisons, so the degrees of freedom are not those of all weeks but of the effective ones, (sum d^2)^2 / sum d^4 over
-the weeks' deviations d. A week is left out of both compared policies, so that differences between weeks cancel. Where the same
-blocks were simulated several times (:mod:`features.jobs.shaking`), the variance between replicates is added.
-docs/studies/intervals.md measures how often such intervals cover on real traces, beside the bootstraps that they replaced.
+the weeks' deviations d. A week is left out of both compared policies, so that differences between weeks cancel. Where the users of
+jobs are known, the variance of leaving out one user at a time is added: other weeks have other users. Where the same blocks were
+simulated several times (:mod:`features.jobs.shaking`), so is the variance between replicates. docs/studies/intervals.md measures
+how often such intervals cover on real traces, beside the bootstraps that they replaced.
 """
 
 from __future__ import annotations
@@ -62,41 +63,42 @@ class Interval(NamedTuple):
     p: float | None = None
 
 
-def interval_of_change(terms: Ratio, base: Ratio, confidence: float = CONFIDENCE) -> Interval:
+def interval_of_change(
+    terms: Ratio, base: Ratio, confidence: float = CONFIDENCE, users: tuple[Ratio, Ratio] | None = None
+) -> Interval:
     """Return the interval of the expected change ``terms`` over ``base``, less 1.
 
-    Both are [replicates, blocks]; row i of both is the same replicate. Over blocks the replicates' sums are pooled. The variance
-    of the mean of the replicates' own changes, s^2 / R, is added, with the degrees of freedom of Satterthwaite (Biometrics
-    Bulletin 2, 1946). One replicate gives an interval without chaos. Chaos within each block is in both variances, so the interval is
-    rather too wide than too narrow. It is about the mean of all replicates, not about the next one. The scale is the logarithm of
-    the ratio, or the ratio where a week or replicate left out makes it 0. No interval where the baseline then is 0.
+    Both are [replicates, blocks]; row i of both is the same replicate. Over blocks the replicates' sums are pooled. ``users`` are
+    the same pooled sums of both by block and user, [blocks, users]; fewer users than ``FEWEST_BLOCKS`` are left aside. Three variances
+    are added: over blocks, over users, and s^2 / R of the replicates' own changes, with the degrees of freedom of Satterthwaite
+    (Biometrics Bulletin 2, 1946). One replicate gives an interval without chaos. The parts overlap, so that the interval is rather too wide than too
+    narrow. It is about the mean of all replicates, not about the next one. The scale is the logarithm of the ratio, or the ratio
+    where a block, user or replicate left out makes it 0. No interval where the baseline then is 0.
 
-    ``coverage`` is that of the part over blocks, as resamples of blocks say nothing of replicates.
+    ``coverage`` is that of the parts over blocks and users, as resamples of blocks say nothing of replicates.
     """
     replicates, blocks = terms.numerator.shape
     each = replicate_changes(terms, base) + 1.0
-    pooled = [part.sum(axis=0) for part in (*terms, *base)]
-    changes, without = _left_out(pooled, np.ones((1, blocks)))
-    if not (np.isfinite(without).all() and np.isfinite(each).all()):
+    pooled = [part.sum(axis=0)[:, None] for part in (*terms, *base)]
+    several = users is not None and int(users[0].denominator.any(axis=0).sum()) >= FEWEST_BLOCKS
+    sample = _Sample.of(pooled, [*users[0], *users[1]] if users is not None and several else None, np.ones((1, blocks)))
+    if not (sample.whole.all() and np.isfinite(each).all()):
         return Interval()
-    logarithms = min(without.min(), each.min(), changes.min()) > 0
+    logarithms = bool(sample.positive.all()) and each.min() > 0
     if logarithms:
-        changes, without, each = np.log(changes), np.log(without), np.log(each)
-    variance, freedom = _spread(without, np.ones((1, blocks)))
-    centre, coverage = changes[0], _coverage(pooled, changes[0], logarithms, confidence)
-    of_replicates = each.var(ddof=1) / replicates if replicates > 1 else 0.0
-    both = variance[0] + of_replicates
-    if both == 0:
-        low = high = centre
-        p = float(centre == (0.0 if logarithms else 1.0))
-    else:
-        degrees = both**2 / (variance[0] ** 2 / freedom[0] + (of_replicates**2 / (replicates - 1) if replicates > 1 else 0.0))
-        reach = _quantile(confidence, degrees) * both**0.5
-        low, high = centre - reach, centre + reach
-        p = _two_sided((centre if logarithms else centre - 1.0) / both**0.5, degrees)
-    if logarithms:
-        low, high = np.exp(low), np.exp(high)
-    return Interval(max(float(low) - 1.0, -1.0), float(high) - 1.0, coverage, p)
+        each = np.log(each)
+    centre, variances, degrees = (part[0] for part in sample.spread(logarithms))
+    if replicates > 1:
+        variances = np.append(variances, each.var(ddof=1) / replicates)
+        degrees = np.append(degrees, replicates - 1.0)
+    error = variances.sum() ** 0.5
+    freedom = float(_satterthwaite(variances, degrees))
+    reach = _quantile(confidence, freedom) * error
+    ends = [centre - reach, centre + reach]
+    away = centre if logarithms else centre - 1.0
+    p = _two_sided(away / error, freedom) if error > 0 else float(away == 0)
+    low, high = np.exp(ends) if logarithms else ends
+    return Interval(max(float(low) - 1.0, -1.0), float(high) - 1.0, _coverage(sample, centre, logarithms, confidence), p)
 
 
 def replicate_changes(terms: Ratio, base: Ratio) -> np.ndarray:
@@ -139,33 +141,20 @@ def surely(p: Sequence[float] | np.ndarray | pd.Series, confidence: float = CONF
     return sure
 
 
-def remark(blocks: int, unit: str = "week", coverage: float | None = None) -> str:
-    """Return why there is no interval, how rough it is, or how seldom it covers; else ""."""
+def covers(coverage: float | None) -> str:
+    """Return what stands behind an interval that covers less often than ``COVERS``, else ""."""
+    return f" (covers {coverage:.0%})" if coverage is not None and coverage < COVERS else ""
+
+
+def remark(blocks: int, unit: str = "week") -> str:
+    """Return why there is no interval, or how rough it is; "" with enough blocks."""
     if blocks < FEWEST_BLOCKS:
         return f"no interval: {blocks} {f'{unit} is' if blocks == 1 else f'{unit}s are'} too few"
-    if blocks < ENOUGH_BLOCKS:
-        return f"rough interval: only {blocks} {unit}s"
-    if coverage is not None and coverage < COVERS:
-        return f"rough interval: covers {coverage:.0%}, as few {unit}s decide"
-    return ""
-
-
-def _left_out(sums: Sequence[np.ndarray], counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ratio of each sample, float64 [samples], and that without one copy of each block.
-
-    ``sums`` are numerator and denominator of the policy and of the baseline, [blocks] each; ``counts`` [samples, blocks] says how
-    often each block is in a sample. The second is [samples, blocks], that of the sample itself where a block is not in it.
-    """
-    present = counts > 0
-    totals = [counts @ each for each in sums]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (totals[0] * totals[3]) / (totals[1] * totals[2])
-        rest = [np.where(present, total[:, None] - each, total[:, None]) for total, each in zip(totals, sums, strict=True)]
-        return ratio, (rest[0] * rest[3]) / (rest[1] * rest[2])
+    return f"rough interval: only {blocks} {unit}s" if blocks < ENOUGH_BLOCKS else ""
 
 
 def _spread(without: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the jackknife's variance and the degrees of freedom of each sample, float64 [samples].
+    """Return the jackknife's variance and the effective degrees of freedom, float64 [samples].
 
     ``without`` [samples, blocks] is the statistic without one copy of a block, which is there ``counts`` times.
     """
@@ -178,25 +167,73 @@ def _spread(without: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.nda
     return (blocks - 1.0) / blocks * sum_of_squares, effective
 
 
-def _coverage(sums: Sequence[np.ndarray], truth: float, logarithms: bool, confidence: float) -> float | None:
-    """Return in what share of resampled blocks the interval over blocks holds ``truth``.
+class _Sample(NamedTuple):
+    """Ratios of samples of blocks, and those without one block and without one user.
 
-    None where no resample has an interval.
+    ``sums`` are numerator and denominator of the policy and of the baseline, [blocks, 1], ``by_user`` the same by user, [blocks,
+    users], if any. ``counts`` [samples, blocks] says how often each block is in a sample; ``without`` and ``times`` hold, for blocks
+    and for users, the ratio without one of them, float64 [samples, left out], and how often that stands for one in the sample.
     """
-    counts = drawn(len(sums[0]), _MEASURED, 0)
-    changes, without = _left_out(sums, counts)
-    there = counts > 0
-    usable = np.isfinite(changes) & np.where(there, np.isfinite(without), True).all(axis=1)
-    if logarithms:
-        usable &= (changes > 0) & np.where(there, without > 0, True).all(axis=1)
+
+    sums: Sequence[np.ndarray]
+    by_user: Sequence[np.ndarray] | None
+    ratio: np.ndarray
+    without: list[np.ndarray]
+    times: list[np.ndarray]
+
+    @classmethod
+    def of(cls, sums: Sequence[np.ndarray], by_user: Sequence[np.ndarray] | None, counts: np.ndarray) -> _Sample:
+        """Return the samples of ``counts``."""
+        totals = [counts @ each for each in sums]  # [samples, 1]
+        left = [[total - each[:, 0] for total, each in zip(totals, sums, strict=True)]]
+        times = [counts]
+        if by_user is not None:
+            of_users = [counts @ each for each in by_user]
+            left.append([total - each for total, each in zip(totals, of_users, strict=True)])
+            times.append(np.any([each != 0 for each in of_users], axis=0).astype(np.float64))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio, *without = ((a * d) / (b * c) for a, b, c, d in (totals, *left))
+        return cls(sums, by_user, ratio[:, 0], without, times)
+
+    @property
+    def whole(self) -> np.ndarray:
+        """Tell of each sample whether all its ratios are finite."""
+        parts = [np.isfinite(each) | (times == 0) for each, times in zip(self.without, self.times, strict=True)]
+        return np.asarray(np.isfinite(self.ratio) & np.concatenate(parts, axis=1).all(axis=1))
+
+    @property
+    def positive(self) -> np.ndarray:
+        """Tell of each sample whether all its ratios are above 0."""
+        parts = [(each > 0) | (times == 0) for each, times in zip(self.without, self.times, strict=True)]
+        return np.asarray((self.ratio > 0) & np.concatenate(parts, axis=1).all(axis=1))
+
+    def spread(self, logarithms: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the centre [samples], and variances and degrees of freedom [samples, parts].
+
+        Parts are blocks and, if known, users. NaN where :attr:`whole`, or with ``logarithms`` :attr:`positive`, is false.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            centre, *without = (np.log(each) if logarithms else each for each in (self.ratio, *self.without))
+        parts = [_spread(np.where(times > 0, each, 0.0), times) for each, times in zip(without, self.times, strict=True)]
+        variances, degrees = (np.stack(each, axis=1) for each in zip(*parts, strict=True))
+        return centre, variances, degrees
+
+
+def _coverage(sample: _Sample, truth: float, logarithms: bool, confidence: float) -> float | None:
+    """Return in what share of resampled blocks the interval holds ``truth``; None without one."""
+    drawn_again = _Sample.of(sample.sums, sample.by_user, drawn(len(sample.sums[0]), _MEASURED, 0))
+    usable = drawn_again.whole & (drawn_again.positive | (not logarithms))
     if not usable.any():
         return None
-    counts, changes, without = counts[usable], changes[usable], np.where(there, without, 1.0)[usable]
-    if logarithms:
-        changes, without = np.log(changes), np.log(without)
-    variance, freedom = _spread(without, counts)
-    reach = _quantile(confidence, freedom) * np.sqrt(variance)
-    return float((np.abs(changes - truth) <= reach + 1e-12).mean())
+    centre, variances, degrees = (each[usable] for each in drawn_again.spread(logarithms))
+    reach = _quantile(confidence, _satterthwaite(variances, degrees)) * np.sqrt(variances.sum(axis=1))
+    return float((np.abs(centre - truth) <= reach + 1e-12).mean())
+
+
+def _satterthwaite(variances: np.ndarray, degrees: np.ndarray) -> np.ndarray:
+    """Return the degrees of freedom of sums of variances over the last axis; 1 where all are 0."""
+    below = (variances**2 / degrees).sum(axis=-1)
+    return np.divide(variances.sum(axis=-1) ** 2, below, out=np.ones_like(below), where=below > 0)
 
 
 def _quantile(confidence: float, freedom: np.ndarray | float) -> np.ndarray:

@@ -22,7 +22,7 @@ from benchmarks.studies.expected_harm_tables import (
     TRACES,
     Counts,
 )
-from features.statistics import surely
+from features.statistics import covers, surely
 
 NAME = "expected-harm"
 
@@ -224,7 +224,10 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 def bounded(*rows: Mapping[str, Any]) -> str:
     """Return changes in % with their intervals, where there are any."""
-    each = [f" [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]" if pd.notna(row["low"]) else "" for row in rows]
+    each = [
+        f" [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]{covers(row.get('coverage'))}" if pd.notna(row["low"]) else ""
+        for row in rows
+    ]
     return ", ".join(f"{100 * row['relative']:+.1f}{interval}" for row, interval in zip(rows, each, strict=True))
 
 

@@ -28,12 +28,16 @@ from benchmarks.studies.expected_harm_runs import (
 from features.clock import DAY_S, WEEK_S
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.schema import codes
 from features.jobs.shaking import SHAKE_S
+from features.statistics import Ratio
 from models.runtime.protocol import TablePredictor
 from models.runtime.remaining import LEVELS
 from pipelines.ingest.workload import Workload, generate
-from sim.campaigns.policy_frontier import Sums, change, replicated, weekly, weeks_of
+from sim.campaigns.policy_frontier import Sums, change, replicated, weeks_of
 from sim.harm import Harm
+from sim.metrics.comparison import by_week, by_week_and_user, pooled
+from sim.metrics.schedule_metrics import ratios
 from sim.names import scheduler
 from sim.schedule import Schedule, schedule_table
 from sim.simulate import simulate
@@ -85,12 +89,24 @@ class Counts(NamedTuple):
 Section = Callable[[Place, str, Counts], pd.DataFrame]
 
 
-def weekly_sums(half: Half, wait_s: np.ndarray) -> Sums:
-    """Return weekly sums of waits [replicates, jobs]; weeks are of recorded submissions."""
+class Judged(NamedTuple):
+    """Sums of waits by week, [replicates, weeks], and by week and user, [weeks, users], added over replicates."""
+
+    weekly: Sums
+    by_user: dict[str, Ratio]
+
+
+def judged_sums(half: Half, wait_s: np.ndarray) -> Judged:
+    """Return the sums of waits [replicates, jobs]; weeks are of recorded submissions."""
     jobs, trace = half.judged, half.trace
-    submit = jobs["submit_s"].to_numpy(np.int64)
+    submit, user = jobs["submit_s"].to_numpy(np.int64), codes(jobs, "user")
     week, requested = weeks_of(submit), jobs["requested_s"].to_numpy(np.int64)
-    return replicated([weekly(Schedule(schedule_table(jobs, submit + each, requested), trace.procs), week=week) for each in wait_s])
+    weekly, by_user = [], []
+    for each in wait_s:
+        over_jobs = ratios(Schedule(schedule_table(jobs, submit + each, requested), trace.procs))
+        weekly.append({name: by_week(over_jobs[name], week) for name in METRICS})
+        by_user.append({name: by_week_and_user(over_jobs[name], week, user) for name in METRICS})
+    return Judged(replicated(weekly), {name: pooled([each[name] for each in by_user]) for name in METRICS})
 
 
 def compared(place: Place, title: str, runs: Mapping[str, Run], bases: Mapping[str, Run] | Run, replicates: int) -> pd.DataFrame:
@@ -101,7 +117,7 @@ def compared(place: Place, title: str, runs: Mapping[str, Run], bases: Mapping[s
     against = {name: bases if isinstance(bases, Run) else bases[name] for name in runs}
     made = waits(place, title, [*runs.values(), *against.values()], replicates)
     half = half_of(title, place.shared, place.half)
-    sums = {run: weekly_sums(half, each) for run, each in made.items()}
+    sums = {run: judged_sums(half, each) for run, each in made.items()}
     rows = []
     for name, run in runs.items():
         identity = {"name": name, "scheduler": run.scheduler, "predictor": run.predictor}
@@ -139,13 +155,13 @@ def simulated(half: Half, run: Run, seed: int, starvation_s: int | None = None) 
 def plain(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """Return plain orders with a starvation threshold, against EASY with requested times."""
     half = half_of(title, place.shared, place.half)
-    base = weekly_sums(half, waits(place, title, [BASE], counts.replicates)[BASE])
+    base = judged_sums(half, waits(place, title, [BASE], counts.replicates)[BASE])
     rows = []
     for name in PLAIN:
         run = Run(name)
         mine = np.stack([simulated(half, run, seed, STARVATION_S)[half.first :] for seed in range(counts.replicates)])
         rows += changes(
-            {"name": f"{name}, starvation 1 day", "scheduler": name, "predictor": run.predictor}, weekly_sums(half, mine), base
+            {"name": f"{name}, starvation 1 day", "scheduler": name, "predictor": run.predictor}, judged_sums(half, mine), base
         )
     return pd.DataFrame(rows)
 
@@ -161,13 +177,20 @@ def elsewhere(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     for name, first in {WHOLE: 0, WEEKS: int(np.searchsorted(week, (week.max() + 1) // 2))}.items():
         judged = half._replace(first=first)
         identity = {"name": name, "scheduler": runs[0].scheduler, "predictor": runs[0].predictor}
-        rows += changes(identity, *(weekly_sums(judged, each[:, first:]) for each in (mine, base)))
+        rows += changes(identity, *(judged_sums(judged, each[:, first:]) for each in (mine, base)))
     return pd.DataFrame(rows)
 
 
-def changes(identity: Mapping[str, str], sums: Sums, base: Sums) -> list[dict[str, Any]]:
+def changes(identity: Mapping[str, str], mine: Judged, base: Judged) -> list[dict[str, Any]]:
     """Return the change of each metric with its interval, a row a metric."""
-    return [{**identity, "metric": METRICS[metric], **change(sums, base, metric)._asdict()} for metric in METRICS]
+    return [
+        {
+            **identity,
+            "metric": METRICS[metric],
+            **change(mine.weekly, base.weekly, metric, users=(mine.by_user[metric], base.by_user[metric]))._asdict(),
+        }
+        for metric in METRICS
+    ]
 
 
 def numbers() -> dict[str, float]:

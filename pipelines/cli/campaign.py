@@ -14,6 +14,7 @@ from typing import Any
 import click
 import pandas as pd
 
+from features.statistics import covers
 from pipelines.cli.options import (
     POLICIES,
     REGISTERED,
@@ -273,4 +274,8 @@ def ratio_cell(row: pd.Series) -> str:
     if pd.isna(row["ratio"]):
         return "–"
     text = f"{row['ratio']:.3f}"
-    return text if pd.isna(row["low"]) or row["low"] == row["high"] else f"{text} [{row['low']:.2f}, {row['high']:.2f}]"
+    return (
+        text
+        if pd.isna(row["low"]) or row["low"] == row["high"]
+        else f"{text} [{row['low']:.2f}, {row['high']:.2f}]{covers(row['coverage'])}"
+    )

@@ -22,6 +22,7 @@ import pandas as pd
 from rich.progress import TaskID
 
 from features.errors import InputError
+from features.statistics import covers
 from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.last_resort import known_cause
 from pipelines.cli.options import REGISTERED, counted, note, on_option, trace_options, without_policies
@@ -371,7 +372,7 @@ def print_comparison(lake: Lake, name: str) -> None:
     cells = []
     policy = list(NAMES)
     for (scheduler, predictor, correction), rows in table.groupby(policy, sort=False):
-        values = rows.set_index("metric")[["value", "relative", "low", "high"]].to_dict("index")
+        values = rows.set_index("metric")[["value", "relative", "low", "high", "coverage"]].to_dict("index")
         shown = "–" if predictor and not takes_correction(str(scheduler)) else str(correction)
         cells.append([str(scheduler), str(predictor), shown, *(_cell(values[metric]) for metric in COLUMNS)])
     Table(title, [*policy, *(metric.replace("_", " ") for metric in COLUMNS)], cells, caption, keys=len(policy)).show()
@@ -417,4 +418,4 @@ def _cell(row: Mapping[Any, Any]) -> str:
     value = f"{row['value']:,.2f}" if row["value"] < 1e4 else f"{row['value']:,.0f}"
     if pd.isna(row["low"]) or row["relative"] == 0:
         return value
-    return f"{value}  {row['relative']:+.1%} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
+    return f"{value}  {row['relative']:+.1%} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]{covers(row['coverage'])}"

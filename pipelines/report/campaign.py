@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from features.statistics import covers
 from pipelines.report import campaign_plots
 from pipelines.report.page import data_uri, stated, template
 from pipelines.report.table import Cell, Row, Table
@@ -147,7 +148,7 @@ def _cell(row: Mapping[Any, Any], baseline: bool) -> Cell:
     ratio = ""
     if not baseline:
         ratio = "–" if pd.isna(row["ratio"]) else f"× {row['ratio']:.2f}"
-        ratio += "" if pd.isna(row["low"]) else f" [{row['low']:.2f}, {row['high']:.2f}]"
+        ratio += "" if pd.isna(row["low"]) else f" [{row['low']:.2f}, {row['high']:.2f}]{covers(row['coverage'])}"
     sure = tone(row["low"], row["high"], metric.lower_is_better, even=1.0) if row["sure"] else ""
     rank = f"rank {row['rank']}{' =' if row['tied'] else ''}"
     return Cell(number(row["mean"], metric.kind), ((ratio, sure), (rank, "")), best=row["rank"] == 1 and not row["tied"])
@@ -176,7 +177,7 @@ def _sentences(part: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], b
             text += ", the baseline"
         elif not pd.isna(best["ratio"]):
             text += f", {best['ratio']:.2f} times that of {base}"
-            text += "" if pd.isna(best["low"]) else f" [{best['low']:.2f}, {best['high']:.2f}]"
+            text += "" if pd.isna(best["low"]) else f" [{best['low']:.2f}, {best['high']:.2f}]{covers(best['coverage'])}"
         if best["tied"]:
             text += f", a tie with {best['tied']} other{'s' if best['tied'] > 1 else ''}"
         sentences.append(text + ".")

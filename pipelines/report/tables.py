@@ -65,7 +65,7 @@ def _changes(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     One replay shows nothing of a schedule's chaos.
     """
     sure = tone(row["low"], row["high"], METRICS[row["metric"]].lower_is_better) if row["sure"] else ""
-    return (change(row["relative"]), sure), (interval(row["low"], row["high"]), sure)
+    return (change(row["relative"]), sure), (interval(row["low"], row["high"], row["coverage"]), sure)
 
 
 def any_interval(comparison: pd.DataFrame, baseline: Key) -> bool:

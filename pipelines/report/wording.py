@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from features.statistics import covers
 from sim.metrics.names import METRICS, Kind
 from sim.metrics.schedule_metrics import nothing_waits
 
@@ -69,9 +70,12 @@ def change(relative: float, unit: bool = True) -> str:
     return signed(100 * relative, ",.1f") + (" %" if unit else "")
 
 
-def interval(low: float, high: float) -> str:
-    """Format a confidence interval of a relative change, per cent, in brackets; "" for none."""
-    return "" if pd.isna(low) else f"[{change(low, unit=False)}, {change(high, unit=False)}]"
+def interval(low: float, high: float, coverage: float | None = None) -> str:
+    """Format a confidence interval of a relative change, per cent, in brackets; "" for none.
+
+    Behind it stands a measured ``coverage`` that is low.
+    """
+    return "" if pd.isna(low) else f"[{change(low, unit=False)}, {change(high, unit=False)}]{covers(coverage)}"
 
 
 def requests_warning(count: int, jobs: int, baseline: tuple[str, str]) -> str:
@@ -138,7 +142,7 @@ def _best(lead: str, best: pd.Series, comparison: pd.DataFrame, baseline: tuple[
         over = f"{best['weeks']} weeks, " + (
             f"{replicates} replays" if replicates > 1 else "one replay, so without a schedule's chaos"
         )
-        text += f" ({100 * confidence:g} % interval {change(best['low'])} to {change(best['high'])}, {over})"
+        text += f" ({100 * confidence:g} % interval {change(best['low'])} to {change(best['high'])}{covers(best.get('coverage'))}, {over})"
     slowdowns = comparison[(comparison["metric"] == "mean_bounded_slowdown") & (comparison["predictor"] != "")]
     others = [label(row) for _, row in slowdowns.iterrows() if row["value"] == best["value"] and label(row) != label(best)]
     text += f", a tie with {', '.join(others)}" if others else ""
@@ -149,7 +153,7 @@ def _best(lead: str, best: pd.Series, comparison: pd.DataFrame, baseline: tuple[
 
 
 def _cost(name: str, title: str, row: pd.Series) -> str:
-    size = f"{title} {change(row['relative'])} {interval(row['low'], row['high'])}".rstrip()
+    size = f"{title} {change(row['relative'])} {interval(row['low'], row['high'], row.get('coverage'))}".rstrip()
     if pd.isna(row["low"]):
         return f"changes {name} ({size})"
     if row["low"] <= 0 <= row["high"]:

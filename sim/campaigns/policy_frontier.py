@@ -18,7 +18,7 @@ import pandas as pd
 from features.clock import WEEK_S
 from features.errors import InputError
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, replicate_changes
-from sim.metrics.comparison import stacked
+from sim.metrics.comparison import by_week, stacked
 from sim.metrics.schedule_metrics import TAU_S, ratios
 from sim.policy import Policy
 from sim.schedule import Schedule
@@ -63,10 +63,7 @@ def weekly(schedule: Schedule, tau_s: float = TAU_S, week: np.ndarray | None = N
     which is that of the recorded submissions.
     """
     week = weeks_of(schedule.jobs["submit_s"].to_numpy(np.int64)) if week is None else week
-    return {
-        name: Ratio(np.bincount(week, ratio.numerator), np.bincount(week, ratio.denominator))
-        for name, ratio in ratios(schedule, tau_s).items()
-    }
+    return {name: by_week(ratio, week) for name, ratio in ratios(schedule, tau_s).items()}
 
 
 def replicated(replicates: Sequence[Sums]) -> dict[str, Ratio]:
@@ -102,8 +99,10 @@ class Change(NamedTuple):
         return self.replicates > 1 and self.low is not None and self.high is not None and (self.high < 0 or self.low > 0)
 
 
-def change(sums: Sums, base: Sums, metric: str, confidence: float = CONFIDENCE) -> Change:
+def change(sums: Sums, base: Sums, metric: str, confidence: float = CONFIDENCE, users: tuple[Ratio, Ratio] | None = None) -> Change:
     """Compare ``metric`` of one policy with another's on the same jobs.
+
+    ``users`` are the sums of both by week and user, if known, pooled over replicates.
 
     The interval is that of :func:`sim.metrics.comparison.compare`. Replicate i of both must be the same shake; where the baseline
     has more replicates, its first are taken.
@@ -121,7 +120,7 @@ def change(sums: Sums, base: Sums, metric: str, confidence: float = CONFIDENCE) 
     value, reference = mine.value(), theirs.value()
     if reference == 0:
         return Change(value, reference, None, None, None, weeks, replicates)
-    low, high, coverage, p = interval_of_change(mine, theirs, confidence) if weeks >= FEWEST_BLOCKS else Interval()
+    low, high, coverage, p = interval_of_change(mine, theirs, confidence, users) if weeks >= FEWEST_BLOCKS else Interval()
     each = replicate_changes(mine, theirs) if (theirs.numerator.sum(axis=1) > 0).all() else np.array([value / reference - 1.0])
     extremes = float(each.min()), float(each.max())
     return Change(value, reference, value / reference - 1.0, low, high, weeks, replicates, *extremes, coverage, p)

@@ -132,7 +132,7 @@ def _against(
             ratio = term.value() / reference.value()
             if count >= FEWEST_BLOCKS:
                 interval = interval_of_change(term, reference, confidence)
-                note = remark(count, "window", interval.coverage) if interval.low is not None else NOTHING_LEFT
+                note = note if interval.low is not None else NOTHING_LEFT
         ends = {name: None if end is None else end + 1.0 for name, end in (("low", interval.low), ("high", interval.high))}
         record = {"windows": count, "replicates": replicates, "mean": term.value(), "ratio": ratio, **ends}
         yield tuple(policy), {**record, "coverage": interval.coverage, "p": interval.p, "note": note}

@@ -9,20 +9,21 @@ compared with the baseline's of the same shake, and the interval contains the va
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from features.clock import WEEK_S
 from features.errors import InputError
+from features.jobs.schema import codes
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, remark, surely
 from sim.metrics.names import COMPARED
 from sim.metrics.schedule_metrics import TAU_S, evaluate, ratios
 from sim.policy import NAMES
 from sim.schedule import Schedule
 
-NOTHING_LEFT = "no interval: the baseline is 0 without one week"
+NOTHING_LEFT = "no interval: the baseline is 0 without one week or user"
 _SAME_JOBS = ("job_id", "submit_s", "procs", "runtime_s")
 
 
@@ -49,11 +50,12 @@ def compare(
     """
     policies = _by_policy(schedules)
     base = policies[_find(policies, baseline)]
-    submit = next(iter(base.values())).jobs["submit_s"].to_numpy(np.int64)
+    first = next(iter(base.values())).jobs
+    submit = first["submit_s"].to_numpy(np.int64)
     _, week = np.unique((submit - submit.min()) // WEEK_S, return_inverse=True)
-    weeks = int(week.max()) + 1
+    user = codes(first, "user")
 
-    against = {each: (_terms(schedule, week, tau_s), _values(schedule, tau_s)) for each, schedule in base.items()}
+    against: dict[tuple[int, ...], _Measured] = {}
     rows = []
     for policy, replicates in policies.items():
         for each, schedule in replicates.items():
@@ -62,46 +64,54 @@ def compare(
                     f"{' / '.join(policy)} has a replicate of seed {each}, and the baseline has none to compare it with"
                 )
             _check_same_jobs(schedule, base[each])
-        mine = [(_terms(schedule, week, tau_s), _values(schedule, tau_s)) for schedule in replicates.values()]
-        theirs = [against[each] for each in replicates]
+        mine, seeds = _measure(replicates.values(), week, user, tau_s), tuple(replicates)
+        if seeds not in against:
+            against[seeds] = _measure([base[each] for each in seeds], week, user, tau_s)
         for metric in metrics:
-            if metric not in mine[0][1]:
-                raise InputError(f"unknown metric {metric!r}; known: {', '.join(mine[0][1])}")
+            if metric not in mine.values[0]:
+                raise InputError(f"unknown metric {metric!r}; known: {', '.join(mine.values[0])}")
             row = dict(zip(NAMES, policy, strict=True)) | {"metric": metric}
-            rows.append(row | _compared(metric, mine, theirs, weeks, confidence))
+            rows.append(row | _compared(metric, mine, against[seeds], confidence))
     numbers = ("value", "baseline", "relative", "low", "high", "coverage", "p", "least", "most")
     table = pd.DataFrame(rows).astype(dict.fromkeys(numbers, "float64"))
     of_base = (table[list(NAMES)] == list(_find(policies, baseline))).all(axis=1)
     return table.assign(sure=surely(table["p"].where((table["replicates"] > 1) & ~of_base), confidence))
 
 
-_Measured: TypeAlias = tuple[dict[str, Ratio], dict[str, float]]
-"""One schedule's weekly sums of the metrics that are ratios of sums, and the values of all."""
+class _Measured(NamedTuple):
+    """Replicates' weekly sums of the metrics that are ratios of sums, [replicates, weeks], and each one's values of all.
+
+    ``by_user`` are the same sums by week and user, [weeks, users], added over replicates; none where no job names a user.
+    """
+
+    weekly: dict[str, Ratio]
+    by_user: dict[str, Ratio]
+    values: list[dict[str, float]]
 
 
-def _compared(metric: str, mine: Sequence[_Measured], theirs: Sequence[_Measured], weeks: int, confidence: float) -> dict[str, Any]:
+def _compared(metric: str, mine: _Measured, theirs: _Measured, confidence: float) -> dict[str, Any]:
     """Compare the replicates of a policy and of the baseline, pair by pair, in one metric."""
+    weeks = next(iter(mine.weekly.values())).numerator.shape[1]
     note, interval = remark(weeks), Interval()
-    value, reference = (float(np.mean([values[metric] for _, values in each])) for each in (mine, theirs))
-    if metric in mine[0][0]:
-        terms, base = (stacked([terms[metric] for terms, _ in each]) for each in (mine, theirs))
-        if len(mine) > 1:
-            value, reference = terms.value(), base.value()
-    singly = [(ours[metric], base[metric]) for (_, ours), (_, base) in zip(mine, theirs, strict=True)]
+    singly = [(ours[metric], base[metric]) for ours, base in zip(mine.values, theirs.values, strict=True)]
+    value, reference = (float(each) for each in np.mean(singly, axis=0))
+    if metric in mine.weekly and len(singly) > 1:
+        value, reference = mine.weekly[metric].value(), theirs.weekly[metric].value()
     if reference == 0:
         note = "no change: the baseline is 0"
-    elif metric not in mine[0][0]:
+    elif metric not in mine.weekly:
         note = "no interval: not a mean over jobs"
     elif weeks >= FEWEST_BLOCKS:
-        interval = interval_of_change(terms, base, confidence)
-        note = remark(weeks, coverage=interval.coverage) if interval.low is not None else NOTHING_LEFT
+        users = (mine.by_user[metric], theirs.by_user[metric]) if mine.by_user else None
+        interval = interval_of_change(mine.weekly[metric], theirs.weekly[metric], confidence, users)
+        note = note if interval.low is not None else NOTHING_LEFT
     changes = [ours / base - 1.0 for ours, base in singly if base]
     return {
         "value": value,
         "baseline": reference,
         "relative": None if reference == 0 else value / reference - 1.0,
         **interval._asdict(),
-        "replicates": len(mine),
+        "replicates": len(singly),
         "least": min(changes, default=None),
         "most": max(changes, default=None),
         "weeks": weeks,
@@ -152,9 +162,33 @@ def _values(schedule: Schedule, tau_s: float) -> dict[str, float]:
     return {**values, "underprediction_rate": record["underpredicted_jobs"] / record["jobs"]}
 
 
-def _terms(schedule: Schedule, week: np.ndarray, tau_s: float) -> dict[str, Ratio]:
-    """Return ratios of weekly sums, float64 [weeks], from ratios over jobs."""
-    return {
-        name: Ratio(np.bincount(week, ratio.numerator), np.bincount(week, ratio.denominator))
-        for name, ratio in ratios(schedule, tau_s).items()
-    }
+def _measure(schedules: Iterable[Schedule], week: np.ndarray, user: np.ndarray, tau_s: float) -> _Measured:
+    """Return the sums and values of replicates; no sums by user where no job names one."""
+    weekly: list[dict[str, Ratio]] = []
+    by_user: dict[str, Ratio] = {}
+    values = []
+    for schedule in schedules:
+        over_jobs = ratios(schedule, tau_s)
+        weekly.append({name: by_week(ratio, week) for name, ratio in over_jobs.items()})
+        values.append(_values(schedule, tau_s))
+        for name, ratio in over_jobs.items() if user.max() >= 0 else ():
+            mine = by_week_and_user(ratio, week, user)
+            by_user[name] = pooled([by_user[name], mine]) if name in by_user else mine
+    return _Measured({name: stacked([each[name] for each in weekly]) for name in weekly[0]}, by_user, values)
+
+
+def by_week(ratio: Ratio, week: np.ndarray) -> Ratio:
+    """Return sums over jobs by week, float64 [weeks], from a ratio over jobs."""
+    return Ratio(*(np.bincount(week, part) for part in ratio))
+
+
+def by_week_and_user(ratio: Ratio, week: np.ndarray, user: np.ndarray) -> Ratio:
+    """Return sums over jobs by week and user, float64 [weeks, users]; unknown users (-1) are one."""
+    weeks, users = int(week.max()) + 1, int(user.max()) + 2
+    place = week * users + user + 1
+    return Ratio(*(np.bincount(place, part, weeks * users).reshape(weeks, users) for part in ratio))
+
+
+def pooled(replicates: Sequence[Ratio]) -> Ratio:
+    """Add the sums of several replicates."""
+    return Ratio(*(np.sum(parts, axis=0) for parts in zip(*replicates, strict=True)))

@@ -63,7 +63,7 @@ def test_a_finished_simulation_is_used_again(place, monkeypatch):
 def test_metrics_of_waits_are_those_of_the_schedule(trace, place):
     half = runs.half_of("any", place.shared, place.half)
     made = runs.waits(place, "any", [Run()], 2)[Run()]
-    sums = tables.weekly_sums(half, made[1:])
+    sums = tables.judged_sums(half, made[1:]).weekly
     record = evaluate(simulate(half.trace.jobs, procs=16, seed=1, shake_s=60))
     assert [sums[metric].value() for metric in METRICS] == pytest.approx([record[metric] for metric in METRICS], rel=1e-12)
 

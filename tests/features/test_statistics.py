@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from features.statistics import COVERS, FEWEST_BLOCKS, Ratio, drawn, interval_of_change, mean_intervals, remark, surely
+from features.statistics import COVERS, FEWEST_BLOCKS, Ratio, covers, drawn, interval_of_change, mean_intervals, remark, surely
 
 
 def sample(rng: np.random.Generator, blocks: int, jobs: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -102,6 +102,31 @@ def test_the_interval_of_a_change_is_a_plain_jackknife_of_its_logarithm_with_cha
     assert (p < 0.1) == (low > 0 or high < 0)
 
 
+def test_where_users_are_known_the_variance_of_leaving_out_one_at_a_time_is_added():
+    rng = np.random.default_rng(6)
+    mine, theirs = (Ratio(rng.gamma(0.3, 1.0, (12, 7)) * gain, np.ones((12, 7))) for gain in (0.8, 1.0))
+    policy, base = (Ratio(*(part.sum(axis=1)[None] for part in each)) for each in (mine, theirs))
+
+    def logarithm(chosen: tuple[object, object]) -> float:
+        parts = [part[chosen].sum() for part in (*mine, *theirs)]
+        return float(np.log(parts[0] / parts[1] / (parts[2] / parts[3])))
+
+    whole = slice(None)
+    _, of_weeks = plainly(weeks := [logarithm((np.arange(12) != each, whole)) for each in range(12)], 0.95)
+    _, of_users = plainly(users := [logarithm((whole, np.arange(7) != each)) for each in range(7)], 0.95)
+    freedom = [
+        ((np.array(each) - np.mean(each)) ** 2).sum() ** 2 / ((np.array(each) - np.mean(each)) ** 4).sum()
+        for each in (weeks, users)
+    ]
+    degrees = (of_weeks + of_users) ** 2 / (of_weeks**2 / freedom[0] + of_users**2 / freedom[1])
+    reach = stats.t.ppf(0.975, degrees) * (of_weeks + of_users) ** 0.5
+    found, centre = interval_of_change(policy, base, users=(mine, theirs)), logarithm((whole, whole))
+    assert found[:2] == pytest.approx((np.exp(centre - reach) - 1, np.exp(centre + reach) - 1), rel=1e-9)
+    without = interval_of_change(policy, base)
+    assert found.high - found.low > without.high - without.low
+    assert found.coverage > without.coverage
+
+
 @pytest.mark.parametrize(("replicates", "chaos"), [(20, 0.1), (20, 0.0), (3, 0.1)])
 def test_the_interval_over_weeks_and_replicates_covers_the_expected_change_and_that_of_one_replay_does_not(replicates, chaos):
     rng, trials = np.random.default_rng(8), 300
@@ -133,7 +158,7 @@ def test_a_metric_that_is_zero_without_one_week_has_an_interval_on_the_ratio_its
     assert found.high > -0.9
 
 
-def test_where_one_week_decides_the_coverage_that_is_measured_is_low_and_the_remark_says_so():
+def test_where_one_week_decides_the_coverage_that_is_measured_is_low_and_is_said():
     rng = np.random.default_rng(3)
     load = np.ones((1, 50))
     gains = rng.normal(1.0, 0.02, (1, 50))
@@ -141,8 +166,8 @@ def test_where_one_week_decides_the_coverage_that_is_measured_is_low_and_the_rem
     gains[0, 7] = 30.0
     decided = interval_of_change(Ratio(gains, load), Ratio(load, load))
     assert decided.coverage < 0.75 < COVERS < even.coverage
-    assert remark(50, coverage=even.coverage) == ""
-    assert remark(50, coverage=decided.coverage) == f"rough interval: covers {decided.coverage:.0%}, as few weeks decide"
+    assert covers(even.coverage) == ""
+    assert covers(decided.coverage) == f" (covers {decided.coverage:.0%})"
     assert decided.high - decided.low > 10 * (even.high - even.low)
 
 
