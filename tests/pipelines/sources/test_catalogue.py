@@ -286,7 +286,7 @@ def test_the_generated_trace_says_so_and_refuses_bad_options(elsewhere: Path) ->
     trace = read_trace("small")
     assert (trace.name, trace.generated, len(trace.jobs), trace.procs) == ("small", True, 20, 32)
     for options, error in (
-        ("{ jobz = 3 }", "options.jobz is unknown; known: jobs, procs, users, load, seed, kept"),
+        ("{ jobz = 3 }", "options.jobz is unknown; known: jobs, procs, users, load, seed, kept, generator"),
         ("{ jobs = -3 }", "generated workload: jobs must be a whole number of at least 2, not -3"),
     ):
         (elsewhere / "queuecast.toml").write_text(f'[traces.small]\nformat = "generated"\noptions = {options}\n')
