@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,10 +17,12 @@ from features.jobs.schema import codes
 from pipelines.ingest.read import read_trace
 from sim.replays import user_graph
 from sim.users.closed import graph
+from sim.users.facts import Facts, facts_of
 from sim.users.names import LOOPS, RULES, Users, users
 from sim.users.sessions import batches
 from tests.conftest import SHARED, needs_shared
 from tests.oracle.scheduler import Waits
+from tests.oracle.sessions import batches as plain_batches
 from tests.oracle.sessions import waits
 
 
@@ -46,14 +50,43 @@ any_jobs = st.lists(
 """User, seconds since the submission before, and from submission to end."""
 
 
+def counted(found: list[Waits | None], user: list, submit: list[int], end: list[int], session_s: int, rule: str) -> Facts:
+    """The facts as plain Python counts them."""
+    jobs = {name: [job for job, other in enumerate(user) if other == name] for name in user if name is not None}
+    every = {name: plain_batches(submit, end, mine, session_s, rule) for name, mine in jobs.items()}
+    of_job = {job: (name, place) for name, mine in every.items() for place, batch in enumerate(mine) for job in batch.jobs}
+    think = []
+    for mine in every.values():
+        for before, batch in pairwise(mine):
+            if before.session == batch.session:
+                first = batch.jobs[0]
+                earlier = [job for job in jobs[of_job[first][0]] if job < first]
+                think.append(submit[first] - (max(end[job] for job in earlier) if rule == "max" else end[earlier[-1]]))
+    parents = [0 if each is None else len({of_job[job] for job in each.jobs}) for each in found]
+    return Facts(
+        users=len(jobs),
+        sessions=len({(name, batch.session) for name, mine in every.items() for batch in mine}),
+        batches=sum(map(len, every.values())),
+        jobs=len(user),
+        unnamed=user.count(None),
+        median_think_s=int(np.median(think)) if think else None,
+        as_recorded=found.count(None),
+        of_several=sum(number > 1 for number in parents),
+        most=max(parents),
+        beyond_swf=sum(each is not None and (len(each.jobs) > 1 or each.earliest > 0) for each in found),
+    )
+
+
 @given(any_jobs, st.sampled_from(LOOPS[1:]), st.sampled_from(RULES), st.integers(0, 12))
 def test_graphs_are_those_of_plain_python(jobs: list[tuple[int, int, int]], loop: str, rule: str, session_s: int) -> None:
     user, gaps, response = (np.array(column) for column in zip(*jobs, strict=True))
     submit = 1000 + np.cumsum(gaps)
     end = submit + response
-    made, _ = graph(user, submit, end, Users(loop, session_s, rule))
+    made, found = graph(user, submit, end, Users(loop, session_s, rule))
     names = [None if code < 0 else code for code in user.tolist()]
-    assert waiting(made) == plainly(waits(names, submit.tolist(), end.tolist(), loop, session_s, rule))
+    expected = waits(names, submit.tolist(), end.tolist(), loop, session_s, rule)
+    assert waiting(made) == plainly(expected)
+    assert facts_of(made, found, names.count(None)) == counted(expected, names, submit.tolist(), end.tolist(), session_s, rule)
     assert all(len(each[0]) > 0 for each in waiting(made) if each is not None)
 
 
