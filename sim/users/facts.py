@@ -41,7 +41,7 @@ class Facts:
         return notes
 
 
-def facts_of(waits: Graph, found: Batches, unnamed: int = 0) -> Facts:
+def facts_of(waits: Graph, found: Batches, unnamed: int) -> Facts:
     """Return the facts of a graph and its batches; ``unnamed`` jobs have no user."""
     inside = np.append(False, found.session[1:] == found.session[:-1])
     think = found.think_s[inside & (found.think_s >= 0)]
