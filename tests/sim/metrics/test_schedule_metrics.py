@@ -286,3 +286,13 @@ def test_every_metric_of_a_schedule_is_in_the_registry_that_tables_ask() -> None
     assert set(measured.index) - METRICS.keys() == set()
     assert set(ratios(made)) <= set(COMPARED) <= METRICS.keys()
     assert all(METRICS[name].short and format(measured[name], METRICS[name].form) for name in SHOWN)
+
+
+def test_jobs_that_do_not_wait_are_better_by_every_metric_that_differs():
+    submit, runtime, procs, user = [0, 100, 200, 86_400], [3600, 60, 600, 7200], [1, 2, 4, 2], ["a", "b", "a", "c"]
+    prompt, late = (
+        evaluate(schedule_of(submit, wait, runtime, procs, user=user)) for wait in ([0] * 4, [9000, 20_000, 30_000, 90_000])
+    )
+    differ = {name for name in METRICS if name in prompt and abs(prompt[name] - late[name]) > 0}
+    assert {"mean_wait_s", "utilization", "throughput_per_day", "carried_load"} <= differ
+    assert {name for name in differ if (prompt[name] < late[name]) != METRICS[name].lower_is_better} == set()
