@@ -44,6 +44,7 @@ LIMITS = """## What it does not show
 * The table `told` is as of a run under EASY. Under `Harm` jobs end in another order, and the learner inside knows other ends.
 * Strategic users keep the same runtimes, and the table does not learn from their requests.
 * Traces of 1994 to 2022, of four sites. Runtimes are cut at the request.
+* An interval that holds 0 does not show that nothing is lost: on SDSC-SP2 P2SF is known within 20 % only.
 
 Traces: KTH-SP2 by Lars Malinowsky, SDSC-SP2 by the San Diego Supercomputer Center, LANL-CM5 by Curt Canada, all by way of the Parallel Workloads Archive
 (D. Feitelson); ALCF.

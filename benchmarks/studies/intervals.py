@@ -214,7 +214,7 @@ def draw(table: pd.DataFrame) -> bytes:
         axes.axvline(95, color=INK, linewidth=1)
         axes.axvline(100 * COVERS, color=INK, linewidth=1, linestyle=":")
         axes.set_yticks(range(len(METHODS)), list(METHODS))
-        axes.set(xlim=(45, 101), ylim=(len(METHODS) - 0.5, -0.5), xlabel="share of trials whose interval covers, %")
+        axes.set(xlim=(20, 101), ylim=(len(METHODS) - 0.5, -0.5), xlabel="share of trials whose interval covers, %")
         return encode(canvas, "png")
 
 
@@ -230,23 +230,20 @@ know: there the measured coverage stands beside the interval.
 
 {methods}
 
-Width: median of the ratio to the chosen method's.
-
-The lowest of the chosen method, and what it prints beside the interval when it sees all weeks:
+Width: median of the ratio to the chosen method's. The lowest of that method, and what is printed beside it:
 
 {lowest}
 
-**How**: {traces} replayed 8 times with submissions moved by up to 60 s. The weeks at hand are taken for all there are. A trial draws as many
-with replacement, and 4 replays; an interval covers if it holds the change of all weeks and replays. {trials} trials a cell.
+**How**: {traces}, 8 replays with shaken submissions. The weeks at hand are taken for all there are; each of {trials} trials a cell draws
+as many with replacement, and 4 replays. An interval covers if it holds the change of all.
 
-**The method**: the logarithm of the ratio of two sums is taken without each week in turn, then without each user. Both variances and that
-of replays are added; the degrees of freedom of t are those of the weeks and users that decide, (sum d²)² / sum d⁴, but where it says all.
+**The method**: the logarithm of the ratio of two sums, without each week and without each user in turn. Both variances and that of
+replays are added; the degrees of freedom are (sum d²)² / sum d⁴ of the deviations d.
 
-**What it does not show**: that weeks are independent, or that next year's are like these. The method was chosen on these cells, and
-mostly covers more often than it says. Windows of a campaign are resampled alone, without users.
+**What it does not show**: that weeks are independent, or that next year's are like these. The method was chosen on these cells.
+A campaign's windows have no users.
 
-*Surely* is said of a change that survives Holm's correction over all comparisons of its table or picture. Pages made before this one have
-percentile intervals, and say nothing *surely*.
+*Surely* is said of what survives Holm's correction over its table or picture. Older pages have percentile intervals.
 
 {made}
 """
@@ -260,7 +257,7 @@ def page(table: pd.DataFrame, trials: int, made: str) -> str:
         coverage, width = wide["coverage", name], (wide["width", name] / wide["width", CHOSEN]).median()
         rows.append([name, f"{coverage.mean():.1%}", f"{(coverage >= COVERS).mean():.0%}", f"{coverage.min():.0%}", f"{width:.2f}"])
     mine = table[table["method"] == CHOSEN]
-    lowest = mine.sort_values("coverage").head(8)
+    lowest = mine.sort_values("coverage").head(5)
     return PAGE.format(
         chosen=mine["coverage"].mean(),
         covers=COVERS,

@@ -36,7 +36,7 @@ SHOWN = {
 }
 """What is drawn: label and colour by scheduler and predictor, from the top."""
 METRICS = {"slowdown": "slowdown", "AWF": "packing (AWF)", "P2SF": "fairness (P2SF)"}
-AXES = {"slowdown": (-80.0, 40.0), "AWF": (-25.0, 35.0), "P2SF": (-50.0, 75.0)}
+AXES = {"slowdown": (-80.0, 50.0), "AWF": (-25.0, 35.0), "P2SF": (-50.0, 75.0)}
 """Ends of the axes in per cent, with room for the numbers; a change or an interval beyond is cut, and its number printed."""
 
 HOUR_S = 3600
@@ -94,9 +94,9 @@ def draw(made: pd.DataFrame) -> bytes:
 def _changes(axes: Axes, rows: pd.DataFrame) -> None:
     axes.axvline(0.0, color=MUTED, linewidth=1)
     for place, row in enumerate(rows.to_dict("records")):
-        most = 0.8 * AXES[str(row["metric"])][1]
+        most = 0.7 * AXES[str(row["metric"])][1]
         change = min(100 * row["relative"], most)
-        axes.plot([100 * row["low"], min(100 * row["high"], most)], [place, place], color=row["colour"], linewidth=2)
+        axes.plot(np.minimum([100 * row["low"], 100 * row["high"]], most), [place, place], color=row["colour"], linewidth=2)
         axes.plot(change, place, "o" if change < most else ">", color=row["colour"], markersize=5)
         text = f"{100 * row['relative']:+.{int(abs(row['relative']) < 0.1)}f}".replace("-", "−")
         axes.annotate(text, (1.0, place), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8, color=INK)
