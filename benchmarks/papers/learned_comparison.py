@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from benchmarks.papers.learned_families import STARVATION_S, TAUS_S, follow_the_best
 from benchmarks.papers.legrand2018_learned import METRICS
 from sim.campaigns.window_comparison import over_windows
-from sim.search.learned import STARVATION_S, TAUS_S, follow_the_best
 
 
 def compared(table: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,9 @@ from matplotlib.axes import Axes
 from benchmarks.common.pages import STUDIES, made_by
 from benchmarks.common.tables import markdown
 from benchmarks.papers.learned_comparison import bandit, compared
+from benchmarks.papers.learned_families import FAMILIES, STARVATION_S, TAUS_S
 from benchmarks.papers.learned_policy import EXAMPLES, policy_of
+from benchmarks.papers.learned_weights import index_s
 from benchmarks.papers.legrand2018_learned import (
     COMPARED,
     FRESH_SEED,
@@ -35,8 +37,6 @@ from pipelines.report.style import INK, encode, figure
 from pipelines.storage.atomic import replacing
 from pipelines.storage.policies import write_policy
 from sim.campaigns.windows import split_windows
-from sim.search.learned import FAMILIES, STARVATION_S, TAUS_S
-from sim.search.learned_weights import index_s
 
 PAGE = "learned-policies"
 BOTH, OTHER_TREES = "Both traces", "other trees"
@@ -341,7 +341,7 @@ family with the least sum on the weeks left out is chosen (bold): one without pr
 
 With predictions `r` is an index in seconds, sqrt(request / weight), where the weight is the expected 1 / max(runtime, 60 s) as
 served: boosted trees, trained at each week's beginning from the jobs that had ended by then, answer from the users' jobs that
-had ended at the submission, in a schedule of the whole trace by EASY (`sim/search/learned_weights.py`). It orders the queue and
+had ended at the submission, in a schedule of the whole trace by EASY (`benchmarks/papers/learned_weights.py`). It orders the queue and
 the candidates behind; jobs are planned by their requests, `EASY(plans=requested)`.
 """
 WHY = """## Why not more

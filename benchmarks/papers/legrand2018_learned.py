@@ -18,6 +18,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.pages import SHARED, kept
+from benchmarks.papers.learned_families import FAMILIES, STARVATION_S, TAUS_S, Site, Training, cross_validate, learn
+from benchmarks.papers.learned_weights import expected_weights, index_s
 from features.clock import WEEK_S
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.shaking import moves, shaken
@@ -26,8 +28,6 @@ from sim.campaigns.sweep import PreparedSweep
 from sim.campaigns.windows import split_windows
 from sim.policy import Policy
 from sim.scores import score
-from sim.search.learned import FAMILIES, STARVATION_S, TAUS_S, Site, Training, cross_validate, learn
-from sim.search.learned_weights import expected_weights, index_s
 
 NAME = "papers.legrand2018_learned"
 

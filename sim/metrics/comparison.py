@@ -183,7 +183,10 @@ def by_week(ratio: Ratio, week: np.ndarray) -> Ratio:
 
 
 def by_week_and_user(ratio: Ratio, week: np.ndarray, user: np.ndarray) -> Ratio:
-    """Return sums over jobs by week and user, float64 [weeks, users]; unknown users (-1) are one."""
+    """Return sums over jobs by week and user, float64 [weeks, users].
+
+    ``week`` and ``user`` number those of each job, int64 [jobs]; unknown users (-1) count as one.
+    """
     weeks, users = int(week.max()) + 1, int(user.max()) + 2
     place = week * users + user + 1
     return Ratio(*(np.bincount(place, part, weeks * users).reshape(weeks, users) for part in ratio))

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.papers import learned_weights
+from benchmarks.papers.learned_weights import EDGES_S, MIDDLES_S, History, index_s, of_trees, weight_of_chances, weight_of_quantiles
 from features.clock import WEEK_S
-from sim.search import learned_weights
-from sim.search.learned_weights import EDGES_S, MIDDLES_S, History, index_s, of_trees, weight_of_chances, weight_of_quantiles
 from tests.support.learning import workload
 
 JOBS = workload(jobs=700, weeks=4, seed=2)[0]

@@ -6,13 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from features.clock import WEEK_S, Clock
-from features.errors import InputError
-from sim import simulate
-from sim.campaigns.sweep import PreparedSweep
-from sim.policy import Policy
-from sim.schedule import Schedule
-from sim.search.learned import (
+from benchmarks.papers.learned_families import (
     FAMILIES,
     OBJECTIVES,
     Family,
@@ -24,6 +18,12 @@ from sim.search.learned import (
     follow_the_best,
     learn,
 )
+from features.clock import WEEK_S, Clock
+from features.errors import InputError
+from sim import simulate
+from sim.campaigns.sweep import PreparedSweep
+from sim.policy import Policy
+from sim.schedule import Schedule
 from tests.support.learning import workload
 
 PROCS = 16
