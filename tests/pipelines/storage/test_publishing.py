@@ -1,4 +1,4 @@
-"""Aliases that follow a version, and a trace's lock."""
+"""Aliases that follow a version, a trace's lock, and what dead nights left."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any, cast
 import pytest
 
 from features.errors import InputError
+from models.registry import versions as registered
 from models.registry.tracking import Tracking
-from pipelines.storage.publishing import aliases_of, alone, lock_of
+from pipelines.storage import publishing
+from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import aliases_of, alone, begin_night, lock_of
 
 MODEL = "runtime-t"
 
@@ -69,3 +72,20 @@ def test_one_night_or_run_of_a_trace_at_a_time(tmp_path: Path) -> None:
     with alone(tmp_path, "t"):
         pass
     assert lock_of("variability-s") == "variability-s"
+
+
+def test_a_night_discards_other_nights_that_died_and_the_versions_they_alone_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, store, taken = Lake(tmp_path / "lake", "own"), cast(Tracking, SimpleNamespace()), []
+    monkeypatch.setattr(publishing, "finish", lambda *_: False)
+    monkeypatch.setattr(registered, "take_back", lambda _, name, numbers: taken.append((name, numbers)))
+    versions = lake.versions(MODEL)
+    versions.note("first", models={"champion": "1", "other": "9"})
+    versions.publish("first", lambda _: None)
+    versions.note("dead", made_by="the night 2026-03-01", stage="training", models={"champion": "1", "challenger": "2"})
+    versions.note("own", made_by="the night 2026-03-02")
+    versions.note("run", made_by="a run")
+    assert begin_night(lake, store, MODEL) == ["the night 2026-03-01 had died while training: nothing of it was kept"]
+    assert taken == [(MODEL, {"2"})]
+    assert {draft.id for draft in versions.drafts()} == {"own", "run"}
