@@ -153,6 +153,6 @@ class _Held:
         """Return those of ``waiting`` jobs that Slurm has no more; of other systems none, as none is asked."""
         if self.system != "slurm":
             return set()
-        asked = subprocess.run(["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True, timeout=60)
+        asked = subprocess.run(["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True)
         known = set(asked.stdout.split())
         return set() if asked.returncode else {name for name, job in waiting.items() if job.job_id and job.job_id not in known}
