@@ -22,6 +22,8 @@ _T = TypeVar("_T")
 
 LOOK_S = 0.5
 """Seconds from one look at the processes to the next."""
+SELDOM_S = 4 * LOOK_S
+"""The same for those of a place, which are many to find and to look at."""
 _IDLE = 0.1
 """Processes that ran or were ready for less than this share of the time since the last look are waiting."""
 FOREVER_S = 3600.0
@@ -37,15 +39,15 @@ class Patience:
     (no ``schedstat``), all time is taken for theirs.
     """
 
-    def __init__(self, processes: Iterable[int], seconds: float) -> None:
-        self._processes, self._left = processes, seconds
+    def __init__(self, processes: Iterable[int], seconds: float, look_s: float = LOOK_S) -> None:
+        self._processes, self._left, self._look_s = processes, seconds, look_s
         self._before, _ = used(processes)
         self._looked = time.monotonic()
 
     def ready(self, files: Sequence[int | IO[bytes]]) -> list[int | IO[bytes]]:
         """Wait until some of ``files`` can be read; return them, none where the time is up before."""
         while not self.over():
-            if found := select.select(files, [], [], LOOK_S)[0]:
+            if found := select.select(files, [], [], self._look_s)[0]:
                 return list(found)
         return []
 
@@ -56,12 +58,12 @@ class Patience:
     def over(self) -> bool:
         """Look at the processes, if the last look was a while ago; tell whether their time is up."""
         passed = time.monotonic() - self._looked
-        if passed >= LOOK_S:
+        if passed >= self._look_s:
             now, active = used(self._processes)
             ran, ready = (sum(now[path][which] - self._before.get(path, (0, 0))[which] for path in now) / 1e9 for which in (0, 1))
             waits = not active and ran + ready < _IDLE * passed
             # a long time since the last look is one in which this process did not run
-            self._left -= min(passed, 2 * LOOK_S) if waits else ran
+            self._left -= min(passed, 2 * self._look_s) if waits else ran
             self._before, self._looked = now, time.monotonic()
         return self._left <= 0
 
@@ -102,7 +104,7 @@ def wait_until(
 
     AssertionError, with what ``said`` tells, once they ran for ``seconds`` together, or all of them waited for so long.
     """
-    patience, forever = Patience(At(place), seconds), time.monotonic() + FOREVER_S
+    patience, forever = Patience(At(place), seconds, SELDOM_S), time.monotonic() + FOREVER_S
     while not (answer := over()):
         if patience.over() or time.monotonic() > forever:
             raise AssertionError(f"what is waited for hangs: {said()}")
