@@ -153,7 +153,6 @@ def command(
         ops = {
             "runtime_model": {"config": {"until": until, "seed": seed}},
             "schedules": {"config": {**chosen, "seed": seed}},
-            "comparison": {"config": {"seed": seed}},
         }
         done = _materialise("full_run", name, ops)
         print_comparison(Lake(home() / "lake"), name)
