@@ -169,3 +169,16 @@ def test_no_jobs_have_no_batches() -> None:
     nothing = np.zeros(0, np.int64)
     for loop in LOOPS[1:]:
         assert len(graph(nothing, nothing, nothing, Users(loop))[0].parents) == 0
+
+
+@pytest.mark.parametrize("loop", LOOPS[1:])
+def test_facts_of_many_sessions_are_those_of_plain_python(loop: str) -> None:
+    rng = np.random.default_rng(0)
+    user, submit = rng.integers(-1, 4, 200), 1000 + np.cumsum(rng.integers(0, 12, 200))
+    end = submit + rng.integers(1, 40, 200)
+    names = [None if code < 0 else code for code in user.tolist()]
+    facts = facts_of(*graph(user, submit, end, Users(loop, 12, "max")), names.count(None))
+    expected = waits(names, submit.tolist(), end.tolist(), loop, 12, "max")
+    assert facts == counted(expected, names, submit.tolist(), end.tolist(), 12, "max")
+    assert facts.beyond_swf > 0
+    assert facts.median_think_s
