@@ -112,7 +112,7 @@ def said(made: Walked) -> list[str]:
         "A predictor in a simulation learns of a runtime when the job has ended, and until then other jobs are "
         "submitted. Walked instead in order of submission, with every runtime "
         "known before the next submission (`queuecast evaluate --feedback at-once`), which no system can have, the user's last runtime alone has "
-        f"{at_once[LAST]:.1f} % and `knn` {at_once['knn']:.1f} %: the published figure is likely of such a walk.",
+        f"{at_once[LAST]:.1f} % and `knn` {at_once['knn']:.1f} %, and OKCM itself {at_once['okcm']:.1f} %.",
         "It is not the regression that gets there. Its constants are not published. With the default here, `delta` = 300,000 s, Huber's loss is a square for "
         "every error below that, longer than any request; and with k = 1 no median is taken of neighbours. "
         f"In that walk it has {at_once['okcm']:.1f} %, and no more than {made.most:.1f} % with any of {len(GRID)} other choices of constants "

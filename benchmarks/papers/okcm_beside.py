@@ -31,7 +31,7 @@ STEPS, REPEATS = 5, 5
 TOLD = """## What else the paper shows
 
 **Latency.** OKCM is said to learn and predict in less than {latency} s a job. Here it takes {microseconds} µs of processor time a job (the walk at once
-above, median of {repeats}, the table below): at least {faster:,.0f} times less. The paper names neither its machine nor its language; ours is compiled.
+above, median of {repeats}, the table below): thousands of times less. The paper names neither its machine nor its language; ours is compiled.
 
 **SVR and LightGBM.** The paper has OKCM {gap[0]} to {gap[1]} points above both, in a figure whose values are not in its text, with settings that it does not
 give. Here, with our settings, on whole traces and with runtimes known when jobs end ([runtime-prediction.md](runtime-prediction.md)): {rivals}.

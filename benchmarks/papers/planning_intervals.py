@@ -71,7 +71,7 @@ def of_intervals(found: Sequence[Interval], table: pd.DataFrame, published: pd.D
         ("mean_bounded_slowdown", "relative_change_mean_bounded_slowdown_pct"),
     ):
         parts += [_table_1(found, against, published, metric, column), ""]
-    parts += ["\\* The least and the largest change of the paper's intervals of that system; of HPC2N beside SDSC-SP2.\n", LOADED]
+    parts += ["\\* Minimum and maximum change of the paper's intervals of that system; of HPC2N beside SDSC-SP2.\n", LOADED]
     parts += [
         SORTS_TOLD,
         _sorts(changes(first)),
@@ -113,10 +113,11 @@ def _answer(against: Mapping[str, pd.DataFrame], to_planner: pd.DataFrame) -> st
     waits, slowdowns = (_count(sort, metric) for metric in METRICS_TOLD)
     less_fair = int((sort.loc[sort["metric"] == "nuwt_mean", "change"] > 0).sum())
     return (
-        f"**Answer.** Of {intervals} intervals of a week, and beyond doubt in replays of the same weeks, which says nothing of others, `{PLANNER}` changes "
-        f"against `{BASE}`, which keeps its reservations as the paper's baseline does: {kept}. Against `{RENEWED}`, which makes them anew whenever its queues "
-        f"are ordered: {renewed} (longest waits: {few} replicates). The paper finds mean wait and slowdown lower in all of its 8 intervals, and has no "
-        f"longest waits. A plain sort without any search (`{BEST_SORT}`, smallest requested area first) has shorter mean waits than `{PLANNER}` in {waits} of "
+        f"**Answer.** In {intervals} contended weeks `{PLANNER}` has, against `{BASE}`, which keeps its reservations as the paper's baseline does: {kept}. "
+        f"Against `{RENEWED}`, which makes them anew whenever its queues are ordered: {renewed} (longest waits: {few} replicates). Counted is what lies "
+        f"outside the chance of replays of the same week; nothing is said of other weeks. The paper finds mean wait and slowdown lower in all of its 8 intervals, and has no "
+        f"longest waits. A plain sort without any search (`{BEST_SORT}`, smallest requested area first; {SORTED} replicates) has shorter mean waits than "
+        f"`{PLANNER}` in {waits} of "
         f"{intervals} and lower slowdowns in {slowdowns}, but a higher mean NUWT of users, which the search is to lower, in {less_fair}."
     )
 

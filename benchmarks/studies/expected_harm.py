@@ -127,7 +127,7 @@ def _strategic(table: pd.DataFrame) -> list[Check]:
         made.append(
             Check(
                 f"{name}: others do not lose more to strategic users than under EASY, by two standard errors",
-                "but for " + ", ".join(map(" ".join, more)) if more else "all",
+                "fails with " + ", ".join(map(" ".join, more)) if more else "all",
                 figures,
                 not more,
             )

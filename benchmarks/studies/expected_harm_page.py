@@ -94,7 +94,8 @@ def kept(path: Path) -> tuple[dict[str, pd.DataFrame], str]:
 
 def page(found: Mapping[str, pd.DataFrame], judged: Sequence[Any], counts: Counts, half: str, made: str, looks: Path) -> str:
     """Return everything as Markdown; :func:`matters` says which of its tables stay on the page."""
-    headline = found["headline"]
+    headline, sure = found["headline"], only_sure(found["constants"])
+    constants = by_trace(sure, "constant") if len(sure) else "No constant has one."
     lines = [
         TOP.format(answer=wrapped(f"{answer(headline, half)} {missed(judged)}"), rivals=", ".join(RIVALS), made=made),
         *_section("In short", SHORT, in_short(found)),
@@ -106,7 +107,7 @@ def page(found: Mapping[str, pd.DataFrame], judged: Sequence[Any], counts: Count
         *_section("Plain orders", PLAINLY, by_trace(found["plain"], "order")),
         *_section("Other parts of the traces", ELSEWHERE, by_trace(found["elsewhere"], "judged")),
         *_section("What each part is worth", PARTS, by_trace(found["parts"], "without")),
-        *_section("What it depends on", CONSTANTS, by_trace(only_sure(found["constants"]), "constant")),
+        *_section("What it depends on", CONSTANTS, constants),
         *_section("", "Scenarios, against EASY with requested times:", by_trace(found["scenarios"], "scenarios")),
         *_section("", "Load, against EASY with requested times at the same load:", by_trace(found["loads"], "load, predictions")),
         *_section("", "Predictions, against EASY with requested times:", by_trace(found["qualities"], "predictions")),
@@ -123,7 +124,7 @@ def page(found: Mapping[str, pd.DataFrame], judged: Sequence[Any], counts: Count
 
 
 SHORT = "Change of slowdown, AWF, P2SF against EASY with requested times in %, bold where it is sure (Holm's correction over all of the table's data)."
-PLAINLY = """By requested times, jobs that have waited for a day first: they win on slowdown alone, and AWF or P2SF pays."""
+PLAINLY = """By requested times; jobs that have waited for a day go first. Bold where it is sure."""
 ELSEWHERE = """`Harm` without a model where other jobs are judged than the second half of them:"""
 RIVALRY = "The same changes. Columns are what the scheduler goes by."
 PARTS = """Each part is left out alone, by its option at 0; `told` quantiles. Change of slowdown, AWF, P2SF against the whole rule in %: a part that
@@ -173,8 +174,8 @@ def certain(rows: pd.DataFrame) -> str:
     parts = []
     for chosen in (rows["relative"] < 0, rows["relative"] > 0):
         by = rows[sure & chosen].groupby("metric", sort=False)["trace"].agg(list)
-        parts.append("; ".join(f"{metric} on {', '.join(titles)}" for metric, titles in by.items()) or "nothing")
-    return f"Corrected for these {len(rows)} comparisons (Holm), surely lower is {parts[0]}; surely higher is {parts[1]}."
+        parts.append("; ".join(f"{metric} on {', '.join(titles)}" for metric, titles in by.items()) or "none")
+    return f"Corrected for these {len(rows)} comparisons (Holm), sure decreases are: {parts[0]}; sure increases: {parts[1]}."
 
 
 def missed(judged: Sequence[Any]) -> str:
@@ -199,7 +200,7 @@ def fails(found: Mapping[str, pd.DataFrame]) -> str:
         "",
         f"* **At other loads** the interval of AWF or P2SF lies above EASY's: {rise['loads'] or 'nowhere'}.",
         f"* **With other predictions**: {rise['qualities'] or 'nowhere'}.",
-        f"* **The longest waits** are no shorter: the mean of the longest 1 % goes from {waits}.",
+        f"* **The longest 1 % of waits** are no shorter on the mean: from {waits}.",
         f"* **Jobs that wait over an hour longer** than under EASY, means over replicates: {each}.",
         f"* **Users who ask for just what they use** have {-told.max():.0%} to {-told.min():.0%} less slowdown themselves, "
         f"under EASY {-easy.max():.0%} to {-easy.min():.0%}; what others lose by them is below.",

@@ -61,7 +61,7 @@ Written before the second halves were looked at.
 * **Cost**: medians of {repeats} simulations, interleaved with EASY's in one process.
 
 Before this protocol a prototype of the rule was run on second halves of KTH-SP2 and SDSC-SP2 five times, and on
-ALCF-Theta: these figures are not the first ever seen of them. Every look with this program:
+ALCF-Theta once: these figures are not the first ever seen of them. Every look with this program:
 """
 
 FOUND = """## How the constants were found

@@ -221,16 +221,16 @@ def draw(table: pd.DataFrame) -> bytes:
 PAGE = """# How often do intervals cover?
 
 **At 95 %, those that Queuecast prints cover {chosen:.1%} of the time on average, and at least {covers:.0%} in {good} of {cells} cells** (a trace or
-its second half x policy x metric). In the others one week or user holds nearly all of the change, and a sample without it cannot
-know: there the measured coverage stands beside the interval.
+its second half x policy x metric). The others are of {others}. Beside an interval that covers less stands its coverage, as the log's own
+weeks say it, which can be wrong, too.
 
 ![Coverage by method](intervals.png)
 
-*A dot is a cell. The line is 95 %, the dots {covers:.0%}.*
+*Each point is a cell. Solid line 95 %, dotted {covers:.0%}.*
 
 {methods}
 
-Width: median of the ratio to the chosen method's. The lowest of that method, and what is printed beside it:
+Width: median of the ratio to the first method's. That method's lowest, and what Queuecast would print beside them:
 
 {lowest}
 
@@ -240,8 +240,8 @@ as many with replacement, and 4 replays. An interval covers if it holds the chan
 **The method**: the logarithm of the ratio of two sums, without each week and without each user in turn. Both variances and that of
 replays are added; the degrees of freedom are (sum d²)² / sum d⁴ of the deviations d.
 
-**What it does not show**: that weeks are independent, or that next year's are like these. The method was chosen on these cells.
-A campaign's windows have no users.
+**What it does not show**: that weeks are independent, or that next year's are like these. The method was chosen on these cells, of four
+policies; `Harm` with a model is none of them. A campaign's windows have no users.
 
 *Surely* is said of what survives Holm's correction over its table or picture. Older pages have percentile intervals.
 
@@ -257,12 +257,14 @@ def page(table: pd.DataFrame, trials: int, made: str) -> str:
         coverage, width = wide["coverage", name], (wide["width", name] / wide["width", CHOSEN]).median()
         rows.append([name, f"{coverage.mean():.1%}", f"{(coverage >= COVERS).mean():.0%}", f"{coverage.min():.0%}", f"{width:.2f}"])
     mine = table[table["method"] == CHOSEN]
+    low = mine[mine["coverage"] < COVERS].groupby(["trace", "part"], sort=False).size()
     lowest = mine.sort_values("coverage").head(5)
     return PAGE.format(
         chosen=mine["coverage"].mean(),
         covers=COVERS,
         good=int((mine["coverage"] >= COVERS).sum()),
         cells=len(mine),
+        others=", ".join(f"{trace}, {part} ({count})" for (trace, part), count in low.items()),
         methods=markdown(["method", "mean coverage", f"cells of {COVERS:.0%} or more", "lowest", "width"], rows),
         lowest=markdown(
             ["trace", "part", "policy", "metric", "covers", "printed"],

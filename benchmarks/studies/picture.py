@@ -97,6 +97,8 @@ def _changes(axes: Axes, rows: pd.DataFrame) -> None:
         most = 0.7 * AXES[str(row["metric"])][1]
         change = min(100 * row["relative"], most)
         axes.plot(np.minimum([100 * row["low"], 100 * row["high"]], most), [place, place], color=row["colour"], linewidth=2)
+        if 100 * row["high"] > most:
+            axes.plot(most, place, ">", color=row["colour"], markersize=5)
         axes.plot(change, place, "o" if change < most else ">", color=row["colour"], markersize=5)
         text = f"{100 * row['relative']:+.{int(abs(row['relative']) < 0.1)}f}".replace("-", "−")
         axes.annotate(text, (1.0, place), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8, color=INK)

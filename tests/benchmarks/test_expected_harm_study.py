@@ -256,6 +256,8 @@ def test_the_answer_names_only_what_survives_the_correction_for_all_its_changes(
             )
         ]
     )
-    assert certain(rows) == "Corrected for these 4 comparisons (Holm), surely lower is slowdown on A, B; surely higher is AWF on A."
-    assert "surely lower is slowdown on A; surely higher is nothing" in certain(rows.assign(p=[0.001, 0.03, 0.03, 0.9]))
-    assert "surely lower is nothing" in certain(rows.assign(replicates=1))
+    assert (
+        certain(rows) == "Corrected for these 4 comparisons (Holm), sure decreases are: slowdown on A, B; sure increases: AWF on A."
+    )
+    assert "sure decreases are: slowdown on A; sure increases: none" in certain(rows.assign(p=[0.001, 0.03, 0.03, 0.9]))
+    assert "sure decreases are: none" in certain(rows.assign(replicates=1))
