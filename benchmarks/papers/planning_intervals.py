@@ -114,11 +114,11 @@ def _answer(against: Mapping[str, pd.DataFrame], to_planner: pd.DataFrame) -> st
     less_fair = int((sort.loc[sort["metric"] == "nuwt_mean", "change"] > 0).sum())
     return (
         f"**Answer.** In {intervals} contended weeks `{PLANNER}` has, against `{BASE}`, which keeps its reservations as the paper's baseline does: {kept}. "
-        f"Against `{RENEWED}`, which makes them anew whenever its queues are ordered: {renewed} (longest waits: {few} replicates). Counted is what lies "
-        f"outside the chance of replays of the same week; nothing is said of other weeks. The paper finds mean wait and slowdown lower in all of its 8 intervals, and has no "
-        f"longest waits. A plain sort without any search (`{BEST_SORT}`, smallest requested area first; {SORTED} replicates) has shorter mean waits than "
-        f"`{PLANNER}` in {waits} of "
-        f"{intervals} and lower slowdowns in {slowdowns}, but a higher mean NUWT of users, which the search is to lower, in {less_fair}."
+        f"Against `{RENEWED}`, which makes them anew whenever its queues are ordered: {renewed} (longest waits: {few} replicates). Counted is "
+        "what lies outside the chance of replays of the same week; nothing is said of other weeks. The paper finds mean wait and slowdown "
+        f"lower in all of its 8 intervals, and has no longest waits. A plain sort without any search (`{BEST_SORT}`, smallest requested area "
+        f"first; {SORTED} replicates) has shorter mean waits than `{PLANNER}` in {waits} of {intervals} and lower slowdowns in {slowdowns}, "
+        f"but a higher mean NUWT of users, which the search is to lower, in {less_fair}."
     )
 
 

@@ -102,13 +102,13 @@ def test_the_page_is_drawn_again_with_its_answer_on_top_and_the_rest_as_it_was()
     answer = text.split("\n")[2]
     kept, renewed = answer.split(" Against `OrigBF(reservations=anew)`")
     # the means of two seeds: 50 / 100 and 51 / 101, 80 / 100 and 81 / 101, 50 / 20 and 51 / 21
-    assert "Of 2 intervals of a week" in kept
+    assert "In 2 contended weeks" in kept
     assert (
         "does: mean wait lower in 2 (−20% to −50%), higher in none; mean bounded slowdown lower in none, higher in none; longest wait lower in none"
         in kept
     )
     assert "mean wait lower in 1 (−20%), higher in 1 (+146%)" in renewed
-    assert "says nothing of others" in kept
+    assert "nothing is said of other weeks" in kept
     assert "shorter mean waits than `PlanRS` in 1 of 2" in answer
     assert text.endswith(" What follows is older; how it was made stands at its end.\n\n## Whole traces\n\nas it was\n")
     assert "# Old" not in text
