@@ -74,7 +74,7 @@ def used(processes: Iterable[int]) -> tuple[dict[Path, tuple[int, int]], bool]:
     Time in which a thread is ready is told once it runs again.
     """
     found, active = {}, False
-    for thread in [path for process in processes for path in Path(f"/proc/{process}/task").glob("*")]:
+    for thread in _threads(processes):
         with suppress(OSError):  # it has ended
             ran, ready, _ = (thread / "schedstat").read_text().split()
             found[thread] = int(ran), int(ready)
@@ -139,6 +139,13 @@ def spend(seconds: float, processes: Iterable[int]) -> None:
     patience = Patience(processes, seconds)
     while not patience.over():
         time.sleep(LOOK_S)
+
+
+def _threads(processes: Iterable[int]) -> Iterator[Path]:
+    for process in processes:
+        tasks = Path(f"/proc/{process}/task")
+        with suppress(OSError):  # it has ended
+            yield from [tasks / number for number in os.listdir(tasks)]
 
 
 def limit(seconds: float, stop: Callable[..., None]) -> None:
