@@ -120,9 +120,13 @@ class _Held:
 
     async def _submit(self, without: tuple[str, ...] = ()) -> None:
         for name in without:
-            await self.cluster.workers.pop(name).close()
+            self.cluster.worker_spec.pop(name, None)
         while len(self.cluster.worker_spec) < self.jobs:
+            self.cluster._i += 1  # a name of its own: Dask soon ends a job that is called like the lost one
             self.cluster.worker_spec.update(self.cluster.new_worker_spec())
+        for name in without:
+            if (job := self.cluster.workers.pop(name, None)) is not None:
+                await job.close()
         try:
             await self.cluster._correct_state()
         finally:
@@ -136,9 +140,10 @@ class _Held:
         jobs = dict(self.cluster.workers)
         lost = {name for name in jobs if now - self._alive.get(name, now) > _LOST_S}
         waiting = {name: job for name, job in jobs.items() if name not in self._alive}
-        if waiting and now - self._asked > _ASK_S:
+        ended = set(self.cluster.worker_spec) - set(jobs)  # by Dask itself, some time after their workers were lost
+        if (waiting or ended) and now - self._asked > _ASK_S:
             self._asked = now
-            lost |= {name for name, job in waiting.items() if job.job_id is None} | self._cancelled(waiting)
+            lost |= ended | {name for name, job in waiting.items() if job.job_id is None} | self._cancelled(waiting)
         if not lost:
             return
         for name in lost:

@@ -18,6 +18,7 @@ import pytest
 
 from features.errors import InputError
 from models.runtime.protocol import TablePredictor
+from pipelines.workers import batch
 from pipelines.workers import cluster as workers
 from pipelines.workers.where import mapped
 from pipelines.workflows.planning import plan_trace
@@ -217,27 +218,49 @@ def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
         pass
 
 
-def test_jobs_of_a_batch_system_are_workers_until_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The batch system runs each job at once, as a process group."""
+@pytest.fixture
+def batch_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let Slurm's commands run each job as a process group: the first at once, others late; return where ``jobs`` lists them."""
     commands = {
-        "sbatch": 'cp "$1" $HOME/job; setsid sh $HOME/job >/dev/null 2>&1 & echo Submitted batch job $!; echo $! >>$HOME/jobs',
+        "sbatch": "cp $1 $HOME/job; test -e $HOME/jobs && late=3\n"
+        'setsid sh -c "sleep ${late:-0}; exec sh $HOME/job" >/dev/null 2>&1 & echo Submitted batch job $!; echo $! >>$HOME/jobs',
         "scancel": "kill -- -$1",
+        "squeue": "for job in $(cat $HOME/jobs); do kill -s 0 -- -$job && echo $job; done; true",
     }
     for name, line in commands.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("ours_s", "dasks_s"), [(0.1, 1.0), (60.0, 0.1)], ids=["we are first", "Dask is first"])
+def test_a_lost_job_is_replaced_whoever_ends_it(
+    ours_s: float, dasks_s: float, batch_system: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask ends, some time after a worker was lost, the job that is called like it."""
+    monkeypatch.setattr(batch, "_LOST_S", ours_s)
+    monkeypatch.setattr(batch, "_ASK_S", 0.5)
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": f"{dasks_s} s"}), mapped("slurm(jobs=1)") as on_workers:
+        monkeypatch.setattr(on_workers, "wait_s", 120.0)
+        assert [*on_workers(str, [1])] == ["1"]
+        os.killpg(int((batch_system / "jobs").read_text()), signal.SIGKILL)
+        assert sorted(on_workers(str, range(20))) == sorted(map(str, range(20)))
+    assert len((batch_system / "jobs").read_text().split()) == 2
+
+
+def test_jobs_of_a_batch_system_are_workers_until_the_end(batch_system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     with mapped("slurm(jobs=1)", say=said.append) as on_workers:
         monkeypatch.setattr(on_workers, "wait_s", 120.0)  # a job that dies here is no reason to wait for ever
         assert sorted(on_workers(str, range(20))) == sorted(map(str, range(20)))
         assert on_workers.client.scheduler.address.startswith("tls://")
-        folder = next((tmp_path / ".cache" / "queuecast").iterdir())
+        folder = next((batch_system / ".cache" / "queuecast").iterdir())
         assert folder.stat().st_mode & 0o777 == 0o700
     assert said == [f"slurm: 1 job submitted for workers; logs: {folder}"]
     assert not folder.exists()
-    job = int((tmp_path / "jobs").read_text())
+    job = int((batch_system / "jobs").read_text())
     deadline = time.monotonic() + 60
     while _runs(job) and time.monotonic() < deadline:
         time.sleep(0.05)
