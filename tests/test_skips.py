@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import conftest
+from tests.support import fresh
 
 TESTS = """
 from tests.conftest import SHARED, needs, needs_shared
@@ -38,6 +39,9 @@ def test_skips_are_counted_in_one_line_and_fail_ci(there: bool, ci: str, code: i
     tests.mkdir(parents=True)
     (tests / "__init__.py").write_text("")
     (tests / "conftest.py").write_text(Path(conftest.__file__).read_text())
+    (tests / "support").mkdir()
+    (tests / "support" / "__init__.py").write_text("")
+    (tests / "support" / "fresh.py").write_text(Path(fresh.__file__).read_text())
     (tests / "test_it.py").write_text(TESTS)
     shared = tmp_path / "shared"
     if there:

@@ -3,7 +3,8 @@
 Policies differ in scheduler, predictor and correction. The chosen one has the min mean bounded slowdown among those whose packing
 (AWF) and fairness (P2SF, both of Goponenko et al. 2022) exceed a baseline's by at most an allowance; a ladder of allowances maps
 the frontier. Everything works on weekly sums, so that hundreds of schedules need not be held at once; intervals are those of
-:mod:`sim.metrics.comparison`, over weeks and, where a policy was replayed several times, over its replicates.
+:mod:`sim.metrics.comparison`, over weeks, where a policy was replayed several times over its replicates, and where sums by user
+are given over users.
 """
 
 from __future__ import annotations

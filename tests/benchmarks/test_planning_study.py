@@ -108,7 +108,7 @@ def test_the_page_is_drawn_again_with_its_answer_on_top_and_the_rest_as_it_was()
         in kept
     )
     assert "mean wait lower in 1 (−20%), higher in 1 (+146%)" in renewed
-    assert "nothing is said of other weeks" in kept
+    assert "nothing is said of other weeks" in renewed
     assert "shorter mean waits than `PlanRS` in 1 of 2" in answer
     assert text.endswith(" What follows is older; how it was made stands at its end.\n\n## Whole traces\n\nas it was\n")
     assert "# Old" not in text
