@@ -89,5 +89,3 @@ def test_the_table_holds_what_a_comparison_of_whole_schedules_says(trace):
     for metric in ("mean_bounded_slowdown", "awf_s", "p2sf_s", "mean_wait_s"):
         for column in ("value", "relative"):
             assert found.loc[metric, column] == pytest.approx(expected.loc[metric, column], rel=1e-12)
-        # weekly sums know no users, and their intervals lack what these differ by
-        assert expected.loc[metric, "low"] < found.loc[metric, "low"] < found.loc[metric, "high"] < expected.loc[metric, "high"]
