@@ -54,7 +54,7 @@ class Interval(NamedTuple):
     """The interval of a change, how often it covers, and the p-value of no change.
 
     ``coverage`` is measured by resampling the blocks at hand: the share of resamples whose interval holds the change of all blocks.
-    All are None where there is no interval.
+    Resamples without an interval, as the baseline is 0 in them, do not count. All are None where there is no interval.
     """
 
     low: float | None = None
@@ -214,7 +214,7 @@ class _Sample(NamedTuple):
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             centre, *without = (np.log(each) if logarithms else each for each in (self.ratio, *self.without))
-        parts = [_spread(np.where(times > 0, each, 0.0), times) for each, times in zip(without, self.times, strict=True)]
+            parts = [_spread(np.where(times > 0, each, 0.0), times) for each, times in zip(without, self.times, strict=True)]
         variances, degrees = (np.stack(each, axis=1) for each in zip(*parts, strict=True))
         return centre, variances, degrees
 

@@ -217,7 +217,7 @@ levels are kept to in jobs alone. Where a level falls on the request itself, som
 less: otherwise no level could be kept to where a third of the jobs run exactly to their request, as on LANL-CM5. That costs a second of loss and
 nothing else, but a share at most as long as a quantile says less there than it seems to."""
 SAME = f"""Under the same correction, `{COMMON}`, and for `quantile` also under its own: jobs of the second half of the trace, relative to plain EASY with
-requested times. Intervals are of the paired bootstrap over weeks, from one schedule each; how much a schedule moves when submissions are shaken by a
+requested times. Intervals are over weeks, from one schedule each; how much a schedule moves when submissions are shaken by a
 minute is not in them."""
 
 
@@ -248,7 +248,7 @@ def page(distributions: Sequence[Judged], frontiers: Sequence[Frontier], made: s
         f"{', '.join(map(str, SEEDS))}, whose jobs are pooled.",
         "A policy is chosen on the first half of the trace (by number of jobs), simulated by itself: the least mean bounded slowdown among those whose AWF and",
         "P2SF are there at most so much above plain EASY's with requested times (`allowed`). Then the whole trace is simulated, and the jobs submitted in the",
-        "second half are measured. Changes are relative to plain EASY with requested times, with 95 % intervals from the paired bootstrap over weeks. The",
+        "second half are measured. Changes are relative to plain EASY with requested times, with 95 % intervals over weeks. The",
         "seeds stand apart in the last column (slowdown, AWF, P2SF).",
         "",
         "The schedulers and levels to choose from are not free of hindsight: earlier versions of this page tried more of both on first halves and",

@@ -52,7 +52,8 @@ METHOD = """## How it is measured
 * **Halves**: jobs submitted in the first half (by number of jobs) are there to choose by; everything on this page is measured on those of the second. Jobs
   of the first half that still wait when it ends meet jobs of the second: choices see that much of it.
 * **Metrics**: mean bounded slowdown (tau = 10 s), area-weighted response time (AWF, packing), P2SF (packing and fairness), mean wait. Lower is better.
-* **Intervals** are of 95 %, over weeks of submission (paired bootstrap) and over replays; under eight weeks they are rough, under five there are none.
+* **Intervals** are of 95 %, over weeks of submission ([how often they cover](intervals.md)) and over replays; under eight weeks
+  they are rough, under five there are none.
 * **Corrections** ({corrections}) are the same for every predictor: with `tsafrir` a prediction is prolonged once it is outlived, with
   `conditional(when=pass)` the predictor is asked again about every running job before every pass. Requested and exact times need none.
 * **Bounds**: plain EASY and shortest-first EASY-SJBF with exact runtimes: what perfect knowledge gives the scheduler that sites run, and what it gives when it

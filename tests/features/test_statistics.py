@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -156,6 +158,17 @@ def test_a_metric_that_is_zero_without_one_week_has_an_interval_on_the_ratio_its
     found = interval_of_change(once, Ratio(np.ones((1, 10)), np.ones((1, 10))))
     assert found.low == -1.0
     assert found.high > -0.9
+
+
+def test_resamples_without_an_interval_are_left_out_of_the_coverage_without_a_warning():
+    rng = np.random.default_rng(5)
+    waits = np.isin(np.arange(12), [1, 5, 9])  # so that some resamples hold one week in which the baseline waits, or none
+    policy, base = (Ratio((rng.lognormal(size=12) * in_week)[None], np.ones((1, 12))) for in_week in (1.0, waits))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = interval_of_change(policy, base)
+    assert found.low < found.high
+    assert 0 < found.coverage <= 1
 
 
 def test_where_one_week_decides_the_coverage_that_is_measured_is_low_and_is_said():
