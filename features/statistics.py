@@ -28,8 +28,8 @@ COVERS = 0.92
 """An interval at 95 % that covers less often than this, measured, is shown with its coverage."""
 _KEPT = 16
 """Size of the cache of draws by number of blocks; groups of jobs of one trace mostly have about the same number."""
-_MEASURED = 400
-"""Resamples that measure a coverage: its standard error is about one point."""
+_MEASURED, _PARTS = 400, 8
+"""Resamples that measure a coverage, and in how many parts: its standard error is about one point."""
 
 
 class Ratio(NamedTuple):
@@ -75,7 +75,7 @@ def interval_of_change(
     narrow. It is about the mean of all replicates, not about the next one. The scale is the logarithm of the ratio, or the ratio
     where a block, user or replicate left out makes it 0. No interval where the baseline then is 0.
 
-    ``coverage`` is that of the parts over blocks and users, as resamples of blocks say nothing of replicates.
+    ``p`` is None where nothing varies. ``coverage`` is that of the parts over blocks and users, as resamples of blocks say nothing of replicates.
     """
     replicates, blocks = terms.numerator.shape
     each = replicate_changes(terms, base) + 1.0
@@ -96,7 +96,7 @@ def interval_of_change(
     reach = _quantile(confidence, freedom) * error
     ends = [centre - reach, centre + reach]
     away = centre if logarithms else centre - 1.0
-    p = _two_sided(away / error, freedom) if error > 0 else float(away == 0)
+    p = _two_sided(away / error, freedom) if error > 0 else 1.0 if away == 0 else None  # nothing varies: no evidence of how sure
     low, high = np.exp(ends) if logarithms else ends
     return Interval(max(float(low) - 1.0, -1.0), float(high) - 1.0, _coverage(sample, centre, logarithms, confidence), p)
 
@@ -221,13 +221,15 @@ class _Sample(NamedTuple):
 
 def _coverage(sample: _Sample, truth: float, logarithms: bool, confidence: float) -> float | None:
     """Return in what share of resampled blocks the interval holds ``truth``; None without one."""
-    drawn_again = _Sample.of(sample.sums, sample.by_user, drawn(len(sample.sums[0]), _MEASURED, 0))
-    usable = drawn_again.whole & (drawn_again.positive | (not logarithms))
-    if not usable.any():
-        return None
-    centre, variances, degrees = (each[usable] for each in drawn_again.spread(logarithms))
-    reach = _quantile(confidence, _satterthwaite(variances, degrees)) * np.sqrt(variances.sum(axis=1))
-    return float((np.abs(centre - truth) <= reach + 1e-12).mean())
+    covered: list[np.ndarray] = []
+    for counts in np.array_split(drawn(len(sample.sums[0]), _MEASURED, 0), _PARTS):  # many users take much memory at once
+        again = _Sample.of(sample.sums, sample.by_user, counts)
+        usable = again.whole & (again.positive | (not logarithms))
+        if usable.any():
+            centre, variances, degrees = (each[usable] for each in again.spread(logarithms))
+            reach = _quantile(confidence, _satterthwaite(variances, degrees)) * np.sqrt(variances.sum(axis=1))
+            covered.append(np.abs(centre - truth) <= reach + 1e-12)
+    return float(np.concatenate(covered).mean()) if covered else None
 
 
 def _satterthwaite(variances: np.ndarray, degrees: np.ndarray) -> np.ndarray:

@@ -149,6 +149,7 @@ def test_replicates_that_say_the_same_add_nothing_and_a_metric_that_is_zero_has_
     assert interval_of_change(*twice) == pytest.approx(interval_of_change(policy, base), rel=1e-9)
     nothing, ones = Ratio(np.zeros((3, 40)), np.ones((3, 40))), Ratio(np.ones((3, 40)), np.ones((3, 40)))
     assert interval_of_change(nothing, ones)[:2] == (-1.0, -1.0)
+    assert interval_of_change(nothing, ones).p is None  # nothing varies, so nothing says how sure it is
     assert interval_of_change(ones, ones) == (0.0, 0.0, 1.0, 1.0)
     assert interval_of_change(ones, nothing) == (None, None, None, None)
 
