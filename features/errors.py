@@ -32,14 +32,37 @@ def shown(value: object, most: int = 40) -> str:
     """Return a value as an error names it: texts quoted, cut at ``most`` characters."""
     if isinstance(value, str):
         return repr(value if len(value) <= most else value[:most] + "...")
-    said = repr(value)
+    try:
+        said = repr(value)
+    except ValueError:  # Python writes no whole numbers of over 4,300 digits
+        return "a number of thousands of digits"
     return said if len(said) <= most else said[:most] + "..."
 
 
+ADDRESS = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.]*)://((?P<user>([^\s:@/?#%'\"]|%(?!3a))*)(:(?P<password>[^\s@/?#'\"]*))?@)?"
+    r"(?P<place>(?P<host>[\w.-]+|\[[\da-f:.]+\])?(:(?P<port>\d{1,5}))?(/(?P<path>[^\s:@?#'\"]*))?)(\?(?P<query>[^\s@#'\"]*))?",
+    re.IGNORECASE,
+)
+"""An address that can be read in one way only: its password is nowhere but where one belongs."""
+_PATH = re.compile(r"(?:sqlite|file):/.*|[^:=]*|[/.~][^@]*", re.IGNORECASE)
+
+
+def is_plain(text: str) -> bool:
+    """Tell whether a text is a path or an :data:`ADDRESS`; what is neither may show a password in any part."""
+    return bool(_PATH.fullmatch(text) or ADDRESS.fullmatch(text))
+
+
 def masked(text: str) -> str:
-    """Return a text without the passwords and the queries of the URLs in it."""
-    text = re.sub(r"(://[^:/@\s]*):[^@/\s]*@", r"\1:***@", text)
-    return re.sub(r"(://[^\s?]+)\?[^\s'\"]*", r"\1", text)
+    """Return a text whose addresses have no user, password and query; ``***`` for what may be a mistyped one."""
+    return re.sub(r"[^\s'\"()<>=]*(?:@|:/)[^\s'\"()<>]*?(?=[.,:;]*(?:[\s'\"()<>]|$))", _masked, text)
+
+
+def _masked(found: re.Match[str]) -> str:
+    if found[0].startswith("/") or re.match("(?:sqlite|file):/", found[0]):
+        return found[0]
+    parts = ADDRESS.fullmatch(found[0])
+    return f"{parts['scheme']}://{'' if parts['user'] is None else '***@'}{parts['place']}" if parts else "***"
 
 
 def _ends(text: str, each: int) -> str:

@@ -10,9 +10,8 @@ import re
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlsplit
 
-from features.errors import InputError
+from features.errors import ADDRESS, InputError
 from pipelines.storage import site
 
 _T = TypeVar("_T")
@@ -30,19 +29,15 @@ def named(url: str) -> str:
 
     InputError, without the URL, if it is none.
     """
-    try:
-        parts = urlsplit(url)
-        port = parts.port or 5432
-        if parts.netloc.count("@") > 1:  # a password with one: what follows it would be taken for the host, and shown
-            parts = urlsplit("")
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme != "postgresql" or not parts.path.strip("/"):
+    parts = ADDRESS.fullmatch(url)
+    if parts is None or parts["scheme"] != "postgresql" or not (parts["path"] or "").strip("/"):
         raise InputError(
-            f"{DATABASE} is not a URL such as postgresql://user@host/database (it is not shown: it may hold a password)"
+            f"{DATABASE} is not a URL such as postgresql://user:password@host:port/database, with %40 for an @ in a password "
+            "(it is not shown: it may hold a password)"
         )
-    host = parts.hostname or parse_qs(parts.query).get("host", ["this machine's socket"])[0]
-    return f"PostgreSQL database {parts.path.strip('/')} at {host}:{port}"
+    socket = re.search(r"\bhost=([\w./-]+)", parts["query"] or "")
+    host = parts["host"] or (socket[1] if socket else "this machine's socket")
+    return f"PostgreSQL database {parts['path'].strip('/')} at {host}:{parts['port'] or 5432}"
 
 
 def connected(url: str) -> Any:
@@ -54,14 +49,14 @@ def connected(url: str) -> Any:
         import psycopg2
     except ImportError as error:
         raise InputError(f"{DATABASE} is set and psycopg2 is missing: pip install queuecast[server]") from error
-    named(url)
-    connection = patiently(lambda: psycopg2.connect(url, **CONNECTION), url)
+    name = named(url)
+    connection = patiently(lambda: psycopg2.connect(url, **CONNECTION), name)
     connection.autocommit = True
     return connection
 
 
-def patiently(connect: Callable[[], _T], url: str) -> _T:
-    """Return what ``connect`` does, called again while the database does not answer.
+def patiently(connect: Callable[[], _T], name: str) -> _T:
+    """Return what ``connect`` does, called again while the database ``name`` does not answer.
 
     Raises InputError at once where it answers and refuses, and after the site's max wait.
     """
@@ -76,7 +71,7 @@ def patiently(connect: Callable[[], _T], url: str) -> _T:
             refused = not isinstance(error, psycopg2.OperationalError) or _refuses(str(error))
             if refused or waited_s + pause_s > wait_s:
                 waited = "" if refused else f" (waited {waited_s:.0f} s)"
-                raise InputError(f"{named(url)} {'refuses' if refused else 'does not answer'}{waited}: {reason(error)}") from error
+                raise InputError(f"{name} {'refuses' if refused else 'does not answer'}{waited}: {reason(error)}") from error
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_S)
 
@@ -87,7 +82,8 @@ def _refuses(said: str) -> bool:
 
 def reason(error: BaseException) -> str:
     """Return the first line of what libpq said: host, port, user, database, no password."""
-    return " ".join(str(error).strip().partition("\n")[0].split())[:200]
+    said = " ".join(str(error).strip().partition("\n")[0].split())[:200]
+    return "its URL has an option that libpq does not know" if said.startswith("invalid dsn") else said
 
 
 def wait_for_databases() -> None:
@@ -122,5 +118,5 @@ def _connect(dialect: Any, _: object, positional: list[Any], given: dict[str, An
         return None
     address = f"{given.get('host', 'this machine')}:{given.get('port', 5432)}"
     return patiently(
-        lambda: dialect.connect(*positional, **{**CONNECTION, **given}), f"postgresql://{address}/{given.get('dbname')}"
+        lambda: dialect.connect(*positional, **{**CONNECTION, **given}), f"PostgreSQL database {given.get('dbname')} at {address}"
     )

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from features.clock import local_clock_s
-from features.errors import InputError, masked
+from features.errors import InputError, is_plain, masked
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import TablePredictor
 from pipelines.sources.catalogue import site_registry
@@ -40,6 +40,10 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
 
     place = uri or f"sqlite:///{local_home() / 'mlflow.db'}"
     asked = uri or os.environ.get("MLFLOW_TRACKING_URI", "")
+    if not is_plain(asked):
+        raise InputError(
+            "the registry's address (MLFLOW_TRACKING_URI) is no URL and no path (it is not shown: it may hold a password)"
+        )
     if asked.startswith("sqlite:"):
         check_owner(Path(asked.removeprefix("sqlite:///")))
     if (asked or place).startswith("postgresql"):
@@ -48,12 +52,11 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
     try:
         return connect(place, artifacts or str(beside / "mlartifacts"), EXPERIMENT, site=not uri, wait_s=waits_s())
     except (MlflowException, OSError, ValueError) as error:
-        asked = uri or os.environ.get("MLFLOW_TRACKING_URI") or place
         said = masked(str(error).strip().splitlines()[0])
         mend = (
             "; queuecast doctor says how to mend it" if re.search("malformed|not a database|readonly|unable to open", said) else ""
         )
-        raise InputError(f"registry {masked(asked)}: {said}{mend}") from error
+        raise InputError(f"registry {masked(asked or place)}: {said}{mend}") from error
 
 
 def kept_versions() -> Keep:

@@ -64,4 +64,4 @@ def test_requests_are_repeated_for_about_as_long_as_the_site_waits(
 
 def test_a_password_in_a_stores_address_is_not_shown() -> None:
     store = Tracking("postgresql+psycopg2://reader:hunter2@db.example.org/mlflow", "1", None)  # type: ignore[arg-type]
-    assert store.place == "postgresql+psycopg2://reader:***@db.example.org/mlflow"
+    assert store.place == "postgresql+psycopg2://***@db.example.org/mlflow"

@@ -57,7 +57,7 @@ def no_memory() -> None:
         (sqlite3.OperationalError("database is locked"), 1, "a database of the site is locked by another program: wait"),
         (wrapped(sqlite3.OperationalError("database is locked")), 1, "a database of the site is locked by another program: wait"),
         (wrapped(sqlite3.DatabaseError("file is not a database")), 1, "a database of the site is damaged: `queuecast doctor`"),
-        (wrapped(RuntimeError("API request to http://u:hidden@mlflow:5000/x failed with exception y")), 1, "registry http://u:***@mlflow:5000: does not"),
+        (wrapped(RuntimeError("API request to http://u:hidden@mlflow:5000/x failed with exception y")), 1, "registry http://***@mlflow:5000: does not"),
         (wrapped(sqlite3.OperationalError("database or disk is full")), 1, "no room is left on the disk"),
         (caught(no_memory), 1, "there is not enough memory"),
         (MemoryError(), 1, "there is not enough memory"),

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 import s3fs
 
+from features.errors import InputError, masked
 from pipelines.cli import serve, ui
 from pipelines.storage import site
+from pipelines.storage.registry import tracking
+from pipelines.storage.remote import place_of
 from tests.support.command import queuecast
 
 PLANTED = "planted-c0ffee"
@@ -65,6 +68,70 @@ def test_a_command_that_reaches_nothing_names_the_service_and_no_secret(
     assert not [path for path in unreachable.rglob("*") if path.is_file() and PLANTED.encode() in path.read_bytes()]
 
 
+MISTYPED = {
+    "a slash for two": "postgresql:/u:{}@h/db",
+    "three slashes": "postgresql:///u:{}@h/db",
+    "no slashes": "postgresql:u:{}@h/db",
+    "no scheme": "u:{}@h/db",
+    "no colon": "postgresql//u:{}@h/db",
+    "another scheme": "postgres://u:{}@h/db",
+    "capitals": "POSTGRESQL://u:{}@h/db",
+    "a blank before": " postgresql://u:{}@h/db",
+    "a blank inside": "postgresql://u:{} x@h/db",
+    "a slash in the password": "postgresql://u:1/{}@h/db",
+    "an @ in the password": "postgresql://u:x@{}@h/db",
+    "an escaped colon": "postgresql://u%3A{}@h/db",
+    "a number, an @ and no host": "postgresql://h:5432/u:{}@db",
+    "a question mark in the password": "postgresql://u:x?{}@h/db",
+    "a number sign in the password": "postgresql://u:x#{}@h/db",
+    "a bracket": "postgresql://[u:{}@h/db",
+    "an option that is none": "postgresql://u@127.0.0.1:1/db?{}",
+    "libpq's other form": "host=h user=u password={}",
+    "no database": "postgresql://u:{}@127.0.0.1:1",
+    "as an option": "postgresql://u@127.0.0.1:1/db?password={}",
+    "right": "postgresql://u:{}@127.0.0.1:1/db",
+}
+
+
+@pytest.mark.parametrize("form", MISTYPED)
+def test_no_mistyped_address_shows_its_password(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = MISTYPED[form].format(PLANTED)
+    for name in ("DAGSTER_HOME", *site.VARIABLES.values()):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("QUEUECAST_WAIT_S", "0")
+    settings = tmp_path / "queuecast.toml"
+    for command, stated in (("run", ""), ("doctor", ""), ("run", f'[site]\ndatabase = "{address}"\n')):
+        settings.write_text(stated)
+        monkeypatch.setenv("QUEUECAST_DATABASE", "" if stated else address)
+        done = queuecast(command, home=tmp_path / "home", cwd=tmp_path)
+        assert done.returncode != 0
+        assert PLANTED not in done.stdout + done.stderr
+        assert "defect" not in done.stderr
+    monkeypatch.setattr("models.registry.tracking._SITE", address)  # what a new process would read
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+    for opened in (tracking, lambda: place_of(address)):
+        with pytest.raises(InputError) as refused:
+            opened()
+        assert PLANTED not in str(refused.value)
+
+
+@pytest.mark.parametrize("form", MISTYPED)
+def test_no_library_that_repeats_an_address_shows_its_password(form: str) -> None:
+    address = MISTYPED[form].format(PLANTED)
+    if form not in ("an option that is none", "libpq's other form"):  # refused before a library sees them
+        assert PLANTED not in masked(f"could not parse '{address}', nor {address}: see http://127.0.0.1:5000/x?token={PLANTED}")
+
+
+def test_an_address_without_secrets_is_shown() -> None:
+    for said in (
+        "s3://bucket/site/lake: is gone",
+        "registry http://mlflow.example.org:5000, tried 3 times",
+        "sqlite:////home/u@x/a:b.db",
+    ):
+        assert masked(said) == said
+    assert masked("see http://u:x@mlflow:5000/a?b=c.") == "see http://***@mlflow:5000/a."
+
+
 def test_a_settings_file_with_a_secret_is_told_without_it(unreachable: Path) -> None:
     (unreachable / "queuecast.toml").write_text(f'[site]\npassword = "{PLANTED}"\n')
     done = queuecast("traces", home=unreachable / "home", cwd=unreachable)
@@ -84,5 +151,3 @@ def test_servers_listen_on_loopback_unless_told_otherwise_and_then_say_so(tmp_pa
         assert done.returncode == 0, done.stderr
         assert ("nothing asks for a password" in done.stderr) == warned
         assert begun.pop()[2:] == ("-w", ui.WORKSPACE, "-p", port, "-h", host)
-    assert queuecast("ui", "--only", "daemon", home=tmp_path).returncode == 0
-    assert begun == [("dagster._daemon", "run", "-w", ui.WORKSPACE)]
