@@ -15,20 +15,22 @@ from features.errors import InputError
 DAY_S = 86_400
 WEEK_S = 7 * DAY_S
 _MONDAY_S = 4 * DAY_S  # 1970-01-05, the first Monday of Unix time
+_FIRST_DATE_S = -62_135_510_400  # the second day of the year 1
 _NO_DATE_S = 253_370_764_800  # the year 9999, which a simulation of long jobs may pass: days without time zone from there on
 
 
 def local_clock_s(submit_s: np.ndarray, origin_unix_s: int | None, timezone: str | None) -> np.ndarray:
     """Return seconds of the local wall clock since 1970-01-01 00:00, int64 like ``submit_s``.
 
-    Without a time zone the clock is UTC's; without an origin, second 0 is taken as that midnight. Raises InputError for an
-    unknown zone.
+    Without a time zone the clock is UTC's; without an origin, second 0 is taken as that midnight. Before the year 1 and from 9999 on the
+    zone's offset stays what it was. Raises InputError for an unknown zone.
     """
     unix = np.asarray(submit_s, np.int64) + np.int64(origin_unix_s or 0)
     if timezone is None or origin_unix_s is None or timezone in _UTC:
         return unix
-    local = pd.DatetimeIndex(unix.astype("datetime64[s]")).tz_localize("UTC").tz_convert(_zone(timezone)).tz_localize(None)
-    return local.to_numpy().astype("datetime64[s]").astype(np.int64)
+    dated = unix.clip(_FIRST_DATE_S, _NO_DATE_S)
+    local = pd.DatetimeIndex(dated.astype("datetime64[s]")).tz_localize("UTC").tz_convert(_zone(timezone)).tz_localize(None)
+    return local.to_numpy().astype("datetime64[s]").astype(np.int64) + (unix - dated)
 
 
 class Clock(NamedTuple):

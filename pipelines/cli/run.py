@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import time
 import uuid
@@ -272,11 +273,12 @@ def _explain(result: dg.ExecuteInProcessResult) -> None:
         if error is None:
             continue
         root, said = error, []
-        while root.cause is not None and root.cls_name != InputError.__name__:
+        refusals = {InputError.__name__, *(each.__name__ for each in InputError.__subclasses__())}
+        while root.cause is not None and root.cls_name not in refusals:
             said.append(f"{root.cls_name}: {root.message}")
             root = root.cause
-        if root.cls_name == InputError.__name__:
-            raise InputError(root.message.strip().removeprefix(f"{InputError.__module__}.{InputError.__name__}: "))
+        if root.cls_name in refusals:
+            raise InputError(re.sub(rf"^\S*\b{root.cls_name}: ", "", root.message.strip()))
         if root.cls_name == "DagsterAssetCheckFailedError":
             _say_checks(result)
             note("queuecast: its results were not made; earlier results stay")

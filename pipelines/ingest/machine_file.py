@@ -7,14 +7,16 @@ explained in ``docs/machines.md``.
 from __future__ import annotations
 
 import re
-import tomllib
+from collections import Counter
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
 from features.errors import InputError, shown
 from features.jobs.schema import ASKED
 from pipelines.ingest.source import load, trace_name
+from pipelines.ingest.text import toml_tables
 from sim.machine.description import Cluster, Limit, Machine, Nodes
 
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d*)?) ?([KMGT]i?B)", re.ASCII)
@@ -85,14 +87,8 @@ class _Described:
     """A description in TOML, and where in its text things are."""
 
     def __init__(self, path: str, text: str) -> None:
-        self._path, self._lines = path, text.splitlines()
-        try:
-            self._stated = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            found = re.search(r"\(at line (\d+), column (\d+)\)$", str(error))
-            line = found[1] if found else str(len(self._lines))
-            what = str(error).removesuffix(found[0] if found else "").strip()
-            raise InputError(f"{path}:{line}: is no TOML: {what[:1].lower()}{what[1:]}") from error
+        self._path, self._lines, self._kinds = path, text.splitlines(), 0
+        self._stated = toml_tables(path, text)
 
     def machine(self) -> Machine:
         """Return the machine; InputError says file, line and what is wrong."""
@@ -124,11 +120,11 @@ class _Described:
             self._fail("nodes", "cluster", number, "is a number, or tables [[cluster.nodes]]")
         if both := sorted(table.keys() & _KEYS["cluster.nodes"] - {"nodes", "properties"}):
             self._fail(both[0], "cluster", number, "is stated in [[cluster.nodes]] for each kind of nodes, so not here too")
-        before = sum(len(each.get("nodes", [])) for each in self._tables("cluster")[:number] if isinstance(each.get("nodes"), list))
         kinds = []
-        for place, each in enumerate(stated, start=before):
+        for place, each in enumerate(stated, start=self._kinds):
             self._check_keys(each, "cluster.nodes", place)
             kinds.append(self._nodes(each, "cluster.nodes", place, [*table.get("properties", []), *each.get("properties", [])]))
+        self._kinds += len(kinds)
         return Cluster(name, tuple(kinds))
 
     def _nodes(self, table: dict[str, Any], kind: str, number: int, properties: object) -> Nodes:
@@ -172,13 +168,21 @@ class _Described:
 
     def _line(self, key: str, kind: str, number: int) -> int:
         """Return the line of a key of the ``number``-th table of a kind, else that of its heading."""
-        heading, seen = 0, -1 if kind else 0
+        return self._places.get((kind, number, key)) or self._places.get((kind, number, ""), 1)
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, int, str], int]:
+        """Return the line of each key, and of each heading (key ""), by kind and number of the table."""
+        found: dict[tuple[str, int, str], int] = {}
+        tables: Counter[str] = Counter()
+        kind, number = "", 0
         for place, line in enumerate(self._lines, start=1):
-            if found := re.match(r"\s*\[+\s*([\w.]+)\s*\]", line):
-                if seen == number:
-                    break
-                if found[1] == kind:
-                    seen, heading = seen + 1, place
-            elif seen == number and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
-                return place
-        return max(heading, 1)
+            if heading := re.match(r"\s*\[+\s*([\w.]+)\s*\]", line):
+                kind, number, key = heading[1], tables[heading[1]], ""
+                tables[kind] += 1
+            elif stated := re.match(r"\s*[\"']?([^\"'=]+?)[\"']?\s*=", line):
+                key = stated[1]
+            else:
+                continue
+            found.setdefault((kind, number, key), place)
+        return found

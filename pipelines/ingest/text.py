@@ -8,15 +8,17 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import stat
+import tomllib
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from features import limits
-from features.errors import InputError
+from features.errors import InputError, one_line
 from pipelines.storage import remote
 
 GZIP = b"\x1f\x8b"
@@ -72,6 +74,21 @@ def unreadable(path: str | Path, error: OSError | ValueError) -> InputError:
     if isinstance(error, IsADirectoryError):
         return InputError(f"{path}: is a directory, not a file")
     return InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+def toml_tables(path: str | Path, text: str) -> dict[str, Any]:
+    """Return the tables of a TOML text; InputError with file, line and what is wrong."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise InputError(f"{path}: lists or tables lie too deep in each other") from error
+    except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
+        found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        if found is None and (digits := re.search(r"\d{4301}", text)):
+            line = text.count("\n", 0, digits.start()) + 1
+            raise InputError(f"{path}:{line}: is no TOML: a number has over 4,300 digits") from error
+        at, said = (found[1], str(error)[: found.start()]) if found else (text.count("\n") + 1, str(error))
+        raise InputError(f"{path}:{at}: is no TOML: {one_line(said[:1].lower() + said[1:], 120)}") from error
 
 
 def check_unpacked(path: str | Path, unpacked: int, packed: int) -> None:

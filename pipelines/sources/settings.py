@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +10,8 @@ from typing import Any
 import tomlkit
 
 from features import limits
-from features.errors import InputError, one_line
-from pipelines.ingest.text import opened
+from features.errors import InputError
+from pipelines.ingest.text import opened, toml_tables
 from pipelines.storage.atomic import seen, write
 from pipelines.storage.locks import held
 from pipelines.storage.remote import Seen
@@ -29,14 +27,7 @@ def read_settings(path: Path, what: str = "settings") -> dict[str, Any]:
         text = content.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: the {what} is not UTF-8 text") from error
-    try:
-        return tomllib.loads(text)
-    except RecursionError as error:
-        raise InputError(f"{path}: lists or tables lie too deep in each other") from error
-    except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
-        line = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        at, said = (f":{line[1]}", str(error)[: line.start()]) if line else (f":{text.count(chr(10)) + 1}", str(error))
-        raise InputError(f"{path}{at}: {one_line(said, 120)}") from error
+    return toml_tables(path, text)
 
 
 def editable(path: Path) -> tomlkit.TOMLDocument:

@@ -18,9 +18,8 @@ from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
-from urllib.parse import urlsplit
 
-from features.errors import InputError, masked
+from features.errors import ADDRESS, InputError, is_plain, masked
 from pipelines.storage.site import wait_s
 
 CONDITIONAL = ("s3", "s3a")
@@ -56,15 +55,17 @@ def place_of(stated: str) -> Path:
     stated = stated.strip()
     scheme, colon, rest = stated.partition("://")
     scheme = scheme.lower()
-    if "::" in scheme or scheme in ("local", "") or not stated or (not colon and re.match("file:", stated, re.IGNORECASE)):
-        raise InputError(f"{masked(stated)!r}: give a directory, file:///DIRECTORY or a URL such as s3://bucket/prefix")
+    odd = not is_plain(stated) or (not colon and re.match("file:", stated, re.IGNORECASE))
+    if odd or "::" in scheme or scheme in ("local", "") or not stated:
+        shown = f"{masked(stated)!r}" if is_plain(stated) else "the address of the lake (not shown: it may hold a password)"
+        raise InputError(f"{shown}: give a directory, file:///DIRECTORY or a URL such as s3://bucket/prefix")
     if not colon:
         return Path(stated).expanduser().absolute()
     if scheme == "file":
         if not rest.startswith("/"):
             raise InputError(f"{masked(stated)}: file:///DIRECTORY has three slashes")
         return Path(rest)
-    if urlsplit(stated).username or urlsplit(stated).password:
+    if (parts := ADDRESS.fullmatch(stated)) is None or parts["user"] is not None:
         raise InputError(f"{masked(stated)}: credentials do not belong in a URL: set them by the store's own means")
     if not rest.strip("/") or rest.startswith("/"):
         raise InputError(f"{masked(stated)}: names no bucket")
@@ -126,7 +127,7 @@ def put(place: Path, content: bytes, instead_of: Seen | None = None) -> Seen:
     Without ``instead_of`` there is no condition. Raises Overtaken otherwise.
     """
     fs: Any = place.fs  # type: ignore[attr-defined]
-    condition: dict[str, Any] = {} if instead_of is None or not _conditional(fs) else _condition(instead_of)
+    condition: dict[str, Any] = {} if instead_of is None or not _conditional(fs) else _condition(place, instead_of)
     for attempt in range(_ATTEMPTS):
         with told(place):
             try:
@@ -142,8 +143,13 @@ def put(place: Path, content: bytes, instead_of: Seen | None = None) -> Seen:
                 now = seen(place)
                 if now.content == content:  # an attempt whose answer was lost had put it
                     return now
-                if now != instead_of or attempt == _ATTEMPTS - 1:  # else two requests met, and neither was done
+                if instead_of is None or now.content != instead_of.content:
                     raise Overtaken(f"{place}: another process changed it meanwhile: try again") from error
+                if attempt == _ATTEMPTS - 1:
+                    raise InputError(
+                        f"{place}: the object store does not answer as it should: it refuses to replace what nobody changed (are its ETags right?)"
+                    ) from error
+                condition = _condition(place, now)  # two requests met, and neither was done
     raise AssertionError("unreachable")
 
 
@@ -280,7 +286,7 @@ def _marked(fs: Any, path: str) -> Seen:
     async def asked() -> Seen:
         answer = await fs._call_s3("get_object", Bucket=bucket, Key=key)
         async with answer["Body"] as body:
-            return Seen(await body.read(), answer["ETag"])
+            return Seen(await body.read(), answer.get("ETag", ""))
 
     async def tried() -> Seen:
         found: Seen = await _error_wrapper(asked, retries=fs.retries)
@@ -294,8 +300,13 @@ def _conditional(fs: Any) -> bool:
     return bool({fs.protocol} & {*CONDITIONAL} if isinstance(fs.protocol, str) else {*fs.protocol} & {*CONDITIONAL})
 
 
-def _condition(before: Seen) -> dict[str, Any]:
-    """Return the condition of one put, as s3fs takes it: in one piece, whose answer holds the mark."""
+def _condition(place: Path, before: Seen) -> dict[str, Any]:
+    """Return the condition of one put, as s3fs takes it: in one piece, whose answer holds the mark.
+
+    InputError for a store that gave none.
+    """
+    if before.content is not None and not before.mark:
+        raise InputError(f"{place}: the object store does not answer as it should: it gave no ETag, by which a change is known")
     return {"chunksize": 1 << 31, **({"IfNoneMatch": "*"} if before.content is None else {"IfMatch": before.mark})}
 
 

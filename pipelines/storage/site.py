@@ -1,6 +1,6 @@
 """What a site sets: environment variables first, then its settings file.
 
-That is $QUEUECAST_CATALOGUE, which must exist, or ``queuecast.toml`` in the working directory, and has the tables [site] and
+That is $QUEUECAST_CATALOGUE, which must exist (/dev/null: none), or ``queuecast.toml`` in the working directory, and has the tables [site] and
 [registry]. A command, and Dagster where it loads the definitions, puts what the file states into the environment, where the rest of
 the code and child processes find it.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from features.errors import InputError, shown
+from features.errors import ADDRESS, InputError, shown
 from pipelines.storage.permissions import check_owner
 
 _REGISTRY = "MLFLOW_TRACKING_URI"
@@ -48,6 +48,8 @@ def number(variable: str, default: float) -> float:
 def settings_file() -> Path | None:
     """Return the site's settings file; None where there is none."""
     own = os.environ.get("QUEUECAST_CATALOGUE")
+    if own == os.devnull:
+        return None
     site = Path(own or "queuecast.toml")
     return check_owner(site.absolute()) if own or site.is_file() else None
 
@@ -60,11 +62,11 @@ def apply() -> None:
     """
     if (path := settings_file()) is not None:
         _take(path)
-    uri = urlsplit(os.environ.get(_REGISTRY, ""))
-    if uri.scheme in ("http", "https") and "@" in uri.netloc:
-        user, _, password = uri.netloc.rpartition("@")[0].partition(":")
-        os.environ["MLFLOW_TRACKING_USERNAME"], os.environ["MLFLOW_TRACKING_PASSWORD"] = unquote(user), unquote(password)
-        os.environ[_REGISTRY] = uri._replace(netloc=uri.netloc.rpartition("@")[2]).geturl()
+    uri = ADDRESS.fullmatch(os.environ.get(_REGISTRY, ""))
+    if uri is not None and uri["scheme"] in ("http", "https") and uri["user"] is not None:
+        os.environ["MLFLOW_TRACKING_USERNAME"] = unquote(uri["user"])
+        os.environ["MLFLOW_TRACKING_PASSWORD"] = unquote(uri["password"] or "")
+        os.environ[_REGISTRY] = f"{uri['scheme']}://{uri['place']}"
 
 
 def _take(path: Path) -> None:

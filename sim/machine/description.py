@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from features import limits
-from features.errors import InputError
+from features.errors import InputError, shown
 from features.jobs.schema import ASKED, codes
 from sim.machine.nodes import NO_LIMIT, PROCS, Layout, Requests, could_hold
 
@@ -50,7 +50,9 @@ class Nodes:
         ):
             value = getattr(self, name)
             if value is not None and not (type(value) is int and least <= value <= most):
-                raise InputError(f"{'nodes' if name == 'count' else name} is {value!r}, not a whole number of {least} to {most:,}")
+                raise InputError(
+                    f"{'nodes' if name == 'count' else name} is {shown(value)}, not a whole number of {least} to {most:,}"
+                )
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,9 @@ class Limit:
                 raise InputError(f"{field} is {getattr(self, field)!r}; known: {', '.join(known)}")
         number = self.value if type(self.value) in (int, float) else -1
         if self.what == "share" and not 0 < number <= 1:
-            raise InputError(f"value is {self.value!r}, not a share above 0 and up to 1")
+            raise InputError(f"value is {shown(self.value)}, not a share above 0 and up to 1")
         if self.what != "share" and not (type(number) is int and 0 <= number <= limits.PROCESSORS):
-            raise InputError(f"value is {self.value!r}, not a whole number of {self.what}")
+            raise InputError(f"value is {shown(self.value)}, not a whole number of {self.what}")
         if self.longer_than_s is not None and (self.of != "class" or self.name is not None):
             raise InputError("longer_than makes a class of its own: it goes with of = 'class' and without a name")
 
@@ -134,7 +136,7 @@ class Machine:
         if not names:
             raise InputError("a machine without clusters cannot run anything")
         if len(names) > MOST_BITS:
-            raise InputError(f"a machine of {len(names)} clusters; at most {MOST_BITS} are possible")
+            raise InputError(f"a machine of {len(names):,} clusters; at most {MOST_BITS} are possible")
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise InputError(f"cluster {twice} is there twice")
         for limit in self.limits:

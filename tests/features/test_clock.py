@@ -125,6 +125,11 @@ def test_the_work_for_steps_is_bounded_by_days_and_changes(monkeypatch: pytest.M
     assert sum(converted) < limits.SECONDS / 86_400 + 25 * len(steps)
 
 
+def test_times_beyond_all_dates_have_a_local_time_too() -> None:
+    times = np.array([-(10**15), -(10**12), 10**12, 9 * 10**15])
+    assert abs(local_clock_s(times, 825_811_200, "Europe/Stockholm") - times - 825_811_200).max() < DAY_S
+
+
 def test_days_after_the_last_date_have_midnights_too() -> None:
     """A simulation of jobs of 300 years each may pass the year 9999."""
     late = 10**12

@@ -20,7 +20,8 @@ class FaultyProxy:
     """Pass requests on to ``target`` (host, port), from a port of the loopback interface.
 
     ``fault`` is "" for none, "503" (answered by the proxy itself), "slow" (each answer ``delay_s`` late), "reset" (the connection is
-    cut before the answer) or "half" (cut in the middle of it). ``only`` is a text that a faulty request's method and path have. ``put``
+    cut before the answer) or "half" (cut in the middle of it), "marks" or "no marks" (each
+    answer has another ETag, or none). ``only`` is a text that a faulty request's method and path have. ``put``
     are the paths of what was put.
     """
 
@@ -74,6 +75,9 @@ class _Handler(BaseHTTPRequestHandler):
         proxy.received += len(body)
         proxy.sent += len(content)
         told = {name: value for name, value in answer.getheaders() if name.lower() not in _HOPS}
+        if "marks" in fault:
+            told = {name: value for name, value in told.items() if name.lower() != "etag"}
+            told |= {"ETag": f'"{proxy.requests:032x}"'} if fault == "marks" else {}
         length = answer.getheader("Content-Length") if self.command == "HEAD" else None
         if fault == "half":
             self._answer(answer.status, told, content[: len(content) // 2], str(len(content)))

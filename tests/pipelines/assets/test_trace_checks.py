@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.assets.checks import broken, specs
 from pipelines.assets.trace_checks import (
@@ -23,6 +24,7 @@ from pipelines.assets.trace_checks import (
 )
 from pipelines.cli.run import _explain
 from pipelines.ingest.workload import Workload, generate
+from pipelines.storage.remote import Overtaken
 from pipelines.workflows.simulated_model import ServedModel
 from pipelines.workflows.stages import user_history
 from sim import Schedule, simulate
@@ -102,6 +104,18 @@ def test_a_schedule_that_cannot_be(schedule):
     assert "no_start_before_submission" in failed(check_schedules([early], [early]))
     narrow = replace(schedule, procs=3)
     assert failed(check_schedules([narrow], [narrow])) == {"never_more_processors_than_there_are"}
+
+
+@pytest.mark.parametrize("kind", [InputError, Overtaken])
+def test_every_kind_of_refusal_in_a_step_is_bad_input(kind):
+    @dg.asset
+    def refused() -> None:
+        raise kind("s3://bucket/site: is another") from OSError("pre-condition failed")
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = dg.materialize([refused], instance=instance, raise_on_error=False)
+    with pytest.raises(InputError, match=r"^s3://bucket/site: is another$"):
+        _explain(result)
 
 
 def test_a_failed_check_blocks_what_comes_after_and_is_told_in_words(capsys):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from features.errors import InputError
 from features.jobs.schema import ASKED
+from pipelines.ingest import machine_file
 from pipelines.ingest.machine_file import read_machine
 from sim.machine.description import Cluster, Limit, Machine, Nodes
 from tests.conftest import SHARED, needs_shared
@@ -105,6 +109,8 @@ LIMIT = CLUSTER + '[[limit]]\nof = "user"\nwhat = "jobs"\nvalue = 1\n'
         (LINE + "1 b 2 0 1 100\n", ":2: procs is 0, not a whole number of 1 to 100,000,000"),
         (LINE + "1 b 2 8 2 100\n", ":2: its speed, '2', is another: jobs run equally long on all nodes here"),
         (LINE + LINE, ":2: cluster a is there twice"),
+        (CLUSTER + f"gpus = {'9' * 5000}\n", ":5: is no TOML: a number has over 4,300 digits"),
+        (CLUSTER + f"gpus = 0x{'f' * 5000}\n", ":3: gpus is a number of thousands of digits, not a whole number of 0 to"),
         ("name = \n", ":1: is no TOML: invalid value"),
         (CLUSTER + "nodes = 3\n", ":5: is no TOML: cannot overwrite a value"),
         (CLUSTER + "speed = 3\n", ":5: cluster: 'speed' is unknown here; known: gpus, memory, name, nodes, procs, properties"),
@@ -143,6 +149,22 @@ def test_a_bad_file_is_named_with_its_line(tmp_path: Path, text: str, complaint:
         read(tmp_path, text)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{tmp_path / 'site.toml'}{complaint}")
+
+
+def test_thousands_of_clusters_are_refused_after_one_look_at_each_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def counting(*given: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return re.match(*given)
+
+    monkeypatch.setattr(machine_file, "re", SimpleNamespace(match=counting, fullmatch=re.fullmatch))
+    lines = [line for place in range(500) for line in ("[[cluster]]", f"name = 'c{place}'", "nodes = 1", "procs = 4")]
+    (tmp_path / "site.toml").write_text("\n".join(lines))
+    with pytest.raises(InputError, match=r"site\.toml: a machine of 500 clusters; at most 62 are possible$"):
+        read_machine(tmp_path / "site.toml")
+    assert 0 < looks <= 2 * len(lines)
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import tomllib
 from hashlib import sha256
 from pathlib import Path
@@ -109,10 +110,10 @@ def test_traces_that_were_run_are_known_from_then_on(elsewhere: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("[traces.a\n", ":1: Expected ']' at the end of a table declaration"),
-        ("[traces.a]\nplace = 'x'\nprocs = \n", ":3: Invalid value"),
-        ("[traces.a]\nplace = 'x'\nplace = 'y'\n", ":3: Cannot overwrite a value"),
-        ("[traces.a]\nplace = 'x", ":2: Expected \"'\" (at end of document)"),
+        ("[traces.a\n", ":1: is no TOML: expected ']' at the end of a table declaration"),
+        ("[traces.a]\nplace = 'x'\nprocs = \n", ":3: is no TOML: invalid value"),
+        ("[traces.a]\nplace = 'x'\nplace = 'y'\n", ":3: is no TOML: cannot overwrite a value"),
+        ("[traces.a]\nplace = 'x", ":2: is no TOML: expected \"'\" (at end of document)"),
         ("[trace.a]\n", ": unknown key 'trace': traces are tables [traces.NAME]"),
         ("traces = 3\n", ": traces must be tables [traces.NAME]"),
         ("[traces]\na = 3\n", ": traces must be tables [traces.NAME]"),
@@ -134,6 +135,14 @@ def test_a_bad_catalogue_is_refused_with_file_entry_and_key(text: str, error: st
     path = elsewhere / "queuecast.toml"
     path.write_text(text)
     assert message(load_catalogue) == f"{path}{error}"
+
+
+def test_the_null_device_is_no_catalogue(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEUECAST_CATALOGUE", "")
+    packaged = load_catalogue()
+    (elsewhere / "queuecast.toml").write_text("[traces.a]\nplace = 'a.swf'\n")
+    monkeypatch.setenv("QUEUECAST_CATALOGUE", os.devnull)
+    assert load_catalogue() == packaged
 
 
 def test_a_catalogue_that_is_named_must_be_there(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from features.errors import InputError
 from pipelines.sources.systems import remember_system, systems
 from pipelines.storage import drafts, remote, versions
 from pipelines.storage.alerts import alert, alerts_file
-from pipelines.storage.atomic import seen, write
+from pipelines.storage.atomic import append, seen, write
 from pipelines.storage.home import home, trusted_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
@@ -211,7 +211,7 @@ def test_a_store_that_is_gone_is_told_in_one_line(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_url_with_credentials_and_an_unknown_one_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"s3://key:\*\*\*@bucket/x: credentials do not belong in a URL"):
+    with pytest.raises(InputError, match=r"s3://\*\*\*@bucket/x: credentials do not belong in a URL"):
         place_of("s3://key:secret@bucket/x")
     with pytest.raises(InputError, match="nope://x"):
         place_of("nope://x")
@@ -267,4 +267,24 @@ def test_a_store_that_fails_for_a_moment_is_asked_again(fault: str, s3_server: s
         done = work()
     assert done == b"kept"
     assert proxy.faults > 0
+    proxy.close()
+
+
+@pytest.mark.parametrize(("fault", "why"), [("marks", "are its ETags right"), ("no marks", "it gave no ETag")])
+def test_a_store_with_wrong_marks_is_told_and_changes_nothing(
+    fault: str, why: str, s3_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = urlsplit(s3_server)
+    proxy = FaultyProxy((str(address.hostname), int(address.port or 80)))
+    point_at(f"http://127.0.0.1:{proxy.port}", monkeypatch)
+    bucket = uuid.uuid4().hex
+    place = place_of(f"s3://{bucket}/site")
+    place.fs.mkdir(bucket)  # type: ignore[attr-defined]
+    write(place / "a", "kept")
+    proxy.fault = fault
+    for change in (lambda: write(place / "a", "another", seen(place / "a")), lambda: append(place / "a", "more")):
+        with pytest.raises(InputError, match=why) as told:
+            change()
+        assert type(told.value) is InputError
+        assert seen(place / "a").content == b"kept"
     proxy.close()
