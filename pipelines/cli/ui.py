@@ -49,7 +49,8 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
     check_reads()  # children would go on without
     if only == "daemon":
         note(f"instance {place}, daemon")
-        become("dagster._daemon", "run", "-w", WORKSPACE)
+        run_daemon()
+        return
     address = check_free(host, port)
     note(f"instance {place}, web server http://{host}:{port}")
     if not ip_address(address.partition("%")[0]).is_loopback:
@@ -67,6 +68,28 @@ def become(module: str, *arguments: str) -> NoReturn:
     """Run a Python module in place of this process, as a child of :func:`serve` would be run."""
     leave_directory()
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
+
+
+def run_daemon() -> None:
+    """Run Dagster's daemon with a code server that stays, as ``dagster dev`` runs both.
+
+    A daemon that starts its code server itself replaces it each minute, at 9 s of processor time.
+    """
+    from dagster import DagsterInstance
+    from dagster._cli.dev import WorkspaceOpts, _optionally_create_temp_workspace
+    from dagster._daemon.cli import run_command
+
+    leave_directory()
+    with (
+        DagsterInstance.get() as instance,
+        _optionally_create_temp_workspace(
+            use_legacy_code_server_behavior=False,
+            workspace_opts=WorkspaceOpts(workspace=[WORKSPACE]),
+            instance=instance,
+            code_server_log_level="warning",
+        ) as where,
+    ):
+        run_command.main(list(where), prog_name="queuecast ui --only daemon", standalone_mode=False)
 
 
 def check_names(names: Iterable[str]) -> None:

@@ -92,6 +92,10 @@ def read_questions(body: Mapping[str, Any]) -> Questions:
             texts.append(_text(job.get(name), before + name))
         for name, (least, most) in NUMBERS.items():
             numbers[name].append(_whole(job[name], before + name, least, most) if name in job else 0)
+        if (elapsed := numbers["elapsed_s"][-1]) > numbers["requested_s"][-1]:
+            raise Unanswerable(
+                f"{before}elapsed_s: {elapsed:,} is more than requested_s, at which the job is ended", f"{before}elapsed_s"
+            )
         local.append(_local_s(job["submit_time"], before + "submit_time") if job.get("submit_time") is not None else None)
         number = job.get("job_id")
         job_ids.append(number if isinstance(number, int) and not isinstance(number, bool) else _text(number, before + "job_id"))

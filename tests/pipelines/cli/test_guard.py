@@ -10,11 +10,14 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+import yaml
 from click.testing import CliRunner
+from dagster import DagsterInstance
 
 from features.errors import InputError
 from pipelines.cli import ui
@@ -240,6 +243,28 @@ def test_the_web_server_is_started_behind_the_guard_or_not_at_all():
     assert behind_guard(["python", "-m", "dagster._daemon", "run"], hosts) == ["python", "-m", "dagster._daemon", "run"]
     with pytest.raises(RuntimeError):
         behind_guard(["python", "-m", "another_webserver"], hosts)
+
+
+def test_the_daemon_gets_a_code_server_that_stays(tmp_path, monkeypatch):
+    servers, given = [{"grpc_server": {"location_name": "queuecast", "socket": "/x"}}], []
+
+    class Manager(AbstractContextManager):
+        def __init__(self, workspace_load_target, **_):
+            assert [each.location_name for each in workspace_load_target.create_origins()] == ["queuecast"]
+
+        def get_code_server_specs(self):
+            return servers
+
+        def __exit__(self, *_):
+            given.append("ended")
+
+    monkeypatch.setattr("dagster._cli.dev.ProxyServerManager", Manager)
+    monkeypatch.setattr("dagster._daemon.cli.run_command.main", lambda where, **_: given.append(Path(where[1]).read_text()))
+    monkeypatch.setattr(ui, "leave_directory", lambda: None)
+    with DagsterInstance.ephemeral() as instance:
+        monkeypatch.setattr(DagsterInstance, "get", lambda: instance)
+        ui.run_daemon()
+    assert [yaml.safe_load(given[0]), *given[1:]] == [{"load_from": servers}, "ended"]
 
 
 def test_the_working_directory_is_left(tmp_path, monkeypatch):

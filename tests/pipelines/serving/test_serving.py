@@ -100,6 +100,8 @@ def test_without_a_time_a_job_is_submitted_now_on_the_sites_clock(registry, vers
         ({"procs": "4"}, "procs"),
         ({"requested_s": 10**11}, "requested_s"),
         ({"elapsed_s": -1}, "elapsed_s"),
+        ({"requested_s": 60, "elapsed_s": 61}, "elapsed_s"),
+        ({"requested_s": 60, "elapsed_s": 9_999_999}, "elapsed_s"),
         ({"user": 7}, "user"),
         ({"executable": "x" * 2000}, "executable"),
         ({"submit_time": "yesterday"}, "submit_time"),
