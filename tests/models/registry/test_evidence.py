@@ -103,6 +103,14 @@ def test_every_job_judges_once_and_what_was_judged_is_judged_alike_on_later_nigh
     assert tonight.units == len(np.unique(np.column_stack([user, (end - 1) // DAY_S])[judging], axis=0))
 
 
+def test_days_count_from_the_training_whenever_that_was() -> None:
+    difference, user, end = served(900)
+    first, later = (
+        served_evidence(difference, user, end + at, at, 12 * DAY_S + at, 2, at + DAY_S + 1) for at in (0, 3 * DAY_S + 12_345)
+    )
+    assert first == later
+
+
 def test_a_burst_of_one_user_counts_as_one() -> None:
     difference, user, end = served(900)
     often = [np.repeat(each, 50) for each in (difference, user, end)]
@@ -119,6 +127,7 @@ def test_without_the_days_before_there_is_less_evidence_and_none_without_days() 
     assert part.value == served_evidence(difference, user, end, 0, 20 * DAY_S, 1, 3 * DAY_S).value
     none = served_evidence(difference, user, end, 0, DAY_S, 1, 0)
     assert (none.value, none.needed) == (1.0, 1 / LEVEL)
+    assert served_evidence(difference, user, end, 0, 20 * DAY_S, 0, 0) == whole, "no candidates are one"
     begins = 1 + evidence.EPOCH_DAYS  # the day after the champion's training settles nothing
     known = (0, DAY_S, DAY_S + 1, begins * DAY_S, begins * DAY_S + 1)
     fewer = [served_evidence(difference, user, end, 0, 3 * begins * DAY_S, 1, known_s).value for known_s in known]

@@ -30,7 +30,7 @@ from models.registry.promotion import (
     user_days,
 )
 from models.registry.promotion_vetoes import CALIBRATION_MARGIN, PINBALL_MARGIN, of_quantiles, of_schedules
-from models.runtime.evaluation import pinball
+from models.runtime.evaluation import accuracy, pinball
 
 
 def test_with_a_cluster_a_job_the_interval_is_students() -> None:
@@ -56,6 +56,7 @@ def test_fewer_than_ten_clusters_tell_nothing() -> None:
     assert Mean(0.5, 0.1, 9).interval(0.95) == (-np.inf, np.inf)
     assert Mean(0.5, 0.1, 10).interval(0.95) == pytest.approx(stats.t.interval(0.95, 9, 0.5, 0.1))
     assert clustered_mean(np.ones(3), np.zeros(3)).error == np.inf
+    assert clustered_mean(np.array([1.0, 3.0]), np.arange(2)).error == pytest.approx(1.0)
 
 
 def test_the_rule_has_the_numbers_that_its_page_gives() -> None:
@@ -131,6 +132,22 @@ def test_several_candidates_share_the_chance_of_an_error() -> None:
     one, two = (duel(*predictions, np.arange(500), Evidence(), candidates=count) for count in (1, 2))
     assert two.low < one.low < one.high < two.high
     assert (two.high - two.low) / (one.high - one.low) == pytest.approx(stats.t.ppf(1 - 0.0125, 499) / stats.t.ppf(0.975, 499))
+
+
+def test_a_duel_has_the_mean_difference_of_paired_accuracies_and_its_interval() -> None:
+    rng = np.random.default_rng(6)
+    challenger, champion, runtime = (np.exp(rng.normal(6, 1, 300)) for _ in range(3))
+    found = duel(challenger, champion, runtime, np.arange(300), Evidence())
+    better = accuracy(challenger, runtime) - accuracy(champion, runtime)
+    assert found.difference.value == pytest.approx(better.mean())
+    assert found.challenger.value - found.champion.value == pytest.approx(better.mean())
+    expected = stats.ttest_1samp(better, 0).confidence_interval(CONFIDENCE)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_no_evidence_does_not_suffice() -> None:
+    assert str(Evidence()) == "evidence 1 of the 20 needed"
+    assert not Evidence().enough
 
 
 def test_a_duel_counts_the_under_predictions_of_each_and_holds_the_challengers_against_it() -> None:

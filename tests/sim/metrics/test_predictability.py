@@ -41,6 +41,7 @@ def test_a_schedule_without_plans_has_no_error(plans):
     schedule = schedule_of([0], [5], [10], [1], plans=plans)
     assert np.isnan(evaluate(schedule)["predicted_start_error_s"])
     assert predictability(schedule).get("jobs_planned", 0) == 0
+    assert predictability(schedule).empty == (plans is None or plans.empty)
 
 
 @settings(deadline=None, max_examples=60)

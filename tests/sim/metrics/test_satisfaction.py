@@ -76,6 +76,12 @@ def accepted_s(rows: list, i: int, patience: Patience) -> float:
     return sum((math.log(procs[k]) + 1) * runtime[k] for k in own if k == i or (submit[k] <= at and until < gone[k]))
 
 
+def test_a_job_that_does_not_wait_has_a_level_too(monkeypatch):
+    jobs = user_jobs(schedule_of([0, 0, 5], [0, 9, 0], [10] * 3, [1] * 3))
+    monkeypatch.setattr(np, "empty", lambda size: np.full(size, 7.0))  # what memory held before shows
+    assert dissatisfaction(jobs)[[0, 2]].tolist() == [0.0, 0.0]
+
+
 @settings(deadline=None, max_examples=120)
 @given(jobs, st.sampled_from(["all", "waiting"]), st.sampled_from(["submission", "last-submission", "start"]))
 def test_a_user_accepts_the_sum_over_its_jobs_present_at_that_moment(rows, present, moment):

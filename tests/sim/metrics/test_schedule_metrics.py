@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from sim.metrics.names import COMPARED, METRICS, SHOWN
-from sim.metrics.schedule_metrics import bounded_slowdown, evaluate, psf_s, ratios
+from sim.metrics.names import COMPARED, FAIRNESS, METRICS, PLANS, SHOWN
+from sim.metrics.predictability import predictability
+from sim.metrics.schedule_metrics import bounded_slowdown, evaluate, nothing_waits, psf_s, ratios
+from sim.metrics.user_fairness import fairness
 from sim.schedule import Schedule
 from tests.conftest import SHARED, needs_shared
 
@@ -290,9 +292,26 @@ def test_every_metric_of_a_schedule_is_in_the_registry_that_tables_ask() -> None
 
 def test_jobs_that_do_not_wait_are_better_by_every_metric_that_differs():
     submit, runtime, procs, user = [0, 100, 200, 86_400], [3600, 60, 600, 7200], [1, 2, 4, 2], ["a", "b", "a", "c"]
-    prompt, late = (
-        evaluate(schedule_of(submit, wait, runtime, procs, user=user)) for wait in ([0] * 4, [9000, 20_000, 30_000, 90_000])
-    )
-    differ = {name for name in METRICS if name in prompt and abs(prompt[name] - late[name]) > 0}
-    assert {"mean_wait_s", "utilization", "throughput_per_day", "carried_load"} <= differ
-    assert {name for name in differ if (prompt[name] < late[name]) != METRICS[name].lower_is_better} == set()
+    plans = pd.DataFrame({"job_id": [1, 2, 3, 4], "time_s": submit, "planned_start_s": submit})
+
+    def measured(wait: list[int]) -> dict:
+        made = schedule_of(submit, wait, runtime, procs, user=user, plans=plans)
+        return {**evaluate(made), **fairness(made), **predictability(made)}
+
+    known = METRICS | FAIRNESS | PLANS
+    prompt, late = measured([0] * 4), measured([9000, 20_000, 30_000, 90_000])
+    differ = {name for name in known if name in prompt and abs(prompt[name] - late[name]) > 0}
+    assert {"mean_wait_s", "utilization", "throughput_per_day", "carried_load", "nuwt_below_1", "started_by_first_plan"} <= differ
+    assert {name for name in differ if (prompt[name] < late[name]) != known[name].lower_is_better} == set()
+
+
+def test_nothing_waits_below_a_hundredth_of_the_runtime_and_a_slowdown_of_eleven_tenths():
+    def said(wait: float, slowdown: float, runtime: float = 1000.0) -> str:
+        calm = {"mean_wait_s": 0.0, "mean_response_s": 5.0, "mean_bounded_slowdown": 1.0, "utilization": 0.125}
+        row = {"mean_wait_s": wait, "mean_response_s": wait + runtime, "mean_bounded_slowdown": slowdown, "utilization": 0.25}
+        return nothing_waits([calm, row, calm], 2048)
+
+    words = "nothing waits here: mean waits are at most 9.9 s, and 25.0% of 2,048 processors are used at most; "
+    assert said(9.9, 1.09).startswith(words)
+    assert said(10.0, 1.0) == said(0.0, 1.1) == said(5000.0, 3.0) == ""
+    assert said(0.005, 1.0, runtime=0.1), "means below a second count as one"

@@ -51,6 +51,11 @@ def test_resampled_values_are_means_over_time():
     np.testing.assert_array_equal(means, [2.0, 3.0, 3.0])
 
 
+def test_a_queue_that_is_always_empty_is_resampled_to_one_step():
+    starts, means = resample(*queue_length(schedule_of([7], [0], [10], [1])), 4)
+    assert (starts.tolist(), means.tolist()) == ([7], [0.0])
+
+
 def test_a_step_of_no_length_is_refused():
     with pytest.raises(InputError, match="positive"):
         resample(np.array([0, 1]), np.array([1, 0]), 0)
@@ -77,6 +82,13 @@ def test_gantt_takes_the_lowest_free_rows_and_splits_a_job_around_the_others():
     chart = gantt(schedule, (0, 60))
     pieces = [tuple(piece) for piece in chart[["job_id", "row", "rows"]].itertuples(index=False)]
     assert pieces == [(1, 0, 1), (2, 1, 2), (3, 3, 1), (4, 1, 2), (4, 4, 1)]
+
+
+def test_free_rows_beside_each_other_are_one_piece():
+    # the middle row is freed last, and joins those above and below it
+    chart = gantt(schedule_of([0, 0, 0, 30], [0, 0, 0, 0], [10, 20, 10, 5], [1, 1, 1, 3]), (0, 60))
+    pieces = [tuple(piece) for piece in chart[["job_id", "row", "rows"]].itertuples(index=False)]
+    assert pieces == [(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 0, 3)]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -168,7 +169,9 @@ def test_codes_of_unknown_users_make_batches_of_their_own() -> None:
 def test_no_jobs_have_no_batches() -> None:
     nothing = np.zeros(0, np.int64)
     for loop in LOOPS[1:]:
-        assert len(graph(nothing, nothing, nothing, Users(loop))[0].parents) == 0
+        made = graph(nothing, nothing, nothing, Users(loop))
+        assert len(made[0].parents) == 0
+        assert facts_of(*made, 0) == Facts(0, 0, 0, 0, 0, None, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("loop", LOOPS[1:])
@@ -182,3 +185,13 @@ def test_facts_of_many_sessions_are_those_of_plain_python(loop: str) -> None:
     assert facts == counted(expected, names, submit.tolist(), end.tolist(), 12, "max")
     assert facts.beyond_swf > 0
     assert facts.median_think_s
+
+
+def test_facts_are_told_in_sentences() -> None:
+    facts = Facts(2, 1030, 2040, 9012, 1005, 60, 7010, 1001, 3, 4)
+    assert facts.notes() == [
+        "2 reacting users, in 1,030 sessions of 2,040 batches: 2,002 of 9,012 jobs are submitted when batches have ended, "
+        "1,001 when several have; the others as recorded.",
+        "1,005 jobs name no user, and are submitted as recorded.",
+    ]
+    assert replace(facts, unnamed=0).notes() == facts.notes()[:1]
