@@ -13,7 +13,7 @@ from models.registry import versions as registered
 from models.registry.tracking import Tracking
 from pipelines.storage import publishing
 from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import aliases_of, alone, begin_night, lock_of
+from pipelines.storage.publishing import aliases_of, alone, begin_night, discarded_on_error, finish_for_reader, lock_of
 
 MODEL = "runtime-t"
 
@@ -72,6 +72,39 @@ def test_one_night_or_run_of_a_trace_at_a_time(tmp_path: Path) -> None:
     with alone(tmp_path, "t"):
         pass
     assert lock_of("variability-s") == "variability-s"
+
+
+def test_a_reader_finishes_what_was_published_unless_a_night_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "check_registry", lambda *_: None)
+    client, versions = Client(champion="0", challenger="0"), Lake(tmp_path / "lake").versions(MODEL)
+    store = cast(Tracking, SimpleNamespace(client=client))
+    versions.note("first", models={"champion": "1", "challenger": "2"})
+    versions.publish("first")  # and no alias moves
+    with alone(tmp_path, "t"):
+        finish_for_reader(tmp_path, store, MODEL)
+    assert client.aliases == {"champion": "0", "challenger": "0"}
+    finish_for_reader(tmp_path, store, MODEL)
+    assert client.aliases == {"champion": "1", "challenger": "2"}
+    assert not versions.under_way
+
+
+def test_a_draft_is_discarded_where_its_night_raises_and_only_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(tmp_path / "lake", "own")
+    versions = lake.versions(MODEL)
+    versions.note("own", made_by="the night 2026-03-02")
+    with discarded_on_error(lake, MODEL):
+        pass
+    assert [draft.id for draft in versions.drafts()] == ["own"]
+    with pytest.raises(ValueError, match="first"), discarded_on_error(lake, MODEL):
+        raise ValueError("first")
+    assert versions.drafts() == []
+
+    def away(*_: object) -> None:
+        raise OSError("second")
+
+    monkeypatch.setattr(type(versions), "discard", away)
+    with pytest.raises(ValueError, match="first"), discarded_on_error(lake, MODEL):
+        raise ValueError("first")
 
 
 def test_a_night_discards_other_nights_that_died_and_the_versions_they_alone_registered(
