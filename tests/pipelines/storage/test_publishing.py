@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +15,7 @@ from models.registry.tracking import Tracking
 from pipelines.storage import publishing
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import aliases_of, alone, begin_night, discarded_on_error, finish_for_reader, lock_of
+from pipelines.storage.remote import place_of
 
 MODEL = "runtime-t"
 
@@ -72,6 +74,17 @@ def test_one_night_or_run_of_a_trace_at_a_time(tmp_path: Path) -> None:
     with alone(tmp_path, "t"):
         pass
     assert lock_of("variability-s") == "variability-s"
+
+
+def test_where_there_are_no_folders_the_first_night_leaves_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+    remote, puts, write = place_of(f"memory://{uuid.uuid4().hex}/site"), [], publishing.write
+    monkeypatch.setattr(publishing, "write", lambda place, text: puts.append(place) or write(place, text))
+    lock = remote / "nights" / "t" / ".lock"
+    for home in (remote, remote, tmp_path):
+        with alone(home, "t"):
+            assert lock.exists()
+    assert puts == [lock]
 
 
 def test_a_reader_finishes_what_was_published_unless_a_night_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
