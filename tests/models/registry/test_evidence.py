@@ -105,10 +105,10 @@ def test_every_job_judges_once_and_what_was_judged_is_judged_alike_on_later_nigh
 
 def test_days_count_from_the_training_whenever_that_was() -> None:
     difference, user, end = served(900)
-    first, later = (
-        served_evidence(difference, user, end + at, at, 12 * DAY_S + at, 2, at + DAY_S + 1) for at in (0, 3 * DAY_S + 12_345)
+    first, *later = (
+        served_evidence(difference, user, end + at, at, 12 * DAY_S + at, 2, at + DAY_S + 1) for at in (0, DAY_S, 3 * DAY_S + 12_345)
     )
-    assert first == later
+    assert later == [first, first]
 
 
 def test_a_burst_of_one_user_counts_as_one() -> None:
