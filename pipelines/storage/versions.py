@@ -23,6 +23,7 @@ import hashlib
 import json
 import re
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -36,6 +37,7 @@ from pipelines.storage.atomic import being_made, being_written, made_folder, mov
 from pipelines.storage.drafts import OVERTAKEN, Drafts
 from pipelines.storage.locks import held
 from pipelines.storage.remote import Overtaken, Seen, is_remote, modified_s, now_s
+from pipelines.storage.site import wait_s
 from pipelines.storage.version import DATED, MEND, PAGES, Draft, Version, carried, keep_s, older, parsed, stated, subject_of
 
 SetAliases = Callable[[Mapping[str, str]], None]
@@ -46,9 +48,15 @@ _ATTEMPTS = 10
 """Max attempts to add to a draft to which steps on other machines add as well."""
 UNNAMED_S = 3600.0
 """Min seconds for which a file at an object store stays that was put and not yet listed."""
+_QUIET_S, _AGAIN_S = 5.0, 0.5
+"""Seconds of waiting for a pointer before a line says so, and between looks at it."""
 _OVERTAKEN_DAYS = 7.0
 """Days after which nothing works on such a draft."""
 _FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|.*\.(part|tmp)")
+
+
+class Unseen(InputError):
+    """A pointer that a store took, and does not show: it may be there or not."""
 
 
 class Versions:
@@ -144,9 +152,11 @@ class Versions:
                 put = True
             self.follow(None if set_aliases is None else move)
         except BaseException as error:
-            if made.version and self._stands(made, put) and not (put and not moved and self._taken_back(made)):
-                from models.registry.versions import keep_made
+            from models.registry.versions import keep_made
 
+            if isinstance(error, Unseen):  # its models stay, as it may become current
+                keep_made()
+            elif made.version and self._stands(made, put) and not (put and not moved and self._taken_back(made)):
                 keep_made()
                 error.add_note(PUBLISHED)
             raise
@@ -202,25 +212,29 @@ class Versions:
 
         It looks again when it is done: another version may have been published and followed meanwhile.
         """
-        done = False
-        while self._follow(set_aliases):
-            done = True
-        return done
+        last = ""
+        while (now := self._follow(set_aliases)) not in (
+            "",
+            last,
+        ):  # the same once more where a store answers with the copy of before
+            last = now
+        return last != ""
 
-    def _follow(self, set_aliases: SetAliases | None) -> bool:
+    def _follow(self, set_aliases: SetAliases | None) -> str:
+        """Update aliases and pages once; return the version that they now follow, "" where nothing was to do."""
         version, before = self.kept()
         if version.version in ("", self._follows()):
-            return False
+            return ""
         # aliases that followed the version before and have not changed since may have been moved by hand, and stay
         if version.models and not (version.models == before.models and self._follows() == before.version != ""):
             if set_aliases is None:
-                return False
+                return ""
             set_aliases(version.models)
         for entry in {*version.files, *before.files}:
             if entry.startswith(PAGES):
                 self._show(entry, version.files.get(entry))
         write(self._followed, stated(version, before))
-        return True
+        return version.version
 
     def has_whole(self, file: str) -> bool:
         """Tell whether a file that a version lists is there, and is what its name says."""
@@ -279,20 +293,45 @@ class Versions:
             if entry.startswith(PAGES):
                 self._show(entry, file)
 
-    def _put(self, version: Version, before: Version, there: Seen | None = None) -> None:
-        """Replace the pointer, on condition that it is what was ``there``.
+    def _put(self, version: Version, before: Version, there: Seen) -> None:
+        """Replace the pointer, on condition that it is what was ``there``; Unseen where a store does not show it then.
 
         The version before the one before joins those that readers may still hold.
         """
         former: list[dict[str, object]] = []
         with suppress(ValueError, KeyError, TypeError):  # a damaged pointer tells of none
-            if there is not None and there.content is not None:
+            if there.content is not None:
                 now = now_s(self.root)
                 _, last = parsed(there.content)
                 went = [(now, last)] if last.version not in ("", version.version, before.version) else []
                 may = [(until, each) for until, each in went + older(there.content) if until > now - keep_s(self.root)]
                 former = [{"until": until, "version": asdict(each)} for until, each in may]
-        write(self._pointer, stated(version, before, former), there)
+        content = stated(version, before, former)
+        write(self._pointer, content, there)
+        if is_remote(self.root):
+            self._read_back(content.encode(), version, there)
+
+    def _read_back(self, content: bytes, version: Version, there: Seen) -> None:
+        """Wait until the store shows the pointer just put, or one put after it that names its version.
+
+        It says what it waits for; Unseen after the site's max wait.
+        """
+        began, told = time.monotonic(), False
+        while (now := seen(self._pointer).content) != content:
+            with suppress(ValueError, KeyError, TypeError):
+                if now not in (None, there.content) and version in (*parsed(now), *(each for _, each in older(now))):
+                    return
+            waited_s = time.monotonic() - began
+            said = f"{self._pointer}: the store took version {version.version or 'none'} and shows the one before"
+            if waited_s > wait_s():
+                raise Unseen(
+                    f"{said} after {wait_s():g} s: it lost what was put, and the version before stays current, or its answers are late; "
+                    "run it again when the store is well"
+                )
+            if waited_s > _QUIET_S and not told:
+                print(f"{said}: waiting for the new one", file=sys.stderr)
+                told = True
+            time.sleep(min(_AGAIN_S, wait_s()))
 
     def _begin(self, id: str) -> tuple[Draft, Seen]:
         """Return the draft ``id``, a new one where there is none, and what its file holds."""

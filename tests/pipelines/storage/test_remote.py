@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -253,33 +254,34 @@ def test_an_outage_is_no_damaged_draft(store: Path, monkeypatch: pytest.MonkeyPa
         versions_of.damaged_drafts()
 
 
-@pytest.mark.parametrize("fault", ["503", "reset", "half"])
-def test_a_store_that_fails_for_a_moment_is_asked_again(fault: str, s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def proxied(s3_server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[FaultyProxy, Path]]:
+    """A proxy in front of the S3 server, and an empty place behind it."""
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
     address = urlsplit(s3_server)
     proxy = FaultyProxy((str(address.hostname), int(address.port or 80)))
     point_at(f"http://127.0.0.1:{proxy.port}", monkeypatch)
     bucket = uuid.uuid4().hex
     place = place_of(f"s3://{bucket}/site")
     place.fs.mkdir(bucket)  # type: ignore[attr-defined]
+    yield proxy, place
+    proxy.close()
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "half"])
+def test_a_store_that_fails_for_a_moment_is_asked_again(fault: str, proxied: tuple[FaultyProxy, Path]) -> None:
+    proxy, place = proxied
     for work in (lambda: write(place / "a", "kept"), lambda: seen(place / "a").content):
         proxy.fault = fault
         threading.Timer(0.3, setattr, (proxy, "fault", "")).start()
         done = work()
     assert done == b"kept"
     assert proxy.faults > 0
-    proxy.close()
 
 
 @pytest.mark.parametrize(("fault", "why"), [("marks", "are its ETags right"), ("no marks", "it gave no ETag")])
-def test_a_store_with_wrong_marks_is_told_and_changes_nothing(
-    fault: str, why: str, s3_server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address = urlsplit(s3_server)
-    proxy = FaultyProxy((str(address.hostname), int(address.port or 80)))
-    point_at(f"http://127.0.0.1:{proxy.port}", monkeypatch)
-    bucket = uuid.uuid4().hex
-    place = place_of(f"s3://{bucket}/site")
-    place.fs.mkdir(bucket)  # type: ignore[attr-defined]
+def test_a_store_with_wrong_marks_is_told_and_changes_nothing(fault: str, why: str, proxied: tuple[FaultyProxy, Path]) -> None:
+    proxy, place = proxied
     write(place / "a", "kept")
     proxy.fault = fault
     for change in (lambda: write(place / "a", "another", seen(place / "a")), lambda: append(place / "a", "more")):
@@ -287,4 +289,55 @@ def test_a_store_with_wrong_marks_is_told_and_changes_nothing(
             change()
         assert type(told.value) is InputError
         assert seen(place / "a").content == b"kept"
-    proxy.close()
+
+
+def faulty_publish(
+    proxied: tuple[FaultyProxy, Path], fault: str, only: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Lake, Callable[[], object], list[object]]:
+    """Return a lake with a published version, what publishes another while the store fails, and the aliases then set."""
+    proxy, place = proxied
+    publish(place, "base", jobs=0)
+    lake, moved = Lake(place / "lake", "run"), []
+    lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
+    lake.name_models(SUBJECT, {"champion": "1"})
+    lake.versions(SUBJECT).current()
+    monkeypatch.setattr(versions, "_QUIET_S", 0.0)
+    proxy.fault, proxy.only = fault, only
+    return Lake(place / "lake"), lambda: lake.versions(SUBJECT).publish("run", moved.append), moved
+
+
+@pytest.mark.parametrize(("fault", "then"), [("lost", 0), ("stale", 1)])
+def test_a_pointer_that_the_store_took_and_does_not_show_ends_the_run(
+    fault: str,
+    then: int,
+    proxied: tuple[FaultyProxy, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A put that was lost leaves the version before; one that is shown late is the next command's, with its models."""
+    monkeypatch.setenv("QUEUECAST_WAIT_S", "1")
+    lake, go, moved = faulty_publish(proxied, fault, "current/runtime-t.json", monkeypatch)
+    kept: list[bool] = []
+    monkeypatch.setattr("models.registry.versions.keep_made", lambda: kept.append(True))
+    with pytest.raises(InputError, match=r"runtime-t.json: the store took version \S+ and shows the one before after 1 s: it lost"):
+        go()
+    assert capsys.readouterr().err.count("shows the one before: waiting for the new one\n") == 1
+    assert (number(lake), moved, kept) == (0, [], [True])
+    proxied[0].fault = ""
+    assert number(lake) == then
+
+
+def test_a_pointer_that_is_shown_late_is_waited_for(proxied: tuple[FaultyProxy, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, go, moved = faulty_publish(proxied, "stale", "current/runtime-t.json", monkeypatch)
+    monkeypatch.setattr(versions.time, "sleep", lambda _: setattr(proxied[0], "fault", ""))
+    go()
+    assert proxied[0].faults > 0
+    assert (number(lake), moved) == (1, [{"champion": "1"}])
+
+
+def test_a_copy_of_the_pointer_that_stays_as_before_is_not_followed_for_ever(
+    proxied: tuple[FaultyProxy, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, go, moved = faulty_publish(proxied, "stale", "current/runtime-t.followed", monkeypatch)
+    go()
+    assert (number(lake), len(moved)) == (1, 2)
