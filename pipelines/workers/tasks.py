@@ -9,6 +9,7 @@ import hashlib
 import platform
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -45,6 +46,13 @@ class Refused(NamedTuple):
     differences: str
 
 
+class Failed(NamedTuple):
+    """An error that ended a task, and not its function: in words, with its traceback as text."""
+
+    said: str
+    trace: str
+
+
 @cache
 def versions() -> Versions:
     """Return the versions of all that can change a number: Python, packages, our own code."""
@@ -74,8 +82,16 @@ def shared(content: bytes) -> bytes:
 def compute(content: bytes, digest: str, asked: Versions, pieces: bytes) -> bytes:
     """Apply the function in ``content`` to each of ``pieces``.
 
-    Returns :class:`Made` or :class:`Refused`, as bytes. ``digest`` identifies the content; ``asked`` are the versions that the worker must have.
+    Returns :class:`Made`, :class:`Refused` or :class:`Failed`, as bytes; it raises nothing, as an error that cannot be sent would
+    never arrive. ``digest`` identifies the content; ``asked`` are the versions that the worker must have.
     """
+    try:
+        return _computed(content, digest, asked, pieces)
+    except BaseException as error:
+        return cloudpickle.dumps(Failed(_words(error), "".join(traceback.format_tb(error.__traceback__))))
+
+
+def _computed(content: bytes, digest: str, asked: Versions, pieces: bytes) -> bytes:
     began = time.perf_counter()
     if asked != versions():
         mine = dict(versions())
@@ -93,8 +109,16 @@ def compute(content: bytes, digest: str, asked: Versions, pieces: bytes) -> byte
     try:
         return cloudpickle.dumps(made)
     except Exception as unsent:
-        error = _sendable(RuntimeError(f"what was computed cannot be sent back from a worker: {unsent}"))
+        error = _sendable(RuntimeError(f"what was computed cannot be sent back from a worker: {_words(unsent)}"))
         return cloudpickle.dumps(made._replace(results=[], error=error))
+
+
+def _words(error: BaseException) -> str:
+    """Return the type and the message of an error, even of one that has none."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return f"{type(error).__name__}, which does not say what happened"
 
 
 def _sendable(error: Exception) -> Exception:
@@ -106,7 +130,7 @@ def _sendable(error: Exception) -> Exception:
         cloudpickle.loads(cloudpickle.dumps(error))
         return error
     except Exception:
-        told = RuntimeError(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__)
+        told = RuntimeError(_words(error)).with_traceback(error.__traceback__)
         for note in getattr(error, "__notes__", []):
             told.add_note(note)
         pickling_support.install(told)

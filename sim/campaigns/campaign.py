@@ -24,8 +24,20 @@ from features.jobs.scaling import scaled
 from features.jobs.shaking import moves
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
-from sim.campaigns.maps import Map, threads
-from sim.campaigns.points import Group, Point, Row, Setting, Stopped, TraceTable, evaluate_points, grouped, scratch, simulate_points
+from sim.campaigns.maps import Checked, Map, threads
+from sim.campaigns.points import (
+    Group,
+    Point,
+    Row,
+    Setting,
+    Stopped,
+    TraceTable,
+    evaluate_points,
+    grouped,
+    scratch,
+    simulate_points,
+    wrong,
+)
 from sim.campaigns.windows import Window, Windows, split_windows
 from sim.estimates import check_answerable
 from sim.kernel.state import Jobs
@@ -173,7 +185,8 @@ def _computed(
 ) -> Iterator[tuple[Point, _R]]:
     """Yield points with their results, as their groups are finished."""
     total = before + len(points)
-    results = (map_points or threads())(partial(function, setting), grouped(setting, points))
+    checked = Checked(partial(function, setting), partial(wrong, setting))
+    results = (map_points or threads())(checked, grouped(setting, points))
     for count, result in enumerate(_one_by_one(results), before + 1):
         yield result
         if progress is not None:

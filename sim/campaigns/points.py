@@ -9,18 +9,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from features.clock import Clock
-from features.errors import InputError
+from features.errors import InputError, shown
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.windows import Window
 from sim.estimates import Foreknown, as_estimates, as_predictor
 from sim.kernel.scratch import Scratch
 from sim.machine.nodes import Description
+from sim.metrics.names import METRICS
 from sim.metrics.predictability import predicted_start_error_s
 from sim.metrics.satisfaction import UserJobs
 from sim.metrics.schedule_metrics import as_columns, measure, slowdowns
@@ -42,6 +44,8 @@ _TRACE, *_REST = SCHEDULE_IDENTITY
 IDENTITY = (_TRACE, "window", "window_begin_s", *_REST)
 """The columns that identify a row; the metrics of :func:`sim.metrics.schedule_metrics.evaluate` follow."""
 
+_MEASURED = {"jobs", *METRICS} - {"underprediction_rate"}
+"""The other columns; the rate is one of predictions alone."""
 _TOGETHER = 16384
 """Jobs that a group simulates, at most: beyond, points are as long as what they share."""
 
@@ -176,22 +180,57 @@ def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[
 
 
 def _rows(setting: Setting, point: Point, made: Outcome, replay: Replay, metrics: Sequence[Row]) -> list[Row]:
+    error = np.nan
+    if made.plans is not None:
+        error = predicted_start_error_s(made.plans, replay.workload.jobs["job_id"].to_numpy(), made.start)
+    told = {"predicted_start_error_s": error, "clamped_predictions": made.clamped, "simulate_s": made.seconds}
+    return [identity | values | told for identity, values in zip(_identities(setting, point), metrics, strict=True)]
+
+
+def _identities(setting: Setting, point: Point) -> Iterator[Row]:
+    """Yield what identifies the rows of a point, a row a tau."""
     identity = point.policy._asdict() | {
         "trace": point.policy.label(setting.trace),
         "procs": setting.procs,
         "machine": setting.machine_name,
         "generated": setting.generated,
+        "window": point.window,
+        "window_begin_s": setting.windows[point.window].begin_s,
     }
-    identity |= {"window": point.window, "window_begin_s": setting.windows[point.window].begin_s}
-    error = np.nan
-    if made.plans is not None:
-        error = predicted_start_error_s(made.plans, replay.workload.jobs["job_id"].to_numpy(), made.start)
-    told = {"predicted_start_error_s": error, "clamped_predictions": made.clamped, "simulate_s": made.seconds}
-    rows = []
-    for tau_s, values in zip(setting.taus_s, metrics, strict=True):
+    for tau_s in setting.taus_s:
         identity["tau_s"] = float(tau_s)
-        rows.append({name: identity[name] for name in IDENTITY} | values | told)
-    return rows
+        yield {name: identity[name] for name in IDENTITY}
+
+
+def wrong(setting: Setting, group: Group, answer: Any) -> str:
+    """Return what is wrong with an ``answer`` to ``group``, "" if nothing.
+
+    Right is what :func:`evaluate_points` or :func:`simulate_points` returns.
+    """
+    try:
+        points, found = zip(*answer, strict=True)
+        same = points == group
+    except (TypeError, ValueError):
+        points, found, same = (), (), False
+    if not same:
+        of = f"{len(points)} points" if points else shown(answer)
+        return f"{of} for {len(group)} points, the first of them {group[0]}"
+    return next(filter(None, map(partial(_wrong, setting), points, found)), "")
+
+
+def _wrong(setting: Setting, point: Point, made: Any) -> str:
+    if isinstance(made, Schedule):
+        return ""
+    if not isinstance(made, list) or len(made) != len(setting.taus_s):
+        of = f"{len(made)} rows" if isinstance(made, list) else shown(made)
+        return f"{of} for the {len(setting.taus_s)} of {point}"
+    for row, identity in zip(made, _identities(setting, point), strict=True):
+        if not isinstance(row, dict) or row.keys() != identity.keys() | _MEASURED:
+            return f"{shown(row)} for a row of {point}"
+        for name, value in row.items():
+            if value != identity[name] if name in identity else not isinstance(value, (int, float)):
+                return f"{name} = {shown(value)} for {point}"
+    return ""
 
 
 def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome, Replay]], Exception | None]:

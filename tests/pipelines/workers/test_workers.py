@@ -18,8 +18,8 @@ import pytest
 
 from features.errors import InputError
 from models.runtime.protocol import TablePredictor
-from pipelines.workers import batch
-from pipelines.workers import cluster as workers
+from pipelines.workers import batch, work
+from pipelines.workers.pace import Pace
 from pipelines.workers.where import mapped
 from pipelines.workflows.planning import plan_trace
 from sim import Campaign
@@ -118,7 +118,7 @@ def test_a_defect_keeps_its_traceback_and_the_point_it_came_from(on_workers: Map
 
 
 def test_a_worker_that_is_lost_changes_nothing(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_LOOK_S", 0.01)
+    monkeypatch.setattr(work, "LOOK_S", 0.01)
     said: list[str] = []
 
     def lose(*_: object) -> None:
@@ -164,8 +164,8 @@ def test_a_piece_that_kills_each_worker_is_found_and_named(monkeypatch: pytest.M
 
 
 def test_workers_of_other_versions_are_refused(on_workers: Map, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = dict(workers.versions())
-    monkeypatch.setattr(workers, "versions", lambda: (*(ours | {"numpy": "1.0", "code": "abc"}).items(),))
+    ours = dict(work.versions())
+    monkeypatch.setattr(work, "versions", lambda: (*(ours | {"numpy": "1.0", "code": "abc"}).items(),))
     with pytest.raises(
         InputError, match=rf"could make other tables: it has numpy {np.__version__}, here 1.0; code {ours['code']}, here abc"
     ):
@@ -278,7 +278,7 @@ def _runs(group: int) -> bool:
 
 
 def test_tasks_grow_to_a_second_and_shrink_for_the_last_pieces() -> None:
-    pace = workers._Pace()
+    pace = Pace()
     assert pace.size(10_000, 2) == 1
     pace.seen(1, 0.01)
     assert [pace.size(10_000, 2) for _ in range(4)] == [4, 16, 64, 100]
