@@ -11,8 +11,8 @@ from scipy import stats
 
 from features.clock import WEEK_S
 from features.errors import InputError
-from features.statistics import surely
-from sim.metrics.comparison import compare
+from features.statistics import Ratio, surely
+from sim.metrics.comparison import by_week_and_user, compare
 from sim.metrics.names import COMPARED
 from sim.metrics.schedule_metrics import evaluate
 from sim.schedule import Schedule
@@ -149,6 +149,13 @@ def test_too_few_weeks_have_a_change_and_no_interval(weeks, said):
     assert table[["low", "high"]].isna().all(axis=None)
     assert table["relative"].notna().all()
     assert (table["weeks"] == weeks).all()
+
+
+def test_sums_by_week_and_user_are_those_of_their_jobs():
+    over_jobs = Ratio(np.array([1.0, 2.0, 4.0, 8.0]), np.ones(4))
+    found = by_week_and_user(over_jobs, np.array([0, 0, 1, 1]), np.array([2, -1, 0, 2]))
+    assert found.numerator.tolist() == [[2, 0, 0, 1], [0, 4, 0, 8]]
+    assert found.denominator.tolist() == [[1, 0, 0, 1], [0, 1, 0, 1]]
 
 
 def test_weeks_without_jobs_do_not_count():

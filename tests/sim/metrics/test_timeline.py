@@ -107,6 +107,10 @@ def test_the_busiest_window_is_the_busiest_of_all(rows, length):
     assert (begin, end) == (first + totals.index(max(totals)), first + totals.index(max(totals)) + length)
 
 
+def test_the_earliest_of_equal_windows_may_end_where_a_job_does():
+    assert busiest_window(schedule_of([0, 7], [0, 0], [10, 2], [1, 5]), 5) == (4, 9)
+
+
 @needs_shared
 @pytest.mark.parametrize(("name", "machine"), [("kth-sp2", 100), ("sdsc-sp2", 128)])
 def test_a_whole_trace_never_holds_more_than_the_machine_and_keeps_waits_and_areas(name, machine):
