@@ -181,7 +181,7 @@ class Work:
         return {key: worker for worker, keys in processing.items() for key in keys}
 
     def _late(self, task: _Task, now: float) -> None:
-        """Give a late task to another worker too, and what its worker has not begun to any.
+        """Give a late task to another worker too.
 
         Raises InputError after :data:`ATTEMPTS`.
         """
@@ -204,8 +204,6 @@ class Work:
                 )
             given = f"it is given to {other} too" if other else "there is no other worker to give it to"
             self.on.say(one_line(f"{said}; {given}"))
-            if task.worker not in self._able():
-                self._take_back(task.worker)
         if other is None:
             task.began = now
         else:
