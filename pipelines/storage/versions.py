@@ -213,10 +213,8 @@ class Versions:
         It looks again when it is done: another version may have been published and followed meanwhile.
         """
         last = ""
-        while (now := self._follow(set_aliases)) not in (
-            "",
-            last,
-        ):  # the same once more where a store answers with the copy of before
+        # the same version once more: a store that answers with the copy of before
+        while (now := self._follow(set_aliases)) not in ("", last):
             last = now
         return last != ""
 
