@@ -150,7 +150,7 @@ class Service:
             os.kill(self.process.pid, number)
         process = self.process
         with suppress(AssertionError):
-            wait_until(lambda: process.poll() is not None, self.place, seconds=ENDING_S)
+            wait_until(lambda: process.poll() is not None, self.among or self.place, seconds=ENDING_S)
         with suppress(ProcessLookupError):  # what is left of its session: its own group, by its id
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

@@ -84,15 +84,16 @@ def used(processes: Iterable[int]) -> tuple[dict[Path, tuple[int, int]], bool]:
 
 @dataclass(frozen=True)
 class At:
-    """The processes of each moment that work in the directory ``place`` or whose environment names it; and this one, which may serve them."""
+    """The processes of each moment, but this one, that work in the directory ``place`` or whose environment names it."""
 
     place: Path
 
     def __iter__(self) -> Iterator[int]:
-        yield os.getpid()
         name = os.fsencode(self.place)
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has ended, or is another user's
+                if int(process.name) == os.getpid():  # it asks again and again, which is no work
+                    continue
                 if name in os.fsencode(os.readlink(process / "cwd")) or name in (process / "environ").read_bytes():
                     yield int(process.name)
 
