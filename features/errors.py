@@ -49,12 +49,18 @@ _PATH = re.compile(r"(?:sqlite|file):/.*|[^:=]*|[/.~][^@]*", re.IGNORECASE)
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether a text is a path or an :data:`ADDRESS`; what is neither may show a password in any part."""
+    """Tell whether a text is a path or an :data:`ADDRESS`.
+
+    What is neither may show a password in any part.
+    """
     return bool(_PATH.fullmatch(text) or ADDRESS.fullmatch(text))
 
 
 def masked(text: str) -> str:
-    """Return a text whose addresses have no user, password and query; ``***`` for what may be a mistyped one."""
+    """Return a text whose addresses show no user, password or query.
+
+    What may be a mistyped address is ``***``.
+    """
     return re.sub(r"[^\s'\"()<>=]*(?:@|:/)[^\s'\"()<>]*?(?=[.,:;]*(?:[\s'\"()<>]|$))", _masked, text)
 
 

@@ -147,7 +147,7 @@ def put(place: Path, content: bytes, instead_of: Seen | None = None) -> Seen:
                     raise Overtaken(f"{place}: another process changed it meanwhile: try again") from error
                 if attempt == _ATTEMPTS - 1:
                     raise InputError(
-                        f"{place}: the object store does not answer as it should: it refuses to replace what nobody changed (are its ETags right?)"
+                        f"{place}: the object store does not answer as it should: it refuses to replace an unchanged file (are its ETags right?)"
                     ) from error
                 condition = _condition(place, now)  # two requests met, and neither was done
     raise AssertionError("unreachable")

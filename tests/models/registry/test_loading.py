@@ -162,5 +162,5 @@ def test_nothing_here_reads_pickles(package):
     files = sorted((HOUSE / package).rglob("*.py"))
     assert files
     # Dask's workers and the command that they work for run each other's code anyway
-    among_workers = {HOUSE / "pipelines" / "workers" / name for name in ("cluster.py", "tasks.py")}
+    among_workers = {HOUSE / "pipelines" / "workers" / name for name in ("work.py", "tasks.py")}
     assert {file for file in files if unsafe.search(file.read_text(encoding="utf-8"))} - among_workers == set()
