@@ -95,6 +95,18 @@ def cells(text: str, part: str = "") -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["section", "table", "line", "column", "value"])
 
 
+def kept_table(rows: pd.DataFrame, section: str, table: str = "1") -> pd.DataFrame:
+    """Return one table of :func:`cells`, texts in the order of the page; ValueError if there is none.
+
+    ``table`` is its number in the section.
+    """
+    rows = rows[(rows["section"] == section) & (rows["table"].astype(str).str.partition(":")[0] == table)]
+    if rows.empty:
+        raise ValueError(f"no table {table} of section {section}")
+    wide = rows.pivot(index="line", columns="column", values="value")[list(rows["column"].unique())]
+    return wide.reset_index(drop=True).rename_axis(columns=None)
+
+
 def shortened(text: str, keep: Keep = always, rows: Rows = always, part: str = "") -> str:
     """Leave on a page the tables that ``keep`` wants, with the rows that ``rows`` wants.
 
