@@ -9,7 +9,6 @@ from pipelines.assets.described import described
 from pipelines.assets.history import user_history_of_trace
 from pipelines.assets.jobs import ingest
 from pipelines.assets.night import night
-from pipelines.assets.planning import planned_schedules, planning_report
 from pipelines.assets.policies import mixed_policies, policies_report
 from pipelines.assets.published import published_system, published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
@@ -24,7 +23,6 @@ from pipelines.storage.permissions import keep_private
 keep_private()
 
 TRACE_STAGES = [ingest, user_history_of_trace, runtime_model, schedules, comparison, report, published_trace]
-PLANNING_STAGES = [planned_schedules, planning_report]
 POLICY_STAGES = [mixed_policies, policies_report]
 SYSTEM_STAGES = [counters, control_runs, variability_features, variability_model, cluster_experiments, published_system]
 
@@ -32,12 +30,6 @@ full_run = dg.define_asset_job(
     "full_run",
     selection=dg.AssetSelection.assets(*TRACE_STAGES),
     description="One trace from its source to the report: ingest, features, registered model, its simulation, comparison.",
-)
-
-planning = dg.define_asset_job(
-    "planning",
-    selection=dg.AssetSelection.assets(*PLANNING_STAGES, published_trace),
-    description="The busiest days of a trace that was run, under schedulers that plan and others: schedules, plans, page.",
 )
 
 policies = dg.define_asset_job(
@@ -67,9 +59,9 @@ nightly_variability = dg.define_asset_job(
 
 defs = dg.Definitions(
     assets=dg.map_asset_specs(
-        described, [*TRACE_STAGES, *PLANNING_STAGES, *POLICY_STAGES, night, *SYSTEM_STAGES, counters_by_day, variability_night]
+        described, [*TRACE_STAGES, *POLICY_STAGES, night, *SYSTEM_STAGES, counters_by_day, variability_night]
     ),
-    jobs=[full_run, planning, policies, variability, nightly, nightly_variability],
+    jobs=[full_run, policies, variability, nightly, nightly_variability],
     schedules=[nightly_retraining, nightly_variability_retraining],
     sensors=[changed_traces, failed_nights, drift],
     resources={"lake": LakeResource(), "registry": RegistryResource()},

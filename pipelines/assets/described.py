@@ -43,7 +43,6 @@ _MONITORING = ("features/*.py", "features/monitoring/*.py")
 _COUNTERS = (*_MONITORING, *_INGEST, "pipelines/storage/counters_*.py", *_flows("variability_ingest"))
 _PUBLISHING = ("pipelines/storage/publishing.py", "pipelines/storage/versions.py")
 _FILE = {"rejected_jobs": "jobs", "user_history": "history", "report": "comparison", "counters_by_day": "counters"}
-_FILE |= {"planned_schedules": "planning", "planning_report": "planning"}
 _FILE |= {"mixed_policies": "policies", "policies_report": "policies"}
 _FILE |= {"control_runs": "counters", "published_trace": "published", "published_system": "published"}
 """Files of the assets that are not called like theirs."""
@@ -55,8 +54,6 @@ MADE_BY = {
     "schedules": (*_JOBS, *_RUNTIME, *_SIM, *_flows("run_schedules night_schedules simulated_model loaded_back stages")),
     "comparison": (*_SIM, *_flows("run_schedules")),
     "report": ("pipelines/report/*",),
-    "planned_schedules": (*_JOBS, *_SIM, *_flows("planning")),
-    "planning_report": ("pipelines/report/*",),
     "mixed_policies": (*_JOBS, *_SIM, *_flows("policy_study")),
     "policies_report": ("pipelines/report/*",),
     "published_trace": _PUBLISHING,

@@ -6,7 +6,6 @@ In this process; results are printed.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import sys
 import time
@@ -26,10 +25,9 @@ from features.errors import InputError
 from features.statistics import covers
 from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.last_resort import known_cause
-from pipelines.cli.options import REGISTERED, counted, note, on_option, trace_options, without_policies
+from pipelines.cli.options import REGISTERED, counted, note, trace_options, without_policies
 from pipelines.report.table import Table
 from pipelines.storage.lake import Lake
-from pipelines.workers.where import VARIABLE
 from pipelines.workflows.stages import COMPARED, CORRECTIONS, PRIOR, SCHEDULERS, WEIGHING, takes_correction
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
@@ -79,12 +77,6 @@ TRIED = ("varied", "makespan_s", "wait_s")
     "last third of the trace's time, at least four weeks, is left]",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "--planning/--no-planning",
-    default=None,
-    help="Whether to plan the trace's busiest days as well, with a page of its own. [default: the generated workload, where nothing is named]",
-)
-@on_option
 def command(
     trace: str | None,
     system: str | None,
@@ -97,8 +89,6 @@ def command(
     grows: bool | None,
     until: str,
     seed: int,
-    planning: bool | None,
-    on: str | None,
 ) -> None:
     """Materialise everything of a trace or a monitored system, by default generated ones.
 
@@ -112,23 +102,11 @@ def command(
     from pipelines.storage.home import home
     from pipelines.storage.publishing import check_registry
     from pipelines.storage.registry import tracking
-    from pipelines.workflows.planning import PAGE
 
-    if on is not None:
-        os.environ[VARIABLE] = on
     if trace is None and system is None:
-        trace, system, planning = "generated", SIMULATED, planning is not False
+        trace, system = "generated", SIMULATED
     if trace is None and (
-        schedulers
-        or predictors
-        or corrections
-        or procs
-        or timezone
-        or missing_request
-        or until
-        or planning
-        or grows is not None
-        or counted()
+        schedulers or predictors or corrections or procs or timezone or missing_request or until or grows is not None or counted()
     ):
         raise InputError(
             "--scheduler, --predictor, --correction, --until, --procs, --time-zone, --missing-request and the like are of a trace: name one with --trace"
@@ -160,9 +138,6 @@ def command(
         fine &= _said(done)
         click.echo("registry    " + _serves(Lake(home() / "lake"), name))
         click.echo(f"report      {home() / 'reports' / name}.html")
-        if planning:
-            fine &= _said(_materialise("planning", name, {}))
-            click.echo(f"planning    {home() / 'reports' / PAGE.format(name)}")
         click.echo("look at it  queuecast ui (or make ui), then Assets and the partition " + str(trace_on(name)))
     if system is not None:
         done = _materialise("variability", system, {"variability_model": {"config": {"seed": seed}}})

@@ -98,10 +98,10 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "published_system",
         "variability_night",
     }
-    planning = {"planned_schedules", "planning_report", "mixed_policies", "policies_report"}
-    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *planning, *of_systems, "counters_by_day"}
+    policies = {"mixed_policies", "policies_report"}
+    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *policies, *of_systems, "counters_by_day"}
     checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
-    assert checked == {*stages, *planning, *of_systems} - {"rejected_jobs"}
+    assert checked == {*stages, *policies, *of_systems} - {"rejected_jobs"}
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         assert node.description
@@ -111,7 +111,6 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
             "predictors",
             "simulation",
             "comparison",
-            "planning",
             "policies",
             "variability",
             "nights",
@@ -133,8 +132,6 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
         "schedules": {"jobs", "user_history", "runtime_model"},
         "comparison": {"jobs", "schedules"},
         "report": {"jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"},
-        "planned_schedules": {"jobs"},
-        "planning_report": {"jobs", "planned_schedules"},
         "mixed_policies": {"jobs"},
         "policies_report": {"jobs", "mixed_policies"},
     }

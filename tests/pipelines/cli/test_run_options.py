@@ -116,13 +116,11 @@ def test_an_order_alone_is_refused_with_what_it_could_be_part_of(name):
 @pytest.mark.parametrize(
     ("asked", "jobs"),
     [
-        ([], ["full_run", "planning", "variability"]),
-        (["--no-planning"], ["full_run", "variability"]),
+        ([], ["full_run", "variability"]),
         (["--trace", "generated"], ["full_run"]),
-        (["--trace", "generated", "--planning"], ["full_run", "planning"]),
     ],
 )
-def test_busiest_days_are_planned_where_asked_and_by_default_where_nothing_is_named(asked, jobs, tmp_path, monkeypatch):
+def test_a_run_is_of_what_is_named_and_by_default_of_both_kinds(asked, jobs, tmp_path, monkeypatch):
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     made = []
     monkeypatch.setattr(run, "_materialise", lambda job, name, ops: made.append(job))

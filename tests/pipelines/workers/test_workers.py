@@ -21,14 +21,12 @@ from models.runtime.protocol import TablePredictor
 from pipelines.workers import batch, work
 from pipelines.workers.pace import Pace
 from pipelines.workers.where import mapped
-from pipelines.workflows.planning import plan_trace
 from sim import Campaign
 from sim.campaigns.maps import Map, serial, threads
 from sim.campaigns.sweep import random_weights, sweep
 from sim.search.division import sweep_by_regions
 from sim.search.optimisers import Search, optimise_weeks
 from tests.sim.campaigns.test_campaign import ASKED, JOBS, WEEKS, WIDTH, assert_same, run
-from tests.support.arriving import arriving
 
 dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
@@ -86,13 +84,6 @@ def test_sweeps_and_searches_find_the_same_on_workers(on_workers: Map) -> None:
         pd.testing.assert_frame_equal(one, two, check_exact=True)
     one, two = (optimise_weeks({3: week}, 3, Search(budget=20), procs=WIDTH, map_pieces=each) for each in (serial, on_workers))
     assert np.array_equal(one[3].values, two[3].values)
-
-
-def test_plans_are_the_same_on_workers(on_workers: Map) -> None:
-    asked = (arriving(jobs=60), ("EASY", "Conservative"), ("open", "closed"), 1)
-    for one, two in zip(plan_trace(*asked), plan_trace(*asked, map_policies=on_workers), strict=True):
-        assert (one.scheduler, one.users) == (two.scheduler, two.users)
-        pd.testing.assert_frame_equal(one.jobs, two.jobs, check_exact=True)
 
 
 def test_an_error_is_that_of_threads_and_what_was_done_before_is_told(on_workers: Map) -> None:
