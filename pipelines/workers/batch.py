@@ -24,7 +24,8 @@ from distributed import Client
 
 from features.errors import InputError, one_line
 from models.runtime.options import check_known, whole
-from pipelines.workers.cluster import Cluster, Say, WorkersFailed, counted
+from pipelines.workers.cluster import Say, WorkersFailed, counted
+from pipelines.workers.work import OnWorkers
 
 JOBS = 4
 """Jobs asked for where no option says how many."""
@@ -41,7 +42,7 @@ _ASK_S = 20.0
 
 
 @contextmanager
-def batch_jobs(system: str, class_name: str, options: Mapping[str, str], say: Say) -> Iterator[Cluster]:
+def batch_jobs(system: str, class_name: str, options: Mapping[str, str], say: Say) -> Iterator[OnWorkers]:
     """Yield a cluster of as many jobs of ``system`` as ``options`` say.
 
     Raises InputError for unknown options and for what the batch system refuses.
@@ -62,7 +63,7 @@ def batch_jobs(system: str, class_name: str, options: Mapping[str, str], say: Sa
             held.submit()
             say(f"{system}: {counted(jobs, 'job')} submitted for workers; logs: {folder}")
             try:
-                yield Cluster(client, system, say, mend=held.mend)
+                yield OnWorkers(client, system, say, mend=held.mend)
             except WorkersFailed:
                 removal.pop_all()  # the logs may say why
                 raise

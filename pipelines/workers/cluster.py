@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
-from pipelines.workers import work
-from pipelines.workers.work import WorkersFailed
+from features.errors import InputError
 
 if TYPE_CHECKING:
     from distributed import Client
 
+LOOK_S = 1.0
+"""Seconds between looks at which workers there are, and which tasks are late."""
 _SAY_S = 30.0
 """Seconds between lines about waiting for workers."""
 
@@ -20,8 +21,12 @@ Say: TypeAlias = Callable[[str], object]
 """A callback for one line about the workers."""
 
 
+class WorkersFailed(InputError):
+    """Workers that cannot do the work."""
+
+
 class Cluster:
-    """The workers of a connected ``client``; itself a :data:`sim.campaigns.maps.Map`.
+    """The workers of a connected ``client``; :class:`pipelines.workers.work.OnWorkers` maps over them.
 
     ``name`` is what messages call them. ``wait_s`` bounds how long no worker may be there, None: for ever, as a batch system may
     be busy. ``mend`` is called every few seconds, to replace workers that are lost. ``owed`` counts the late tasks that
@@ -38,21 +43,13 @@ class Cluster:
         self._since, self._lost = time.monotonic(), 0
         self.owed: Counter[str] = Counter()
 
-    def __call__(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
-        """Yield the results of ``function`` for ``pieces``, in order of completion.
-
-        Raises what the function raises, after what was done before it; InputError for a cluster that is lost, a worker of other
-        versions, and a piece that workers die of, or do not answer in time, or answer with what cannot be its result.
-        """
-        return work.Work(self, function, pieces).results()
-
     def look(self) -> None:
         """Learn which workers there are, once in a while.
 
         Raises InputError where the scheduler is gone, or no worker came in ``wait_s`` seconds.
         """
         now = time.monotonic()
-        if now - self._looked < work.LOOK_S and self.threads and self.client.status == "running":
+        if now - self._looked < LOOK_S and self.threads and self.client.status == "running":
             return
         self._looked = now
         self.mend()

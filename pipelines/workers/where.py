@@ -22,7 +22,8 @@ from sim.campaigns.maps import Map, threads
 if TYPE_CHECKING:
     from distributed import Client
 
-    from pipelines.workers.cluster import Cluster, Say
+    from pipelines.workers.cluster import Say
+    from pipelines.workers.work import OnWorkers
 
 VARIABLE = "QUEUECAST_ON"
 BATCH = {
@@ -61,7 +62,7 @@ def mapped(on: str = "", workers: int | None = None, say: Say = lambda line: Non
         yield cluster
 
 
-def _cluster(on: str, say: Say) -> AbstractContextManager[Cluster]:
+def _cluster(on: str, say: Say) -> AbstractContextManager[OnWorkers]:
     if _SCHEDULER.fullmatch(on):
         _import("distributed")
         return _running(on, say)
@@ -88,12 +89,12 @@ def _import(*packages: str) -> None:
 
 
 @contextmanager
-def _running(address: str, say: Say) -> Iterator[Cluster]:
+def _running(address: str, say: Say) -> Iterator[OnWorkers]:
     """Yield the workers of the scheduler at ``address``."""
     import dask
 
     from pipelines.storage import site
-    from pipelines.workers.cluster import Cluster
+    from pipelines.workers.work import OnWorkers
 
     wait_s = site.wait_s()
     with dask.config.set({"distributed.comm.timeouts.connect": f"{min(wait_s, _ANSWER_S)} s"}):
@@ -102,7 +103,7 @@ def _running(address: str, say: Say) -> Iterator[Cluster]:
         except (OSError, ValueError, TypeError) as error:
             raise InputError(one_line(f"{address}: no Dask scheduler could be reached in {wait_s:g} s: {error}")) from error
         with client:
-            yield Cluster(client, address, say, wait_s)
+            yield OnWorkers(client, address, say, wait_s)
 
 
 def _connected(address: str, wait_s: float) -> Client:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from features.errors import InputError, one_line, shown
+from pipelines.workers.cluster import LOOK_S, Cluster, WorkersFailed
 from pipelines.workers.pace import AHEAD, FIRST_S, PATIENCE, Pace
 from pipelines.workers.tasks import Failed, Made, Refused, compute, shared, versions
 from sim.campaigns.maps import Checked
@@ -30,16 +31,8 @@ from sim.campaigns.maps import Checked
 if TYPE_CHECKING:
     from distributed import Future
 
-    from pipelines.workers.cluster import Cluster
-
-LOOK_S = 1.0
-"""Seconds between looks at which workers there are, and which tasks are late."""
 ATTEMPTS = 3
 """Deadlines that a task may miss."""
-
-
-class WorkersFailed(InputError):
-    """Workers that cannot do the work."""
 
 
 @dataclass(eq=False)
@@ -362,3 +355,15 @@ def _pickled(function: Callable[[Any], Any]) -> bytes:
         raise InputError(
             one_line(f"what simulations share cannot be sent to workers, such as a predictor that cannot be pickled: {error}")
         ) from error
+
+
+class OnWorkers(Cluster):
+    """A :data:`sim.campaigns.maps.Map` over the workers of a cluster."""
+
+    def __call__(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
+        """Yield the results of ``function`` for ``pieces``, in order of completion.
+
+        Raises what the function raises, after what was done before it; InputError for a cluster that is lost, a worker of other
+        versions, and a piece that workers die of, or do not answer in time, or answer with what cannot be its result.
+        """
+        return Work(self, function, pieces).results()

@@ -12,7 +12,7 @@ import cloudpickle
 import pytest
 
 from features.errors import InputError
-from pipelines.workers import tasks, work
+from pipelines.workers import cluster, tasks, work
 from pipelines.workers.pace import FIRST_S, LEAST_S, Pace
 from pipelines.workers.where import mapped
 from sim import Campaign
@@ -53,7 +53,8 @@ def looking_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A task is late as soon as one is stuck, whatever the clock says."""
     STUCK.clear()
     GO_ON.clear()
-    monkeypatch.setattr(work, "LOOK_S", 0.02)
+    for module in (cluster, work):
+        monkeypatch.setattr(module, "LOOK_S", 0.02)
     monkeypatch.setattr(Pace, "due_s", lambda self, first, attempts=0: 0.0 if STUCK.is_set() and not attempts else math.inf)
     yield
     GO_ON.set()

@@ -18,7 +18,7 @@ import pytest
 
 from features.errors import InputError
 from models.runtime.protocol import TablePredictor
-from pipelines.workers import batch, work
+from pipelines.workers import batch, cluster, work
 from pipelines.workers.pace import Pace
 from pipelines.workers.where import mapped
 from sim import Campaign
@@ -109,7 +109,8 @@ def test_a_defect_keeps_its_traceback_and_the_point_it_came_from(on_workers: Map
 
 
 def test_a_worker_that_is_lost_changes_nothing(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "LOOK_S", 0.01)
+    for module in (cluster, work):
+        monkeypatch.setattr(module, "LOOK_S", 0.01)
     said: list[str] = []
 
     def lose(*_: object) -> None:
