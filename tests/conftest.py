@@ -34,10 +34,8 @@ SLOW = (
     "end_to_end",
     "benchmarks",
     *(f"campaigns/test_{name}" for name in ("faults", "kills", "pages", "power_loss", "races")),
-    *(
-        f"pipelines/workflows/test_{name}"
-        for name in ("bench", "judging", "night", "registering", "simulated_model", "variability")
-    ),
+    *(f"pipelines/workflows/test_{name}" for name in ("bench", "variability")),
+    "pipelines/dated",
     *(f"pipelines/cli/test_{name}_cli" for name in ("experiment", "nights")),
 )
 """Folders and modules all of whose tests are slow, most for a fixture's sake."""

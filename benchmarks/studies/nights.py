@@ -17,11 +17,11 @@ import mlflow
 
 from benchmarks.common.pages import STUDIES, made_by
 from benchmarks.common.tables import write_parts
+from pipelines.dated.replay import own_registry
 from pipelines.report.night import nights_table
 from pipelines.report.night_plots import over_nights
 from pipelines.report.table import Table
 from pipelines.storage.lake import Lake
-from pipelines.workflows.night_replay import own_registry
 
 PREDICTIONS = 200
 PAGE = STUDIES / "nights.md"

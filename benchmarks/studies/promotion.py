@@ -238,8 +238,8 @@ def real_nights(shared: Path) -> pd.DataFrame:
     from models.registry.accounting import Accounting
     from models.registry.as_served import CHAMPION, predict_served
     from models.registry.candidates import train
+    from pipelines.dated.stages import user_history
     from pipelines.ingest.swf import read_swf
-    from pipelines.workflows.stages import user_history
 
     trace = clean(read_swf(shared / "traces" / "KTH-SP2-filtered.swf.gz"))
     past = user_history(trace)

@@ -14,16 +14,17 @@ from pipelines.assets.described import told
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.dated.dated import Split, date_of
+from pipelines.dated.simulate import judged, judged_schedules, keep_comparison, kept_schedules, kind_of, submitted_from
+from pipelines.dated.stages import PRIOR
 from pipelines.report import plots
 from pipelines.report.html import render_report
 from pipelines.report.page import data_uri
 from pipelines.report.table import markdown_of
+from pipelines.report.wording import takes_correction
 from pipelines.storage.lake import Lake
 from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.run_schedules import judged, judged_schedules, keep_comparison, kept_schedules, kind_of, submitted_from
-from pipelines.workflows.split import Split, date_of
-from pipelines.workflows.stages import PRIOR, takes_correction
 from sim import evaluate, simulate
 from sim.schedule import Schedule
 

@@ -18,9 +18,9 @@ import dagster as dg
 import pyarrow as pa
 
 from features.jobs.schema import fingerprint
+from pipelines.dated.nothing_new import MADE_FROM
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import schema_of
-from pipelines.workflows.nothing_new import MADE_FROM
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
@@ -36,8 +36,12 @@ def _flows(names: str) -> tuple[str, ...]:
     return tuple(f"pipelines/workflows/{name}.py" for name in names.split())
 
 
+def _dated(names: str) -> tuple[str, ...]:
+    return tuple(f"pipelines/dated/{name}.py" for name in names.split())
+
+
 _JOBS, _SIM, _INGEST = ("features/*.py", "features/jobs/*.py"), ("sim/**/*.py",), ("pipelines/ingest/*.py",)
-_MODELS = ("models/trees.py", "models/packed/*.py", "models/registry/*.py", *_flows("promotion nothing_new"))
+_MODELS = ("models/trees.py", "models/packed/*.py", "models/registry/*.py", *_dated("promote nothing_new"))
 _RUNTIME, _VARIABILITY = ("models/runtime/**/*.py", *_MODELS), ("models/variability/**/*.py", *_MODELS)
 _MONITORING = ("features/*.py", "features/monitoring/*.py")
 _COUNTERS = (*_MONITORING, *_INGEST, "pipelines/storage/counters_*.py", *_flows("variability_ingest"))
@@ -47,12 +51,12 @@ _FILE |= {"mixed_policies": "policies", "policies_report": "policies"}
 _FILE |= {"control_runs": "counters", "published_trace": "published", "published_system": "published"}
 """Files of the assets that are not called like theirs."""
 MADE_BY = {
-    "jobs": (*_JOBS, *_INGEST, *_flows("night_day")),
-    "rejected_jobs": (*_JOBS, *_INGEST, *_flows("night_day")),
-    "user_history": (*_JOBS, *_flows("stages")),
-    "runtime_model": (*_JOBS, *_RUNTIME, *_flows("registering retraining judging split night_*")),
-    "schedules": (*_JOBS, *_RUNTIME, *_SIM, *_flows("run_schedules night_schedules simulated_model loaded_back stages")),
-    "comparison": (*_SIM, *_flows("run_schedules")),
+    "jobs": (*_JOBS, *_INGEST, *_dated("night_day")),
+    "rejected_jobs": (*_JOBS, *_INGEST, *_dated("night_day")),
+    "user_history": (*_JOBS, *_dated("stages")),
+    "runtime_model": (*_JOBS, *_RUNTIME, *_dated("registering train judge dated night_*")),
+    "schedules": (*_JOBS, *_RUNTIME, *_SIM, *_dated("simulate night_schedules served loaded_back stages")),
+    "comparison": (*_SIM, *_dated("simulate")),
     "report": ("pipelines/report/*",),
     "mixed_policies": (*_JOBS, *_SIM, *_flows("policy_study")),
     "policies_report": ("pipelines/report/*",),
@@ -62,7 +66,7 @@ MADE_BY = {
     "counters_by_day": _COUNTERS,
     "control_runs": (*_MONITORING, *_INGEST, "pipelines/storage/run_store.py"),
     "variability_features": (*_MONITORING, *_flows("variability_table")),
-    "variability_model": (*_VARIABILITY, *_flows("variability_models")),
+    "variability_model": (*_VARIABILITY, *_dated("systems")),
     "cluster_experiments": (*_VARIABILITY, *_SIM, *_flows("variability_trials")),
     "published_system": _PUBLISHING,
     "variability_night": (),

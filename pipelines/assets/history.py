@@ -9,9 +9,9 @@ from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.trace_checks import HISTORY, check_history
-from pipelines.workflows.night_stages import refuse_shorter
+from pipelines.dated.night_stages import refuse_shorter
+from pipelines.dated.stages import keep_history
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.stages import keep_history
 
 
 @dg.asset(

@@ -12,9 +12,9 @@ from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.trace_checks import JOBS, check_jobs
+from pipelines.dated.night_day import accounting_of
 from pipelines.report.table import escaped
 from pipelines.sources.traces import read_known
-from pipelines.workflows.night_day import accounting_of
 from pipelines.workflows.progress import report_progress
 
 

@@ -15,23 +15,15 @@ import dagster as dg
 from features.errors import InputError
 from pipelines.assets.checks import holds
 from pipelines.assets.partitions import name_and_day
-from pipelines.workflows.night_day import later_night
-from pipelines.workflows.night_stages import night_stage
+from pipelines.dated.night_day import later_night
+from pipelines.dated.night_stages import night_stage
 
 if TYPE_CHECKING:
     from pipelines.assets.resources import LakeResource
 
-JOBS = {"nightly": "night", "nightly_variability": "variability_night"}
-"""Jobs of nights, and the asset that each ends with."""
 RETRIES, RETRY_S = 2, 60
 """Of a step that a registry or disk did not answer, after 60 and 120 s; errors of the accounting are not retried."""
 _OF_THE_INPUT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
-
-
-def is_night(run: dg.DagsterRun) -> bool:
-    """Tell whether a run is a night, by what it was asked to make."""
-    chosen = {key.to_user_string() for key in run.asset_selection or ()}
-    return bool(chosen & {*JOBS.values()}) if chosen else run.job_name in JOBS
 
 
 def stage(

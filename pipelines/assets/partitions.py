@@ -22,6 +22,8 @@ night_days = dg.DailyPartitionsDefinition(start_date=first_night().isoformat(), 
 of_traces = dg.MultiPartitionsDefinition({"day": night_days, "trace": traces})
 of_systems = dg.MultiPartitionsDefinition({"day": night_days, "system": systems})
 counter_days = dg.MultiPartitionsDefinition({"day": days, "system": systems})
+JOBS = {"nightly": "night", "nightly_variability": "variability_night"}
+"""Jobs of nights, and the asset that each ends with."""
 
 
 def trace_on(name: str, day: str = "") -> dg.MultiPartitionKey:
@@ -38,3 +40,9 @@ def name_and_day(partition: str) -> tuple[str, str]:
     """Return the trace or system of a partition key, and its day."""
     day, _, name = partition.partition("|")
     return name, day
+
+
+def is_night(run: dg.DagsterRun) -> bool:
+    """Tell whether a run is a night, by what it was asked to make."""
+    chosen = {key.to_user_string() for key in run.asset_selection or ()}
+    return bool(chosen & {*JOBS.values()}) if chosen else run.job_name in JOBS

@@ -13,15 +13,14 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from features.errors import InputError
-from pipelines.assets.nights import is_night
-from pipelines.assets.partitions import name_and_day
+from pipelines.assets.partitions import is_night, name_and_day
+from pipelines.dated.night import tell_failure
+from pipelines.dated.night_stages import NightConfig, Tonight
 from pipelines.storage.home import home, trusted_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import RUN_WAITS_S, alone, lock_of
 from pipelines.storage.registry import tracking
 from pipelines.storage.remote import place_of
-from pipelines.workflows.night_stages import NightConfig, Tonight
-from pipelines.workflows.nights import tell_failure
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking

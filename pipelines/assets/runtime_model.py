@@ -9,11 +9,11 @@ from pipelines.assets.described import models_version, registry_link, told
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.dated.dated import date_of
+from pipelines.dated.registering import last_answers, register_predictors, whole_accounting
+from pipelines.dated.stages import read_history
 from pipelines.report.table import markdown_of
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.registering import last_answers, register_predictors, whole_accounting
-from pipelines.workflows.split import date_of
-from pipelines.workflows.stages import read_history
 
 CHECKS = {
     "champion_carries_its_data": "The champion of the registry says what data it was trained on.",

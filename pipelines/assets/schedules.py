@@ -13,14 +13,14 @@ from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.trace_checks import SCHEDULES, SIMULATED, check_schedules, check_simulated_model
+from pipelines.dated.dated import Split, date_of
+from pipelines.dated.registering import whole_accounting
+from pipelines.dated.served import served_model
+from pipelines.dated.simulate import keep_schedules, kept_schedules, run_schedules
+from pipelines.dated.stages import COMPARED, CORRECTIONS, SCHEDULERS, WEIGHING, read_history
 from pipelines.storage.policies import all_resolved
 from pipelines.storage.registry import predict_registered
 from pipelines.workflows.progress import progress_reporter
-from pipelines.workflows.registering import whole_accounting
-from pipelines.workflows.run_schedules import keep_schedules, kept_schedules, run_schedules
-from pipelines.workflows.simulated_model import served_model
-from pipelines.workflows.split import Split, date_of
-from pipelines.workflows.stages import COMPARED, CORRECTIONS, SCHEDULERS, WEIGHING, read_history
 
 
 class CampaignConfig(dg.Config):

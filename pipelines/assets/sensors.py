@@ -7,8 +7,7 @@ import json
 
 import dagster as dg
 
-from pipelines.assets.nights import is_night
-from pipelines.assets.partitions import name_and_day, system_on, systems, trace_on, traces
+from pipelines.assets.partitions import is_night, name_and_day, system_on, systems, trace_on, traces
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.systems import systems as remembered_systems
 from pipelines.sources.traces import grows, remembered_files

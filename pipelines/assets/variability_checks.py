@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from pipelines.assets.checks import broken, holds
+from pipelines.dated.systems import Retrained
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
 from pipelines.workflows.cluster_experiments import Plan
-from pipelines.workflows.variability_models import Retrained
 from pipelines.workflows.variability_table import FEWEST_RUNS, TrainingTable, coverage, label_balance, still_metrics
 from pipelines.workflows.variability_trials import SCHEDULERS, first_trial
 

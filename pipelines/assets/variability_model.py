@@ -13,12 +13,12 @@ from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_systems
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.variability_checks import MODEL, asked_back, check_model
+from pipelines.dated.systems import retrain
 from pipelines.report.importances import importances
 from pipelines.report.table import markdown_of
 from pipelines.sources.systems import system
 from pipelines.storage.publishing import begin_night, finish
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.variability_models import retrain
 from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
 
 

@@ -60,11 +60,11 @@ def command(
     It does each night what the schedule does. Nights that are done already are not done again: the same command resumes where it
     ended. The replay has its own registry, in --home.
     """
+    from pipelines.dated.night_stages import NightConfig
+    from pipelines.dated.replay import replay, replay_nights
     from pipelines.report.night import nights_table
     from pipelines.storage.home import local_home, trusted_home
     from pipelines.storage.lake import Lake
-    from pipelines.workflows.night_replay import replay, replay_nights
-    from pipelines.workflows.night_stages import NightConfig
 
     if start is not None and until is not None:
         raise InputError("--start and --until both say which nights: give one of them")
@@ -108,10 +108,10 @@ def command(
 
 def _status(place: Path | None, clean: CleanTrace, clear: bool) -> None:
     """Print the state of the nights, after clearing what blocks them if asked to."""
+    from pipelines.dated import status as night_status
+    from pipelines.dated.replay import own_registry
     from pipelines.storage.home import home, local_home, trusted_home
     from pipelines.storage.registry import tracking
-    from pipelines.workflows import night_status
-    from pipelines.workflows.night_replay import own_registry
 
     there = trusted_home((place or home()).absolute())
     if not night_status.known(there, clean.name):

@@ -26,9 +26,10 @@ from features.statistics import covers
 from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.last_resort import known_cause
 from pipelines.cli.options import REGISTERED, counted, note, trace_options, without_policies
+from pipelines.dated.stages import COMPARED, CORRECTIONS, PRIOR, SCHEDULERS, WEIGHING
 from pipelines.report.table import Table
+from pipelines.report.wording import takes_correction
 from pipelines.storage.lake import Lake
-from pipelines.workflows.stages import COMPARED, CORRECTIONS, PRIOR, SCHEDULERS, WEIGHING, takes_correction
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")

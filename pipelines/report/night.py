@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from features.jobs.cleaning import CleanTrace
 from models.registry.candidates import TRAINERS
 from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, LEVEL, TIE, UNDERPREDICTION_MARGIN
 from models.registry.promotion_vetoes import CALIBRATION_MARGIN, PINBALL_MARGIN
@@ -17,13 +19,9 @@ from pipelines.report.page import data_uri, template
 from pipelines.report.style import looks
 from pipelines.report.table import Cell, Table
 from pipelines.report.tables import any_interval, interval_notes, metric_table
-from pipelines.report.wording import number, signed
+from pipelines.report.wording import instant, number, signed
 from pipelines.storage.provenance import code_version, software
-from pipelines.workflows.retraining import instant
 from sim.metrics.names import Kind
-
-if TYPE_CHECKING:
-    from pipelines.workflows.night_stages import Night
 
 _COMPARED = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s", "underprediction_rate")
 _BASELINE = ("EASY", "requested")
@@ -36,6 +34,57 @@ _INPUTS = {
 }
 _MEASURES = {"accuracy": "accuracy", "underprediction_rate": "under-predicted"}
 _NAMES = {**_INPUTS, **_MEASURES}
+
+
+@dataclass(frozen=True)
+class Night:
+    """The results of a night.
+
+    ``row`` is its row of the table ``nights``, ``nights`` that table with it, ``registered`` and ``nothing_new`` those of the
+    promotion, ``told`` what retraining left for the report, ``comparison`` the
+    result of :func:`sim.metrics.comparison.compare` on the last days, ``html`` the page ``report``, and ``pruned`` which old
+    versions were removed.
+    """
+
+    clean: CleanTrace
+    row: Mapping[str, Any]
+    nights: pd.DataFrame
+    registered: pd.DataFrame
+    nothing_new: bool
+    told: Mapping[str, Any]
+    comparison: pd.DataFrame
+    report: Path
+    html: str = ""
+    pruned: str = "nothing"
+
+    @property
+    def label(self) -> str:
+        return str(self.row["night"])
+
+    @property
+    def notes(self) -> list[str]:
+        return list(self.told["notes"])
+
+    @property
+    def drift(self) -> pd.DataFrame:
+        """Return the result of ``features.jobs.drift``."""
+        return pd.DataFrame(self.told["drift"])
+
+    @property
+    def performance(self) -> pd.DataFrame:
+        """Return the result of ``models.registry.performance``; empty for a first champion."""
+        return pd.DataFrame(self.told["performance"])
+
+    @property
+    def drifted(self) -> list[str]:
+        """Return names of the inputs and measures that drifted."""
+        return alarms(self.drift, self.performance)
+
+
+def alarms(drift: pd.DataFrame, performance: pd.DataFrame) -> list[str]:
+    """Return names of the inputs and measures that drifted."""
+    worse = [*performance.loc[performance["drifted"], "measure"]] if len(performance) else []
+    return [*drift.loc[drift["drifted"], "input"], *worse]
 
 
 def render_night(night: Night, run_id: str) -> str:

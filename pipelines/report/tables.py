@@ -11,8 +11,7 @@ import pandas as pd
 from features.errors import InputError
 from pipelines.report.style import Key, Looks, key
 from pipelines.report.table import Cell, Table
-from pipelines.report.wording import change, interval, number, tone
-from pipelines.workflows.stages import takes_correction
+from pipelines.report.wording import change, interval, number, takes_correction, tone
 from sim.metrics.names import FAIRNESS, METRICS, Metric
 from sim.metrics.user_fairness import fairness
 from sim.predictions.quality import STAGES

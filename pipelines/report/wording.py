@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pandas as pd
 
 from features.statistics import covers
@@ -169,3 +171,18 @@ def group_name(by: str, begin: float) -> str:
         first = int(begin)
         return f"{first} processor{'s' * (first > 1)}" if first <= 2 else f"{first}-{2 * (first - 1)} processors"
     return "any request, any width"
+
+
+def takes_correction(scheduler: str) -> bool:
+    """Tell whether predictions can expire under ``scheduler``: not under ``Harm``.
+
+    Goes by the beginning of the name alone, as pages show whatever names tables hold.
+    """
+    return not scheduler.lower().startswith("harm")
+
+
+def instant(at_s: int, origin_unix_s: int | None) -> str:
+    """Return a second of the trace as a date in UTC, or as a number without an origin."""
+    if origin_unix_s is None:
+        return f"second {at_s:,} of the trace"
+    return f"{datetime.fromtimestamp(origin_unix_s + at_s, UTC):%Y-%m-%d %H:%M} UTC"

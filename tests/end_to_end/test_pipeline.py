@@ -21,14 +21,14 @@ from mlflow import MlflowClient
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform
+from pipelines.dated.dated import Split
+from pipelines.dated.registering import whole_accounting
+from pipelines.dated.served import simulated_model
+from pipelines.dated.stages import read_history
 from pipelines.definitions import defs
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import write_parquet
 from pipelines.storage.registry import tracking
-from pipelines.workflows.registering import whole_accounting
-from pipelines.workflows.simulated_model import simulated_model
-from pipelines.workflows.split import Split
-from pipelines.workflows.stages import read_history
 from sim import simulate
 from tests.support import command
 from tests.support.modes import open_to_others

@@ -55,7 +55,7 @@ def command(
     from features.monitoring.labels import BINARY, THREE_CLASSES
     from models.variability.evaluation import Learning
     from pipelines.storage.home import home
-    from pipelines.workflows.variability_models import evaluate
+    from pipelines.workflows.variability_evaluation import evaluate
     from pipelines.workflows.variability_table import SCOPES, training_table
 
     table = training_table(home(), system, tuple(dict.fromkeys(scopes)) or SCOPES)

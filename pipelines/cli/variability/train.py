@@ -57,13 +57,13 @@ def command(
     from models.registry.variability_registration import VARIABILITY
     from models.variability.classifiers import thresholds_of
     from models.variability.evaluation import Learning
+    from pipelines.dated.systems import retrain
     from pipelines.report.importances import importances
     from pipelines.sources.systems import settings_of
     from pipelines.storage.atomic import write
     from pipelines.storage.home import home
     from pipelines.storage.publishing import RUN_WAITS_S, alone
     from pipelines.storage.registry import tracking
-    from pipelines.workflows.variability_models import retrain
     from pipelines.workflows.variability_table import training_table
 
     known = settings_of(home(), system)

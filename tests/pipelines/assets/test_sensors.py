@@ -12,16 +12,16 @@ import yaml
 
 from features.errors import InputError
 from pipelines.assets.checks import holds
-from pipelines.assets.nights import RETRIES, RETRY_S, is_night, stage
-from pipelines.assets.partitions import of_traces, trace_on
+from pipelines.assets.nights import RETRIES, RETRY_S, stage
+from pipelines.assets.partitions import is_night, of_traces, trace_on
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.sensors import changed_traces, drift, failed_nights, nightly_retraining
+from pipelines.dated.night_day import accounting_of, later_night
 from pipelines.definitions import defs
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.traces import first_night, grows, remember
 from pipelines.storage.alerts import alerts_file
 from pipelines.storage.instance import dagster_home
-from pipelines.workflows.night_day import accounting_of, later_night
 from tests.support.arriving import arriving
 
 SACCT = "JobID|User|Submit|Start|End|State|Timelimit|ReqCPUS\n1|u|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T00:10:00|COMPLETED|01:00:00|2\n"

@@ -28,11 +28,12 @@ from pipelines.assets.resources import LakeResource
 from pipelines.assets.variability_checks import asked_back
 from pipelines.cli.variability.evaluate import command as evaluate_command
 from pipelines.cli.variability.train import command as train_command
+from pipelines.dated.systems import retrain
 from pipelines.report.importances import TOP, importances
 from pipelines.sources.systems import remember_system, remembered, systems
 from pipelines.storage.lake import Lake
-from pipelines.workflows import variability_models, variability_table
-from pipelines.workflows.variability_models import TOLD, evaluate, retrain
+from pipelines.workflows import variability_table
+from pipelines.workflows.variability_evaluation import TOLD, evaluate
 from pipelines.workflows.variability_table import TrainingTable
 from tests.support.contention import Runs, control_runs
 
@@ -180,7 +181,7 @@ def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path
         asked.append((scope, learning.elimination, learning.names))
         raise Asked
 
-    monkeypatch.setattr(variability_models, "retrain", retrain)
+    monkeypatch.setattr("pipelines.dated.systems.retrain", retrain)
     monkeypatch.setattr(variability_asset, "retrain", retrain)
     monkeypatch.setattr(variability_asset, "unpack_table", lambda *_: None)
     monkeypatch.setattr(Lake, "read", lambda *_: (None, None))

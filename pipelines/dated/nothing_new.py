@@ -22,10 +22,10 @@ _HOUSE = Path(__file__).resolve().parents[2]
 _LEARNING = (
     "features",
     "models",
-    "pipelines/workflows/promotion.py",
-    "pipelines/workflows/retraining.py",
-    "pipelines/workflows/judging.py",
-    "pipelines/workflows/variability_models.py",
+    "pipelines/dated/promote.py",
+    "pipelines/dated/train.py",
+    "pipelines/dated/judge.py",
+    "pipelines/dated/systems.py",
 )
 """Code and packages that decide what is learned and judged; a change makes something new."""
 _LEARNERS = ("numpy", "pandas", "numba", "lightgbm", "scikit-learn")

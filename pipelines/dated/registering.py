@@ -1,7 +1,7 @@
 """Register what a run learned by its date, choose a champion, bring it up to date.
 
 Candidates learn from what had ended by the date, and one of them is chosen. The choice uses nothing that happened after the date
-(:mod:`pipelines.workflows.split`), so the simulations of what was submitted from then on may judge the chosen model. Consumers
+(:mod:`pipelines.dated.dated`), so the simulations of what was submitted from then on may judge the chosen model. Consumers
 get the same model with the histories of the present: its snapshot is refreshed to the end of the data, as a night does.
 """
 
@@ -23,11 +23,11 @@ from models.registry.as_served import predict_served
 from models.registry.candidates import TRAINERS
 from models.registry.judged_window import judged_window
 from models.registry.versions import REFRESHED_FROM
-from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import RUN_WAITS_S, alone, finish
-from pipelines.workflows.judging import judging_instants
-from pipelines.workflows.nothing_new import MADE_FROM, nothing_new, serving
-from pipelines.workflows.retraining import (
+from pipelines.dated.dated import Split, date_of, split
+from pipelines.dated.judge import judging_instants
+from pipelines.dated.nothing_new import MADE_FROM, nothing_new, serving
+from pipelines.dated.stages import History
+from pipelines.dated.train import (
     Incumbent,
     Retrained,
     brought_up_to_date,
@@ -36,8 +36,8 @@ from pipelines.workflows.retraining import (
     retrain,
     served_by,
 )
-from pipelines.workflows.split import Split, date_of, split
-from pipelines.workflows.stages import History
+from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import RUN_WAITS_S, alone, finish
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
@@ -118,8 +118,8 @@ def register_predictors(
 ) -> Registered:
     """Train and register candidates on what had ended by the date; no alias moves.
 
-    The date is ``until`` (:func:`pipelines.workflows.split.split`). Candidates of ``runtime-<trace>`` are judged as served before it
-    (:mod:`pipelines.workflows.retraining`), and the champion's snapshot is brought up to date.
+    The date is ``until`` (:func:`pipelines.dated.dated.split`). Candidates of ``runtime-<trace>`` are judged as served before it
+    (:mod:`pipelines.dated.train`), and the champion's snapshot is brought up to date.
     Registers nothing over unchanged jobs and code, and leaves nothing in the registry if it fails. Nights of the trace in ``home`` wait, and are
     waited for. Raises InputError where one takes too long, and for a version that does not answer when it is loaded back.
     """
@@ -214,9 +214,9 @@ def _choose_beside(work: _Work, date: Split, present: Incumbent) -> _Chosen:
 def _retrained(work: _Work, present: Incumbent | None) -> Retrained:
     """Retrain once, with the last weeks before the date predicted as served.
 
-    See :func:`pipelines.workflows.retraining.retrain`.
+    See :func:`pipelines.dated.train.retrain`.
     """
-    from pipelines.workflows.night_schedules import against_the_champion
+    from pipelines.dated.night_schedules import against_the_champion
 
     then, submit = work.then, work.then.jobs["submit_s"].to_numpy(np.int64)
     trained_until_s = present.trained_until_s if present is not None and present.method is not None else None

@@ -13,7 +13,7 @@ from models.packed.methods import PREDICTED, Requested
 from models.registry.accounting import Accounting
 from models.registry.as_served import CHAMPION, quantile_columns
 from models.runtime.protocol import TablePredictor
-from pipelines.workflows.judging import Schedules
+from pipelines.dated.judge import Schedules
 from sim.campaigns.campaign import Campaign, campaign_schedules
 from sim.metrics.comparison import compare
 from sim.schedule import Schedule

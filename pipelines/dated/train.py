@@ -1,6 +1,6 @@
 """Runtime models: judge and register candidates; promote one or refresh the champion.
 
-The workflow is in ``pipelines.workflows.promotion``; :class:`_RuntimeJudge` defines what is scored and registered. Nothing here
+The workflow is in ``pipelines.dated.promote``; :class:`_RuntimeJudge` defines what is scored and registered. Nothing here
 moves an alias.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,18 +25,19 @@ from models.registry.judged_window import judged_window
 from models.registry.promotion import FEWEST_JOBS, Duel, Mean, clustered_mean
 from models.registry.versions import REFRESHED_FROM
 from models.runtime.evaluation import accuracy, evaluate_predictions
-from pipelines.workflows import promotion
-from pipelines.workflows.judging import Schedules, clusters, judge, mean_accuracy
-from pipelines.workflows.loaded_back import verified
-from pipelines.workflows.nothing_new import MADE_FROM, made_from
-from pipelines.workflows.promotion import Outdated, Promotion, Score, Verdict, propose
+from pipelines.dated import promote
+from pipelines.dated.judge import Schedules, clusters, judge, mean_accuracy
+from pipelines.dated.loaded_back import verified
+from pipelines.dated.nothing_new import MADE_FROM, made_from
+from pipelines.dated.promote import Outdated, Promotion, Score, Verdict, propose
+from pipelines.report.wording import instant
 
 if TYPE_CHECKING:
     from models.registry.registration import Candidate, Kind, Training
     from models.registry.runtime_registration import Snapshot
     from models.registry.tracking import Tracking
 
-Incumbent = promotion.Incumbent[Method]
+Incumbent = promote.Incumbent[Method]
 
 
 def incumbent(store: Tracking, trace: str) -> Incumbent | None:
@@ -56,7 +56,7 @@ def incumbent(store: Tracking, trace: str) -> Incumbent | None:
             raise Outdated("was grown by another Queuecast")
         return method
 
-    return promotion.incumbent(store, RUNTIME, trace, read)
+    return promote.incumbent(store, RUNTIME, trace, read)
 
 
 def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[int, tuple[str, Method]] | None = None):
@@ -129,8 +129,8 @@ def retrain(
 
     The challenger is chosen by what was ``served`` (:func:`models.registry.as_served.predict_served`). ``models`` receives the
     trained methods. ``tags`` go to every version and ``metrics`` to the version of the method they are named by. ``schedules``
-    may keep a challenger from promotion (:func:`pipelines.workflows.judging.judge`). InputError for a damaged version
-    (:func:`pipelines.workflows.loaded_back.verified`).
+    may keep a challenger from promotion (:func:`pipelines.dated.judge.judge`). InputError for a damaged version
+    (:func:`pipelines.dated.loaded_back.verified`).
     """
     from models.registry.runtime_registration import RUNTIME
 
@@ -159,7 +159,7 @@ def retrain(
 
 @dataclass(frozen=True)
 class _RuntimeJudge:
-    """Judge of methods by accuracy as served (:class:`pipelines.workflows.promotion.Judge`)."""
+    """Judge of methods by accuracy as served (:class:`pipelines.dated.promote.Judge`)."""
 
     store: Tracking
     kind: Kind
@@ -290,13 +290,6 @@ def brought_up_to_date(
     )
     verified(store, clean, known, made, carried)
     return made
-
-
-def instant(at_s: int, origin_unix_s: int | None) -> str:
-    """Return a second of the trace as a date in UTC, or as a number without an origin."""
-    if origin_unix_s is None:
-        return f"second {at_s:,} of the trace"
-    return f"{datetime.fromtimestamp(origin_unix_s + at_s, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _accuracies(window: pd.DataFrame) -> dict[str, float]:

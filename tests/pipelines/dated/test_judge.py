@@ -15,9 +15,9 @@ from models.registry.accounting import Accounting
 from models.registry.judged_window import STRAGGLERS, JudgedWindow
 from models.registry.promotion import JUDGED_DAYS
 from models.runtime.protocol import TablePredictor
-from pipelines.workflows.judging import judge, judging_instants
-from pipelines.workflows.night_schedules import REPLICATES, against_the_champion, champion_answers, served_schedules
-from pipelines.workflows.stages import user_history
+from pipelines.dated.judge import judge, judging_instants
+from pipelines.dated.night_schedules import REPLICATES, against_the_champion, champion_answers, served_schedules
+from pipelines.dated.stages import user_history
 from sim import simulate
 from tests.support.arriving import arriving
 

@@ -1,6 +1,6 @@
 """One night in this process, all or nothing: its stages in a row.
 
-The replay of a trace does many of them (``pipelines.workflows.night_replay``); the scheduled job does the same stages as assets.
+The replay of a trace does many of them (``pipelines.dated.replay``); the scheduled job does the same stages as assets.
 Nothing changes for readers before the last step, so a night that fails leaves the night before in place.
 """
 
@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 from features.jobs.cleaning import CleanTrace
 from models.registry.versions import all_or_nothing
+from pipelines.dated.night_stages import Memo, NightConfig, Tonight, refuse_shorter, told_in
+from pipelines.dated.simulate import keep_comparison
+from pipelines.dated.stages import keep_history
+from pipelines.report.night import Night
 from pipelines.storage.atomic import write
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import NIGHT, NIGHTS, alone, discarded_on_error, publish
 from pipelines.storage.registry import pruned
 from pipelines.storage.versions import PUBLISHED
-from pipelines.workflows.night_stages import Memo, Night, NightConfig, Tonight, refuse_shorter, told_in
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.run_schedules import keep_comparison
-from pipelines.workflows.stages import keep_history
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking

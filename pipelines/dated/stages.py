@@ -14,6 +14,7 @@ from features.jobs.history import history
 from features.jobs.schema import recorded_end_s
 from models.runtime.dispatch import tells_quantiles
 from models.runtime.protocol import CompiledPredictor, Predictor
+from pipelines.report.wording import takes_correction
 from pipelines.storage.lake import Lake
 from sim.campaigns.campaign import Campaign, campaign_schedules, predictor_name
 from sim.estimates import as_predictor
@@ -114,14 +115,6 @@ def campaign(
     places = {name: place for place, name in reversed([*enumerate(map(predictor_name, predictors)), *enumerate(weighed)])}
     made = [replace(schedule, seed=seed) for schedule in made]
     return sorted(made, key=lambda schedule: (order.index(schedule.scheduler), places[schedule.predictor]))
-
-
-def takes_correction(scheduler: str) -> bool:
-    """Tell whether predictions can expire under ``scheduler``: not under ``Harm``.
-
-    Goes by the beginning of the name alone, as pages show whatever names tables hold.
-    """
-    return not scheduler.lower().startswith("harm")
 
 
 def worth_weighing(predictor: str | Predictor) -> bool:

@@ -20,13 +20,13 @@ from models.registry import registration, runtime_registration
 from models.registry.as_served import Models
 from models.registry.loading import data_hash
 from models.registry.versions import all_versions
+from pipelines.dated import night_stages, promote, stages, status, train
+from pipelines.dated.night import night, tell_failure
+from pipelines.dated.night_stages import Memo
+from pipelines.dated.replay import own_registry
 from pipelines.storage import publishing
 from pipelines.storage.lake import Lake
 from pipelines.storage.versions import PUBLISHED, Versions
-from pipelines.workflows import night_stages, night_status, promotion, retraining, stages
-from pipelines.workflows.night_replay import own_registry
-from pipelines.workflows.night_stages import Memo
-from pipelines.workflows.nights import night, tell_failure
 from tests.support.arriving import CHANGE_DAY, contents, source
 from tests.support.process import python
 
@@ -88,11 +88,11 @@ def boom(*_: object, **__: object):
 
 STAGES = {
     "ingesting": (stages, "user_history"),
-    "reading the champion": (promotion, "Incumbent"),
+    "reading the champion": (promote, "Incumbent"),
     "predicting as served": (night_stages, "predict_served"),
-    "training": (retraining, "fingerprint"),
+    "training": (train, "fingerprint"),
     "registering": (registration, "assemble"),
-    "refreshing": (retraining, "carried_on"),
+    "refreshing": (train, "carried_on"),
     "looking for drift": (night_stages, "input_drift"),
     "comparing": (night_stages, "served_schedules"),
     "keeping the ledger": (night_stages, "ledger_row"),
@@ -218,8 +218,8 @@ import os, shutil, signal, sys
 from pathlib import Path
 from models.registry import registration
 from pipelines.storage import versions
-from pipelines.workflows import night_stages
-from tests.pipelines.workflows.test_night_failures import POINTS, do, source
+from pipelines.dated import night_stages
+from tests.pipelines.dated.test_night_failures import POINTS, do, source
 from tests.support.pictures import undrawn
 home, owners = Path(sys.argv[1]), {"registration": registration, "stages": night_stages, "Versions": versions.Versions}
 calls = {}
@@ -354,20 +354,20 @@ def test_a_wait_of_three_years_is_left_out_and_a_night_that_went_too_far_is_take
 
     with pytest.raises(InputError, match="accounting is missing"):
         do(home, trace, 1, read=lambda: accounting[1])
-    found = night_status.status(home, accounting[1])
+    found = status.status(home, accounting[1])
     assert far.label in found.done
     assert f"before that of the night {far.label}" in found.stuck[0]
-    said = night_status.clear(home, accounting[1], own_registry(home))
+    said = status.clear(home, accounting[1], own_registry(home))
     assert said == [
         f"the night {far.label}: taken back, since accounting ends before; version {named['champion']} is champion again",
         "1 note of failed nights: removed",
     ]
     assert aliases(home) == named
-    assert night_status.clear(home, accounting[1], own_registry(home)) == []
+    assert status.clear(home, accounting[1], own_registry(home)) == []
     made = do(home, trace, 1, read=lambda: accounting[1])
     assert len(made.nights) == 2
     assert made.row["champion_before"] == named["champion"]
-    assert night_status.status(home, accounting[1]).stuck == []
+    assert status.status(home, accounting[1]).stuck == []
 
 
 def test_a_version_that_cannot_be_finished_is_shown_and_cleared(prepared, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,19 +381,19 @@ def test_a_version_that_cannot_be_finished_is_shown_and_cleared(prepared, home: 
         versions_of(home).publish("lost")
     with pytest.raises(mlflow.exceptions.MlflowException, match="98"):
         do(home, trace, 1)
-    found = night_status.status(home, clean)
+    found = status.status(home, clean)
     assert "died while it was published" in found.stuck[0]
     assert "while opening the registry" in found.failed[0]
-    said = night_status.clear(home, clean, own_registry(home))
+    said = status.clear(home, clean, own_registry(home))
     assert said[0].startswith("what was published last could not be finished")
     assert contents(home) == before
     assert said[1] == "1 note of failed nights: removed"
     assert aliases(home) == named
-    assert night_status.status(home, clean).stuck == night_status.status(home, clean).failed == []
+    assert status.status(home, clean).stuck == status.status(home, clean).failed == []
     with publishing.alone(home, "arriving"):
-        assert night_status.status(home, clean).stuck == ["a night or a run is at it now"]
+        assert status.status(home, clean).stuck == ["a night or a run is at it now"]
         with pytest.raises(InputError, match="another night or run of arriving is running"):
-            night_status.clear(home, clean, own_registry(home))
+            status.clear(home, clean, own_registry(home))
 
 
 def test_a_night_that_failed_after_it_was_published_says_that_it_was(tmp_path: Path) -> None:

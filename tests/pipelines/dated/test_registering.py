@@ -18,13 +18,13 @@ from models.registry import versions
 from models.registry.candidates import TRAINERS
 from models.registry.tracking import Tracking
 from models.registry.versions import Keep, aliases, all_versions, prune
+from pipelines.dated import registering, train
+from pipelines.dated.replay import own_registry, replay
+from pipelines.dated.stages import user_history
 from pipelines.storage import publishing
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import alone
 from pipelines.storage.registry import kept_versions
-from pipelines.workflows import registering, retraining
-from pipelines.workflows.night_replay import own_registry, replay
-from pipelines.workflows.stages import user_history
 from tests.support.arriving import arriving
 
 NAME = "runtime-arriving"
@@ -109,7 +109,7 @@ def test_a_run_that_fails_leaves_nothing_in_the_registry(registered, name: str, 
     files = set((home / "mlartifacts").rglob("model.json"))
     before, named, models = numbers(store), aliases(store, NAME), store.client.search_registered_models()
     gone = OSError("the registry is gone")
-    monkeypatch.setattr(retraining, "verified", Mock(side_effect=gone))
+    monkeypatch.setattr(train, "verified", Mock(side_effect=gone))
     with pytest.raises(OSError, match="gone"):
         register(home, 690, name)
     assert [each.name for each in store.client.search_registered_models()] == [each.name for each in models] == [NAME]

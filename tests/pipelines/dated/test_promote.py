@@ -15,8 +15,8 @@ from models.registry.promotion import Duel, Evidence, Mean
 from models.registry.registration import Candidate, Kind, set_aliases
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_versions
-from pipelines.workflows.nothing_new import MADE_FROM
-from pipelines.workflows.promotion import Outdated, Score, Verdict, incumbent, propose
+from pipelines.dated.nothing_new import MADE_FROM
+from pipelines.dated.promote import Outdated, Score, Verdict, incumbent, propose
 
 KIND = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy", ("simple", "clever"), "the simpler")
 BETTER = Duel(300, Mean(0.5, 0.01, 50), Mean(0.6, 0.01, 50), Mean(0.1, 0.01, 50), 0.08, 0.12, Evidence(40.0), 0.1, 0.1)

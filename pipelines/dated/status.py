@@ -17,10 +17,10 @@ import pandas as pd
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.registry.tracking import Tracking
+from pipelines.report.wording import instant
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import aliases_of, alone, begin_night, left_behind
 from pipelines.storage.versions import Versions
-from pipelines.workflows.retraining import instant
 from sim.history_starts import history_starts
 
 

@@ -23,9 +23,9 @@ from models.registry.as_served import serve
 from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM
 from models.runtime.protocol import TablePredictor
+from pipelines.dated.dated import Split, date_of, nights
+from pipelines.dated.registering import as_of
 from pipelines.storage.registry import PREFIX, quantile_table, replaced, submissions
-from pipelines.workflows.registering import as_of
-from pipelines.workflows.split import Split, date_of, nights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,12 +23,12 @@ from models.registry.as_served import CHAMPION
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
 from models.runtime.protocol import Predictor
+from pipelines.dated.dated import Split, date_of
+from pipelines.dated.served import SimulatedModel, simulated_model
+from pipelines.dated.stages import PRIOR, campaign, pack_schedules, recorded_schedule, unpack_schedules
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import PREFIX, Ask, registered_name, registered_predictor
 from pipelines.workflows.progress import progress_reporter
-from pipelines.workflows.simulated_model import SimulatedModel, simulated_model
-from pipelines.workflows.split import Split, date_of
-from pipelines.workflows.stages import PRIOR, campaign, pack_schedules, recorded_schedule, unpack_schedules
 from sim.metrics.comparison import compare
 from sim.predictions.quality import judge
 from sim.schedule import Schedule
@@ -66,7 +66,7 @@ def run_schedules(
 ) -> RunSchedules:
     """Simulate ``schedulers`` with ``predictors`` and with the registered ``version``.
 
-    ``weighing`` as :func:`pipelines.workflows.stages.campaign`. The version is of ``runtime-<trace>`` and answers from ``date`` on.
+    ``weighing`` as :func:`pipelines.dated.stages.campaign`. The version is of ``runtime-<trace>`` and answers from ``date`` on.
     ``registry:NAME[@ALIAS]`` may be among the predictors: a version of this trace's model is served night by night, another's model answers from the
     one snapshot that it brings, by ``ask``. Raises InputError for a model that has learned from jobs submitted from the date on and is not asked for as seen.
     """

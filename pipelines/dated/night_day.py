@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime, timedelta
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
+from pipelines.dated.replay import replay
 from pipelines.storage.lake import Lake
-from pipelines.workflows.night_replay import replay
 
 BEGINS = timedelta(hours=2)
 """Time after midnight (UTC) at which the night of a day begins."""

@@ -1,12 +1,11 @@
-"""Classifiers of variation from a system's training table: evaluation and promotion.
+"""Classifiers of variation of a system: judged, registered and promoted.
 
-Measures are in ``models.variability.evaluation``, the rule in ``models.registry.variability_promotion``, the workflow in
-``pipelines.workflows.promotion``.
+The rule is in ``models.registry.variability_promotion``, the workflow in ``pipelines.dated.promote``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -24,81 +23,25 @@ from models.variability.classifiers import OPTIONS
 from models.variability.evaluation import (
     ALL,
     BLOCKED,
-    PROTOCOLS,
     Learning,
-    ceiling,
-    difference,
-    folds,
     forward,
     measured,
     predictions,
 )
 from models.variability.model import CUTOFF_FOLDS, VariabilityModel
 from models.variability.time_blocks import stretches, times_of
-from pipelines.workflows.nothing_new import MADE_FROM, made_from
-from pipelines.workflows.promotion import Incumbent, Outdated, Promotion, Score, Verdict, incumbent, propose
-from pipelines.workflows.variability_table import SCOPES, TrainingTable
+from pipelines.dated.nothing_new import MADE_FROM, made_from
+from pipelines.dated.promote import Incumbent, Outdated, Promotion, Score, Verdict, incumbent, propose
+from pipelines.workflows.variability_table import TrainingTable
 
 if TYPE_CHECKING:
     from models.registry.registration import Candidate, Kind
     from models.registry.tracking import Tracking
 
-TOLD = "told"
-"""Features with the true contention, where it is known: learners with them reach the ceiling."""
 _ASKED_BACK = 200
 """Last runs that a version loaded back from the registry is asked about."""
 _NO_F1 = 0.5
 """The F1 of a champion without a record."""
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """Results of :func:`evaluate`; empty tables where there is nothing to compare.
-
-    ``said`` as of ``predictions``, ``measures`` of ``measured``, ``own_against_all`` and ``ceilings``.
-    """
-
-    said: pd.DataFrame
-    measures: pd.DataFrame
-    own_against_all: pd.DataFrame
-    ceilings: pd.DataFrame
-    left_out: Mapping[str, int]
-
-
-def evaluate(
-    table: TrainingTable,
-    learning: Learning,
-    *,
-    protocols: Sequence[str] = PROTOCOLS,
-    progress: Callable[[int, int], None] | None = None,
-) -> Evaluated:
-    """Cross-validate every classifier on every set of features.
-
-    With the ceiling that the same learners reach given the true contention.
-    """
-    sets = dict(table.features) | ({TOLD: table.told} if table.told is not None else {})
-    said = predictions(sets, table.runs, learning, protocols=protocols, truth=table.truth, progress=progress)
-    classes, seed = learning.variation + 1, learning.seed
-    measures = measured(said, classes=classes, seed=seed)
-    differences = []
-    if all(scope in table.features for scope in SCOPES):
-        for (protocol, name), rows in said.groupby(["protocol", "classifier"], sort=False):
-            own, every = (rows[rows["features"] == scope] for scope in SCOPES)
-            found = difference(own, every, classes=classes, seed=seed)
-            identity = pd.DataFrame({"protocol": protocol, "classifier": name}, index=found.index)
-            differences.append(pd.concat([identity, found], axis=1))
-    ceilings = pd.DataFrame()
-    if table.told is not None:
-        ceilings = pd.concat(
-            [ceiling(measures, TOLD, against=against) for against in ("label", "truth")[: 1 + (table.truth is not None)]]
-        )
-    no_baseline = {protocol: folds(table.runs, protocol, thresholds=learning.thresholds)[1] for protocol in protocols}
-    left_out = {
-        **table.left_out,
-        **{f"no baseline, or nothing to train on apart from them ({protocol})": count for protocol, count in no_baseline.items()},
-    }
-    paired = pd.concat(differences, ignore_index=True) if differences else pd.DataFrame()
-    return Evaluated(said, measures, paired, ceilings.reset_index(drop=True), left_out)
 
 
 @dataclass(frozen=True)
@@ -162,7 +105,7 @@ def retrain(
 
 @dataclass(frozen=True)
 class _ClassifierJudge:
-    """Judge of classifiers by F1 (:class:`pipelines.workflows.promotion.Judge`).
+    """Judge of classifiers by F1 (:class:`pipelines.dated.promote.Judge`).
 
     ``models`` are those that it registered, by version.
     """

@@ -18,7 +18,7 @@ from features.errors import InputError
 from models.packed.settings import FORMAT
 from models.registry.promotion import Comparison, decide
 from models.registry.versions import REFRESHED_FROM, aliases
-from pipelines.workflows.nothing_new import nothing_new, serving
+from pipelines.dated.nothing_new import nothing_new, serving
 
 if TYPE_CHECKING:
     from models.registry.registration import Candidate, Kind

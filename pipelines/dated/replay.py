@@ -17,9 +17,10 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import IDENTITIES, masked, recorded_end_s
 from models.registry.tracking import Tracking
+from pipelines.dated.night import night
+from pipelines.dated.night_stages import Memo, NightConfig
+from pipelines.report.night import Night
 from pipelines.storage.registry import tracking
-from pipelines.workflows.night_stages import Memo, Night, NightConfig
-from pipelines.workflows.nights import night
 from sim.history_starts import RECORDED, history_starts
 
 
@@ -99,7 +100,7 @@ def own_registry(home: Path) -> Tracking:
 def replay_nights(source: Replay, midnights: list[int], home: Path, config: NightConfig = NightConfig()) -> Iterator[Night]:  # noqa: B008 - frozen
     """Yield the nights at ``midnights``, in order, with all their results in ``home``.
 
-    Raises the errors of :func:`pipelines.workflows.nights.night`.
+    Raises the errors of :func:`pipelines.dated.night.night`.
     """
     memo = Memo()
     for midnight in midnights:

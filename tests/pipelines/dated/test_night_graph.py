@@ -80,7 +80,7 @@ import os, signal, sys
 from pathlib import Path
 import dagster as dg
 from pipelines.assets import nights
-from tests.pipelines.workflows.test_night_graph import Home
+from tests.pipelines.dated.test_night_graph import Home
 from tests.support.pictures import undrawn
 real = nights.night_stage
 def dies(versions, draft, label, stage):

@@ -11,7 +11,7 @@ import pandas as pd
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.registry.candidates import TRAINERS
-from pipelines.workflows.retraining import Incumbent, Retrained
+from pipelines.dated.train import Incumbent, Retrained
 
 COLUMNS: dict[str, str] = {
     "night": "str",

@@ -1,17 +1,17 @@
 """The stages of a night: retrain and judge as served, compare the last days, report.
 
-The assets of a trace call them one by one (``pipelines.assets``), :func:`pipelines.workflows.nights.night` in a row. Every stage
+The assets of a trace call them one by one (``pipelines.assets``), :func:`pipelines.dated.night.night` in a row. Every stage
 reads and writes tables of the night's draft in the lake (``pipelines.storage.versions``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -29,11 +29,9 @@ from models.registry.judged_window import judged_window
 from models.registry.performance import performance_drift
 from models.registry.promotion import JUDGED_DAYS
 from models.registry.versions import Keep, all_versions
-from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import begin_night
-from pipelines.storage.versions import Versions
-from pipelines.workflows.night_ledger import COLUMNS, ledger_row, slowdowns
-from pipelines.workflows.night_schedules import (
+from pipelines.dated.dated import Split
+from pipelines.dated.ledger import COLUMNS, ledger_row, slowdowns
+from pipelines.dated.night_schedules import (
     COMPARED_DAYS,
     SCHEDULERS,
     against_the_champion,
@@ -42,12 +40,15 @@ from pipelines.workflows.night_schedules import (
     recent_rows,
     served_schedules,
 )
+from pipelines.dated.registering import whole_accounting
+from pipelines.dated.simulate import keep_schedules
+from pipelines.dated.stages import PRIOR, WEIGHING, read_history
+from pipelines.dated.train import Incumbent, incumbent, retrain, served_by
+from pipelines.report.night import Night, alarms, render_index, render_night
+from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import begin_night
+from pipelines.storage.versions import Versions
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.registering import whole_accounting
-from pipelines.workflows.retraining import Incumbent, incumbent, retrain, served_by
-from pipelines.workflows.run_schedules import keep_schedules
-from pipelines.workflows.split import Split
-from pipelines.workflows.stages import PRIOR, WEIGHING, read_history
 from sim.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -75,51 +76,6 @@ class Memo:
 
     models: Models = field(default_factory=dict)
     champions: dict[str, Method] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Night:
-    """The results of a night.
-
-    ``row`` is its row of the table ``nights``, ``nights`` that table with it, ``registered`` and ``nothing_new`` those of
-    :class:`pipelines.workflows.promotion.Promotion`, ``told`` what :meth:`Tonight.retrain` left for the report, ``comparison`` the
-    result of :func:`sim.metrics.comparison.compare` on the last days, ``html`` the page ``report``, and ``pruned`` which old
-    versions were removed.
-    """
-
-    clean: CleanTrace
-    row: Mapping[str, Any]
-    nights: pd.DataFrame
-    registered: pd.DataFrame
-    nothing_new: bool
-    told: Mapping[str, Any]
-    comparison: pd.DataFrame
-    report: Path
-    html: str = ""
-    pruned: str = "nothing"
-
-    @property
-    def label(self) -> str:
-        return str(self.row["night"])
-
-    @property
-    def notes(self) -> list[str]:
-        return list(self.told["notes"])
-
-    @property
-    def drift(self) -> pd.DataFrame:
-        """Return the result of ``features.jobs.drift``."""
-        return pd.DataFrame(self.told["drift"])
-
-    @property
-    def performance(self) -> pd.DataFrame:
-        """Return the result of ``models.registry.performance``; empty for a first champion."""
-        return pd.DataFrame(self.told["performance"])
-
-    @property
-    def drifted(self) -> list[str]:
-        """Return names of the inputs and measures that drifted."""
-        return _alarms(self.drift, self.performance)
 
 
 @contextmanager
@@ -229,7 +185,7 @@ class Tonight:
             performance = pd.DataFrame()
             if made.found is not None:
                 performance = performance_drift(dict(made.served_now), dict(made.served_then), made.found.jobs)
-            row = ledger_row(self.label, clean, known.until_s, changed, present, made, _alarms(drift, performance))
+            row = ledger_row(self.label, clean, known.until_s, changed, present, made, alarms(drift, performance))
             if not len(recent_rows(known, 0)):
                 self.notes.append(f"No comparison: {NO_COMPARISON}.")
             marks = {
@@ -276,8 +232,6 @@ class Tonight:
 
         The report of the trace is the page of the night.
         """
-        from pipelines.report.night import render_index, render_night
-
         clean, pages = self.clean, f"nights/{self.trace}"
         registered, marks = self.lake.read_for(clean, "runtime_model")
         comparison, _ = self.lake.read_for(clean, "comparison")
@@ -380,8 +334,3 @@ def _before_the_first(submit_s: np.ndarray, end_s: np.ndarray, first_s: int) -> 
 def _row_hashes(jobs: pd.DataFrame) -> np.ndarray:
     columns = {name: jobs[name].astype("str") if jobs[name].dtype == "category" else jobs[name] for name in jobs.columns}
     return pd.util.hash_pandas_object(pd.DataFrame(columns), index=False).to_numpy()
-
-
-def _alarms(drift: pd.DataFrame, performance: pd.DataFrame) -> list[str]:
-    worse = [*performance.loc[performance["drifted"], "measure"]] if len(performance) else []
-    return [*drift.loc[drift["drifted"], "input"], *worse]

@@ -20,15 +20,15 @@ from models.registry.as_served import serve
 from models.registry.candidates import TRAINERS, carried_on
 from models.registry.runtime_registration import trained_method
 from models.registry.versions import aliases
+from pipelines.dated.dated import nights, split
+from pipelines.dated.registering import Registered, as_of, last_answers, register_predictors, whole_accounting
+from pipelines.dated.replay import own_registry
+from pipelines.dated.served import SimulatedModel, simulated_model
+from pipelines.dated.simulate import judged, kind_of, prediction_quality, run_schedules
+from pipelines.dated.stages import user_history
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import alone, publish
 from pipelines.storage.registry import registered_name, registered_predictor
-from pipelines.workflows.night_replay import own_registry
-from pipelines.workflows.registering import Registered, as_of, last_answers, register_predictors, whole_accounting
-from pipelines.workflows.run_schedules import judged, kind_of, prediction_quality, run_schedules
-from pipelines.workflows.simulated_model import SimulatedModel, simulated_model
-from pipelines.workflows.split import nights, split
-from pipelines.workflows.stages import user_history
 from sim import simulate
 from tests.support.arriving import arriving
 
