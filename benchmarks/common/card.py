@@ -7,15 +7,17 @@ the protocol is stands in the program's docstring.
 
 from __future__ import annotations
 
+import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.common.pages import STUDIES
+from benchmarks.common.pages import SHARED, STUDIES, made_by
 from pipelines.report.table import Table
+from pipelines.storage.atomic import replacing
 
 MOST_WORDS = 400
 """Of the whole card, as ``wc -w`` counts: bars of the table are words, too."""
@@ -48,7 +50,7 @@ class Card:
         """Return the card; ValueError if it is longer than a card may be."""
         if not 1 <= len(self.table) <= MOST_ROWS:
             raise ValueError(f"{self.question}: {len(self.table)} rows, where a card shows 1 to {MOST_ROWS}")
-        picture = f"![{self.picture_caption}]({self.picture})\n\n*{self.picture_caption}*" if self.picture else ""
+        picture = f"![figure]({self.picture})\n\n*{self.picture_caption}*" if self.picture else ""
         data = ", ".join(f"[data/{name}](data/{name})" for name in self.data)
         parts = (
             f"# {self.question}",
@@ -77,6 +79,53 @@ def made_before(name: str, folder: Path = STUDIES) -> str:
     if not sentences:
         raise ValueError(f"{name}.md: names no command and commit as 'Made by `python -m ...` at commit ...'")
     return " ".join(sentences)
+
+
+def parser(doc: str | None) -> argparse.ArgumentParser:
+    """Return a parser with ``--shared``, ``--write`` and ``--card``, as every study has them."""
+    arguments = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
+    arguments.add_argument("--write", action="store_true", help="write the card, its picture and its data")
+    arguments.add_argument("--card", action="store_true", help="run nothing: write the card of the data that are there")
+    return arguments
+
+
+def rows_of(
+    options: argparse.Namespace, module: str, file: str, compute: Callable[[], pd.DataFrame], folder: Path = STUDIES
+) -> tuple[pd.DataFrame, str]:
+    """Return a study's rows, and the sentence that says how they were made.
+
+    With ``--card`` those that ``file`` has in ``folder/data``; otherwise those of ``compute``, written there with ``--write``.
+    ``module`` is the benchmark's under ``benchmarks``; ``file`` has the name of the card.
+    """
+    path = folder / "data" / file
+    if options.card:
+        return read_rows(path), made_before(path.stem, folder)
+    rows = compute()
+    if options.write:
+        write_rows(path, rows)
+    return rows, made_by(module)
+
+
+def read_rows(path: Path) -> pd.DataFrame:
+    """Read a table of ``data/``, CSV or Parquet."""
+    return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+
+
+def write_rows(path: Path, rows: pd.DataFrame) -> None:
+    """Write a table of ``data/``, CSV with six digits or Parquet, whole or not at all."""
+    with replacing(path) as unfinished:
+        if path.suffix == ".csv":
+            rows.to_csv(unfinished, index=False, lineterminator="\n", float_format="%.6g")
+        else:
+            rows.to_parquet(unfinished, index=False, compression="zstd")
+
+
+def show(card: Card, name: str, options: argparse.Namespace) -> None:
+    """Print a card; with ``--write`` or ``--card`` write it."""
+    print(card.markdown())
+    if options.write or options.card:
+        card.write(name)
 
 
 def _rows(table: pd.DataFrame) -> str:

@@ -1,10 +1,28 @@
 """Measure what Harm does to a schedule, for whom, and what it depends on.
 
-``python -m benchmarks.studies.expected_harm --half first`` prints the page docs/studies/expected-harm.md as of the first halves of
-the traces; ``--write`` writes it, with its pictures and its data, below ``--pages``, and ``--again`` draws it from these data.
-``--half second`` looks at the second halves: it must say ``--look "DATE, why"``, and every look is listed. ``--section`` measures only
-some tables, and prints them. Finished simulations are kept under ``--keep``.
-The protocol: :mod:`benchmarks.studies.expected_harm_protocol`. Needs the traces under ``--shared``.
+``python -m benchmarks.studies.expected_harm --half first`` prints the card docs/studies/expected-harm.md as of the first halves of
+the traces; ``--write`` writes it, with its picture and its data. ``--half second`` looks at the second halves: it must say
+``--look "DATE, why"``, and every look is listed in data/expected_harm_looks.csv. ``--section`` measures only some tables, and prints
+them. Finished simulations are kept under ``--keep``. Needs the traces under ``--shared``.
+
+The protocol, written before the second halves were looked at:
+
+* A job of the first half is one of the first n // 2 submitted. Constants of ``Harm`` were chosen on first halves
+  (:mod:`benchmarks.studies.expected_harm_constants`); the first half is simulated alone, for the second all jobs are simulated.
+* Information: ``prior``, a fixed distribution of runtime / request; requests as points; ``quantile`` learning inside the simulation,
+  and of a running job what remains given how long it has run; exact runtimes.
+* Replicates: 20 of the headline. A seed moves every submission by up to 60 s, draws the scenarios and grows the forest; replicate i of
+  every policy has the same moves. Baseline: EASY with requested times in the same replicates.
+* Metrics: mean bounded slowdown (threshold 10 s), area-weighted response time (AWF), P2SF of Goponenko et al. with alpha = 2. Intervals
+  of 95 %: ``features.statistics.interval_of_change``. *Surely*: a change that survives Holm's correction over its table.
+* Claims: :func:`checks`. Everything else is description, and nothing is chosen by it.
+* Rivals go by requested times, ``last2``, ``quantile`` and exact runtimes, corrected by ``conditional(when=pass)``.
+* Variants go by ``told``: quantiles that ``quantile`` tells at each submission along a run of EASY. *Shuffled* among jobs of the
+  same request; *halved* and *doubled* within 1 s and the request; *late*: the learner hears of ends a day or a week later; *its median*
+  is a point. Loads compress the time between submissions.
+* Which jobs lose: chosen by waits in one half of the replicates, measured in the other; the same among replicates of EASY is chance.
+* Strategic users: a tenth of the users ask for twice their requests, or for 1.1 times what they will use.
+* Cost: medians of simulations interleaved with EASY's in one process.
 """
 
 from __future__ import annotations
@@ -21,22 +39,24 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.pages import HOUSE, LOADED, SHARED, STUDIES, made_by
-from benchmarks.studies.expected_harm_page import NAME, bounded, kept, write
-from benchmarks.studies.expected_harm_protocol import protocol_page
+from benchmarks.common.card import parser, rows_of, show
+from benchmarks.common.pages import HOUSE, LOADED, STUDIES
+from benchmarks.studies.expected_harm_card import bounded, by_section, card, one_table
+from benchmarks.studies.expected_harm_pictures import draw
 from benchmarks.studies.expected_harm_runs import HALVES, Place
 from benchmarks.studies.expected_harm_tables import LARGE, LEARNED, METRICS, REQUESTS, SECTIONS, SPARED, TRACES, Counts
 from features.statistics import surely
 from pipelines.storage.atomic import replacing
 
+NAME = "expected-harm"
 LOOKS = STUDIES / "data" / "expected_harm_looks.csv"
-Found = Mapping[str, pd.DataFrame]
+Tables = Mapping[str, pd.DataFrame]
 """Tables by section, with the column ``trace`` first."""
 
 
-def measured(place: Place, titles: Sequence[str], sections: Sequence[str], counts: Counts) -> Found:
+def measured(place: Place, titles: Sequence[str], sections: Sequence[str], counts: Counts) -> Tables:
     """Return the tables of ``sections`` for all ``titles``; say on stderr how long each took."""
-    found = {}
+    tables = {}
     for name in sections:
         each = []
         for title in titles:
@@ -46,8 +66,8 @@ def measured(place: Place, titles: Sequence[str], sections: Sequence[str], count
         table = pd.concat(each, ignore_index=True)
         if "p" in table:  # the family is the section's table; one replay shows nothing of chaos
             table["sure"] = surely(table["p"].where(table["replicates"] > 1))
-        found[name] = table[["trace", *(column for column in table if column != "trace")]]
-    return found
+        tables[name] = table[["trace", *(column for column in table if column != "trace")]]
+    return tables
 
 
 class Check(NamedTuple):
@@ -59,11 +79,11 @@ class Check(NamedTuple):
     met: bool
 
 
-def checks(found: Found) -> list[Check]:
+def checks(tables: Tables) -> list[Check]:
     """Judge the targets of the protocol."""
-    rows = found["headline"].set_index(["name", "trace", "metric"])
+    rows = tables["headline"].set_index(["name", "trace", "metric"])
     made = []
-    for title in found["headline"]["trace"].unique():
+    for title in tables["headline"]["trace"].unique():
         slow, packing, fair = (rows.loc[LEARNED, title, metric] for metric in METRICS.values())
         if title == SPARED:
             worse = [each for each in (slow, packing, fair) if not each["low"] <= 0]  # nor without an interval
@@ -81,9 +101,9 @@ def checks(found: Found) -> list[Check]:
         made.append(Check("P2SF not higher beyond its interval", title, bounded(fair), fair["low"] <= 0))
     return [
         *made,
-        _requests_alone(rows, found["headline"]["trace"].unique()),
-        *_costs(found["cost"]),
-        *_strategic(found["strategy"]),
+        _requests_alone(rows, tables["headline"]["trace"].unique()),
+        *_costs(tables["cost"]),
+        *_strategic(tables["strategy"]),
     ]
 
 
@@ -146,47 +166,39 @@ def note_look(path: Path, said: str, options: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--half", choices=HALVES, default=HALVES[0], help="whose jobs are judged")
-    parser.add_argument("--look", metavar="DATE, WHY", help="say why second halves are looked at; it is listed")
-    parser.add_argument(
-        "--section", action="append", choices=SECTIONS, help="only this one, printed as a table; may be given again"
+    arguments = parser(__doc__)
+    arguments.add_argument("--half", choices=HALVES, default=HALVES[0], help="whose jobs are judged")
+    arguments.add_argument("--look", metavar="DATE, WHY", help="say why second halves are looked at; it is listed")
+    arguments.add_argument("--section", action="append", choices=SECTIONS, help="only this one, as a table; may be given again")
+    arguments.add_argument("--trace", action="append", choices=TRACES, help="only this one; may be given again")
+    arguments.add_argument("--replicates", type=int, default=Counts().replicates, help="of the headline")
+    arguments.add_argument("--few", type=int, default=Counts().few, help="replicates of everything else")
+    arguments.add_argument("--nightly", type=int, default=Counts().nightly, help="replicates of rivals with quantile inside")
+    arguments.add_argument(
+        "--keep", type=Path, default=HOUSE / ".queuecast" / "replays", help="where finished simulations are kept"
     )
-    parser.add_argument("--trace", action="append", choices=TRACES, help="only this one; may be given again")
-    parser.add_argument("--replicates", type=int, default=Counts().replicates, help="of the headline")
-    parser.add_argument("--few", type=int, default=Counts().few, help="replicates of everything else")
-    parser.add_argument("--nightly", type=int, default=Counts().nightly, help="replicates of rivals with quantile inside")
-    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "replays", help="where finished simulations are kept")
-    parser.add_argument("--workers", type=int, default=2, help="processes")
-    parser.add_argument("--pages", type=Path, default=STUDIES, help="where --write puts the page, its pictures and data/")
-    parser.add_argument("--write", action="store_true", help="write the page")
-    parser.add_argument(
-        "--again", action="store_true", help="draw the page of the last look again, from its data; simulate nothing"
-    )
-    parser.add_argument("--protocol", action="store_true", help="write the page with its protocol alone; simulate nothing")
-    options = parser.parse_args(argv)
-    if options.protocol:
-        protocol_page(options.pages / f"{NAME}.md", LOOKS)
-        return
-    if options.again:
-        found, made = kept(options.pages / "data" / f"{NAME}.parquet")
-        made = f"{made.partition(' Drawn again')[0]} Drawn again at {LOADED}."
-        write(found, checks(found), Counts(), HALVES[1], made, LOOKS, options.pages, say)
-        return
-    if options.half == HALVES[1]:
+    arguments.add_argument("--workers", type=int, default=2, help="processes")
+    options = arguments.parse_args(argv)
+    if options.half == HALVES[1] and not options.card:
         if not options.look or "," not in options.look:
-            parser.error('--half second is a look, and every look is listed: say --look "DATE, why"')
+            arguments.error('--half second is a look, and every look is listed: say --look "DATE, why"')
         note_look(LOOKS, options.look, options)
-    counts = Counts(options.replicates, options.few, options.nightly)
-    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-        place = Place(options.shared, options.half, options.keep, pool)
-        found = measured(place, options.trace or TRACES, options.section or list(SECTIONS), counts)
+
+    def compute() -> pd.DataFrame:
+        counts = Counts(options.replicates, options.few, options.nightly)
+        with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+            place = Place(options.shared, options.half, options.keep, pool)
+            tables = measured(place, options.trace or TRACES, options.section or list(SECTIONS), counts)
+        return one_table(tables).assign(half=options.half)
+
     if options.section:
-        say("\n\n".join(f"## {name}\n{table.to_string(index=False)}" for name, table in found.items()))
+        say(compute().to_string(index=False))
         return
-    made = made_by("studies.expected_harm", argv)
-    write(found, checks(found), counts, options.half, made, LOOKS, options.pages if options.write else None, say)
+    rows, made_by = rows_of(options, "studies.expected_harm", "expected-harm.parquet", compute)
+    half, tables = str(rows["half"].iloc[0]), by_section(rows)
+    show(card(tables, checks(tables), half, made_by), NAME, options)
+    if options.write or options.card:
+        draw(tables, STUDIES / f"{NAME}.png")
 
 
 if __name__ == "__main__":

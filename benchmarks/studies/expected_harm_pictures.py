@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 from benchmarks.studies.expected_harm_tables import EXACT, LEARNED, METRICS, REQUESTS
 from pipelines.report.style import INK, MUTED, encode, figure
@@ -25,13 +24,13 @@ def titles_of(table: pd.DataFrame) -> list[str]:
     return [str(title) for title in table["trace"].unique()]
 
 
-def draw(found: Mapping[str, pd.DataFrame], path: Path) -> None:
+def draw(tables: Mapping[str, pd.DataFrame], path: Path) -> None:
     """Draw slowdown against AWF and P2SF: a column a trace, a row a metric."""
-    titles = titles_of(found["headline"])
+    titles = titles_of(tables["headline"])
     with figure(2.6 * len(titles) + 0.8, 5.6, generated=False) as canvas:
         panels = canvas.subplots(2, len(titles), squeeze=False)
         for column, title in enumerate(titles):
-            mine, theirs = (found[name][found[name]["trace"] == title] for name in ("headline", "rivals"))
+            mine, theirs = (tables[name][tables[name]["trace"] == title] for name in ("headline", "rivals"))
             for row, metric in enumerate((AWF, P2SF)):
                 _panel(panels[row][column], mine[mine["name"].isin(list(_HARM))], theirs, metric)
             panels[0][column].set_title(title)
@@ -71,26 +70,3 @@ def _panel(axes: Axes, harm: pd.DataFrame, rivals: pd.DataFrame, metric: str) ->
     axes.set_yticks(ticks, [f"{tick:+g}" if tick else "0" for tick in ticks])
     axes.minorticks_off()
     axes.fill_between([-100, -25], [axes.get_ylim()[0]] * 2, 0, color="#009e73", alpha=0.08, linewidth=0)
-
-
-def draw_groups(groups: pd.DataFrame, path: Path) -> None:
-    """Draw each group's part of the change of slowdown and of AWF: a column a trace."""
-    titles = titles_of(groups)
-    with figure(2.9 * len(titles) + 0.4, 5.2, generated=False) as canvas:
-        for axes, title in zip(canvas.subplots(1, len(titles), squeeze=False)[0], titles, strict=True):
-            rows = groups[(groups["trace"] == title) & (groups["name"] == LEARNED)].reset_index(drop=True)
-            place = np.arange(len(rows)) + rows["by"].ne(rows["by"].shift()).cumsum().to_numpy()
-            axes.barh(place - 0.2, 100 * rows["slowdown_part"], 0.4, color="#0072b2", label=SLOWDOWN)
-            axes.barh(place + 0.2, 100 * rows["weighted_part"], 0.4, color="#e69f00", label=AWF)
-            axes.set_yticks(place, [str(group) for group in rows["group"]], fontsize=7)
-            for by, each in rows.groupby("by", sort=False):
-                axes.text(axes.get_xlim()[0], place[each.index[0]] - 0.65, str(by), fontsize=7, fontweight="bold", va="center")
-            axes.invert_yaxis()
-            axes.axvline(0, color=INK, linewidth=0.8)
-            axes.xaxis.set_major_locator(MaxNLocator(5))
-            axes.grid(axis="y", visible=False)
-            axes.set_title(title)
-            axes.set_xlabel("part of the change, %")
-        handles, labels = axes.get_legend_handles_labels()
-        canvas.legend(handles, labels, loc="outside upper center", ncols=2)
-        path.write_bytes(encode(canvas, "png"))

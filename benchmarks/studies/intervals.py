@@ -1,6 +1,6 @@
 """Measure how often intervals of a change cover, on weeks resampled from real traces.
 
-``python -m benchmarks.studies.intervals`` prints the page docs/studies/intervals.md; ``--write`` makes it, its picture and all rows
+``python -m benchmarks.studies.intervals`` prints the card docs/studies/intervals.md; ``--write`` makes it, its picture and all rows
 in data/intervals.csv. Every trace is replayed 8 times by EASY with requested times and by each of ``POLICIES``. Its weeks are taken
 for all there are: what all of them say is the truth. A trial draws as many weeks with replacement and 4 of the 8 replays, and each
 method says its interval of 95 %. A cell is a trace, whole or its second half, a policy and a metric. Needs the traces under
@@ -9,7 +9,6 @@ method says its interval of 95 %. A cell is a trace, whole or its second half, a
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
@@ -19,15 +18,14 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from benchmarks.common.pages import SHARED, STUDIES, made_by
-from benchmarks.common.tables import markdown
+from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.pages import STUDIES
 from benchmarks.studies.schedules import TRACES, load
 from features.clock import DAY_S, WEEK_S
 from features.jobs.schema import codes
 from features.jobs.shaking import SHAKE_S
 from features.statistics import COVERS, ENOUGH_BLOCKS, Ratio, interval_of_change, tail
 from pipelines.report.style import INK, encode, figure
-from pipelines.storage.atomic import replacing
 from sim.metrics.comparison import by_week, by_week_and_user
 from sim.metrics.schedule_metrics import ratios
 from sim.simulate import simulate
@@ -218,84 +216,54 @@ def draw(table: pd.DataFrame) -> bytes:
         return encode(canvas, "png")
 
 
-PAGE = """# How often do intervals cover?
-
-**At 95 %, those that Queuecast prints cover {chosen:.1%} of the time on average, and at least {covers:.0%} in {good} of {cells} cells** (a trace or
-its second half x policy x metric). The others are of {others}. Beside an interval that covers less stands its coverage, as the log's own
-weeks say it, which can be wrong, too.
-
-![Coverage by method](intervals.png)
-
-*Each point is a cell. Solid line 95 %, dotted {covers:.0%}.*
-
-{methods}
-
-Width: median of the ratio to the first method's. That method's lowest, and what Queuecast would print beside them:
-
-{lowest}
-
-**How**: {traces}, 8 replays with shaken submissions. The weeks at hand are taken for all there are; each of {trials} trials a cell draws
-as many with replacement, and 4 replays. An interval covers if it holds the change of all.
-
-**The method**: the logarithm of the ratio of two sums, without each week and without each user in turn. Both variances and that of
-replays are added; the degrees of freedom are (sum d²)² / sum d⁴ of the deviations d.
-
-**What it does not show**: that weeks are independent, or that next year's are like these. The method was chosen on these cells, of four
-policies; `Harm` with a model is none of them. A campaign's windows have no users.
-
-*Surely* is said of what survives Holm's correction over its table or picture. Older pages have percentile intervals.
-
-{made}
-"""
-
-
-def page(table: pd.DataFrame, trials: int, made: str) -> str:
-    """Return the page; each number comes from ``table``."""
-    wide = table.pivot(index=["trace", "part", "policy", "metric"], columns="method", values=["coverage", "width"])
-    rows = []
+def card(rows: pd.DataFrame, made_by: str) -> Card:
+    """Return the card, a row a method."""
+    wide = rows.pivot(index=["trace", "part", "policy", "metric"], columns="method", values=["coverage", "width"])
+    chosen = rows[rows["method"] == CHOSEN]
+    low = chosen[chosen["coverage"] < COVERS].groupby(["trace", "part"], sort=False).size()
+    lowest = chosen.loc[chosen["coverage"].idxmin()]
+    table = []
     for name in METHODS:
         coverage, width = wide["coverage", name], (wide["width", name] / wide["width", CHOSEN]).median()
-        rows.append([name, f"{coverage.mean():.1%}", f"{(coverage >= COVERS).mean():.0%}", f"{coverage.min():.0%}", f"{width:.2f}"])
-    mine = table[table["method"] == CHOSEN]
-    low = mine[mine["coverage"] < COVERS].groupby(["trace", "part"], sort=False).size()
-    lowest = mine.sort_values("coverage").head(5)
-    return PAGE.format(
-        chosen=mine["coverage"].mean(),
-        covers=COVERS,
-        good=int((mine["coverage"] >= COVERS).sum()),
-        cells=len(mine),
-        others=", ".join(f"{trace}, {part} ({count})" for (trace, part), count in low.items()),
-        methods=markdown(["method", "mean coverage", f"cells of {COVERS:.0%} or more", "lowest", "width"], rows),
-        lowest=markdown(
-            ["trace", "part", "policy", "metric", "covers", "printed"],
-            [
-                [row["trace"], row["part"], row["policy"], row["metric"], f"{row['coverage']:.0%}", f"{row['printed']:.0%}"]
-                for row in lowest.to_dict("records")
-            ],
-            keys=4,
-        ),
-        traces=", ".join(map(str, table["trace"].unique())),
-        trials=trials,
-        made=made,
+        table.append(
+            (name, f"{coverage.mean():.1%}", f"{(coverage >= COVERS).mean():.0%}", f"{coverage.min():.0%}", f"{width:.2f}")
+        )
+    return Card(
+        question="How often do intervals cover?",
+        answer=f"At 95 %, those that Queuecast prints (the {CHOSEN}) cover {chosen['coverage'].mean():.1%} of the time on average, and at least "
+        f"{COVERS:.0%} in {(chosen['coverage'] >= COVERS).sum()} of {len(chosen)} cells: a trace or its second half x policy x metric. The others are of "
+        + ", ".join(f"{trace}, {part} ({count})" for (trace, part), count in low.items())
+        + "; an interval that covers less is printed with its coverage.",
+        picture="intervals.png",
+        picture_caption=f"A point is a cell; lines: 95 % (solid), {COVERS:.0%} (dotted)",
+        table=pd.DataFrame(table, columns=["method", "mean coverage", f"cells of {COVERS:.0%} or more", "lowest", "width"]),
+        table_caption=f"On {', '.join(rows['trace'].unique())}: changes of slowdown, wait, AWF (packing) and P2SF (fairness) by "
+        f"{len(POLICIES)} policies against EASY with requested times. A trace's weeks are taken for all there are; a trial draws as many "
+        f"with replacement, and {DRAWN} of {REPLAYS} replays. Width: median of the ratio to the first row's:",
+        fails=f"Lowest of the first row is {lowest['trace']}, {lowest['part']}, {lowest['policy']}, {lowest['metric']}: it covers "
+        f"{lowest['coverage']:.0%}, and would say {lowest['printed']:.0%} of itself. {FAILS}",
+        data=["intervals.csv"],
+        made_by=made_by,
     )
 
 
+FAILS = (
+    "Trials assume that weeks are independent and that next year's are like these. The method was chosen on these very cells; `Harm` with a model is none "
+    "of them, and windows of a campaign have no users. Cards of schedules, rollouts and Goponenko et al. have older percentile intervals."
+)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    parser.add_argument("--trials", type=int, default=300, help="trials a cell")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--pages", type=Path, default=STUDIES, help="where --write puts the page, its picture and data/")
-    parser.add_argument("--write", action="store_true", help="write the page")
-    options = parser.parse_args()
-    table = measured(options.shared, options.trials, options.seed)
-    text = page(table, options.trials, made_by("studies.intervals"))
-    print(text)
+    arguments = parser(__doc__)
+    arguments.add_argument("--trials", type=int, default=300, help="trials a cell")
+    arguments.add_argument("--seed", type=int, default=0)
+    options = arguments.parse_args()
+    rows, made_by = rows_of(
+        options, "studies.intervals", "intervals.csv", lambda: measured(options.shared, options.trials, options.seed).round(4)
+    )
+    show(card(rows, made_by), "intervals", options)
     if options.write:
-        (options.pages / "intervals.md").write_text(text, encoding="utf-8")
-        (options.pages / "intervals.png").write_bytes(draw(table))
-        with replacing(options.pages / "data" / "intervals.csv") as unfinished:
-            table.round(4).to_csv(unfinished, index=False, lineterminator="\n")
+        (STUDIES / "intervals.png").write_bytes(draw(rows))
 
 
 if __name__ == "__main__":

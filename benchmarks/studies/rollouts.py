@@ -1,27 +1,30 @@
 """Compare ``Rollout`` with ``Harm``, and with single policies of its set, at equal information.
 
-``python -m benchmarks.studies.rollouts --look "DATE, why"`` looks at second halves of traces, and prints the page
+``python -m benchmarks.studies.rollouts --look "DATE, why"`` looks at second halves of traces, and prints the card
 docs/studies/rollouts.md; ``--write`` writes it and its data. The look is listed with those of
 :mod:`benchmarks.studies.expected_harm`. Needs the traces under ``--shared``.
+
+``Rollout`` simulates some policies forward from the moment of a choice, over scenarios of how long jobs run, and goes by the one that
+does best until the next choice (``sim/choices.py``). Its set of policies was chosen on first halves of KTH-SP2 and SDSC-SP2, with some
+30 configurations tried by hand. Whole traces are simulated in 3 replicates with submissions moved by up to 60 s, and jobs of second
+halves are judged; predictions of ``sp3`` are asked for again at every pass. Costs are microseconds of CPU a job on KTH-SP2 with the
+predictor and what prepares the run, in one process, one run of each.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from multiprocessing import get_context
-from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.common.pages import HOUSE, SHARED, STUDIES, kept, made_by
-from benchmarks.common.tables import markdown, write_page
+from benchmarks.common.card import Card, parser, read_rows, rows_of, show, write_rows
+from benchmarks.common.pages import HOUSE, STUDIES
 from benchmarks.studies.expected_harm import LOOKS, note_look
-from benchmarks.studies.expected_harm_page import bounded
-from benchmarks.studies.expected_harm_protocol import wrapped
+from benchmarks.studies.expected_harm_card import bounded
 from benchmarks.studies.expected_harm_runs import HALVES, Place, Run, half_of
 from benchmarks.studies.expected_harm_tables import AGAIN, BASE, METRICS, TRACES, compared
 from features.jobs.cleaning import CleanTrace
@@ -38,23 +41,14 @@ RUNS = {
 }
 REPLICATES = 3
 
-TEXT = """# Does simulating ahead beat weighing expected harm?
-
-{answer}
-
-`Rollout` simulates some policies forward from the moment of a choice, over scenarios of how long jobs run, and goes by the one that does best until
-the next choice; its rule stands in `sim/choices.py`. Its default set of policies was chosen on first halves of KTH-SP2 and SDSC-SP2, with some 30
-configurations tried by hand in 1 to 3 replicates; the other traces had no part in it. Nothing was tuned on what is shown here; every look at second
-halves is listed in [data/expected_harm_looks.csv](data/expected_harm_looks.csv), with the commit of its simulations.
-
-{made}"""
-CHANGES = """Of jobs of second halves, whole traces being simulated, {replicates} replicates with submissions moved by up to {shake} s: change of a
-metric in % against EASY with requested times in the same replicates, with 95 % intervals over weeks and replicates together, which are not corrected
-for the number of comparisons. Bold: the interval excludes no change. Lower is better. Metrics are those of
-[expected-harm.md](expected-harm.md). Predictions of `sp3` are asked for again at every pass. Single policies are shown by `sp3`;
-[data/rollouts.csv](data/rollouts.csv) has them all."""
-COST = "Microseconds of CPU a job on {title} with its predictor and what prepares the run, in one process, one run of each:"
-LIMITS = "What this does not show: what `Rollout` gives with other policies, weights or scenarios, or with a nightly learner."
+RIVALS = ("Harm", *SINGLE)
+COSTS = STUDIES / "data" / "rollouts-cost.csv"
+FAILS = (
+    "Intervals are percentiles of resampled weeks and replicates, not corrected for the number of comparisons; they cover less often than those printed "
+    "today. Three replicates. `Rollout`'s policies were chosen on first halves of KTH-SP2 and SDSC-SP2. Other policies, weights, scenarios, and learners "
+    "retrained every night were not tried."
+)
+"""The first sentence is of the data of commit c25598dcb2, and goes with them."""
 
 
 def measured(place: Place, title: str, replicates: int) -> pd.DataFrame:
@@ -63,7 +57,7 @@ def measured(place: Place, title: str, replicates: int) -> pd.DataFrame:
     Columns: ``trace against`` and those of :func:`benchmarks.studies.expected_harm_tables.compared`.
     """
     tables = [compared(place, title, RUNS, BASE, replicates).assign(against=BASE.scheduler)]
-    for rival in ("Harm", *SINGLE):
+    for rival in RIVALS:
         bases = {f"Rollout / {run.predictor}": run for run in RUNS.values() if run.scheduler == rival}
         tables.append(compared(place, title, {name: RUNS[name] for name in bases}, bases, replicates).assign(against=rival))
     return pd.concat(tables, ignore_index=True).assign(trace=title)
@@ -80,70 +74,55 @@ def costs(trace: CleanTrace) -> pd.DataFrame:
     return table
 
 
-def answer(found: pd.DataFrame, cost: pd.DataFrame) -> str:
-    """Say in what ``Rollout`` is better and worse beyond intervals than rivals that know as much."""
-    took, takes = (f"{cost.loc[name].min():.0f} to {cost.loc[name].max():.0f}" for name in ("Rollout", "Harm"))
-    lines = [
-        "By what intervals leave out, one comparison at a time, and with the same information, "
-        f"`Rollout` is, at {took} microseconds of CPU a job (`Harm`: {takes}):\n"
-    ]
-    for rival in ("Harm", *SINGLE):
-        told: dict[str, list[str]] = {"better": [], "worse": [], "neither better nor worse": []}
-        for metric, rows in found[found["against"] == rival].groupby("metric", sort=False):
-            less, more = int((rows["high"] < 0).sum()), int((rows["low"] > 0).sum())
-            low, high = 100 * rows["relative"].min(), 100 * rows["relative"].max()
-            side = "better" if less > more else "worse" if more > less else "neither better nor worse"
-            told[side].append(
-                f"{metric} ({low:+.1f} to {high:+.1f} %, interval below 0 in {less} and above in {more} of {len(rows)} cases)"
-            )
-        sides = "; ".join(f"{side} in {', '.join(each)}" for side, each in told.items() if each)
-        lines.append(f"* compared with `{rival}`: {sides}.")
-    return "\n".join(lines)
-
-
-def changes(found: pd.DataFrame, against: str) -> str:
-    """Return changes against one base with intervals, a row a trace and run."""
-    rows = []
-    for (title, name), each in found[found["against"] == against].groupby(["trace", "name"], sort=False):
-        cells = [f"**{bounded(row)}**" if row["high"] < 0 or row["low"] > 0 else bounded(row) for row in each.to_dict("records")]
-        rows.append([str(title), *str(name).split(" / "), *cells])
-    return markdown(["trace", "scheduler", "goes by", *METRICS.values()], rows, keys=3)
-
-
-def page(found: pd.DataFrame, cost: pd.DataFrame, made: str) -> str:
-    """Return the page as Markdown; the cost is of the first trace."""
-    timed = [[name, *(f"{value:.1f}" for value in row)] for name, row in zip(cost.index, cost.to_numpy(), strict=True)]
-    blocks = [
-        wrapped(TEXT.format(answer=answer(found, cost), made=made)),
-        wrapped(CHANGES.format(replicates=found["replicates"].min(), shake=SHAKE_S)),
-        changes(found, BASE.scheduler),
-        "`Rollout` against `Harm` with the same information:",
-        changes(found, "Harm"),
-        wrapped(COST.format(title=found["trace"].iloc[0])),
-        markdown(["scheduler", *cost.columns], timed),
-        wrapped(LIMITS),
-    ]
-    return "\n\n".join(blocks) + "\n"
+def card(rows: pd.DataFrame, cost: pd.DataFrame, made_by: str) -> Card:
+    """Return the card: ``Rollout`` and ``Harm`` against EASY and each other, a row a trace and what both know."""
+    beside = rows[rows["against"] == "Harm"]
+    counted = []
+    for metric, part in beside.groupby("metric", sort=False):
+        low, high = 100 * part["relative"].min(), 100 * part["relative"].max()
+        counted.append(
+            f"{metric} by {low:+.1f} to {high:+.1f} % ({int((part['high'] < 0).sum())} intervals below 0, {int((part['low'] > 0).sum())} above)"
+        )
+    shown = beside[beside["predictor"].isin(["prior", "sp3"])]
+    wide = shown.assign(cell=shown.apply(bounded, axis=1)).pivot(index=["trace", "predictor"], columns="metric", values="cell")
+    order = list(dict.fromkeys(zip(shown["trace"], shown["predictor"], strict=True)))
+    spans = {name: f"{cost.loc[name].min():.0f} to {cost.loc[name].max():.0f}" for name in ("Rollout", "Harm")}
+    return Card(
+        question="Does simulating ahead beat weighing expected harm?",
+        answer=f"For slowdown it does, at the price of packing and fairness: with the same information, in {len(beside) // 3} pairs, `Rollout` changes "
+        f"{', '.join(counted)} against `Harm`. It costs {spans['Rollout']} microseconds of CPU a job, `Harm` {spans['Harm']}.",
+        table=wide.loc[order, list(METRICS.values())].reset_index().rename(columns={"predictor": "both go by"}),
+        table_caption="`Rollout` against `Harm` on jobs of second halves: change in % [95 %, each alone] over "
+        f"{int(rows['replicates'].min())} replicates with submissions moved by up to {SHAKE_S} s; AWF is packing, P2SF fairness; lower is better. "
+        "`prior`: no model, `sp3`: a predictor that learns:",
+        fails=FAILS,
+        data=["rollouts.csv", "rollouts-cost.csv"],
+        made_by=made_by,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--look", metavar="DATE, WHY", required=True, help="say why second halves are looked at; it is listed")
-    parser.add_argument("--trace", action="append", choices=TRACES, help="only this one; may be given again")
-    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    parser.add_argument("--write", action="store_true", help="write the page")
-    options = parser.parse_args(argv)
+    arguments = parser(__doc__)
+    arguments.add_argument("--look", metavar="DATE, WHY", help="say why second halves are looked at; it is listed")
+    arguments.add_argument("--trace", action="append", choices=TRACES, help="only this one; may be given again")
+    options = arguments.parse_args(argv)
     options.trace = options.trace or list(TRACES)
-    note_look(LOOKS, options.look, options)
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        place = Place(options.shared, HALVES[1], HOUSE / ".queuecast" / "replays", pool)
-        found = pd.concat([measured(place, title, REPLICATES) for title in options.trace], ignore_index=True)
-    first = half_of(options.trace[0], options.shared, HALVES[1])
-    cost = kept(place.keep, "studies.rollouts", [first.key], lambda: costs(first.trace))
-    text = page(found, cost, made_by("studies.rollouts", argv))
-    print(text)
-    if options.write:
-        write_page(STUDIES / "rollouts.md", text, rows=lambda _, cells: cells[1] not in SINGLE or cells[2] == "sp3")
+    if not (options.look or options.card):
+        arguments.error('second halves are looked at, and every look is listed: say --look "DATE, why"')
+
+    def compute() -> pd.DataFrame:
+        note_look(LOOKS, options.look, options)
+        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+            place = Place(options.shared, HALVES[1], HOUSE / ".queuecast" / "replays", pool)
+            tables = [measured(place, title, REPLICATES) for title in options.trace]
+        if options.write:
+            write_rows(
+                COSTS, costs(half_of(options.trace[0], options.shared, HALVES[1]).trace).rename_axis("scheduler").reset_index()
+            )
+        return pd.concat(tables, ignore_index=True)
+
+    rows, made_by = rows_of(options, "studies.rollouts", "rollouts.csv", compute)
+    show(card(rows, read_rows(COSTS).set_index("scheduler"), made_by), "rollouts", options)
 
 
 if __name__ == "__main__":

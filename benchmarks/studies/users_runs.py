@@ -19,8 +19,9 @@ from sim.campaigns.campaign import Campaign, run_campaign
 from sim.kernel.scratch import Scratch
 from sim.metrics.schedule_metrics import ratios
 from sim.policy import Policy
+from sim.replays import user_facts
 from sim.simulate import simulate, simulate_policy
-from sim.users.names import LOOPS
+from sim.users.names import LOOPS, RULES, Users
 
 TRACES = {"KTH-SP2": "KTH-SP2-1996-2.1-cln.swf.gz", "LANL-CM5": "LANL-CM5-1994-4.1-cln.swf.gz", "CERIT": "CERIT-wagap-2013.swf.gz"}
 SIMULATED = ("KTH-SP2", "LANL-CM5")
@@ -139,6 +140,20 @@ def carried(trace: CleanTrace) -> pd.DataFrame:
             work = (jobs["procs"] * np.maximum(np.minimum(end, last) - start, 0)).sum()
             rows.append((name, until, work / (trace.procs * (last - submit.min()))))
     return pd.DataFrame(rows, columns=["users", "until", "load"]).pivot(index="users", columns="until", values="load")
+
+
+def sessions(jobs_of: Mapping[str, CleanTrace]) -> pd.DataFrame:
+    """Return sessions and batches of each trace by each rule.
+
+    ``as_recorded`` counts jobs submitted as recorded, ``of_several`` those whose batch waits for several batches, ``beyond_swf`` those
+    whose wait one preceding job and a think time (SWF's fields 17 and 18) cannot state.
+    """
+    columns = ["users", "sessions", "batches", "jobs", "as_recorded", "of_several", "beyond_swf"]
+    rows = []
+    for title, rule in product(jobs_of, RULES):
+        facts = user_facts(jobs_of[title].jobs, Users("closed", rule=rule))
+        rows.append([title, rule, *(getattr(facts, column) for column in columns)])
+    return pd.DataFrame(rows, columns=["trace", "rule", *columns])
 
 
 def choices(trace: CleanTrace, count: int, keep: Path | None) -> pd.DataFrame:

@@ -20,7 +20,7 @@ def card(rows: int = 2, words: int = 1) -> Card:
 def test_a_card_shows_all_that_it_has():
     text = card().markdown()
     assert text.startswith("# Does it?\n\nIt does.")
-    for part in ("![Waits](x.png)", "**Where it fails.** On others.", "[data/x.csv](data/x.csv)"):
+    for part in ("![figure](x.png)\n\n*Waits*", "**Where it fails.** On others.", "[data/x.csv](data/x.csv)"):
         assert part in text
     assert "| --- | --- | ---: | ---: |\n| KTH-SP2 | open | 1.235 | -3 % |" in text
 

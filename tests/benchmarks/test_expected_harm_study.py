@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.common.card import read_rows, write_rows
 from benchmarks.studies import expected_harm as study
 from benchmarks.studies import expected_harm_runs as runs
 from benchmarks.studies import expected_harm_tables as tables
-from benchmarks.studies.expected_harm_page import certain, kept, page, write
-from benchmarks.studies.expected_harm_protocol import looks_table, protocol
+from benchmarks.studies.expected_harm_card import by_section, card, certain, one_table
+from benchmarks.studies.expected_harm_pictures import draw
 from benchmarks.studies.expected_harm_runs import HALVES, HONEST, Place, Run
 from benchmarks.studies.expected_harm_tables import HEADLINE, LEARNED, METRICS, REQUESTS, SECTIONS, Counts
 from features.clock import DAY_S
@@ -200,7 +201,7 @@ def test_requests_alone_must_be_better_in_everything_and_others_must_not_pay_for
 def test_a_look_must_say_why_and_is_listed_once(tmp_path, monkeypatch, capsys):
     looks = tmp_path / "looks.csv"
     monkeypatch.setattr(study, "LOOKS", looks)
-    monkeypatch.setattr(study, "measured", lambda *_: {})
+    monkeypatch.setattr(study, "measured", lambda *_: {"cost": pd.DataFrame({"group": [None], "sure": [None]})})
     for wrong in ([], ["--look", "because"]):
         with pytest.raises(SystemExit):
             study.main(["--half", "second", *wrong])
@@ -208,12 +209,11 @@ def test_a_look_must_say_why_and_is_listed_once(tmp_path, monkeypatch, capsys):
     assert not looks.exists()
     for section in ("headline", "rivals"):
         study.main(["--half", "second", "--look", "2026-01-02, to see", "--section", section], lambda _: None)
-    assert looks_table(looks).count("2026-01-02") == 1
     study.main(["--half", "second", "--look", "2026-01-03, again", "--section", "cost"], lambda _: None)
-    assert "again" in protocol(Counts(), "second", looks)
+    assert pd.read_csv(looks)[["date", "why"]].to_numpy().tolist() == [["2026-01-02", "to see"], ["2026-01-03", "again"]]
 
 
-def test_the_page_has_every_section_and_its_pictures(place, monkeypatch, tmp_path):
+def test_the_card_is_the_same_from_the_data_as_from_what_was_measured(place, monkeypatch, tmp_path):
     monkeypatch.setattr(tables, "LARGE", Workload(jobs=300, procs=16, users=5, load=0.8))
     monkeypatch.setattr(tables, "COST_REPEATS", 3)
     monkeypatch.setattr(tables, "RIVALS_PREDICTORS", {"requested": "requested", "last2": "tsafrir"})
@@ -221,27 +221,17 @@ def test_the_page_has_every_section_and_its_pictures(place, monkeypatch, tmp_pat
     monkeypatch.setitem(HEADLINE, LEARNED, Run("Harm", "sp3"))
     counts = Counts(2, 2, 1)
     found = study.measured(place, ["KTH-SP2", "ALCF-Theta"], list(SECTIONS), counts)
-    said: list[str] = []
-    write(found, study.checks(found), counts, "first", "Made.", tmp_path / "no-looks.csv", tmp_path / "pages", said.append)
-    assert said == []
-    text = (tmp_path / "pages" / "expected-harm.md").read_text()
-    for words in (
-        "## In short",
-        "## Targets",
-        "ALCF-Theta",
-        "memory=0",
-        "1.3, told",
-        "told shuffled",
-        "## Cost",
-        "None yet.",
-    ):
-        assert words in text
+    rows = one_table(found)
+    assert set(rows["section"]) == set(SECTIONS)
+    assert len(rows) > 300
+    write_rows(tmp_path / "x.parquet", rows)
+    again = by_section(read_rows(tmp_path / "x.parquet"))
+    text, same = (card(each, study.checks(each), "first", "Made.").markdown() for each in (found, again))
+    assert text == same
     assert "nan" not in text
-    again, made = kept(tmp_path / "pages" / "data" / "expected-harm.parquet")
-    drawn = [page(each, study.checks(each), counts, "first", made, tmp_path / "no-looks.csv") for each in (found, again)]
-    assert drawn[0] == drawn[1]
-    assert {path.suffix for path in (tmp_path / "pages").iterdir()} == {".md", ".png", ""}
-    assert len(pd.read_parquet(tmp_path / "pages" / "data" / "expected-harm.parquet")) > 300
+    assert text.count("| ALCF-Theta | ") == 1
+    draw(again, tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_answer_names_only_what_survives_the_correction_for_all_its_changes():
