@@ -161,10 +161,13 @@ def register(shared: Path, methods: list[str]) -> pd.DataFrame:
     return submissions(cleaned)[cleaned.jobs["submit_s"].to_numpy() >= at_s].head(1000)
 
 
-def questions(jobs: pd.DataFrame) -> list[bytes]:
-    """Return the submissions as single requests."""
+def questions(jobs: pd.DataFrame, each: int = 1) -> list[bytes]:
+    """Return the submissions as single requests, or as lists of ``each``."""
     texts = jobs.astype({"submit_time": "str"}).astype(object).where(jobs.notna(), None).to_dict("records")
-    return [json.dumps({**row, "procs": int(row["procs"]), "requested_s": int(row["requested_s"])}).encode() for row in texts]
+    rows = [{**row, "procs": int(row["procs"]), "requested_s": int(row["requested_s"])} for row in texts]
+    if each == 1:
+        return [json.dumps(row).encode() for row in rows]
+    return [json.dumps({"jobs": rows[first : first + each]}).encode() for first in range(0, len(rows), each)]
 
 
 def questions_of_mlflow(jobs: pd.DataFrame) -> list[bytes]:
@@ -236,22 +239,27 @@ def move_aliases(versions: list[str], every_s: float, changes: int) -> None:
         store.client.set_registered_model_alias(MODEL, "champion", versions[number % len(versions)])
 
 
-def exact(jobs: pd.DataFrame) -> Callable[[int, int, bytes], str]:
-    """Return a judge that compares answers with those of the versions, asked as their consumers do."""
+def exact(jobs: pd.DataFrame, each: int = 1) -> Callable[[int, int, bytes], str]:
+    """Return a judge of answers to lists of ``each``: those of the versions, asked as their consumers do."""
     from models.registry.runtime_registration import load_version
     from models.registry.versions import all_versions
     from pipelines.storage.registry import tracking
 
     expected = {
-        str(each.version): load_version(MODEL, str(each.version)).predict(jobs)["predicted_s"].to_list()
-        for each in all_versions(tracking(), MODEL)
+        str(version.version): load_version(MODEL, str(version.version)).predict(jobs)["predicted_s"].to_list()
+        for version in all_versions(tracking(), MODEL)
     }
 
     def judge(index: int, status: int, body: bytes) -> str:
         if status != 200:
             return f"status {status}"
-        said = json.loads(body)
-        return f"right of version {said['version']}" if said["predicted_s"] == expected[said["version"]][index] else "wrong"
+        answer = json.loads(body)
+        rows = expected[answer["version"]]
+        if "answers" in answer:
+            right = [row["predicted_s"] for row in answer["answers"]] == rows[index * each : (index + 1) * each]
+        else:
+            right = answer["predicted_s"] == rows[index]
+        return f"right of version {answer['version']}" if right else "wrong"
 
     return judge
 
@@ -272,6 +280,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
     parser.add_argument("--rate", type=float, default=200.0, help="requests a second")
+    parser.add_argument("--jobs", type=int, default=1, help="jobs of a request, up to 1,000")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--method", default="quantile(order=accuracy)", help="the champion")
     parser.add_argument("--changes", type=int, default=0, help="move the alias so often meanwhile")
@@ -280,10 +289,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="queuecast-") as home:
         os.environ["QUEUECAST_HOME"] = home
         jobs = register(given.shared, [*(["lightgbm"] if given.changes else []), given.method])
-        print(
-            f"{os.cpu_count()} cores, load average before {os.getloadavg()[0]:.2f}; {given.method}, {given.rate:g}/s for {given.seconds:g} s",
-            flush=True,
-        )
+        asked = f"{given.rate:g}/s of {given.jobs:,} jobs for {given.seconds:g} s"
+        print(f"{os.cpu_count()} cores, load average before {os.getloadavg()[0]:.2f}; {given.method}, {asked}", flush=True)
         port = free_port()
         if given.mlflow:
             os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{home}/mlflow.db"
@@ -312,8 +319,8 @@ def main() -> None:
                 every_s = FIRST_S / 2 + given.seconds / (given.changes + 1)
                 command = [sys.executable, "-m", "benchmarks.speed.serving", str(every_s), str(given.changes), "--move"]
                 moving = subprocess.Popen(command)
-            judge = exact(jobs)
-            measured("queuecast", load(port, "/predict", questions(jobs), judge, given.rate, given.seconds), used)
+            bodies, judge = questions(jobs, given.jobs), exact(jobs, given.jobs)
+            measured("queuecast", load(port, "/predict", bodies, judge, given.rate, given.seconds), used)
             if moving is not None:
                 moving.wait(30)
         print(f"load average after {os.getloadavg()[0]:.2f}")

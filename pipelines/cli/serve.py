@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import ip_address
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import click
 
 from features.errors import InputError
 from features.names import check_name
-from pipelines.cli.guard import Guard, allowed_hosts
+from pipelines.cli.guard import allowed_hosts, guarded
 from pipelines.cli.options import Duration, note
-from pipelines.cli.ui import check_free, check_names
+from pipelines.cli.ui import check_free, check_names, warn_reachable
 
 if TYPE_CHECKING:
     from pipelines.serving.models import Served
@@ -62,9 +62,9 @@ def command(
     served = _served(models, alias)
     check_names(names)
     address = check_free(host, port)
-    from pipelines.serving.app import LARGEST, Service
+    from pipelines.serving.app import Service, application
     from pipelines.serving.asked_log import AskedLog, asked_place
-    from pipelines.serving.models import Following
+    from pipelines.serving.models import follow_registry
     from pipelines.serving.site_registry import SiteRegistry
 
     registry = SiteRegistry()
@@ -76,17 +76,13 @@ def command(
     log = None
     if log_directory is not None:
         log = AskedLog(asked_place() if log_directory == Path() else log_directory)
-    if not ip_address(address.partition("%")[0]).is_loopback:
-        note(
-            f"queuecast: {host} can be reached from other machines, and nothing asks for a password: any program that reaches port {port} can ask "
-            "what is predicted for any user; put a proxy with a login in front, or leave --host out"
-        )
-    following = Following(served, registry, poll, _tell)
-    following.start()
+    warn_reachable(host, port, address, "ask what is predicted for any user")
+    over = Event()
+    Thread(target=follow_registry, args=(served, registry, poll, over, _tell), name="registry", daemon=True).start()
     try:
-        _run(Guard(Service(served, stale_after, log), allowed_hosts(host, port, names), LARGEST), host, port)
+        _run(guarded(application(Service(served, stale_after, log)), allowed_hosts(host, port, names)), host, port)
     finally:
-        following.stop()
+        over.set()
         if log is not None:
             log.close()
 
@@ -96,10 +92,10 @@ def _served(models: tuple[str, ...], alias: str) -> list[Served]:
 
     served = []
     for spec in models:
-        name, _, stated = spec.partition("@")
+        name, _, at = spec.partition("@")
         if not name.startswith("runtime-"):
             raise InputError(f"{spec}: is not the name of a runtime model, such as runtime-kth-sp2 or runtime-kth-sp2@challenger")
-        served.append(Served(check_name(name, "registry"), stated or alias))
+        served.append(Served(check_name(name, "registry"), at or alias))
     if len({each.name for each in served}) < len(served):
         raise InputError("a model is named twice: another alias of it needs another process")
     return served
@@ -108,11 +104,11 @@ def _served(models: tuple[str, ...], alias: str) -> list[Served]:
 def _tell(served: Served, loaded: bool) -> None:
     """Say on standard error what answers now, and what is wrong."""
     at = f"{served.name}@{served.alias}"
-    if loaded and served.now is not None:
-        note(f"{at}: version {served.now.number} answers ({served.now.predictor.method.name})")
+    if loaded and served.loaded is not None:
+        note(f"{at}: version {served.loaded.number} answers ({served.loaded.predictor.method.name})")
     elif served.problem:
         note(
-            f"{at}: {'version ' + served.now.number + ' goes on answering' if served.now else 'does not answer yet'}: {served.problem}"
+            f"{at}: {'version ' + served.loaded.number + ' goes on answering' if served.loaded else 'does not answer yet'}: {served.problem}"
         )
     else:
         note(f"{at}: the registry answers again")
@@ -129,7 +125,7 @@ def _run(app: Callable, host: str, port: int) -> None:
     class Server(uvicorn.Server):
         async def startup(self, sockets: list | None = None) -> None:
             await super().startup(sockets)
-            note(f"http://{host}:{port}: POST /predict, GET /health")
+            note(f"http://{host}:{port}: POST /predict, GET /health, GET /openapi.json")
 
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it once more when it has ended
     sys.setswitchinterval(0.0005)  # the thread that loads versions holds the answering one up by no more

@@ -16,11 +16,11 @@ import click
 
 import pipelines
 from features.errors import InputError
-from pipelines.cli.guard import allowed_hosts, is_address
+from pipelines.cli.guard import allowed_hosts
 from pipelines.cli.options import note
 
 WORKSPACE = str(Path(pipelines.__file__).with_name("workspace.yaml"))
-_NAME = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:\d{1,5})?", re.IGNORECASE)
+_NAME = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:\d{1,5})?|[0-9a-f]*(:[0-9a-f.]*){2,}", re.IGNORECASE)
 
 
 @click.command()
@@ -53,11 +53,7 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
         return
     address = check_free(host, port)
     note(f"instance {place}, web server http://{host}:{port}")
-    if not ip_address(address.partition("%")[0]).is_loopback:
-        note(
-            f"queuecast: {host} can be reached from other machines, and nothing asks for a password: any user that reaches port {port} can start "
-            "runs and read users' names; put a proxy with a login in front, or leave --host out"
-        )
+    warn_reachable(host, port, address, "start runs and read users' names")
     hosts = allowed_hosts(host, port, names)
     if only == "web":
         become("pipelines.cli.webserver", ",".join(sorted(hosts)), *web_server(host, port))
@@ -95,7 +91,7 @@ def run_daemon() -> None:
 def check_names(names: Iterable[str]) -> None:
     """Raise InputError for a ``--allow-host`` that is no name."""
     for name in names:
-        if not (_NAME.fullmatch(name) or is_address(name)):
+        if not _NAME.fullmatch(name):
             raise InputError(f"--allow-host {name}: is not a name such as queuecast.example.org or queuecast.example.org:8080")
 
 
@@ -150,6 +146,15 @@ def behind_guard(parts: Sequence[str], hosts: frozenset[str]) -> list[str]:
 def web_server(host: str, port: int) -> list[str]:
     """Return the options of ``dagster dev``, for any working directory."""
     return ["-w", WORKSPACE, "-p", str(port), "-h", host]
+
+
+def warn_reachable(host: str, port: int, address: str, what: str) -> None:
+    """Say on standard error what other machines may do if ``address`` is not loopback."""
+    if not ip_address(address.partition("%")[0]).is_loopback:
+        note(
+            f"queuecast: {host} can be reached from other machines, and nothing asks for a password: any program that reaches port {port} can "
+            f"{what}; put a proxy with a login in front, or leave --host out"
+        )
 
 
 def check_free(host: str, port: int) -> str:

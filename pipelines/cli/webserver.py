@@ -10,19 +10,23 @@ import sys
 from typing import Any
 
 from dagster_webserver import cli
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
-from pipelines.cli.guard import Guard
+from pipelines.cli.guard import guarded
+
+LARGEST = 16 << 20
+"""Max bytes of a request's body."""
 
 
 def main() -> None:
     """Run Dagster's web server, its application wrapped."""
-    hosts = frozenset(sys.argv.pop(1).split(","))
-    made = cli.create_app_from_workspace_process_context
+    hosts = sys.argv.pop(1).split(",")
+    create = cli.create_app_from_workspace_process_context
 
-    def guarded(*given: Any, **more: Any) -> Any:
-        return Guard(made(*given, **more), hosts)
+    def created(*given: Any, **more: Any) -> Any:
+        return guarded(RequestBodyLimitMiddleware(create(*given, **more), LARGEST), hosts)
 
-    setattr(cli, made.__name__, guarded)
+    setattr(cli, create.__name__, created)
     cli.main()
 
 

@@ -1,4 +1,4 @@
-"""The ASGI application: ``POST /predict`` and ``GET /health``.
+"""The application: ``POST /predict``, ``GET /health``, and their description for portals.
 
 Everything is answered from arrays in memory, in the one thread of the event loop: long requests in parts, so that others come in between.
 """
@@ -6,100 +6,127 @@ Everything is answered from arrays in memory, in the one thread of the event loo
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from features.errors import one_line
-from pipelines.serving.asked_log import Answered, AskedLog
-from pipelines.serving.models import ROWS, Loaded, Served
-from pipelines.serving.questions import Unanswerable, read_questions
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+from features.errors import one_line
+from pipelines.serving.asked_log import AskedLog
+from pipelines.serving.models import ROWS, Loaded, Served
+from pipelines.serving.questions import FIELDS, ManyAnswers, OneAnswer, OneJob, Question, Refusal, Unanswerable
 
 LARGEST = 4 << 20
 """Max bytes of a request's body."""
+_WHY = {
+    400: "the body is not one JSON object",
+    404: "only POST /predict and GET /health are served here",
+    413: f"a request may have {LARGEST:,} bytes",
+}
 
 
 @dataclass(frozen=True)
 class Service:
-    """The application: its ``models``, from which age a snapshot is stale, and the log."""
+    """What answers: its ``models``, from which age a snapshot is stale, and the log."""
 
     models: Sequence[Served]
     stale_after_s: float
     log: AskedLog | None = None
     clock: Callable[[], float] = time.time
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await _lifespan(receive, send)
-            return
-        status, answer = 200, {}
+    async def predict(self, question: Question) -> JSONResponse:
+        """Answer how long one job or each job of a list will run."""
         try:
-            asked = (scope["method"], scope["path"])
-            if asked == ("POST", "/predict"):
-                answer = await self._predict(await _body(receive))
-            elif asked[0] in ("GET", "HEAD") and asked[1] == "/health":
-                answer = self.health()
-                status = 200 if answer["ready"] else 503
-            else:
-                raise Unanswerable("only POST /predict and GET /health are served here", status=404)
-        except Unanswerable as error:
-            status, answer = error.status, {"error": one_line(str(error), 300), **({"field": error.field} if error.field else {})}
-        except Exception as error:  # what it says may name users
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            status, answer = 500, {"error": f"a defect of Queuecast's own: {type(error).__name__}"}
-            print(f"{answer['error']} ({Path(last.filename).name}:{last.lineno})", file=sys.stderr, flush=True)
-        body = json.dumps(answer).encode() + b"\n"
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+            return JSONResponse(await self._answer(question))
+        except Unanswerable:
+            raise
+        except Exception as error:  # its text may name users, and FastAPI would print it
+            last, why = traceback.extract_tb(error.__traceback__)[-1], f"a defect of Queuecast's own: {type(error).__name__}"
+            print(f"{why} ({Path(last.filename).name}:{last.lineno})", file=sys.stderr, flush=True)
+            return JSONResponse({"error": why}, 500)
 
-    async def _predict(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        asked = read_questions(body)
-        loaded, now_s = self._asked_model(asked.model), self.clock()
+    async def _answer(self, question: Question) -> dict[str, Any]:
+        loaded, now_s, jobs = self._loaded(question.model or ""), self.clock(), question.jobs
+        loaded.check_times(jobs, isinstance(question, OneJob))
         head: dict[str, Any] = {"model": loaded.name, "alias": loaded.alias, "version": loaded.number}
         head |= {"stale": loaded.stale(now_s, self.stale_after_s)}
         answers: list[dict[str, Any]] = []
-        for first in range(0, len(asked), ROWS):
+        for first in range(0, len(jobs), ROWS):
             if first:
                 await asyncio.sleep(0)
-            rows = slice(first, min(first + ROWS, len(asked)))
-            some, given = loaded.answer(asked, rows, now_s)
-            answers += some
+            part = jobs[first : first + ROWS]
+            part_answers, stored = loaded.answer(part, question.quantiles or (), now_s)
+            answers += part_answers
             if self.log is not None:
-                self.log.put(Answered(loaded, asked, rows, given, some, now_s))
-        return {**answers[0], **head} if asked.alone else {**head, "answers": answers}
+                self.log.put(loaded.entries(part, stored, part_answers, now_s))
+        return {**answers[0], **head} if isinstance(question, OneJob) else {**head, "answers": answers}
 
-    def _asked_model(self, name: str) -> Loaded:
+    def _loaded(self, name: str) -> Loaded:
         names = [each.name for each in self.models]
         if not name and len(names) > 1:
             raise Unanswerable(f"model is missing; served: {', '.join(names)}", "model")
-        found = [each for each in self.models if not name or each.name == name]
-        if not found:
+        served = next((each for each in self.models if not name or each.name == name), None)
+        if served is None:
             raise Unanswerable(f"model: {name[:60]!a} is not served here; served: {', '.join(names)}", "model")
-        if found[0].now is None:
-            raise Unanswerable(f"{found[0].name} is not loaded: {found[0].problem}", status=503)
-        return found[0].now
+        if served.loaded is None:
+            raise Unanswerable(f"{served.name} is not loaded: {served.problem}", status=503)
+        return served.loaded
 
-    def health(self) -> dict[str, Any]:
-        """Return what ``GET /health`` answers."""
-        now_s = self.clock()
+    async def health(self) -> JSONResponse:
+        """Tell which version answers, from which snapshot, and what is wrong."""
+        now_s, ready = self.clock(), all(each.loaded is not None for each in self.models)
         models = {each.name: _state(each, now_s, self.stale_after_s) for each in self.models}
         log = {} if self.log is None else {"log": self.log.state()}
-        return {"ready": all(each.now is not None for each in self.models), "models": models, **log}
+        return JSONResponse({"ready": ready, "models": models, **log}, 200 if ready else 503)
+
+
+def application(service: Service) -> FastAPI:
+    """Return the application that asks ``service``; every refusal is one JSON object."""
+    app = FastAPI(
+        title="Queuecast",
+        summary="How long jobs will run, from registered models.",
+        redoc_url=None,
+        max_body_size=LARGEST,
+        exception_handlers={RequestValidationError: _refuse_fields, HTTPException: _refuse_request},
+    )
+    refusals: dict[int | str, dict[str, Any]] = {status: {"model": Refusal} for status in (400, 413, 422, 500, 503)}
+    app.add_api_route("/predict", service.predict, methods=["POST"], response_model=OneAnswer | ManyAnswers, responses=refusals)
+    app.add_api_route("/health", service.health, methods=["GET"], response_model=dict[str, Any])
+    app.add_api_route("/health", service.health, methods=["HEAD"], include_in_schema=False)
+    return app
+
+
+def _refusal(status: int, why: str, field: str = "") -> JSONResponse:
+    return JSONResponse({"error": one_line(why, 300), **({"field": field} if field else {})}, status)
+
+
+async def _refuse_request(request: Request, error: HTTPException) -> JSONResponse:
+    return _refusal(error.status_code, _WHY.get(error.status_code, error.detail), getattr(error, "field", ""))
+
+
+async def _refuse_fields(request: Request, error: RequestValidationError) -> JSONResponse:
+    """Name the first field that is wrong, without the forms of a question that pydantic names."""
+    first = error.errors()[0]
+    *within, last = first["loc"]
+    place = [each for each in within if isinstance(each, int) or each in FIELDS]
+    place += [last] if first["type"] == "extra_forbidden" or isinstance(last, int) or last in FIELDS else []
+    field = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in place).lstrip(".")[:100]
+    if not field or first["type"] == "json_invalid":
+        return _refusal(400, _WHY[400])
+    return _refusal(422, f"{field}: {first['msg'][:1].lower()}{first['msg'][1:]}", field)
 
 
 def _state(served: Served, now_s: float, stale_after_s: float) -> dict[str, Any]:
-    loaded, state = served.now, {"alias": served.alias, "ready": served.now is not None}
+    loaded, state = served.loaded, {"alias": served.alias, "ready": served.loaded is not None}
     if loaded is not None:
         taken = loaded.predictor.snapshot_unix_s
         state |= {"version": loaded.number, "method": loaded.predictor.method.name, "stale": loaded.stale(now_s, stale_after_s)}
@@ -111,32 +138,3 @@ def _state(served: Served, now_s: float, stale_after_s: float) -> dict[str, Any]
 
 def _time(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="seconds")
-
-
-async def _body(receive: Receive) -> Mapping[str, Any]:
-    parts, size, more = [], 0, True
-    while more:
-        message = await receive()
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > LARGEST:
-            raise Unanswerable(f"a request may have {LARGEST:,} bytes", status=413)
-        more = message.get("more_body", False) and message["type"] != "http.disconnect"
-    try:
-        found = json.loads(b"".join(parts), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise Unanswerable(f"the body is not JSON: {error}", status=400) from error
-    if not isinstance(found, dict):
-        raise Unanswerable("the body is not one JSON object", status=400)
-    return found
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
-    """Tell a server that begins and ends that there is nothing to wait for."""
-    for event in ("startup", "shutdown"):
-        await receive()
-        await send({"type": f"lifespan.{event}.complete"})

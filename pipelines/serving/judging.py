@@ -22,7 +22,7 @@ _READ = ("model", "version", "user", "procs", "requested_s", "elapsed_s", "submi
 class Judged:
     """Answers of one model and the jobs they were for.
 
-    ``answers`` has a row an answer to a submission: ``version user_known predicted_s``, the levels told, ``runtime_s`` and ``requested_s`` of its
+    ``answers`` has a row an answer to a submission: ``version user_known predicted_s``, the quantiles, ``runtime_s`` and ``requested_s`` of its
     job (NaN where it could not be joined) and ``later`` (submitted after the last submission in the accounting). ``running`` counts answers for jobs
     that had begun, ``dropped`` those that were not logged, ``unreadable`` lines.
     """
@@ -31,10 +31,6 @@ class Judged:
     running: int
     dropped: int
     unreadable: int
-
-    @property
-    def joined(self) -> pd.DataFrame:
-        return self.answers[self.answers["runtime_s"].notna()]
 
     def versions(self) -> list[dict[str, Any]]:
         """Return a row a version, and one of all: how many answers, and how good they were."""
@@ -75,10 +71,9 @@ def answered(clean: CleanTrace) -> dict[str, Any] | None:
         judged = judge(place, clean, f"runtime-{clean.name}")
     except InputError:
         return None
-    found = (
-        {name: None if value != value else value for name, value in judged.versions()[-1].items()} if len(judged.answers) else {}
-    )
-    return found | {"running": judged.running, "dropped": judged.dropped, "unreadable": judged.unreadable}
+    row = judged.versions()[-1] if len(judged.answers) else {}
+    scored = {name: None if value != value else value for name, value in row.items()}
+    return scored | {"running": judged.running, "dropped": judged.dropped, "unreadable": judged.unreadable}
 
 
 def _lines(place: Path) -> Iterator[str]:

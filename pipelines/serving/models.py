@@ -6,13 +6,13 @@ reference once and keeps it. Where the registry does not answer, or names a vers
 
 from __future__ import annotations
 
-import threading
 import time
 from calendar import timegm
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol
+from datetime import UTC, datetime
+from threading import Event
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -20,22 +20,13 @@ import numpy as np
 from features.errors import InputError, one_line
 from models.packed.runtime_predictor import EARLY, RuntimePredictor
 from models.runtime.conditional import conditional
-from pipelines.serving.questions import TEXTS, Questions, Unanswerable
+from pipelines.serving.questions import TEXTS, Job, Unanswerable
+from pipelines.serving.site_registry import SiteRegistry
 
 AGAIN = 12
 """Polls after which a version that did not load is tried again."""
 ROWS = 32
 """Jobs that are answered at a time, so that other requests come in between."""
-
-
-class Registry(Protocol):
-    """Where versions come from. Raises InputError, with one line, for whatever goes wrong."""
-
-    def version(self, name: str, alias: str) -> str:
-        """Return the number of the version that ``alias`` points to, empty if there is none."""
-
-    def load(self, name: str, number: str) -> RuntimePredictor:
-        """Load a version."""
 
 
 @dataclass(frozen=True)
@@ -52,41 +43,67 @@ class Loaded:
         taken = self.predictor.snapshot_unix_s
         return None if taken is None else now_s - taken > after_s
 
-    def answer(self, asked: Questions, rows: slice, now_s: float) -> tuple[list[dict[str, Any]], Mapping[str, np.ndarray]]:
-        """Answer the jobs ``rows`` as the registered model does.
+    def check_times(self, jobs: Sequence[Job], alone: bool) -> None:
+        """Raise Unanswerable for the first job whose time the model cannot place."""
+        dated = self.predictor.snapshot_unix_s is not None
+        for row, job in enumerate(jobs):
+            field = "submit_time" if alone else f"jobs[{row}].submit_time"
+            local_s = job.local_s
+            if local_s is None and not dated:
+                raise Unanswerable(f"{field} is missing, and the model's trace has no dates: give its time", field)
+            if local_s is not None and local_s < self.predictor.earliest_local_s:
+                raise Unanswerable(f"{field} {EARLY}", field)
 
-        Beside that, what was asked beyond it: other quantiles, and given how long a job has run. Returns the answers, and the
+    def answer(
+        self, jobs: Sequence[Job], levels: Sequence[float], now_s: float
+    ) -> tuple[list[dict[str, Any]], Mapping[str, np.ndarray]]:
+        """Answer as the registered model does; what has no time is submitted at ``now_s``.
+
+        Beside that, what is asked beyond it: quantiles at ``levels``, and given how long a job has run. Returns the answers, and the
         submissions as the model stores them.
         """
         predictor = self.predictor
-        if predictor.snapshot_unix_s is None and None in asked.local_s[rows]:
-            raise Unanswerable("submit_time is missing, and the model's trace has no dates: give its time", "submit_time")
         clock = timegm(datetime.fromtimestamp(now_s, ZoneInfo(predictor.timezone)).timetuple())
-        submitted = predictor.asked(asked.given(rows, clock, predictor.earliest_local_s, EARLY))
+        local_s = [clock if (at := job.local_s) is None else at for job in jobs]
+        texts = {name: np.array([getattr(job, name) or None for job in jobs], object) for name in TEXTS}
+        numbers = {name: np.array([getattr(job, name) for job in jobs], np.float64) for name in ("procs", "requested_s")}
+        submitted = predictor.asked({**texts, **numbers, "local_s": np.array(local_s, np.int64)})
         point, quantiles = predictor.distribution(submitted)
-        levels, found = predictor.method.levels, []
-        requested, elapsed = asked.numbers["requested_s"][rows], asked.numbers["elapsed_s"][rows]
-        for row, seconds in enumerate(point.tolist()):
-            told = quantiles[row].tolist()
-            answer: dict[str, Any] = {"predicted_s": _whole(_given_that(elapsed[row], seconds, levels, told, requested[row]))}
-            if asked.quantiles:
-                more = conditional(levels, told, requested[row], elapsed[row], asked.quantiles) if levels else None
-                answer["quantiles"] = more and {
-                    repr(level): _whole(each) for level, each in zip(asked.quantiles, more, strict=True)
-                }
+        own, answers = predictor.method.levels, []
+        for row, (job, seconds) in enumerate(zip(jobs, point.tolist(), strict=True)):
+            at_own = quantiles[row].tolist()
+            answer: dict[str, Any] = {"predicted_s": _whole(_given_that(job, seconds, own, at_own))}
+            if levels:
+                asked = conditional(own, at_own, job.requested_s, job.elapsed_s, levels) if own else None
+                answer["quantiles"] = asked and {repr(level): _whole(each) for level, each in zip(levels, asked, strict=True)}
             answer |= {"snapshot_age_s": int(submitted.age_s[row]), "user_known": bool(submitted.known[row])}
-            found.append(answer)
-        return found, submitted.given
+            answers.append(answer)
+        return answers, submitted.given
+
+    def entries(
+        self, jobs: Sequence[Job], stored: Mapping[str, np.ndarray], answers: Sequence[Mapping[str, Any]], now_s: float
+    ) -> list[dict[str, Any]]:
+        """Return the entries of a log for what :meth:`answer` returned.
+
+        Names as the model stores them, Unix times.
+        """
+        head = {"asked_s": round(now_s, 3), "model": self.name, "version": self.number}
+        submit_s, entries = (stored["submit_s"].astype(int) + self.predictor.origin_s).tolist(), []
+        for row, (job, answer) in enumerate(zip(jobs, answers, strict=True)):
+            texts = {name: stored[name][row] for name in TEXTS}
+            asked = {"procs": job.procs, "requested_s": job.requested_s, "elapsed_s": job.elapsed_s, "submit_unix_s": submit_s[row]}
+            entries.append({**head, **texts, **asked, "job_id": None if job.job_id == "" else job.job_id, **answer})
+        return entries
 
 
-def _given_that(elapsed: float, seconds: float, levels: Sequence[float], told: Sequence[float], requested: float) -> float:
-    """Return a prediction for a job that has run for ``elapsed`` seconds.
+def _given_that(job: Job, seconds: float, levels: Sequence[float], quantiles: Sequence[float]) -> float:
+    """Return a prediction for a job that has run for ``elapsed_s``.
 
     The one at its submission while it has not outlived that; then the median of what is left, or, without quantiles, the request.
     """
-    if elapsed == 0 or elapsed < seconds:
+    if job.elapsed_s == 0 or job.elapsed_s < seconds:
         return seconds
-    return conditional(levels, told, requested, elapsed, (0.5,))[0] if levels else float(requested)
+    return conditional(levels, quantiles, job.requested_s, job.elapsed_s, (0.5,))[0] if levels else float(job.requested_s)
 
 
 def _whole(seconds: float) -> float | int:
@@ -103,84 +120,62 @@ class Served:
 
     name: str
     alias: str
-    now: Loaded | None = None
+    loaded: Loaded | None = None
     problem: str = ""
     since_s: float = 0.0
     missing: bool = False
     _refused: str = ""
     _polls: int = 0
 
-    def follow(self, registry: Registry, clock: Callable[[], float] = time.time) -> bool:
+    def follow(self, registry: SiteRegistry, clock: Callable[[], float] = time.time) -> bool:
         """Load the version that the alias points to; tell whether one was loaded.
 
         None is where it answers already. A version that does not load is tried again every ``AGAIN`` calls.
         """
-        number = ""
+        before, problem = self.loaded, ""
         try:
             number = registry.version(self.name, self.alias)
             self.missing = not number
             if self.missing:
                 raise InputError(f"no registered model {self.name}@{self.alias}: queuecast run registers one")
-            if self.now is not None and self.now.number == number:
-                self._settle("", clock)
-                return False
-            self._polls += 1
-            if number == self._refused and self._polls % AGAIN:
-                return False
-            loaded = Loaded(self.name, self.alias, number, registry.load(self.name, number))
-            _check_answers(loaded, clock())
-            self.now = loaded  # from here on it answers
+            if before is None or before.number != number:
+                self._polls += 1
+                if number == self._refused and self._polls % AGAIN:
+                    return False
+                self._refused = number
+                loaded = Loaded(self.name, self.alias, number, registry.load(self.name, number))
+                _check_answers(loaded, clock())
+                self.loaded = loaded  # from here on it answers
+            self._refused = ""
         except Exception as error:  # whatever a registry or a damaged version raises, the loaded version stays
-            self._refused = number
-            self._settle(str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}", clock)
-            return False
-        self._refused = ""
-        self._settle("", clock)
-        return True
-
-    def _settle(self, problem: str, clock: Callable[[], float]) -> None:
-        line = one_line(problem, 300)
-        self.since_s = 0.0 if not line else self.since_s if self.problem else clock()
-        self.problem = line
+            problem = one_line(str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}", 300)
+        self.since_s = 0.0 if not problem else self.since_s if self.problem else clock()
+        self.problem = problem
+        return self.loaded is not before
 
 
 def _check_answers(loaded: Loaded, now_s: float) -> None:
     """Ask a new version once, which also prepares it; InputError where it does not answer sensibly."""
-    request = 3600
-    local = loaded.predictor.snapshot_unix_s
-    asked = Questions(
-        "",
-        True,
-        (0.5,),
-        {name: [None] for name in TEXTS},
-        {"procs": [1], "requested_s": [request], "elapsed_s": [0]},
-        [int(now_s) if local is None else local],
-        [None],
-    )
-    (answer,), _ = loaded.answer(asked, slice(0, 1), now_s)
+    taken_s, request = loaded.predictor.snapshot_unix_s, 3600
+    at = datetime.fromtimestamp(now_s if taken_s is None else taken_s, UTC).replace(tzinfo=None)
+    job = Job.model_validate({"user": None, "procs": 1, "requested_s": request, "submit_time": at.isoformat()})
+    (answer,), _ = loaded.answer([job], (0.5,), now_s)
     if not 1 <= answer["predicted_s"] <= request:
         raise InputError(
             f"version {loaded.number} of {loaded.name}: predicts {answer['predicted_s']} s for a request of {request} s"
         )
 
 
-class Following(threading.Thread):
-    """Polls the registry every ``every_s`` seconds until :meth:`stop`."""
+def follow_registry(
+    models: Sequence[Served], registry: SiteRegistry, every_s: float, over: Event, tell: Callable[[Served, bool], None]
+) -> None:
+    """Follow ``registry`` every ``every_s`` seconds until ``over``.
 
-    def __init__(self, models: Sequence[Served], registry: Registry, every_s: float, told: Callable[[Served, bool], None]) -> None:
-        """``told(model, loaded)`` is called after each poll of a model that loaded, or whose problem is another."""
-        super().__init__(name="registry", daemon=True)
-        self._models, self._registry, self._every_s, self._told = models, registry, every_s, told
-        self._over = threading.Event()
-
-    def run(self) -> None:
-        while not self._over.wait(self._every_s):
-            for each in self._models:
-                before = each.problem
-                loaded = each.follow(self._registry)
-                if loaded or each.problem != before:
-                    self._told(each, loaded)
-
-    def stop(self) -> None:
-        """Stop polling; a load under way ends with the process."""
-        self._over.set()
+    ``tell(model, loaded)`` is called for a model that loaded, or whose problem is another.
+    """
+    while not over.wait(every_s):
+        for each in models:
+            before = each.problem
+            loaded = each.follow(registry)
+            if loaded or each.problem != before:
+                tell(each, loaded)

@@ -1,152 +1,158 @@
-"""A request's JSON, checked and as arrays."""
+"""What a request asks and what is answered, as pydantic models."""
 
 from __future__ import annotations
 
-import json
 import re
 from calendar import timegm
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    FailFast,
+    Field,
+    NaiveDatetime,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+from starlette.exceptions import HTTPException
 
 from features import limits
 
 MOST_JOBS, MOST_LEVELS, LONGEST_TEXT = 10_000, 100, 1_000
 """Max jobs of a request, levels of quantiles, and characters of a text."""
 TEXTS = ("user", "group", "executable")
-NUMBERS = {"procs": (1, limits.PROCESSORS), "requested_s": (1, limits.SECONDS), "elapsed_s": (0, limits.SECONDS)}
-"""Whole numbers of a job: min and max."""
-_OF_A_JOB = (*TEXTS, *NUMBERS, "submit_time", "job_id")
-_OF_A_REQUEST = ("model", "quantiles")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_ZONE = re.compile(r"[T ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?(?::?\d\d)?)\s*$")
 
 
-class Unanswerable(Exception):
+class Unanswerable(HTTPException):
     """A request that cannot be answered: its HTTP status, the field, and one line about it."""
 
     def __init__(self, why: str, field: str = "", status: int = 422) -> None:
-        super().__init__(why)
-        self.status, self.field = status, field
+        super().__init__(status, why)
+        self.field = field
 
 
-@dataclass(frozen=True)
-class Questions:
-    """The jobs that a request asks about, and the ``quantiles`` that it wants of each.
+def _written(value: Any) -> Any:
+    """Refuse numbers, which pydantic would take for Unix times."""
+    if not isinstance(value, str) or not _DATE.match(value):
+        raise PydanticCustomError("wall_clock", "is not a time such as 2026-03-01 09:00:00")
+    return value
 
-    ``model`` is empty where the request names none; ``alone`` is a request of one job that is no list. Of the jobs, in order: names,
-    whole numbers, ``local_s`` (the site's wall clock, seconds since 1970-01-01 00:00; None: now) and ``job_ids`` as given.
-    """
+
+Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+WallClock = Annotated[
+    NaiveDatetime, Field(strict=False, ge=datetime(1970, 1, 1), lt=datetime(2262, 1, 1)), BeforeValidator(_written)
+]
+
+
+class _Given(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_unknown(cls, given: Any) -> Any:
+        """Drop unknown fields but the first: pydantic would tell of each, for seconds."""
+        fields = cls.__pydantic_fields__
+        if isinstance(given, dict) and len(given) > len(fields):
+            unknown = next(name for name in given if name not in fields)
+            return {name: given[name] for name in (*fields, unknown) if name in given}
+        return given
+
+
+class Job(_Given):
+    """A job that is submitted, or runs since ``elapsed_s``."""
+
+    user: Text | None = Field(description="null: unknown")
+    procs: int = Field(ge=1, le=limits.PROCESSORS)
+    requested_s: int = Field(ge=1, le=limits.SECONDS)
+    group: Text | None = None
+    executable: Text | None = None
+    elapsed_s: int = Field(0, ge=0, le=limits.SECONDS, description="the job has run for so long, and still runs")
+    submit_time: WallClock | None = Field(
+        None, description="the wall clock at the site, without a time zone; left out: now", examples=["2026-03-01 09:00:00"]
+    )
+    job_id: int | Text | None = Field(None, description="kept in the log, so that the answer can be judged")
+
+    @field_validator("elapsed_s")
+    @classmethod
+    def _still_runs(cls, elapsed_s: int, info: ValidationInfo) -> int:
+        if elapsed_s > info.data.get("requested_s", elapsed_s):
+            raise PydanticCustomError("elapsed_s", "is more than requested_s, at which the job is ended")
+        return elapsed_s
+
+    @property
+    def local_s(self) -> int | None:
+        """Return the wall clock at submission, seconds since 1970-01-01 00:00; None: now."""
+        return None if self.submit_time is None else timegm(self.submit_time.timetuple())
+
+
+class _Request(_Given):
+    model: Text | None = Field(None, description="which one, where several are served")
+    quantiles: list[Annotated[float, Field(gt=0, lt=1)]] | None = Field(
+        None, max_length=MOST_LEVELS, description="the share of such jobs that run at most as long"
+    )
+
+
+class OneJob(_Request, Job):
+    """A question about one job."""
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        return [self]
+
+
+class ManyJobs(_Request):
+    """A question about a list of jobs."""
+
+    jobs: Annotated[list[Job], Field(min_length=1, max_length=MOST_JOBS), FailFast()]
+
+
+def _form(body: Any) -> str | None:
+    return ("many" if "jobs" in body else "one") if isinstance(body, dict) else None
+
+
+Question = Annotated[Annotated[OneJob, Tag("one")] | Annotated[ManyJobs, Tag("many")], Discriminator(_form)]
+FIELDS = {*OneJob.model_fields, *ManyJobs.model_fields}
+
+
+class Answer(BaseModel):
+    """What is answered for a job, in seconds."""
+
+    predicted_s: float = Field(description="in 1..requested_s")
+    quantiles: dict[str, float] | None = Field(None, description="by level, if asked for; null of a model without quantiles")
+    snapshot_age_s: int = Field(description="from the snapshot of users' histories to the submission")
+    user_known: bool = Field(description="whether the snapshot lists the user")
+
+
+class Answering(BaseModel):
+    """The version that answers."""
 
     model: str
-    alone: bool
-    quantiles: tuple[float, ...]
-    names: Mapping[str, Sequence[str | None]]
-    numbers: Mapping[str, Sequence[int]]
-    local_s: Sequence[int | None]
-    job_ids: Sequence[str | int | None]
-
-    def __len__(self) -> int:
-        return len(self.local_s)
-
-    def given(self, rows: slice, now_local_s: int, earliest_local_s: int, early: str) -> dict[str, np.ndarray]:
-        """Return jobs as a model wants them; what has no time is submitted at ``now_local_s``."""
-        local = [now_local_s if each is None else each for each in self.local_s[rows]]
-        for place, each in enumerate(local):
-            if each < earliest_local_s:
-                raise Unanswerable(f"{self._field('submit_time', rows.start + place)} {early}", "submit_time")
-        names = {name: np.array(values[rows], object) for name, values in self.names.items()}
-        numbers = {name: np.array(self.numbers[name][rows], np.float64) for name in ("procs", "requested_s")}
-        return {**names, **numbers, "local_s": np.array(local, np.int64)}
-
-    def _field(self, name: str, row: int) -> str:
-        return name if self.alone else f"jobs[{row}].{name}"
+    alias: str
+    version: str
+    stale: bool | None = Field(description="whether the snapshot is too old by the clock; null without dates")
 
 
-def read_questions(body: Mapping[str, Any]) -> Questions:
-    """Check a request's JSON; :class:`Unanswerable` names the first field that is wrong."""
-    alone = "jobs" not in body
-    if alone:
-        jobs: list[Any] = [{name: value for name, value in body.items() if name not in _OF_A_REQUEST}]
-    else:
-        _refuse_unknown(body, ("jobs", *_OF_A_REQUEST), "")
-        jobs = body["jobs"]
-        if not isinstance(jobs, list) or not 0 < len(jobs) <= MOST_JOBS:
-            raise Unanswerable(f"jobs is not a list of 1 to {MOST_JOBS:,} jobs", "jobs")
-    names: dict[str, list[str | None]] = {name: [] for name in TEXTS}
-    numbers: dict[str, list[int]] = {name: [] for name in NUMBERS}
-    local: list[int | None] = []
-    job_ids: list[str | int | None] = []
-    for row, job in enumerate(jobs):
-        before = "" if alone else f"jobs[{row}]."
-        if not isinstance(job, dict):
-            raise Unanswerable(f"jobs[{row}] is not an object", f"jobs[{row}]")
-        _refuse_unknown(job, _OF_A_JOB, before)
-        for name in ("user", "procs", "requested_s"):
-            if name not in job:
-                raise Unanswerable(f"{before}{name} is missing", before + name)
-        for name, texts in names.items():
-            texts.append(_text(job.get(name), before + name))
-        for name, (least, most) in NUMBERS.items():
-            numbers[name].append(_whole(job[name], before + name, least, most) if name in job else 0)
-        if (elapsed := numbers["elapsed_s"][-1]) > numbers["requested_s"][-1]:
-            raise Unanswerable(
-                f"{before}elapsed_s: {elapsed:,} is more than requested_s, at which the job is ended", f"{before}elapsed_s"
-            )
-        local.append(_local_s(job["submit_time"], before + "submit_time") if job.get("submit_time") is not None else None)
-        number = job.get("job_id")
-        job_ids.append(number if isinstance(number, int) and not isinstance(number, bool) else _text(number, before + "job_id"))
-    return Questions(_text(body.get("model"), "model") or "", alone, _levels(body.get("quantiles")), names, numbers, local, job_ids)
+class OneAnswer(Answer, Answering):
+    """The answer for one job."""
 
 
-def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], before: str) -> None:
-    for name in given:
-        if name not in known:
-            raise Unanswerable(f"{before}{_shown(name)} is unknown; known: {', '.join(known)}", f"{before}{name}"[:100])
+class ManyAnswers(Answering):
+    """The answers for a list of jobs, in its order."""
+
+    answers: list[Answer]
 
 
-def _shown(value: object) -> str:
-    """Return what was given in a few characters of one line."""
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+class Refusal(BaseModel):
+    """Why a request is not answered."""
 
-
-def _text(value: object, field: str) -> str | None:
-    if value is None or value == "":
-        return None
-    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
-        raise Unanswerable(f"{field}: {_shown(value)} is not a text of at most {LONGEST_TEXT:,} characters, nor null", field)
-    return value
-
-
-def _whole(value: object, field: str, least: int, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise Unanswerable(f"{field}: {_shown(value)} is not a whole number in {least}..{most:,}", field)
-    return value
-
-
-def _levels(given: object) -> tuple[float, ...]:
-    if given is None:
-        return ()
-    right = isinstance(given, list) and len(given) <= MOST_LEVELS
-    if not right or not all(isinstance(level, float) and 0.0 < level < 1.0 for level in given):  # type: ignore[attr-defined]
-        raise Unanswerable(f"quantiles: {_shown(given)} is not a list of up to {MOST_LEVELS} numbers between 0 and 1", "quantiles")
-    return tuple(given)  # type: ignore[arg-type]
-
-
-def _local_s(given: object, field: str) -> int:
-    """Return a wall clock such as 2026-03-01 09:00:00 in seconds since 1970-01-01 00:00."""
-    if not isinstance(given, str) or not _DATE.match(given):
-        raise Unanswerable(f"{field}: {_shown(given)} is not a time such as 2026-03-01 09:00:00", field)
-    if _ZONE.search(given):
-        raise Unanswerable(f"{field}: {_shown(given)} has a time zone: give the wall clock at the site, without one", field)
-    try:
-        clock = datetime.fromisoformat(given.strip())
-    except ValueError as error:
-        raise Unanswerable(f"{field}: {_shown(given)} is not a time such as 2026-03-01 09:00:00", field) from error
-    if not 1970 <= clock.year <= 2261:
-        raise Unanswerable(f"{field}: {_shown(given)} is not of the years 1970 to 2261", field)
-    return timegm(clock.timetuple())
+    error: str = Field(description="one line")
+    field: str | None = Field(None, description="such as jobs[0].procs")

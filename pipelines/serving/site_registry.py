@@ -38,12 +38,11 @@ class SiteRegistry:
 
         store = self._opened()
         try:
-            found = version_at(store, name, alias)
+            version = version_at(store, name, alias)
         except (MlflowException, OSError) as error:
-            raise InputError(
-                f"registry {masked(store.uri)}: {masked((str(error).strip() or type(error).__name__).splitlines()[0])}"
-            ) from error
-        return str(found.version) if found is not None else ""
+            why = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise InputError(f"registry {masked(store.uri)}: {masked(why)}") from error
+        return str(version.version) if version is not None else ""
 
     def load(self, name: str, number: str) -> RuntimePredictor:
         """Load a version; InputError too for names that are hashed with another key, or none set."""
@@ -57,22 +56,24 @@ class SiteRegistry:
         return predictor
 
     def _opened(self) -> Tracking:
-        if self._store is not None and self._store.uri.startswith(_SQLITE):
-            now = _identity(Path(self._store.uri.removeprefix(_SQLITE)))
-            if now is None:
+        if self._store is not None:
+            identity = _identity(self._store)
+            if identity is None:
                 raise InputError(f"registry {self._store.uri}: its file is gone")
-            if now != self._file:  # restored from a backup, say
+            if identity != self._file:  # restored from a backup, say
                 self._store = None
         if self._store is None:
             self._store = tracking()
-            if self._store.uri.startswith(_SQLITE):
-                self._file = _identity(Path(self._store.uri.removeprefix(_SQLITE)))
+            self._file = _identity(self._store)
         return self._store
 
 
-def _identity(file: Path) -> tuple[int, int] | None:
+def _identity(store: Tracking) -> tuple[int, int] | None:
+    """Return device and inode of a registry's database file, zeros where it has none; None if it is gone."""
+    if not store.uri.startswith(_SQLITE):
+        return 0, 0
     try:
-        found = file.stat()
+        state = Path(store.uri.removeprefix(_SQLITE)).stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return state.st_dev, state.st_ino

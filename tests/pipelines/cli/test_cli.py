@@ -190,7 +190,8 @@ def test_simulate_imports_neither_dagster_nor_mlflow(trace: Path, tmp_path: Path
         f"import sys; sys.argv = ['queuecast', 'simulate', {str(trace)!r}, '--json']\n"
         "from pipelines.cli import main\n"
         "main()\n"
-        "heavy = [name for name in ('dagster', 'mlflow', 'lightgbm', 'matplotlib', 'scipy.special', 'scipy.linalg', 'sklearn') if name in sys.modules]\n"
+        "heavy = ['dagster', 'fastapi', 'starlette', 'mlflow', 'lightgbm', 'matplotlib', 'scipy.special', 'scipy.linalg', 'sklearn']\n"
+        "heavy = [name for name in heavy if name in sys.modules]\n"
         "print(heavy, file=sys.stderr)\n"
     )
     environment = {**os.environ, "QUEUECAST_HOME": str(tmp_path)}

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from features.errors import InputError
 from pipelines.cli import serve
-from pipelines.cli.guard import Guard
-from pipelines.serving import site_registry
+from pipelines.serving import app, site_registry
+from pipelines.serving.app import Service
 
 
 class Down:
@@ -23,14 +23,15 @@ class Down:
 
 
 @pytest.fixture
-def started(monkeypatch) -> list[Guard]:
-    """Return the applications that would be run."""
-    made: list[Guard] = []
-    monkeypatch.setattr(serve, "_run", lambda app, host, port: made.append(app))
+def started(monkeypatch) -> list[Service]:
+    """Return the services that would be run."""
+    services: list[Service] = []
+    monkeypatch.setattr(serve, "_run", lambda app, host, port: None)
+    monkeypatch.setattr(app, "application", services.append)
     monkeypatch.setattr(serve, "check_free", lambda host, port: host)
     monkeypatch.setattr(site_registry, "SiteRegistry", Down)
     monkeypatch.setattr(Down, "says", Down.says)
-    return made
+    return services
 
 
 def run(*options: str):
@@ -40,8 +41,8 @@ def run(*options: str):
 def test_it_starts_without_an_answer_of_the_registry_and_says_so(started):
     said = run("runtime-a", "runtime-b@challenger", "--stale-after", "36h").stderr.splitlines()
     assert said == [f"{name} does not answer yet: {Down.says}" for name in ("runtime-a@champion:", "runtime-b@challenger:")]
-    assert started[0].app.stale_after_s == 36 * 3600
-    assert [each.alias for each in started[0].app.models] == ["champion", "challenger"]
+    assert started[0].stale_after_s == 36 * 3600
+    assert [each.alias for each in started[0].models] == ["champion", "challenger"]
 
 
 def test_elsewhere_than_on_loopback_it_says_that_nothing_asks_for_a_password(started):

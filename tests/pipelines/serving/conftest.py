@@ -111,5 +111,6 @@ async def asked_in_loop(app, method: str, path: str, body: object, parts: int = 
     async def send(message):
         sent.append(message)
 
-    await app({"type": "http", "method": method, "path": path, "headers": []}, receive, send)
+    headers = [(b"content-type", b"application/json")]
+    await app({"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}, receive, send)
     return sent[0]["status"], json.loads(sent[1]["body"])

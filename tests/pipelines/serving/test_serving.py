@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 
 import numpy as np
 import pytest
+from fastapi import FastAPI
 
 from features.clock import DAY_S
 from models.packed.methods import LEVELS, METHODS
-from pipelines.serving.app import LARGEST, Service
+from pipelines.serving.app import LARGEST, Service, application
 from pipelines.serving.asked_log import AskedLog
 from pipelines.serving.models import AGAIN, Served
 from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, as_json, asked, asked_in_loop
@@ -26,9 +26,11 @@ def followed(registry: Registry, name: str = NAME) -> Served:
     return served
 
 
-def service(registry: Registry, *names: str, **given) -> Service:
+def service(registry: Registry, *names: str, **given) -> FastAPI:
     served = [followed(registry, name) for name in names or (NAME,)]
-    return Service(served, **{"stale_after_s": 2.0 * DAY_S, "clock": lambda: NOW_S, **given})
+    app = application(Service(served, **{"stale_after_s": 2.0 * DAY_S, "clock": lambda: NOW_S, **given}))
+    app.state.models = served
+    return app
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def registry(versions) -> Registry:
     return Registry(versions, {"champion": QUANTILE})
 
 
-def predict(app: Service, body: object, status: int = 200) -> dict:
+def predict(app: FastAPI, body: object, status: int = 200) -> dict:
     found, answer = asked(app, "POST", "/predict", body)
     assert found == status, answer
     return answer
@@ -98,6 +100,8 @@ def test_without_a_time_a_job_is_submitted_now_on_the_sites_clock(registry, vers
         ({"procs": None}, "procs"),
         ({"procs": 2.0}, "procs"),
         ({"procs": "4"}, "procs"),
+        ({"procs": float("nan")}, "procs"),
+        ({"procs": float("inf")}, "procs"),
         ({"requested_s": 10**11}, "requested_s"),
         ({"elapsed_s": -1}, "elapsed_s"),
         ({"requested_s": 60, "elapsed_s": 61}, "elapsed_s"),
@@ -111,9 +115,12 @@ def test_without_a_time_a_job_is_submitted_now_on_the_sites_clock(registry, vers
         ({"submit_time": "2026-02-30"}, "submit_time"),
         ({"submit_time": "1970-01-01 00:20:00"}, "submit_time"),
         ({"job_id": [1]}, "job_id"),
-        ({"quantiles": [0.5, 1.0]}, "quantiles"),
+        ({"quantiles": [0.5, 1.0]}, "quantiles[1]"),
+        ({"quantiles": [float("nan")]}, "quantiles[0]"),
         ({"quantiles": 0.5}, "quantiles"),
+        ({"quantiles": [0.5] * 101}, "quantiles"),
         ({"request_s": 5}, "request_s"),
+        ({f"x{number}": 5 for number in range(30)}, "x0"),
         ({"model": "runtime-other"}, "model"),
     ],
 )
@@ -122,7 +129,7 @@ def test_what_makes_no_sense_is_refused_by_its_name_in_one_line(registry, change
     assert answer["field"] == field
     assert field in answer["error"]
     assert "\n" not in answer["error"]
-    if field not in ("quantiles", "model"):
+    if not field.startswith(("quantiles", "model")):
         of_many = predict(service(registry), {"jobs": [JOB] * 40 + [{**JOB, **changes}]}, status=422)
         assert "jobs[40]" in of_many["error"]
 
@@ -130,23 +137,38 @@ def test_what_makes_no_sense_is_refused_by_its_name_in_one_line(registry, change
 @pytest.mark.parametrize("missing", ["user", "procs", "requested_s"])
 def test_a_missing_field_is_named(registry, missing):
     answer = predict(service(registry), {name: value for name, value in JOB.items() if name != missing}, status=422)
-    assert answer == {"error": f"{missing} is missing", "field": missing}
+    assert answer == {"error": f"{missing}: field required", "field": missing}
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[1]", b'"a"', b'{"procs": NaN}', b'{"procs": Infinity}', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"{", b"[1]", b'"a"', b"\xff", b"[" * 100_000])
 def test_what_is_no_json_object_is_refused(registry, body):
     assert "\n" not in predict(service(registry), body, status=400)["error"]
 
 
 def test_what_is_too_much_is_refused(registry):
     assert predict(service(registry), b" " * (LARGEST + 1), status=413)["error"] == f"a request may have {LARGEST:,} bytes"
-    assert predict(service(registry), {"jobs": [{}] * 10_001}, status=422)["field"] == "jobs"
+    assert predict(service(registry), {"jobs": [JOB] * 10_001}, status=422)["field"] == "jobs"
     assert predict(service(registry), {"jobs": []}, status=422)["field"] == "jobs"
 
 
 def test_a_body_may_come_in_pieces_and_other_paths_are_not_served(registry):
     assert asked(service(registry), "POST", "/predict", JOB, parts=7)[0] == 200
-    assert asked(service(registry), "GET", "/predict")[0] == asked(service(registry), "POST", "/")[0] == 404
+    assert asked(service(registry), "GET", "/predict")[0] == 405
+    assert asked(service(registry), "POST", "/") == (404, {"error": "only POST /predict and GET /health are served here"})
+
+
+def test_both_forms_their_answers_and_refusals_are_described(registry):
+    status, described = asked(service(registry), "GET", "/openapi.json")
+    predicting, schemas = described["paths"]["/predict"]["post"], described["components"]["schemas"]
+    forms = [each["$ref"] for each in predicting["requestBody"]["content"]["application/json"]["schema"]["oneOf"]]
+    assert (status, forms) == (200, ["#/components/schemas/OneJob", "#/components/schemas/ManyJobs"])
+    assert predicting["responses"]["422"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Refusal"}
+    answer = predict(service(registry), {**JOB, "quantiles": [0.5]})
+    assert set(answer) == set(schemas["OneAnswer"]["properties"])
+    assert set(JOB) | {"jobs", "model", "quantiles"} <= set(schemas["OneJob"]["properties"]) | set(
+        schemas["ManyJobs"]["properties"]
+    )
+    assert set(predict(service(registry), {}, status=422)) == set(schemas["Refusal"]["properties"])
 
 
 def test_of_several_models_a_request_names_one(registry):
@@ -162,7 +184,7 @@ def test_a_request_is_answered_by_one_version_though_the_alias_moves_meanwhile(r
         first = asyncio.create_task(asked_in_loop(app, "POST", "/predict", {"jobs": as_json(submitted)}))
         await asyncio.sleep(0)
         registry.aliases["champion"] = KIND["last2"]
-        assert app.models[0].follow(registry)
+        assert app.state.models[0].follow(registry)
         assert not first.done()
         second = await asked_in_loop(app, "POST", "/predict", {"jobs": as_json(submitted)})
         return (await first)[1], second[1]
@@ -177,7 +199,7 @@ def test_a_version_that_does_not_load_leaves_the_one_that_answers(registry):
     app = service(registry)
     registry.aliases["champion"] = "99"
     for _ in range(2 * AGAIN):
-        assert not app.models[0].follow(registry, lambda: NOW_S + 5)
+        assert not app.state.models[0].follow(registry, lambda: NOW_S + 5)
     status, health = asked(app)
     assert (status, health["models"][NAME]["version"]) == (200, QUANTILE)
     assert health["models"][NAME]["problem"].endswith("its data are not what was packed")
@@ -185,7 +207,7 @@ def test_a_version_that_does_not_load_leaves_the_one_that_answers(registry):
     assert predict(app, JOB)["version"] == QUANTILE
     assert registry.loads == 4  # the one that answers, this one at once and every AGAIN polls
     registry.aliases["champion"] = KIND["lightgbm"]
-    assert app.models[0].follow(registry)
+    assert app.state.models[0].follow(registry)
     assert "problem" not in asked(app)[1]["models"][NAME]
 
 
@@ -193,14 +215,14 @@ def test_a_version_that_answers_nonsense_is_not_taken(registry, monkeypatch):
     app, bad = service(registry), registry.versions[KIND["requested"]]
     registry.aliases["champion"] = KIND["requested"]
     monkeypatch.setattr(bad.method, "distribution", lambda inputs, asked: (np.array([np.nan]), np.empty((1, 0))))
-    assert not app.models[0].follow(registry)
-    assert app.models[0].now.number == QUANTILE
-    assert app.models[0].problem
+    assert not app.state.models[0].follow(registry)
+    assert app.state.models[0].loaded.number == QUANTILE
+    assert app.state.models[0].problem
 
 
 def test_a_defect_is_one_line_and_names_no_job(registry, monkeypatch, capfd):
     app = service(registry)
-    monkeypatch.setattr(app.models[0].now.predictor.method, "distribution", lambda inputs, asked: {}["user3"])
+    monkeypatch.setattr(app.state.models[0].loaded.predictor.method, "distribution", lambda inputs, asked: {}["user3"])
     assert predict(app, JOB, status=500) == {"error": "a defect of Queuecast's own: KeyError"}
     assert "user3" not in capfd.readouterr().err
 
@@ -208,13 +230,13 @@ def test_a_defect_is_one_line_and_names_no_job(registry, monkeypatch, capfd):
 def test_a_registry_that_does_not_answer_is_told_with_since_when(registry):
     app = service(registry)
     registry.down = "registry http://localhost:5000: refused"
-    app.models[0].follow(registry, lambda: NOW_S)
-    app.models[0].follow(registry, lambda: NOW_S + 60)
+    app.state.models[0].follow(registry, lambda: NOW_S)
+    app.state.models[0].follow(registry, lambda: NOW_S + 60)
     state = asked(app)[1]["models"][NAME]
     assert (state["problem"], state["since"]) == (registry.down, "2023-12-14T22:13:20+00:00")
     assert predict(app, JOB)["version"] == QUANTILE
     registry.down = ""
-    app.models[0].follow(registry)
+    app.state.models[0].follow(registry)
     assert "problem" not in asked(app)[1]["models"][NAME]
 
 
@@ -223,11 +245,12 @@ def test_a_model_that_is_not_loaded_is_not_ready(registry):
     app = service(registry)
     status, health = asked(app)
     assert (status, health["ready"]) == (503, False)
+    assert asked(app, "HEAD")[0] == 503
     assert registry.down in predict(app, JOB, status=503)["error"]
-    assert not app.models[0].missing
+    assert not app.state.models[0].missing
     registry.down, registry.aliases = "", {}
-    app.models[0].follow(registry)
-    assert app.models[0].missing
+    app.state.models[0].follow(registry)
+    assert app.state.models[0].missing
 
 
 def lines(directory) -> list[dict]:
@@ -266,12 +289,9 @@ def test_a_log_has_files_of_bounded_size_and_counts_what_it_drops(registry, tmp_
 
 
 def test_a_log_that_cannot_be_written_stops_no_answers(registry, tmp_path):
-    class Full(io.StringIO):
-        def write(self, text):
-            raise OSError(28, "No space left on device")
-
+    (tmp_path / "asked").mkdir()
+    (tmp_path / "asked" / "asked-2023-12-14.jsonl").symlink_to("/dev/full")
     log = AskedLog(tmp_path / "asked")
-    log._file, log._day = Full(), "2023-12-14"
     app = service(registry, log=log)
     assert predict(app, JOB)["version"] == QUANTILE
     log.close()
