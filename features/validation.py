@@ -15,12 +15,20 @@ _EXPECTED = {
     "string_type": "a string",
     "int_type": "a whole number",
     "float_type": "a number",
+    "finite_number": "a finite number",
     "bool_type": "true or false",
     "tuple_type": "a list",
     "mapping_type": "a table",
     "dict_type": "a table",
 }
 """What pydantic expected, by its type of error."""
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "above"),
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "below"),
+}
+"""The key of a bound in what pydantic tells of an error, and its words."""
 
 
 def validated(shape: type, table: Any, where: str, left_out: Sequence[str] = ("name",)) -> dict[str, Any]:
@@ -35,9 +43,15 @@ def validated(shape: type, table: Any, where: str, left_out: Sequence[str] = ("n
     try:
         return model.model_validate(table).model_dump(exclude_unset=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = one_line(".".join(str(part) for part in first["loc"]), 60)
-        raise InputError(f"{where}: {key} {_said(first, model)}") from error
+        raise InputError(f"{where}: {refusal(error, model)}") from error
+
+
+def refusal(error: ValidationError, model: type[BaseModel]) -> str:
+    """Return in one line what is wrong with the first wrong key, and what would be right."""
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "value_error":  # of a check of the whole, which names what it is about
+        return str(first["ctx"]["error"])
+    return f"{one_line('.'.join(str(part) for part in first['loc']), 60)} {_said(first, model)}"
 
 
 def _said(error: Any, model: type[BaseModel]) -> str:
@@ -47,8 +61,11 @@ def _said(error: Any, model: type[BaseModel]) -> str:
         return f"is unknown; known: {', '.join(model.model_fields)}"
     if kind == "literal_error":
         return f"must be one of {context['expected'].replace(' or ', ', ').replace(chr(39), '')}, not {shown(given)}"
-    if kind == "greater_than_equal":
-        return f"must be at least {context['ge']:g}, not {shown(given)}"
+    for bound, (key, words) in _BOUNDS.items():
+        if kind == bound:
+            return f"must be {words} {context[key]:g}, not {shown(given)}"
+    if kind == "too_short":
+        return "must name at least one"
     return f"must be {_EXPECTED.get(kind, error['msg'])}, not {shown(given)}"
 
 

@@ -52,7 +52,7 @@ def comparisons(shared: Path, quick: bool = False) -> dict[str, pd.DataFrame]:
     for title, trace, jobs in traces(shared, quick):
         tables = []
         for predictor in PREDICTORS:
-            asked = Campaign(SCHEDULERS, (predictor,))
+            asked = Campaign(schedulers=SCHEDULERS, predictors=(predictor,))
             schedules = campaign_schedules(jobs, asked, procs=trace.procs, trace=trace.name, clock=trace.clock)
             tables.append(compare(schedules, ("JustBF", predictor), tuple(METRICS)))
         made[title] = pd.concat(tables, ignore_index=True)

@@ -48,7 +48,7 @@ def comparisons(shared: Path, quick: bool = False) -> dict[str, pd.DataFrame]:
                 (("requested", "clairvoyant", "clairvoyant*2"), ("requested",)),
                 (CORRECTED, CORRECTIONS),
             ):
-                asked = Campaign((scheduler,), predictors, corrections)
+                asked = Campaign(schedulers=(scheduler,), predictors=predictors, corrections=corrections)
                 schedules += campaign_schedules(jobs, asked, procs=trace.procs, trace=trace.name, clock=trace.clock)
             tables.append(compare(schedules, (scheduler, "requested"), (*METRICS, UNDER)))
         made[title] = pd.concat(tables, ignore_index=True)

@@ -97,7 +97,11 @@ def simulated(title: str, shared: Path, quick: bool = False) -> Results:
     before = simulate(trace.jobs, procs=trace.procs, predictor="okcm", clock=trace.clock).jobs["predicted_s"].to_numpy(np.float64)
     sources = (*PREDICTORS, TablePredictor(WARM, lambda jobs: before))
     results = run_campaign(
-        trace.jobs, Campaign(tuple(POLICIES.values()), sources), procs=trace.procs, windows=windows, clock=trace.clock
+        trace.jobs,
+        Campaign(schedulers=tuple(POLICIES.values()), predictors=sources),
+        procs=trace.procs,
+        windows=windows,
+        clock=trace.clock,
     )
     names = {scheduler: policy for policy, scheduler in POLICIES.items()}
     results["policy"] = results["scheduler"].map(names)

@@ -70,7 +70,7 @@ def main() -> None:
 
 def campaign(trace: CleanTrace, replicates: int, map_points: Map) -> tuple[pd.DataFrame, float]:
     """Return the table, without measured times, and the seconds it took."""
-    asked = Campaign(SCHEDULERS, PREDICTORS, seeds=tuple(range(replicates)), shake_s=600)
+    asked = Campaign(schedulers=SCHEDULERS, predictors=PREDICTORS, seeds=tuple(range(replicates)), shake_s=600)
     windows, began = split_windows(trace.jobs, "weeks"), time.perf_counter()
     table = run_campaign(
         trace.jobs, asked, procs=trace.procs, windows=windows, trace=trace.name, clock=trace.clock, map_points=map_points

@@ -15,7 +15,8 @@ from scipy.special import stdtrit
 from benchmarks.common.card import Card, parser, rows_of, show
 from features.jobs.cleaning import clean
 from pipelines.ingest.swf import read_swf
-from sim.campaigns.campaign import Campaign, run_campaign
+from sim.campaigns.campaign import run_campaign
+from sim.settings import Campaign
 
 TRACES = {"KTH-SP2": "KTH-SP2-filtered.swf.gz", "SDSC-SP2": "SDSC-SP2-filtered.swf.gz"}
 POLICIES = (
@@ -41,7 +42,12 @@ def measured(shared: Path, replays: int) -> pd.DataFrame:
         trace = clean(read_swf(shared / "traces" / file))
         for scheduler, predictor, correction in POLICIES:
             asked = Campaign(
-                (scheduler,), (predictor,), (correction,), (PLAIN, *OPTIONS), seeds=tuple(range(replays)), shake_s=SHAKE_S
+                schedulers=(scheduler,),
+                predictors=(predictor,),
+                corrections=(correction,),
+                semantics=(PLAIN, *OPTIONS),
+                seeds=tuple(range(replays)),
+                shake_s=SHAKE_S,
             )
             table = run_campaign(trace.jobs, asked, procs=trace.procs, trace=trace.name, clock=trace.clock)
             tables.append(table.assign(title=title))

@@ -15,11 +15,12 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import fingerprint
 from pipelines.ingest.swf import read_swf
 from sim.campaigns import policy_frontier
-from sim.campaigns.campaign import Campaign, run_campaign
+from sim.campaigns.campaign import run_campaign
 from sim.kernel.scratch import Scratch
 from sim.metrics.schedule_metrics import ratios
 from sim.policy import Policy
 from sim.replays import user_facts
+from sim.settings import Campaign
 from sim.simulate import simulate, simulate_policy
 from sim.users.names import LOOPS, RULES, Users
 
@@ -88,7 +89,7 @@ def loads(found: Mapping[str, CleanTrace], count: int, keep: Path | None) -> pd.
     for title in SIMULATED:
         for loop in LOOPS:
             schedulers = SCHEDULERS if title == "KTH-SP2" else SCHEDULERS[1:4]
-            asked = Campaign(schedulers, seeds=tuple(range(count)), shake_s=SHAKE_S, users=loop)
+            asked = Campaign(schedulers=schedulers, seeds=tuple(range(count)), shake_s=SHAKE_S, users=loop)
             tables.append(replays(found[title], asked, keep).assign(title=title, section="loads"))
     return pd.concat(tables, ignore_index=True)
 
@@ -99,7 +100,14 @@ def ranking(trace: CleanTrace, count: int, keep: Path | None) -> pd.DataFrame:
     for loop in LOOPS:
         for predictor, correction in PREDICTORS.items():
             seeds = range(min(count, NIGHTLY_REPLAYS) if predictor in NIGHTLY else count)
-            asked = Campaign(("EASY-SJBF",), (predictor,), (correction,), seeds=tuple(seeds), shake_s=SHAKE_S, users=loop)
+            asked = Campaign(
+                schedulers=("EASY-SJBF",),
+                predictors=(predictor,),
+                corrections=(correction,),
+                seeds=tuple(seeds),
+                shake_s=SHAKE_S,
+                users=loop,
+            )
             tables.append(replays(trace, asked, keep).assign(title="KTH-SP2", section="ranking"))
     return pd.concat(tables, ignore_index=True)
 
@@ -158,7 +166,7 @@ def sessions(jobs_of: Mapping[str, CleanTrace]) -> pd.DataFrame:
 
 def choices(trace: CleanTrace, count: int, keep: Path | None) -> pd.DataFrame:
     """Return replays of EASY-SJBF with users found by other rules."""
-    asked = [Campaign(("EASY-SJBF",), seeds=tuple(range(count)), shake_s=SHAKE_S, users=users) for users in CHOICES]
+    asked = [Campaign(schedulers=("EASY-SJBF",), seeds=tuple(range(count)), shake_s=SHAKE_S, users=users) for users in CHOICES]
     tables = [replays(trace, each, keep).assign(title="KTH-SP2", section="choices") for each in asked]
     return pd.concat(tables, ignore_index=True)
 

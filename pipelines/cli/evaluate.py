@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import pandas as pd
 
-from features.errors import InputError
-from models.runtime.names import ALL
-from pipelines.cli.options import check_outputs, load, note, trace_options
+from pipelines.cli.options import check_outputs, json_option, load, note, options, out_option, report_option
 from pipelines.cli.simulate import fitted, table_files
+from pipelines.workflows.evaluation import KIND, Protocol, as_records, as_table, evaluate_predictors
+from sim.campaigns.campaign import check_policies
 from sim.predictions.at_once import AT_ONCE
-from sim.predictions.cost import REPEATS
-from sim.predictions.quality import BASELINES, PARTS, STAGES, baseline_of
+from sim.predictions.quality import STAGES
+from sim.settings import Campaign
 
 if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace
@@ -35,74 +35,11 @@ _EVERY_S = 5.0
 
 @click.command()
 @click.argument("trace")
-@trace_options
-@click.option("--predictor", "predictors", multiple=True, default=ALL, help="May be repeated. [default: all but the bound]")
-@click.option(
-    "--scheduler", default="EASY", show_default=True, help="[ORDER-]ALGORITHM[-BACKFILLORDER]: it decides what has ended by when."
-)
-@click.option(
-    "--feedback",
-    type=click.Choice(("ends", "at-once")),
-    default="ends",
-    show_default=True,
-    help="When a runtime is known: when the job ends in the simulation, or before the next submission, as no system can; nothing is scheduled then.",
-)
-@click.option("--baseline", help=f"The predictor to compare with. [default: {', else '.join(BASELINES)}, else the first]")
-@click.option(
-    "--part",
-    "parts",
-    multiple=True,
-    type=click.Choice(PARTS),
-    default=("all",),
-    show_default=True,
-    help="Jobs to judge; all are simulated. May be repeated.",
-)
-@click.option(
-    "--level",
-    "levels",
-    multiple=True,
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=(0.5,),
-    show_default=True,
-    help="Level of a quantile (pinball) loss; may be repeated.",
-)
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Seed of the intervals, and of random predictors (lightgbm, quantile).",
-)
-@click.option(
-    "--repeat",
-    "repeats",
-    type=click.IntRange(min=0),
-    default=REPEATS,
-    show_default=True,
-    help="Runs that measure the cost of a prediction; 0: none.",
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output, and nothing else there.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write every figure to this Parquet file.")
-@click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with tables and figures to this HTML file."
-)
-def command(
-    trace: str,
-    procs: int | None,
-    timezone: str | None,
-    missing_request: str | None,
-    predictors: tuple[str, ...],
-    scheduler: str,
-    feedback: str,
-    baseline: str | None,
-    parts: tuple[str, ...],
-    levels: tuple[float, ...],
-    seed: int,
-    repeats: int,
-    as_json: bool,
-    out: Path | None,
-    report: Path | None,
-) -> None:
+@options(Protocol)
+@json_option
+@out_option("Write every figure to this Parquet file.")
+@report_option
+def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | None) -> None:
     """Judge runtime predictions for TRACE: overall, by user experience and over time.
 
     TRACE is simulated once a predictor, which answers with what had ended by then in that simulation. Intervals are of 95 %, from
@@ -110,19 +47,12 @@ def command(
     quantile are retrained each midnight of the trace, which takes about a tenth of a second a night in all (a year: half a minute
     or more), the others milliseconds.
     """
-    from pipelines.workflows.evaluation import KIND, Protocol, as_records, as_table, evaluate_predictors
-
-    check_outputs({"--out": out, "--report": report}, [trace, *table_files(predictors)])
-    baseline_of(predictors, baseline)
-    parts, levels = tuple(dict.fromkeys(parts)), tuple(dict.fromkeys(levels))
-    workload = load(trace, procs, timezone, missing_request)
-    check_names(workload, predictors, scheduler)
-    if feedback == AT_ONCE and scheduler != "EASY":
-        raise InputError(f"--feedback {AT_ONCE} schedules nothing, and --scheduler {scheduler} has no meaning there")
+    check_outputs({"--out": out, "--report": report}, [protocol.trace, *table_files(protocol.predictors)])
+    workload = load(protocol)
+    check_names(workload, protocol)
     evaluation = evaluate_predictors(
         workload,
-        [fitted(name, workload) for name in predictors],
-        Protocol(scheduler, parts, baseline, levels, feedback, seed, repeats),
+        protocol.model_copy(update={"predictors": tuple(fitted(name, workload) for name in protocol.predictors)}),
         progress=lambda schedule: note(f"{schedule.predictor}: simulated in {schedule.simulate_s:.3g} s"),
         nights=told_of_nights(),
     )
@@ -134,19 +64,19 @@ def command(
             click.echo(json.dumps(record))
     else:
         for quality in evaluation.qualities:
-            print_quality(quality, workload, evaluation, levels)
+            print_quality(quality, workload, evaluation, protocol.levels)
     stated = {
         "trace": workload.name,
         "generated": workload.generated,
         "procs": workload.procs,
         "scheduler": evaluation.schedules[0].scheduler,
-        "feedback": feedback,
+        "feedback": protocol.feedback,
         "correction": evaluation.schedules[0].correction,
         "semantics": evaluation.schedules[0].semantics,
         "predictors": [schedule.predictor for schedule in evaluation.schedules],
-        "parts": list(parts),
-        "levels": list(levels),
-        "seed": seed,
+        "parts": list(protocol.parts),
+        "levels": list(protocol.levels),
+        "seed": protocol.seed,
     }
     if out is not None:
         from pipelines.storage.parquet import write_parquet
@@ -164,14 +94,13 @@ def command(
         note(f"wrote {report}")
 
 
-def check_names(workload: CleanTrace, predictors: tuple[str, ...], scheduler: str) -> None:
+def check_names(workload: CleanTrace, protocol: Protocol) -> None:
     """Raise InputError for an unknown scheduler or predictor before any work."""
     from models.runtime.names import predictor as named_predictor
     from pipelines.ingest.prediction_table import PREFIX
-    from sim.campaigns.campaign import Campaign, check_policies
 
-    check_policies(workload.jobs, Campaign((scheduler,)), workload.procs)
-    for name in predictors:
+    check_policies(workload.jobs, Campaign(schedulers=(protocol.scheduler,)), workload.procs)
+    for name in protocol.predictors:
         if not name.startswith(("registry:", PREFIX)):
             named_predictor(name)
 

@@ -8,20 +8,19 @@ from typing import Any
 
 import click
 
-from pipelines.cli.options import load, note, trace_options
+from pipelines.cli.options import json_option, load, note, options
+from sim.settings import TraceSettings
 
 
 @click.command()
 @click.argument("log", type=click.Path(path_type=Path))
 @click.argument("trace")
-@trace_options
+@options(TraceSettings)
 @click.option(
     "--model", default="", metavar="NAME", help="Whose answers: by default runtime-TRACE's, or those of the log's only model."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a version on standard output.")
-def command(
-    log: Path, trace: str, procs: int | None, timezone: str | None, missing_request: str | None, model: str, as_json: bool
-) -> None:
+@json_option
+def command(settings: TraceSettings, log: Path, model: str, as_json: bool) -> None:
     """Judge the answers in LOG (of queuecast serve --log) by the jobs of TRACE.
 
     An answer is joined to its job by the job's number if it was asked with one, else by user, processors, request and time of submission.
@@ -30,7 +29,7 @@ def command(
     from pipelines.report.terminal import print_table
     from pipelines.serving.judging import judge
 
-    judged = judge(log, load(trace, procs, timezone, missing_request), model)
+    judged = judge(log, load(settings), model)
     rows = judged.versions()
     if as_json:
         for row in rows:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import load, note, trace_options
+from pipelines.cli.options import load, note, options
+from sim.settings import TraceSettings
 
 if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
     help="Remove what blocks the nights of TRACE, and do none: the site's, or those in --home.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
-@trace_options
+@options(TraceSettings)
 def command(
-    trace: str,
+    settings: TraceSettings,
     count: int,
     start: int | None,
     until: str | None,
@@ -51,9 +52,6 @@ def command(
     status: bool,
     clear: bool,
     seed: int,
-    procs: int | None,
-    timezone: str | None,
-    missing_request: str | None,
 ) -> None:
     """Replay TRACE day by day: ingest, retrain, judge, promote or refresh, compare, report.
 
@@ -69,9 +67,9 @@ def command(
     if start is not None and until is not None:
         raise InputError("--start and --until both say which nights: give one of them")
     if status or clear:
-        _status(home, load(trace, procs, timezone, missing_request), clear)
+        _status(home, load(settings), clear)
         return
-    source = replay(load(trace, procs, timezone, missing_request))
+    source = replay(load(settings))
     place = trusted_home((home or local_home() / "replays" / source.clean.name).absolute())
     midnights = source.midnights
     labels = [source.label(midnight) for midnight in midnights]

@@ -6,62 +6,28 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
+from click.core import ParameterSource
 
 from features.errors import InputError, one_line, printable
-from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, clean
-from features.jobs.scaling import LARGEST
-from features.jobs.shaking import SHAKE_S
+from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.schema import Trace
 from pipelines.ingest.read import find_entry, read_trace
-from pipelines.sources.catalogue import PROCESSORS
 from pipelines.storage.permissions import name_outputs
-from sim.users.names import OPEN
+from sim.settings import Settings, TraceSettings
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from sim.campaigns.maps import Map
     from sim.machine.description import Machine
-
-procs_option = click.option("--procs", type=click.IntRange(min=1), help="Processors of the machine; overrides the trace.")
-machine_option = click.option(
-    "--machine",
-    "machine_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Run on the clusters of nodes that FILE describes (TOML or .machines), not on one pool of processors.",
-)
-timezone_option = click.option(
-    "--time-zone", "timezone", help="IANA time zone of local times in Slurm accounting, such as America/Denver."
-)
-missing_option = click.option(
-    "--missing-request",
-    type=click.Choice(MISSING_REQUEST),
-    help="Jobs that state no requested time: drop them, take their runtime, or the longest request of their queue. "
-    "[default: the catalogue's, else drop]",
-)
-shake_option = click.option(
-    "--shake",
-    "shake_s",
-    type=click.IntRange(min=0),
-    is_flag=False,
-    flag_value=SHAKE_S,
-    default=0,
-    show_default=True,
-    metavar="[SECONDS]",
-    help=f"Move each submission by up to so many seconds ({SHAKE_S} by default), drawn by the seed: one of many replays, as schedules are chaotic.",
-)
-users_option = click.option(
-    "--users",
-    default=OPEN,
-    show_default=True,
-    help="open: submissions as recorded; closed or semi-open: users submit when what they waited for has ended, with options as in "
-    "closed(session=1200,rule=last).",
-)
-
 
 on_option = click.option(
     "--on",
@@ -69,6 +35,23 @@ on_option = click.option(
     help="Where to simulate: tcp://HOST:PORT of a Dask scheduler, or slurm, pbs and other batch systems, as in slurm(jobs=10). [default: "
     "$QUEUECAST_ON, else threads here]",
 )
+
+
+workers_option = click.option(
+    "--workers", type=click.IntRange(min=1), help="Threads; 1 where simulate_s is to be the simulation alone. [default: one a core]"
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line on standard output, and nothing else there."
+)
+report_option = click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page with tables and figures to this HTML file."
+)
+restart_option = click.option("--restart", is_flag=True, help="Discard the journal of what was interrupted.")
+
+
+def out_option(help_text: str, **given: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option ``--out``, a file unless ``given`` says otherwise."""
+    return click.option("--out", help=help_text, **{"type": click.Path(path_type=Path, dir_okay=False)} | given)
 
 
 @contextmanager
@@ -102,41 +85,6 @@ class Duration(click.ParamType):
         return float(match[1]) * _UNITS[match[2]]
 
 
-class _Factor(click.FloatRange):
-    """A finite number above 0."""
-
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True, max=LARGEST)
-
-
-load_option = click.option(
-    "--load",
-    "load_by",
-    type=_Factor(),
-    default=1.0,
-    show_default=True,
-    metavar="FACTOR",
-    help="Divide times between submissions by this: another workload, named so wherever its numbers stand.",
-)
-squeeze_option = click.option(
-    "--squeeze",
-    type=_Factor(),
-    default=1.0,
-    show_default=True,
-    metavar="FACTOR",
-    help="Divide runtimes, requests and times between submissions by this; named so too.",
-)
-
-REGISTERED = (
-    "registry:NAME[@ALIAS] is a registered model, the champion by default; one that has learned from the replayed jobs is refused, "
-    "unless it is named registry:NAME[@ALIAS](seen=yes), and then bears that name in all tables."
-)
-"""What commands say of registered models among predictors."""
-
-POLICIES = "POLICY(FILE.json) and POLICY(registry:NAME[@ALIAS]) are orders, as in POLICY(FILE.json)-EASY-SPF: learned policies, shown as the formulas they are."
-"""What commands say of learned policies among schedulers."""
-
-
 def without_policies(names: tuple[str, ...]) -> tuple[str, ...]:
     """Put learned policies' formulas into the names of schedulers; tell what each is for."""
     if not any("policy(" in name.lower() for name in names):
@@ -159,47 +107,104 @@ def without_policies(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _LONGEST_NOTE = 1000
-_COUNTED = "queuecast.counted"
-
-
-def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    if value is not None:
-        context.meta.setdefault(_COUNTED, {})[parameter.name] = value
-
-
-# The meaning of a processor in Slurm accounting: not a parameter of commands, but kept with the context for counted().
-processors_option = click.option(
-    "--processors",
-    type=click.Choice(PROCESSORS),
-    expose_value=False,
-    callback=_keep,
-    help="Which of the two a processor is in Slurm accounting. [default: the catalogue's, else cpus]",
-)
-cpus_per_node_option = click.option(
-    "--cpus-per-node",
-    type=click.IntRange(min=1),
-    expose_value=False,
-    callback=_keep,
-    help="In Slurm accounting of a machine that gives whole nodes: count each node as so many processors.",
-)
-
-
-def counted() -> dict[str, Any]:
-    """Return ``processors`` and ``cpus_per_node``, as far as the command was given them."""
-    return dict(click.get_current_context().meta.get(_COUNTED, {}))
 
 
 class Finite(click.FloatRange):
-    """A number of seconds above 0 that is neither NaN nor infinite."""
-
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True)
+    """A number in a range that is neither NaN nor infinite."""
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
         number = super().convert(value, param, context)
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number", param, context)
         return float(number)
+
+
+class OrNone(click.ParamType):
+    """What another type takes, or ``none``."""
+
+    def __init__(self, other: click.ParamType) -> None:
+        self.name, self._other = f"{other.name}|none", other
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
+        return None if value in (None, "none") else self._other.convert(value, param, context)
+
+
+def options(
+    shape: type[Settings], *only: str, once: Collection[str] = (), without: Collection[str] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the decorator that makes options of the fields of ``shape``.
+
+    The command gets what was given as one value of that type, its first argument; arguments and options of its own that are named like
+    fields go into it, too. ``only`` names the fields to make options of, by default all but the trace and those ``without``. A field with
+    several values may be repeated, unless it is named in ``once``.
+    """
+    names = only or tuple(name for name in shape.model_fields if name != "trace" and name not in without)
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_settings(**given: Any) -> Any:
+            source = click.get_current_context().get_parameter_source
+            values = {name: given.pop(name) for name in shape.model_fields if name in given}
+            values = {name: value for name, value in values.items() if source(name) is not ParameterSource.DEFAULT}
+            values |= {name: (values[name],) for name in once if name in values}
+            if "schedulers" in values:
+                values["schedulers"] = without_policies(values["schedulers"])
+            return command(shape(**values), **given)
+
+        made: Callable[..., Any] = with_settings
+        for name in reversed(names):
+            made = _option(name, shape.model_fields[name], name in once)(made)
+        return made
+
+    return decorated
+
+
+def _option(name: str, field: FieldInfo, once: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option of a field: its name, type, bounds, default and explanation."""
+    flag, help_text = f"--{(field.title or name).replace('_', '-')}", field.description
+    if field.annotation is bool:
+        return click.option(flag, name, is_flag=True, help=help_text)
+    extra: Any = field.json_schema_extra or {}
+    more: dict[str, Any] = {"metavar": extra.get("metavar")} | (
+        {"is_flag": False, "flag_value": extra["bare"]} if "bare" in extra else {}
+    )
+    kind, default = _type(field.annotation, field.metadata), field.default
+    if get_origin(field.annotation) is tuple:
+        default = ["none" if each is None else each for each in default]
+        default = default[0] if once else default
+        more |= {} if once else {"multiple": True}
+        help_text = help_text if once else f"{help_text} May be repeated."
+    more["show_default"] = extra.get("default", default not in (None, ""))
+    return click.option(flag, name, type=kind, default=default, help=help_text, **more)
+
+
+_BOUNDS = {"ge": ("min", False), "gt": ("min", True), "le": ("max", False), "lt": ("max", True)}
+
+
+def _type(annotation: Any, bounds: Sequence[Any]) -> click.ParamType:
+    """Return click's type for values that pydantic takes for an annotation with ``bounds``."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is tuple:
+        kind = _type(parts[0], ())
+        return OrNone(kind) if type(None) in get_args(parts[0]) else kind
+    if origin is Annotated:
+        return _type(parts[0], [bound for each in parts[1:] for bound in getattr(each, "metadata", (each,))])
+    if origin in (Union, UnionType):
+        return _type(next(each for each in parts if each is not type(None)), bounds)
+    if origin is Literal:
+        return click.Choice(parts)
+    limits: dict[str, Any] = {}
+    for bound in bounds:
+        for word, (end, is_open) in _BOUNDS.items():
+            if (value := getattr(bound, word, None)) is not None:
+                limits |= {end: value, f"{end}_open": is_open}
+    if annotation is bool:
+        return click.BOOL
+    if annotation is int:
+        return click.IntRange(**limits) if limits else click.INT
+    if annotation is float:
+        return Finite(**limits)
+    return click.Path(path_type=Path) if annotation is Path else click.STRING
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> None:
@@ -224,36 +229,34 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
             raise InputError(f"{option} {path}: cannot be written: {nearest} is no directory that can be written to")
 
 
-def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options wherever a trace is read.
-
-    ``procs``, ``timezone``, ``missing_request``, and those of :func:`counted`.
-    """
-    for option in (missing_option, cpus_per_node_option, processors_option, timezone_option, procs_option):
-        command = option(command)
-    return command
-
-
 def note(text: str) -> None:
     """Print one line about the work to standard error."""
     print(printable(text), file=sys.stderr)
 
 
-def load_machine(file: Path | None, procs: int | None) -> Machine | None:
-    """Read the file of ``--machine``, if it was given; InputError if ``--procs`` was too."""
+def load_machine(file: Path | None) -> Machine | None:
+    """Read the file of ``--machine``, if it was given."""
     if file is None:
         return None
     from pipelines.ingest.machine_file import read_machine
 
-    if procs is not None:
-        raise InputError(f"--machine {file} says how many processors there are: give no --procs")
     return read_machine(file)
 
 
-def load(
-    spec: str, procs: int | None, timezone: str | None, missing_request: str | None, machine: Machine | None = None
-) -> CleanTrace:
-    """Read and clean TRACE, for a ``machine`` if given.
+def read(settings: TraceSettings) -> tuple[Trace, str]:
+    """Read TRACE as ``settings`` say; return it and what becomes of jobs without a request."""
+    entry = find_entry(settings.trace)
+    trace = read_trace(
+        settings.trace,
+        procs=settings.procs,
+        timezone=settings.timezone,
+        **settings.model_dump(include={"processors", "cpus_per_node"}, exclude_none=True),
+    )
+    return trace, settings.missing_request or (entry.missing_request if entry else "drop")
+
+
+def load(settings: TraceSettings, machine: Machine | None = None) -> CleanTrace:
+    """Read and clean the trace of ``settings``, for a ``machine`` if given.
 
     Dropped and altered jobs are reported on standard error.
     """
@@ -261,10 +264,9 @@ def load(
 
     announce_compilation()
     import_without_blas()
-    entry = find_entry(spec)
-    trace = read_trace(spec, procs=procs, timezone=timezone, **counted())
-    size, holds = (procs, None) if machine is None else (machine.procs, machine.holds)
-    cleaned = clean(trace, size, missing_request or (entry.missing_request if entry else "drop"), holds)
+    trace, missing_request = read(settings)
+    size, holds = (settings.procs, None) if machine is None else (machine.procs, machine.holds)
+    cleaned = clean(trace, size, missing_request, holds)
     touched = ", ".join(f"{words} {count:,}" for words, count in cleaned.touched().items())
     note(f"{cleaned.name}: {cleaned.jobs_read:,} jobs read, {len(cleaned.jobs):,} kept" + (f" ({touched})" if touched else ""))
     for text in cleaned.notes:

@@ -13,10 +13,11 @@ from typing import Any
 import click
 
 from features.jobs.shaking import SHAKE_S
-from pipelines.cli.campaign import Starvation, tell_windows, told_how_to_go_on
-from pipelines.cli.options import Finite, check_outputs, load, note, on_option, simulating, trace_options
+from pipelines.cli.campaign import tell_windows, told_how_to_go_on
+from pipelines.cli.options import Finite, OrNone, check_outputs, load, note, on_option, options, simulating
 from pipelines.cli.progress import shown_progress
 from sim.search.directions import CUBE, SURFACE
+from sim.settings import TraceSettings
 
 _SPAN = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 _LONGEST = 100_000
@@ -42,7 +43,7 @@ class _Numbers(click.ParamType):
 
 @click.command()
 @click.argument("trace")
-@trace_options
+@options(TraceSettings)
 @click.option(
     "--windows",
     "unit",
@@ -88,7 +89,7 @@ class _Numbers(click.ParamType):
 @click.option(
     "--starvation",
     "starvation_s",
-    type=Starvation(),
+    type=OrNone(click.IntRange(min=0)),
     default=200_000,
     show_default=True,
     help="Threshold for mixed policies: seconds of waiting after which a job goes to the head of the queue, or none. Pure ones are simulated "
@@ -98,7 +99,7 @@ class _Numbers(click.ParamType):
     "--tau",
     "taus_s",
     multiple=True,
-    type=Finite(),
+    type=Finite(min=0, min_open=True),
     default=(10.0, 60.0),
     show_default=True,
     help="Bound of the bounded slowdown, seconds; may be repeated.",
@@ -135,10 +136,7 @@ class _Numbers(click.ParamType):
 )
 @click.option("--restart", is_flag=True, help="Discard the journal of an interrupted study.")
 def command(
-    trace: str,
-    procs: int | None,
-    timezone: str | None,
-    missing_request: str | None,
+    settings: TraceSettings,
     unit: str,
     last: int | None,
     training: tuple[int, ...] | None,
@@ -165,9 +163,9 @@ def command(
     """
     from pipelines.workflows.policy_study import asked, resumable_study
 
-    check_outputs({"--out": out, "--report": report}, [trace])
-    workload = load(trace, procs, timezone, missing_request)
-    windows, settings = asked(
+    check_outputs({"--out": out, "--report": report}, [settings.trace])
+    workload = load(settings)
+    windows, study_settings = asked(
         workload,
         unit,
         last,
@@ -185,7 +183,7 @@ def command(
     )
     tell_windows(windows)
     with simulating(on, workers) as map_steps, shown_progress("steps") as progress, told_how_to_go_on():
-        study = resumable_study(out, workload, settings, windows, restart=restart, map_steps=map_steps, progress=progress)
+        study = resumable_study(out, workload, study_settings, windows, restart=restart, map_steps=map_steps, progress=progress)
     note(f"wrote {out}: {', '.join(study.tables.by_name())}")
     print_study(study)
     if report is not None:

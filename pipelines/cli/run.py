@@ -25,11 +25,12 @@ from features.errors import InputError
 from features.statistics import covers
 from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.last_resort import known_cause
-from pipelines.cli.options import REGISTERED, counted, note, trace_options, without_policies
-from pipelines.dated.stages import COMPARED, CORRECTIONS, PRIOR, SCHEDULERS, WEIGHING
+from pipelines.cli.options import note, options
+from pipelines.dated.run_settings import RunSettings
 from pipelines.report.table import Table
 from pipelines.report.wording import takes_correction
 from pipelines.storage.lake import Lake
+from sim.settings import TraceSettings
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
@@ -45,52 +46,8 @@ TRIED = ("varied", "makespan_s", "wait_s")
     "--system",
     help="A monitored system that queuecast variability ingest has read, or simulated. [default: simulated, if no trace is named either]",
 )
-@trace_options
-@click.option(
-    "--scheduler",
-    "schedulers",
-    multiple=True,
-    help=f"Instead of {', '.join(SCHEDULERS)} and, with {PRIOR} and those of the predictors that do not learn a point, {', '.join(WEIGHING)}; may be "
-    "repeated. EASY is always there to compare with.",
-)
-@click.option(
-    "--predictor",
-    "predictors",
-    multiple=True,
-    help=f"Instead of {', '.join(COMPARED)}; may be repeated. requested is always there to compare with, and the model that the run registers, as "
-    f"served. {REGISTERED}",
-)
-@click.option(
-    "--correction",
-    "corrections",
-    multiple=True,
-    help=f"Correction of predictions that a job outlives, instead of {', '.join(CORRECTIONS)}; may be repeated. Every predictor gets each.",
-)
-@click.option(
-    "--grows/--static",
-    default=None,
-    help="Whether the trace goes on to grow, so that it is retrained every night. [default: Slurm accounting does, SWF and Parquet files do not]",
-)
-@click.option(
-    "--until",
-    default="",
-    help="Learn from what had ended by this date (1997-05-01) or second of the trace, simulate and judge what is submitted from then on. [default: the "
-    "last third of the trace's time, at least four weeks, is left]",
-)
-@click.option("--seed", type=int, default=0, show_default=True)
-def command(
-    trace: str | None,
-    system: str | None,
-    procs: int | None,
-    timezone: str | None,
-    missing_request: str | None,
-    schedulers: tuple[str, ...],
-    predictors: tuple[str, ...],
-    corrections: tuple[str, ...],
-    grows: bool | None,
-    until: str,
-    seed: int,
-) -> None:
+@options(RunSettings, without=("weighing",))
+def command(settings: RunSettings, system: str | None) -> None:
     """Materialise everything of a trace or a monitored system, by default generated ones.
 
     Of a trace: ingest, features, registered predictors, their simulation, comparison, report. Of a monitored system: counters, control runs,
@@ -104,26 +61,23 @@ def command(
     from pipelines.storage.publishing import check_registry
     from pipelines.storage.registry import tracking
 
-    if trace is None and system is None:
+    trace, given = settings.trace, settings.model_fields_set - {"trace", "seed"}
+    if not trace and system is None:
         trace, system = "generated", SIMULATED
-    if trace is None and (
-        schedulers or predictors or corrections or procs or timezone or missing_request or until or grows is not None or counted()
-    ):
+    if not trace and given:
         raise InputError(
             "--scheduler, --predictor, --correction, --until, --procs, --time-zone, --missing-request and the like are of a trace: name one with --trace"
         )
-    schedulers = without_policies(schedulers)
     chosen = {
-        "schedulers": list(dict.fromkeys(("EASY", *(schedulers or SCHEDULERS)))),
-        "predictors": list(dict.fromkeys(("requested", *(predictors or COMPARED)))),
-        "corrections": list(dict.fromkeys(corrections or CORRECTIONS)),
+        "schedulers": list(dict.fromkeys(("EASY", *settings.schedulers))),
+        "predictors": list(dict.fromkeys(("requested", *settings.predictors))),
+        "corrections": list(dict.fromkeys(settings.corrections)),
     }
     check_named(**chosen)  # fails early for a wrong name
-    chosen["weighing"] = [] if schedulers else list(WEIGHING)
+    chosen["weighing"] = [] if "schedulers" in given else list(settings.weighing)
     if system is not None:
         known_system(home(), system)
-    given = {"procs": procs, "timezone": timezone, "missing_request": missing_request, "grows": grows, **counted()}
-    name = remember(trace, **given) if trace is not None else None
+    name = remember(trace, **settings.model_dump(include={*TraceSettings.model_fields, "grows"} - {"trace"})) if trace else None
     store = tracking()  # fails early without a registry, and with one that lost what was published
     for subject in [f"runtime-{name}"] * (name is not None) + [f"variability-{system}"] * (system is not None):
         check_registry(Lake(home() / "lake"), store, subject)
@@ -131,8 +85,8 @@ def command(
     fine = True
     if name is not None:
         ops = {
-            "runtime_model": {"config": {"until": until, "seed": seed}},
-            "schedules": {"config": {**chosen, "seed": seed}},
+            "runtime_model": {"config": {"until": settings.until, "seed": settings.seed}},
+            "schedules": {"config": {**chosen, "seed": settings.seed}},
         }
         done = _materialise("full_run", name, ops)
         print_comparison(Lake(home() / "lake"), name)
@@ -141,7 +95,7 @@ def command(
         click.echo(f"report      {home() / 'reports' / name}.html")
         click.echo("look at it  queuecast ui (or make ui), then Assets and the partition " + str(trace_on(name)))
     if system is not None:
-        done = _materialise("variability", system, {"variability_model": {"config": {"seed": seed}}})
+        done = _materialise("variability", system, {"variability_model": {"config": {"seed": settings.seed}}})
         _print_variability(Lake(home() / "lake"), system)
         fine &= _said(done)
         click.echo(f"counters    {home() / 'lake' / 'counters' / system}")

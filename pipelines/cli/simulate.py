@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import pandas as pd
@@ -17,31 +17,21 @@ import pandas as pd
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import Predictor
-from pipelines.cli.options import (
-    POLICIES,
-    REGISTERED,
-    Finite,
-    check_outputs,
-    load,
-    load_machine,
-    load_option,
-    machine_option,
-    note,
-    shake_option,
-    squeeze_option,
-    trace_options,
-    users_option,
-    without_policies,
-)
+from pipelines.cli.options import check_outputs, json_option, load, load_machine, note, options
 from pipelines.cli.progress import shown_progress
+from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
 from sim.names import PLANNERS, PLANNING
 from sim.names import scheduler as scheduler_named
-from sim.policy import NAMES, Policy
+from sim.policy import NAMES
 from sim.schedule import IDENTITY, Schedule
-from sim.shaken import check_seed, moved_by_seed
+from sim.settings import Campaign
+from sim.shaken import moved_by_seed
 from sim.simulate import simulate_policy
+
+if TYPE_CHECKING:
+    from sim.machine.description import Machine
 
 _QUIET_S = 1.5
 """Seconds of a simulation before its progress is shown."""
@@ -49,55 +39,10 @@ _QUIET_S = 1.5
 
 @click.command()
 @click.argument("trace")
-@trace_options
-@machine_option
-@click.option(
-    "--scheduler",
-    "schedulers",
-    multiple=True,
-    default=("EASY",),
-    show_default=True,
-    help=f"[ORDER-]ALGORITHM[-BACKFILLORDER]; may be repeated. {POLICIES}",
-)
-@click.option(
-    "--predictor", "predictors", multiple=True, default=("requested",), show_default=True, help=f"May be repeated. {REGISTERED}"
-)
-@click.option("--correction", "corrections", multiple=True, default=("requested",), show_default=True, help="May be repeated.")
-@click.option(
-    "--semantics",
-    default="per-second",
-    show_default=True,
-    help="per-second or per-event, with options as in per-second(expiry=pass,every=30).",
-)
-@click.option(
-    "--starvation",
-    "starvation_s",
-    type=click.IntRange(min=0),
-    help="Seconds of waiting after which a job goes to the head of the queue.",
-)
-@click.option(
-    "--dependencies",
-    is_flag=True,
-    help="Submit a job that names a preceding job (SWF field 17) when that has ended and the think time (field 18) is over.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the shake, of schedulers that draw (Harm, Rollout, PlanRS), and of random predictors (lightgbm, quantile).",
-)
-@users_option
-@load_option
-@squeeze_option
-@shake_option
-@click.option(
-    "--tau",
-    "tau_s",
-    type=Finite(),
-    default=10.0,
-    show_default=True,
-    help="Bound of the bounded slowdown, seconds.",
+@options(
+    Campaign,
+    once=("semantics", "starvation_s", "seeds", "taus_s"),
+    without=("replicates", "windows", "keep_first", "drop_rule"),
 )
 @click.option(
     "--schedule-out", type=click.Path(path_type=Path, dir_okay=False), help="Write all schedules, job by job, to this Parquet file."
@@ -107,67 +52,28 @@ _QUIET_S = 1.5
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write when the planned start of each job changed, and to what, to this Parquet file (PlanRS, OrigBF, Conservative, JustBF).",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output, and nothing else there.")
-def command(
-    trace: str,
-    procs: int | None,
-    timezone: str | None,
-    missing_request: str | None,
-    machine_file: Path | None,
-    schedulers: tuple[str, ...],
-    predictors: tuple[str, ...],
-    corrections: tuple[str, ...],
-    semantics: str,
-    starvation_s: int | None,
-    dependencies: bool,
-    seed: int,
-    users: str,
-    load_by: float,
-    squeeze: float,
-    shake_s: int,
-    tau_s: float,
-    schedule_out: Path | None,
-    plans_out: Path | None,
-    as_json: bool,
-) -> None:
+@json_option
+def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, as_json: bool) -> None:
     """Schedule TRACE under every combination of schedulers, predictors and corrections.
 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
     """
-    check_outputs({"--schedule-out": schedule_out, "--plans-out": plans_out}, [trace, *table_files(predictors)])
-    schedulers = without_policies(schedulers)
+    check_outputs({"--schedule-out": schedule_out, "--plans-out": plans_out}, [asked.trace, *table_files(asked.predictors)])
     for option, out in (("--schedule-out", schedule_out), ("--plans-out", plans_out)):
         if out is not None:
-            check_distinct(option, schedulers, predictors, corrections)
+            check_distinct(option, asked)
     if plans_out is not None:
-        check_planning(schedulers)
-    check_seed(predictors, [seed], shake_s, schedulers)
-    asked = Policy(
-        semantics=semantics,
-        starvation_s=starvation_s,
-        dependencies=dependencies,
-        shake_s=shake_s,
-        users=users,
-        load=load_by,
-        squeeze=squeeze,
-    )
-    asked.plan()
-    machine = load_machine(machine_file, procs)
-    workload = load(trace, procs, timezone, missing_request, machine)
-    chosen = [fitted(name, workload) for name in predictors]
-    if dependencies:
-        say_dependencies(workload)
-    say_users(workload, users)
+        check_planning(asked.schedulers)
+    workload, machine, predictors = prepared(asked)
     rows, tables, plans = [], [], []
-    for scheduler, predictor, correction in product(schedulers, chosen, corrections):
-        moved = seed if moved_by_seed(predictor, shake_s, [scheduler]) else 0
-        policy = asked._replace(scheduler=scheduler, predictor=predictor, correction=correction, seed=moved)
+    for policy in policies(asked.model_copy(update={"predictors": predictors})):
+        moved = moved_by_seed(policy.predictor, policy.shake_s, [policy.scheduler])
         with shown_progress(
-            "jobs have ended", f"{scheduler} / {predictor if isinstance(predictor, str) else predictor.name}", after_s=_QUIET_S
+            "jobs have ended", f"{policy.scheduler} / {predictor_name(policy.predictor)}", after_s=_QUIET_S
         ) as progress:
             schedule = simulate_policy(
                 workload.jobs,
-                policy,
+                policy if moved else policy._replace(seed=0),
                 procs=workload.procs,
                 trace=workload.name,
                 generated=workload.generated,
@@ -176,8 +82,8 @@ def command(
                 plans=plans_out is not None or policy.plan().promises,
                 progress=progress,
             )
-        schedule = replace(schedule, seed=seed)
-        row = as_row(schedule, tau_s)
+        schedule = replace(schedule, seed=policy.seed)
+        row = as_row(schedule, asked.taus_s[0])
         if as_json:
             click.echo(json.dumps(row))
         rows.append(row)
@@ -187,16 +93,30 @@ def command(
             plans.append(schedule.plans.assign(scheduler=schedule.scheduler, predictor=schedule.predictor))
     if not as_json:
         print_metrics(rows, workload)
-    if said := nothing_waits(rows, workload.procs):
-        note(f"{workload.name}: {said}")
-    for out, kind, made in ((schedule_out, "schedules", tables), (plans_out, "plans", plans)):
+    if sentence := nothing_waits(rows, workload.procs):
+        note(f"{workload.name}: {sentence}")
+    for out, kind, written in ((schedule_out, "schedules", tables), (plans_out, "plans", plans)):
         if out is None:
             continue
         from pipelines.storage.parquet import write_parquet
 
-        metadata = {"trace": asked.label(workload.name), "generated": workload.generated}
-        write_parquet(pd.concat(made, ignore_index=True), out, kind=kind, metadata=metadata)
+        metadata = {"trace": asked.submissions.label(workload.name), "generated": workload.generated}
+        write_parquet(pd.concat(written, ignore_index=True), out, kind=kind, metadata=metadata)
         note(f"wrote {out}")
+
+
+def prepared(asked: Campaign) -> tuple[CleanTrace, Machine | None, tuple[str | Predictor, ...]]:
+    """Return the cleaned trace of ``asked``, its machine, and its predictors, fitted.
+
+    Wrong names are refused first; what users and jobs wait for is reported on standard error.
+    """
+    machine = load_machine(asked.machine)
+    workload = load(asked, machine)
+    check_policies(workload.jobs, asked, workload.procs, machine)  # before anything is fitted
+    if asked.dependencies:
+        say_dependencies(workload)
+    say_users(workload, asked.users)
+    return workload, machine, tuple(fitted(name, workload) for name in asked.predictors)
 
 
 def say_dependencies(workload: CleanTrace) -> None:
@@ -228,14 +148,14 @@ def check_planning(schedulers: tuple[str, ...]) -> None:
             raise InputError(f"--plans-out: {name} plans no starts; {', '.join((*PLANNERS, *PLANNING))} do")
 
 
-def check_distinct(written: str, schedulers: tuple[str, ...], predictors: tuple[str, ...], corrections: tuple[str, ...]) -> None:
+def check_distinct(written: str, asked: Campaign) -> None:
     """Raise InputError if rows of an output could not be told apart.
 
     They name the scheduler and the predictor alone.
     """
-    if len(corrections) > 1:
-        raise InputError(f"{written} takes one --correction, not {', '.join(corrections)}: its rows do not name it")
-    for option, names in (("--scheduler", schedulers), ("--predictor", predictors)):
+    if len(asked.corrections) > 1:
+        raise InputError(f"{written} takes one --correction, not {', '.join(asked.corrections)}: its rows do not name it")
+    for option, names in (("--scheduler", asked.schedulers), ("--predictor", asked.predictors)):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise InputError(f"{written} takes each {option} once, and {twice} is given again: its rows could not be told apart")

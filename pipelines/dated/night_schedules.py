@@ -14,9 +14,10 @@ from models.registry.accounting import Accounting
 from models.registry.as_served import CHAMPION, quantile_columns
 from models.runtime.protocol import TablePredictor
 from pipelines.dated.judge import Schedules
-from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.campaign import campaign_schedules
 from sim.metrics.comparison import compare
 from sim.schedule import Schedule
+from sim.settings import Campaign
 
 COMPARED_DAYS = 30
 """Days of submissions that the comparison simulates, also before a first night."""
@@ -59,7 +60,7 @@ def served_schedules(
         raise ValueError(f"{int((place < 0).sum())} of {len(rows)} jobs were not answered")
     tables = [_table(name, each.iloc[place].reset_index(drop=True)) for name, each in answers.items()]
     shake_s = SHAKE_S if replicates > 1 else 0
-    asked = Campaign(tuple(schedulers), (*named, *tables), seeds=tuple(range(replicates)), shake_s=shake_s)
+    asked = Campaign(schedulers=tuple(schedulers), predictors=(*named, *tables), seeds=tuple(range(replicates)), shake_s=shake_s)
     return campaign_schedules(jobs, asked, procs=clean.procs, trace=clean.name, generated=clean.generated, clock=clean.clock)
 
 

@@ -16,10 +16,11 @@ from models.runtime.dispatch import tells_quantiles
 from models.runtime.protocol import CompiledPredictor, Predictor
 from pipelines.report.wording import takes_correction
 from pipelines.storage.lake import Lake
-from sim.campaigns.campaign import Campaign, campaign_schedules, predictor_name
+from sim.campaigns.campaign import campaign_schedules, predictor_name
 from sim.estimates import as_predictor
 from sim.history_starts import history_starts
 from sim.schedule import Schedule, recorded, schedule_table
+from sim.settings import Campaign
 from sim.shaken import moved_by_seed
 
 Progress = Callable[[int, int], None]
@@ -95,7 +96,12 @@ def campaign(
     ]
     # a seed is refused where nothing learns by it; the schedules of such a run still record it
     parts = [
-        Campaign(tuple(by), tuple(group), fixes, seeds=(seed if any(moved_by_seed(each, 0, by) for each in group) else 0,))
+        Campaign(
+            schedulers=tuple(by),
+            predictors=tuple(group),
+            corrections=fixes,
+            seeds=(seed if any(moved_by_seed(each, 0, by) for each in group) else 0,),
+        )
         for by, group, fixes in groups
         if by and group
     ]

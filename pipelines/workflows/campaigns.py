@@ -21,12 +21,13 @@ from models.runtime.protocol import TablePredictor
 from pipelines.storage.journal import Journal, Kind
 from pipelines.storage.parquet import write_parquet
 from pipelines.storage.provenance import code_version
-from sim.campaigns.campaign import Campaign, Progress, predictor_name, run_campaign
+from sim.campaigns.campaign import Progress, predictor_name, run_campaign
 from sim.campaigns.maps import Map
 from sim.campaigns.points import Point, Row
 from sim.campaigns.windows import Windows
 from sim.machine.description import Machine
 from sim.policy import Policy
+from sim.settings import Campaign, TraceSettings
 
 KIND = "campaign"
 """The kind of Parquet file that holds results."""
@@ -78,7 +79,9 @@ def identity(workload: CleanTrace, campaign: Campaign, windows: Windows, machine
         for source in campaign.predictors
         if isinstance(source, TablePredictor)
     }
-    asked = {name: list(values) if isinstance(values, tuple) else values for name, values in vars(campaign).items()}
+    named = campaign.model_copy(update={"predictors": tuple(map(predictor_name, campaign.predictors)), "seeds": campaign.drawn})
+    # the trace, its machine and its windows are told by what they came to
+    told = {*TraceSettings.model_fields, "machine", "windows", "keep_first", "drop_rule", "replicates"}
     return {
         "version": code_version(),
         "trace": workload.name,
@@ -90,8 +93,7 @@ def identity(workload: CleanTrace, campaign: Campaign, windows: Windows, machine
         "windows": windows.split,
         "skip_first": windows.skip_first,
         "drop": windows.drop,
-        **asked,
-        "predictors": [predictor_name(each) for each in campaign.predictors],
+        **named.model_dump(mode="json", exclude=told),
         "predictions": predictions,
     }
 

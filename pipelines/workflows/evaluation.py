@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import Field, field_validator, model_validator
 
 from features.clock import DAY_S, local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.memory import Memory
+from models.runtime.names import ALL
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, Predictor
+from sim.campaigns.campaign import predictor_name
 from sim.kernel.scratch import Scratch
 from sim.predictions.at_once import AT_ONCE, predict_at_once
 from sim.predictions.cost import REPEATS, Cost, prediction_cost
-from sim.predictions.quality import MONTH_S, Quality, judge
+from sim.predictions.quality import BASELINES, MONTH_S, PARTS, Quality, baseline_of, judge
 from sim.predictions.sharpness import REFERENCES
 from sim.schedule import IDENTITY, Schedule
+from sim.settings import Count, TraceSettings
 from sim.shaken import seeded
 from sim.simulate import simulate
 
@@ -47,8 +51,7 @@ class Evaluation:
     left_out: int
 
 
-@dataclass(frozen=True)
-class Protocol:
+class Protocol(TraceSettings):
     """How predictors are asked and judged.
 
     They are asked in a simulation under ``scheduler`` and judged over ``parts`` of the trace, against ``baseline``, with the
@@ -57,24 +60,51 @@ class Protocol:
     measure each predictor's cost, 0 leaves it out.
     """
 
-    scheduler: str = "EASY"
-    parts: Sequence[str] = ("all",)
-    baseline: str | None = None
-    levels: Sequence[float] = (0.5,)
-    feedback: str = "ends"
-    seed: int = 0
-    repeats: int = REPEATS
+    predictors: tuple[Any, ...] = Field(
+        default=ALL,
+        title="predictor",
+        description="A predictor to judge.",
+        json_schema_extra={"default": "all but the bound"},
+    )
+    scheduler: str = Field(default="EASY", description="[ORDER-]ALGORITHM[-BACKFILLORDER]: it decides what has ended by when.")
+    feedback: Literal["ends", AT_ONCE] = Field(  # type: ignore[valid-type]
+        default="ends",
+        description="When a runtime is known: when the job ends in the simulation, or before the next submission, as no system can; nothing "
+        "is scheduled then.",
+    )
+    baseline: str | None = Field(
+        default=None, description=f"The predictor to compare with. [default: {', else '.join(BASELINES)}, else the first]"
+    )
+    parts: tuple[Literal[PARTS], ...] = Field(  # type: ignore[valid-type]
+        default=("all",), title="part", description="Jobs to judge; all are simulated."
+    )
+    levels: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
+        default=(0.5,), title="level", description="Level of a quantile (pinball) loss."
+    )
+    seed: int = Field(default=0, description="Seed of the intervals, and of random predictors (lightgbm, quantile).")
+    repeats: Count = Field(default=REPEATS, title="repeat", description="Runs that measure the cost of a prediction; 0: none.")
+
+    @field_validator("parts", "levels")
+    @classmethod
+    def _once(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(dict.fromkeys(values))
+
+    @model_validator(mode="after")
+    def _check(self) -> Protocol:
+        baseline_of([predictor_name(each) for each in self.predictors], self.baseline)
+        if self.feedback == AT_ONCE and self.scheduler != "EASY":
+            raise InputError(f"--feedback {AT_ONCE} schedules nothing, and --scheduler {self.scheduler} has no meaning there")
+        return self
 
 
 def evaluate_predictors(
     workload: CleanTrace,
-    predictors: Sequence[str | Predictor],
     protocol: Protocol,
     *,
     progress: Callable[[Schedule], None] | None = None,
     nights: Nights | None = None,
 ) -> Evaluation:
-    """Simulate ``workload`` with each of ``predictors``, and judge them, as ``protocol`` says.
+    """Simulate ``workload`` with each predictor of ``protocol``, and judge them, as it says.
 
     ``progress`` receives each schedule, ``nights`` each midnight at which a predictor is retrained. Raises InputError as
     :func:`sim.simulate` and :func:`sim.predictions.quality.judge`, and where every request was taken from a runtime.
@@ -88,7 +118,7 @@ def evaluate_predictors(
     scratch = Scratch()
     schedules: list[Schedule] = []
     costs: dict[str, Cost | None] = {}
-    for source in predictors:
+    for source in protocol.predictors:
         learner: Any = seeded(source, protocol.seed)
         told = learner if nights is None else told_of_nights(learner, jobs, nights)
         named: dict[str, Any] = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any, TypeAlias, TypeVar
@@ -42,13 +41,12 @@ from sim.campaigns.windows import Window, Windows, split_windows
 from sim.estimates import check_answerable
 from sim.kernel.state import Jobs
 from sim.machine.nodes import Description
-from sim.metrics.schedule_metrics import TAU_S
 from sim.outcome import TRACE_SECONDS, outcome
 from sim.policy import Policy
 from sim.prepare import Prepared, check_machine, counted, kernel_columns, on_clusters, prepare
 from sim.replays import Replay, as_replay, check_scaled
 from sim.schedule import Schedule
-from sim.shaken import check_seed
+from sim.settings import Campaign
 from sim.simulate import processors
 
 Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
@@ -57,61 +55,47 @@ Progress: TypeAlias = Callable[[int, int], None]
 _R = TypeVar("_R")
 
 
-@dataclass(frozen=True)
-class Campaign:
-    """All combinations to simulate, each judged with every ``taus_s`` (seconds).
+def policies(campaign: Campaign) -> list[Policy]:
+    """Return every combination, in the order of the campaign's choices."""
+    fixed = campaign.submissions._replace(shake_s=campaign.shake_s)
+    return [
+        fixed._replace(
+            scheduler=scheduler,
+            predictor=predictor,
+            correction=correction,
+            semantics=semantics,
+            starvation_s=starvation_s,
+            seed=seed,
+        )
+        for scheduler, predictor, correction, semantics, starvation_s, seed in product(
+            campaign.schedulers,
+            campaign.predictors,
+            campaign.corrections,
+            campaign.semantics,
+            campaign.starvation_s,
+            campaign.drawn,
+        )
+    ]
 
-    ``dependencies`` as :func:`sim.simulate`, within each window: a job that waits for one of another window is submitted as
-    recorded; so are ``users``, whose sessions and batches are those of the window's jobs alone. ``load`` and ``squeeze`` as there too, within
-    each window. ``seeds`` and ``shake_s`` as there too: each seed is a replicate, the same move of every job for all policies.
-    Windows are those of the recorded submissions. Raises InputError for a choice that is empty or repeated, for a seed that
-    changes nothing, and for a Python predictor object: it holds the state of one simulation, so a campaign takes a factory.
-    """
 
-    schedulers: tuple[str, ...]
-    predictors: tuple[Source, ...] = ("requested",)
-    corrections: tuple[str, ...] = ("requested",)
-    semantics: tuple[str, ...] = ("per-second",)
-    starvation_s: tuple[int | None, ...] = (None,)
-    seeds: tuple[int, ...] = (0,)
-    taus_s: tuple[float, ...] = (TAU_S,)
-    dependencies: bool = False
-    shake_s: int = 0
-    users: str = "open"
-    load: float = 1.0
-    squeeze: float = 1.0
-
-    def __post_init__(self) -> None:
-        choices = {name: list(values) for name, values in vars(self).items() if isinstance(values, tuple)}
-        choices["predictors"] = [predictor_name(each) for each in self.predictors]
-        for name, chosen in choices.items():
-            if not chosen:
-                raise InputError(f"a campaign without {name} has nothing to do")
-            twice = [each for each, times in Counter(chosen).items() if times > 1]
-            if twice:
-                raise InputError(f"a campaign takes each of its {name} once, and {twice[0]} is given again")
-        check_seed(self.predictors, self.seeds, self.shake_s, self.schedulers)
-        self.submissions.plan()
-
-    @property
-    def submissions(self) -> Policy:
-        """Return what all policies share: when jobs are submitted."""
-        return Policy(dependencies=self.dependencies, users=self.users, load=self.load, squeeze=self.squeeze)
+def check_once(campaign: Campaign) -> None:
+    """Raise InputError for a repeated choice of ``campaign``: points would be the same."""
+    for choice, values in campaign:
+        names = map(predictor_name, values) if choice == "predictors" else values if isinstance(values, tuple) else ()
+        if twice := [each for each, times in Counter(names).items() if times > 1]:
+            raise InputError(f"a campaign takes each of its {choice} once, and {twice[0]} is given again")
 
 
 def points(campaign: Campaign, windows: Windows) -> list[Point]:
-    """Return every point, window by window, then in the order of the campaign's choices."""
-    names = [predictor_name(each) for each in campaign.predictors]
-    fixed = campaign.submissions._replace(shake_s=campaign.shake_s)
-    policies = [
-        fixed._replace(
-            scheduler=scheduler, predictor=name, correction=correction, semantics=semantics, starvation_s=starvation_s, seed=seed
-        )
-        for scheduler, name, correction, semantics, starvation_s, seed in product(
-            campaign.schedulers, names, campaign.corrections, campaign.semantics, campaign.starvation_s, campaign.seeds
-        )
-    ]
-    return [Point(window.number, policy) for window in windows.windows for policy in policies]
+    """Return every point, window by window, then in the order of :func:`policies`."""
+    check_once(campaign)
+    named = campaign.model_copy(update={"predictors": tuple(map(predictor_name, campaign.predictors))})
+    return [Point(window.number, policy) for window in windows.windows for policy in policies(named)]
+
+
+def windows_of(jobs: pd.DataFrame, campaign: Campaign) -> Windows:
+    """Return the windows of ``jobs`` that ``campaign`` names."""
+    return split_windows(jobs, campaign.windows, skip_first=not campaign.keep_first, drop=campaign.drop_rule)
 
 
 def run_campaign(
@@ -131,15 +115,15 @@ def run_campaign(
 ) -> pd.DataFrame:
     """Return results of ``campaign`` on the ``windows`` of ``jobs``: a row a point and tau.
 
-    Windows come from :func:`sim.campaigns.windows.split_windows`, by default the whole trace. Columns are :data:`sim.campaigns.points.IDENTITY` and
+    Windows are the campaign's, unless :func:`sim.campaigns.windows.split_windows` made others. Columns are :data:`sim.campaigns.points.IDENTITY` and
     then the metrics of :func:`sim.metrics.schedule_metrics.evaluate`; rows are in the order of :func:`points`. ``done`` holds the
     rows of points that need not be computed again, ``finished(point, rows)`` is called from this thread for each computed one,
     and ``progress(done, total)`` too. ``map_points`` defaults to :func:`threads`. A predictor known beforehand is asked once, for
     the whole trace. Raises InputError for unknown names before anything is simulated, and for errors at a point, naming it.
     """
-    windows = windows or split_windows(jobs, "whole")
-    setting = _setting(jobs, campaign, windows, processors(procs, machine), trace, generated, clock, machine)
+    windows = windows or windows_of(jobs, campaign)
     asked = points(campaign, windows)
+    setting = _setting(jobs, campaign, windows, processors(procs, machine), trace, generated, clock, machine)
     rows = {point: list((done or {})[point]) for point in asked if point in (done or {})}
     missing = sorted((point for point in asked if point not in rows), key=lambda point: (point.window, point.policy.seed))
     for point, made in _computed(evaluate_points, setting, missing, map_points, len(rows), progress):
@@ -169,8 +153,8 @@ def campaign_schedules(
     Otherwise as :func:`run_campaign`.
     """
     windows = split_windows(jobs, "whole")
-    setting = _setting(jobs, campaign, windows, processors(procs, machine), trace, generated, clock, machine)
     asked = points(campaign, windows)
+    setting = _setting(jobs, campaign, windows, processors(procs, machine), trace, generated, clock, machine)
     made = dict(_computed(simulate_points, setting, asked, map_points, 0, progress))
     return [made[point] for point in asked]
 
@@ -204,10 +188,9 @@ def _one_by_one(groups: Iterable[list[tuple[Point, _R]]]) -> Iterator[tuple[Poin
 
 def check_policies(jobs: pd.DataFrame, campaign: Campaign, procs: int, machine: Description | None = None) -> None:
     """Simulate one job under every policy, so that wrong names fail early. Raises InputError."""
-    policies = product(campaign.schedulers, ("requested",), campaign.corrections, campaign.semantics, campaign.starvation_s)
     first = prepare(jobs.iloc[:1], procs, machine)
-    for policy in policies:
-        outcome(first, Policy(*policy), scratch=scratch())
+    for policy in policies(campaign.model_copy(update={"predictors": ("requested",), "seeds": (0,), "replicates": None})):
+        outcome(first, policy, scratch=scratch())
 
 
 def _setting(
@@ -243,7 +226,7 @@ def _setting(
                 check_answerable(name, np.maximum(np.rint(seconds), 1.0)[kept], told["runtime_s"].to_numpy()[kept])
     numbered = {window.number: window for window in windows.windows}
     replays = dict(zip(numbered, _replays(jobs, windows.windows, campaign.submissions, procs, machine), strict=True))
-    moves_s = {seed: moves(len(jobs), campaign.shake_s, seed) for seed in campaign.seeds if campaign.shake_s}
+    moves_s = {seed: moves(len(jobs), campaign.shake_s, seed) for seed in campaign.drawn if campaign.shake_s}
     return Setting(numbered, replays, predictors, procs, trace, generated, campaign.taus_s, clock, moves_s, machine)
 
 

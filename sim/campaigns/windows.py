@@ -14,11 +14,10 @@ import pandas as pd
 
 from features.clock import DAY_S, WEEK_S
 from features.errors import InputError
+from sim.settings import CROSSING, DROP_RULES, NONE, SPLITS
 
-LENGTHS_S: dict[str, int | None] = {"whole": None, "weeks": WEEK_S, "months": 30 * DAY_S}
+LENGTHS_S: dict[str, int | None] = dict(zip(SPLITS, (None, WEEK_S, 30 * DAY_S), strict=True))
 """Seconds of a window by the name of the split; ``whole`` is one window with all jobs."""
-CROSSING, NONE = "crossing", "none"
-DROP_RULES = (CROSSING, NONE)
 FIRST_WINDOW, CROSSES = "first-window", "crosses-windows"
 """Rules by which a job is left out of all windows, as ``Windows.dropped`` names them."""
 

@@ -63,7 +63,13 @@ def test_changed_jobs_and_changed_code_are_simulated_anew(trace, tmp_path, monke
 def test_replays_are_those_of_a_campaign_seed_by_seed(trace):
     policy = Policy("EASY-SJBF", "last2", "tsafrir")
     sums = run("generated", trace, [BASE, policy], quiet=True, replays=3).sums["whole"]
-    asked = Campaign(("EASY", "EASY-SJBF"), ("requested", "last2"), ("requested", "tsafrir"), seeds=(0, 1, 2), shake_s=60)
+    asked = Campaign(
+        schedulers=("EASY", "EASY-SJBF"),
+        predictors=("requested", "last2"),
+        corrections=("requested", "tsafrir"),
+        seeds=(0, 1, 2),
+        shake_s=60,
+    )
     table = compare(campaign_schedules(trace.jobs, asked, procs=trace.procs)).set_index(
         ["scheduler", "predictor", "correction", "metric"]
     )
@@ -80,7 +86,7 @@ def test_predictors_retrained_every_night_get_fewer_replays():
 def test_the_table_holds_what_a_comparison_of_whole_schedules_says(trace):
     asked = policies(["EASY", "EASY-SJBF"], ["last2"], ["tsafrir"])
     table = tidy(run("generated", trace, asked, quiet=True))
-    campaign = Campaign(("EASY", "EASY-SJBF"), ("requested", "last2"), ("tsafrir",))
+    campaign = Campaign(schedulers=("EASY", "EASY-SJBF"), predictors=("requested", "last2"), corrections=("tsafrir",))
     expected = compare(campaign_schedules(trace.jobs, campaign, procs=trace.procs))
     expected = expected[(expected["scheduler"] == "EASY-SJBF") & (expected["predictor"] == "last2")].set_index("metric")
     found = table[(table["part"] == "whole") & (table["against"] == "EASY / requested")]

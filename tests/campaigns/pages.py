@@ -235,7 +235,9 @@ def campaign_page(rng: np.random.Generator) -> str:
     from tests.sim.campaigns.test_campaign import JOBS, WIDTH
 
     windows = split_windows(JOBS, "weeks")
-    table = run_campaign(JOBS, Campaign(("EASY", "SAF-EASY-SPF")), procs=WIDTH, windows=windows, trace=stored(rng), generated=False)
+    table = run_campaign(
+        JOBS, Campaign(schedulers=("EASY", "SAF-EASY-SPF")), procs=WIDTH, windows=windows, trace=stored(rng), generated=False
+    )
     for column in ("scheduler", "predictor"):
         table[column] = table[column].replace({"SAF-EASY-SPF": stored(rng)})
     return render_campaign(table, over_windows(table), windows, {hostile(rng): hostile(rng)}, notes=[hostile(rng)])

@@ -16,10 +16,11 @@ from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from sim import evaluate, simulate
-from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.maps import serial
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
+from sim.settings import Campaign
 from tests.models.runtime.test_lightgbm import days
 from tests.oracle.nightly import DAY_S, Nightly
 from tests.support.walls import wall
@@ -185,7 +186,9 @@ def test_sweeps_retrain_each_night_as_simulations_do(name: str) -> None:
 def test_in_campaigns_as_alone() -> None:
     load = days()
     jobs, schedulers = load.table(), ("EASY", "EASY-SJBF")
-    together = campaign_schedules(jobs, Campaign(schedulers, RETRAINED, ("tsafrir", "conditional")), procs=load.machine)
+    together = campaign_schedules(
+        jobs, Campaign(schedulers=schedulers, predictors=RETRAINED, corrections=("tsafrir", "conditional")), procs=load.machine
+    )
     count = 0
     for one in together:
         alone = simulate(jobs, procs=load.machine, scheduler=one.scheduler, predictor=one.predictor, correction=one.correction)

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from pipelines.cli.simulate import as_row
 from sim import simulate
-from sim.campaigns.campaign import Campaign, run_campaign
+from sim.campaigns.campaign import run_campaign
 from sim.campaigns.sweep import sweep
 from sim.kernel.corrections import CORRECTIONS
 from sim.policy import Policy
 from sim.semantics import SEMANTICS, Semantics, semantics
+from sim.settings import Campaign
 from tests.support.workloads import (
     CONSERVATIVE,
     EASY_NAMES,
@@ -188,7 +189,11 @@ def test_schedules_campaigns_and_sweeps_go_by_the_name_as_typed() -> None:
     load, name = crowd(np.random.default_rng(3), longest_s=3000, origin_s=77), "per-second(expiry=pass,every=30)"
     alone = simulate(load.table(), procs=load.machine, predictor="last2", correction="tsafrir", semantics=name)
     assert as_row(alone, 10.0)["semantics"] == name  # a line of JSON
-    rows = run_campaign(load.table(), Campaign(("EASY",), ("last2",), ("tsafrir",), (name,)), procs=load.machine)
+    rows = run_campaign(
+        load.table(),
+        Campaign(schedulers=("EASY",), predictors=("last2",), corrections=("tsafrir",), semantics=(name,)),
+        procs=load.machine,
+    )
     wait_s = float((alone.jobs["start_s"] - alone.jobs["submit_s"]).mean())
     assert (rows["semantics"].tolist(), rows["mean_wait_s"].tolist()) == ([name], [wait_s])
     policy = Policy("MIXED(0,0,1)-EASY-FCFS", "last2", "tsafrir", name)

@@ -10,8 +10,9 @@ from features.errors import InputError
 from features.jobs.schema import conform
 from models.runtime.protocol import TablePredictor
 from sim import simulate
-from sim.campaigns.campaign import Campaign, campaign_schedules, run_campaign
+from sim.campaigns.campaign import campaign_schedules, run_campaign
 from sim.campaigns.windows import split_windows
+from sim.settings import Campaign
 
 PROCS = 4
 LEVELS = {0.5: 0.6, 0.8: 1.1, 0.95: 2.0}
@@ -91,13 +92,15 @@ def test_a_table_without_quantiles_is_asked_again_only_if_it_says_that_it_tells_
 
 
 def test_windows_and_shaken_replays_ask_the_quantiles_of_their_own_jobs(jobs: pd.DataFrame) -> None:
-    asked = Campaign(("EASY",), (told(),), ("conditional(when=pass)",), seeds=(1,), shake_s=600)
+    asked = Campaign(schedulers=("EASY",), predictors=(told(),), corrections=("conditional(when=pass)",), seeds=(1,), shake_s=600)
     [schedule] = campaign_schedules(jobs, asked, procs=PROCS)
     pd.testing.assert_frame_equal(schedule.quantiles, answers(jobs)[1])
     np.testing.assert_array_equal(schedule.jobs["predicted_s"], answers(jobs)[0])
     spread = jobs.assign(submit_s=10 * jobs["submit_s"])
     weeks = split_windows(spread, "weeks", skip_first=False, drop="none")
-    rows = run_campaign(spread, Campaign(("EASY",), (told(),), ("conditional",)), procs=PROCS, windows=weeks)
+    rows = run_campaign(
+        spread, Campaign(schedulers=("EASY",), predictors=(told(),), corrections=("conditional",)), procs=PROCS, windows=weeks
+    )
     for window, corrections in zip(weeks.windows, rows["corrections"], strict=True):
         alone = simulate(window.jobs, procs=PROCS, predictor=told(), correction="conditional")
         assert corrections == alone.jobs["corrections"].sum() > 0

@@ -93,9 +93,9 @@ def test_a_seed_that_would_change_nothing_is_refused():
     with pytest.raises(InputError, match="changes nothing"):
         simulate(JOBS, procs=PROCS, seed=3, predictor="quantile(seed=2)")
     with pytest.raises(InputError, match=r"seed 1 changes nothing: .* requested, svr"):
-        Campaign(("EASY",), ("requested", "svr"), seeds=(0, 1))
-    with pytest.raises(InputError, match="must be 0 or more"):
-        Campaign(("EASY",), seeds=(-1,), shake_s=60)
+        Campaign(schedulers=("EASY",), predictors=("requested", "svr"), seeds=(0, 1))
+    with pytest.raises(InputError, match="must be at least 0"):
+        Campaign(schedulers=("EASY",), seeds=(-1,), shake_s=60)
 
 
 @pytest.mark.slow
@@ -115,7 +115,9 @@ def test_a_learner_takes_the_seed_and_keeps_its_name():
 
 
 def test_a_campaign_shakes_each_seed_alike_for_all_policies():
-    asked = Campaign(("EASY", "EASY-SJBF"), ("requested", "last2"), ("tsafrir",), seeds=(0, 3), shake_s=60)
+    asked = Campaign(
+        schedulers=("EASY", "EASY-SJBF"), predictors=("requested", "last2"), corrections=("tsafrir",), seeds=(0, 3), shake_s=60
+    )
     made = campaign_schedules(JOBS, asked, procs=PROCS)
     assert {schedule.shake_s for schedule in made} == {60}
     submits = {schedule.seed: schedule.jobs["submit_s"].to_numpy() for schedule in made}
@@ -133,7 +135,7 @@ def test_a_campaign_shakes_each_seed_alike_for_all_policies():
 
 
 def test_windows_are_those_of_the_recorded_submissions_and_moves_those_of_the_trace():
-    asked = Campaign(("EASY",), seeds=(2,), shake_s=60)
+    asked = Campaign(schedulers=("EASY",), seeds=(2,), shake_s=60)
     windows = split_windows(JOBS, "weeks", skip_first=False, drop="none")
     table = run_campaign(JOBS, asked, procs=PROCS, windows=windows)
     assert table["jobs"].sum() == len(JOBS)

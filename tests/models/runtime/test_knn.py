@@ -20,10 +20,11 @@ from models.runtime.evaluation import accuracy
 from models.runtime.names import predictor
 from pipelines.ingest.read import read_trace
 from sim import simulate
-from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.maps import serial
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
+from sim.settings import Campaign
 from tests.conftest import SHARED, needs_shared
 from tests.support.walls import Wall, own
 from tests.support.workloads import EASY_NAMES, Workload, by_kernel, by_oracle, crowd, dependent_workloads, perturbed, workloads
@@ -207,7 +208,9 @@ def test_sweeps_and_campaigns_start_from_a_fresh_memory() -> None:
     swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor="knn(k=3)"), map_pieces=serial)
     waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
     np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
-    together = campaign_schedules(LOAD.table(), Campaign(tuple(names), (predictor("knn(k=3)"),)), procs=LOAD.machine)
+    together = campaign_schedules(
+        LOAD.table(), Campaign(schedulers=tuple(names), predictors=(predictor("knn(k=3)"),)), procs=LOAD.machine
+    )
     assert all(one.jobs.equals(other.jobs) for one, other in zip(alone, together, strict=True))
 
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from models.runtime.names import predictor
-from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.maps import serial
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
+from sim.settings import Campaign
 from tests.oracle.nag import SLOPES, WEIGHTS, NagByHand
 from tests.support.workloads import (
     EASY_NAMES,
@@ -143,7 +144,9 @@ def test_sweeps_and_campaigns_start_from_a_fresh_memory(preset: str) -> None:
     swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor=preset), map_pieces=serial)
     waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
     np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
-    together = campaign_schedules(LOAD.table(), Campaign(tuple(names), (predictor(preset),)), procs=LOAD.machine)
+    together = campaign_schedules(
+        LOAD.table(), Campaign(schedulers=tuple(names), predictors=(predictor(preset),)), procs=LOAD.machine
+    )
     assert all(one.jobs.equals(other.jobs) for one, other in zip(alone, together, strict=True))
 
 

@@ -17,10 +17,11 @@ from features.jobs.history import history
 from features.jobs.published import okcm as published
 from models.runtime.names import predictor
 from sim import simulate
-from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.maps import serial
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
+from sim.settings import Campaign
 from tests.conftest import needs_shared
 from tests.models.runtime.test_knn import CORRECTIONS, LOAD, KnnByHand, agree, second_half, whole_trace
 from tests.support.walls import Wall, own
@@ -258,7 +259,9 @@ def test_sweeps_and_campaigns_start_from_a_fresh_memory(name: str) -> None:
     swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor=name), map_pieces=serial)
     waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
     np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
-    together = campaign_schedules(LOAD.table(), Campaign(tuple(names), (predictor(name),)), procs=LOAD.machine)
+    together = campaign_schedules(
+        LOAD.table(), Campaign(schedulers=tuple(names), predictors=(predictor(name),)), procs=LOAD.machine
+    )
     assert all(one.jobs.equals(other.jobs) for one, other in zip(alone, together, strict=True))
 
 

@@ -109,7 +109,7 @@ def test_the_journal_of_another_campaign_is_refused_saying_what_differs(
     workload: CleanTrace, windows: Windows, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.parquet"
-    first, other = Campaign(("EASY",)), Campaign(("EASY", "List"), taus_s=(60.0,))
+    first, other = Campaign(schedulers=("EASY",)), Campaign(schedulers=("EASY", "List"), taus_s=(60.0,))
     with journal_of(out, identity(workload, first, windows)) as journal:
         journal.write(Point(1, Policy()), [])
     kept = journal.path.read_bytes()
@@ -128,7 +128,7 @@ def test_other_jobs_and_other_predictions_make_another_campaign(workload: CleanT
 
     def stated(jobs: pd.DataFrame, factor: float) -> dict:
         table = TablePredictor("mine", lambda jobs: factor * jobs["requested_s"].to_numpy())
-        return identity(replace(workload, jobs=jobs), Campaign(("EASY",), (table,)), windows)
+        return identity(replace(workload, jobs=jobs), Campaign(schedulers=("EASY",), predictors=(table,)), windows)
 
     same = stated(workload.jobs, 1.0)
     assert stated(workload.jobs.copy(), 1.0) == same
@@ -141,7 +141,7 @@ def test_a_journal_that_is_none_is_left_alone(workload: CleanTrace, windows: Win
     journal = tmp_path / "out.parquet.journal"
     journal.write_bytes(b"precious\n")
     with pytest.raises(InputError, match="is not the journal of a campaign; give --restart"):
-        resumable_campaign(tmp_path / "out.parquet", workload, Campaign(("EASY",)), windows, map_points=serial)
+        resumable_campaign(tmp_path / "out.parquet", workload, Campaign(schedulers=("EASY",)), windows, map_points=serial)
     assert journal.read_bytes() == b"precious\n"
 
 
@@ -154,7 +154,7 @@ def changed(content: bytes, place: int) -> bytes:
 def test_no_line_of_a_journal_in_which_one_byte_changed_is_resumed(
     workload: CleanTrace, windows: Windows, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stated, out = identity(workload, Campaign(("EASY",)), windows), tmp_path / "out.parquet"
+    stated, out = identity(workload, Campaign(schedulers=("EASY",)), windows), tmp_path / "out.parquet"
     with journal_of(out, stated) as journal:
         for number in (1, 2):
             journal.write(Point(number, Policy()), [{"mean_wait_s": 1234.5678 * number, "jobs": 40 + number}])
@@ -174,7 +174,7 @@ def test_no_line_of_a_journal_in_which_one_byte_changed_is_resumed(
 def test_a_campaign_with_a_changed_digit_in_each_line_of_its_journal_ends_as_an_untouched_one(
     workload: CleanTrace, windows: Windows, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked, out, untouched = Campaign(("EASY", "List")), tmp_path / "out.parquet", tmp_path / "untouched.parquet"
+    asked, out, untouched = Campaign(schedulers=("EASY", "List")), tmp_path / "out.parquet", tmp_path / "untouched.parquet"
     resumable_campaign(untouched, workload, asked, windows, map_points=serial)
 
     def dies(function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
@@ -198,7 +198,7 @@ def test_a_campaign_with_a_changed_digit_in_each_line_of_its_journal_ends_as_an_
 
 
 def test_a_journal_without_a_finished_point_is_nobodys(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
-    stated = identity(workload, Campaign(("EASY",)), windows)
+    stated = identity(workload, Campaign(schedulers=("EASY",)), windows)
     with journal_of(tmp_path / "out.parquet", stated) as journal:
         first = journal.path.read_bytes()
     assert not journal.path.exists()
@@ -213,7 +213,7 @@ def test_a_journal_without_a_finished_point_is_nobodys(workload: CleanTrace, win
 def test_a_journal_may_be_torn_and_taken_up_again_any_number_of_times(
     workload: CleanTrace, windows: Windows, tmp_path: Path
 ) -> None:
-    stated = identity(workload, Campaign(("EASY",)), windows)
+    stated = identity(workload, Campaign(schedulers=("EASY",)), windows)
     asked = [Point(number, Policy()) for number in (1, 2, 3)]
     for before, point in enumerate(asked):
         with journal_of(tmp_path / "out.parquet", stated) as journal:
@@ -226,7 +226,7 @@ def test_a_journal_may_be_torn_and_taken_up_again_any_number_of_times(
 
 
 def test_two_processes_do_not_write_one_journal(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
-    stated = identity(workload, Campaign(("EASY",)), windows)
+    stated = identity(workload, Campaign(schedulers=("EASY",)), windows)
     with journal_of(tmp_path / "out.parquet", stated), pytest.raises(InputError, match="another process is running this campaign"):
         journal_of(tmp_path / "out.parquet", stated)
 
@@ -242,7 +242,9 @@ def test_a_failed_point_leaves_the_last_results_and_what_is_done(workload: Clean
     with pytest.raises(
         InputError, match=r"EASY / broken / requested, per-second, seed 0, window 6: predictor broken: predicts inf"
     ):
-        resumable_campaign(out, workload, Campaign(("EASY",), ("requested", broken)), windows, map_points=serial)
+        resumable_campaign(
+            out, workload, Campaign(schedulers=("EASY",), predictors=("requested", broken)), windows, map_points=serial
+        )
     assert out.read_text() == "the last results"
     assert (tmp_path / "out.parquet.journal").read_bytes().count(b"\n") == 1 + 6 + 5
 
@@ -283,7 +285,9 @@ def test_the_command_says_what_it_left_out_and_writes_what_run_campaign_gives(
     assert "6 windows of 240 jobs (weeks); jobs dropped: first-window 40; judged by submission" in done.stderr
     assert "48 of 48 points" in done.stderr
     table, metadata = without_times(out)
-    asked = Campaign(("EASY", "SAF-EASY-SPF"), ("requested", "last2"), starvation_s=(None, 600), taus_s=(10.0, 60.0))
+    asked = Campaign(
+        schedulers=("EASY", "SAF-EASY-SPF"), predictors=("requested", "last2"), starvation_s=(None, 600), taus_s=(10.0, 60.0)
+    )
     alone = run_campaign(workload.jobs, asked, procs=64, windows=windows, trace="crowd").drop(columns="simulate_s")
     pd.testing.assert_frame_equal(table, alone, check_exact=True)
     assert metadata["dropped"] == {"first-window": 40}

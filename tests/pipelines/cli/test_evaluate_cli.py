@@ -124,7 +124,7 @@ def test_the_table_and_the_page_name_every_predictor_and_its_accuracy(trace: Pat
 @pytest.mark.slow
 def test_a_generated_workload_says_so_and_a_distribution_is_drawn_and_stored(trace: Path) -> None:
     workload = clean(read_trace("generated"))
-    evaluation = evaluate_predictors(workload, ["requested", "last2"], Protocol(repeats=0, levels=(0.8,)))
+    evaluation = evaluate_predictors(workload, Protocol(predictors=("requested", "last2"), repeats=0, levels=(0.8,)))
     runtime = workload.jobs["runtime_s"].to_numpy(float)
     levels = [0.25, 0.5, 0.9]
     object.__setattr__(evaluation.schedules[1], "quantiles", pd.DataFrame({level: 2 * level * runtime for level in levels}))
@@ -158,7 +158,8 @@ def test_a_generated_workload_says_so_and_a_distribution_is_drawn_and_stored(tra
 
 def test_distributions_are_printed_in_80_columns_with_all_their_digits(trace: Path) -> None:
     evaluation = evaluate_predictors(
-        clean(read_trace(str(trace))), ["requested", "quantile", "quantile(order=accuracy)"], Protocol(repeats=0)
+        clean(read_trace(str(trace))),
+        Protocol(predictors=("requested", "quantile", "quantile(order=accuracy)"), repeats=0),
     )
     [quality] = evaluation.qualities
     scores = quality.sharpness.scores.set_index("predictor")["crps_s"]
@@ -194,7 +195,7 @@ def test_by_default_all_predictors_are_judged_and_the_two_answers_of_the_forest_
 def test_nights_of_predictors_that_learn_anew_are_told_of(trace: Path) -> None:
     told: list[tuple[str, int, int]] = []
     workload = clean(read_trace(str(trace)))
-    evaluate_predictors(workload, ["last2", "quantile"], Protocol(repeats=0), nights=lambda *each: told.append(each))
+    evaluate_predictors(workload, Protocol(predictors=("last2", "quantile"), repeats=0), nights=lambda *each: told.append(each))
     assert {name for name, _, _ in told} == {"quantile"}
     assert [night for _, night, _ in told][:3] == [1, 2, 3]
     assert {of for _, _, of in told} == {int(workload.jobs["submit_s"].max() // 86_400)}

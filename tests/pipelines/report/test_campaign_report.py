@@ -40,7 +40,7 @@ def cells(page: str) -> dict[str, list[str]]:
 
 @pytest.mark.slow
 def test_the_table_prints_means_ratios_and_ranks_best_first_for_each_tau() -> None:
-    table, windows = results(Campaign(("Strict", "EASY", "SAF-EASY-SPF"), taus_s=(10.0, 60.0)))
+    table, windows = results(Campaign(schedulers=("Strict", "EASY", "SAF-EASY-SPF"), taus_s=(10.0, 60.0)))
     page = page_of(table, windows)
     printed = cells(page)
     for place, tau_s in enumerate((10.0, 60.0)):
@@ -60,7 +60,7 @@ def test_the_table_prints_means_ratios_and_ranks_best_first_for_each_tau() -> No
 
 @pytest.mark.slow
 def test_the_baseline_is_on_the_page_however_bad_it_is_and_who_is_not_is_counted() -> None:
-    table, windows = results(Campaign(("Strict", *MANY)))
+    table, windows = results(Campaign(schedulers=("Strict", *MANY)))
     page = page_of(table, windows)
     assert "5 more policies are in the results and not on this page" in page
     assert len(cells(page)) == 41
@@ -68,7 +68,7 @@ def test_the_baseline_is_on_the_page_however_bad_it_is_and_who_is_not_is_counted
 
 
 def test_one_window_has_no_figures_and_claims_no_intervals() -> None:
-    table, windows = results(Campaign(("Strict", "EASY")), "whole", generated=True)
+    table, windows = results(Campaign(schedulers=("Strict", "EASY")), "whole", generated=True)
     page = page_of(table, windows)
     assert "data:image" not in page
     assert "confidence interval" not in page
@@ -82,7 +82,7 @@ def test_one_window_has_no_figures_and_claims_no_intervals() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("predictors", [("requested",), ("requested", "last2")])
 def test_the_page_needs_nothing_outside_itself_and_is_the_same_twice(predictors: tuple[str, ...]) -> None:
-    table, windows = results(Campaign(("EASY", "EASY-SJBF"), predictors, taus_s=(10.0, 20.0, 60.0)))
+    table, windows = results(Campaign(schedulers=("EASY", "EASY-SJBF"), predictors=predictors, taus_s=(10.0, 20.0, 60.0)))
     page = page_of(table, windows)
     assert page == page_of(table, windows)
     sources = re.findall(r'src="(.*?)"', page)
@@ -100,7 +100,7 @@ def test_a_generated_workload_is_named_in_its_figures() -> None:
 
 
 def test_ties_are_called_ties_and_not_wins() -> None:
-    table, windows = results(Campaign(("EASY", "FCFS-EASY-FCFS", "Strict")))
+    table, windows = results(Campaign(schedulers=("EASY", "FCFS-EASY-FCFS", "Strict")))
     page = page_of(table, windows)
     assert " alone is the best in 0 of " in page
     assert ", a tie with 1 other" in page
@@ -110,7 +110,7 @@ def test_ties_are_called_ties_and_not_wins() -> None:
 
 @pytest.mark.slow
 def test_a_change_has_a_colour_only_where_it_is_sure() -> None:
-    asked = Campaign(("Strict", "SAF-EASY-SPF"))
+    asked = Campaign(schedulers=("Strict", "SAF-EASY-SPF"))
     table, windows = results(asked)
     summary = over_windows(table)
     low = summary["low"].where(summary["scheduler"] == "Strict", 0.5)
@@ -123,7 +123,7 @@ def test_a_change_has_a_colour_only_where_it_is_sure() -> None:
 @pytest.mark.slow
 def test_a_machine_on_which_nothing_waits_is_said_to_say_nothing() -> None:
     windows = split_windows(JOBS, "weeks")
-    table = run_campaign(JOBS, Campaign(("EASY", "Strict")), procs=100_000, windows=windows)
+    table = run_campaign(JOBS, Campaign(schedulers=("EASY", "Strict")), procs=100_000, windows=windows)
     assert "Nothing waits here: mean waits are at most 0.0 s" in page_of(table, windows)
-    table, windows = results(Campaign(("EASY", "Strict")))
+    table, windows = results(Campaign(schedulers=("EASY", "Strict")))
     assert "Nothing waits" not in page_of(table, windows)

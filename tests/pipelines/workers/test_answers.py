@@ -77,7 +77,7 @@ def lasting() -> Iterator[str]:
 
 def test_a_task_that_never_returns_is_computed_by_another_worker(two: str) -> None:
     said: list[str] = []
-    asked = Campaign(("EASY", "JustBF"), (StuckOnce, "last2"))
+    asked = Campaign(schedulers=("EASY", "JustBF"), predictors=(StuckOnce, "last2"))
     with mapped(two, say=said.append) as on_workers:
         table = run(asked, map_points=on_workers)
         assert STUCK.is_set()
@@ -220,7 +220,7 @@ def compute(*asked: Any) -> Any:
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_an_answer_that_cannot_be_is_asked_for_once_more(lasting: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Campaign(("EASY", "JustBF"))
+    asked = Campaign(schedulers=("EASY", "JustBF"))
     monkeypatch.setattr(work, "compute", compute)
     for times in (1, 100):
         ANSWERED.clear()

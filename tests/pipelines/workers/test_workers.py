@@ -70,7 +70,13 @@ class Half:
 
 def test_a_campaign_makes_the_same_table_on_workers_as_in_threads(on_workers: Map) -> None:
     half = TablePredictor("half", lambda jobs: jobs["requested_s"].to_numpy() / 2)
-    asked = Campaign(("EASY", "SAF-EASY-SPF", "JustBF"), (half, "last2", Half), ("tsafrir",), seeds=(1, 2), shake_s=60)
+    asked = Campaign(
+        schedulers=("EASY", "SAF-EASY-SPF", "JustBF"),
+        predictors=(half, "last2", Half),
+        corrections=("tsafrir",),
+        seeds=(1, 2),
+        shake_s=60,
+    )
     seen: list[int] = []
     made = run(asked, map_points=on_workers, progress=lambda done, total: seen.append(done))
     assert_same(made, run(asked, map_points=threads(2)))
@@ -89,7 +95,7 @@ def test_sweeps_and_searches_find_the_same_on_workers(on_workers: Map) -> None:
 def test_an_error_is_that_of_threads_and_what_was_done_before_is_told(on_workers: Map) -> None:
     seconds = JOBS["requested_s"].to_numpy(np.float64).copy()
     seconds[WEEKS.windows[1].rows[3]] = np.nan
-    asked = Campaign(("EASY",), (TablePredictor("broken", lambda jobs: seconds),))
+    asked = Campaign(schedulers=("EASY",), predictors=(TablePredictor("broken", lambda jobs: seconds),))
     said, done = [], []
     for each in (threads(1), on_workers):
         with pytest.raises(InputError) as raised:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim import simulate
-from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.campaign import campaign_schedules
 from sim.semantics import SEMANTICS
+from sim.settings import Campaign
 from tests.models.runtime.test_hierarchy import HierarchyByHand
 from tests.models.runtime.test_knn import KnnByHand
 from tests.models.runtime.test_lightgbm import BoostedByHand, days
@@ -176,7 +177,7 @@ def test_a_table_of_which_a_prediction_is_too_short_is_refused() -> None:
 
 def test_in_a_campaign_as_alone() -> None:
     load = crowd(np.random.default_rng(4))
-    campaign = Campaign(("EASY-SJBF", "SAF-JustBF"), ("last2",), (EACH_PASS,))
+    campaign = Campaign(schedulers=("EASY-SJBF", "SAF-JustBF"), predictors=("last2",), corrections=(EACH_PASS,))
     for one in campaign_schedules(load.table(), campaign, procs=load.machine):
         alone = load.schedule(one.scheduler, "last2", correction=EACH_PASS)
         assert one.jobs.equals(alone.jobs)

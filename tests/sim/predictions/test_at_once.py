@@ -92,7 +92,7 @@ def test_evaluate_says_wherever_it_shows_that_runtimes_were_known_at_once(tmp_pa
     assert "each runtime is known before the next submission" in done.stderr
     assert "which no system can have: nothing is scheduled here" in page.read_text()
     workload = clean(read_trace(str(file)))
-    [usual] = evaluate_predictors(workload, ["last2"], Protocol(repeats=0)).qualities
+    [usual] = evaluate_predictors(workload, Protocol(predictors=("last2",), repeats=0)).qualities
     assert record["accuracy"] > usual.figures("last2")["accuracy"]["value"], "the delay costs accuracy"
     refused = queuecast(*asked, "--scheduler", "EASY-SJBF", home=tmp_path)
     assert refused.returncode == 2

@@ -61,7 +61,7 @@ def done() -> tuple[Tables, dict[Step, Record]]:
 def test_pure_policies_are_those_of_a_campaign_and_vertices_of_mixed_ones(done: tuple[Tables, dict[Step, Record]]) -> None:
     tables, _ = done
     keys = ["week", "policy", "starvation_s", "tau_s"]
-    asked = Campaign(tuple(map(scheduler, PURE)), starvation_s=THRESHOLDS, taus_s=SETTINGS.taus_s)
+    asked = Campaign(schedulers=tuple(map(scheduler, PURE)), starvation_s=THRESHOLDS, taus_s=SETTINGS.taus_s)
     campaign = run_campaign(JOBS, asked, procs=PROCS, windows=split_windows(JOBS, "weeks"))
     campaign = campaign.assign(week=campaign["window"], policy=campaign["scheduler"].str.split("-").str[0])
     both = tables.pure.merge(campaign, on=keys, suffixes=("", "_campaign"))

@@ -153,7 +153,7 @@ def test_users_and_stated_dependencies_exclude_each_other() -> None:
     with pytest.raises(InputError, match="both say when jobs are submitted"):
         RECORDED.schedule("EASY", users="closed", dependencies=True)
     with pytest.raises(InputError, match="both say when jobs are submitted"):
-        Campaign(("EASY",), users="closed", dependencies=True)
+        Campaign(schedulers=("EASY",), users="closed", dependencies=True)
 
 
 def test_a_shaken_closed_loop_moves_think_times_and_comes_back_in_order() -> None:
@@ -167,7 +167,7 @@ def test_a_campaign_closes_the_loop_in_each_window() -> None:
     table = RECORDED.table()
     table["submit_s"] += np.where(np.arange(300) < 150, 0, 7 * 86_400)
     weeks = split_windows(table, "weeks", skip_first=False, drop="none")
-    asked = Campaign(("EASY",), ("last2",), users="closed", seeds=(0, 1), shake_s=30, load=2.0)
+    asked = Campaign(schedulers=("EASY",), predictors=("last2",), users="closed", seeds=(0, 1), shake_s=30, load=2.0)
     rows = run_campaign(table, asked, procs=MACHINE, windows=weeks, trace="toy")
     policy = {"predictor": "last2", "users": "closed", "shake_s": 30, "load": 2.0}
     alone = evaluate(simulate(weeks.windows[0].jobs, procs=MACHINE, seed=0, **policy))
@@ -183,7 +183,7 @@ def test_a_campaign_counts_complaints_by_the_rule_that_users_name() -> None:
     table = RECORDED.table().head(4).assign(**alike)
     whole = split_windows(table, "whole", skip_first=False, drop="none")
     for name, complaints in (("open", 0), ("open(patience=program)", 0), ("open(patience=paper)", 1)):
-        rows = run_campaign(table, Campaign(("EASY",), users=name), procs=1, windows=whole)
+        rows = run_campaign(table, Campaign(schedulers=("EASY",), users=name), procs=1, windows=whole)
         assert rows["complaints"].tolist() == [evaluate(simulate(table, procs=1, users=name))["complaints"]] == [complaints]
 
 

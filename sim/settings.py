@@ -1,0 +1,183 @@
+"""What a simulation is, as one value: each setting declared, explained and bounded once.
+
+The command line makes its options of these fields, journals and tables of results are identified by them, and Python gives them by
+name. A field's ``title`` is its name on the command line, where that differs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from features.errors import InputError
+from features.jobs.cleaning import MISSING_REQUEST
+from features.jobs.scaling import LARGEST
+from features.jobs.shaking import SHAKE_S
+from features.validation import refusal
+from sim.metrics.schedule_metrics import TAU_S
+from sim.policy import Policy
+from sim.shaken import check_seed
+from sim.users.names import OPEN
+
+Positive = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Factor = Annotated[float, Field(gt=0, le=LARGEST, json_schema_extra={"metavar": "FACTOR"})]
+SPLITS = ("whole", "weeks", "months")
+"""What is simulated separately: the whole trace, each 7 days, each 30 days."""
+CROSSING, NONE = DROP_RULES = ("crossing", "none")
+"""Which jobs are in no window: those whose recorded start and end lie in different ones, or none."""
+
+
+class Settings(BaseModel):
+    """Settings that are checked when they are made and never change.
+
+    InputError, in one line, for what is unknown or out of bounds.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise InputError(refusal(error, type(self))) from error
+
+
+class TraceSettings(Settings):
+    """How a trace is read; what is not given is the catalogue's, or the file's own."""
+
+    trace: str = Field(
+        default="",
+        description="A name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.",
+    )
+    procs: Positive | None = Field(default=None, description="Processors of the machine; overrides the trace.")
+    timezone: str | None = Field(
+        default=None,
+        title="time-zone",
+        description="IANA time zone of local times in Slurm accounting, such as America/Denver.",
+    )
+    processors: Literal["cpus", "nodes"] | None = Field(
+        default=None,
+        description="Which of the two a processor is in Slurm accounting. [default: the catalogue's, else cpus]",
+    )
+    cpus_per_node: Positive | None = Field(
+        default=None,
+        description="In Slurm accounting of a machine that gives whole nodes: count each node as so many processors.",
+    )
+    missing_request: Literal[MISSING_REQUEST] | None = Field(  # type: ignore[valid-type]
+        default=None,
+        description="Jobs that state no requested time: drop them, take their runtime, or the longest request of their queue. "
+        "[default: the catalogue's, else drop]",
+    )
+
+
+class Campaign(TraceSettings):
+    """All combinations of policies and seeds to simulate, on every window of a trace.
+
+    Each is judged with every ``taus_s``. ``dependencies``, ``users``, ``load`` and ``squeeze`` are as :func:`sim.simulate` takes them,
+    within each window: a job that waits for one of another window is submitted as recorded, and sessions and batches are those of the
+    window's jobs alone. Each of the ``seeds`` is a replicate, the same move of every job for all policies. Windows are those of the
+    recorded submissions. Predictors are names, or in Python tables for the whole trace, compiled ones, and what makes a Python
+    predictor (its class): an object that learns holds the state of one simulation.
+    """
+
+    schedulers: tuple[str, ...] = Field(
+        default=("EASY",),
+        min_length=1,
+        title="scheduler",
+        description="[ORDER-]ALGORITHM[-BACKFILLORDER]. POLICY(FILE.json) and POLICY(registry:NAME[@ALIAS]) are orders, as in "
+        "POLICY(FILE.json)-EASY-SPF: learned policies, shown as the formulas they are.",
+    )
+    predictors: tuple[Any, ...] = Field(
+        default=("requested",),
+        min_length=1,
+        title="predictor",
+        description="registry:NAME[@ALIAS] is a registered model, the champion by default; one that has learned from the replayed jobs is "
+        "refused, unless it is named registry:NAME[@ALIAS](seen=yes), and then bears that name in all tables.",
+    )
+    corrections: tuple[str, ...] = Field(
+        default=("requested",), min_length=1, title="correction", description="Of predictions that a job outlives."
+    )
+    semantics: tuple[str, ...] = Field(
+        default=("per-second",),
+        min_length=1,
+        description="per-second or per-event, with options as in per-second(expiry=pass,every=30).",
+    )
+    starvation_s: tuple[Count | None, ...] = Field(
+        default=(None,),
+        min_length=1,
+        title="starvation",
+        description="Seconds of waiting after which a job goes to the head of the queue, or none.",
+    )
+    seeds: tuple[Count, ...] = Field(
+        default=(0,),
+        min_length=1,
+        title="seed",
+        description="Seed of the shake, of schedulers that draw (Harm, Rollout, PlanRS), and of random predictors (lightgbm, quantile).",
+    )
+    taus_s: tuple[Seconds, ...] = Field(
+        default=(TAU_S,), min_length=1, title="tau", description="Bound of the bounded slowdown, seconds."
+    )
+    dependencies: bool = Field(
+        default=False,
+        description="Submit a job that names a preceding job (SWF field 17) when that has ended and the think time (field 18) is over.",
+    )
+    shake_s: Count = Field(
+        default=0,
+        title="shake",
+        description=f"Move each submission by up to so many seconds ({SHAKE_S} by default), drawn by the seed: one of many replays, as "
+        "schedules are chaotic.",
+        json_schema_extra={"metavar": "[SECONDS]", "bare": SHAKE_S},
+    )
+    users: str = Field(
+        default=OPEN,
+        description="open: submissions as recorded; closed or semi-open: users submit when what they waited for has ended, with options "
+        "as in closed(session=1200,rule=last).",
+    )
+    load: Factor = Field(
+        default=1.0,
+        description="Divide times between submissions by this: another workload, named so wherever its numbers stand.",
+    )
+    squeeze: Factor = Field(
+        default=1.0, description="Divide runtimes, requests and times between submissions by this; named so too."
+    )
+    replicates: Positive | None = Field(
+        default=None, description="The seeds 0 to one less than this, instead of --seed: each seed is a replicate."
+    )
+    windows: Literal[SPLITS] = Field(  # type: ignore[valid-type]
+        default="whole",
+        description="Simulate the trace whole, or each week (7 days) or month (30 days) of submissions separately.",
+    )
+    keep_first: bool = Field(default=False, description="Keep the first window, which is otherwise left out as a test period.")
+    drop_rule: Literal[DROP_RULES] = Field(  # type: ignore[valid-type]
+        default=CROSSING,
+        description="Leave out jobs whose recorded start and end lie in different windows, or none.",
+    )
+    machine: Path | None = Field(
+        default=None,
+        description="Run on the clusters of nodes that FILE describes (TOML or .machines), not on one pool of processors.",
+        json_schema_extra={"metavar": "FILE"},
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Campaign:
+        if self.replicates is not None and self.seeds != (0,):
+            raise InputError("--replicates and --seed exclude each other")
+        if self.machine is not None and self.procs is not None:
+            raise InputError(f"--machine {self.machine} says how many processors there are: give no --procs")
+        check_seed(self.predictors, self.drawn, self.shake_s, self.schedulers)
+        self.submissions.plan()
+        return self
+
+    @property
+    def drawn(self) -> tuple[int, ...]:
+        """Return the seed of each replicate."""
+        return self.seeds if self.replicates is None else tuple(range(self.replicates))
+
+    @property
+    def submissions(self) -> Policy:
+        """Return what all policies share: when jobs are submitted."""
+        return Policy(dependencies=self.dependencies, users=self.users, load=self.load, squeeze=self.squeeze)
