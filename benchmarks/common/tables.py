@@ -139,13 +139,18 @@ def write_page(path: Path, text: str, keep: Keep = always, rows: Rows = always) 
 
 def write_parts(path: Path, parts: Mapping[str, str], keep: Keep = always, rows: Rows = always) -> None:
     """Replace ``parts`` of a page written by hand, and the same sections of its data."""
-    made = pd.concat([cells(text, name) for name, text in parts.items()])
+    write_data(path, parts)
+    replace_parts(path, {name: shortened(text, keep, rows, name) for name, text in parts.items()})
+
+
+def write_data(path: Path, parts: Mapping[str, str]) -> None:
+    """Replace the sections of a page's data by the cells of ``parts``; other sections stay."""
+    table = pd.concat([cells(text, name) for name, text in parts.items()])
     data = _data(path)
     if data.exists():
         before = pd.read_csv(data, dtype={"line": "int64"}, keep_default_na=False)
-        made = pd.concat([before[~before["section"].str.partition(": ")[0].isin(list(parts))], made])
-    _write(path, made)
-    replace_parts(path, {name: shortened(text, keep, rows, name) for name, text in parts.items()})
+        table = pd.concat([before[~before["section"].str.partition(": ")[0].isin(list(parts))], table])
+    _write(path, table)
 
 
 def _data(path: Path) -> Path:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from benchmarks.papers.rush_trials import machine
+from benchmarks.papers.nichols.experiments import machine
 from benchmarks.studies.variability import RUN, START, told
 from features.clock import DAY_S
 from features.monitoring.labels import BINARY, DELAYS, baselines, labels, z_scores

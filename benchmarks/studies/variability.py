@@ -30,11 +30,10 @@ from models.variability.evaluation import ALL, BLOCKED, LEFT_OUT, Learning, diff
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.cluster.applications import application
 from sim.cluster.experiments import LOAD, VARIES, control_runs
-from sim.cluster.presets import CALIBRATIONS, Cluster
+from sim.cluster.presets import CONGESTED, Cluster
 from sim.cluster.simulate import ClusterRun
 
 PAGE = STUDIES / "variability.md"
-CONGESTED = CALIBRATIONS["congested"]
 DAYS, EACH, SEED = 30, 450, 400
 SWEEP_DAYS, SWEEP_EACH = 10, 200
 START, RUN = "told at start", "told the run"

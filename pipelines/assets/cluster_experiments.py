@@ -1,7 +1,6 @@
 """Variability, stage 4: the gain of asking the champion, on the simulated cluster."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 
 import dagster as dg
 from pydantic import Field
@@ -14,21 +13,19 @@ from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_systems
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.variability_checks import EXPERIMENTS, check_trials
-from pipelines.report.cluster import render_cluster
-from pipelines.report.cluster_plots import varied
+from pipelines.report.cluster import render_cluster, varied_runs
 from pipelines.report.table import markdown_of
 from pipelines.sources.systems import SIMULATED
 from pipelines.storage.provenance import code_version, software
-from pipelines.workflows.cluster_experiments import Conducted, Plan
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.variability_trials import TRIALS, TRIALS_PAGE, TRIALS_TABLE, over_all, trial_plan, try_model
-from sim.cluster.presets import Cluster
+from sim.cluster.advisers import Adviser
 
 
 class TrialConfig(dg.Config):
     """The number of trials."""
 
-    trials: int = Field(default=TRIALS, ge=1, description="Trials of the experiment ADAA")
+    trials: int = Field(default=TRIALS, ge=1, description="Trials of each scheduler")
     seed: int = 0
 
 
@@ -60,16 +57,16 @@ def cluster_experiments(
         # told as made, with nothing in it: publishing waits for it, and would be skipped with it
         yield dg.MaterializeResult(metadata={"simulated": False, "trials": f"none: {name} is no simulated cluster"})
         return
-    report_progress("try the champion", 0, 1)
     model = VARIABILITY.registered(name)
     champion = registered_classifier(registry.tracking(), model, lake.lake().models(model)["champion"])
     plan = trial_plan(config.trials, config.seed)
-    conducted, compared = try_model(plan, champion.model, champion.scope)
-    lake.lake().write(TRIALS_TABLE, name, compared, {"generated": True, "champion": champion.version})
-    path = lake.lake().write_page(TRIALS_PAGE.format(name), model, trials_page(plan, conducted, champion.uri, context.run.run_id))
-    report_progress("try the champion", 1, 1)
+    adviser = Adviser(champion.model, champion.scope)
+    runs, table = try_model(plan, adviser, lambda done, total: report_progress("try the champion", done, total))
+    lake.lake().write(TRIALS_TABLE, name, table, {"generated": True, "champion": champion.version})
+    provenance = {"model": champion.uri, "code": code_version(), "software": software(), "Dagster run": context.run.run_id}
+    path = lake.lake().write_page(TRIALS_PAGE.format(name), model, render_cluster(plan, runs, table, provenance))
 
-    means = over_all(compared)
+    means = over_all(table)
     of_table = told(lake.lake(), TRIALS_TABLE, name)
     yield dg.MaterializeResult(
         data_version=of_table.version,
@@ -79,28 +76,11 @@ def cluster_experiments(
             "cluster": plan.cluster.name,
             "champion": champion.uri,
             "page": dg.MetadataValue.path(str(path)),
-            "trials": conducted.trials,
-            "jobs a trial": plan.experiments[0].jobs,
+            "trials": plan.trials,
+            "jobs a trial": plan.workload.jobs,
             "means over trials": dg.MetadataValue.md(markdown_of(means, ".5g")),
-            "runs with variation": picture(varied([conducted], "varied")),
-            "by application": dg.MetadataValue.md(
-                markdown_of(compared[compared["metric"] == "varied"].drop(columns=["metric", "note"]))
-            ),
+            "runs with variation": picture(varied_runs(table)),
+            "by application": dg.MetadataValue.md(markdown_of(table[table["metric"] == "varied"].drop(columns=["metric", "note"]))),
         },
-        check_results=check_trials(conducted.runs, plan, means),
+        check_results=check_trials(runs, plan, means),
     )
-
-
-def trials_page(plan: Plan, conducted: Conducted, champion: str, run_id: str) -> str:
-    """Return the page of the trials as one self-contained HTML file."""
-    share = plan.cluster.procs / Cluster().procs
-    note = f"The cluster and the number of jobs are {share:.0%} of the paper's, whose counts of runs are of trials {1 / share:.0f} times as large."
-    provenance = {
-        "model": champion,
-        "trials": f"{conducted.trials}, seed {plan.seed}",
-        "cluster": asdict(plan.cluster),
-        "code": code_version(),
-        "software": software(),
-        "Dagster run": run_id,
-    }
-    return render_cluster(plan.cluster.name, [conducted], provenance, [note])

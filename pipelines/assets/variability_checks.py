@@ -12,9 +12,8 @@ from pipelines.assets.checks import broken, holds
 from pipelines.dated.systems import Retrained
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
-from pipelines.workflows.cluster_experiments import Plan
 from pipelines.workflows.variability_table import FEWEST_RUNS, TrainingTable, coverage, label_balance, still_metrics
-from pipelines.workflows.variability_trials import SCHEDULERS, first_trial
+from pipelines.workflows.variability_trials import SCHEDULERS, Plan, first_trial
 
 SEEN = 0.9
 """Min share of expected samples, and of nodes, behind the features."""

@@ -79,9 +79,9 @@ def compile_search() -> None:
 def compile_cluster() -> None:
     """Compile the simulated cluster's kernel, or load it from its cache."""
     from sim.cluster.experiments import control_runs
-    from sim.cluster.presets import calibration
+    from sim.cluster.presets import CONGESTED
 
-    control_runs(calibration("congested"), days=0.01, seed=0)
+    control_runs(CONGESTED, days=0.01, seed=0)
 
 
 KERNELS: dict[str, Callable[[], None]] = {

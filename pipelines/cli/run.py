@@ -34,7 +34,6 @@ from sim.settings import TraceSettings
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
-TRIED = ("varied", "makespan_s", "wait_s")
 
 
 @click.command()
@@ -314,11 +313,10 @@ def print_comparison(lake: Lake, name: str) -> None:
 def _print_variability(lake: Lake, name: str) -> None:
     """Print the candidates of a system and, if simulated, the gain of asking the champion."""
     from pipelines.cli.variability.train import variability_versions
+    from pipelines.report.cluster import overall
     from pipelines.storage.home import home
     from pipelines.workflows.variability_table import MODEL_TABLE
-    from pipelines.workflows.variability_trials import TRIALS_PAGE, TRIALS_TABLE
-    from sim.cluster.comparison import ALL
-    from sim.metrics.names import TRIAL
+    from pipelines.workflows.variability_trials import SCHEDULERS, TRIALS_PAGE, TRIALS_TABLE
 
     models, settings = lake.read(MODEL_TABLE, name)
     subject = described_system(name, bool(settings["generated"]))
@@ -326,23 +324,9 @@ def _print_variability(lake: Lake, name: str) -> None:
     if not settings["generated"]:
         return
     compared, _ = lake.read(TRIALS_TABLE, name)
-    overall = compared[compared["application"] == ALL]
-    cells = []
-    for scheduler, rows in overall.groupby("scheduler", sort=False):
-        values = rows.set_index("metric").to_dict("index")
-        cells.append([str(scheduler), *(_tried(values[metric]) for metric in TRIED)])
     title = f"{subject}: means over {compared['trials'].iloc[0]} trials, differences from EASY with 95% intervals"
-    Table(title, ["scheduler", *(TRIAL[name].short for name in TRIED)], cells).show()
+    overall(compared, SCHEDULERS[0], title).show()
     click.echo(f"report      {home() / 'reports' / TRIALS_PAGE.format(name)}")
-
-
-def _tried(row: Mapping[Any, Any]) -> str:
-    value = f"{row['mean']:,.1f}"
-    return (
-        value
-        if pd.isna(row["low"]) or row["difference"] == 0
-        else f"{value}  {row['difference']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}]"
-    )
 
 
 def _cell(row: Mapping[Any, Any]) -> str:

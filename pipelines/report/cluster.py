@@ -1,120 +1,106 @@
-"""The page of experiments on the simulated cluster, beside what Nichols et al. state."""
+"""The page and the table of trials on the simulated cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
+from itertools import cycle
 from typing import Any
 
-from pipelines.report import cluster_plots as plots
-from pipelines.report.cluster_published import beside
-from pipelines.report.cluster_tables import (
-    BY_APPLICATION,
-    by_application,
-    by_storm,
-    decision_table,
-    largest_table,
-    looked_up,
-    models_of,
-    overall,
-)
+import numpy as np
+import pandas as pd
+
 from pipelines.report.page import data_uri, stated, template
-from pipelines.report.wording import sentence, signed
-from pipelines.workflows.cluster_experiments import Conducted, label
+from pipelines.report.style import INK, encode, figure
+from pipelines.report.table import Cell, Row, Table
+from pipelines.report.wording import sentence, signed, tone
+from pipelines.workflows.variability_trials import Plan
 from sim.cluster.comparison import ALL
-from sim.cluster.simulate import STORM
 from sim.metrics.names import TRIAL
 
+_COLOURS = (INK, "#0072b2", "#e69f00", "#009e73", "#cc79a7")
 
-def render_cluster(
-    cluster: str, conducted: Sequence[Conducted], provenance: Mapping[str, object], notes: Sequence[str] = ()
-) -> str:
-    """Return the page of experiments on the cluster called ``cluster``, from values alone.
 
-    ``provenance`` and ``notes`` are printed in their order.
+def render_cluster(plan: Plan, runs: pd.DataFrame, table: pd.DataFrame, provenance: Mapping[str, object]) -> str:
+    """Return the page of the trials of ``plan`` as one self-contained HTML file.
+
+    ``runs`` and ``table`` come from :func:`pipelines.workflows.variability_trials.try_model`; ``provenance`` is printed in its order.
     """
-    first = conducted[0]
+    varied = [row for row in _rows(table, ALL) if row["metric"] == "varied"]
     return template("cluster.html.j2").render(
-        cluster=cluster,
-        names=", ".join(made.experiment.name for made in conducted),
+        cluster=plan.cluster.name,
         facts=[
-            (f"{len(conducted)}", "experiments"),
-            (f"{first.trials}", "trials of each, paired"),
-            (f"{len(first.schedulers)}", "schedulers"),
-            (f"{sum(len(made.runs) for made in conducted):,}", "simulated runs"),
+            (f"{plan.trials}", "trials, paired"),
+            (f"{len(plan.schedulers)}", "schedulers"),
+            (f"{plan.workload.jobs}", "jobs a trial"),
+            (f"{len(runs):,}", "simulated runs"),
         ],
-        baseline=label(first.baseline),
-        storm=f"{STORM:.0%}",
-        summary=[said for made in conducted if (said := _said(made))],
-        notes=[
-            *notes,
-            *(note for made in conducted for note in made.notes),
-            *filter(None, [sentence(first.found["note"].iloc[0])]),
+        baseline=plan.baseline,
+        summary=[
+            f"{row['scheduler']}: {row['mean']:.1f} runs with variation a trial, {plan.baseline} {row['baseline']:.1f}."
+            for row in varied
+            if row["scheduler"] != plan.baseline
         ],
-        published=beside(conducted),
-        figures=_figures(conducted, cluster),
-        experiments=[_tables(made) for made in conducted],
-        provenance=stated(provenance),
+        notes=[text for text in (sentence(table["note"].iloc[0]),) if text],
+        overall=overall(table, plan.baseline),
+        applications=by_application(table, plan.baseline),
+        image=data_uri(varied_runs(table)),
+        described=[*TRIAL.values()],
+        provenance=stated({**provenance, "schedulers": plan.schedulers, "seed": plan.seed, "cluster": asdict(plan.cluster)}),
     )
 
 
-def _said(made: Conducted) -> str:
-    """Say what the first model changed in varying runs, makespan and wait."""
-    if not models_of(made):
-        return ""
-    rush = models_of(made)[0]
-    rows = {metric: looked_up(made.found)[rush, ALL, metric] for metric in TRIAL}
-    counted, pooled = rows["varied"], rows["varied_pooled"]
-    text = f"{made.experiment.name}: {label(rush)} has {counted['mean']:.1f} runs with variation a trial, {label(made.baseline)} {counted['baseline']:.1f}"
-    text += f" (by control runs; by the baseline's own {pooled['mean']:.1f} and {pooled['baseline']:.1f})"
-    changes = [
-        f"{what} {signed(100 * rows[name]['relative'], '.1f')} %"
-        for name, what in (("makespan_s", "makespan"), ("wait_s", "mean wait"))
+def overall(table: pd.DataFrame, baseline: str, title: str = "") -> Table:
+    """Return each metric over all applications, a row a scheduler.
+
+    Below each mean stands its difference from the baseline's.
+    """
+    at = {(row["scheduler"], row["metric"]): row for row in _rows(table, ALL)}
+    rows: list[Row] = [
+        [name, *(_cell(at[name, metric], baseline) for metric in TRIAL)] for name in dict.fromkeys(table["scheduler"])
     ]
-    return f"{text}; {', '.join(changes)}."
+    return Table(title, ["scheduler", *(Cell(metric.title, tip=metric.meaning) for metric in TRIAL.values())], rows)
 
 
-def _tables(made: Conducted) -> dict[str, Any]:
-    of = made.experiment
-    scales = f"{', '.join(map(str, of.nodes))} nodes" + (f", {of.scaling} scaling" if len(of.nodes) > 1 else "")
-    return {
-        "name": of.name,
-        "title": of.title,
-        "what": f"{of.jobs} jobs of {', '.join(of.applications)} on {scales}; a model trained for it learns from {', '.join(of.trained_on)}.",
-        "overall": overall(made),
-        "storms": by_storm(made),
-        "applications": [by_application(made, metric) for metric in BY_APPLICATION],
-        "largest": largest_table(made),
-        "decisions": decision_table(made),
-        "coin": f"{made.coin:.2f}" if made.coin == made.coin else "",
-    }
+def by_application(table: pd.DataFrame, baseline: str) -> Table:
+    """Return the runs with variation of each application, a column a scheduler."""
+    schedulers = list(dict.fromkeys(table["scheduler"]))
+    rows: list[Row] = []
+    for name in sorted(set(table["application"]) - {ALL}):
+        at = {row["scheduler"]: row for row in _rows(table, name) if row["metric"] == "varied"}
+        rows.append([name, *(_cell(at[scheduler], baseline) for scheduler in schedulers)])
+    return Table("Runs with variation a trial, by application", ["application", *schedulers], rows)
 
 
-def _figures(conducted: Sequence[Conducted], cluster: str) -> list[dict[str, str]]:
-    drawn = [
-        (
-            "Runs with variation, by control runs",
-            "z above 1.5 by mean and sigma of control runs under a continuous load. In the titles: runs of a trial, all applications "
-            "together, in the order of the legend.",
-            plots.varied(conducted, "varied"),
-        ),
-        (
-            "Runs with variation, by the baseline's runs",
-            "z above 1.5 by mean and sigma of the baseline's own runs of the experiment, all trials together: what figures 4 and 5 of the paper "
-            "evidently count.",
-            plots.varied(conducted, "varied_pooled"),
-        ),
-        ("Makespans", "Means over trials; with few trials each is a dot. The paper's figure 10.", plots.makespans(conducted)),
-    ]
-    if any(len(made.schedulers) > 1 for made in conducted):
-        text = "The largest runtime of an application in a trial, over what is usual for it, mean over trials, with intervals: the paper's figure 9."
-        drawn.insert(2, ("Improvement of the largest runtime", text, plots.improvements(conducted)))
-        text = (
-            "Of the jobs that were not submitted at once, with intervals. Dashed: a minute, within which the paper's figure 11 is."
-        )
-        drawn.append(("Change of the mean wait", text, plots.waits(conducted)))
-    text = "Boxes are quartiles with the median, whiskers reach from the least to the largest of all trials, on a logarithmic axis. The paper's figures 6 to 8."
-    drawn.insert(2, ("Distribution of runtimes", text, plots.runtimes(conducted)))
-    return [
-        {"title": title, "caption": f"{caption} Simulated cluster {cluster}.", "image": data_uri(image)}
-        for title, caption, image in drawn
-    ]
+def varied_runs(table: pd.DataFrame) -> bytes:
+    """Draw the runs with variation a trial by application, a bar a scheduler; return SVG."""
+    varied = table[(table["metric"] == "varied") & (table["application"] != ALL)]
+    means = varied.pivot(index="application", columns="scheduler", values="mean")[list(dict.fromkeys(varied["scheduler"]))]
+    with figure(10.5, 3.2, True, "simulated cluster") as drawing:
+        panel, width = drawing.subplots(), 0.8 / len(means.columns)
+        for place, (name, colour) in enumerate(zip(means, cycle(_COLOURS), strict=False)):
+            x = np.arange(len(means)) + (place - (len(means.columns) - 1) / 2) * width
+            panel.bar(x, means[name], width, color=colour, label=name)
+        panel.set_xticks(range(len(means)), list(means.index))
+        panel.set_ylabel("runs with variation a trial")
+        panel.grid(axis="x", visible=False)
+        drawing.legend(loc="outside lower center", ncols=3)
+        return encode(drawing, "svg")
+
+
+def _rows(table: pd.DataFrame, application: str) -> list[dict[Any, Any]]:
+    return table[table["application"] == application].to_dict("records")
+
+
+def _cell(row: Mapping[Any, Any], baseline: str) -> Cell:
+    """Return a mean; below it the difference with its interval, and the same in per cent. Less is better for all metrics."""
+    form = TRIAL[row["metric"]].form
+    mean = format(row["mean"], form)
+    if row["scheduler"] == baseline:
+        return Cell(mean)
+    sure = tone(row["low"], row["high"])
+    change = signed(row["difference"], form)
+    if np.isfinite(row["low"]):
+        change += f" [{signed(row['low'], form)}, {signed(row['high'], form)}]"
+    percent = f"{signed(100 * row['relative'], '.1f')} %" if np.isfinite(row["relative"]) else ""
+    return Cell(mean, ((change, sure), (percent, sure)))

@@ -21,7 +21,7 @@ from pipelines.storage.remote import is_remote
 from pipelines.storage.run_store import PROBE_RESULTS as PROBE_TABLE
 from pipelines.storage.run_store import RUNS as RUN_TABLE
 from pipelines.storage.run_store import TYPES as TYPE_TABLE
-from sim.cluster.presets import Cluster, calibration
+from sim.cluster.presets import CONGESTED, Cluster
 
 DAYS, EACH, SEED = 1.5, 100, 0
 """Simulated days, control runs of each application, and the seed."""
@@ -37,16 +37,15 @@ def small_cluster() -> Cluster:
 
     Half as many leaf switches have half the size; sensors are sampled every other minute.
     """
-    whole = calibration("congested")
-    share = _NODES / whole.nodes
-    return whole.but(
+    share = _NODES / CONGESTED.nodes
+    return CONGESTED.but(
         name="congested-small",
         nodes=_NODES,
-        nodes_per_leaf=whole.nodes_per_leaf // 2,
-        uplink=whole.uplink / 2,
-        noise_leaves=whole.noise_leaves // 2,
-        core=whole.core * share,
-        storage=whole.storage * share,
+        nodes_per_leaf=CONGESTED.nodes_per_leaf // 2,
+        uplink=CONGESTED.uplink / 2,
+        noise_leaves=CONGESTED.noise_leaves // 2,
+        core=CONGESTED.core * share,
+        storage=CONGESTED.storage * share,
         interval_s=120,
         warm_s=960,
     )

@@ -1,64 +1,120 @@
-"""Trials of a champion on the small simulated cluster, beside plain EASY and an oracle."""
+"""Trials of a registered model on the simulated cluster, beside EASY and an oracle.
+
+Everything but the model is simulated. What is measured of a trial, and how trials are compared, is in :mod:`sim.cluster.comparison`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pandas as pd
 
-from pipelines.workflows.cluster_experiments import ORACLE, REGISTERED, Conducted, Plan, conduct
+from features.errors import InputError
+from sim.cluster.advisers import Adviser
 from sim.cluster.comparison import ALL, by_trial, compared
-from sim.cluster.presets import Cluster
-
-if TYPE_CHECKING:
-    from models.variability.model import VariabilityModel
+from sim.cluster.experiments import trials, usual
+from sim.cluster.presets import CONGESTED, Cluster
+from sim.cluster.simulate import simulate_on
+from sim.cluster.workloads import Workload, trial
+from sim.names import scheduler as named_scheduler
 
 TRIALS_TABLE, TRIALS_PAGE = "cluster_experiments", "variability/{}.html"
 """The table of trials, and the page about them under ``reports`` in the home directory."""
 TRIALS = 20
-"""Trials of an experiment; five, as in the paper, hardly give an interval."""
-SCHEDULERS = ("EASY", f"EASY+RUSH(model={REGISTERED})", f"EASY+RUSH(model={ORACLE})")
-"""Schedulers of the trials: without start decisions, with the champion, and with an oracle as the bound."""
+"""By default; five, as Nichols et al. have, hardly give an interval."""
+REGISTERED = "registered"
+"""What schedulers call the registered model."""
+_MODELS = (REGISTERED, "oracle", "nowcast")
+SCHEDULERS = ("EASY", f"EASY+RUSH(model={REGISTERED})", "EASY+RUSH(model=oracle)")
+"""By default: without start decisions, with the champion, and with an oracle as the bound."""
+JOBS = 190
+"""Jobs of a trial of Nichols et al. on a cluster of the size of ``congested``."""
 
 
-def trial_plan(trials: int, seed: int) -> Plan:
+@dataclass(frozen=True)
+class Plan:
+    """What to simulate: ``trials`` trials of ``workload`` under each of ``schedulers``.
+
+    The first scheduler is the baseline. What is usual comes from ``days`` days of control runs on ``cluster``. All random numbers follow from ``seed``.
+    """
+
+    cluster: Cluster
+    workload: Workload
+    days: float
+    schedulers: tuple[str, ...] = SCHEDULERS
+    trials: int = TRIALS
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if named_scheduler(self.schedulers[0]).rush is not None:
+            raise InputError(f"the first scheduler is the baseline and takes no start decisions, unlike {self.schedulers[0]}")
+        if len(set(self.schedulers)) < len(self.schedulers):
+            raise InputError("a scheduler is named twice")
+        for name in self.schedulers[1:]:
+            rush = named_scheduler(name).rush
+            if rush is not None and rush.model not in _MODELS:
+                raise InputError(f"scheduler {name!r}; known models: {', '.join(_MODELS)}")
+
+    @property
+    def baseline(self) -> str:
+        return self.schedulers[0]
+
+    @property
+    def asks_registered(self) -> bool:
+        """Tell whether a scheduler asks the registered model."""
+        rushes = [named_scheduler(name).rush for name in self.schedulers]
+        return any(rush is not None and rush.model == REGISTERED for rush in rushes)
+
+    @property
+    def usual_seed(self) -> int:
+        """Return the seed of the control runs that tell what is usual."""
+        return 10_000 * self.seed + 2
+
+    @property
+    def trial_seeds(self) -> range:
+        first = 10_000 * self.seed + 100
+        return range(first, first + self.trials)
+
+
+def trial_plan(trials: int, seed: int, schedulers: tuple[str, ...] = SCHEDULERS) -> Plan:
     """Return experiment ADAA of Nichols et al. on the small simulated cluster, in proportion.
 
     Its control runs are of other times than those used for training.
     """
     from pipelines.sources.simulated_site import DAYS, small_cluster
-    from sim.cluster.workloads import experiment
 
-    cluster, whole = small_cluster(), experiment("ADAA")
-    of = replace(whole, jobs=round(whole.jobs * cluster.procs / Cluster().procs))
-    return Plan(cluster, (of,), SCHEDULERS, trials=trials, days=DAYS, seed=seed)
+    cluster = small_cluster()
+    workload = Workload(round(JOBS * cluster.procs / CONGESTED.procs))
+    return Plan(cluster, workload, DAYS, schedulers, trials, seed)
 
 
-def try_model(plan: Plan, model: VariabilityModel, scope: str) -> tuple[Conducted, pd.DataFrame]:
-    """Run the trials of ``plan`` with ``model``; return them with the comparison.
+def try_model(
+    plan: Plan, adviser: Adviser | None = None, progress: Callable[[int, int], None] | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Simulate the trials of ``plan``, in which ``adviser`` is the registered model.
 
-    The comparison is :func:`pipelines.workflows.cluster_experiments.compared`.
+    Returns runs as of :func:`sim.cluster.experiments.trials`, and the comparison as of :func:`sim.cluster.comparison.compared`.
+    ``progress`` receives the trials done and in all. InputError if a scheduler asks a model that is not given.
     """
-    from sim.cluster.advisers import Adviser
-
-    conducted = conduct(plan, registered=Adviser(model, scope))[0]
-    return conducted, compared(by_trial(conducted.runs), conducted.baseline, plan.seed)
+    if plan.asks_registered and adviser is None:
+        raise InputError(f"a scheduler asks the model {REGISTERED}, and none is given")
+    known = usual(plan.cluster, plan.workload, days=plan.days, seed=plan.usual_seed)
+    advisers = {REGISTERED: adviser} if adviser is not None else {}
+    runs = trials(plan.cluster, plan.workload, plan.schedulers, plan.trial_seeds, known=known, advisers=advisers, progress=progress)
+    return runs, compared(by_trial(runs), plan.baseline, plan.seed)
 
 
 def first_trial(plan: Plan) -> pd.DataFrame:
     """Simulate the plan's first trial under its baseline; return its runs."""
-    from sim.cluster.simulate import simulate_on
-    from sim.cluster.workloads import trial
-
-    seed, of = plan.trial_seeds[0], plan.experiments[0]
-    return simulate_on(plan.cluster, trial(of, seed), scheduler=plan.schedulers[0], seed=seed, scaling=of.scaling).runs
+    seed, of = plan.trial_seeds[0], plan.workload
+    return simulate_on(plan.cluster, trial(of, seed), scheduler=plan.baseline, seed=seed, scaling=of.scaling).runs
 
 
 def over_all(table: pd.DataFrame) -> pd.DataFrame:
     """Return all applications together, a row a scheduler and a column a mean over trials.
 
-    ``table`` comes from :func:`try_model`.
+    ``table`` is the comparison of :func:`try_model`.
     """
     rows = table[table["application"] == ALL]
     return rows.pivot_table(index="scheduler", columns="metric", values="mean", sort=False).reset_index()

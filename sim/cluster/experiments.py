@@ -1,7 +1,7 @@
-"""Experiments of Nichols et al. (RUSH) on a simulated cluster: control runs and trials.
+"""Control runs and trials on a simulated cluster, after Nichols et al. (RUSH).
 
 A run varied if its z is above 1.5, by mean and sigma of control runs of the same application on as many nodes, with the same
-scaling, on the same cluster: runs of another time, under a continuous load of ``LOAD``, that no experiment is part of.
+scaling, on the same cluster: runs of another time, under a continuous load of ``LOAD``, that no trial is part of.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ import numpy as np
 import pandas as pd
 
 from features.monitoring.labels import BINARY, baselines, labels, z_scores
-from models.variability.classifiers import thresholds_of
-from models.variability.evaluation import Learning
-from models.variability.time_blocks import times_of
 from sim.cluster.advisers import Adviser
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import ClusterRun, simulate_on
-from sim.cluster.workloads import ALL_APPLICATIONS, NODES, Experiment, continuous, trial
+from sim.cluster.workloads import ALL_APPLICATIONS, NODES, Workload, continuous, trial
 
 LOAD = 0.7
 """Share of the nodes that control runs and the jobs between them would use undisturbed."""
@@ -64,37 +61,8 @@ def chosen_runs(applications: np.ndarray, each: int | None, random: np.random.Ge
     return chosen
 
 
-def learn(
-    run: ClusterRun,
-    *,
-    classifier: str = "adaboost",
-    scope: str = "all",
-    applications: tuple[str, ...] = ALL_APPLICATIONS,
-    columns: Sequence[str] | None = None,
-    cutoff: float | None = None,
-    seed: int = 0,
-    options: Mapping[str, object] | None = None,
-) -> Adviser:
-    """Train a model on control runs.
-
-    It tells three classes apart, as Nichols et al. deploy it, or delays. ``run`` holds them; those of ``applications`` are
-    used. ``columns`` are those left by elimination, by default those of :meth:`models.variability.evaluation.Learning.train`;
-    ``cutoff`` replaces the one that it gives.
-    """
-    rows = np.flatnonzero(run.runs["application"].isin(applications).to_numpy())
-    runs = run.runs.iloc[rows]
-    known = baselines(runs["application"], runs["runtime_s"])
-    learning = Learning((classifier,), thresholds_of((classifier,)), options={classifier: options or {}}, seed=seed)
-    z = z_scores(runs["application"], runs["runtime_s"], known)
-    seen = pd.concat([run.own if scope == "own" else run.all, run.situation], axis=1).iloc[rows].reset_index(drop=True)
-    if columns is not None:
-        seen = seen[list(columns)]
-    model = learning.train(classifier, seen, labels(z, learning.thresholds), times_of(runs), known, z)
-    return Adviser(model if cutoff is None else model.with_cutoff(cutoff), scope, tuple(learning.thresholds))
-
-
-def usual(cluster: Cluster, of: Experiment, *, days: float, seed: int) -> pd.DataFrame:
-    """Return usual runtimes of an experiment's jobs, from control runs.
+def usual(cluster: Cluster, of: Workload, *, days: float, seed: int) -> pd.DataFrame:
+    """Return usual runtimes of a workload's jobs, from control runs.
 
     Index ``(application, nodes)``, columns ``mean_s sigma_s runs limit_s``.
     """
@@ -109,7 +77,7 @@ def usual(cluster: Cluster, of: Experiment, *, days: float, seed: int) -> pd.Dat
 
 def trials(
     cluster: Cluster,
-    of: Experiment,
+    of: Workload,
     schedulers: Sequence[str],
     seeds: Sequence[int],
     *,
@@ -119,11 +87,10 @@ def trials(
     threads: int = 2,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Run the trials ``seeds`` of an experiment under each scheduler.
+    """Run the trials ``seeds`` of a workload under each scheduler.
 
-    A scheduler is ``NAME`` or ``NAME@PLACEMENT``.
-    ``known`` comes from :func:`usual`. A row a job: ``experiment scheduler seed`` and the columns of :class:`ClusterRun`'s runs,
-    ``z`` and ``varied``; ``asked``, ``skipped`` and ``storm_s`` are those of the whole trial, in every row of it.
+    ``known`` comes from :func:`usual`. A row a job: ``scheduler seed``, the columns of :class:`ClusterRun`'s runs and those of
+    :func:`judged`; ``asked``, ``skipped`` and ``storm_s`` are those of the whole trial, in every row of it.
     """
     limits = {(str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(known.index, known["limit_s"], strict=True)}
     work = [(scheduler, seed) for seed in seeds for scheduler in schedulers]
@@ -132,11 +99,10 @@ def trials(
     def one(what: tuple[str, int]) -> pd.DataFrame:
         nonlocal done
         scheduler, seed = what
-        name, _, placement = scheduler.partition("@")
-        made = simulate_on(
-            cluster.but(placement=placement or cluster.placement),
+        run = simulate_on(
+            cluster,
             trial(of, seed),
-            scheduler=name,
+            scheduler=scheduler,
             seed=seed,
             scaling=of.scaling,
             advisers=advisers,
@@ -146,16 +112,17 @@ def trials(
         done += 1
         if progress is not None:
             progress(done, len(work))
-        whole = {"asked": made.asked, "skipped": made.skipped, "storm_s": made.storm_s}
-        return judged(made.runs.assign(experiment=of.name, scheduler=scheduler, seed=seed, **whole), known)
+        whole = {"asked": run.asked, "skipped": run.skipped, "storm_s": run.storm_s}
+        return judged(run.runs.assign(scheduler=scheduler, seed=seed, **whole), known)
 
     with ThreadPoolExecutor(threads) as pool:
         return pd.concat(pool.map(one, work), ignore_index=True)
 
 
 def judged(runs: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
-    """Return ``runs`` with their ``z``, and whether they ``varied``."""
+    """Return ``runs`` with ``z``, ``varied`` and ``relative``: runtime over the usual mean."""
     kind = list(zip(runs["application"], runs["nodes"], strict=True))
     flat = known.set_axis([f"{name} on {nodes}" for name, nodes in known.index], axis=0)
     z = z_scores([f"{name} on {nodes}" for name, nodes in kind], runs["runtime_s"], flat)
-    return runs.assign(z=z, varied=labels(z, (VARIES,)).astype(bool))
+    relative = runs["runtime_s"].to_numpy() / known["mean_s"].reindex(pd.MultiIndex.from_tuples(kind)).to_numpy()
+    return runs.assign(z=z, varied=labels(z, (VARIES,)).astype(bool), relative=relative)

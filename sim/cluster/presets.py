@@ -1,9 +1,7 @@
-"""The simulated cluster (size, links, disturbances) and its named presets.
+"""The simulated cluster: size, links, disturbances, sensors; and its preset ``congested``.
 
-``quiet`` is like the real repeated runs of proxy applications on Volta, a Cray XC30m (Ates et al. 2018, Taxonomist data set):
-within 17 groups of application, input and nodes the coefficient of variation is 0.06 to 4.7 %, in one 17.7 %. ``congested`` is
-like figure 1 of Nichols et al.: within two months of two to three runs a day several of the seven applications took over twice
-their min runtime, some up to 14 times.
+``congested`` is like figure 1 of Nichols et al.: within two months of two to three runs a day several of the seven applications took
+over twice their min runtime, some up to 14 times; its largest runs take 4 to 5 times the min.
 
 A figure of runtimes does not show how long disturbances last and where they act; this is assumed. In ``congested`` the cluster is
 one pod of a fat tree, as in the paper's experiments, so no outside job uses its switches: the network is disturbed by the noise
@@ -11,11 +9,6 @@ job, which is always a little busy and very busy for about ten minutes an hour, 
 shared with the rest of the machine, which loads it by a quarter and, twice a day for twenty minutes, by far more. The noise job,
 whose place is not stated, holds eight nodes under each of four leaf switches. Effective uplinks are 40 % of their nominal
 bandwidth, what static routing leaves of it (Hoefler, Schneider & Lumsdaine 2008).
-
-The largest runs of ``congested`` take 4 to 5 times the min, short of the figure's 14; those of ``stormy`` 7 to 9. ``stormy`` was
-the first ``congested``, by other assumptions: outside bursts in the core of the network and on the file system every three hours
-that hit the whole cluster at once. Its network disturbance cannot occur within a pod, and no placement evades it: an oracle that
-waits ten passes removes less than half of the varying runs there. It is kept to show what the assumptions are worth.
 """
 
 from __future__ import annotations
@@ -101,43 +94,10 @@ class Cluster:
         return replace(self, **changed)
 
 
-CALIBRATIONS = {
-    cluster.name: cluster
-    for cluster in (
-        Cluster(
-            "quiet",
-            noise_share=0.0,
-            noise_leaves=0,
-            network_gain=0.02,
-            storage_gain=0.02,
-            storage_background=Level(0.10, spread=0.3),
-            core_background=Level(0.05, spread=0.3),
-        ),
-        Cluster(
-            "congested",
-            storage_background=Level(
-                0.25, spread=0.4, memory_s=3600, pause_s=43_200, lasting_s=1200, height=0.9, height_spread=1.0, most=5.0
-            ),
-            noise_background=Level(
-                0.3, spread=0.6, memory_s=1800, pause_s=3600, lasting_s=600, height=0.7, height_spread=0.5, most=1.3
-            ),
-        ),
-        Cluster(
-            "stormy",
-            storage_background=Level(
-                0.20, spread=0.4, memory_s=3600, pause_s=10_800, lasting_s=1200, height=0.45, height_spread=1.0, most=5.0
-            ),
-            core_background=Level(
-                0.25, spread=0.4, memory_s=3600, pause_s=10_800, lasting_s=1200, height=0.5, height_spread=1.0, most=3.0
-            ),
-            noise_background=Level(0.5, spread=0.6, memory_s=1800, most=1.0),
-        ),
-    )
-}
-
-
-def calibration(name: str) -> Cluster:
-    """Return the cluster called ``name``; InputError with the known names otherwise."""
-    if name not in CALIBRATIONS:
-        raise InputError(f"unknown cluster {name!r}; known: {', '.join(CALIBRATIONS)}")
-    return CALIBRATIONS[name]
+CONGESTED = Cluster(
+    "congested",
+    storage_background=Level(
+        0.25, spread=0.4, memory_s=3600, pause_s=43_200, lasting_s=1200, height=0.9, height_spread=1.0, most=5.0
+    ),
+    noise_background=Level(0.3, spread=0.6, memory_s=1800, pause_s=3600, lasting_s=600, height=0.7, height_spread=0.5, most=1.3),
+)

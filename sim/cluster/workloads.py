@@ -1,4 +1,4 @@
-"""Workloads of the simulated cluster: experiments of Nichols et al., and steady load."""
+"""Workloads of the simulated cluster: trials as Nichols et al. have them, and steady load."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError
 from features.jobs.schema import conform
 from sim.cluster.applications import APPLICATIONS, NODES, application
 
-PARTIAL = ("Laghos", "LBANN", "PENNANT")
-"""The applications of ADPA and PDPA."""
 ALL_APPLICATIONS = tuple(APPLICATIONS)
 AT_ONCE, SPREAD_S = 0.2, 1200
 """Share of the jobs submitted at once, and seconds over which the other jobs follow."""
@@ -21,42 +18,16 @@ REQUEST_FACTOR = 20.0
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """``jobs`` jobs of ``applications`` on ``nodes`` nodes each, scaled ``scaling``.
+class Workload:
+    """The jobs of a trial, of ``applications`` on ``nodes`` nodes each, scaled ``scaling``."""
 
-    The model learned from runs of ``trained_on``, on 16 nodes.
-    """
-
-    name: str
-    title: str
-    applications: tuple[str, ...]
     jobs: int
-    trained_on: tuple[str, ...]
+    applications: tuple[str, ...] = ALL_APPLICATIONS
     nodes: tuple[int, ...] = (NODES,)
     scaling: str = "weak"
 
 
-EXPERIMENTS = {
-    experiment.name: experiment
-    for experiment in (
-        Experiment("ADAA", "All data, all applications", ALL_APPLICATIONS, 190, ALL_APPLICATIONS),
-        Experiment("ADPA", "All data, partial applications", PARTIAL, 150, ALL_APPLICATIONS),
-        Experiment("PDPA", "Partial data, partial applications", PARTIAL, 150, ("AMG", "Kripke", "sw4lite", "SWFFT")),
-        Experiment("WS", "Weak scaling", ALL_APPLICATIONS, 190, ALL_APPLICATIONS, (8, 16, 32), "weak"),
-        Experiment("SS", "Strong scaling", ALL_APPLICATIONS, 190, ALL_APPLICATIONS, (8, 16, 32), "strong"),
-    )
-}
-"""Table II of Nichols et al."""
-
-
-def experiment(name: str) -> Experiment:
-    """Return the experiment called ``name``; InputError with the known names otherwise."""
-    if name.upper() not in EXPERIMENTS:
-        raise InputError(f"unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}")
-    return EXPERIMENTS[name.upper()]
-
-
-def trial(of: Experiment, seed: int) -> pd.DataFrame:
+def trial(of: Workload, seed: int) -> pd.DataFrame:
     """Return the jobs of one trial as a canonical table.
 
     A fifth is submitted at second 0, the others evenly over twenty minutes, equally many of each application and number of nodes,

@@ -208,19 +208,13 @@ PLANS: dict[str, Metric] = {
 """What :func:`sim.metrics.predictability.predictability` tells of a schedule's plans."""
 
 TRIAL: dict[str, Metric] = {
-    "varied": Metric("runs with variation, by control runs", "count", _VARIED, _NICHOLS, short="runs with variation", form=".1f"),
-    "varied_pooled": Metric("runs with variation, by the baseline's runs", "count", _VARIED, _NICHOLS, form=".1f"),
-    "makespan_s": Metric(
-        "makespan, s", "seconds", "From the first submission to the last end.", _NICHOLS, short="makespan, s", form=",.0f"
-    ),
-    "wait_s": Metric("mean wait, s", "seconds", "From submission to start.", _NICHOLS, short="mean wait, s", form=",.0f"),
-    "wait_later_s": Metric(
-        "mean wait of those not submitted at once, s", "seconds", "From submission to start.", _NICHOLS, form=",.0f"
-    ),
+    "varied": Metric("runs with variation", "count", _VARIED, _NICHOLS, form=".1f"),
+    "makespan_s": Metric("makespan, s", "seconds", "From the first submission to the last end.", _NICHOLS, form=",.0f"),
+    "wait_s": Metric("mean wait, s", "seconds", "From submission to start.", _NICHOLS, form=",.0f"),
     "runtime": Metric("mean runtime, as a share of the usual", "ratio", "Over that of control runs.", _NICHOLS, form=".3f"),
     "worst": Metric("largest runtime, as a share of the usual", "ratio", "Over that of control runs.", _NICHOLS, form=".2f"),
 }
-"""What is measured of each trial of an experiment on the simulated cluster; makespan of whole trials only."""
+"""What is measured of each trial on the simulated cluster; makespan of whole trials only."""
 
 COMPARED = tuple(name for name, metric in METRICS.items() if metric.compared)
 """The metrics of a comparison by default."""

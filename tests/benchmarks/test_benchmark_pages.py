@@ -53,7 +53,7 @@ def test_a_kept_table_is_made_anew_for_other_settings_and_other_code(tmp_path, m
     assert kept(tmp_path, "studies.picture", [1, "a"], make)["value"].item() == 4
 
 
-@pytest.mark.parametrize("file", sorted((HOUSE / "benchmarks").glob("*/*.py")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted((HOUSE / "benchmarks").glob("**/*.py")), ids=lambda file: file.stem)
 def test_no_benchmark_keeps_pickles(file):
     assert not re.search(r"^\s*(import|from) pickle\b", file.read_text(), re.MULTILINE)
 

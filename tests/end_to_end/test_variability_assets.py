@@ -21,6 +21,7 @@ from pipelines.assets.partitions import system_on
 from pipelines.assets.variability_checks import check_counters, check_features
 from pipelines.assets.variability_night import NIGHTS_TABLE
 from pipelines.cli.variability.ask import command as ask_command
+from pipelines.cli.variability.experiment import command as experiment_command
 from pipelines.cli.variability.ingest import command as ingest_command
 from pipelines.definitions import defs
 from pipelines.sources import simulated_site
@@ -42,10 +43,9 @@ from pipelines.workflows.variability_table import (
     unpack_table,
 )
 from pipelines.workflows.variability_trials import TRIALS_TABLE
-from sim.cluster.presets import calibration
+from sim.cluster.presets import CONGESTED as WHOLE
 
 pytestmark = pytest.mark.usefixtures("unlaid_pictures")
-WHOLE = calibration("congested")
 SMALL = WHOLE.but(
     name="tiny",
     nodes=64,
@@ -160,6 +160,14 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
     page = (home / "reports" / "variability" / f"{SIMULATED}.html").read_text()
     assert "simulated" in page.lower()
     assert 'src="http' not in page
+
+
+def test_the_command_compares_as_the_asset_does(simulated: dg.ExecuteInProcessResult, home: Path) -> None:
+    done = CliRunner().invoke(experiment_command, ["--trials", "2", "--json"], catch_exceptions=False)
+    rows = pd.DataFrame(map(json.loads, done.stdout.splitlines()))
+    stored_rows, _ = Lake(home / "lake").read(TRIALS_TABLE, SIMULATED)
+    pd.testing.assert_series_equal(rows["mean"], stored_rows["mean"].reset_index(drop=True))
+    assert set(rows["scheduler"]) == {"EASY", "EASY+RUSH(model=registered)", "EASY+RUSH(model=oracle)"}
 
 
 def test_the_days_of_counters_are_partitions_of_their_own(

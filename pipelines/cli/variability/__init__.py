@@ -14,7 +14,7 @@ _COMMANDS = {
     "train": "train classifiers, register them, promote the best by the rule",
     "evaluate": "cross-validate classifiers on the control runs",
     "ask": "would a job vary if it started now? The champion's answer",
-    "experiment": "the experiments of Nichols et al. (RUSH) on a simulated cluster",
+    "experiment": "compare schedulers that ask a registered model, on a simulated cluster",
     "emit": "write what monitoring would record of a simulated cluster",
 }
 

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import click
 
-from features.errors import InputError
 from pipelines.cli.options import check_outputs, note
 from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, ROTATE, RUNS, TOPOLOGY, TYPES, emit
-from sim.cluster.presets import CALIBRATIONS, Cluster
+from sim.cluster.presets import CONGESTED
 
 
 @click.command()
 @click.option(
     "--cluster",
     "cluster_name",
+    type=click.Choice(["congested", "congested-small"]),
     default="congested",
     show_default=True,
-    help="A preset of the simulated cluster, or congested-small, a quarter of congested.",
+    help="The simulated cluster; congested-small is a quarter of it.",
 )
 @click.option("--days", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Days of continuous load.")
 @click.option(
@@ -46,7 +46,9 @@ def command(
     often, 8 million and 0.1 GB.
     """
     check_outputs({"--out": out}, [])
-    cluster = emitted_cluster(cluster_name)
+    from pipelines.sources.simulated_site import small_cluster
+
+    cluster = CONGESTED if cluster_name == CONGESTED.name else small_cluster()
     with _shown() as progress:
         made = emit(
             cluster, out, days=days, seed=seed, each=each, origin_s=origin_s, rotate=rotate, packed=packed, progress=progress
@@ -57,19 +59,6 @@ def command(
     named = {"counters": COUNTERS, "control runs": RUNS, "probe results": PROBE_RESULTS, "types": TYPES, "topology": TOPOLOGY}
     for what, name in named.items():
         click.echo(f"{what:<18}{out / name}")
-
-
-def emitted_cluster(name: str) -> Cluster:
-    """Return the preset ``name``, or the small cluster of the system ``simulated``.
-
-    InputError with the known names otherwise.
-    """
-    from pipelines.sources.simulated_site import small_cluster
-
-    small = small_cluster()
-    if name != small.name and name not in CALIBRATIONS:
-        raise InputError(f"unknown cluster {name!r}; known: {', '.join((*CALIBRATIONS, small.name))}")
-    return small if name == small.name else CALIBRATIONS[name]
 
 
 @contextmanager

@@ -22,9 +22,9 @@ from pipelines.ingest.topology import read_topology
 from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
 from pipelines.storage.counters_store import CountersStore
 from pipelines.workflows.variability_table import newest_before, situations_of
-from sim.cluster.presets import calibration
+from sim.cluster.presets import CONGESTED
 
-SMALL = calibration("congested").but(name="small", nodes=64, nodes_per_leaf=32, noise_leaves=2, uplink=40.0, storage=10.0)
+SMALL = CONGESTED.but(name="small", nodes=64, nodes_per_leaf=32, noise_leaves=2, uplink=40.0, storage=10.0)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from sim import simulate
 from sim.cluster.applications import APPLICATIONS, application
 from sim.cluster.background import Level
 from sim.cluster.placement import CONGESTED
-from sim.cluster.presets import CALIBRATIONS, Cluster
+from sim.cluster.presets import CONGESTED as WHOLE
+from sim.cluster.presets import Cluster
 from sim.cluster.simulate import ClusterRun, simulate_on
-from sim.cluster.workloads import EXPERIMENTS, trial
+from sim.cluster.workloads import Workload, trial
 from tests.oracle.cluster import Foreseeing, Run, drawn, simulated
 from tests.oracle.decisions import Whim
 
@@ -235,8 +236,8 @@ class Shifted:
 
 
 def test_a_trial_of_paper_004_on_the_congested_cluster() -> None:
-    jobs = trial(EXPERIMENTS["WS"], 1)
-    agree(simulate_on(CALIBRATIONS["congested"], jobs, seed=1), by_oracle(CALIBRATIONS["congested"], jobs, 1))
+    jobs = trial(Workload(190, nodes=(8, 16, 32)), 1)
+    agree(simulate_on(WHOLE, jobs, seed=1), by_oracle(WHOLE, jobs, 1))
 
 
 def test_what_is_asked_for_features_changes_no_run() -> None:

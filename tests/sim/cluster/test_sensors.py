@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.papers.nichols.experiments import learn
 from features.monitoring.labels import DELAYS
 from features.monitoring.samplers import (
     DELAY_FEATURES,
@@ -30,7 +31,6 @@ from models.variability.time_blocks import times_of
 from sim.cluster.advisers import Adviser
 from sim.cluster.applications import Behaviour, application
 from sim.cluster.background import Level
-from sim.cluster.experiments import learn
 from sim.cluster.placement import CONGESTED
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import ClusterRun, simulate_on

@@ -1,8 +1,25 @@
 """Measure what waiting for a quiet machine is worth: RUSH (Nichols et al.), simulated.
 
-``python -m benchmarks.papers.rush`` prints the tables; ``--write`` puts them into docs/studies/rush.md and rush-assumptions.md and makes
-their pictures. What was simulated is kept under ``--keep`` and used again only by the same code: an interrupted run goes on where it
-was. Cutoff and patience of the model are chosen on trials that nothing else is measured on.
+RUSH asks a classifier, before a job starts, whether it would vary: run much longer than its application usually does, because network or
+file system are busy. If so the job waits, and is asked about again. Everything is simulated (``sim/cluster``): 512 nodes under 16 leaf
+switches, a shared file system, seven applications, 90 counters a node.
+
+* Control runs: a continuous load of 0.7 under EASY. ``model`` learns how much longer a run takes, in classes (z beyond 0.5, 1.2, 1.5, 3
+  and 6), from 4,000 runs of each application in 30 days, and lets a job wait where the probability of z above 1.5 reaches its cutoff;
+  it sees 28 columns. The model as published learns three classes from 500 of each, from 282 columns, and skips ten times.
+* Cutoff and patience are those that leave the fewest varying runs, with makespan and mean wait at most 1 % longer, on 200 trials that nothing
+  else is measured on; features and the range of patience came from yet other seeds. All else is measured on trials, control runs
+  and a month with seeds that nothing was chosen on.
+* Experiments are those of the paper's table II; a trial's seed decides what is submitted, the background and each run's own luck, so
+  schedulers are compared on the same trials, beside FCFS and EASY backfilling with best fit.
+* The oracle knows the machine as it is and how the background will go on; the nowcast knows all but the background to come; the coin
+  skips as often as the model, with its patience. Harm: a start that makes running jobs vary is held, too.
+* Errors are standard errors, intervals (95 %) percentiles, both from a paired bootstrap over trials. Trials with a storm in EASY's run (others
+  ask for three quarters of the file system or more) are a stratum of their own: they are rare and hold half of all variation.
+
+``python -m benchmarks.papers.nichols.rush`` prints the tables; ``--write`` puts them into docs/studies/data/rush.csv and rush-assumptions.csv and
+makes both cards and their pictures; ``--figures`` writes figures 4 to 11 of the paper into a folder. What was simulated is kept under
+``--keep`` and used again only by the same code.
 """
 
 from __future__ import annotations
@@ -16,17 +33,15 @@ from typing import NamedTuple
 import pandas as pd
 
 from benchmarks.common.pages import HOUSE, STUDIES, made_by
-from benchmarks.papers.rush_trials import Bench, Setting
+from benchmarks.common.tables import write_data
+from benchmarks.papers.nichols.experiments import ALL, EASY, EXPERIMENTS, Conducted, Experiment, asking_rate, pooled, stratified
+from benchmarks.papers.nichols.tables import looked_up
+from benchmarks.papers.nichols.trials import Bench, Setting
 from features.errors import InputError
-from pipelines.report.cluster_tables import looked_up
-from pipelines.workflows.cluster_experiments import Conducted
-from sim.cluster.comparison import ALL, asking_rate, compared, described, stratified
-from sim.cluster.workloads import EXPERIMENTS, Experiment
 
 CLUSTER, STORMY = "congested", "stormy"
 FIRST, INFORMED, BEST_KNOWN = "@first-fit", "@informed", "@oracle"
 """Placements other than best fit, the default."""
-EASY = "EASY"
 EVERY = 10
 """Seconds after which a job with patience is asked about again at the earliest."""
 BOUND_PATIENCE = 1200
@@ -168,39 +183,34 @@ def beside_easy(
 ) -> pd.DataFrame:
     """Run trials of settings by name and compare them with the ``baseline``, EASY where it is not named.
 
-    Rows of :func:`pipelines.workflows.cluster_experiments.stratified` over all applications, with ``skipped``, a share, and the
+    Rows of :func:`benchmarks.papers.nichols.experiments.stratified` over all applications, with ``skipped``, a share, and the
     baseline's name ``against``.
     """
     named = named if baseline in named else {baseline: Setting(EASY), **named}
     tried = seeds or bench.seeds
     parts = [bench.runs(of, setting, tried, cluster).assign(scheduler=name) for name, setting in named.items()]
-    runs = described(pd.concat(parts, ignore_index=True), bench.known(cluster, of), baseline)
+    runs = pooled(pd.concat(parts, ignore_index=True), baseline)
     shares = {name: asking_rate(runs, name) for name in named}
-    found = stratified(runs, baseline)
-    found = found[found["application"] == ALL]
+    table = stratified(runs, baseline)
+    table = table[table["application"] == ALL]
     order = {name: place for place, name in enumerate(named)}
-    found = found.sort_values("scheduler", key=lambda names: names.map(order), kind="stable")
-    return found.assign(skipped=found["scheduler"].map(shares), against=baseline)
+    table = table.sort_values("scheduler", key=lambda names: names.map(order), kind="stable")
+    return table.assign(skipped=table["scheduler"].map(shares), against=baseline)
 
 
 def conducted(bench: Bench, of: Experiment, settings: Settings, cluster: str = CLUSTER) -> Conducted:
     """Conduct an experiment; the coin skips as often as the model, with its patience."""
-    named = [*settings.conducted().values()]
-    parts = [bench.runs(of, setting, bench.seeds, cluster) for setting in named]
-    model = settings.model().scheduler
-    rate = asking_rate(pd.concat(parts, ignore_index=True), model)
+    parts = [bench.runs(of, each, bench.seeds, cluster).assign(scheduler=name) for name, each in settings.conducted().items()]
+    rate = asking_rate(pd.concat(parts, ignore_index=True), "model")
     coin = Setting(rush("coin", patience=settings.chosen.patience), coin=round(rate, 4))
-    parts.append(bench.runs(of, coin, bench.seeds, cluster))
-    known = bench.known(cluster, of)
-    names = (*(setting.scheduler for setting in named), coin.scheduler)
-    return Conducted(of, names, described(pd.concat(parts, ignore_index=True), known, EASY), known, rate)
+    parts.append(bench.runs(of, coin, bench.seeds, cluster).assign(scheduler="coin"))
+    return Conducted(of, pooled(pd.concat(parts, ignore_index=True)), bench.known(cluster, of))
 
 
-def first_trials(made: Conducted, count: int = PUBLISHED_TRIALS) -> Conducted:
+def first_trials(each: Conducted, count: int = PUBLISHED_TRIALS) -> Conducted:
     """Return the same with its first trials only."""
-    seeds = sorted(made.runs["seed"].unique())[:count]
-    runs = made.runs[made.runs["seed"].isin(seeds)].reset_index(drop=True)
-    return replace(made, runs=described(runs, made.known, made.baseline))
+    seeds = sorted(each.runs["seed"].unique())[:count]
+    return replace(each, runs=pooled(each.runs[each.runs["seed"].isin(seeds)].reset_index(drop=True)))
 
 
 def choices(bench: Bench) -> tuple[pd.DataFrame, dict[str, Choice]]:
@@ -225,12 +235,12 @@ def cutoffs(bench: Bench, settings: Settings) -> pd.DataFrame:
     return beside_easy(bench, {name: Settings(each, each).model() for name, each in named.items()})
 
 
-def choice(found: pd.DataFrame, named: Mapping[str, Choice]) -> Choice:
+def choice(table: pd.DataFrame, named: Mapping[str, Choice]) -> Choice:
     """Choose the cutoff and patience that leave the fewest runs with variation at the price.
 
     By control runs, with makespan and mean wait at most :data:`PRICE` longer; if none is so cheap, those of least price.
     """
-    rows = looked_up(found)
+    rows = looked_up(table)
     prices = {name: max(rows[name, ALL, metric]["relative"] for metric in ("makespan_s", "wait_s")) for name in named}
     cheap = [name for name in named if prices[name] <= PRICE]
     left = {name: rows[name, ALL, "varied"]["mean"] for name in named}
@@ -241,16 +251,6 @@ def placements(bench: Bench, settings: Settings) -> pd.DataFrame:
     """Compare the model with informed placement with that of best fit, on the trials to choose on."""
     named = {"best fit": settings.model(), "informed": settings.model(placement=INFORMED)}
     return beside_easy(bench, named, baseline="best fit", seeds=bench.other_seeds)
-
-
-def by_themselves(made: Conducted) -> pd.Series:
-    """Return how many runs with variation a trial exceed their limit alone on the machine, by scheduler.
-
-    Their own spread is enough for that, and no scheduler can help it.
-    """
-    runs = made.runs
-    limit = made.known["limit_s"].reindex(pd.MultiIndex.from_frame(runs[["application", "nodes"]])).to_numpy()
-    return (runs["varied"] & (runs["work_s"].to_numpy() > limit)).groupby(runs["scheduler"]).sum() / made.trials
 
 
 def patiences(bench: Bench, settings: Settings) -> dict[str, pd.DataFrame]:
@@ -275,15 +275,10 @@ def months(bench: Bench, settings: Settings, days: float) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def of_month(rows: pd.DataFrame) -> pd.DataFrame:
-    """Compare sums over days of one load with EASY's, with errors over days: rows of ``compared``."""
-    wide = rows.pivot(index="day", columns="scheduler", values=["varied", "wait_s", "runtime"]).astype("float64")
-    wide.columns = pd.MultiIndex.from_tuples([(scheduler, ALL, metric) for metric, scheduler in wide.columns])
-    return compared(wide.rename_axis(columns=["scheduler", "application", "metric"]), "EASY")
-
-
 def main(argv: Sequence[str] | None = None) -> None:
-    from benchmarks.papers.rush_page import draw, parts, write
+    """Simulate what is not kept; print the tables, or write data, cards and pictures."""
+    from benchmarks.papers.nichols import cards, figures, tables
+    from benchmarks.papers.nichols.published import beside
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--trials", type=int, default=400, help=f"of each experiment; the first {PUBLISHED_TRIALS} are shown apart")
@@ -292,7 +287,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--month", type=float, default=30.0, help="days of continuous load under each scheduler")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "rush", help="where results are kept")
-    parser.add_argument("--write", action="store_true", help="write the tables into the pages, and their pictures")
+    parser.add_argument("--write", action="store_true", help="write the tables as data, the cards, and their pictures")
+    parser.add_argument("--figures", type=Path, help="write figures 4 to 11 of the paper into this folder")
     options = parser.parse_args(argv)
     if min(options.trials, options.chosen_on) < PUBLISHED_TRIALS:
         raise InputError(f"at least {PUBLISHED_TRIALS} trials")
@@ -301,21 +297,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     chosen = choice(tried, named)
     harmful = harm_choices(bench, chosen.patience)
     settings = Settings(chosen, choice(*harmful))
-    made = {of.name: conducted(bench, of, settings) for of in EXPERIMENTS.values()}
-    found = {
+    done = [conducted(bench, of, settings) for of in EXPERIMENTS.values()]
+    parts = {
         "apart": beside_easy(bench, settings.apart(), baseline="EASY, best fit"),
         "first": beside_easy(bench, settings.apart(), baseline="EASY, first fit"),
         "steps model": beside_easy(bench, settings.steps()["model"], baseline="EASY, first fit"),
         "steps oracle": beside_easy(bench, settings.steps()["oracle"], baseline="EASY, first fit"),
-        "cutoffs": tried,
-        "harm cutoffs": harmful[0],
-        "judged cutoffs": cutoffs(bench, settings),
-        "placements": placements(bench, settings),
-        "everies": beside_easy(bench, {f"{every} s": settings.model(every=every) for every in EVERIES}),
-        "oracles": beside_easy(
-            bench, {f"{beyond:g}": Setting(rush("oracle", patience=BOUND_PATIENCE), beyond=beyond) for beyond in LIMITS}
-        ),
     }
+    patient, longer = patiences(bench, settings), lasting(bench, settings)
+    everies = beside_easy(bench, {f"{every} s": settings.model(every=every) for every in EVERIES})
+    oracles = beside_easy(
+        bench, {f"{beyond:g}": Setting(rush("oracle", patience=BOUND_PATIENCE), beyond=beyond) for beyond in LIMITS}
+    )
     asked = {
         "EASY, no counters": Setting(EASY),
         "EASY, all 90 counters of 512 nodes, features of every job": None,
@@ -323,23 +316,46 @@ def main(argv: Sequence[str] | None = None) -> None:
         "the model": settings.model(),
         "the oracle with harm": settings.conducted()["oracle, harm"],
     }
-    tables = parts(
-        bench,
-        settings,
-        made,
-        found,
-        stormy=conducted(bench, ADAA, settings, STORMY),
-        patience=patiences(bench, settings),
-        lasting=lasting(bench, settings),
-        month=months(bench, settings, options.month),
-        timed=bench.timed(CLUSTER, asked),
-    )
-    tables["settings"] += "\n\n" + made_by("papers.rush", argv)
+    few = [first_trials(each) for each in done]
+    columns = {f"`model`, {PUBLISHED_TRIALS} trials": (few, "model"), f"`model`, {bench.trials} trials": (done, "model")}
+    columns[f"as published, {bench.trials} trials"] = (done, "as published")
+    result = {
+        "ladder": tables.ladder(parts),
+        "beside": beside(columns),
+        "experiments": tables.experiments(done)
+        + "".join(f"\n\n## {each.experiment.name}\n\n{tables.by_application(each)}" for each in done),
+    }
+    assumed = {
+        "cutoffs": "\n\n".join(
+            f"{what}:\n\n{tables.settings_table('cutoff', table)}"
+            for what, table in (
+                ("Trials to choose on", tried),
+                ("With harm", harmful[0]),
+                ("Trials that are judged", cutoffs(bench, settings)),
+                ("Placements", placements(bench, settings)),
+            )
+        ),
+        "patience": "\n\n".join(f"{model}:\n\n{tables.settings_table('patience', rows)}" for model, rows in patient.items()),
+        "everies": tables.settings_table("asked again after", everies),
+        "oracles": tables.settings_table("the oracle skips beyond z of", oracles),
+        "lasting": "\n\n".join(tables.settings_table(f"{times} times as long", rows) for times, rows in longer.items()),
+        "clusters": tables.experiments([conducted(bench, ADAA, settings, STORMY)]),
+        "month": tables.month(months(bench, settings, options.month)),
+        "time": tables.seconds(bench.timed(CLUSTER, asked)),
+    }
+    if options.figures is not None:
+        options.figures.mkdir(parents=True, exist_ok=True)
+        for name, image in figures.published(done).items():
+            (options.figures / f"{name}.png").write_bytes(image)
     if not options.write:
-        print("\n\n".join(tables.values()))
+        print("\n\n".join([*result.values(), *assumed.values()]))
         return
-    write(tables)
-    draw(list(made.values()), found, patiences(bench, settings), STUDIES)
+    write_data(STUDIES / "rush.md", result)
+    write_data(STUDIES / "rush-assumptions.md", assumed)
+    (STUDIES / "rush-ladder.png").write_bytes(figures.ladder({model: parts[f"steps {model}"] for model in ("model", "oracle")}))
+    (STUDIES / "rush-patience.png").write_bytes(figures.patience(patient))
+    cards.rush(made_by("papers.nichols.rush", argv)).write("rush")
+    cards.assumptions(made_by("papers.nichols.rush", argv)).write("rush-assumptions")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Attack what RUSH with the model of delays is said to be worth, on the simulated cluster.
 
-``python -m benchmarks.papers.rush_attacks`` prints tables of ADAA; ``--write`` puts them into docs/studies/rush-assumptions.md. Trials and
-control runs have seeds that nothing else is measured or chosen on; those of the second table were simulated after all else was chosen.
+Other things stand in the model's place, and trials are on another cluster than the one that it learned on; EASY is that of the same
+cluster, and what varies is by control runs of the usual one. ``python -m benchmarks.papers.nichols.attacks`` prints tables of ADAA;
+``--write`` puts them into docs/studies/data/rush-assumptions.csv. Trials and control runs have seeds that nothing else is measured or chosen on;
+those of the second table were simulated after all else was chosen.
 """
 
 from __future__ import annotations
@@ -13,21 +15,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.pages import STUDIES, made_by
-from benchmarks.common.tables import write_parts
-from benchmarks.papers.rush_page import in_line
+from benchmarks.common.pages import STUDIES
+from benchmarks.common.tables import markdown, write_data
+from benchmarks.papers.nichols.experiments import ALL, EASY, EXPERIMENTS, asking_rate, learn, values_of
+from benchmarks.papers.nichols.experiments import pooled as with_pooled
+from benchmarks.papers.nichols.tables import bold, cell, looked_up
 from features.monitoring.samplers import DELAY_FEATURES, TYPE_FEATURES
-from pipelines.report.cluster_tables import changed, looked_up
-from pipelines.report.tables import Table
 from sim.cluster.advisers import Adviser
-from sim.cluster.comparison import ALL, asking_rate, by_trial, compared, described
-from sim.cluster.experiments import control_runs, learn, trials, usual
-from sim.cluster.presets import Cluster, calibration
+from sim.cluster.comparison import compared
+from sim.cluster.experiments import control_runs, trials, usual
+from sim.cluster.presets import CONGESTED, Cluster
 from sim.cluster.simulate import ClusterRun
-from sim.cluster.workloads import EXPERIMENTS
 
 LEARN_SEED, USUAL_SEED, FIRST_TRIAL, FURTHER_TRIAL = 51, 52, 300_000, 300_200
-CLUSTER = calibration("congested")
 DAYS, EACH = 30.0, 4000
 PATIENCE_S = 1200
 CUTOFF, FURTHER_CUTOFFS = 0.15, (0.1, 0.15, 0.2)
@@ -81,27 +81,26 @@ class Attack:
     run: ClusterRun
     known: pd.DataFrame
 
-    def trials(self, adviser: Adviser, schedulers: Sequence[str], seeds: range, cluster: Cluster = CLUSTER) -> pd.DataFrame:
-        """Return a row a run, as of :func:`sim.cluster.comparison.described`."""
+    def trials(self, adviser: Adviser, schedulers: Sequence[str], seeds: range, cluster: Cluster = CONGESTED) -> pd.DataFrame:
+        """Return a row a run, as of :func:`benchmarks.papers.nichols.experiments.pooled`."""
         runs = trials(cluster, EXPERIMENTS["ADAA"], schedulers, seeds, known=self.known, advisers={"attacked": adviser})
-        return described(runs, self.known, schedulers[0])
+        return with_pooled(runs, schedulers[0])
 
-    def row(self, adviser: Adviser, cutoff: float, seeds: range, cluster: Cluster = CLUSTER) -> list[str]:
+    def row(self, adviser: Adviser, cutoff: float, seeds: range, cluster: Cluster = CONGESTED) -> list[str]:
         """Return the cells of a row: runs with variation, makespan, mean wait, and the share of skipped questions."""
         runs = self.trials(adviser, ["EASY", rush(cutoff)], seeds, cluster)
-        found = looked_up(compared(by_trial(runs), "EASY"))
-        text = [changed(found[rush(cutoff), ALL, metric], "EASY") for metric in ("varied", "makespan_s", "wait_s")]
-        easy = f"{found['EASY', ALL, 'varied']['mean']:.1f}"
-        return [easy, *map(in_line, text), f"{100 * asking_rate(runs, rush(cutoff)):.0f} %"]
+        at = looked_up(compared(values_of(runs), EASY))
+        text = [cell(at[rush(cutoff), ALL, metric]) for metric in ("varied", "makespan_s", "wait_s")]
+        return [f"{at[EASY, ALL, 'varied']['mean']:.1f}", *text, f"{100 * asking_rate(runs, rush(cutoff)):.0f} %"]
 
     def attacks(self, count: int) -> str:
         """Return the table of what stands in the model's place, and of other clusters."""
-        seeds, found = range(FIRST_TRIAL, FIRST_TRIAL + count), models(self.run)
-        rows = [[what, *self.row(adviser, cutoff, seeds)] for what, (adviser, cutoff) in found.items()]
-        model = found["the model"][0]
-        rows += [[what, *self.row(model, CUTOFF, seeds, CLUSTER.but(**differs))] for what, differs in CHANGED.items()]
+        seeds, attacked = range(FIRST_TRIAL, FIRST_TRIAL + count), models(self.run)
+        rows = [[what, *self.row(adviser, cutoff, seeds)] for what, (adviser, cutoff) in attacked.items()]
+        model = attacked["the model"][0]
+        rows += [[what, *self.row(model, CUTOFF, seeds, CONGESTED.but(**differs))] for what, differs in CHANGED.items()]
         headings = ["", "EASY's runs with variation", "runs with variation", "makespan, s", "mean wait, s", "skipped of asked"]
-        return Table("", headings, rows).markdown()
+        return markdown(headings, rows)
 
     def further(self, count: int) -> str:
         """Return the table of further trials, and how often intervals hold the change of all of them."""
@@ -118,7 +117,7 @@ class Attack:
         rows += [_further(f"{label}, the first {len(few)}", harmed, name) for label, name in zip(labels, some, strict=True)]
         ordered = self.trials(model, ["SPF-EASY", rush(CUTOFF, order="SPF-")], few)
         rows.append(_further(f"shortest first (SPF-EASY), the first {len(few)}", ordered, rush(CUTOFF, order="SPF-")))
-        table = Table("", ["", "trials", *_FURTHER.values()], rows).markdown()
+        table = markdown(["", "trials", *_FURTHER.values()], rows)
         return f"{table}\n\n{_covered(runs, rush(CUTOFF))}"
 
 
@@ -138,23 +137,23 @@ def _further(label: str, runs: pd.DataFrame, name: str) -> list[str]:
     runs = runs.assign(response_s=runs["wait_s"] + runs["runtime_s"])
     groups = runs.groupby(["scheduler", "seed"], sort=False)
     more = {"late_s": groups["wait_s"].quantile(0.95), "response_s": groups["response_s"].mean()}
-    values = by_trial(runs)
+    values = values_of(runs)
     for metric, each in more.items():
         for scheduler in (baseline, name):
             values[scheduler, ALL, metric] = each[scheduler]
-    found = looked_up(compared(values[[(each, ALL, metric) for each in (baseline, name) for metric in _FURTHER]], baseline))
+    at = looked_up(compared(values[[(each, ALL, metric) for each in (baseline, name) for metric in _FURTHER]], baseline))
     cells = []
     for metric in _FURTHER:
-        row = found[name, ALL, metric]
+        row = at[name, ALL, metric]
         change, low, high = (100 * row[end] for end in ("relative", "relative_low", "relative_high"))
         text = f"{change:+.1f} % [{low:+.1f}, {high:+.1f}]".replace("-", "−")
-        cells.append(f"**{text}**" if low > 0 or high < 0 else text)
+        cells.append(bold(text, row))
     return [label, str(runs["seed"].nunique()), *cells]
 
 
 def _covered(runs: pd.DataFrame, name: str) -> str:
     """Say how often the 95 % interval of trials drawn from all of them holds the change of all."""
-    values = by_trial(runs)
+    values = values_of(runs)
     own, base = (values[scheduler, ALL, "varied"].to_numpy() for scheduler in (name, "EASY"))
     truth, size, random, held = own.sum() / base.sum(), 400, np.random.default_rng(1), 0
     for _ in range(_WORLDS):
@@ -173,19 +172,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--trials", type=int, default=200, help="of each row of attacks")
     parser.add_argument("--further", type=int, default=600, help="further trials")
-    parser.add_argument("--write", action="store_true", help="write the tables into docs/studies/rush-assumptions.md")
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/studies/data/rush-assumptions.csv")
     options = parser.parse_args(argv)
     attack = Attack(
-        control_runs(CLUSTER, days=DAYS, seed=LEARN_SEED, each=EACH),
-        usual(CLUSTER, EXPERIMENTS["ADAA"], days=DAYS, seed=USUAL_SEED),
+        control_runs(CONGESTED, days=DAYS, seed=LEARN_SEED, each=EACH),
+        usual(CONGESTED, EXPERIMENTS["ADAA"], days=DAYS, seed=USUAL_SEED),
     )
-    made = made_by("papers.rush_attacks", argv)
-    tables = {
-        "attacks": f"{attack.attacks(options.trials)}\n\n{options.trials} trials a row. {made}",
-        "further": f"{attack.further(options.further)}\n\n{made}",
-    }
+    tables = {"attacks": attack.attacks(options.trials), "further": attack.further(options.further)}
     if options.write:
-        write_parts(STUDIES / "rush-assumptions.md", tables)
+        write_data(STUDIES / "rush-assumptions.md", tables)
     else:
         print("\n\n".join(tables.values()))
 

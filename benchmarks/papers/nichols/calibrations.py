@@ -2,8 +2,8 @@
 
 ``quiet`` stands beside real runs (``clusters/volta-proxy-runs.csv`` under ``--shared``: Ates et al. 2018,
 Taxonomist data set), ``congested`` and ``stormy`` beside figure 1 of Nichols et al., known by what its text
-says. ``python -m benchmarks.papers.calibrations`` prints the tables; ``--write`` puts them into docs/studies/rush.md
-and makes docs/studies/calibrations.png.
+says. Both were calibrated with first fit. ``python -m benchmarks.papers.nichols.calibrations`` prints the tables;
+``--write`` puts them into docs/studies/data/rush.csv.
 """
 
 from __future__ import annotations
@@ -16,24 +16,18 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from benchmarks.common.pages import SHARED, STUDIES, made_by
-from benchmarks.common.tables import markdown, write_parts
-from pipelines.report.style import INK, MUTED, encode, figure
+from benchmarks.common.pages import SHARED, STUDIES
+from benchmarks.common.tables import markdown, write_data
+from benchmarks.papers.nichols.experiments import QUIET, machine
 from sim.cluster.experiments import control_runs
-from sim.cluster.presets import calibration
 
 VOLTA = "clusters/volta-proxy-runs.csv"
 DAYS, A_DAY = 50, 2.5
 """Of figure 1: 12 November to 31 December, two to three runs a day and application."""
 QUIET_RUNS = 30
 """Runs of a group, as most groups of the real runs have."""
-LARGEST = 14
-"""Figure 1's largest ratio to the least runtime."""
 BUSY = ("congested", "stormy")
-_BLUE, _VERMILION = "#0072b2", "#d55e00"
 
 
 def volta(shared: Path) -> pd.DataFrame:
@@ -50,7 +44,7 @@ def quiet(seed: int, days: float = 2.0, runs: int = QUIET_RUNS) -> pd.DataFrame:
     """
     tables = []
     for nodes in (8, 16, 32):
-        made = control_runs(calibration("quiet"), days=days, seed=seed, each=runs, nodes=nodes, features=False).runs
+        made = control_runs(QUIET, days=days, seed=seed, each=runs, nodes=nodes, features=False).runs
         group = made["application"] + f" {nodes}"
         tables.append(pd.DataFrame({"group": group, "runtime_s": made["runtime_s"]}))
     return pd.concat(tables, ignore_index=True)
@@ -72,7 +66,7 @@ def busy(name: str, seed: int, days: float = DAYS) -> pd.DataFrame:
 
     ``application start_s runtime_s ratio``, the last to the application's shortest runtime.
     """
-    runs = control_runs(calibration(name), days=days, seed=seed, each=round(A_DAY * days), features=False).runs
+    runs = control_runs(machine(name), days=days, seed=seed, each=round(A_DAY * days), features=False).runs
     least = runs.groupby("application")["runtime_s"].transform("min")
     return runs.assign(ratio=runs["runtime_s"] / least)[["application", "start_s", "runtime_s", "ratio"]]
 
@@ -112,72 +106,15 @@ def busy_table(made: dict[str, list[pd.DataFrame]]) -> str:
     return markdown(["application", *headings], [*rows, ["all", *cells]])
 
 
-def draw(real: pd.DataFrame, made: pd.DataFrame, runs: dict[str, list[pd.DataFrame]], days: float, path: Path) -> None:
-    """Draw ``quiet`` beside the real runs, and below the others as figure 1 is drawn.
-
-    One seed, with the largest of each other seed.
-    """
-    with figure(10.5, 7.2, True, "simulated cluster, but for Volta") as canvas:
-        panels = canvas.subplots(2, 2)
-        _variation(panels[0, 0], real, made)
-        _relative(panels[0, 1], real, made)
-        for panel, (name, tables) in zip(panels[1], runs.items(), strict=True):
-            _strips(panel, name, tables, days)
-        path.write_bytes(encode(canvas, "png"))
-
-
-def _variation(panel: Axes, real: pd.DataFrame, made: pd.DataFrame) -> None:
-    for runs, colour, mark, name in ((real, INK, "o", "real runs on Volta"), (made, _BLUE, "s", "quiet, simulated")):
-        values = 100 * variation(runs).to_numpy()
-        panel.plot((np.arange(len(values)) + 0.5) / len(values), values, mark, color=colour, markersize=4.5, label=name)
-    panel.set_yscale("log")
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
-    panel.yaxis.set_minor_formatter(NullFormatter())
-    panel.set(title="coefficient of variation of a group's runtimes", xlabel="groups, sorted: share of all")
-    panel.legend()
-
-
-def _relative(panel: Axes, real: pd.DataFrame, made: pd.DataFrame) -> None:
-    for runs, colour, name in ((real, INK, "real runs on Volta"), (made, _BLUE, "quiet, simulated")):
-        values = relative(runs)
-        panel.step(values, (np.arange(len(values)) + 1) / len(values), color=colour, linewidth=1.4, label=name, where="post")
-    panel.set_xlim(0.85, 1.15)
-    panel.set(title="runtime over the median of its group", xlabel="ratio", ylabel="share of runs at or below")
-    panel.legend(loc="lower right")
-
-
-def _strips(panel: Axes, name: str, tables: Sequence[pd.DataFrame], days: float) -> None:
-    applications = sorted(tables[0]["application"].unique())
-    jitter = np.random.default_rng(0)
-    for place, application in enumerate(applications):
-        values = tables[0].loc[tables[0]["application"] == application, "ratio"].to_numpy()
-        panel.plot(place + jitter.uniform(-0.28, 0.28, len(values)), values, ".", color=_BLUE, markersize=3.5, alpha=0.7)
-        for table in tables[1:]:
-            top = table.loc[table["application"] == application, "ratio"].max()
-            panel.plot(place, top, "_", color=_VERMILION, markersize=14, markeredgewidth=1.2)
-    for level, words in ((2, "2x"), (LARGEST, "14x, the paper's largest")):
-        panel.axhline(level, color=MUTED, linewidth=1, linestyle="--")
-        panel.annotate(words, (len(applications) - 0.5, level), ha="right", va="bottom", fontsize=8, color=MUTED)
-    panel.set_yscale("log")
-    panel.set_ylim(0.95, 40)
-    panel.set_yticks([1, 2, 4, 8, 14, 28], labels=["1", "2", "4", "8", "14", "28"])
-    panel.yaxis.set_minor_formatter(NullFormatter())
-    panel.set_xticks(range(len(applications)), applications, fontsize=8)
-    panel.set(title=f"{name}: runtime over the least, {days:g} days", ylabel="ratio")
-    panel.grid(axis="x", visible=False)
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where clusters/ is")
     parser.add_argument("--seeds", type=int, default=5, help="how often the busy clusters are simulated")
     parser.add_argument("--days", type=float, default=DAYS, help="of each")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument(
-        "--write", action="store_true", help="write the tables into docs/studies/rush.md, and docs/studies/calibrations.png"
-    )
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/studies/data/rush.csv")
     options = parser.parse_args(argv)
-    real, made = volta(options.shared), quiet(0)
+    real, simulated = volta(options.shared), quiet(0)
     asked = [(name, seed) for name in BUSY for seed in range(options.seeds)]
     runs: dict[str, list[pd.DataFrame]] = {name: [] for name in BUSY}
     with ThreadPoolExecutor(options.threads) as pool:
@@ -185,12 +122,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         for count, ((name, _), table) in enumerate(zip(asked, tables, strict=True), 1):
             runs[name].append(table)
             print(f"\r{count} of {len(asked)}", end="\n" if count == len(asked) else "", file=sys.stderr, flush=True)
-    parts = {"quiet": f"{quiet_table(real, made)}\n\n{made_by('papers.calibrations', argv)}", "congested": busy_table(runs)}
+    parts = {"quiet": quiet_table(real, simulated), "congested": busy_table(runs)}
     if not options.write:
         print("\n\n".join(parts.values()))
         return
-    write_parts(STUDIES / "rush.md", parts)
-    draw(real, made, runs, options.days, STUDIES / "calibrations.png")
+    write_data(STUDIES / "rush.md", parts)
 
 
 if __name__ == "__main__":

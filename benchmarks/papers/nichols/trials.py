@@ -17,21 +17,21 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.pages import kept
+from benchmarks.papers.nichols.experiments import CONTROL_RUNS, EXPERIMENTS, Experiment, learn, machine
+from features.clock import DAY_S
 from features.monitoring.samplers import DELAY_FEATURES
-from pipelines.workflows.cluster_experiments import CONTROL_RUNS, UNLEARNED, asked_of, split
 from sim.cluster.advisers import Adviser
-from sim.cluster.background import Level
-from sim.cluster.experiments import VARIES, control_runs, judged, learn, trials, usual
-from sim.cluster.presets import Cluster, calibration
+from sim.cluster.experiments import VARIES, control_runs, judged, trials, usual
 from sim.cluster.simulate import ClusterRun, simulate_on
-from sim.cluster.workloads import ALL_APPLICATIONS, EXPERIMENTS, Experiment, continuous, trial
+from sim.cluster.workloads import ALL_APPLICATIONS, continuous, trial
+from sim.names import UNTRAINED
+from sim.names import scheduler as named_scheduler
 
-DAY_S = 86_400
 _LEARN_SEED, _USUAL_SEED, MEASURE_FROM, CHOOSE_FROM, _MONTH_SEED = 11, 12, 200_000, 50_000, 91_000
 """Control runs of seeds 1 and 2 and trials from 100 on were looked at while features were found: nothing is judged on them."""
 _TIMED = 5
 _KEPT = ("scheduler", "seed", "application", "nodes", "submit_s", "start_s", "wait_s", "runtime_s", "work_s", "skips", "varied")
-_KEPT += ("asked", "skipped", "storm_s")
+_KEPT += ("asked", "skipped", "storm_s", "relative")
 """Columns of runs that are kept."""
 
 
@@ -66,33 +66,23 @@ class Setting:
     @property
     def learner(self) -> str:
         """Return the learned model that is asked; "" for none."""
-        model = asked_of(self.scheduler)
-        return "" if model in UNLEARNED else model
+        rush = named_scheduler(self.name).rush
+        return "" if rush is None or rush.model in UNTRAINED else rush.model
+
+    @property
+    def name(self) -> str:
+        """Return the scheduler without its placement."""
+        return self.scheduler.partition("@")[0]
+
+    @property
+    def placement(self) -> str:
+        """Return the placement; "" for best fit."""
+        return self.scheduler.partition("@")[2]
 
     @property
     def identity(self) -> tuple[object, ...]:
         """Return what results depend on."""
         return self.scheduler, (LEARNERS[self.learner], self.cutoff) if self.learner else (self.beyond, self.coin)
-
-
-def machine(name: str, placement: str = "") -> Cluster:
-    """Return a calibration, or ``<calibration> x<factor>``.
-
-    With a factor disturbances last, and pause, so many times as long.
-    """
-    called, _, factor = name.partition(" x")
-    cluster = calibration(called)
-    if placement:
-        cluster = cluster.but(placement=placement)
-    if not factor:
-        return cluster
-
-    def longer(level: Level) -> Level:
-        times = float(factor)
-        return replace(level, memory_s=level.memory_s * times, pause_s=level.pause_s * times, lasting_s=level.lasting_s * times)
-
-    levels = {what: longer(getattr(cluster, what)) for what in ("storage_background", "core_background", "noise_background")}
-    return cluster.but(name=name, **levels)
 
 
 @dataclass
@@ -126,11 +116,11 @@ class Bench:
         Else it is made and put there.
         """
 
-        def told() -> pd.DataFrame:
+        def announced() -> pd.DataFrame:
             self.say(what)
             return make()
 
-        return kept(self.folder, "papers.rush_trials", (what, *identity), told)
+        return kept(self.folder, "papers.nichols.trials", (what, *identity), announced)
 
     def control(self, cluster: str, placement: str, learner: Learner) -> ClusterRun:
         """Return control runs to learn from; the last ones are kept in memory."""
@@ -170,8 +160,8 @@ class Bench:
         """Return the model that a setting asks by its name; empty without one."""
         if not setting.learner:
             return {}
-        placement = split(setting.scheduler)[1]
-        return {setting.learner: self.adviser(cluster, placement if placement == "first-fit" else "", setting, trained_on)}
+        placement = setting.placement if setting.placement == "first-fit" else ""
+        return {setting.learner: self.adviser(cluster, placement, setting, trained_on)}
 
     def runs(self, of: Experiment, setting: Setting, seeds: range, cluster: str) -> pd.DataFrame:
         """Run trials under one setting; a row a run, as of :func:`sim.cluster.experiments.trials`."""
@@ -181,7 +171,7 @@ class Bench:
             limited = known.assign(limit_s=known["mean_s"] + setting.beyond * known["sigma_s"])
             advisers = self.advisers(cluster, setting, of.trained_on)
             given = {"known": limited, "advisers": advisers, "coin": setting.coin, "threads": self.threads}
-            return trials(machine(cluster), of, [setting.scheduler], seeds, **given)[list(_KEPT)]  # type: ignore[arg-type]
+            return trials(machine(cluster, setting.placement), of, [setting.name], seeds, **given)[list(_KEPT)]  # type: ignore[arg-type]
 
         identity = machine(cluster), of, setting.identity, seeds, self.days
         return self.kept(f"{cluster}, {of.name}: {len(seeds)} trials, {setting.scheduler}", identity, make)
@@ -195,14 +185,13 @@ class Bench:
         def make() -> pd.DataFrame:
             known = self.known(cluster, EXPERIMENTS["ADAA"])
             limits = {(str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(known.index, known["limit_s"], strict=True)}
-            name, placement = split(setting.scheduler)
-            on = machine(cluster, placement)
+            on = machine(cluster, setting.placement)
             jobs = continuous(days, _MONTH_SEED, procs=on.procs, load=load)
             advisers = self.advisers(cluster, setting, ALL_APPLICATIONS)
             begun = time.perf_counter()
-            made = simulate_on(on, jobs, scheduler=name, seed=_MONTH_SEED, advisers=advisers, limits=limits)
+            run = simulate_on(on, jobs, scheduler=setting.name, seed=_MONTH_SEED, advisers=advisers, limits=limits)
             seconds = time.perf_counter() - begun
-            return by_day(made, known, on.procs).assign(load=load, seconds=seconds)
+            return by_day(run, known, on.procs).assign(load=load, seconds=seconds)
 
         identity = machine(cluster), load, setting.identity, days, self.days
         return self.kept(f"{cluster}: {days:g} days of load {load:g}, {setting.scheduler}", identity, make)
@@ -231,13 +220,11 @@ class Bench:
         return self.kept("time of a trial", [each and each.identity for each in asked.values()], make)
 
 
-def by_day(made: ClusterRun, known: pd.DataFrame, procs: int) -> pd.DataFrame:
+def by_day(run: ClusterRun, known: pd.DataFrame, procs: int) -> pd.DataFrame:
     """Return sums over the jobs of each day of submission, and figures of the whole."""
-    runs = judged(made.runs, known)
-    kind = pd.MultiIndex.from_frame(runs[["application", "nodes"]])
-    relative = runs["runtime_s"].to_numpy() / known["mean_s"].reindex(kind).to_numpy()
-    days = runs.assign(day=runs["submit_s"] // DAY_S, jobs=1, runtime=relative).groupby("day")
+    runs = judged(run.runs, known)
+    days = runs.assign(day=runs["submit_s"] // DAY_S, jobs=1, runtime=runs["relative"]).groupby("day")
     end = float((runs["start_s"] + runs["runtime_s"]).max() - runs["submit_s"].min())
     worked = float((runs["runtime_s"] * runs["nodes"]).sum())
-    whole = {"asked": made.asked, "skipped": made.skipped, "worst": float(np.quantile(relative, 0.99))}
+    whole = {"asked": run.asked, "skipped": run.skipped, "worst": float(np.quantile(runs["relative"], 0.99))}
     return days[["jobs", "varied", "wait_s", "runtime"]].sum().reset_index().assign(**whole, utilization=worked / (procs * end))
