@@ -26,8 +26,9 @@ class WorkersFailed(InputError):
 
 
 class Cluster:
-    """The workers of a connected ``client``; :class:`pipelines.workers.work.OnWorkers` maps over them.
+    """The workers of a connected ``client``.
 
+    :class:`pipelines.workers.work.OnWorkers` maps over them.
     ``name`` is what messages call them. ``wait_s`` bounds how long no worker may be there, None: for ever, as a batch system may
     be busy. ``mend`` is called every few seconds, to replace workers that are lost. ``owed`` counts the late tasks that
     each worker has not answered.

@@ -116,42 +116,6 @@ def test_strict_fcfs_seats_each_job_after_the_one_before_it(load: Workload) -> N
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(workloads(), schedulers)
-def test_where_all_fit_at_once_nobody_waits(load: Workload, scheduler: str) -> None:
-    roomy = replace(load, machine=sum(load.procs))
-    assert starts(roomy, scheduler) == load.submit
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(workloads(), schedulers, any_predictor, st.data())
-def test_what_jobs_and_users_are_called_changes_nothing(
-    load: Workload, scheduler: str, predictor: str | None, data: st.DataObject
-) -> None:
-    table = load.table()
-    renamed = table.assign(
-        job_id=data.draw(st.permutations(table["job_id"].tolist())),
-        user=table["user"].cat.rename_categories({"ann": "zoe", "bob": "adam"}),
-    )
-    source = load.estimates if predictor is None else predictor
-    one, other = (simulate(jobs, procs=load.machine, scheduler=scheduler, predictor=source).jobs for jobs in (table, renamed))
-    assert one["start_s"].equals(other["start_s"])
-    assert other["job_id"].equals(renamed["job_id"])
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(workloads(), schedulers, any_predictor, st.sampled_from([1, 1000, 86_400 * 20_000]))
-def test_a_later_trace_has_the_same_schedule_later(load: Workload, scheduler: str, predictor: str | None, later: int) -> None:
-    table = load.table()
-    source = load.estimates if predictor is None else predictor
-    moved = table.assign(submit_s=table["submit_s"] + later)
-    one, other = (simulate(jobs, procs=load.machine, scheduler=scheduler, predictor=source).jobs for jobs in (table, moved))
-    assert (one["start_s"] + later).equals(other["start_s"])
-
-
-@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(workloads(), schedulers)
 def test_twice_as_long_in_everything_is_the_same_schedule_at_half_speed(load: Workload, scheduler: str) -> None:
@@ -160,17 +124,6 @@ def test_twice_as_long_in_everything_is_the_same_schedule_at_half_speed(load: Wo
     )
     doubled = replace(load, submit=submit, runtime=runtime, requested=requested, estimates=estimates)
     assert starts(doubled, scheduler) == [2 * start for start in starts(load, scheduler)]
-
-
-@pytest.mark.slow
-@settings(max_examples=50, deadline=None)
-@given(workloads(), schedulers, any_predictor, st.data())
-def test_the_future_does_not_reach_back(load: Workload, scheduler: str, predictor: str | None, data: st.DataObject) -> None:
-    """Cut the trace anywhere: what starts before the first job cut off was submitted, starts then all the same."""
-    kept = data.draw(st.integers(1, len(load.submit)))
-    horizon = [*load.submit, 10**9][kept]
-    whole = [min(start, horizon) for start in starts(load, scheduler, predictor)[:kept]]
-    assert [min(start, horizon) for start in starts(load.first(kept), scheduler, predictor)] == whole
 
 
 # Frozen and published schedules

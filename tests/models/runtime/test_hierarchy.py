@@ -6,18 +6,13 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.errors import InputError
 from features.jobs.schema import conform
-from models.runtime.names import predictor
 from sim import simulate
-from sim.campaigns.maps import serial
-from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
 from tests.support.workloads import dependent_workloads, workloads
 
@@ -141,48 +136,3 @@ def test_keys_that_are_unknown_form_no_group() -> None:
     """Two jobs without a known user do not share a user."""
     assert last_prediction((None, None, 800, 4, 70), ("b", "bob", 900, 2, 50), (None, None, 900, 1, 1)) == 50
     assert last_prediction((None, "ann", 800, 4, 70), ("b", None, 900, 2, 50), (None, "ann", 900, 1, 1)) == 70
-
-
-def test_nothing_later_is_known() -> None:
-    rng = np.random.default_rng(2)
-    rows = [
-        (rng.choice(["a", "b"]), rng.choice(["ann", "bob"]), 9000, int(rng.integers(1, 5)), int(rng.integers(1, 9000)))
-        for _ in range(40)
-    ]
-    before = outcome(table(*rows), 8, "hierarchy")[0]
-    for cut in range(1, 40, 3):
-        others = [("c", "eve", 5000, 1, 17), *rows][: len(rows) - cut]
-        after = outcome(table(*rows[:cut], *others), 8, "hierarchy")[0]
-        pd.testing.assert_frame_equal(before[["start_s", "predicted_s"]].iloc[:cut], after[["start_s", "predicted_s"]].iloc[:cut])
-
-
-def test_a_sweep_starts_every_policy_from_nothing() -> None:
-    rng = np.random.default_rng(4)
-    rows = [("a", rng.choice(["ann", "bob"]), 900, int(rng.integers(1, 9)), int(rng.integers(1, 900))) for _ in range(60)]
-    jobs = table(*rows)
-    jobs["submit_s"] //= 200
-    weights = random_weights(3)
-    swept = sweep(jobs, weights, procs=8, policy=MIXED._replace(predictor="hierarchy"), map_pieces=serial)
-    for row, wait in zip(weights.tolist(), swept["mean_wait_s"], strict=True):
-        made = simulate(jobs, procs=8, scheduler=f"MIXED({','.join(map(repr, row))})-EASY-SPF", predictor="hierarchy").jobs
-        assert wait == pytest.approx((made["start_s"] - made["submit_s"]).mean(), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("hierarchy(beta=1)", "unknown option 'beta'; known: alpha, templates"),
-        ("hierarchy(alpha=0)", "alpha=0: must be a finite number, above 0, at most 1"),
-        ("hierarchy(alpha=x)", "alpha=x: 'x' is not a number"),
-        ("hierarchy(templates=7)", "templates=7; known: 16, 15"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        predictor(name)
-    assert str(error.value) == f"predictor {name}: {message}"
-
-
-def test_a_schedule_says_what_differs_from_the_published_choice() -> None:
-    assert predictor("hierarchy(templates=16,alpha=.20)").name == "hierarchy"
-    assert predictor("hierarchy(templates=15,alpha=0.5)").name == "hierarchy(alpha=0.5,templates=15)"

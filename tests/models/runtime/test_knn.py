@@ -13,21 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import conform
 from models.runtime.evaluation import accuracy
-from models.runtime.names import predictor
 from pipelines.ingest.read import read_trace
 from sim import simulate
-from sim.campaigns.campaign import campaign_schedules
-from sim.campaigns.maps import serial
-from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
-from sim.settings import Campaign
 from tests.conftest import SHARED, needs_shared
 from tests.support.walls import Wall, own
-from tests.support.workloads import EASY_NAMES, Workload, by_kernel, by_oracle, crowd, dependent_workloads, perturbed, workloads
+from tests.support.workloads import EASY_NAMES, Workload, by_kernel, by_oracle, crowd, dependent_workloads, workloads
 
 CORRECTIONS = ["requested", "tsafrir", "doubling", "conditional"]
 
@@ -179,62 +173,10 @@ def test_only_the_window_is_looked_at() -> None:
 LOAD = crowd(np.random.default_rng(5), size=150, longest_s=7200)
 
 
-@pytest.mark.parametrize("semantics", SEMANTICS)
-def test_no_prediction_knows_what_lies_ahead(semantics: str) -> None:
-    rng = np.random.default_rng(1)
-    name = "knn(k=2)"
-    schedule = LOAD.schedule("EASY-SJBF", name, semantics=semantics)
-    rows = [row for row in range(10, 149, 7) if LOAD.submit[row + 1] > LOAD.submit[row]]
-    assert len(rows) > 5
-    changed = 0
-    for row in rows:
-        other = perturbed(LOAD, schedule, row, rng).schedule("EASY-SJBF", name, semantics=semantics)
-        predicted, same = (made.jobs["predicted_s"].to_numpy() for made in (schedule, other))
-        assert np.array_equal(predicted[: row + 1], same[: row + 1])
-        changed += int((predicted[row + 1 :] != same[row + 1 :]).sum())
-    assert changed > 100, "a future that makes no difference later either would prove nothing"
-
-
 def test_jobs_of_nobody_known_have_no_history_and_leave_none() -> None:
     nobody = replace(LOAD, user=[None] * len(LOAD.user))
     assert by_kernel(nobody, predictor="knn").predicted == LOAD.requested
     assert by_kernel(nobody, predictor="knn") != by_kernel(replace(LOAD, user=["one"] * len(LOAD.user)), predictor="knn")
-
-
-def test_sweeps_and_campaigns_start_from_a_fresh_memory() -> None:
-    weights = random_weights(3)
-    names = [f"MIXED({','.join(map(repr, row))})-EASY-SPF" for row in weights.tolist()]
-    alone = [LOAD.schedule(name, "knn(k=3)") for name in names]
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor="knn(k=3)"), map_pieces=serial)
-    waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
-    np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
-    together = campaign_schedules(
-        LOAD.table(), Campaign(schedulers=tuple(names), predictors=(predictor("knn(k=3)"),)), procs=LOAD.machine
-    )
-    assert all(one.jobs.equals(other.jobs) for one, other in zip(alone, together, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("knn(n=1)", "unknown option 'n'; known: k, window"),
-        ("knn(k=0)", "k=0: must be a finite number, at least 1, at most 25"),
-        ("knn(k=26)", "k=26: must be a finite number, at least 1, at most 25"),
-        ("knn(k=4,window=3)", "k=4: must be a finite number, at least 1, at most 3"),
-        ("knn(k=1.5)", "k=1.5: must be a whole number"),
-        ("knn(window=1001)", "window=1001: must be a finite number, at least 1, at most 1000"),
-        ("knn(window=many)", "window=many: 'many' is not a number"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        predictor(name)
-    assert str(error.value) == f"predictor {name}: {message}"
-
-
-def test_a_schedule_says_what_differs_from_the_usual() -> None:
-    assert predictor("knn(window=25,k=1.0)").name == "knn"
-    assert predictor("knn(window=1e2,k=3)").name == "knn(k=3,window=100)"
 
 
 @needs_shared

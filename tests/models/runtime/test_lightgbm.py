@@ -10,10 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from features.errors import InputError
 from models.runtime import lightgbm as nightly
 from models.runtime.gradient_boosting import loss_of_accuracy
-from models.runtime.lightgbm import USUAL
 from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
@@ -166,50 +164,13 @@ def test_of_more_than_two_thousand_jobs_the_seed_decides_from_which_the_bins_are
     assert made.predicted != by_kernel(load, predictor="lightgbm(trees=2)").predicted
 
 
-def test_a_prediction_is_within_one_second_and_the_request() -> None:
-    made = by_kernel(days(), predictor="lightgbm")
-    assert made.clamped == 0
-    assert all(1 <= seconds <= requested for seconds, requested in zip(made.predicted, days().requested, strict=True))
-
-
-def test_two_runs_are_the_same_and_leave_nothing_behind() -> None:
-    load, source = days(), predictor("lightgbm")
-    one, other = (simulate(load.table(), procs=load.machine, predictor=source) for _ in range(2))
-    assert one.jobs.equals(other.jobs)
+def test_a_schedule_says_how_long_retraining_took() -> None:
+    load = days()
+    one = simulate(load.table(), procs=load.machine, predictor=predictor("lightgbm"))
     assert one.retrain_s > 0
     assert one.retrain_s < one.simulate_s
     assert simulate(load.table(), procs=load.machine, predictor="last2").retrain_s == 0
     assert one.quantiles is None
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("lightgbm(rate=1)", "unknown option 'rate'; known: trees, leaves, jobs, seed"),
-        ("lightgbm(trees=0)", "trees=0: must be a finite number, at least 1, at most 10000"),
-        ("lightgbm(trees=10001)", "trees=10001: must be a finite number, at least 1, at most 10000"),
-        ("lightgbm(leaves=1)", "leaves=1: must be a finite number, at least 2, at most 10000"),
-        ("lightgbm(jobs=199)", "jobs=199: must be a finite number, at least 200, at most 1e+07"),
-        ("lightgbm(seed=-1)", "seed=-1: must be a finite number, at least 0, at most 2.14748e+09"),
-        ("lightgbm(seed=2147483648)", "seed=2147483648: must be a finite number, at least 0, at most 2.14748e+09"),
-        ("lightgbm(trees=1.5)", "trees=1.5: must be a whole number"),
-        ("lightgbm(trees=many)", "trees=many: 'many' is not a number"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        predictor(name)
-    assert str(error.value) == f"predictor {name}: {message}"
-
-
-def test_a_schedule_says_what_differs_from_the_usual() -> None:
-    assert predictor("lightgbm").name == "lightgbm"
-    usual = ",".join(f"{option}={value}" for option, value in USUAL.items())
-    assert predictor(f"lightgbm({usual})").name == "lightgbm"
-    for name in ("lightgbm(trees=7)", "lightgbm(leaves=3,jobs=250)", "lightgbm(trees=20,leaves=8,jobs=500,seed=2147483647)"):
-        assert predictor(name).name == name
-    for spelled, name in (("lightgbm(jobs=1e4)", "lightgbm(jobs=10000)"), (f"lightgbm(trees={USUAL['trees']}.0)", "lightgbm")):
-        assert predictor(spelled).name == name
 
 
 @pytest.mark.slow

@@ -12,12 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from models.runtime.names import predictor
-from sim.campaigns.campaign import campaign_schedules
-from sim.campaigns.maps import serial
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
-from sim.settings import Campaign
 from tests.oracle.nag import SLOPES, WEIGHTS, NagByHand
 from tests.support.workloads import (
     EASY_NAMES,
@@ -27,7 +23,6 @@ from tests.support.workloads import (
     crowd,
     dependent_crowd,
     dependent_workloads,
-    perturbed,
     workloads,
 )
 
@@ -105,22 +100,6 @@ PRESETS = ("cv-triple", "nag")
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("semantics", SEMANTICS)
-def test_no_prediction_knows_what_lies_ahead(preset: str, semantics: str) -> None:
-    rng = np.random.default_rng(1)
-    schedule = LOAD.schedule("EASY-SJBF", preset, semantics=semantics)
-    rows = [row for row in range(10, 149, 7) if LOAD.submit[row + 1] > LOAD.submit[row]]
-    assert len(rows) > 5
-    changed = 0
-    for row in rows:
-        other = perturbed(LOAD, schedule, row, rng).schedule("EASY-SJBF", preset, semantics=semantics)
-        predicted, same = (made.jobs["predicted_s"].to_numpy() for made in (schedule, other))
-        assert np.array_equal(predicted[: row + 1], same[: row + 1])
-        changed += int((predicted[row + 1 :] != same[row + 1 :]).sum())
-    assert changed > 100, "a future that makes no difference later either would prove nothing"
-
-
-@pytest.mark.parametrize("preset", PRESETS)
 def test_jobs_of_nobody_known_have_no_history_and_leave_none(preset: str) -> None:
     strangers = [f"user {row}" for row in range(len(LOAD.user))]
     nobody = replace(LOAD, user=[None] * len(strangers))  # type: ignore[list-item]
@@ -136,70 +115,9 @@ def test_before_anything_has_ended_the_program_says_one_second_and_nag_the_reque
     assert by_kernel(load, predictor="nag").clamped == 0
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_sweeps_and_campaigns_start_from_a_fresh_memory(preset: str) -> None:
-    weights = random_weights(3)
-    names = [f"MIXED({','.join(map(repr, row))})-EASY-SPF" for row in weights.tolist()]
-    alone = [LOAD.schedule(name, preset) for name in names]
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor=preset), map_pieces=serial)
-    waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
-    np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
-    together = campaign_schedules(
-        LOAD.table(), Campaign(schedulers=tuple(names), predictors=(predictor(preset),)), procs=LOAD.machine
-    )
-    assert all(one.jobs.equals(other.jobs) for one, other in zip(alone, together, strict=True))
-
-
 def test_a_learner_that_runs_away_is_an_error_and_names_the_job() -> None:
     runs_away = "cv-triple(over=exponential,under=exponential,lambda=0)"
     with pytest.raises(InputError, match=r"predictor cv-triple\(.+\): predicts something that is no finite number for job \d+$"):
         LOAD.schedule("EASY", runs_away)
     with pytest.raises(InputError, match="no finite number"):
         sweep(LOAD.table(), random_weights(2), procs=LOAD.machine, policy=MIXED._replace(predictor=runs_away))
-
-
-@pytest.mark.parametrize(
-    ("name", "canonical"),
-    [
-        ("cv-triple", "cv-triple"),
-        ("cv-triple(over=square,under=1*absolute,weight=large-area,eta=5e3,lambda=4e9,threshold=0)", "cv-triple"),
-        (
-            "cv-triple(weight=short-wide, under=square, over=100*square)",
-            "cv-triple(over=100*square,under=square,weight=short-wide)",
-        ),
-        ("nag(threshold=-60,eta=0.125)", "nag(threshold=-60,eta=0.125)"),
-        ("nag(lambda=1234567.5)", "nag(lambda=1234567.5)"),
-    ],
-)
-def test_a_schedule_says_what_differs_from_the_preset(name: str, canonical: str) -> None:
-    assert predictor(name).name == canonical
-    assert predictor(canonical).name == canonical
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("nag(rate=1)", "unknown option 'rate'; known: over, under, threshold, weight, eta, lambda"),
-        ("nag(weight=log-area)", "weight=log-area; known: constant, long-narrow, short-wide, small-area, large-area"),
-        ("nag(over=cubic)", "over=cubic; known: absolute, square, exponential, with a factor in front as in 100*square"),
-        ("nag(over=x*square)", "over=x*square: 'x' is not a number"),
-        ("nag(over=0*square)", "over=0*square: must be a finite number, above 0"),
-        ("nag(eta=0)", "eta=0: must be a finite number, above 0"),
-        ("nag(eta=nan)", "eta=nan: must be a finite number, above 0"),
-        ("cv-triple(lambda=-1)", "lambda=-1: must be a finite number, at least 0"),
-        ("cv-triple(threshold=inf)", "threshold=inf: must be a finite number"),
-        ("cv-triple(eta=)", "'eta=' is not of the form option=value"),
-        ("cv-triple(eta)", "'eta' is not of the form option=value"),
-        ("cv-triple(eta=1,eta=2)", "option eta is given twice"),
-    ],
-)
-def test_options_that_cannot_be_are_refused_with_what_is_known(name: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        predictor(name)
-    assert str(error.value) == f"predictor {name}: {message}"
-
-
-@pytest.mark.parametrize("name", ["nag()", "nag(", "nag(eta=1", "last2(eta=1)", "nags", "nag(eta=1)x"])
-def test_names_that_cannot_be_are_refused_with_what_is_known(name: str) -> None:
-    with pytest.raises(InputError, match=r"unknown predictor '.+'; known: .*cv-triple\[\(OPTION=VALUE,...\)\]"):
-        predictor(name)

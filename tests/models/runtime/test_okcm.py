@@ -12,20 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.errors import InputError
 from features.jobs.history import history
 from features.jobs.published import okcm as published
-from models.runtime.names import predictor
 from sim import simulate
-from sim.campaigns.campaign import campaign_schedules
-from sim.campaigns.maps import serial
-from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
-from sim.settings import Campaign
 from tests.conftest import needs_shared
 from tests.models.runtime.test_knn import CORRECTIONS, LOAD, KnnByHand, agree, second_half, whole_trace
 from tests.support.walls import Wall, own
-from tests.support.workloads import EASY_NAMES, Workload, by_kernel, crowd, dependent_workloads, perturbed, workloads
+from tests.support.workloads import EASY_NAMES, Workload, by_kernel, crowd, dependent_workloads, workloads
 
 DAY_S, WEEK_S, MONDAY_S = 86_400, 7 * 86_400, 4 * 86_400
 COUNT = 15
@@ -227,68 +221,12 @@ PRESETS = ("okcm(switch=3)", "okcm(switch=3,weights=shared)", "okcm(switch=3,wei
 
 
 @pytest.mark.parametrize("name", PRESETS)
-@pytest.mark.parametrize("semantics", SEMANTICS)
-def test_no_prediction_knows_what_lies_ahead(name: str, semantics: str) -> None:
-    rng = np.random.default_rng(1)
-    schedule = LOAD.schedule("EASY-SJBF", name, semantics=semantics)
-    rows = [row for row in range(10, 149, 7) if LOAD.submit[row + 1] > LOAD.submit[row]]
-    assert len(rows) > 5
-    changed = 0
-    for row in rows:
-        other = perturbed(LOAD, schedule, row, rng).schedule("EASY-SJBF", name, semantics=semantics)
-        predicted, same = (made.jobs["predicted_s"].to_numpy() for made in (schedule, other))
-        assert np.array_equal(predicted[: row + 1], same[: row + 1])
-        changed += int((predicted[row + 1 :] != same[row + 1 :]).sum())
-    assert changed > 100, "a future that makes no difference later either would prove nothing"
-
-
-@pytest.mark.parametrize("name", PRESETS)
 def test_jobs_of_nobody_known_have_no_history_and_leave_none(name: str) -> None:
     nobody = replace(LOAD, user=[None] * len(LOAD.user))
     assert by_kernel(nobody, predictor=name).predicted == LOAD.requested
     half = [user if job % 2 else None for job, user in enumerate(LOAD.user)]
     known = by_kernel(replace(LOAD, user=half), predictor=name)
     assert [known.predicted[job] for job in range(0, 150, 2)] == LOAD.requested[::2]
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_sweeps_and_campaigns_start_from_a_fresh_memory(name: str) -> None:
-    weights = random_weights(3)
-    names = [f"MIXED({','.join(map(repr, row))})-EASY-SPF" for row in weights.tolist()]
-    alone = [LOAD.schedule(one, name) for one in names]
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor=name), map_pieces=serial)
-    waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
-    np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
-    together = campaign_schedules(
-        LOAD.table(), Campaign(schedulers=tuple(names), predictors=(predictor(name),)), procs=LOAD.machine
-    )
-    assert all(one.jobs.equals(other.jobs) for one, other in zip(alone, together, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("okcm(rate=1)", "unknown option 'rate'; known: delta, eta, lambda, k, switch, weights, base"),
-        ("okcm(delta=0)", "delta=0: must be a finite number, above 0"),
-        ("okcm(eta=inf)", "eta=inf: must be a finite number, above 0"),
-        ("okcm(lambda=-1)", "lambda=-1: must be a finite number, at least 0"),
-        ("okcm(k=0)", "k=0: must be a finite number, at least 1, at most 1000"),
-        ("okcm(switch=2.5)", "switch=2.5: must be a whole number"),
-        ("okcm(switch=-1)", "switch=-1: must be a finite number, at least 0, at most 1000"),
-        ("okcm(weights=mine)", "weights=mine; known: user, shared"),
-        ("okcm(base=first)", "base=first; known: zero, last"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        predictor(name)
-    assert str(error.value) == f"predictor {name}: {message}"
-
-
-def test_a_schedule_says_what_differs_from_the_usual() -> None:
-    assert predictor("okcm(switch=25.0)").name == "okcm"
-    assert predictor("okcm(eta=12.5,switch=1e2)").name == "okcm(eta=12.5,switch=100)"
-    assert predictor(predictor("okcm(delta=1234567.5)").name).name == "okcm(delta=1234567.5)"
 
 
 @needs_shared

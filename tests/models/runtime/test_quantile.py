@@ -19,7 +19,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.errors import InputError
 from models.runtime import quantile
 from models.runtime.evaluation import pinball
 from models.runtime.memory import Memory
@@ -527,47 +526,6 @@ def test_a_distribution_worked_out_by_hand() -> None:
     assert asked_again(0.025, quantiles, 2000, 10) == 100  # in the middle, in logarithms, of the 0.025 between 10 and 1000
     assert asked_again(0.5, quantiles, 2000, 1000) == 1414  # the middle between 1000 and 2000
     assert asked_again(0.025, quantiles, 2000, 1999) == 2000
-
-
-# Names
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("quantile(level=0.5)", "unknown option 'level'; known: order, fit, end, rate, seed"),
-        ("quantile(order=0)", "order=0: must be a finite number, at least 0.001, at most 0.999"),
-        ("quantile(order=1)", "order=1: must be a finite number, at least 0.001, at most 0.999"),
-        ("quantile(order=half)", "order=half: 'half' is not a number"),
-        ("quantile(fit=0.9995)", "fit=0.9995: must be a finite number, at least 0.001, at most 0.999"),
-        ("quantile(end=nan)", "end=nan: must be a finite number, at least 0.001, at most 0.999"),
-        ("quantile(fit=accuracy)", "fit=accuracy: 'accuracy' is not a number"),
-        ("quantile(end=accuracy)", "end=accuracy: 'accuracy' is not a number"),
-        ("quantile(rate=-0.1)", "rate=-0.1: must be a finite number, at least 0, at most 1"),
-        ("quantile(rate=1.5)", "rate=1.5: must be a finite number, at least 0, at most 1"),
-        ("quantile(seed=-1)", "seed=-1: must be a finite number, at least 0, at most 2.14748e+09"),
-        ("quantile(seed=0.5)", "seed=0.5: must be a whole number"),
-        ("quantile(seed=2147483648)", "seed=2147483648: must be a finite number, at least 0, at most 2.14748e+09"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        predictor(name)
-    assert str(error.value) == f"predictor {name}: {message}"
-
-
-def test_a_schedule_says_what_differs_from_the_usual() -> None:
-    for usual in ("quantile", "quantile(order=0.5,fit=0.8,end=0.7,rate=0.002,seed=0)", "quantile(order=5e-1,rate=2e-3)"):
-        assert predictor(usual).name == "quantile"
-    for name in (
-        "quantile(order=accuracy)",
-        "quantile(order=0.3,fit=0.9)",
-        "quantile(end=0.999,rate=0,seed=7)",
-        "quantile(rate=1)",
-    ):
-        assert predictor(name).name == name
-    assert predictor("quantile(fit=0.80,end=.5)").name == "quantile(end=0.5)"
-    assert days(size=20).schedule("EASY", "quantile(order=.25)").predictor == "quantile(order=0.25)"
 
 
 def test_levels_asked_for_are_kept_beside_the_usual_ones() -> None:

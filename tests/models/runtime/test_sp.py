@@ -12,15 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.errors import InputError
 from features.jobs.schema import conform
 from models.runtime import sp
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from pipelines.ingest.swf import read_swf
 from sim import simulate
-from sim.campaigns.maps import serial
-from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
 from tests.conftest import SHARED, needs_shared
 from tests.support.workloads import Workload, crowd, dependent_crowd, dependent_workloads, workloads
@@ -233,75 +230,3 @@ def test_forgetting_bounds_the_lists_and_changes_no_prediction() -> None:
             assert sp.estimate(memory, row, 20_000, 20_000) == 20_000
     assert max(kept[:1500]) < 500
     assert max(kept) < 1000
-
-
-def test_no_prediction_knows_what_lies_ahead() -> None:
-    """Everything else after a job's submission: all of later submissions, and the runtimes of whatever had not ended by then."""
-    rng = np.random.default_rng(1)
-    load = crowd(rng, size=200, machine=8, longest_s=7200)
-    jobs = alike(load, ["a.out", "b.out"] * 100)
-    policy: dict[str, Any] = {"procs": 8, "scheduler": "EASY-SJBF", "predictor": "sp(x=20)"}
-    made = simulate(jobs, **policy).jobs
-    changed = 0
-    for row in range(10, 199, 7):
-        now, other = jobs["submit_s"].iloc[row], jobs.copy()
-        later, unknown = jobs["submit_s"] > now, made["end_s"] > now
-        ran = (now - made["start_s"]).clip(lower=0)
-        other.loc[unknown, "runtime_s"] = np.minimum(ran + rng.integers(1, 5000, 200), jobs["requested_s"])[unknown]
-        other.loc[later, "user"] = rng.choice(["u1", "u2"], later.sum())
-        other.loc[later, "executable"] = rng.choice(["a.out", "b.out"], later.sum())
-        other.loc[later, "procs"] = rng.integers(1, 3, later.sum())
-        same = simulate(other, **policy).jobs["predicted_s"]
-        assert same[~later].equals(made["predicted_s"][~later])
-        changed += int((same != made["predicted_s"]).sum())
-    assert changed > 100, "a future that makes no difference later either would prove nothing"
-
-
-def test_a_sweep_starts_every_policy_from_nothing() -> None:
-    jobs = alike(crowd(np.random.default_rng(4), size=100, machine=8), ["a.out"] * 100)
-    weights = random_weights(3)
-    swept = sweep(jobs, weights, procs=8, policy=MIXED._replace(predictor="sp(x=20)"), map_pieces=serial)
-    for row, wait in zip(weights.tolist(), swept["mean_wait_s"], strict=True):
-        made = simulate(jobs, procs=8, scheduler=f"MIXED({','.join(map(repr, row))})-EASY-SPF", predictor="sp(x=20)").jobs
-        assert wait == pytest.approx((made["start_s"] - made["submit_s"]).mean(), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("sp(alpha=1)", "unknown option 'alpha'; known: x, decay, seed"),
-        ("sp(x=0)", "x=0: must be a finite number, above 0, at most 100"),
-        ("sp(x=101)", "x=101: must be a finite number, above 0, at most 100"),
-        ("sp(x=few)", "x=few: 'few' is not a number"),
-        ("sp(decay=0)", "decay=0: must be a finite number, above 0, at most 1"),
-        ("sp(decay=1.1)", "decay=1.1: must be a finite number, above 0, at most 1"),
-        ("sp(seed=-1)", "seed=-1: must be a finite number, at least 0"),
-        ("sp(seed=inf)", "seed=inf: must be a finite number, at least 0"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        predictor(name)
-    assert str(error.value) == f"predictor {name}: {message}"
-
-
-@pytest.mark.parametrize("name", ["sp5", "sp2(x=3)", "sp2()", "sp("])
-def test_names_that_cannot_be_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match=r"unknown predictor '.+'; known: .*sp2, sp3, sp4, .*sp\[\(OPTION=VALUE,...\)\]"):
-        predictor(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "canonical"),
-    [
-        ("sp2", "sp2"),
-        ("sp", "sp3"),
-        ("sp(x=4.0,decay=.9,seed=0.10)", "sp4"),
-        ("sp(x=5)", "sp(x=5)"),
-        ("sp(x=2,seed=0)", "sp(x=2,seed=0)"),
-        ("sp(decay=1)", "sp(decay=1)"),
-    ],
-)
-def test_a_schedule_says_what_differs_from_the_published_choice(name: str, canonical: str) -> None:
-    assert predictor(name).name == canonical
-    assert predictor(canonical).name == canonical

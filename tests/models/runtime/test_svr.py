@@ -10,9 +10,6 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
-from features.errors import InputError
-from models.runtime.names import predictor
-from models.runtime.svr import USUAL
 from sim.semantics import SEMANTICS
 from tests.models.runtime.test_lightgbm import days, unlike
 from tests.oracle.nightly import Nightly
@@ -98,36 +95,3 @@ def test_two_hundred_ended_jobs_are_enough(count: int, learned: bool) -> None:
     made = by_kernel(load, predictor=hand.label())
     assert made == by_oracle(load, predictor=hand)
     assert (made.predicted[-1] < load.requested[-1] / 4) == learned == hand.trained
-
-
-def test_predictions_are_within_one_second_and_the_request() -> None:
-    load = days()
-    made = by_kernel(load, predictor="svr")
-    assert made.clamped == 0
-    assert all(1 <= seconds <= requested for seconds, requested in zip(made.predicted, load.requested, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("svr(kernel=rbf)", "unknown option 'kernel'; known: c, epsilon, gamma, jobs"),
-        ("svr(c=0)", "c=0: must be a finite number, above 0"),
-        ("svr(epsilon=-1)", "epsilon=-1: must be a finite number, above 0"),
-        ("svr(gamma=nan)", "gamma=nan: must be a finite number, above 0"),
-        ("svr(gamma=scale)", "gamma=scale: 'scale' is not a number"),
-        ("svr(jobs=199)", "jobs=199: must be a finite number, at least 200, at most 100000"),
-        ("svr(jobs=200.5)", "jobs=200.5: must be a whole number"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        predictor(name)
-    assert str(error.value) == f"predictor {name}: {message}"
-
-
-def test_a_schedule_says_what_differs_from_the_usual() -> None:
-    usual = ",".join(f"{option}={value}0" if "." in value else f"{option}={value}" for option, value in USUAL.items())
-    assert predictor("svr").name == predictor(f"svr({usual})").name == "svr"
-    for name in ("svr(c=2)", "svr(epsilon=0.25,gamma=0.001)", "svr(c=1234567.5,jobs=300)"):
-        assert predictor(name).name == name
-    assert predictor("svr(jobs=3e2)").name == "svr(jobs=300)"

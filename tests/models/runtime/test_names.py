@@ -1,0 +1,131 @@
+"""Names of predictors: what their options may be, and how a schedule spells them."""
+
+from __future__ import annotations
+
+import pytest
+
+from features.errors import InputError
+from models.runtime.names import predictor
+
+WHOLE, RATIO = "must be a whole number", "must be a finite number, above 0, at most 1"
+SEED = "must be a finite number, at least 0, at most 2.14748e+09"
+LEVEL = "must be a finite number, at least 0.001, at most 0.999"
+REFUSED = [
+    ("hierarchy(beta=1)", "unknown option 'beta'; known: alpha, templates"),
+    ("hierarchy(alpha=0)", f"alpha=0: {RATIO}"),
+    ("hierarchy(alpha=x)", "alpha=x: 'x' is not a number"),
+    ("hierarchy(templates=7)", "templates=7; known: 16, 15"),
+    ("knn(n=1)", "unknown option 'n'; known: k, window"),
+    ("knn(k=0)", "k=0: must be a finite number, at least 1, at most 25"),
+    ("knn(k=26)", "k=26: must be a finite number, at least 1, at most 25"),
+    ("knn(k=4,window=3)", "k=4: must be a finite number, at least 1, at most 3"),
+    ("knn(k=1.5)", f"k=1.5: {WHOLE}"),
+    ("knn(window=1001)", "window=1001: must be a finite number, at least 1, at most 1000"),
+    ("knn(window=many)", "window=many: 'many' is not a number"),
+    ("lightgbm(rate=1)", "unknown option 'rate'; known: trees, leaves, jobs, seed"),
+    ("lightgbm(trees=0)", "trees=0: must be a finite number, at least 1, at most 10000"),
+    ("lightgbm(trees=10001)", "trees=10001: must be a finite number, at least 1, at most 10000"),
+    ("lightgbm(leaves=1)", "leaves=1: must be a finite number, at least 2, at most 10000"),
+    ("lightgbm(jobs=199)", "jobs=199: must be a finite number, at least 200, at most 1e+07"),
+    ("lightgbm(seed=-1)", f"seed=-1: {SEED}"),
+    ("lightgbm(seed=2147483648)", f"seed=2147483648: {SEED}"),
+    ("lightgbm(trees=1.5)", f"trees=1.5: {WHOLE}"),
+    ("nag(rate=1)", "unknown option 'rate'; known: over, under, threshold, weight, eta, lambda"),
+    ("nag(weight=log-area)", "weight=log-area; known: constant, long-narrow, short-wide, small-area, large-area"),
+    ("nag(over=cubic)", "over=cubic; known: absolute, square, exponential, with a factor in front as in 100*square"),
+    ("nag(over=x*square)", "over=x*square: 'x' is not a number"),
+    ("nag(over=0*square)", "over=0*square: must be a finite number, above 0"),
+    ("nag(eta=0)", "eta=0: must be a finite number, above 0"),
+    ("nag(eta=nan)", "eta=nan: must be a finite number, above 0"),
+    ("cv-triple(lambda=-1)", "lambda=-1: must be a finite number, at least 0"),
+    ("cv-triple(threshold=inf)", "threshold=inf: must be a finite number"),
+    ("cv-triple(eta=)", "'eta=' is not of the form option=value"),
+    ("cv-triple(eta)", "'eta' is not of the form option=value"),
+    ("cv-triple(eta=1,eta=2)", "option eta is given twice"),
+    ("okcm(rate=1)", "unknown option 'rate'; known: delta, eta, lambda, k, switch, weights, base"),
+    ("okcm(delta=0)", "delta=0: must be a finite number, above 0"),
+    ("okcm(eta=inf)", "eta=inf: must be a finite number, above 0"),
+    ("okcm(lambda=-1)", "lambda=-1: must be a finite number, at least 0"),
+    ("okcm(k=0)", "k=0: must be a finite number, at least 1, at most 1000"),
+    ("okcm(switch=2.5)", f"switch=2.5: {WHOLE}"),
+    ("okcm(switch=-1)", "switch=-1: must be a finite number, at least 0, at most 1000"),
+    ("okcm(weights=mine)", "weights=mine; known: user, shared"),
+    ("okcm(base=first)", "base=first; known: zero, last"),
+    ("prior(limit=1)", "limit=1: must be a finite number, at least 0, at most 0.99"),
+    ("prior(limit=x)", "limit=x: 'x' is not a number"),
+    ("prior(powers=2)", "unknown option 'powers'; known: limit, power"),
+    ("quantile(level=0.5)", "unknown option 'level'; known: order, fit, end, rate, seed"),
+    ("quantile(order=0)", f"order=0: {LEVEL}"),
+    ("quantile(order=1)", f"order=1: {LEVEL}"),
+    ("quantile(order=half)", "order=half: 'half' is not a number"),
+    ("quantile(fit=0.9995)", f"fit=0.9995: {LEVEL}"),
+    ("quantile(end=nan)", f"end=nan: {LEVEL}"),
+    ("quantile(fit=accuracy)", "fit=accuracy: 'accuracy' is not a number"),
+    ("quantile(end=accuracy)", "end=accuracy: 'accuracy' is not a number"),
+    ("quantile(rate=-0.1)", "rate=-0.1: must be a finite number, at least 0, at most 1"),
+    ("quantile(rate=1.5)", "rate=1.5: must be a finite number, at least 0, at most 1"),
+    ("quantile(seed=-1)", f"seed=-1: {SEED}"),
+    ("quantile(seed=0.5)", f"seed=0.5: {WHOLE}"),
+    ("sp(alpha=1)", "unknown option 'alpha'; known: x, decay, seed"),
+    ("sp(x=0)", "x=0: must be a finite number, above 0, at most 100"),
+    ("sp(x=101)", "x=101: must be a finite number, above 0, at most 100"),
+    ("sp(decay=0)", f"decay=0: {RATIO}"),
+    ("sp(decay=1.1)", f"decay=1.1: {RATIO}"),
+    ("sp(seed=-1)", "seed=-1: must be a finite number, at least 0"),
+    ("sp(seed=inf)", "seed=inf: must be a finite number, at least 0"),
+    ("svr(kernel=rbf)", "unknown option 'kernel'; known: c, epsilon, gamma, jobs"),
+    ("svr(c=0)", "c=0: must be a finite number, above 0"),
+    ("svr(epsilon=-1)", "epsilon=-1: must be a finite number, above 0"),
+    ("svr(gamma=nan)", "gamma=nan: must be a finite number, above 0"),
+    ("svr(gamma=scale)", "gamma=scale: 'scale' is not a number"),
+    ("svr(jobs=199)", "jobs=199: must be a finite number, at least 200, at most 100000"),
+    ("svr(jobs=200.5)", f"jobs=200.5: {WHOLE}"),
+]
+SPELLED = [
+    ("hierarchy(templates=16,alpha=.20)", "hierarchy"),
+    ("hierarchy(templates=15,alpha=0.5)", "hierarchy(alpha=0.5,templates=15)"),
+    ("knn(window=25,k=1.0)", "knn"),
+    ("knn(window=1e2,k=3)", "knn(k=3,window=100)"),
+    ("lightgbm(trees=25.0,leaves=31,jobs=12000,seed=0)", "lightgbm"),
+    ("lightgbm(jobs=1e4)", "lightgbm(jobs=10000)"),
+    ("lightgbm(trees=20,leaves=8,jobs=500,seed=2147483647)", "lightgbm(trees=20,leaves=8,jobs=500,seed=2147483647)"),
+    ("cv-triple(over=square,under=1*absolute,weight=large-area,eta=5e3,lambda=4e9,threshold=0)", "cv-triple"),
+    ("cv-triple(weight=short-wide, under=square, over=100*square)", "cv-triple(over=100*square,under=square,weight=short-wide)"),
+    ("nag(threshold=-60,eta=0.125)", "nag(threshold=-60,eta=0.125)"),
+    ("nag(lambda=1234567.5)", "nag(lambda=1234567.5)"),
+    ("okcm(switch=25.0)", "okcm"),
+    ("okcm(eta=12.5,switch=1e2)", "okcm(eta=12.5,switch=100)"),
+    ("okcm(delta=1234567.5)", "okcm(delta=1234567.5)"),
+    ("prior(limit=0,power=0)", "prior(limit=0,power=0)"),
+    ("quantile(order=5e-1,fit=0.8,end=0.7,rate=2e-3,seed=0)", "quantile"),
+    ("quantile(order=accuracy)", "quantile(order=accuracy)"),
+    ("quantile(end=0.999,rate=0,seed=7)", "quantile(end=0.999,rate=0,seed=7)"),
+    ("quantile(fit=0.80,end=.5)", "quantile(end=0.5)"),
+    ("sp", "sp3"),
+    ("sp2", "sp2"),
+    ("sp(x=4.0,decay=.9,seed=0.10)", "sp4"),
+    ("sp(x=5)", "sp(x=5)"),
+    ("sp(x=2,seed=0)", "sp(x=2,seed=0)"),
+    ("svr(c=1.0,epsilon=0.02)", "svr(c=1)"),
+    ("svr(c=0.1,gamma=0.01,jobs=1000)", "svr"),
+    ("svr(jobs=3e2)", "svr(jobs=300)"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), REFUSED)
+def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        predictor(name)
+    assert str(error.value) == f"predictor {name}: {message}"
+
+
+@pytest.mark.parametrize("name", ["nag()", "nag(", "nag(eta=1", "last2(eta=1)", "nags", "nag(eta=1)x", "sp5", "sp2(x=3)", "sp("])
+def test_names_that_cannot_be_are_refused_with_what_is_known(name: str) -> None:
+    with pytest.raises(InputError, match=r"unknown predictor '.+'; known: .*cv-triple\[\(OPTION=VALUE,...\)\]"):
+        predictor(name)
+
+
+@pytest.mark.parametrize(("name", "spelled"), SPELLED)
+def test_a_name_says_what_differs_from_the_defaults(name: str, spelled: str) -> None:
+    assert predictor(name).name == spelled
+    assert predictor(spelled).name == spelled
