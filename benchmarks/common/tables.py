@@ -104,7 +104,7 @@ def kept_table(rows: pd.DataFrame, section: str, table: str = "1") -> pd.DataFra
     if rows.empty:
         raise ValueError(f"no table {table} of section {section}")
     wide = rows.pivot(index="line", columns="column", values="value")[list(rows["column"].unique())]
-    return wide.reset_index(drop=True).rename_axis(columns=None)
+    return wide.fillna("").reset_index(drop=True).rename_axis(columns=None)
 
 
 def shortened(text: str, keep: Keep = always, rows: Rows = always, part: str = "") -> str:

@@ -2,7 +2,10 @@
 
 U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs", Journal of
 Parallel and Distributed Computing 63(11), 2003, pp. 1105-1122. Only what is published is here, but for ``whole``; users and
-their requests are in :mod:`pipelines.ingest.people`. docs/workload.md explains the model and where each number comes from.
+their requests are in :mod:`pipelines.ingest.people`. The numbers are of the set for batch jobs, from the authors' program
+``m_lublin99.c``; the Java port in GridSim (``WorkloadLublin99``) has the same, the text of the paper was not at hand. They are for 128
+processors; on other machines the distance between the machine and the size where the stages meet is kept. Times between arrivals are paid for
+in half-hour slots of unequal worth, the daily cycle; there is no week. Offered load is one factor on these times, before the cycle.
 """
 
 from __future__ import annotations

@@ -2,7 +2,12 @@
 
 Sessions are delimited by submissions (Zakay & Feitelson, "On identifying user session boundaries in parallel workload logs",
 JSSPP 2012); requested times are few and round (Tsafrir, Etsion & Feitelson, "Modeling user runtime estimates", JSSPP 2005).
-Neither paper says how jobs repeat: the numbers below are ours, tuned on KTH-SP2 and SDSC-SP2 as docs/workload.md records.
+Neither paper says how jobs repeat: the numbers below are ours, tuned by hand towards figures of KTH-SP2 and SDSC-SP2
+(docs/studies/workload.md).
+
+Jobs are sampled from the model (:mod:`pipelines.ingest.lublin`), then handed out by rank: each arrival gets a user, an application and
+two numbers that only say how it compares with others. Sampled sizes are given out in the order of one, then, within each size, runtimes
+in the order of the other; so sizes, and runtimes given the size, stay the model's whatever users do.
 """
 
 from __future__ import annotations

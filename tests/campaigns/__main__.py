@@ -13,15 +13,16 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import click
+import pandas as pd
 from rich.console import Console
 
 import tests.campaigns
+from benchmarks.common.card import MOST_ROWS, Card
 from benchmarks.common.pages import LOADED, STUDIES
-from pipelines.report.table import Table, escaped
+from pipelines.report.table import Table
 from tests.campaigns.counts import Counts
 from tests.conftest import MEMORY
 
-PAGE = STUDIES / "campaigns.md"
 ROWS = STUDIES / "data" / "campaigns.csv"
 Row = dict[str, str | int]
 
@@ -52,7 +53,7 @@ def _made(name: str, part: float, seed: int) -> tuple[str, Counts, float]:
     help="What decides what is tried: of an earlier run to repeat it. [default: drawn, and printed]",
 )
 @click.option("--workers", default=2, show_default=True, help="Campaigns at a time.")
-@click.option("--write", is_flag=True, help="Write the page of counts.")
+@click.option("--write", is_flag=True, help="Write the card of counts.")
 def main(chosen: tuple[str, ...], part: float, seed: int | None, workers: int, write: bool) -> None:
     """Run the CHOSEN campaigns (all by default)."""
     unknown = sorted(set(chosen) - set(names()))
@@ -82,14 +83,14 @@ def _row(name: str, counts: Counts, seconds: float, seed: int) -> Row:
 
 
 def keep(row: Row) -> None:
-    """Put a campaign's counts in the place of its earlier ones, and write the page anew."""
+    """Put a campaign's counts in the place of its earlier ones, and write the card anew."""
     rows = list(csv.DictReader(ROWS.open(encoding="utf-8"))) if ROWS.exists() else []
     kept = sorted([*(each for each in rows if each["campaign"] != row["campaign"]), row], key=lambda each: each["campaign"])
     with ROWS.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(row), lineterminator="\n")
         writer.writeheader()
         writer.writerows(kept)
-    PAGE.write_text(page(kept), encoding="utf-8")
+    card(kept).write(ROWS.stem)
 
 
 def table(rows: Sequence[Row]) -> Table:
@@ -99,35 +100,32 @@ def table(rows: Sequence[Row]) -> Table:
     return Table("", columns, cells, left=["outcomes"])
 
 
-def page(rows: Sequence[Row]) -> str:
-    """Return the page of counts as Markdown."""
-    about = [f"* **{row['campaign']}**: {(_module(str(row['campaign'])).__doc__ or '').splitlines()[0]}" for row in rows]
-    found = [f"* {row['campaign']}: {escaped(str(row['what']))}" for row in rows if row["what"]]
-    code = [f"* {row['campaign']}: {row['code']}" for row in rows]
+def card(rows: Sequence[Row]) -> Card:
+    """Return the card of all counts; of more than ten campaigns those with findings and most attempts."""
+    shown = sorted(rows, key=lambda row: (-int(row["findings"]), -int(row["attempts"])))[:MOST_ROWS]
     lines = [
-        "# Campaigns: what was tried to break it",
-        "",
-        "`make campaign` makes every attempt, in about an hour, under a seed that it draws and prints; `python -m tests.campaigns NAME --seed N",
-        "--part 0.1 --write` makes a part of one.",
-        "A finding is an attempt that ended in a traceback, a hang, a silent change, or a lost or mixed result; its line names the seed or the",
-        "input that repeats it. Inputs that were ever found are kept in `tests/campaigns/corpus/` and read again in every test run. Rows:",
-        "[data/campaigns.csv](data/campaigns.csv). [What is trusted, and what is not](../threat-model.md).",
-        "",
-        table(rows).markdown(),
-        "",
-        "## Findings",
-        "",
-        *(found or ["None."]),
-        "",
-        "## What each does",
-        "",
-        *about,
-        "",
-        "## Code",
-        "",
-        *code,
+        (
+            row["campaign"],
+            f"{int(row['attempts']):,}",
+            str(row["findings"]),
+            (_module(str(row["campaign"])).__doc__ or "").splitlines()[0],
+        )
+        for row in shown
     ]
-    return "\n".join(lines) + "\n"
+    commits = sorted({str(row["code"]).removeprefix("commit ") for row in rows})
+    attempts, findings = (sum(int(row[name]) for row in rows) for name in ("attempts", "findings"))
+    return Card(
+        question="What do hostile inputs, kills, full disks and power losses do?",
+        answer=f"In {attempts:,} attempts of {len(rows)} campaigns there were {findings} findings: a traceback, a hang, a silent change, or a lost "
+        "or mixed result.",
+        table=pd.DataFrame(lines, columns=["campaign", "attempts", "findings", "what it does"]),
+        table_caption="The last run of each:",
+        fails="What was not drawn was not tried: no findings is no proof. Power losses are simulated at system calls. "
+        "[What is trusted, and what is not](../threat-model.md).",
+        data=[ROWS.name],
+        made_by=f"Made by `make campaign`, which draws a seed, or in part by `python -m tests.campaigns NAME --seed N --part 0.1 --write`, at "
+        f"commits {', '.join(commits)}.",
+    )
 
 
 if __name__ == "__main__":
