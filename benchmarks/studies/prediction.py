@@ -222,7 +222,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
             f"`{name}` with {half.at[name, 'accuracy, %']} % on {title} (`last2` {value['last2']}, requested times {value['requested']})"
         )
         table |= {
-            title: value[list(SHOWN)],
+            title: value[list(SHOWN)].map("{:.1f}".format),
             f"{title}, against last2": half.loc[list(SHOWN), "against last2, points"].replace("", EMPTY),
         }
     against = kept_table(rows, f"{SECTION}: Against OKCM")
