@@ -1,15 +1,13 @@
-"""Measure our window join and counters store beside DuckDB, Polars and Delta Lake.
+"""Measure our window join beside DuckDB and Polars.
 
 The same generated counters go through each, in one process and in turns. The libraries are spared what ours also does: counters
-that wrap or start anew, gaps, duplicates, coverage and counts by kind for the join; checks of every line, files that grow,
-quarantine, and rows of a node in order of time for the store. Results of the joins are compared. Needs
+that wrap or start anew, gaps, duplicates, coverage and counts by kind. Results are compared. Needs
 ``pip install 'queuecast[compare]'``. Run with ``python -m benchmarks.speed.libraries [--values N] [--runs N]``.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,15 +16,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.csv
 
-from benchmarks.speed.counters import HOUR_S, write_hour
 from benchmarks.speed.variability_features import batches, control_runs, steps_of, write_counters
 from features.monitoring.samplers import SAMPLERS, WINDOW_S
 from features.monitoring.windows import window_features
-from pipelines.ingest.ldms_ingest import ingest_counters
-from pipelines.storage.counters_store import CountersStore
 
 INTERVAL_S = 10.0
 STATISTICS = ("min", "max", "mean")
@@ -86,19 +79,6 @@ def _columns(table: pd.DataFrame, sampler: str, runs: pd.DataFrame) -> pd.DataFr
     return table.set_index("run_id").set_axis(names, axis=1).reindex(runs["run_id"])
 
 
-def delta(logs: Path, lake: Path) -> None:
-    """Write every CSV of ``logs`` to a Delta table a sampler, as ``pyarrow.csv`` reads it."""
-    from deltalake import write_deltalake
-
-    for sampler in SAMPLERS:
-        for file in sorted(logs.glob(f"{sampler}.*")):
-            table = pyarrow.csv.read_csv(file)
-            day = pa.array(np.full(table.num_rows, int(float(table["#Time"][0].as_py())) // 86_400))
-            kept = {"time_s": table["#Time"].cast(pa.float64()), "node": table["ProducerName"], "day": day}
-            metrics = {name: table[name].cast(pa.float64()) for name in SAMPLERS[sampler].metrics}
-            write_deltalake(str(lake / sampler), pa.table(kept | metrics), mode="append", partition_by=["day"])
-
-
 def _timed(repeats: int, ways: dict[str, Callable[[], Any]]) -> tuple[dict[str, float], dict[str, Any]]:
     """Return the median seconds of each way, taken in turns, and what each made last."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
@@ -128,40 +108,8 @@ def compare_joins(root: Path, runs: pd.DataFrame, repeats: int) -> None:
         print(f"window join, {sampler}, {scope} nodes, {len(runs):,} runs: {told}")
 
 
-def compare_stores(place: Path, values: float, nodes: int, repeats: int) -> None:
-    """Print seconds of both stores, and what they take on disk."""
-    logs = place / "logs"
-    logs.mkdir()
-    metrics = sum(len(sampler.metrics) for sampler in SAMPLERS.values())
-    hours = max(1, round(values / (metrics * nodes * HOUR_S / 10)))
-    for hour in range(hours):
-        for sampler in SAMPLERS:
-            write_hour(logs, sampler, hour, nodes, HOUR_S, np.random.default_rng(hour), packed=False)
-
-    def store() -> int:
-        shutil.rmtree(place / "ours", ignore_errors=True)
-        ingest_counters(CountersStore(place / "ours", "generated"), [logs])
-        return _size(place / "ours")
-
-    def lake() -> int:
-        shutil.rmtree(place / "delta", ignore_errors=True)
-        delta(logs, place / "delta")
-        return _size(place / "delta")
-
-    seconds, size = _timed(repeats, {"ours": store, "pyarrow.csv and Delta Lake": lake})
-    total = hours * metrics * nodes * HOUR_S / 10
-    for name, each in seconds.items():
-        print(
-            f"store, {total / 1e6:.0f} million values: {name} {each:.1f} s ({each / seconds['ours']:.1f} x), {size[name] / 1e6:.0f} MB"
-        )
-
-
-def _size(place: Path) -> int:
-    return sum(path.stat().st_size for path in place.rglob("*.parquet"))
-
-
 def main() -> None:
-    """Compare the joins, then the stores."""
+    """Compare the joins."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--values", type=int, default=30_000_000)
     parser.add_argument("--runs", type=int, default=1_000)
@@ -175,7 +123,6 @@ def main() -> None:
         write_counters(root / "counters", steps, options.nodes, INTERVAL_S, rng)
         runs = control_runs(options.runs, steps * INTERVAL_S, options.nodes, rng)
         compare_joins(root / "counters", runs, options.repeats)
-        compare_stores(root, options.values, options.nodes, options.repeats)
 
 
 if __name__ == "__main__":

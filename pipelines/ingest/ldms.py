@@ -1,4 +1,4 @@
-"""Block reader of LDMS CSV: rows parsed by the compiled kernel in bounded memory.
+"""Block reader of LDMS CSV: rows as ``pyarrow.csv`` reads them, in bounded memory.
 
 A header may be repeated anywhere (concatenated files) and may change. Rows come in file order; time order, duplicates and the
 meaning of counters are left to the callers.
@@ -6,77 +6,67 @@ meaning of counters are left to the callers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
 
+from features import limits
 from features.errors import InputError, shown
-from pipelines.ingest import ldms_kernel as kernel
 from pipelines.ingest.ldms_header import Header, is_header, read_header
 from pipelines.ingest.text import BLOCK, text_of
 
-_HARD = 1 << 15
+_FIRST_S, _LATEST_S = 1e-6, 1 << 33
+"""Times are Unix seconds from a microsecond and below the year 2242: milliseconds are far above."""
+_NODE = re.compile(r"[!#-~]+")
+_BLANK = " \t\r"
+_QUOTED = re.compile(rb'(?<![^\n,])"[^"\n\r]*"(?=[ \t\r]*[,\n])')
+_ANY, _HASH, _LETTER = re.compile(rb"\n(?=[^\n]*[^\s])"), re.compile(rb"\n#"), re.compile(rb"\n[#A-Za-z\x80-\xff]")
+"""What the next header begins with: the first one as any line, later ones with a # or, where rows begin with a number, a letter."""
 
 
 class NodeTable:
-    """Names of nodes and their codes, from 0 in order of appearance; grows as needed."""
+    """Names of nodes and their codes, from 0 in order of appearance."""
 
-    def __init__(self, room: int = 1024) -> None:
-        self._make(room)
-
-    def _make(self, room: int) -> None:
-        self.slots = np.full(4 * room, -1, np.int32)
-        self.hashes = np.zeros(room, np.uint64)
-        self.starts = np.zeros(room + 1, np.int64)
-        self.pool = np.zeros(32 * room, np.uint8)
-        self.counts = np.zeros(1, np.int64)
-
-    @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        return self.slots, self.hashes, self.starts, self.pool, self.counts
-
-    def __len__(self) -> int:
-        return int(self.counts[0])
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
 
     @property
     def names(self) -> list[str]:
-        text = self.pool.tobytes()
-        return [text[self.starts[code] : self.starts[code + 1]].decode() for code in range(len(self))]
+        return list(self._codes)
 
-    def code(self, name: str) -> int:
-        """Return the code of a name; a new name gets a new code."""
-        data = np.frombuffer(name.encode() + b"\n", np.uint8)
-        while (code := kernel.find_node(data, 0, data.size - 1, *self.arrays)) < 0:
-            self.grow()
-        return int(code)
-
-    def grow(self) -> None:
-        names = self.names
-        self._make(max(2 * self.hashes.size, max(map(len, names), default=0)))
-        for name in names:
-            self.code(name)
+    def codes(self, column: pa.DictionaryArray) -> np.ndarray:
+        """Return the codes of a column of names, int64 [rows]; a new name gets a new code."""
+        codes = [self._codes.setdefault(name.strip(_BLANK), len(self._codes)) for name in column.dictionary.to_pylist()]
+        return np.array(codes, np.int64)[column.indices.to_numpy()]
 
 
 @dataclass
 class Block:
     """Rows under one header.
 
-    ``time_us`` int64 [rows] Unix microseconds, ``node`` int64 [rows] codes, ``values`` float64 [metrics, rows], NaN for null.
+    ``time_us`` int64 [rows] Unix microseconds, ``node`` int64 [rows] codes; ``values`` by sampler float64 [metrics, rows], NaN for
+    null.
     """
 
     header: Header
     time_us: np.ndarray
     node: np.ndarray
-    values: np.ndarray
+    values: Mapping[str, np.ndarray]
 
 
 @dataclass
 class LdmsReader:
     """Reader of one file from ``start`` to ``stop`` (bytes of its text).
 
-    Counts are kept while the blocks are taken. ``header`` is the header line in force, at ``start`` from a header file or an
+    Both are ends of lines. Counts are kept while the blocks are taken. ``header`` is the header line in force, at ``start`` from a header file or an
     earlier reading, and ``line`` the number of lines read.
     """
 
@@ -93,26 +83,31 @@ class LdmsReader:
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows in file order. Raises InputError with file, line and what is wrong."""
-        header = self._header(self.header) if self.header is not None else None
+        header = None if self.header is None else self._read_header(self.header)
         with text_of(self.path) as file:
             file.seek(self.start)
             left = self.stop - self.start
-            held = b""
             while left > 0:
                 text = file.read(min(BLOCK, left))
-                if not text:
+                if not text.endswith(b"\n"):
+                    text += file.readline()
+                if not text.endswith(b"\n"):
                     raise InputError(f"{self.path}: has become shorter while it was read")
                 left -= len(text)
-                cut = text.rfind(b"\n") + 1
-                lines, held = held + text[:cut], (held + text if not cut else text[cut:])
-                if not cut:
-                    continue
-                for block in self._parse(np.frombuffer(lines, np.uint8), header):
-                    header = block.header
-                    if block.time_us.size:
-                        yield block
+                text = b"\n" + text
+                at = 0  # the line end before the rows to come
+                while at < len(text) - 1:
+                    behind = _next_header_at(text, at, header)
+                    if header is not None and not text[at : behind + 1].isspace():
+                        yield self._block(header, text[at : behind + 1])
+                    self.line += text.count(b"\n", at, behind)
+                    at = behind
+                    if behind < len(text) - 1:
+                        at = text.index(b"\n", behind + 1)
+                        header = self._next_header(text[behind + 1 : at], header)
+                        self.line += 1
 
-    def _header(self, line: str) -> Header:
+    def _read_header(self, line: str) -> Header:
         try:
             header = read_header(line, sampler=self.sampler, file_name=self.path.name)
         except InputError as error:
@@ -120,103 +115,118 @@ class LdmsReader:
         self.header = line
         return header
 
-    def _parse(self, data: np.ndarray, header: Header | None) -> Iterator[Block]:
-        """Parse complete lines, under ``header`` or those within."""
-        at, before = 0, self.line
-        capacity = int(np.count_nonzero(data == 10))
-        while at < data.size:
+    def _next_header(self, content: bytes, header: Header | None) -> Header:
+        """Read a line that is no row as a header; raise InputError if it is none."""
+        line = content.decode("utf-8", "replace").strip()
+        if not is_header(line):
+            what = f"{shown(line)} {'begins with # but is no header' if line.startswith('#') else 'is neither a row nor a header'}"
             if header is None:
-                at, header = self._first_header(data, at)
-                if header is None:
-                    return
-                capacity = int(np.count_nonzero(data[at:] == 10))
-                yield Block(header, *(np.zeros(0, np.int64),) * 2, np.zeros((header.metrics, 0)))
-                continue
-            time_us, node = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-            values = np.empty((header.metrics, capacity))
-            hard = np.empty((4, max(_HARD, header.metrics)), np.int64)
-            row, code = 0, kernel.HARD_FULL
-            while code in (kernel.HARD_FULL, kernel.NODES_FULL):
-                if self._latest_us.size < self.nodes.hashes.size:
-                    latest = np.zeros(self.nodes.hashes.size, np.int64)
-                    latest[: self._latest_us.size] = self._latest_us
-                    self._latest_us = latest
-                tally = np.zeros(3, np.int64)
-                row, at, lines, code, place, begin, end = kernel.parse(
-                    data,
-                    at,
-                    header.roles,
-                    header.text_first,
-                    row,
-                    time_us,
-                    node,
-                    values,
-                    self._latest_us,
-                    hard,
-                    tally,
-                    *self.nodes.arrays,
-                )
-                self.line += lines
-                self.late += int(tally[1])
-                for first, behind, metric, where in hard[:, : tally[2]].T:
-                    value = float(data[first:behind].tobytes())
-                    if not np.isfinite(value):
-                        line = before + int(np.count_nonzero(data[:first] == 10)) + 1
-                        place = int(np.argmax(header.roles == metric))
-                        raise InputError(
-                            f"{self.path}:{line}: {_complaint(kernel.NOT_FINITE, place, data[first:behind].tobytes(), header)}"
-                        )
-                    values[metric, where] = value
-                if code == kernel.NODES_FULL:
-                    self.nodes.grow()
-            if code >= kernel.NOT_A_NUMBER:
-                raise InputError(f"{self.path}:{self.line + 1}: {_complaint(code, place, data[begin:end].tobytes(), header)}")
-            self.rows += row
-            if 2 * row < capacity:  # cut short by a repeated header: copy, to free the unused room
-                time_us, node, values = time_us[:row].copy(), node[:row].copy(), values[:, :row].copy()
-            yield Block(header, time_us[:row], node[:row], values[:, :row])
-            if code == kernel.HEADER:
-                at, header = self._next_header(data, at, header)
-                capacity -= row
+                what = f"no header line: {shown(line)} names no column Time, and there is no header file beside it"
+            raise InputError(f"{self.path}:{self.line + 1}: {what}")
+        return self._read_header(line)
 
-    def _line_at(self, data: np.ndarray, at: int) -> tuple[int, str]:
-        end = at + int(np.argmax(data[at:] == 10))
-        return end + 1, data[at:end].tobytes().decode("utf-8", "replace").strip()
+    def _block(self, header: Header, text: bytes) -> Block:
+        text = text.replace(b"\n" + header.line.encode(), b"\n")[1:]  # the same header again is no more than an empty line
+        try:
+            time_us, names, columns = _read(header, text)
+        except ValueError as error:
+            lines = re.findall(rb"[^\n]*\n", text)
+            wrong = bisect_left(range(len(lines)), True, key=lambda place: not _is_read(header, b"".join(lines[: place + 1])))
+            raise InputError(f"{self.path}:{self.line + wrong + 1}: {_complaint(header, lines[wrong])}") from error
+        node = self.nodes.codes(names)
+        self.rows += time_us.size
+        self.late += self._count_late(time_us, node)
+        values = {sampler: np.stack([columns[place] for place in places.values()]) for sampler, places in header.samplers.items()}
+        return Block(header, time_us, node, values)
 
-    def _first_header(self, data: np.ndarray, at: int) -> tuple[int, Header | None]:
-        while at < data.size:
-            behind, line = self._line_at(data, at)
-            if line:
-                if not is_header(line):
-                    raise InputError(
-                        f"{self.path}:{self.line + 1}: no header line: {shown(line)} names no column Time, and there is no header file beside it"
-                    )
-                header = self._header(line)
-                self.line += 1
-                return behind, header
-            self.line += 1
-            at = behind
-        return at, None
-
-    def _next_header(self, data: np.ndarray, at: int, header: Header) -> tuple[int, Header]:
-        """Read the header line at ``at``; raise InputError if it is broken."""
-        behind, line = self._line_at(data, at)
-        if line != header.line.strip():
-            if not is_header(line):
-                what = "begins with # but is no header" if line.startswith("#") else "is neither a row nor a header"
-                raise InputError(f"{self.path}:{self.line + 1}: {shown(line)} {what}")
-            header = self._header(line)
-        self.line += 1
-        return behind, header
+    def _count_late(self, time_us: np.ndarray, node: np.ndarray) -> int:
+        """Count rows of which an earlier row of the node has a later time."""
+        self._latest_us = np.pad(self._latest_us, (0, len(self.nodes.names) - self._latest_us.size))
+        latest_us = np.maximum(pd.Series(time_us).groupby(node).cummax().to_numpy(), self._latest_us[node])
+        np.maximum.at(self._latest_us, node, time_us)
+        return int((time_us < latest_us).sum())
 
 
-def _complaint(code: int, place: int, text: bytes, header: Header) -> str:
-    if code == kernel.WRONG_FIELDS:
-        return f"{place} fields, where the header has {len(header.columns)}"
-    what = {
-        kernel.NOT_A_NUMBER: "not a number",
-        kernel.NOT_FINITE: "not a finite number",
-        kernel.NO_NODE: "no name of a node",
-        kernel.NO_TIME: "no time in Unix seconds",
-    }[code]
-    return f"{header.columns[place][:40]} is {shown(text.decode('utf-8', 'replace'))}, {what}"
+def _next_header_at(text: bytes, at: int, header: Header | None) -> int:
+    """Return the line end, from ``at`` on, before a line that is no row and not the header again; else the last one."""
+    begins = _ANY if header is None else _HASH if header.node == 0 else _LETTER
+    again = b"" if header is None else f"\n{header.line}\n".encode()
+    while match := begins.search(text, at):
+        if not again or not text.startswith(again, match.start()):
+            return match.start()
+        at = match.start() + len(again) - 1
+    return len(text) - 1
+
+
+def _read(header: Header, text: bytes) -> tuple[np.ndarray, pa.DictionaryArray, dict[int, np.ndarray]]:
+    """Read lines under a header: times int64 [rows] Unix microseconds, nodes, metrics float64 [rows] by place.
+
+    Raises ValueError where any line is no row.
+    """
+    if (b'"' in text and b'"' in _QUOTED.sub(b"", text)) or text.count(b"\r") != text.count(b"\r\n"):
+        raise ValueError("a quote or a carriage return where no field has one")  # for Arrow, lines go on or end there
+    types: dict[str, pa.DataType] = dict.fromkeys(map(str, (header.time, *header.metrics)), pa.float64())
+    if header.microseconds is not None:
+        types[str(header.microseconds)] = pa.int64()
+    types[str(header.node)] = pa.dictionary(pa.int32(), pa.string())
+    table = arrow_csv.read_csv(
+        pa.py_buffer(text),
+        read_options=arrow_csv.ReadOptions(column_names=[str(place) for place in range(len(header.columns))]),
+        convert_options=arrow_csv.ConvertOptions(include_columns=list(types), column_types=types, null_values=[""]),
+    )
+    seconds = table[str(header.time)].to_numpy()
+    if not ((seconds >= _FIRST_S) & (seconds < _LATEST_S)).all():
+        raise ValueError("a time that is none")
+    time_us = np.rint(seconds * 1e6).astype(np.int64)
+    if header.microseconds is not None:
+        more = table[str(header.microseconds)].fill_null(0).to_numpy()
+        if not ((more >= 0) & (more < 1_000_000)).all():
+            raise ValueError("microseconds of more than a second")
+        time_us += np.where(time_us % 1_000_000 == 0, more, 0)
+    node = table[str(header.node)].unify_dictionaries().combine_chunks()
+    if not all(_NODE.fullmatch(name.strip(_BLANK)) for name in node.dictionary.to_pylist()):
+        raise ValueError("a node without a name")
+    metrics = {place: table[str(place)].to_numpy() for place in header.metrics}
+    if any(np.isinf(values).any() for values in metrics.values()):
+        raise ValueError("an infinite number")
+    return time_us, node, metrics
+
+
+def _is_read(header: Header, text: bytes) -> bool:
+    try:
+        _read(header, text)
+    except ValueError:
+        return False
+    return True
+
+
+def _complaint(header: Header, line: bytes) -> str:
+    """Say what is wrong with a line that is no row."""
+    csv.field_size_limit(limits.LINE_BYTES)
+    text = line.decode("utf-8", "replace")
+    fields = [cell.strip() for cell in next(csv.reader([text.replace("\r", " ")]))]
+    if len(fields) != len(header.columns):
+        return f"{len(fields)} fields, where the header has {len(header.columns)}"
+    metrics = set(header.metrics)
+    for place, (column, cell) in enumerate(zip(header.columns, fields, strict=True)):
+        number = _number(cell)
+        what = ""
+        if place == header.time and not (number is not None and _FIRST_S <= number < _LATEST_S):
+            what = "no time in Unix seconds"
+        elif place == header.node and not _NODE.fullmatch(cell):
+            what = "no name of a node"
+        elif cell and place == header.microseconds and not (cell.isdecimal() and float(cell) < 1_000_000):
+            what = "not a number"
+        elif cell and place in metrics and (number is None or np.isinf(number)):
+            what = "not a number" if number is None else "not a finite number"
+        if what:
+            return f"{column[:40]} is {shown(cell)}, {what}"
+    return f"{shown(text)} has a quote or a carriage return where no field has one"
+
+
+def _number(text: str) -> float | None:
+    """Return a number as Arrow reads it, None for any other text."""
+    try:
+        return pa.scalar(text).cast(pa.float64()).as_py()
+    except pa.ArrowInvalid:
+        return None

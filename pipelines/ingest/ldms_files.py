@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,36 +62,29 @@ def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
     ``lengths_of`` gives for earlier files, by their ``first``, the lengths of their text and its SHA-256.
     """
     with text_of(path) as file:
-        head = file.read(BLOCK)
-        if not head:
+        own, second = file.readline(), file.readline()
+        if not own:
             raise InputError(f"{path}: is empty")
-        own = head.partition(b"\n")[0].decode("utf-8", "replace")
-        header = None if is_header(own) else _header_file(path)
+        header = None if is_header(own.decode("utf-8", "replace")) else _header_file(path)
         prefix = b"" if header is None else header.encode() + b"\n"
-        first = hashlib.sha256(prefix + b"\n".join(head.split(b"\n", 2)[:2])).hexdigest()[:16]
-        stops = sorted(lengths_of.get(first, {}))
+        first = hashlib.sha256(prefix + own + second.removesuffix(b"\n")).hexdigest()[:16]
         digest = hashlib.sha256(prefix)
-        length = behind = known = 0
-        held = b""
-        block = head
-        while block:
-            cut = block.rfind(b"\n") + 1
-            if cut:
-                digest.update(held)
-                at = 0
-                for stop in stops:
-                    if length + len(held) < stop <= length + len(held) + cut:
-                        digest.update(block[at : stop - length - len(held)])
-                        at = stop - length - len(held)
-                        if digest.copy().hexdigest() == lengths_of[first][stop]:
-                            known = stop
-                digest.update(block[at:cut])
-                length += len(held) + cut
-                held = b""
-            held += block[cut:]
-            block = file.read(BLOCK)
-        behind = len(held)
-    return Scanned(path, header, length, behind, digest.hexdigest(), first, known)
+        length = rest = known = 0
+        file.seek(0)
+        for stop in (*sorted(lengths_of.get(first, {})), sys.maxsize):
+            while length < stop and not rest:
+                block = file.read(min(BLOCK, stop - length))
+                if not block.endswith(b"\n"):
+                    block += file.readline()
+                rest = len(block) - block.rfind(b"\n") - 1
+                block = block[: len(block) - rest]
+                if not block:
+                    break
+                digest.update(block)
+                length += len(block)
+            if length == stop and digest.hexdigest() == lengths_of[first][stop]:
+                known = stop
+    return Scanned(path, header, length, rest, digest.hexdigest(), first, known)
 
 
 def sha256_of(path: Path) -> str:

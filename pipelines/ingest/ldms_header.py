@@ -11,11 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from features.errors import InputError, one_line, shown
 from features.monitoring.samplers import SAMPLERS
-from pipelines.ingest import ldms_kernel as kernel
 
 _TIMES = ("time", "timestamp")
 _NODES = ("producername", "producer", "node_id", "node", "hostname", "host", "component_id", "compid")
@@ -31,21 +28,22 @@ _ROTATED = re.compile(r"(\.(gz|csv|txt|log)|[.-]\d{6,})$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Header:
-    """Roles of the columns, and the metrics of each sampler.
+    """What the columns of a header line are, by their places from 0.
 
-    ``roles`` int64 [columns] as ldms_kernel takes them; ``samplers``: sampler -> its metrics' names and their rows in the
-    kernel's values.
+    ``time`` and ``node``; ``microseconds`` where a column completes whole seconds; ``samplers``: sampler -> metric -> place.
     """
 
     line: str
     columns: tuple[str, ...]
-    roles: np.ndarray
-    samplers: Mapping[str, tuple[tuple[str, ...], np.ndarray]]
-    text_first: bool
+    time: int
+    node: int
+    microseconds: int | None
+    samplers: Mapping[str, Mapping[str, int]]
 
     @property
-    def metrics(self) -> int:
-        return int((self.roles >= 0).sum())
+    def metrics(self) -> list[int]:
+        """Return the places of all metrics, sampler by sampler."""
+        return [place for places in self.samplers.values() for place in places.values()]
 
 
 def is_header(line: str) -> bool:
@@ -63,16 +61,13 @@ def read_header(line: str, *, sampler: str | None = None, file_name: str = "") -
     if not all(columns):
         raise InputError(f"the header leaves column {columns.index('') + 1} without a name")
     lower = [name.lower() for name in columns]
-    roles = np.full(len(columns), kernel.SKIP, np.int64)
     time = next((lower.index(name) for name in _TIMES if name in lower), None)
     node = next((lower.index(name) for name in _NODES if name in lower), None)
     if time is None:
         raise InputError("no header line: no column is called Time or timestamp")
     if node is None:
         raise InputError("the header has no column of nodes: ProducerName, node_id, hostname or component_id")
-    roles[time], roles[node] = kernel.TIME, kernel.NODE
-    if lower[time] == "time" and "time_usec" in lower:
-        roles[lower.index("time_usec")] = kernel.USEC
+    microseconds = lower.index("time_usec") if lower[time] == "time" and "time_usec" in lower else None
     others = {*_TIMES, "time_usec", *_NODES, *_UNREAD, *_TRANSACTION}
     metrics = [
         place
@@ -82,14 +77,7 @@ def read_header(line: str, *, sampler: str | None = None, file_name: str = "") -
     if not metrics:
         raise InputError("the header names no metric")
     samplers = _by_sampler({place: columns[place] for place in metrics}, sampler, file_name)
-    placed = {}
-    row = 0
-    for name, found in samplers.items():
-        rows = np.arange(row, row + len(found))
-        roles[list(found)] = rows
-        placed[name] = (tuple(found.values()), rows)
-        row += len(found)
-    return Header(line, tuple(columns), roles, placed, roles[0] == kernel.NODE)
+    return Header(line, tuple(columns), time, node, microseconds, samplers)
 
 
 def sampler_of(file_name: str) -> str | None:
@@ -107,39 +95,37 @@ def _names(line: str) -> list[str]:
     return [names[0].removeprefix("#").strip(), *names[1:]]
 
 
-def _by_sampler(columns: Mapping[int, str], stated: str | None, file_name: str) -> dict[str, dict[int, str]]:
-    """Return sampler -> column -> metric's name."""
+def _by_sampler(columns: Mapping[int, str], option: str | None, file_name: str) -> dict[str, dict[str, int]]:
+    """Return sampler -> metric's name -> column."""
     split = {place: name.split("::", 1) for place, name in columns.items()}
-    unnamed = {place: parts[0] for place, parts in split.items() if len(parts) == 1}
-    default = (stated or sampler_of(file_name) or _alike(unnamed.values())) if unnamed else None
-    found: dict[str, dict[int, str]] = {}
+    unnamed = [parts[0] for parts in split.values() if len(parts) == 1]
+    default = (option or sampler_of(file_name) or _alike(unnamed)) if unnamed else ""
+    samplers: dict[str, dict[int, str]] = {}
     for place, parts in split.items():
         owner = parts[1] if len(parts) == 2 else default
-        assert owner is not None
         if not _SAFE.fullmatch(owner):
             raise InputError(f"{shown(owner)} cannot be a sampler's name: letters, digits, _ . and - only")
-        found.setdefault(owner, {})[place] = parts[0]
-    return {owner: _metric_names(names) for owner, names in found.items()}
+        samplers.setdefault(owner, {})[place] = parts[0]
+    return {owner: _by_metric(names) for owner, names in samplers.items()}
 
 
-def _metric_names(columns: Mapping[int, str]) -> dict[int, str]:
-    """Return names without prefix, ``.value`` and instance (``#hfi1_0.1``).
+def _by_metric(columns: Mapping[int, str]) -> dict[str, int]:
+    """Return columns by names without prefix, ``.value`` and instance (``#hfi1_0.1``).
 
     The instance stays where a metric has several.
     """
     parts = {place: name.partition("#") for place, name in columns.items()}
     bare = {place: _bare(name) for place, (name, _, _) in parts.items()}
     count = Counter(bare.values())
-    names = {
-        place: f"{bare[place]}#{parts[place][2]}" if count[bare[place]] > 1 and parts[place][2] else bare[place]
-        for place in columns
-    }
-    repeated = [name for name, times in Counter(names.values()).items() if times > 1]
-    if repeated:
-        raise InputError(f"the header names the metric {repeated[0][:40]} twice")
-    if taken := {"time_s"} & set(names.values()):
-        raise InputError(f"a metric cannot be called {taken.pop()}")
-    return names
+    places: dict[str, int] = {}
+    for place, (_, _, instance) in parts.items():
+        name = f"{bare[place]}#{instance}" if count[bare[place]] > 1 and instance else bare[place]
+        if name in places:
+            raise InputError(f"the header names the metric {name[:40]} twice")
+        if name == "time_s":
+            raise InputError("a metric cannot be called time_s")
+        places[name] = place
+    return places
 
 
 def _bare(name: str) -> str:

@@ -105,8 +105,7 @@ class Run:
 
     def codes(self, node: pa.DictionaryArray) -> np.ndarray:
         """Return this run's codes of a column of nodes."""
-        codes = np.array([self.nodes.code(name) for name in node.dictionary.to_pylist()], np.int64)
-        return codes[node.indices.to_numpy()]
+        return self.nodes.codes(node)
 
 
 class Intake:
@@ -189,15 +188,16 @@ class Intake:
             yield block
 
     def _take(self, block: Block) -> None:
-        for sampler, (names, rows) in block.header.samplers.items():
+        for sampler, places in block.header.samplers.items():
+            names = tuple(places)
             known = self._metrics.setdefault(sampler, [])
             known.extend(name for name in names if name not in known)
             self.tallies.setdefault(sampler, SamplerTally(files=1))
             if sampler in self._held and self._held[sampler][-1][0] != names:  # a part has one set of columns
                 self._flush(sampler)
-            self._held.setdefault(sampler, []).append((names, block, block.values[rows[0] : rows[-1] + 1]))
+            self._held.setdefault(sampler, []).append((names, block, block.values[sampler]))
         most = max(sum(block.time_us.size for _, block, _ in held) for held in self._held.values())
-        if most >= part_rows(block.header.metrics + len(KEYS)):
+        if most >= part_rows(len(block.header.metrics) + len(KEYS)):
             self._flush_all()
 
     def _flush_all(self) -> None:

@@ -1,7 +1,7 @@
-"""Search the two byte parsers, SWF's and LDMS's, for inputs of new coverage; each is read as a second reader reads it.
+"""Search the byte parser of SWF for inputs of new coverage; each is read as a second reader reads it.
 
-Atheris (libFuzzer for Python) guides the search through the kernels in plain Python, without compilation. What it collected is then
-read by the compiled kernels. Atheris is the extra ``fuzz``: without it nothing is tried, and the counts say so.
+Atheris (libFuzzer for Python) guides the search through the kernel in plain Python, without compilation. What it collected is then
+read by the compiled kernel. Atheris is the extra ``fuzz``: without it nothing is tried, and the counts say so.
 """
 
 from __future__ import annotations
@@ -18,32 +18,28 @@ from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
 
 ATTEMPTS = 60_000
-PARSERS = ("swf", "ldms")
 LONGEST = 400
 """Bytes of the longest input: some lines."""
 _HOUSE = Path(__file__).parents[2]
-_LDMS_HEADER = b"#Time,Time_usec,ProducerName,a,b\n"
 
 
 def campaign(attempts: int, seed: int, folder: Path) -> Counts:
-    """Give ``attempts`` inputs to the parsers, one half each."""
+    """Give ``attempts`` inputs to the parser."""
     found = importlib.util.find_spec("atheris")
     if found is None or found.origin is None:
         return Counts(0, Counter({"skipped: Atheris (the extra fuzz) is not installed": 1}))
     counts = Counts()
-    for parser in PARSERS:
-        collected = folder / parser
-        _guide(parser, attempts // len(PARSERS), seed, collected, Path(found.origin).parents[1], counts)
-        compiled = apart("tests.campaigns.guided", 0, seed, folder, parser)
-        counts.outcomes += compiled.outcomes
-        counts.findings += compiled.findings
+    _guide(attempts, seed, folder / "swf", Path(found.origin).parents[1], counts)
+    compiled = apart("tests.campaigns.guided", 0, seed, folder)
+    counts.outcomes += compiled.outcomes
+    counts.findings += compiled.findings
     return counts
 
 
-def _guide(parser: str, attempts: int, seed: int, collected: Path, atheris: Path, counts: Counts) -> None:
+def _guide(attempts: int, seed: int, collected: Path, atheris: Path, counts: Counts) -> None:
     """Run Atheris in a process of its own; count what it ran, and what made it stop."""
     collected.mkdir()
-    for number, text in enumerate(_seeds(parser)):
+    for number, text in enumerate(_seeds()):
         (collected / f"seed{number}").write_bytes(text)
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{_HOUSE}{os.pathsep}{atheris}"}
     options = [f"-runs={attempts}", f"-seed={seed + 1}", f"-max_len={LONGEST}", "-timeout=300", "-rss_limit_mb=1024"]
@@ -51,7 +47,7 @@ def _guide(parser: str, attempts: int, seed: int, collected: Path, atheris: Path
     asked = [
         sys.executable,
         "-c",
-        f"from tests.campaigns.guided import search; search({parser!r}, {str(collected.parent)!r})",
+        f"from tests.campaigns.guided import search; search({str(collected.parent)!r})",
         *options,
         told,
         str(collected),
@@ -60,82 +56,68 @@ def _guide(parser: str, attempts: int, seed: int, collected: Path, atheris: Path
     ran = [int(number) for number in re.findall(r"^#(\d+)", done.stderr, re.MULTILINE)]
     covered = re.findall(r"cov: (\d+)", done.stderr)
     counts.attempts += max(ran, default=0)
-    counts.outcomes[f"{parser} tried"] += max(ran, default=0)
-    counts.outcomes[f"{parser} branches covered"] += int(covered[-1]) if covered else 0
+    counts.outcomes["swf tried"] += max(ran, default=0)
+    counts.outcomes["swf branches covered"] += int(covered[-1]) if covered else 0
     if done.returncode:
         raised = re.findall(r"^\w*(?:Error|Warning|Exception)\b.*", done.stdout + done.stderr, re.MULTILINE)
         left = [path.read_bytes() for path in collected.parent.iterdir() if path.name.startswith(("crash-", "timeout-", "oom-"))]
-        counts.findings.append(f"guided {parser}, seed {seed}: ends with {done.returncode}: {raised[:1]} for {left[:1]}"[:500])
+        counts.findings.append(f"guided swf, seed {seed}: ends with {done.returncode}: {raised[:1]} for {left[:1]}"[:500])
 
 
-def _seeds(parser: str) -> list[bytes]:
+def _seeds() -> list[bytes]:
     from tests.campaigns import seeds
 
-    if parser == "swf":
-        lines = seeds.swf()[0].splitlines(keepends=True)
-        return [b"".join(lines[2:9]), lines[-1], b"1 0e999 1.5 +7 .5 5. -0 8 1e2 -1 1 3 2 7 1 2 -1 -1 9 ; x\r\n"]
-    rows = b"1507711419.002153,2153,quartz1,18446744073709551615,-1.5e-3\n1507711420,1,quartz2,nan,\n"
-    return [rows, b'1507711420,1,"q,1",+.5,5.\r\n']
+    lines = seeds.swf()[0].splitlines(keepends=True)
+    return [b"".join(lines[2:9]), lines[-1], b"1 0e999 1.5 +7 .5 5. -0 8 1e2 -1 1 3 2 7 1 2 -1 -1 9 ; x\r\n"]
 
 
-def search(parser: str, folder: str) -> None:
+def search(folder: str) -> None:
     """Let Atheris call the parser, in plain Python, until its runs are over or something is wrong."""
     import atheris
 
-    with atheris.instrument_imports(include=["pipelines.ingest.swf_kernel", "pipelines.ingest.ldms_kernel"]):
-        from pipelines.ingest import ldms_kernel, swf_kernel  # noqa: F401
-    atheris.Setup(sys.argv, _checked(parser, Path(folder)))
+    with atheris.instrument_imports(include=["pipelines.ingest.swf_kernel"]):
+        from pipelines.ingest import swf_kernel  # noqa: F401
+    atheris.Setup(sys.argv, _checked(Path(folder)))
     atheris.Fuzz()
 
 
-def _checked(parser: str, folder: Path):
+def _checked(folder: Path):
     """Return a test of one input: it raises for what is accepted and not as a second reader reads it."""
     import numpy as np
 
     from features.errors import InputError
-    from tests.campaigns.readings import READINGS
+    from tests.campaigns.readings import READINGS, compared
+    from tests.oracle import readers
 
-    path = folder / f"case{READINGS[parser].suffix}"
-    check = {"swf": _swf_as_read, "ldms": READINGS["ldms"].check}[parser]
+    path = folder / "case.swf"
 
     def one(data: bytes) -> None:
-        text = _text(parser, data)
+        text = _text(data)
         path.write_bytes(text)
         try:
             with np.errstate(all="ignore"):
-                found = READINGS[parser].read(path)
+                trace = READINGS["swf"].read(path)
         except InputError:
             return
-        if wrong := check(found, text):
+        if wrong := compared(trace, text, readers.swf):  # cleaning and simulation are slow in plain Python
             raise AssertionError(wrong)
 
     return one
 
 
-def _swf_as_read(trace, content: bytes) -> str | None:
-    """Compare without cleaning and simulation, which are slow in plain Python."""
-    from tests.campaigns.readings import compared
-    from tests.oracle import readers
-
-    return compared(trace, content, readers.swf)
+def _text(data: bytes) -> bytes:
+    return b"; a trace\n" + data
 
 
-def _text(parser: str, data: bytes) -> bytes:
-    return _LDMS_HEADER + data if parser == "ldms" else b"; a trace\n" + data
-
-
-def _compiled(attempts: int, seed: int, folder: Path, parser: str) -> Counts:
+def _compiled(attempts: int, seed: int, folder: Path) -> Counts:
     """Give what was collected to the compiled kernel."""
     from tests.campaigns.fuzz import judge, warm
 
     counts = Counts()
     warm(folder)
-    for path in sorted((folder / parser).iterdir()):
-        outcome, finding = judge(parser, _text(parser, path.read_bytes()), folder)
-        counts.add(
-            f"{parser} collected, {outcome}",
-            finding and f"guided {parser}, seed {seed}, compiled: {path.read_bytes()!r}: {finding}",
-        )
+    for path in sorted((folder / "swf").iterdir()):
+        outcome, finding = judge("swf", _text(path.read_bytes()), folder)
+        counts.add(f"swf collected, {outcome}", finding and f"guided swf, seed {seed}, compiled: {path.read_bytes()!r}: {finding}")
     return counts
 
 

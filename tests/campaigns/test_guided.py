@@ -25,20 +25,16 @@ def test_a_short_search_finds_nothing(tmp_path: Path) -> None:
     assert found.attempts >= 390 or importlib.util.find_spec("atheris") is None
 
 
-@pytest.mark.parametrize("parser", guided.PARSERS)
-def test_an_input_that_is_read_wrongly_ends_the_search(parser: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = READINGS[parser]
-    sound = guided._seeds(parser)[0]
-    guided._checked(parser, tmp_path)(sound)
-    guided._checked(parser, tmp_path)(b"no such file")
+def test_an_input_that_is_read_wrongly_ends_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = READINGS["swf"]
+    sound = guided._seeds()[0]
+    guided._checked(tmp_path)(sound)
+    guided._checked(tmp_path)(b"no such file")
 
     def wrong(path: Path):
-        found = kept.read(path)
-        if parser == "swf":
-            return replace(found, jobs=found.jobs.assign(submit_s=found.jobs["submit_s"] + 1))
-        found[2][0].values[1] += 1
-        return found
+        trace = kept.read(path)
+        return replace(trace, jobs=trace.jobs.assign(submit_s=trace.jobs["submit_s"] + 1))
 
-    monkeypatch.setitem(READINGS, parser, replace(kept, read=wrong))
-    with pytest.raises(AssertionError, match=r"a second reader has|to a second reader"):
-        guided._checked(parser, tmp_path)(sound)
+    monkeypatch.setitem(READINGS, "swf", replace(kept, read=wrong))
+    with pytest.raises(AssertionError, match="a second reader has"):
+        guided._checked(tmp_path)(sound)

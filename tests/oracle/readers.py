@@ -152,25 +152,34 @@ def table(content: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(_keeping_ends(content.decode("utf-8-sig")), strict=True))
 
 
-def ldms_rows(content: bytes, roles: Sequence[int]) -> list[tuple[str, tuple[float, ...]]]:
-    """Read whole lines of LDMS CSV below their one header: node (role -4) and metrics (roles from 0), NaN for none."""
+def ldms_rows(
+    content: bytes, columns: int, time: int, node: int, microseconds: int | None, metrics: Sequence[int]
+) -> list[tuple[int, str, tuple[float, ...]]]:
+    """Read whole lines of LDMS CSV below their one header, whose columns lie at the places given.
+
+    Each row is its time in microseconds, its node and its metrics, NaN for none.
+    """
     rows = []
     for line in content.decode("utf-8", "surrogateescape").split("\n")[:-1]:
-        fields = [field.strip(" \t\r") for field in _quoted(line.removeprefix("\ufeff"))]
+        fields = [cell.strip(" \t\r") for cell in _quoted(line.removeprefix("\ufeff"))]
         if (
             fields == [""]
             or line.removeprefix("\ufeff").lstrip().startswith("#")
-            or any(field.lower() in ("time", "timestamp") for field in fields)
+            or any(cell.lower() in ("time", "timestamp") for cell in fields)
         ):
             continue
-        if len(fields) != len(roles):
+        if len(fields) != columns:
             raise ValueError(f"{len(fields)} fields")
-        node = fields[list(roles).index(-4)]
-        metrics = sorted((role, field) for role, field in zip(roles, fields, strict=True) if role >= 0)
-        values = tuple(float(field) if field else math.nan for _, field in metrics)
-        if any(math.isinf(value) for value in values) or "_" in "".join(field for _, field in metrics):
+        fields = [cell[1:-1] if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell for cell in fields]
+        if "_" in "".join(fields[place] for place in metrics):
             raise ValueError(line)
-        rows.append((node[1:-1] if len(node) > 1 and node[0] == node[-1] == '"' else node, values))
+        micro = round(Decimal(fields[time]) * 10**6)
+        if microseconds is not None and micro % 10**6 == 0:
+            micro += int(fields[microseconds] or 0)
+        values = tuple(float(fields[place] or "nan") for place in metrics)
+        if any(math.isinf(value) for value in values):
+            raise ValueError(line)
+        rows.append((micro, fields[node], values))
     return rows
 
 
