@@ -1,7 +1,15 @@
 """Compare ways to search for better plans: on plans of real simulations, and from end to end.
 
-``python -m benchmarks.studies.plan_searches`` prints the page docs/studies/plan-searches.md, ``--write`` makes it, its picture and
-the tables beside it. Needs KTH-SP2 and CERIT under ``--shared``.
+``PlanRS`` tries moves of its plan every minute (Klusacek & Chlumsky). Their search tries a random job at a random position, and is said to
+beat simulated annealing and tabu search often. Six searches (docs/reference.md, PlanRS) begin with the same plans, which simulations met:
+12 plans of three kinds, 20 seeds each, with as many evaluations and in as much time as ``random`` takes for 300. The gain is the
+weighted sum of the relative improvements of mean wait (1), mean bounded slowdown (1) and unfairness (10) from the first plan to the best one.
+From end to end: three parts of KTH-SP2 with 1,500 jobs each, requested times, searches at passes that are a minute apart; and what the paper
+leaves open, an option at a time. Intervals are 95 % t intervals over seeds of the mean over a kind's plans, or over the parts: seeds move
+what is drawn alone, not the submissions, so they say nothing of other weeks.
+
+``python -m benchmarks.studies.plan_searches`` prints the card docs/studies/plan-searches.md, ``--write`` makes it, its picture and the tables beside
+it; ``--card`` makes card and picture of the data as they lie there. Needs KTH-SP2 and CERIT under ``--shared``.
 """
 
 from __future__ import annotations
@@ -17,8 +25,8 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.pages import SHARED, STUDIES, kept, made_by
-from benchmarks.common.tables import markdown
+from benchmarks.common.card import Card, made_before
+from benchmarks.common.pages import HOUSE, SHARED, STUDIES, kept, made_by
 from features.jobs.cleaning import clean
 from pipelines.ingest.machine_file import read_machine
 from pipelines.ingest.swf import read_swf
@@ -30,6 +38,7 @@ from sim.kernel.state import State
 from sim.planner import Planner, Searches, as_rules, as_search
 from sim.planning import PlanRS
 
+DATA = tuple(STUDIES / "data" / f"{name}.csv" for name in ("plan-searches", "plan-searches-replays"))
 SEEDS = 20
 ITERATIONS = 300
 FEW_SEEDS = 5
@@ -183,147 +192,44 @@ def by_seed(table: pd.DataFrame) -> pd.DataFrame:
     return table.groupby(["kind", "equal", "search", "seed"], sort=False)["gain"].mean().reset_index()
 
 
-def gains_table(table: pd.DataFrame, equal: str) -> str:
-    """Return a row a search, a column a kind of plans."""
-    seeds = by_seed(table[table["equal"] == equal])
-    rows = []
-    for method in METHODS:
-        cells = []
-        for kind in PLANS:
-            part = seeds[(seeds["search"] == method) & (seeds["kind"] == kind)]
-            cells.append("{:.3f} ± {:.3f}".format(*interval(part["gain"].to_numpy())))
-        rows.append([f"`{method}`", *cells])
-    return markdown(["search", *PLANS], rows)
+def relative(table: pd.DataFrame, title: str, metric: str, base: str = BACKFILLING) -> str:
+    """Return the mean over the parts of a metric relative to ``base``, in per cent, with its interval over seeds."""
+    of_base = table[table["title"] == base].groupby("part")[metric].mean()
+    rows = table[table["title"] == title]
+    change = 100 * (rows[metric] / rows["part"].map(of_base) - 1)
+    mean, half = interval(change.groupby(rows["seed"]).mean().to_numpy())
+    return f"{mean:+.1f}±{half:.1f}"
 
 
-def pace_table(table: pd.DataFrame) -> str:
-    """Return microseconds an iteration, a row a search."""
-    part = table[table["equal"] == "evaluations"].assign(us=lambda made: 1e6 * made["seconds"] / ITERATIONS)
-    medians = part.groupby(["search", "kind"])["us"].median()
-    rows = [[f"`{method}`", *(f"{medians[method, kind]:.1f}" for kind in PLANS)] for method in METHODS]
-    return markdown(["search", *PLANS], rows)
-
-
-def relative(table: pd.DataFrame, titles: Sequence[str], base: str) -> str:
-    """Return the mean over the parts of each metric relative to ``base``, in percent, with intervals over seeds."""
-    of_base = table[table["title"] == base].groupby("part")[list(METRICS)].mean()
-    rows = []
-    for title in titles:
-        cells = []
-        for metric in METRICS:
-            part = table[table["title"] == title]
-            change = 100 * (part[metric] / part["part"].map(of_base[metric]) - 1)
-            mean, half = interval(change.groupby(part["seed"]).mean().to_numpy())
-            cells.append(f"{mean:+.1f}" + (f" ± {half:.1f}" if half else ""))
-        rows.append([title, *cells])
-    return markdown(["", *(f"{title}, %" for title in METRICS.values())], rows)
-
-
-HEAD = """# Which search makes the best plans?
-
-{answer}
-
-`PlanRS` tries moves of its plan every minute (Klusacek & Chlumsky). Their search tries a random job at a random position, and is said to beat simulated
-annealing and tabu search often. Here six searches ([reference.md](../reference.md#planrs)) begin with the same plans, which simulations met: {count} plans of
-three kinds, {seeds} seeds each. The gain is the weighted sum of the relative improvements of mean wait (1), mean bounded slowdown (1) and unfairness (10)
-from the first plan to the best one found; ± is half a 95 % t interval over seeds of the mean over a kind's plans.
-
-![Gain of each search on three kinds of plans](plan-searches.png)
-
-## With {iterations} evaluations
-
-{evaluations}
-
-## In the time that `random` takes for {iterations}
-
-{times}
-
-Microseconds of processor time an evaluation, medians:
-
-{pace}
-
-## From end to end
-
-Three parts of KTH-SP2 with 1,500 jobs each, requested times, searches at passes that are a minute apart; changes against `{backfilling}`, means over
-the parts, {seeds} seeds.
-
-{ends}
-
-## What the paper leaves open
-
-The same with {few} seeds, against the options as they are by default ([reference.md](../reference.md#planrs)). {moved}
-
-{options}
-
-What this does not show: other traces, predicted runtimes, machines of nodes from end to end. Seeds move what is drawn alone, not the submissions:
-an interval says nothing of other weeks.
-
-The data: [data/plan-searches.csv](data/plan-searches.csv), [data/plan-searches-replays.csv](data/plan-searches-replays.csv).
-
-{made}
-"""
-
-
-def answer(table: pd.DataFrame, ends: pd.DataFrame) -> str:
-    """Return the best searches in a sentence or two."""
-    said = []
-    for equal, words in (("evaluations", "with equal evaluations"), ("time", "in equal time")):
-        seeds = by_seed(table[table["equal"] == equal])
-        mean = seeds.groupby(["kind", "search"])["gain"].mean()
-        each = []
-        for kind in PLANS:
-            best = mean[kind].idxmax()
-            each.append(f"`{best}` {mean[kind, best]:.2f} (`random` {mean[kind, 'random']:.2f}) on {kind}")
-        said.append(f"{words}: " + "; ".join(each))
-    base = ends[ends["title"] == BACKFILLING].groupby("part")["mean_bounded_slowdown"].mean()
-    change, half = {}, {}
-    for method in METHODS:
-        part = ends[ends["title"] == f"search={method}"]
-        of_seeds = (100 * (part["mean_bounded_slowdown"] / part["part"].map(base) - 1)).groupby(part["seed"]).mean()
-        change[method], half[method] = interval(of_seeds.to_numpy())
-    best = min(change, key=lambda method: change[method])
-    apart = change[best] + half[best] < change["random"] - half["random"]
-    return (
-        f"Gains {said[0]}. {said[1][:1].upper()}{said[1][1:]}. From end to end the least bounded slowdown is `{best}`'s, "
-        f"{change[best]:+.0f} % against `{BACKFILLING}`; `random` has {change['random']:+.0f} %{'' if apart else ', and their intervals overlap'}."
+def card(table: pd.DataFrame, ends: pd.DataFrame, made: str) -> Card:
+    """Return the card of :func:`searched` and :func:`replayed`."""
+    seeds = by_seed(table)
+    mean = seeds[seeds["equal"] == "time"].groupby(["kind", "search"])["gain"].mean()
+    best = "; ".join(
+        f"`{mean[kind].idxmax()}` {mean[kind].max():.2f} (`random` {mean[kind, 'random']:.2f}) on {kind}" for kind in PLANS
     )
-
-
-def moved(ends: pd.DataFrame) -> str:
-    """Return which options move bounded slowdown and mean NUWT most."""
-    said = []
-    for metric in ("mean_bounded_slowdown", "nuwt_mean"):
-        mean = ends.groupby(["title", "part"])[metric].mean()
-        change = {
-            title: float((mean[title] / mean["as the paper"] - 1).mean())
-            for title in OPTIONS
-            if title not in ("as the paper", "no search")
-        }
-        first = sorted(change, key=lambda title: -abs(change[title]))[:3]
-        said.append(
-            f"{METRICS[metric]} is moved most by " + ", ".join(f"{title} ({100 * change[title]:+.0f} %)" for title in first)
-        )
-    return f"{said[0][:1].upper()}{said[0][1:]}; {said[1]}."
-
-
-def page(table: pd.DataFrame, ends: pd.DataFrame) -> str:
-    """Return the page as Markdown."""
-    return HEAD.format(
-        answer=answer(table, ends),
-        count=table["plan"].nunique(),
-        seeds=SEEDS,
-        few=FEW_SEEDS,
-        iterations=ITERATIONS,
-        evaluations=gains_table(table, "evaluations"),
-        times=gains_table(table, "time"),
-        pace=pace_table(table),
-        ends=relative(
-            ends, ["EASY", "Conservative", BACKFILLING, "no search", *(f"search={method}" for method in METHODS)], BACKFILLING
+    rows = []
+    for method in METHODS:
+        of_method = seeds[(seeds["search"] == method) & (seeds["equal"] == "time")]
+        gains = ["{:.2f}±{:.2f}".format(*interval(of_method.loc[of_method["kind"] == kind, "gain"].to_numpy())) for kind in PLANS]
+        rows.append([f"`{method}`", *gains, *(relative(ends, f"search={method}", metric) for metric in METRICS)])
+    slowdown = {row[0]: row[5] for row in rows}
+    least = min(slowdown, key=lambda method: float(slowdown[method].partition("±")[0]))
+    return Card(
+        question="Which search makes the best plans?",
+        answer=f"In equal time the largest gains are {best}. From end to end little of that is left: against `{BACKFILLING}` the least bounded "
+        f"slowdown is {least}'s, {slowdown[least]} %, and `random` has {slowdown['`random`']} %.",
+        table=pd.DataFrame(
+            rows, columns=["search", "few jobs", "200 to 500", "600 to 900", "wait, %", "slowdown, %", "NUWT, %", "its sd, %"]
         ),
-        backfilling=BACKFILLING,
-        options=relative(ends, list(OPTIONS), "as the paper"),
-        moved=moved(ends),
-        made=made_by("studies.plan_searches"),
+        table_caption=f"Gain by jobs in the plan, in the time of {ITERATIONS} iterations of `random` (more is better), and changes from end to end (less is "
+        f"better); means of {SEEDS} seeds.",
+        fails="Other traces, predicted runtimes and machines of nodes from end to end are not shown. Seeds move what is drawn alone, not the submissions: an "
+        "interval says nothing of other weeks. Options that the paper leaves open have five seeds.",
+        data=["plan-searches.csv", "plan-searches-replays.csv"],
+        made_by=made,
+        picture="plan-searches.png",
+        picture_caption="Gain of each search on three kinds of plans.",
     )
 
 
@@ -348,33 +254,30 @@ def picture(table: pd.DataFrame) -> bytes:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Search and replay what is not kept; print the card, or write it with its picture and data."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    parser.add_argument("--keep", type=Path, help="folder of results to use again")
-    parser.add_argument("--write", action="store_true", help="write the page, its picture and its data")
+    parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "plan-searches", help="folder of results to use again")
+    parser.add_argument("--write", action="store_true", help="write card, picture and data")
+    parser.add_argument("--card", action="store_true", help="write card and picture of the data as they are")
     options = parser.parse_args(argv)
-
-    def remembered(name: str, make: object) -> pd.DataFrame:
-        if options.keep is None:
-            return make()  # type: ignore[operator, no-any-return]
+    if options.card:
+        table, ends = (pd.read_csv(path) for path in DATA)
+        made = made_before("plan-searches")
+    else:
         options.keep.mkdir(parents=True, exist_ok=True)
-        return kept(options.keep, "studies.plan_searches", (name,), make)  # type: ignore[arg-type]
-
-    table = remembered("plans", lambda: searched(plans(options.shared)))
-    ends = remembered("ends", lambda: replayed(options.shared))
-    text = page(table, ends)
-    if not options.write:
-        print(text)
+        table = kept(options.keep, "studies.plan_searches", ("plans",), lambda: searched(plans(options.shared)))
+        ends = kept(options.keep, "studies.plan_searches", ("ends",), lambda: replayed(options.shared))
+        made = made_by("studies.plan_searches", argv)
+    if not (options.write or options.card):
+        print(card(table, ends, made).markdown())
         return
-    files: Mapping[Path, bytes] = {
-        STUDIES / "plan-searches.md": text.encode(),
-        STUDIES / "plan-searches.png": picture(table),
-        STUDIES / "data" / "plan-searches.csv": table.to_csv(index=False, float_format="%.6g").encode(),
-        STUDIES / "data" / "plan-searches-replays.csv": ends.to_csv(index=False, float_format="%.6g").encode(),
-    }
-    for path, content in files.items():
-        with replacing(path) as unfinished:
-            unfinished.write_bytes(content)
+    (STUDIES / "plan-searches.png").write_bytes(picture(table))
+    card(table, ends, made).write("plan-searches")
+    for path, rows in zip(DATA, (table, ends), strict=True):
+        if options.write:
+            with replacing(path) as unfinished:
+                rows.to_csv(unfinished, index=False, float_format="%.6g")
 
 
 if __name__ == "__main__":
