@@ -13,7 +13,7 @@ from features.statistics import covers, surely
 
 SLOWDOWN, AWF, P2SF = METRICS.values()
 FAILS = (
-    "[Generated workloads](../harm.md#the-case-that-decides-on-generated-workloads) show more. Jobs run on one pool; users do not react. "
+    "[Generated workloads](harm-generated.md) show more. Jobs run on one pool; users do not react. "
     "A prototype had been seen on second halves before; every look is [listed](data/expected_harm_looks.csv)."
 )
 

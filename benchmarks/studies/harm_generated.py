@@ -1,23 +1,22 @@
 """Show what decides between EASY and ``Harm`` on generated workloads: full width, and requests that say nothing.
 
-``python -m benchmarks.studies.harm_generated`` prints the table of docs/harm.md, ``--write`` puts it there and its rows beside it.
+Each workload is generated, 8 seeds of both versions of the generator, and replayed under five shakes of up to 60 s by EASY with requested times and
+by Harm with ``prior``. Variants change one thing of version 1: Harm without its credit for width; full-width jobs at even distances (*full
+spread*) or each as two jobs of half the width (*full split*); jobs under ten minutes that ask for at most 30 (*short told*).
+``--write`` writes the card and its rows, ``--card`` the card of the rows that are there.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.marked import replace_parts
-from benchmarks.common.pages import HOUSE, STUDIES, made_by
-from benchmarks.common.tables import markdown
+from benchmarks.common.card import Card, parser, rows_of, show
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.workload import Workload, generate
-from pipelines.storage.atomic import replacing
 from sim import evaluate
 from sim.policy import Policy
 from sim.simulate import simulate_policy
@@ -91,30 +90,44 @@ def changes(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(100 * (means.xs("Harm") / means.xs("EASY") - 1))
 
 
-def table(rows: pd.DataFrame) -> str:
-    """Return a row a seed: slowdowns of the first variant, and changes of slowdown / AWF / P2SF in each."""
-    change, first = changes(rows), next(iter(VARIANTS))
-    slowdown = rows[rows["variant"] == first].groupby(["seed", "scheduler"])[METRICS[0]].mean().to_dict()
+def table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a variant: on how many seeds each metric falls, and min and max change over seeds."""
+    change = changes(rows)
     cells = []
-    for seed in sorted(set(rows["seed"])):
-        told = [" / ".join(f"{value:+.0f}" for value in change.loc[seed, variant]) for variant in VARIANTS]
-        cells.append([str(seed), *(f"{slowdown[seed, name]:.0f}" for name in POLICIES), *told])
-    ends = [change.xs(name, level="variant")[METRICS[0]] for name in VARIANTS]
-    cells.append(["all", "", "", *(f"{each.min():+.0f} to {each.max():+.0f}" for each in ends)])
-    return markdown(["seed", *POLICIES, *VARIANTS], cells)
+    for variant in VARIANTS:
+        each = change.xs(variant, level="variant")
+        falls = [f"{(each[metric] < 0).sum()} ({each[metric].min():+.0f} to {each[metric].max():+.0f})" for metric in METRICS]
+        cells.append([variant, *falls])
+    return pd.DataFrame(cells, columns=["workload", "slowdown", "AWF", "P2SF"])
+
+
+def card(rows: pd.DataFrame, how: str) -> Card:
+    """Return the card of the study."""
+    slowdown = changes(rows)[METRICS[0]].unstack("variant")
+    first, uncredited = slowdown[next(iter(VARIANTS))], slowdown[UNCREDITED]
+    default = slowdown["default"]
+    return Card(
+        question="Where does Harm raise slowdown on generated workloads?",
+        answer=f"Where jobs as wide as the machine meet short jobs whose requests say nothing: there Harm with `prior` changes slowdown by "
+        f"{first.min():+.0f} to {first.max():+.0f} %, by seed, and without its credit for width by {uncredited.min():+.0f} to "
+        f"{uncredited.max():+.0f} %. On the workload as it is generated now, which has neither, slowdown changes by {default.min():+.0f} to "
+        f"{default.max():+.0f} %.",
+        table=table(rows),
+        table_caption=f"Generated workloads. Of {SEEDS} seeds, on how many Harm with `prior` is below EASY with requested times, and min and max of "
+        f"the change over seeds, per cent; means of {REPLICATES} replays with shaken submissions. AWF is packing, P2SF packing and fairness; less is "
+        "better. Rows two to seven change one or two things of `generator=1`:",
+        fails="No single change is enough on every seed; where short jobs say so and full-width jobs are spread or split, slowdown falls on all. "
+        "Version 1 has 2 % full-width jobs with 30 to 34 % of the area, and 6 to 12 % of jobs that run under ten minutes and ask for over four "
+        "hours; no trace here has both. Standard errors over replicates are 1 to 7 points.",
+        data=["harm-generated.csv"],
+        made_by=how,
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/harm.md, and write its data")
-    options = parser.parse_args()
-    rows = measured()
-    text = f"{table(rows)}\n\n{made_by('studies.harm_generated')}"
-    print(text)
-    if options.write:
-        with replacing(STUDIES / "data" / "harm-generated.csv") as unfinished:
-            rows.to_csv(unfinished, index=False, float_format="%.6g", lineterminator="\n")
-        replace_parts(HOUSE / "docs" / "harm.md", {"generated workloads": text})
+    options = parser(__doc__).parse_args()
+    rows, how = rows_of(options, "studies.harm_generated", "harm-generated.csv", measured)
+    show(card(rows, how), "harm-generated", options)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The table of generated workloads in docs/harm.md is what its rows say, and each variant changes what it names."""
+"""The card of generated workloads is what its rows say, and each variant changes what it names."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.marked import marks
-from benchmarks.common.pages import HOUSE, STUDIES
+from benchmarks.common.card import made_before
+from benchmarks.common.pages import STUDIES
 from benchmarks.studies import harm_generated as study
 from features.jobs.cleaning import clean
 from pipelines.ingest.workload import Workload, generate
@@ -15,10 +15,9 @@ TRACE = clean(generate(Workload(jobs=2000, seed=1, generator=1)))
 ROWS = pd.read_csv(STUDIES / "data" / "harm-generated.csv")
 
 
-def test_the_table_on_the_page_is_made_of_the_rows_beside_it() -> None:
-    begin, end = marks("generated workloads")
-    page = (HOUSE / "docs" / "harm.md").read_text(encoding="utf-8")
-    assert page.split(begin)[1].split(end)[0].strip().startswith(study.table(ROWS))
+def test_the_card_is_made_of_the_rows_beside_it() -> None:
+    card = (STUDIES / "harm-generated.md").read_text(encoding="utf-8")
+    assert card == study.card(ROWS, made_before("harm-generated")).markdown()
 
 
 def test_every_variant_has_every_seed_and_replicate() -> None:
