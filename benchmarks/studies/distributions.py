@@ -1,13 +1,17 @@
-"""Measure how good the distributions of ``quantile`` are: calibration and sharpness.
+"""Judge how good the distributions of ``quantile`` are: calibration, sharpness, coverage and cost.
 
-They stand beside predictors that know nothing; a section of docs/studies/quantile.md.
-``python -m benchmarks.studies.distributions`` prints the section, for ``--trace`` or for all;
-:mod:`benchmarks.studies.quantiles` puts it on the page.
+They stand beside predictors that know nothing; :mod:`benchmarks.studies.quantiles` makes the card. Whole traces under plain EASY, from their
+first job. Calibration: a level is moved after each job that ends, so the share of jobs that outlive its quantile comes out as asked, whatever is
+predicted, also for one hour for every job and a random number up to the request put through the same update. Counted are, over the levels 0.5,
+0.8 and 0.95, 30-day windows whose rate is outside the 99 % band: *by chance*, when the jobs of a user's day go wrong together; *with
+feedback*, a narrower, simulated band, since the update by itself keeps rates near the level. Sharpness: the quantile loss by level, in seconds a
+job, and the CRPS, twice its mean over all levels; a prediction of one number is that number at every level, ``(no features)`` the distribution of
+all runtimes ended so far, cut at the request. Coverage: shares of jobs, and of processor-seconds, at most as long as the quantile, and their range
+over tenths of the requested time and over widths.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.pages import SHARED, made_by
 from benchmarks.common.tables import markdown
-from benchmarks.studies.schedules import load
 from features.clock import DAY_S, local_clock_s
 from features.jobs.cleaning import CleanTrace
 from pipelines.report.sharpness_plots import coverage_curves, loss_curves
@@ -32,26 +34,7 @@ BASELINES = ("requested", NO_FEATURES, "nag")
 """What the quantiles of a distribution should not lose to at any level."""
 ROWS = (DISTRIBUTION, *BASELINES, CONSTANT, RANDOM)
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
-AIMS = {0.8: (0.75, 0.85), 0.95: (0.92, 0.98)}
-"""Shares of processor-seconds that a quantile should hold for."""
 _COLOURS = ("#0072b2", "#d55e00", "#009e73")
-
-
-CALIBRATION = f"""Under plain EASY, the whole trace from its first job. A level is moved after each job that ends, so the share of jobs that outlive its
-quantile comes out as asked, whatever is predicted: one hour for every job, `{CONSTANT}`, and a random number between a second and the
-request, `{RANDOM}`, put through the same update come out so, too. Counted are, over the levels 0.5, 0.8 and 0.95, 30-day windows whose rate is
-outside the 99 % band: *by chance*, when the jobs of a user's day go wrong together; *with feedback*, a narrower band, since the update by
-itself keeps rates near the level. It is simulated: the same submissions and ends, outcomes uniform in their distributions and as alike
-within a user's day as the observed ones, the same update; what moves the upper levels of `quantile` in processor-seconds is left out."""
-SHARPNESS = f"""What tells distributions apart is a proper score: the quantile loss by level, in seconds a job, and the CRPS, twice its mean over all
-levels (each of 0.05 to 0.95 stands for those nearest to it, the outermost for the tails; a job that runs exactly to its quantile costs nothing there).
-A prediction of one number is that number at every level. `{NO_FEATURES}` is the distribution of all runtimes ended so far, cut at
-the request. The least of each column is bold. The table shows two of the four traces;
-[data/quantile.csv](data/quantile.csv) has all rows of this page's tables."""
-COVERAGE = """Shares of jobs, and of processor-seconds, that run at most as long as the quantile; then the range of shares of jobs over tenths of the
-requested time and over widths (1, 2, 3-4, 5-8, ... processors)."""
-CAPTION = """*Above: jobs that outlive a quantile in each 30 days, and the 99 % band with feedback. Middle: quantile loss by level, grey what knows
-nothing. Below: shares at most as long as a quantile by tenths of the requested time; dotted what was asked.*"""
 
 
 class Judged(NamedTuple):
@@ -80,39 +63,10 @@ def judged(title: str, trace: CleanTrace) -> Judged:
     return Judged(title, quality, first.simulate_s, first.retrain_s, each, int(submit[-1] // DAY_S - submit[0] // DAY_S))
 
 
-def section(made: Sequence[Judged], picture: str) -> list[str]:
-    """Calibration, sharpness and coverage as Markdown.
-
-    ``picture`` is the file that :func:`draw` makes.
-    """
-    return [
-        "## Calibration, which proves little",
-        "",
-        CALIBRATION,
-        "",
-        calibration_table(made),
-        "",
-        "## Sharpness",
-        "",
-        SHARPNESS,
-        "",
-        loss_table(made),
-        "",
-        *(f"* {verdict(each)}" for each in made),
-        "",
-        "## For which jobs the quantiles hold",
-        "",
-        COVERAGE,
-        "",
-        coverage_table(made),
-        "",
-        *(f"* {aimed(each)}" for each in made),
-        "",
-        f"![Rates in 30 days, loss by level, coverage by requested time]({picture})",
-        "",
-        CAPTION,
-        "",
-    ]
+def section(judgements: Sequence[Judged]) -> list[str]:
+    """Return calibration, sharpness and coverage as Markdown."""
+    headings = {"Calibration": calibration_table, "Sharpness": loss_table, "For which jobs the quantiles hold": coverage_table}
+    return [line for heading, table in headings.items() for line in (f"## {heading}", "", table(judgements), "")]
 
 
 def calibration_table(made: Sequence[Judged]) -> str:
@@ -153,18 +107,6 @@ def losses_of(each: Judged) -> pd.DataFrame:
     return pd.DataFrame({level: table.iloc[:, int(np.abs(known - level).argmin())] for level in LEVELS})
 
 
-def verdict(each: Judged) -> str:
-    """At which levels the distribution loses to a baseline, and by how much."""
-    table: Any = each.quality.sharpness.losses.pivot(index="predictor", columns="level", values="pinball_s")
-    own, best = table.loc[DISTRIBUTION], table.loc[list(BASELINES)].min()
-    worse = [level for level in table.columns if own[level] > best[level]]
-    if not worse:
-        return f"{each.title}: at no level from 0.05 to 0.95 is the loss above that of the best baseline."
-    which = table.loc[list(BASELINES)].idxmin()
-    told = ", ".join(f"{level:g} ({own[level]:,.0f} s against {best[level]:,.0f} of {which[level]})" for level in worse)
-    return f"{each.title}: the loss is above that of the best baseline at {len(worse)} of {len(own)} levels: {told}. The aim, at none, is missed."
-
-
 def coverage_table(made: Sequence[Judged]) -> str:
     lines = []
     for each in made:
@@ -174,18 +116,6 @@ def coverage_table(made: Sequence[Judged]) -> str:
             ranges = [f"{by[name]['at_most'].min():.1%} to {by[name]['at_most'].max():.1%}" for name in ("request", "width")]
             lines.append([each.title, f"{level:g}", f"{whole['at_most']:.1%}", f"{whole['work_at_most']:.1%}", *ranges])
     return markdown(["trace", "quantile", "of jobs", "of processor-seconds", "by tenths of the request", "by width"], lines)
-
-
-def aimed(each: Judged) -> str:
-    """Whether quantiles hold for as many processor-seconds as they should."""
-    rows = _coverage(each)
-    whole = rows[rows["by"] == "all"].set_index("level")["work_at_most"]
-    told = []
-    for level, (low, high) in AIMS.items():
-        share = float(whole.iloc[int(np.abs(whole.index.to_numpy(np.float64) - level).argmin())])
-        kept = "within" if low <= share <= high else "outside"
-        told.append(f"the {level:.0%} quantile holds for {share:.1%} of processor-seconds, {kept} {low:.0%} to {high:.0%}")
-    return f"{each.title}: " + "; ".join(told) + "."
 
 
 def _coverage(each: Judged) -> Any:
@@ -235,19 +165,3 @@ def draw(made: Sequence[Judged], path: Path) -> None:
         for panel in panels[:, -1]:
             panel.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
         path.write_bytes(encode(canvas, "png"))
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    parser.add_argument("--trace", action="append", choices=TRACES, help="only this one; may be given again")
-    parser.add_argument("--out", type=Path, help="write the picture to this file")
-    options = parser.parse_args(argv)
-    made = [judged(title, load(title, options.shared)) for title in options.trace or TRACES]
-    print("\n".join([*section(made, "quantile.png"), "## Cost", "", cost_table(made), "", made_by("studies.distributions", argv)]))
-    if options.out is not None:
-        draw(made, options.out)
-
-
-if __name__ == "__main__":
-    main()

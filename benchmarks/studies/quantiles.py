@@ -1,28 +1,30 @@
 """Measure what distributions are worth: scores, cost and schedules of ``quantile``.
 
-``python -m benchmarks.studies.quantiles`` prints the page docs/studies/quantile.md, ``--write`` makes it and its
-picture. Policies are chosen on the first half of a trace, simulated by itself, and measured on the second half
-of the whole trace; each is simulated with several seeds, because a schedule is chaotic: another forest of the
-same kind changes slowdown by several per cent. Finished simulations are kept under ``--keep``, as in
-:mod:`benchmarks.studies.schedules`.
+``python -m benchmarks.studies.quantiles`` prints the card docs/studies/quantile.md, ``--write`` makes it, its picture and its data, the cells
+of all tables. Distributions are judged by :mod:`benchmarks.studies.distributions`. Schedules: policies are chosen on the first half of a trace,
+simulated by itself (least slowdown among those whose AWF and P2SF are at most so much above plain EASY's), and measured on the second half of
+the whole trace; each is simulated with several seeds, because a schedule is chaotic: another forest of the same kind changes slowdown by several
+per cent. Rivals stand under the same correction; their intervals are over weeks, from one schedule each. What the forest is made of was settled
+on first halves of four traces; that SRF is worth a try was seen in tables of both halves. Finished simulations are kept under ``--keep``, as in
+:mod:`benchmarks.studies.schedules`. Costs are of the wall clock of the run.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import time
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from benchmarks.common.pages import HOUSE, SHARED, STUDIES, made_by
-from benchmarks.common.tables import Table, markdown, write_page
+from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.pages import HOUSE, STUDIES
+from benchmarks.common.tables import cells, kept_table, markdown
+from benchmarks.studies.distributions import DISTRIBUTION, Judged, cost_table, draw, judged, section
 from benchmarks.studies.distributions import TRACES as JUDGED
-from benchmarks.studies.distributions import Judged, cost_table, draw, judged, section
 from benchmarks.studies.schedules import BASE, load, run
 from features.jobs.cleaning import CleanTrace
 from features.statistics import Ratio
@@ -148,26 +150,6 @@ def rivals_table(made: Sequence[Frontier]) -> str:
     return markdown(["trace", "scheduler", "predictor", "correction", *HEADINGS], rows, keys=4)
 
 
-def verdict(made: Frontier) -> str:
-    """Whether what was chosen at no price is 20 % better at no price on the second half, too."""
-    choice = made.chosen[0.0]
-    if choice is None:
-        return f"{made.title}: no policy stays within the price on the first half."
-    after = pooled(made.second, choice)
-    slowdown, *prices = (change(after, made.second[BASE], name) for name in METRICS[:3])
-    lower = slowdown.relative is not None and slowdown.relative <= -0.2
-    worse = [name for name, each in zip(("AWF", "P2SF"), prices, strict=True) if (each.relative or 0.0) > 0]
-    beyond = [name for name, each in zip(("AWF", "P2SF"), prices, strict=True) if each.low is not None and each.low > 0]
-    said = f"{made.title}: slowdown is {'' if lower else 'not '}lower by a fifth ({shown(slowdown)}); "
-    if not worse:
-        return said + f"neither AWF nor P2SF is worse: the aim is {'' if lower else 'not '}met."
-    sure = f"{' and '.join(beyond)} beyond its interval" if beyond else "neither beyond its interval"
-    return (
-        said
-        + f"{' and '.join(worse)} {'are' if len(worse) > 1 else 'is'} worse, {sure} ({', '.join(map(shown, prices))}): the aim is not met."
-    )
-
-
 def first_half_table(made: Frontier) -> str:
     """Everything there was to choose from."""
     rows = []
@@ -180,113 +162,90 @@ def first_half_table(made: Frontier) -> str:
     return markdown(["scheduler", *(", ".join(levels) for levels in LEVELS)], rows)
 
 
-TITLE = """# What is it worth to predict a distribution? `quantile`
-
-The aim for schedules is slowdown lower by a fifth with neither AWF nor P2SF worse. With what was [chosen](#chosen-on-the-first-half) on the first half
-of a trace at no price, on the second half:
-"""
-HEAD = """The aim for distributions is a loss below every baseline's at every level: [sharpness](#sharpness) says where it is missed.
-[Further down](#what-it-does-to-the-schedule) `quantile` stands beside other predictors under the same correction.
-
-## What it is
-
-`quantile` predicts the whole distribution of a job's runtime: a quantile regression forest (Meinshausen 2006) inside the simulator, whose leaves learn
-from every job that ends and of whose 40 trees two are grown anew each midnight of the trace's time zone. Its levels are calibrated online (adaptive conformal
-inference, Gibbs & Candes 2021). A scheduler may ask for different quantiles for different questions: `order` for a job's place in
-the queue, `fit` for whether it ends before the reservation, `end` for when a running job ends; with the correction `conditional` it is asked again,
-given how long the job has run, when its prediction is outlived, and with `conditional(when=pass)` before every scheduling pass.
-`quantile(order=accuracy)` orders by the prediction of the highest expected accuracy min(p/r, r/p).
-
-It starts from a user's first job: a job is described by what became of others of its user, executable, request and processors, of its user and request, of
-its user, of its request and processors, of its group, of its executable, and by the clock, and a leaf of jobs without history holds just those.
-
-{made}
-
-"""
-
-
-LEARNED_ON = """What the forest is made of was settled on first halves of these four traces, by the loss of their quantiles and the accuracy of
-its point: the histograms that a leaf keeps, their weights, how many jobs trees learn from and how many a leaf needs, the step of the calibration, the tilt. The
-tables of whole traces below hold those first halves, too; second halves were looked at afterwards, and nothing was changed for them. The schedulers'
-tables are of second halves, except where they say first."""
-METHOD = """A leaf counts runtimes, runtimes relative to that of the last job alike, and runtimes relative to the request, in cells as fine as
-0.05 % next to the request, for many jobs run to their request or are ended seconds before it. Levels from 0.75 up are kept to twice: of all jobs a share q runs
-no longer than its quantile q, and so do jobs with a share q of the processor-seconds; for the second, large jobs get a higher level
-than small ones. (A right 80 % quantile holds for far less than 80 % of the processor-seconds: the jobs that outlive it are the long ones.) Lower
-levels are kept to in jobs alone. Where a level falls on the request itself, some jobs, as many as the level does not need, get a second
-less: otherwise no level could be kept to where a third of the jobs run exactly to their request, as on LANL-CM5. That costs a second of loss and
-nothing else, but a share at most as long as a quantile says less there than it seems to."""
-SAME = f"""Under the same correction, `{COMMON}`, and for `quantile` also under its own: jobs of the second half of the trace, relative to plain EASY with
-requested times. Intervals are over weeks, from one schedule each; how much a schedule moves when submissions are shaken by a
-minute is not in them."""
-
-
-def page(distributions: Sequence[Judged], frontiers: Sequence[Frontier], made: str) -> str:
+def tables(distributions: Sequence[Judged], frontiers: Sequence[Frontier]) -> str:
+    """Return all tables under their headings, in Markdown."""
     lines = [
-        TITLE,
-        *(f"* {verdict(each)}" for each in frontiers),
-        "",
-        HEAD.format(made=made),
-        METHOD,
-        "",
-        LEARNED_ON,
-        "",
-        *section(distributions, "quantile.png"),
-    ]
-    lines += [
+        *section(distributions),
         "## Cost",
-        "",
-        "Seconds of the wall clock in this run: other work beside it makes them longer.",
         "",
         cost_table(distributions),
         "",
-    ]
-    lines += ["## What it does to the schedule", "", SAME, "", rivals_table(frontiers), ""]
-    lines += ["### Chosen on the first half", ""]
-    lines += [
-        f"Correction `{CORRECTION}`; {len(CHOICES)} policies, {len(SCHEDULERS)} schedulers with {len(LEVELS)} choices of levels, each with seeds "
-        f"{', '.join(map(str, SEEDS))}, whose jobs are pooled.",
-        "A policy is chosen on the first half of the trace (by number of jobs), simulated by itself: the least mean bounded slowdown among those whose AWF and",
-        "P2SF are there at most so much above plain EASY's with requested times (`allowed`). Then the whole trace is simulated, and the jobs submitted in the",
-        "second half are measured. Changes are relative to plain EASY with requested times, with 95 % intervals over weeks. The",
-        "seeds stand apart in the last column (slowdown, AWF, P2SF).",
+        f"## {SCHEDULE}",
         "",
-        "The schedulers and levels to choose from are not free of hindsight: earlier versions of this page tried more of both on first halves and",
-        "printed second halves, and that an order in which the ratio of waiting and runtime counts (SRF) is worth a try was seen in tables of both",
-        "(schedules.md).",
+        rivals_table(frontiers),
         "",
     ]
-    for made in frontiers:
-        lines += [f"### {made.title}", "", frontier_table(made), ""]
-        lines += ["<details><summary>The first half: slowdown, AWF, P2SF of everything there was to choose from</summary>", ""]
-        lines += [first_half_table(made), "", "</details>", ""]
+    for each in frontiers:
+        lines += [f"### {each.title}", "", frontier_table(each), "", "The first half: slowdown, AWF, P2SF of all choices:", ""]
+        lines += [first_half_table(each), ""]
     return "\n".join(lines)
 
 
-def _two_traces(table: Table, cells: Sequence[str]) -> bool:
-    """Of the long table, two traces of four."""
-    return table.section != "Sharpness" or cells[0] in TRACES
+SCHEDULE = "What it does to the schedule"
+FAILS = (
+    "On tables of whole traces lie the first halves on which the forest was settled. Calibration proves little: one hour for every job, put "
+    "through the same "
+    "update, has it too. Intervals of schedules are percentiles of resampled weeks of one schedule each, which cover less often than today's."
+)
+"""The last sentence is of the data of commit 9d870c232d, and goes with them."""
+
+
+def card(rows: pd.DataFrame, made_by: str) -> Card:
+    """Return the card, a row a trace and scheduler; ``rows`` are cells of all tables."""
+    losses = kept_table(rows, "Sharpness").set_index(["trace", "predictor"])
+    scores = losses["CRPS, s"].str.partition(" ")[0].str.replace(",", "").astype(float).unstack()
+    ratio = scores[DISTRIBUTION] / scores.drop(columns=DISTRIBUTION).min(axis=1)
+    levels = losses.drop(columns="CRPS, s").apply(lambda column: column.str.replace(",", "").astype(float))
+    least = {
+        title: (part.loc[(title, DISTRIBUTION)] <= part.drop((title, DISTRIBUTION)).min()).sum()
+        for title, part in levels.groupby(level="trace")
+    }
+    held = kept_table(rows, "For which jobs the quantiles hold").set_index(["trace", "quantile"])["of processor-seconds"]
+    table = kept_table(rows, SCHEDULE)
+    shown = table[table["scheduler"] == "EASY-SJBF"].drop(columns=["scheduler", "P2SF", "wait"])
+    chosen = [kept_table(rows, title).iloc[0] for title in TRACES]
+    free = "; ".join(
+        f"{row.iloc[1].partition(' /')[0]} with slowdown {row['slowdown']} on {title}"
+        if row["slowdown"] != "0"
+        else f"nothing on {title}"
+        for title, row in zip(TRACES, chosen, strict=True)
+    )
+    return Card(
+        question="What is it worth to predict a distribution?",
+        answer=f"As a forecast much: the mean loss over all levels (CRPS) of `quantile` is {ratio.min():.2f} to {ratio.max():.2f} of the best "
+        "other one's on "
+        f"{len(ratio)} traces, and its 80 % quantile holds for {held.xs('0.8', level=1).min()} to {held.xs('0.8', level=1).max()} of the "
+        "processor-seconds. "
+        f"For schedules little: of what cost neither AWF nor P2SF on the first half the best is, on the second, {free}.",
+        picture="quantile.png",
+        picture_caption="Jobs that outlive a quantile by month; loss by level, grey what knows nothing; shares that hold by requested time",
+        table=shown,
+        table_caption="EASY-SJBF by each predictor on jobs of second halves: change [95 %, each alone] of slowdown and of AWF (packing) from EASY "
+        "with requested times; predictions are prolonged by `tsafrir`, or asked again at every pass:",
+        fails=f"At {levels.shape[1] * len(least) - sum(least.values())} of {levels.shape[1] * len(least)} traces and levels another forecast's "
+        f"loss is lower. {FAILS}",
+        data=["quantile.csv"],
+        made_by=made_by,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "schedules", help="where finished simulations are kept")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="threads, by default one a core")
-    parser.add_argument("--trace", action="append", choices=TRACES, help="only this one; may be given again")
-    parser.add_argument("--write", action="store_true", help="write docs/studies/quantile.md and .png")
-    options = parser.parse_args(argv)
-    began = time.perf_counter()
-    traces = {title: load(title, options.shared) for title in options.trace or TRACES}
-    distributions = [judged(title, load(title, options.shared)) for title in options.trace or JUDGED]
-    frontiers = [climbed(title, trace, options.keep, options.workers) for title, trace in traces.items()]
-    text = page(distributions, frontiers, made_by("studies.quantiles", argv))
-    if options.write:
-        write_page(STUDIES / "quantile.md", text, lambda table: not table.caption.startswith("<details>"), _two_traces)
-        draw(distributions, STUDIES / "quantile.png")
-    else:
-        print(text)
-    print(f"{time.perf_counter() - began:.0f} s")
+    arguments = parser(__doc__)
+    arguments.add_argument(
+        "--keep", type=Path, default=HOUSE / ".queuecast" / "schedules", help="where finished simulations are kept"
+    )
+    arguments.add_argument("--workers", type=int, default=os.cpu_count(), help="threads, by default one a core")
+    options = arguments.parse_args(argv)
+
+    def compute() -> pd.DataFrame:
+        distributions = [judged(title, load(title, options.shared)) for title in JUDGED]
+        frontiers = [climbed(title, load(title, options.shared), options.keep, options.workers) for title in TRACES]
+        if options.write:
+            draw(distributions, STUDIES / "quantile.png")
+        return cells(tables(distributions, frontiers))
+
+    rows, made_by = rows_of(options, "studies.quantiles", "quantile.csv", compute)
+    show(card(rows, made_by), "quantile", options)
 
 
 if __name__ == "__main__":
