@@ -1,13 +1,22 @@
-"""Repeat the protocol of OKCM (Li & Zhang): seven samples of 30 days, eight policies.
+"""Repeat OKCM (Li & Zhang): its accuracy, and its protocol of seven samples of 30 days and eight policies.
 
-Prints medians and means of the samples' slowdowns and waits beside what they published
-(``python -m benchmarks.papers.okcm2023``); ``--write`` makes docs/studies/okcm.md and its picture. Needs the traces
-and the published numbers under ``--shared``.
+Li & Zhang, "OKCM: improving job scheduling of high-performance computing using efficiency runtime prediction model".
+``python -m benchmarks.papers.okcm2023`` prints the card docs/studies/okcm.md; ``--write`` makes it, its picture and its data, the cells of all
+tables. Needs the traces and the published numbers under ``--shared``. Accuracies: :mod:`benchmarks.papers.okcm_accuracy`, and over whole traces
+under EASY for four traces; what else the paper shows: :mod:`benchmarks.papers.okcm_beside`.
+
+Of the protocol the paper leaves open, and here is done:
+
+* Samples: windows of 30 days from the first submission that the trace fills; seven are drawn without replacement (seed 0), each simulated by itself
+  from an empty machine, to the end of its last job. What the luck of the draw is worth: 2,000 other draws of seven from the same windows.
+* Policies: the queue is sorted by priority and backfilled in the same order around one reservation; F1 to F4 count time from the sample's first
+  submission. FAT, named once, has no table and no formula. Per-second semantics; SimGrid's platform model has no part in it.
+* Predictors know nothing when a sample begins; "learning before" predicts what OKCM, having learned from the trace's past under EASY, predicts for
+  these jobs. An outlived prediction becomes the request. OKCM's constants were chosen on the first half of KTH-SP2, and are the same on every trace.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +25,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from benchmarks.common.marked import marks
-from benchmarks.common.pages import SHARED, STUDIES, made_by
-from benchmarks.common.tables import Table, markdown, write_page
-from benchmarks.papers import okcm_accuracy, okcm_beside
+from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.pages import STUDIES
+from benchmarks.common.tables import cells, kept_table, markdown
+from benchmarks.papers.okcm_accuracy import FROM_LAST, GRID, LAST, MOST, Walked, walked, walks_table
 from benchmarks.papers.okcm_accuracy import TRACES as WALKED
-from benchmarks.papers.okcm_accuracy import walked, written
+from benchmarks.papers.okcm_beside import beside_tables
 from benchmarks.studies.schedules import load
 from features.jobs.cleaning import CleanTrace, clean
 from models.runtime.evaluation import evaluate_predictions
@@ -85,15 +94,13 @@ def whole_windows(trace: CleanTrace) -> Windows:
     return replace(split, windows=tuple(window for window in split.windows if window.end_s <= last))
 
 
-def simulated(title: str, shared: Path, quick: bool = False) -> Results:
+def simulated(title: str, shared: Path) -> Results:
     """Every policy and predictor in every 30-day window, and which seven are drawn."""
     file, procs, published = TRACES[title]
     trace = clean(read_swf(shared / "traces" / file), procs)
     windows = whole_windows(trace)
     numbers = [window.number for window in windows.windows]
     drawn = tuple(sorted(np.random.default_rng(SEED).choice(numbers, SAMPLES, replace=False).tolist()))
-    if quick:
-        windows = replace(windows, windows=tuple(window for window in windows.windows if window.number in drawn))
     before = simulate(trace.jobs, procs=trace.procs, predictor="okcm", clock=trace.clock).jobs["predicted_s"].to_numpy(np.float64)
     sources = (*PREDICTORS, TablePredictor(WARM, lambda jobs: before))
     results = run_campaign(
@@ -205,28 +212,6 @@ def section(results: Results, shared: Path) -> list[str]:
     return [*lines, by_policy(pd.DataFrame(table).T, "{:.2f}"), ""]
 
 
-def inside(results: Results, shared: Path) -> str:
-    """Say how many published ratios lie within what other draws of seven samples give."""
-    if results.published is None:
-        return ""
-    found = total = 0
-    widths: list[float] = []
-    for metric in METRICS:
-        for how in STATISTICS:
-            told = published(shared, results.published, metric, how, "okcm") / published(
-                shared, results.published, metric, how, "requested"
-            )
-            ends = ratio_range(results, "okcm", metric, how)
-            widths += (ends["high"] - ends["low"]).tolist()
-            found += int(((told >= ends["low"]) & (told <= ends["high"])).sum())
-            total += len(told)
-    wide = float(np.median(widths))
-    return (
-        f"On {results.title} {found} of the {total} published ratios lie within 5 to 95 % of what other draws of seven samples give here, which says little: "
-        f"that range is {wide:.2f} wide in the median."
-    )
-
-
 def accuracy_table(made: Sequence[Results], shared: Path) -> str:
     """Accuracy by predictor and trace, published beside ours."""
     told = pd.read_csv(shared / "reference" / "okcm_published.csv")
@@ -241,23 +226,78 @@ def accuracy_table(made: Sequence[Results], shared: Path) -> str:
     return by_policy(pd.DataFrame(columns).reindex(list(PREDICTORS)), "{:.1%}")
 
 
-def page(made: Sequence[Results], shared: Path, command: str) -> str:
-    """Everything as Markdown."""
-    said = " ".join(filter(None, (inside(results, shared) for results in made)))
-    gains = [float(results.accuracy["accuracy"]["okcm"] / results.accuracy["accuracy"]["requested"]) for results in made]
-    times = ", ".join(f"{gain:.2f} on {results.title}" for gain, results in zip(gains, made, strict=True))
-    begin, end = marks(okcm_beside.PART)
-    beside = [begin, okcm_beside.part(shared).strip(), end, ""]
+def tables(results: Sequence[Results], walks: Sequence[Walked], shared: Path) -> str:
+    """Return all tables under their headings, in Markdown."""
     lines = [
-        HEAD.format(times=times),
-        accuracy_table(made, shared),
+        f"# {ACCURACY}",
         "",
-        *beside,
-        PROTOCOL.format(inside=said, warm=WARM, made=command),
+        walks_table(walks),
+        "",
+        accuracy_table(results, shared),
+        "",
+        f"# {BESIDE}",
+        "",
+        *beside_tables(shared),
+        "",
     ]
-    for results in made:
-        lines += section(results, shared)
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([*lines, *(line for each in results for line in section(each, shared))])
+
+
+ACCURACY, BESIDE = "Accuracy: published, and here", "What else the paper shows"
+SHOWN_WALKS = (
+    "`requested`",
+    f"`{LAST}`, the last runtime",
+    "`last2`",
+    "`knn`",
+    "`hierarchy`",
+    "`nag`",
+    "`okcm`",
+    MOST,
+    f"`{FROM_LAST[0]}`",
+)
+FAILS = (
+    "Theirs is another version of the trace (73,496 jobs against 54,006), and what that is worth cannot be told from here. Neither OKCM's "
+    "constants nor "
+    "the days drawn are published. Samples differ: seven of 24 windows say little."
+)
+
+
+def card(rows: pd.DataFrame, made_by: str) -> Card:
+    """Return the card, a row a predictor; ``rows`` are cells of all tables."""
+    walk = kept_table(rows, ACCURACY).set_index("row")
+    walk.columns = [name.removesuffix(", %") for name in walk]
+    of_traces = kept_table(rows, ACCURACY, "2").set_index("row")
+    published = float(of_traces.at["okcm", "SDSC-SP2, published"].rstrip("%"))
+    once, end = walk["SDSC-SP2: known at once"], walk["SDSC-SP2: known at the end"]
+    ratios = kept_table(rows, "SDSC-SP2", "3").set_index("row")
+    mean, theirs = (
+        ratios.loc[f"mean slowdown, {name}"].str.partition(" ")[0].astype(float) for name in ("okcm", "okcm, published")
+    )
+    rivals = kept_table(rows, BESIDE).set_index("accuracy, %")["SDSC-SP2"]
+    return Card(
+        question="Does OKCM's published accuracy come out?",
+        answer=f"No: {published} % was published of SDSC-SP2, and `okcm` gets {end['`okcm`']} % where a runtime is known once the job has "
+        "ended, and "
+        f"{once['`okcm`']} % where it is known before the next submission, which no system can have ({once[MOST]} % at most with {len(GRID)} "
+        "other choices "
+        f"of constants). Known at once, the user's last runtime alone has {once[SHOWN_WALKS[1]]} %, and OKCM's regression added to it, at a "
+        "rate at "
+        f"which it hardly learns, {once[SHOWN_WALKS[-1]]} %.",
+        picture="okcm.png",
+        picture_caption="Mean slowdown relative to requested times by its protocol; lines: 5 to 95 % of other draws of seven samples",
+        table=walk.loc[list(SHOWN_WALKS)].rename(index=str.strip).rename_axis("predictor").reset_index().replace("", EMPTY),
+        table_caption="Mean accuracy min(p / r, r / p) in %, whole traces:",
+        fails=f"{FAILS} By its protocol mean slowdown with OKCM is {mean.min():.2f} to {mean.max():.2f} of that with requested times by eight "
+        "policies on "
+        f"SDSC-SP2, published {theirs.min():.2f} to {theirs.max():.2f}. It is said to be above SVR and LightGBM; here these have "
+        f"{rivals['svr']} and "
+        f"{rivals['lightgbm']} %, with settings of ours.",
+        data=["okcm.csv"],
+        made_by=made_by,
+    )
+
+
+EMPTY = "–"
 
 
 def draw(made: Sequence[Results], shared: Path, path: Path) -> None:
@@ -298,73 +338,18 @@ def _panel(axes: Axes, results: Results, shared: Path) -> None:
     axes.set_ylabel("mean slowdown, × requested times")
 
 
-HEAD = """# Does OKCM's published accuracy come out?
-
-## Accuracy: published, and here
-
-<!-- accuracy, published and here: begin -->
-<!-- accuracy, published and here: end -->
-
-Li & Zhang, "OKCM: improving job scheduling of high-performance computing using efficiency runtime prediction model". Accuracy is the mean of
-min(prediction/runtime, runtime/prediction). Below it is over the whole trace in a simulation under EASY, each runtime known when the job has
-ended there, with the share of jobs that run longer than predicted. The paper also says that OKCM is 1.45 to 3.44 times as accurate as requested times
-(here {times}), and 3.3 to 6.3 points above support vector regression and LightGBM (below).
-"""
-PROTOCOL = """## Schedules by its protocol
-
-They sample each trace seven times, 30 consecutive days each, schedule every sample by eight priority policies with backfilling, with requested times
-and with OKCM's predictions, and report medians and means of the samples' average bounded slowdown (tau = 10 s) and average wait. The same here, theirs beside
-ours where they have the trace. Their SDSC-SP2 is the archive's version 4.2 with 73,496 jobs and 2,189 to 3,523 jobs a sample, ours the 54,006 jobs of
-Gaussier et al. 2015, and which days they drew is not said: their numbers are for orientation. {inside}
-
-What the paper leaves open, and what is done here:
-
-* **Samples**: windows of 30 days from the first submission that the trace fills; seven are drawn without replacement (NumPy's default generator, seed
-  0), each simulated by itself from an empty machine, to the end of its last job. What the luck of the draw is worth is shown by 2,000 other draws of
-  seven from the same windows.
-* **Policies**: the queue is sorted by priority and backfilled in the same order around one reservation ("aggressive" backfilling is EASY's). WFP is
-  WFP3, UNI UNICEF, SPT shortest predicted first; F1 to F4 count time from the sample's first submission. FAT, named once, has no table and no
-  formula. Per-second semantics; SimGrid's platform model has no part in it.
-* **Predictions**: predictors know nothing when a sample begins and learn from its completions, in the order in which they happen in the simulation.
-  The line "{warm}" instead predicts what OKCM, having learned from the whole trace's past under EASY, predicts for these jobs. An outlived prediction
-  becomes the request.
-* **OKCM's constants** are not given; ours were chosen on the first half of KTH-SP2 (`models/runtime/okcm.py`), and are the same on every trace.
-
-![OKCM against requested times](okcm.png)
-
-*Mean slowdown relative to requested times; lines are 5 to 95 % of other draws of seven samples.*
-
-{made} Traces: SDSC-SP2 by the San Diego Supercomputer Center, KTH-SP2 by Lars Malinowsky, LANL-CM5 by Curt
-Canada, all by way of the Parallel Workloads Archive (D. Feitelson); ALCF. Below are the ratios of slowdown on SDSC-SP2; those of wait, slowdowns, waits,
-other predictors and the other traces are in [data/okcm.csv](data/okcm.csv).
-"""
-
-
-def matters(table: Table) -> bool:
-    """Keep accuracies, and the ratios on the trace of which some were published."""
-    return table.section.startswith("Accuracy") or (table.section == "SDSC-SP2" and table.number == 3)
-
-
-def of_slowdown(table: Table, cells: Sequence[str]) -> bool:
-    """Keep of the ratios those of slowdown."""
-    return " wait, " not in cells[0]
-
-
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ and reference/ are")
-    parser.add_argument("--write", action="store_true", help="write docs/studies/okcm.md and .png")
-    parser.add_argument("--quick", action="store_true", help="KTH-SP2's drawn samples only: does it run?")
-    options = parser.parse_args(argv)
-    made = [simulated(title, options.shared, options.quick) for title in (("KTH-SP2",) if options.quick else TRACES)]
-    command = made_by("papers.okcm2023", argv)
-    walks = [walked(title, load(title, options.shared), options.shared) for title in WALKED]
-    text = written(page(made, options.shared, command), okcm_accuracy.section(walks, command))
-    if not options.write:
-        print(text)
-        return
-    write_page(STUDIES / "okcm.md", text, matters, of_slowdown)
-    draw(made, options.shared, STUDIES / "okcm.png")
+    options = parser(__doc__).parse_args(argv)
+
+    def compute() -> pd.DataFrame:
+        results = [simulated(title, options.shared) for title in TRACES]
+        walks = [walked(title, load(title, options.shared)) for title in WALKED]
+        if options.write:
+            draw(results, options.shared, STUDIES / "okcm.png")
+        return cells(tables(results, walks, options.shared))
+
+    rows, made_by = rows_of(options, "papers.okcm2023", "okcm.csv", compute)
+    show(card(rows, made_by), "okcm", options)
 
 
 if __name__ == "__main__":
