@@ -11,32 +11,29 @@ from pathlib import Path
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import note
+from pipelines.cli.options import home_option, json_option, note
 
 
 @click.command()
 @click.option("--repair", "mend", is_flag=True, help="Do what can be done; results that readers may use are never removed.")
-@click.option(
-    "--home",
-    "given",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="A replay's home directory, with a registry of its own. [default: the site's]",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line: part, where, what, mend, by_hand, repaired.")
-def command(mend: bool, given: Path | None, as_json: bool) -> None:
+@home_option
+@json_option
+def command(mend: bool, home: Path | None, as_json: bool) -> None:
     """Check everything in the home directory, and mend it with --repair.
 
-    Exit code 1 where something needs repair, or still does after it.
+    By default in the site's home directory. A JSON object of a finding has part, where, what, mend, by_hand and repaired. Exit code 1
+    where something needs repair, or still does after it.
     """
-    from pipelines.storage.home import home, trusted_home
+    from pipelines.storage.home import home as site_home
+    from pipelines.storage.home import trusted_home
     from pipelines.storage.registry import tracking
     from pipelines.storage.remote import is_remote
     from pipelines.workflows.doctor import Finding, examine, repair
     from pipelines.workflows.doctor_site import reached
 
-    place = trusted_home(given.absolute()) if given is not None else home()
-    connect = tracking if given is None else partial(tracking, f"sqlite:///{place / 'mlflow.db'}")
-    answering, left = reached(place) if given is None else ([], [])
+    place = trusted_home(home.absolute()) if home is not None else site_home()
+    connect = tracking if home is None else partial(tracking, f"sqlite:///{place / 'mlflow.db'}")
+    answering, left = reached(place) if home is None else ([], [])
     for line in answering:
         note(line)
     if not is_remote(place) and not place.is_dir():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import load, note, options
+from pipelines.cli.options import home_option, load, note, options
 from sim.settings import TraceSettings
 
 if TYPE_CHECKING:
@@ -26,11 +26,7 @@ if TYPE_CHECKING:
     help="The first night, counted from the first submission. [default: the last nights up to the last submission]",
 )
 @click.option("--until", help="The last night, named like its page, such as 1997-08-30.")
-@click.option(
-    "--home",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where lake, registry and reports go. [default: replays/TRACE in the home directory]",
-)
+@home_option
 @click.option(
     "--status",
     is_flag=True,
@@ -56,7 +52,7 @@ def command(
     """Replay TRACE day by day: ingest, retrain, judge, promote or refresh, compare, report.
 
     It does each night what the schedule does. Nights that are done already are not done again: the same command resumes where it
-    ended. The replay has its own registry, in --home.
+    ended. The replay has its own registry, in --home: by default replays/TRACE in the site's home directory.
     """
     from pipelines.dated.night_stages import NightConfig
     from pipelines.dated.replay import replay, replay_nights

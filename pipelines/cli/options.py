@@ -46,7 +46,32 @@ json_option = click.option(
 report_option = click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page with tables and figures to this HTML file."
 )
+system_option = click.option(
+    "--system", "name", required=True, help="The monitored system under whose name counters, control runs and models are stored."
+)
+home_option = click.option(
+    "--home",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The home directory of a replay, with a lake, reports and a registry of its own.",
+)
 restart_option = click.option("--restart", is_flag=True, help="Discard the journal of what was interrupted.")
+
+
+def listening(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the decorator of a command that listens: its ``port`` by default, host and names."""
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        command = click.option(
+            "--allow-host",
+            "names",
+            multiple=True,
+            metavar="NAME[:PORT]",
+            help="A further name under which it may be asked, such as that of a proxy in front; may be repeated.",
+        )(command)
+        command = click.option("--host", default="127.0.0.1", show_default=True)(command)
+        return click.option("--port", type=click.IntRange(1, 65535), default=port, show_default=True)(command)
+
+    return decorated
 
 
 def out_option(help_text: str, **given: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -12,7 +12,7 @@ import click
 from features.errors import InputError
 from features.names import check_name
 from pipelines.cli.guard import allowed_hosts, guarded
-from pipelines.cli.options import Duration, note
+from pipelines.cli.options import Duration, listening, note
 from pipelines.cli.ui import check_free, check_names, warn_reachable
 
 if TYPE_CHECKING:
@@ -26,11 +26,7 @@ request never meets a connection that is being closed."""
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="NAME[@ALIAS]...")
 @click.option("--alias", default="champion", show_default=True, help="Alias of the models that name none.")
-@click.option("--port", type=click.IntRange(1, 65535), default=8765, show_default=True)
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option(
-    "--allow-host", "names", multiple=True, metavar="NAME[:PORT]", help="A further name under which it is asked; may be repeated."
-)
+@listening(8765)
 @click.option(
     "--stale-after", type=Duration(), default="2d", show_default=True, help="Age from which a snapshot is stale: 36h, 2d."
 )

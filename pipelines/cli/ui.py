@@ -17,22 +17,14 @@ import click
 import pipelines
 from features.errors import InputError
 from pipelines.cli.guard import allowed_hosts
-from pipelines.cli.options import note
+from pipelines.cli.options import listening, note
 
 WORKSPACE = str(Path(pipelines.__file__).with_name("workspace.yaml"))
 _NAME = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:\d{1,5})?|[0-9a-f]*(:[0-9a-f.]*){2,}", re.IGNORECASE)
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option(
-    "--allow-host",
-    "names",
-    multiple=True,
-    metavar="NAME[:PORT]",
-    help="A further name under which browsers may ask, such as that of a proxy in front; may be repeated.",
-)
+@listening(3000)
 @click.option(
     "--only", type=click.Choice(["web", "daemon"]), help="The web server or the daemon alone: a site's may be on two machines."
 )

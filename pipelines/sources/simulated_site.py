@@ -55,7 +55,7 @@ def simulated_system(home: Path) -> System:
     """Return where :func:`simulate_site` writes the simulated cluster's files."""
     folder = _folder(home)
     return System(
-        SIMULATED,
+        name=SIMULATED,
         counters=(str(folder / COUNTERS),),
         runs=str(folder / RUNS),
         probes=str(folder / PROBE_RESULTS),

@@ -35,10 +35,8 @@ from sim.names import scheduler as named_scheduler
 from sim.schedule import Schedule
 from sim.simulate import simulate
 
-FORMAT = 1
-"""Version of the JSON document."""
-SECTIONS = ("figures", "long_queue", "growth")
-"""Lists of rows: usual workloads, one with a long queue, and one kind of workload at growing numbers of jobs."""
+SECTIONS = ("figures", "long_queue")
+"""Lists of rows: usual workloads, and those with a long queue."""
 PATIENCE_S = 60.0
 """Max seconds of simulation after which a scheduler does not repeat a workload."""
 ORACLE = Path(__file__).resolve().parents[2] / "tests" / "oracle" / "scheduler.py"
@@ -65,7 +63,6 @@ class Plan:
 
     figures: Sequence[Case]
     long_queue: Sequence[Case] = ()
-    growth: Sequence[Case] = ()
     oracle: Case | None = None
 
 
@@ -75,8 +72,8 @@ def run(plan: Plan, repeat: int, say: Callable[[str], None]) -> dict[str, Any]:
     ``--out`` writes the document. Raises InputError for what cannot be read, and RuntimeError where simulator and oracle
     disagree.
     """
-    document: dict[str, Any] = {"format": FORMAT, "queuecast": code_version(), **machine(), "repeat": repeat}
-    cases = merged((*plan.figures, *plan.long_queue, *plan.growth))
+    document: dict[str, Any] = {"queuecast": code_version(), **machine(), "repeat": repeat}
+    cases = merged((*plan.figures, *plan.long_queue))
     if plan.oracle is not None:
         document["oracle"] = {"rows": [], "left_out": [], "note": NO_ORACLE}
         if ORACLE.is_file():
@@ -258,11 +255,3 @@ def machine() -> dict[str, Any]:
         "load_average": round(os.getloadavg()[0], 2),
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-Key = tuple[str, str, int, int]
-
-
-def key(row: Row) -> Key:
-    """Return the key of comparable rows: trace, scheduler, jobs, processors."""
-    return str(row["trace"]), str(row["scheduler"]), int(row["jobs"]), int(row["procs"])

@@ -20,9 +20,9 @@ from rich.markup import escape
 
 from features.jobs.schema import Trace
 from pipelines.report import page as pages
-from pipelines.report.bench import growth, speeds
 from pipelines.report.campaign import render_campaign
 from pipelines.report.html import render_report
+from pipelines.report.importances import importances
 from pipelines.report.table import Table, markdown_of
 from pipelines.report.terminal import _Console
 from sim import Campaign, run_campaign, split_windows
@@ -274,10 +274,8 @@ def commands(rng: np.random.Generator, folder: Path) -> list[str]:
 
 def drawings(rng: np.random.Generator) -> list[bytes]:
     """Return figures with hostile names."""
-    names = [hostile(rng) for _ in range(4)]
-    row = {"jobs": 1000, "median_s": 0.5, "slowest_s": 0.6, "fastest_s": 0.4, "jobs_per_s": 2000.0, "procs": 64, "generated": True}
-    rows = [{**row, "scheduler": names[0], "trace": names[1]}, {**row, "scheduler": names[2], "trace": names[3], "jobs": 4000}]
-    return [growth(rows), speeds(rows)]
+    importance = pd.Series([0.6, 0.4], index=pd.Index([f"{hostile(rng)}.{hostile(rng)}" for _ in range(2)], dtype=object))
+    return [importances(importance, hostile(rng), hostile(rng), image="svg")]
 
 
 def printed(rng: np.random.Generator) -> str:

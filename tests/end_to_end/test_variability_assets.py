@@ -290,7 +290,7 @@ def test_a_system_is_remembered_with_what_was_said_and_further_places_are_added(
     remember_system(tmp_path, "a", {"counters": ("/x",), "runs": "/r.csv", "job_name": ""})
     remember_system(tmp_path, "a", {"counters": ("/y", "/x"), "probes": "/p.csv", "lag_s": 20.0})
     known = system(tmp_path, "a")
-    assert known == System("a", counters=("/x", "/y"), runs="/r.csv", probes="/p.csv", lag_s=20.0)
+    assert known == System(name="a", counters=("/x", "/y"), runs="/r.csv", probes="/p.csv", lag_s=20.0)
     path = tmp_path / "systems.toml"
     for text, words in (
         ("lag_s = -1", "lag_s"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import note
+from pipelines.cli.options import json_option, note, system_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ _PUBLISHED = 2
 
 
 @click.command()
-@click.option("--system", required=True, help="System of the ingested counters and of the champion, variability-SYSTEM.")
+@system_option
 @click.option(
     "--nodes", "node_list", required=True, help="The nodes the job would get: n1,n2 or a Slurm list such as quartz[1-16,20]."
 )
@@ -44,9 +44,9 @@ _PUBLISHED = 2
     type=click.Path(path_type=Path),
     help="The jobs that run: job_id,application,nodes,start_s. [default: the ingested runs that had begun and not ended]",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, and nothing else, on standard output.")
+@json_option
 def command(
-    system: str, node_list: str, application: str, when: str | None, probes: Path | None, running: Path | None, as_json: bool
+    name: str, node_list: str, application: str, when: str | None, probes: Path | None, running: Path | None, as_json: bool
 ) -> None:
     """Ask the champion of SYSTEM whether APPLICATION would vary if it started on these nodes.
 
@@ -69,7 +69,7 @@ def command(
     answer = ask(
         home(),
         tracking(),
-        system,
+        name,
         nodes,
         application,
         at_s,
@@ -77,7 +77,7 @@ def command(
         read_running(running, at_s) if running else None,
     )
     if running and answer.leaves is None:
-        note(f"{running}: not used, as no topology of {system} was ingested: queuecast variability ingest --topology")
+        note(f"{running}: not used, as no topology of {name} was ingested: queuecast variability ingest --topology")
     if as_json:
         click.echo(json.dumps(_plain(asdict(answer))))
     else:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from pipelines.cli.options import check_outputs, note
-from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, ROTATE, RUNS, TOPOLOGY, TYPES, emit
+from pipelines.cli.options import check_outputs, note, out_option
+from pipelines.sources.emission import COUNTERS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
 from sim.cluster.presets import CONGESTED
 
 
@@ -30,15 +30,9 @@ from sim.cluster.presets import CONGESTED
     "--each", type=click.IntRange(1), help="Control runs of each application, at random among its runs. [default: all runs]"
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option(
-    "--origin", "origin_s", type=click.IntRange(0), default=ORIGIN_S, show_default=True, help="Unix time of the first submission."
-)
-@click.option("--rotate", type=click.IntRange(1), default=ROTATE, show_default=True, help="Samples of a sampler in one file.")
 @click.option("--gzip", "packed", is_flag=True, help="Pack the counters' files.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="A new or empty directory.")
-def command(
-    cluster_name: str, days: float, each: int | None, seed: int, origin_s: int, rotate: int, packed: bool, out: Path
-) -> None:
+@out_option("A new or empty directory.", type=click.Path(path_type=Path, file_okay=False), required=True)
+def command(cluster_name: str, days: float, each: int | None, seed: int, packed: bool, out: Path) -> None:
     """Simulate a cluster under continuous load and write what a site would record.
 
     Counters as LDMS CSV, control runs, probe results, application types and the topology. A day of the 512 nodes of congested is some 135
@@ -50,9 +44,7 @@ def command(
 
     cluster = CONGESTED if cluster_name == CONGESTED.name else small_cluster()
     with _shown() as progress:
-        made = emit(
-            cluster, out, days=days, seed=seed, each=each, origin_s=origin_s, rotate=rotate, packed=packed, progress=progress
-        )
+        made = emit(cluster, out, days=days, seed=seed, each=each, packed=packed, progress=progress)
     note(
         f"simulated cluster {cluster.name}, {days:g} days: {made.values:,} values in {made.files:,} files, {len(made.runs):,} control runs"
     )

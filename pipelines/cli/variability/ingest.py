@@ -9,81 +9,52 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from features.errors import InputError, printable
 from features.names import check_name
-from pipelines.cli.options import note
+from pipelines.cli.options import note, options, system_option
 from pipelines.report.table import Table
+from pipelines.sources.systems import PLACES, System, remember_system
 
 if TYPE_CHECKING:
     from pipelines.ingest.ldms_ingest import IngestReport
-    from pipelines.sources.systems import System
     from pipelines.storage.lake import Lake
 
 _SHOWN = 20
 
 
 @click.command()
-@click.option("--system", required=True, help="Name of the cluster, under which everything is stored.")
-@click.option(
-    "--counters", multiple=True, help="LDMS CSV: a file, a directory with all below it, or a pattern in quotes. Repeatable."
-)
-@click.option("--sampler", help="The metrics' sampler, where neither ::sampler, the file's name nor the metrics tell.")
-@click.option("--runs", type=click.Path(path_type=Path), help="Control runs: run_id,application,input,nodes,start_s,runtime_s.")
-@click.option(
-    "--accounting", type=click.Path(path_type=Path), help="Control runs from Slurm accounting (sacct --parsable2, or CSV)."
-)
-@click.option(
-    "--job-name",
-    help="Names of its control runs: a regular expression for the whole name, with groups (?P<application>...) and (?P<input>...).",
-)
-@click.option("--time-zone", "timezone", help="IANA time zone of the accounting's local times, such as America/Denver.")
-@click.option("--probes", type=click.Path(path_type=Path), help="MPI probe results: run_id,node,send_s,recv_s,allreduce_s.")
-@click.option("--types", type=click.Path(path_type=Path), help="Application types: application,type (compute, network or io).")
-@click.option("--topology", type=click.Path(path_type=Path), help="Leaf switches: Slurm's topology.conf, or CSV node,leaf.")
-def command(
-    system: str,
-    counters: tuple[str, ...],
-    sampler: str | None,
-    runs: Path | None,
-    accounting: Path | None,
-    job_name: str | None,
-    timezone: str | None,
-    probes: Path | None,
-    types: Path | None,
-    topology: Path | None,
-) -> None:
+@system_option
+@options(System, "counters", "sampler", "runs", "accounting", "job_name", "time_zone", "probes", "types", "topology")
+def command(system: System) -> None:
     """Read counters, control runs, probe results, types and the topology of one system.
 
     The system's places are remembered and read again every night. Known content changes nothing; a counter file that grew adds
     its new lines. A broken counter file is quarantined with the reason and the rest is ingested: then the exit code is 2.
     """
     from pipelines.ingest.ldms_files import counter_files
-    from pipelines.sources.systems import SIMULATED, System, remember_system
     from pipelines.storage.home import home
     from pipelines.storage.lake import Lake
 
-    if system == SIMULATED:
-        raise InputError(f"--system {system}: is the name of the simulated cluster; use another name")
-    check_name(system, "--system")
-    if (accounting is None) != (job_name is None):
+    if system.simulated:
+        raise InputError(f"--system {system.name}: is the name of the simulated cluster; use another name")
+    check_name(system.name, "--system")
+    if bool(system.accounting) != bool(system.job_name):
         raise InputError("--accounting and --job-name belong together: the file, and which of its jobs are control runs")
-    if not (counters or runs or accounting or probes or types or topology):
+    places = {key: str(Path(getattr(system, key)).absolute()) for key in PLACES if getattr(system, key)}
+    if not (system.counters or places):
         raise InputError("nothing to read: give --counters, --runs, --accounting, --probes, --types or --topology")
-    for spec in counters:
+    for spec in system.counters:
         counter_files(spec)  # fails early for a wrong name
     lake = Lake(home() / "lake")
-    places = {"runs": runs, "accounting": accounting, "probes": probes, "types": types, "topology": topology}
-    asked: dict[str, Any] = {"job_name": job_name or "", "time_zone": timezone or ""}
-    as_given = asked | {key: str(path) for key, path in places.items() if path is not None}
-    _read_tables(lake, System(system, **as_given))
-    broken = _read_counters(lake, system, counters, sampler).quarantined if counters else []
-    given = asked | {key: str(path.absolute()) for key, path in places.items() if path is not None}
-    given |= {"counters": tuple(str(Path(spec).absolute()) for spec in counters), "sampler": sampler or ""}
-    remember_system(home(), system, given)
+    _read_tables(lake, system)
+    broken = _read_counters(lake, system).quarantined if system.counters else []
+    counters = tuple(str(Path(spec).absolute()) for spec in system.counters)
+    given = {**system.model_dump(exclude={"name"}, exclude_unset=True), **places, "counters": counters}
+    remember_system(home(), system.name, given)
     if broken:
         sys.stdout.flush()
         sys.exit(2)
@@ -108,13 +79,13 @@ def _read_tables(lake: Lake, system: System) -> None:
         click.echo(f"{what:<18}{lake.path(found.table, system.name)}")
 
 
-def _read_counters(lake: Lake, system: str, counters: tuple[str, ...], sampler: str | None) -> IngestReport:
+def _read_counters(lake: Lake, system: System) -> IngestReport:
     from pipelines.ingest.ldms_ingest import ingest_counters
     from pipelines.storage.counters_store import CountersStore
 
-    store = CountersStore(lake.root, system)
+    store = CountersStore(lake.root, system.name)
     with _progress() as progress:
-        report = ingest_counters(store, counters, sampler=sampler, progress=progress)
+        report = ingest_counters(store, system.counters, sampler=system.sampler or None, progress=progress)
     _print(report)
     for text in report.contradictions[:_SHOWN]:
         note(text)

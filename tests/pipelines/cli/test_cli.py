@@ -219,7 +219,7 @@ def test_the_published_slowdowns_come_out_of_the_command_line(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_bench_writes_figures_and_compares_with_them(trace: Path, tmp_path: Path) -> None:
+def test_bench_writes_figures(trace: Path, tmp_path: Path) -> None:
     stored = tmp_path / "figures.json"
     arguments = ("--quick", "--scheduler", "EASY", "--repeat", "1")
     first = queuecast("bench", "--trace", str(trace), *arguments, "--out", str(stored), home=tmp_path)
@@ -229,13 +229,6 @@ def test_bench_writes_figures_and_compares_with_them(trace: Path, tmp_path: Path
         ("generated-28k", 28_481, True),
         ("small", 3, False),
     ]
-    whole = bench.plan([str(trace)], ["EASY"], large=False, quick=False, growth=False).figures
+    whole = bench.plan([str(trace)], ["EASY"], quick=False).figures
     assert [case.name for case in whole if not case.name.startswith(bench.REAL)] == ["generated-28k", "generated-300k", "small"]
     assert all(row["jobs_per_s"] == pytest.approx(row["jobs"] / row["median_s"]) for row in rows)
-    again = queuecast("bench", *arguments, "--against", str(stored), home=tmp_path)
-    assert again.returncode == 0, again.stderr
-    assert "times as fast as before" in again.stdout
-    stored.write_text("{}")
-    refused = queuecast("bench", "--against", str(stored), home=tmp_path)
-    assert refused.returncode == 2
-    assert "holds no figures" in refused.stderr.splitlines()[-1]

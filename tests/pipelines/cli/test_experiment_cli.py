@@ -57,9 +57,7 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_2(tmp_path: Path, argumen
 
 
 def test_what_is_emitted_can_be_ingested(tmp_path: Path) -> None:
-    done = queuecast(
-        tmp_path, "emit", "--days", "0.005", "--each", "2", "--rotate", "20", "--gzip", "--origin", "1700000000", "--out", "site"
-    )
+    done = queuecast(tmp_path, "emit", "--days", "0.005", "--each", "2", "--gzip", "--out", "site")
     assert done.returncode == 0, done.stderr
     assert "simulated cluster congested" in done.stderr
     assert "SIMULATED" in (tmp_path / "site" / "README.txt").read_text()

@@ -36,4 +36,4 @@ def test_a_bad_file_of_systems_is_refused_with_file_system_and_key(text: str, er
 
 def test_a_good_file_of_systems_is_taken_as_it_stands(tmp_path: Path) -> None:
     remembered(tmp_path).write_text("[systems.a]\ncounters = ['/x', '/y']\nlag_s = 20\nclassifiers = ['knn']\n")
-    assert systems(tmp_path) == {"a": System("a", counters=("/x", "/y"), lag_s=20, classifiers=("knn",))}
+    assert systems(tmp_path) == {"a": System(name="a", counters=("/x", "/y"), lag_s=20, classifiers=("knn",))}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import re
@@ -17,8 +16,7 @@ from features.errors import InputError
 from features.jobs.cleaning import clean
 from pipelines.cli import bench as cli
 from pipelines.ingest.workload import Workload, generate
-from pipelines.report.bench import exponent, listings, render
-from pipelines.report.table import Table
+from pipelines.report.bench import listings
 from pipelines.workflows import bench
 from pipelines.workflows.bench import SECTIONS, Case, Plan
 from sim import simulate
@@ -39,8 +37,7 @@ def tiny(jobs: int, *schedulers: str, load: float = 0.6) -> Case:
 def tiny_plan(trace: Path) -> Plan:
     return Plan(
         figures=[tiny(60, "EASY", "JustBF"), Case("small", str(trace), ("Strict",))],
-        long_queue=[tiny(90, "List", load=2.0)],
-        growth=[tiny(60, "EASY"), tiny(90, "EASY", load=2.0)],
+        long_queue=[tiny(90, "List", load=2.0), tiny(60, "EASY")],
         oracle=tiny(50, "EASY", "MIXED(1,1,1)-EASY"),
     )
 
@@ -67,19 +64,17 @@ def test_every_section_has_a_row_for_each_workload_and_scheduler(document: dict[
     found = {section: [(row["trace"], row["scheduler"], row["jobs"]) for row in document[section]] for section in SECTIONS}
     assert found == {
         "figures": [("generated-60", "EASY", 60), ("generated-60", "JustBF", 60), ("small", "Strict", 3)],
-        "long_queue": [("generated-90", "List", 90)],
-        "growth": [("generated-60", "EASY", 60), ("generated-90", "EASY", 90)],
+        "long_queue": [("generated-90", "List", 90), ("generated-60", "EASY", 60)],
     }
     for row in (row for section in SECTIONS for row in document[section]):
         assert row["jobs_per_s"] == pytest.approx(row["jobs"] / row["median_s"])
         assert 0 < row["fastest_s"] <= row["median_s"] <= row["slowest_s"]
         assert row["repeat"] == 3
         assert row["generated"] == row["trace"].startswith("generated")
-    assert document["growth"][0] is document["figures"][0]  # one workload, measured once
+    assert document["long_queue"][1] is document["figures"][0]  # one workload, measured once
 
 
 def test_the_document_says_what_it_was_measured_with_and_survives_json(document: dict[str, Any]) -> None:
-    assert document["format"] == 1
     assert {"processor", "cores", "memory_gib", "system"} <= document["machine"].keys()
     assert "numba" in document["software"]
     assert re.match(r"\d+\.\d+", document["queuecast"])
@@ -103,7 +98,7 @@ def test_waiting_is_that_of_the_queue_over_time() -> None:
 
 
 def test_the_full_workload_has_thousands_waiting() -> None:
-    case, deep = cli.plan([], [], large=False, quick=False, growth=False).long_queue
+    case, deep = cli.plan([], [], quick=False).long_queue
     workload = bench.prepared(case)
     assert len(workload.jobs) == 300_000
     schedule = simulate(workload.jobs, procs=workload.procs, scheduler="EASY")
@@ -162,7 +157,7 @@ def test_without_the_source_tree_there_is_no_oracle_and_it_says_so(monkeypatch: 
     monkeypatch.setattr(bench, "ORACLE", tmp_path / "tests" / "oracle.py")
     document = bench.run(Plan(figures=[], oracle=tiny(50, "EASY")), 1, lambda text: None)
     assert document["oracle"]["rows"] == []
-    [table] = listings(document, {})
+    [table] = listings(document)
     assert table.note == "no oracle here: it comes with the source tree"
 
 
@@ -175,29 +170,22 @@ def names(cases: Any) -> list[str]:
 
 def test_by_default_the_size_of_kth_a_long_one_and_a_full_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
-    plan = cli.plan([], [], large=False, quick=False, growth=False)
-    assert (names(plan.figures), names(plan.long_queue), names(plan.growth)) == (
-        ["generated-28k", "generated-300k"],
-        ["generated-300k-full", "generated-40k-deep"],
-        [],
-    )
+    plan = cli.plan([], [], quick=False)
+    assert names(plan.figures) == ["generated-28k", "generated-300k"]
+    assert names(plan.long_queue) == ["generated-300k-full", "generated-40k-deep"]
     kth, long = plan.figures
     assert (kth.source, kth.schedulers) == (Workload(jobs=28_481, procs=100, generator=1), cli.SCHEDULERS)
     assert long.schedulers == cli.LASTING
-    larger = cli.plan([], [], large=True, quick=False, growth=True)
-    assert names(larger.figures)[-1] == names(larger.growth)[-1] == "generated-10m"
-    assert [len(case.schedulers) for case in larger.growth] == [6, 6, 6, 6, 3, 3, 3]
-    bench.merged([*larger.figures, *larger.growth])  # of one name, of one workload
-    quick = cli.plan([], [], large=False, quick=True, growth=True)
-    assert all(case.source.jobs <= 30_000 for case in (*quick.figures, *quick.long_queue, *quick.growth))
+    quick = cli.plan([], [], quick=True)
+    assert all(case.source.jobs <= 30_000 for case in (*quick.figures, *quick.long_queue))
 
 
 def test_schedulers_that_plan_have_a_long_queue_of_their_own() -> None:
     given = ["JustBF", "SAF-EASY", "EASY(reservations=4)"]
-    plan = cli.plan([], given, large=False, quick=False, growth=False)
+    plan = cli.plan([], given, quick=False)
     assert all(case.schedulers == tuple(given) for case in plan.figures)
     assert [case.schedulers for case in plan.long_queue] == [("SAF-EASY",), ("JustBF",)]
-    assert cli.plan([], ["EASY(reservations=4)"], large=False, quick=False, growth=False).long_queue == []
+    assert cli.plan([], ["EASY(reservations=4)"], quick=False).long_queue == []
 
 
 def test_real_traces_are_measured_where_they_are_at_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trace: Path) -> None:
@@ -205,7 +193,7 @@ def test_real_traces_are_measured_where_they_are_at_hand(monkeypatch: pytest.Mon
     site.write_text(f'[traces.sdsc-sp2]\nplace = "{trace}"\n[traces.kth-sp2-lost]\nplace = "gone.swf"\n')
     monkeypatch.setenv("QUEUECAST_CATALOGUE", str(site))
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
-    plan = cli.plan(["SDSC-SP2", str(trace)], [], large=False, quick=True, growth=False)
+    plan = cli.plan(["SDSC-SP2", str(trace)], [], quick=True)
     assert names(plan.figures) == ["generated-28k", "sdsc-sp2", "small"]
     assert len(bench.prepared(plan.figures[1]).jobs) == 3
 
@@ -214,16 +202,16 @@ def test_two_workloads_of_one_name_are_refused(tmp_path: Path, trace: Path) -> N
     other = tmp_path / "small.swf"
     other.write_text(SWF)
     with pytest.raises(InputError, match="would both be called small"):
-        cli.plan([str(trace), str(other)], [], large=False, quick=True, growth=False)
+        cli.plan([str(trace), str(other)], [], quick=True)
 
 
 @pytest.mark.parametrize(("traces", "schedulers"), [(["no-such.swf"], []), ([], ["ESAY"])])
 def test_what_is_unknown_is_refused_before_anything_is_measured(traces: list[str], schedulers: list[str]) -> None:
     with pytest.raises(InputError, match=re.escape((traces + schedulers)[0])):
-        cli.plan(traces, schedulers, large=False, quick=False, growth=False)
+        cli.plan(traces, schedulers, quick=False)
 
 
-# The command, a stored run, the page
+# The command
 
 
 def queuecast_bench(monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], *arguments: str) -> Result:
@@ -232,81 +220,22 @@ def queuecast_bench(monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], *
     return CliRunner().invoke(cli.command, list(arguments), env={"COLUMNS": "200"})
 
 
-def column(table: Table, heading: str) -> list[str]:
-    place = list(table.headings).index(heading)
-    return [row[place] for row in table.rows]
-
-
-def test_an_earlier_run_is_compared_row_by_row(monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], tmp_path: Path) -> None:
-    stored = tmp_path / "figures.json"
-    written = queuecast_bench(monkeypatch, document, "--out", str(stored))
-    assert written.exit_code == 0, written.output
-    assert json.loads(stored.read_text()) == document
-    now = copy.deepcopy(document)
-    now["figures"][0]["jobs_per_s"] *= 2
-    now["figures"][2]["jobs"] += 1  # another workload of the same name
-    earlier, machine = cli.read_stored(stored)
-    assert machine == document["machine"]
-    figures, *_ = listings(now, earlier)
-    assert column(figures, "times as fast as before") == ["2.00", "1.00", ""]
-    now["machine"]["processor"] = "another"
-    done = queuecast_bench(monkeypatch, now, "--against", str(stored))
-    assert "times as fast as before" in done.stdout
-    assert "measured on another machine" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda stored: "{}", "holds no figures"),
-        (lambda stored: "[1]", "holds no figures"),
-        (lambda stored: "{", "holds no figures"),
-        (lambda stored: json.dumps({**stored, "figures": [{}]}), "holds no figures"),
-        (lambda stored: json.dumps({**stored, "growth": None}), "holds no figures"),
-        (lambda stored: json.dumps(stored).replace('"jobs_per_s": ', '"jobs_per_s": -'), "holds no figures"),
-        (lambda stored: json.dumps({**stored, "format": 99}), "is of format 99, not 1"),
-    ],
-)
-def test_a_file_that_is_no_stored_run_is_refused(document: dict[str, Any], tmp_path: Path, change: Any, words: str) -> None:
-    path = tmp_path / "figures.json"
-    path.write_text(change(document))
-    with pytest.raises(InputError, match=rf"figures\.json: {words}"):
-        cli.read_stored(path)
-
-
-def test_files_that_cannot_be_read_or_written_are_named(
+def test_the_command_prints_every_figure_and_writes_them(
     monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match=r"nowhere\.json: cannot be read"):
-        cli.read_stored(tmp_path / "nowhere.json")
+    out = tmp_path / "figures.json"
+    done = queuecast_bench(monkeypatch, document, "--out", str(out))
+    assert done.exit_code == 0, done.output
+    assert json.loads(out.read_text()) == document
+    printed = " ".join(done.stdout.split())
+    for row in (row for section in SECTIONS for row in document[section]):
+        assert f" {row['median_s']:.4f} " in printed
+    assert f" {document['oracle']['rows'][0]['times']:,.0f} " in printed
+    assert "not known to the oracle: MIXED(1,1,1)-EASY" in printed
+
+
+def test_a_file_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = queuecast_bench(monkeypatch, document, "--out", str(tmp_path / "file" / "figures.json"))
     assert isinstance(done.exception, InputError)
     assert "cannot be written" in str(done.exception)
-
-
-def test_quick_and_large_exclude_each_other(monkeypatch: pytest.MonkeyPatch, document: dict[str, Any]) -> None:
-    done = queuecast_bench(monkeypatch, document, "--quick", "--large")
-    assert done.exit_code == 2
-
-
-def test_exponents_are_those_of_a_power() -> None:
-    rows = [{"jobs": jobs, "median_s": 3e-7 * jobs**1.5} for jobs in (1_000, 10_000, 50_000)]
-    assert exponent(rows) == pytest.approx(1.5)
-    assert exponent(rows[:1]) is None
-
-
-def test_the_page_needs_nothing_else_and_holds_every_figure(
-    monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], tmp_path: Path
-) -> None:
-    page = tmp_path / "page.html"
-    done = queuecast_bench(monkeypatch, document, "--report", str(page))
-    assert done.exit_code == 0, done.output
-    html = page.read_text()
-    assert re.findall(r'(?:src|href)="(?!data:)', html) == []
-    assert html.count("data:image/svg+xml") == 2
-    for row in (row for section in SECTIONS for row in document[section]):
-        assert f"<td>{row['median_s']:.4f}</td>" in html
-    assert f"{document['oracle']['rows'][0]['times']:,.0f}" in html
-    assert "not known to the oracle: MIXED(1,1,1)-EASY" in html
-    assert render({**document, "growth": []}, {}, "").count("data:image/svg+xml") == 1
