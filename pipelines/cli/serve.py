@@ -11,9 +11,9 @@ import click
 
 from features.errors import InputError
 from features.names import check_name
-from pipelines.cli.guard import allowed_hosts, guarded
+from pipelines.cli.guard import guarded
 from pipelines.cli.options import Duration, listening, note
-from pipelines.cli.ui import check_free, check_names, warn_reachable
+from pipelines.cli.ui import listen
 
 if TYPE_CHECKING:
     from pipelines.serving.models import Served
@@ -25,7 +25,6 @@ request never meets a connection that is being closed."""
 
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="NAME[@ALIAS]...")
-@click.option("--alias", default="champion", show_default=True, help="Alias of the models that name none.")
 @listening(8765)
 @click.option(
     "--stale-after", type=Duration(), default="2d", show_default=True, help="Age from which a snapshot is stale: 36h, 2d."
@@ -42,7 +41,6 @@ request never meets a connection that is being closed."""
 )
 def command(
     models: tuple[str, ...],
-    alias: str,
     port: int,
     host: str,
     names: tuple[str, ...],
@@ -52,12 +50,11 @@ def command(
 ) -> None:
     """Answer POST /predict from registered runtime models, and GET /health.
 
-    The models follow their aliases without a lost request. SIGTERM and Ctrl-C let requests under way end. There are no passwords:
-    any program that reaches the port can ask.
+    The models follow their aliases, champion where none is named, without a lost request. SIGTERM and Ctrl-C let requests under
+    way end. There are no passwords: any program that reaches the port can ask.
     """
-    served = _served(models, alias)
-    check_names(names)
-    address = check_free(host, port)
+    served = _served(models)
+    hosts = listen(host, port, names, "ask what is predicted for any user")
     from pipelines.serving.app import Service, application
     from pipelines.serving.asked_log import AskedLog, asked_place
     from pipelines.serving.models import follow_registry
@@ -72,18 +69,17 @@ def command(
     log = None
     if log_directory is not None:
         log = AskedLog(asked_place() if log_directory == Path() else log_directory)
-    warn_reachable(host, port, address, "ask what is predicted for any user")
     over = Event()
     Thread(target=follow_registry, args=(served, registry, poll, over, _tell), name="registry", daemon=True).start()
     try:
-        _run(guarded(application(Service(served, stale_after, log)), allowed_hosts(host, port, names)), host, port)
+        _run(guarded(application(Service(served, stale_after, log)), hosts), host, port)
     finally:
         over.set()
         if log is not None:
             log.close()
 
 
-def _served(models: tuple[str, ...], alias: str) -> list[Served]:
+def _served(models: tuple[str, ...]) -> list[Served]:
     from pipelines.serving.models import Served
 
     served = []
@@ -91,7 +87,7 @@ def _served(models: tuple[str, ...], alias: str) -> list[Served]:
         name, _, at = spec.partition("@")
         if not name.startswith("runtime-"):
             raise InputError(f"{spec}: is not the name of a runtime model, such as runtime-kth-sp2 or runtime-kth-sp2@challenger")
-        served.append(Served(check_name(name, "registry"), at or alias))
+        served.append(Served(check_name(name, "registry"), at or "champion"))
     if len({each.name for each in served}) < len(served):
         raise InputError("a model is named twice: another alias of it needs another process")
     return served

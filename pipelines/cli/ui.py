@@ -34,7 +34,6 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
     It answers under the names of this machine's loopback interface, --host and --allow-host, and takes orders from its own pages
     only. It has no passwords: any user that reaches the port can start runs and read what is in the home directory.
     """
-    check_names(names)
     from pipelines.storage.instance import check_reads, dagster_home
 
     place = dagster_home()
@@ -43,10 +42,8 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
         note(f"instance {place}, daemon")
         run_daemon()
         return
-    address = check_free(host, port)
+    hosts = listen(host, port, names, "start runs and read users' names")
     note(f"instance {place}, web server http://{host}:{port}")
-    warn_reachable(host, port, address, "start runs and read users' names")
-    hosts = allowed_hosts(host, port, names)
     if only == "web":
         become("pipelines.cli.webserver", ",".join(sorted(hosts)), *web_server(host, port))
     serve(host, port, hosts)
@@ -80,11 +77,21 @@ def run_daemon() -> None:
         run_command.main(list(where), prog_name="queuecast ui --only daemon", standalone_mode=False)
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Raise InputError for a ``--allow-host`` that is no name."""
+def listen(host: str, port: int, names: Iterable[str], what: str) -> frozenset[str]:
+    """Return the names under which a server will answer; InputError where it cannot.
+
+    ``names`` are those of ``--allow-host``. Says on standard error that other machines can do ``what``, if they reach it.
+    """
     for name in names:
         if not _NAME.fullmatch(name):
             raise InputError(f"--allow-host {name}: is not a name such as queuecast.example.org or queuecast.example.org:8080")
+    address = check_free(host, port)
+    if not ip_address(address.partition("%")[0]).is_loopback:
+        note(
+            f"queuecast: {host} can be reached from other machines, and nothing asks for a password: any program that reaches port {port} can "
+            f"{what}; put a proxy with a login in front, or leave --host out"
+        )
+    return allowed_hosts(host, port, names)
 
 
 def serve(host: str, port: int, hosts: frozenset[str]) -> None:
@@ -138,15 +145,6 @@ def behind_guard(parts: Sequence[str], hosts: frozenset[str]) -> list[str]:
 def web_server(host: str, port: int) -> list[str]:
     """Return the options of ``dagster dev``, for any working directory."""
     return ["-w", WORKSPACE, "-p", str(port), "-h", host]
-
-
-def warn_reachable(host: str, port: int, address: str, what: str) -> None:
-    """Say on standard error what other machines may do if ``address`` is not loopback."""
-    if not ip_address(address.partition("%")[0]).is_loopback:
-        note(
-            f"queuecast: {host} can be reached from other machines, and nothing asks for a password: any program that reaches port {port} can "
-            f"{what}; put a proxy with a login in front, or leave --host out"
-        )
 
 
 def check_free(host: str, port: int) -> str:

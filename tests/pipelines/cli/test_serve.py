@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
-from pipelines.cli import serve
+from pipelines.cli import serve, ui
 from pipelines.serving import app, site_registry
 from pipelines.serving.app import Service
 
@@ -28,7 +28,7 @@ def started(monkeypatch) -> list[Service]:
     services: list[Service] = []
     monkeypatch.setattr(serve, "_run", lambda app, host, port: None)
     monkeypatch.setattr(app, "application", services.append)
-    monkeypatch.setattr(serve, "check_free", lambda host, port: host)
+    monkeypatch.setattr(ui, "check_free", lambda host, port: host)
     monkeypatch.setattr(site_registry, "SiteRegistry", Down)
     monkeypatch.setattr(Down, "says", Down.says)
     return services
