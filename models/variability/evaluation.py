@@ -285,21 +285,6 @@ def difference(one: pd.DataFrame, other: pd.DataFrame, *, against: str = "label"
     return pd.DataFrame({"measure": MEASURES, "value": value, "low": low, "high": high})
 
 
-def ceiling(table: pd.DataFrame, told: str, *, against: str = "label", application: str = ALL) -> pd.DataFrame:
-    """Return the best F1 rows of :func:`measured` with the features ``told``, by protocol.
-
-    This is the ceiling of learners that know the true state. The best is chosen on the runs that judge it, so the ceiling is
-    rather too high.
-    """
-    rows = table[
-        (table["features"] == told)
-        & (table["measure"] == "f1")
-        & (table["against"] == against)
-        & (table["application"] == application)
-    ]
-    return rows.sort_values("value", ascending=False, kind="stable").drop_duplicates("protocol").reset_index(drop=True)
-
-
 def _varied(said: pd.DataFrame, against: str) -> np.ndarray:
     return (said["varied"] if against == "label" else said["truth"] > 0).to_numpy(bool)
 

@@ -36,8 +36,7 @@ _RUN_COLUMNS = ("run_id", "application", "input", "start_s", "runtime_s")
 class TrainingTable:
     """Control runs of one system and their features, float64 [runs, features] by scope.
 
-    Scopes are ``own`` and ``all``, in the same order. ``told`` is the true contention of each run and ``truth`` int64 [runs]
-    whether it was slowed by it, where a simulated cluster knows. ``left_out`` counts runs that are not in it, by the reason.
+    Scopes are ``own`` and ``all``, in the same order. ``left_out`` counts runs that are not in it, by the reason.
     ``coverage`` (a row a run, before any was left out for missing samples), ``counts`` and ``interval_s`` are those of
     :class:`features.monitoring.windows.WindowFeatures`; samples younger than ``lag_s`` were not read.
     """
@@ -45,8 +44,6 @@ class TrainingTable:
     system: str
     runs: pd.DataFrame
     features: Mapping[str, pd.DataFrame]
-    told: pd.DataFrame | None = None
-    truth: np.ndarray | None = None
     generated: bool = False
     left_out: Mapping[str, int] = field(default_factory=dict)
     coverage: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -58,8 +55,7 @@ class TrainingTable:
 def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> TrainingTable:
     """Return the training table of ``system`` under ``home``, by one pass over its counters.
 
-    Beside the tables of ``queuecast variability ingest`` there may be a table ``contention`` (``run_id``, ``slowed``, and columns
-    of the true contention), which only a simulated cluster can write. Samples that could not yet be read when a run started
+    Samples that could not yet be read when a run started
     (``lag_s`` in ``systems.toml``) are not used. Runs with unknown nodes, or without any sample in their window, are left out.
     Without probe results their features are missing. With a topology the table has MORE_FEATURES, too, the neighbours being the
     control runs with known nodes. InputError where no control runs or no counters were ingested.
@@ -89,20 +85,14 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
         beside = situations_of(runs, machine).loc[kept["run_id"]]
         more = newest_before(store, kept, found.interval_s, lag_s).join(beside).reset_index(drop=True)
         features = {each: pd.concat([table, more], axis=1) for each, table in features.items()}
-    told, truth = None, None
-    if lake.has("contention", system):
-        true = lake.read("contention", system)[0].set_index("run_id").loc[kept["run_id"]].reset_index(drop=True)
-        types_of = features[scopes[0]].filter(like="type.")
-        told, truth = true.drop(columns="slowed").join(types_of), true["slowed"].to_numpy(np.int64)
     left_out = {"nodes not known": len(every) - len(runs), "no counter sampled in the window": int((~sampled).sum())}
-    generated = told is not None or system == SIMULATED
     of_counters: dict[str, Any] = {
         "coverage": found.coverage,
         "counts": found.counts,
         "interval_s": found.interval_s,
         "lag_s": lag_s,
     }
-    return TrainingTable(system, kept, features, told, truth, generated, left_out, **of_counters)
+    return TrainingTable(system, kept, features, system == SIMULATED, left_out, **of_counters)
 
 
 def windows_before(store: CountersStore, runs: pd.DataFrame, scopes: Sequence[str], lag_s: float) -> WindowFeatures:

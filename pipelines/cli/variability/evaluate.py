@@ -14,77 +14,48 @@ from models.variability.classifiers import CLASSIFIERS, PUBLISHED
 from pipelines.cli.options import note
 from pipelines.report.table import Table
 
-_PROTOCOLS = ("blocks-of-time", "leave-one-application-out")
-
 
 @click.command()
 @click.option("--system", required=True, help="System of the ingested counters and control runs.")
 @click.option(
-    "--scope",
-    "scopes",
-    type=click.Choice(["own", "all"]),
-    multiple=True,
-    help="Counters of the run's own nodes, or of all. [default: both, compared]",
-)
-@click.option(
     "--classifier", "names", type=click.Choice(CLASSIFIERS), multiple=True, help="May be repeated. [default: all but ordinal]"
 )
-@click.option("--protocol", "protocols", type=click.Choice(_PROTOCOLS), multiple=True, help="[default: both]")
-@click.option(
-    "--classes", type=click.IntRange(2, 3), default=2, show_default=True, help="Two (z > 1.5) or three (z > 1.2, z > 1.5)."
-)
-@click.option("--eliminate", is_flag=True, help="Eliminate features recursively inside each training part.")
-@click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object a line for every measure, and nothing else, on standard output."
 )
-def command(
-    system: str,
-    scopes: tuple[str, ...],
-    names: tuple[str, ...],
-    protocols: tuple[str, ...],
-    classes: int,
-    eliminate: bool,
-    seed: int,
-    as_json: bool,
-) -> None:
-    """Print F1, precision, recall and average precision of each classifier, by protocol.
+def command(system: str, names: tuple[str, ...], as_json: bool) -> None:
+    """Print F1, precision, recall and average precision of each classifier.
 
-    With 95 % intervals over days.
+    In blocks of time and with each application left out, by counters of the runs' own nodes and of all, with 95 % intervals over days.
     """
-    from features.monitoring.labels import BINARY, THREE_CLASSES
     from models.variability.evaluation import Learning
     from pipelines.storage.home import home
     from pipelines.workflows.variability_evaluation import evaluate
-    from pipelines.workflows.variability_table import SCOPES, training_table
+    from pipelines.workflows.variability_table import training_table
 
-    table = training_table(home(), system, tuple(dict.fromkeys(scopes)) or SCOPES)
-    found = evaluate(
+    table = training_table(home(), system)
+    result = evaluate(
         table,
-        Learning(names or PUBLISHED, THREE_CLASSES if classes == 3 else BINARY, eliminate, seed=seed),
-        protocols=protocols or _PROTOCOLS,
+        Learning(names or PUBLISHED),
         progress=lambda done, total: print(f"\r{done}/{total} trained", end="\n" if done == total else "", file=sys.stderr),
     )
-    for reason, count in found.left_out.items():
+    for reason, count in result.left_out.items():
         if count:
             note(f"{system}: {count:,} runs left out: {reason}")
     if as_json:
-        for row in found.measures.to_dict("records"):
+        for row in result.measures.to_dict("records"):
             values = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
-            click.echo(json.dumps({"system": system, "generated": table.generated, "seed": seed, **values}))
+            click.echo(json.dumps({"system": system, "generated": table.generated, **values}))
         return
-    _print(found.measures, f"{system}{', simulated' if table.generated else ''}: {len(table.runs):,} runs")
-    for row in found.own_against_all.to_dict("records"):
+    _print(result.measures, f"{system}{', simulated' if table.generated else ''}: {len(table.runs):,} runs")
+    for row in result.own_against_all.to_dict("records"):
         if row["measure"] == "f1":
             interval = f" [{row['low']:+.3f}, {row['high']:+.3f}]" if math.isfinite(row["low"]) else ""
             value = f"F1 {row['value']:+.3f}{interval}" if math.isfinite(row["value"]) else "nothing to compare"
             click.echo(f"own less all nodes, {row['protocol']}, {row['classifier']}: {value}")
-    for text in calibrations(found.said):
+    for text in calibrations(result.said):
         click.echo(text)
-    for row in found.ceilings.to_dict("records"):
-        click.echo(f"told the contention, {row['protocol']}, against {row['against']}: F1 {row['value']:.3f} ({row['classifier']})")
-
-    if text := without_intervals(found.measures):
+    if text := without_intervals(result.measures):
         note(f"{system}: {text}")
 
 

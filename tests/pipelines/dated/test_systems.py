@@ -21,7 +21,7 @@ from models.registry import tracking
 from models.registry.variability_registration import registered_classifier
 from models.registry.versions import all_versions
 from models.variability import learners
-from models.variability.evaluation import Learning, forward
+from models.variability.evaluation import PROTOCOLS, Learning, forward
 from pipelines.assets import variability_model as variability_asset
 from pipelines.assets.partitions import system_on
 from pipelines.assets.resources import LakeResource
@@ -33,7 +33,7 @@ from pipelines.report.importances import TOP, importances
 from pipelines.sources.systems import remember_system, remembered, systems
 from pipelines.storage.lake import Lake
 from pipelines.workflows import variability_table
-from pipelines.workflows.variability_evaluation import TOLD, evaluate
+from pipelines.workflows.variability_evaluation import evaluate
 from pipelines.workflows.variability_table import TrainingTable
 from tests.support.contention import Runs, control_runs
 
@@ -48,13 +48,10 @@ def learning(names: tuple[str, ...] = ("lightgbm",), seed: int = 0) -> Learning:
 def table_of(made: Runs, rows: slice = slice(None), system: str = "ours") -> TrainingTable:
     runs = pd.DataFrame({"application": made.application, "start_s": made.start_s, "runtime_s": made.runtime_s})
     sets = {"own": made.features.iloc[:, ::6], "all": made.all_nodes.iloc[:, ::6]}
-    told = made.contention[["network", "io"]].join(made.features.filter(like="type."))
     return TrainingTable(
         system,
         runs.iloc[rows].reset_index(drop=True),
         {name: each.iloc[rows].reset_index(drop=True) for name, each in sets.items()},
-        told.iloc[rows].reset_index(drop=True),
-        made.truth[rows],
         generated=True,
         left_out={"no counter sampled in the window": 3},
     )
@@ -73,18 +70,12 @@ def opened(tmp_path_factory):
     mlflow.set_tracking_uri(before)
 
 
-def test_an_evaluation_compares_scopes_and_knows_the_ceiling(made):
-    found = evaluate(table_of(made, slice(0, 500)), Learning(NAMES, options=FAST), protocols=("blocks-of-time",))
-    assert set(found.measures["features"]) == {"own", "all", TOLD}
-    assert set(found.own_against_all["classifier"]) == set(NAMES)
-    assert set(found.ceilings["against"]) == {"label", "truth"}
-    f1 = found.measures[(found.measures["measure"] == "f1") & (found.measures["application"] == "all")]
-    told = f1[f1["features"] == TOLD].groupby("against")["value"].max()
-    assert found.ceilings.set_index("against")["value"].to_dict() == told.to_dict()
-    assert found.left_out == {
-        "no counter sampled in the window": 3,
-        "no baseline, or nothing to train on apart from them (blocks-of-time)": 0,
-    }
+def test_an_evaluation_compares_scopes_under_both_protocols(made):
+    result = evaluate(table_of(made, slice(0, 300)), Learning(("lightgbm",), options=FAST))
+    assert set(result.measures["features"]) == {"own", "all"}
+    assert set(result.own_against_all["protocol"]) == set(PROTOCOLS)
+    nothing = {f"no baseline, or nothing to train on apart from them ({protocol})": 0 for protocol in PROTOCOLS}
+    assert result.left_out == {"no counter sampled in the window": 3, **nothing}
 
 
 def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(opened, made):
@@ -230,17 +221,16 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     assert "champion    version 1: First champion by F1 over 300 runs" in done.output
     assert "3 of 303 runs left out: no counter sampled in the window" in done.output
     assert plot.read_bytes().startswith(b"\x89PNG")
-    arguments = ["--system", "sixth", "--classifier", "lightgbm", "--protocol", "blocks-of-time"]
+    arguments = ["--system", "sixth", "--classifier", "lightgbm"]
     done = CliRunner().invoke(evaluate_command, arguments, catch_exceptions=False)
     assert "own less all nodes, blocks-of-time, lightgbm: F1 " in done.output
-    assert "told the contention, blocks-of-time, against truth: F1 " in done.output
-    done = CliRunner().invoke(evaluate_command, [*arguments, "--scope", "own", "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(evaluate_command, [*arguments, "--json"], catch_exceptions=False)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {"system", "generated", "protocol", "classifier", "measure", "value", "low", "high"} <= rows[0].keys()
     assert all(row["generated"] is True for row in rows)
     monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
     arguments[3] = "ordinal"
-    done = CliRunner().invoke(evaluate_command, [*arguments, "--scope", "own"], catch_exceptions=False)
+    done = CliRunner().invoke(evaluate_command, arguments, catch_exceptions=False)
     assert re.search(
         r"calibration, blocks-of-time, own, ordinal: said [\d.]+%, came [\d.]+%; Brier score 0\.\d+, skill ", done.output
     )
@@ -252,7 +242,7 @@ def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(made, monkey
     monkeypatch.setattr(variability_table, "training_table", lambda *_: few)
     days = len(np.unique(few.runs["start_s"] // DAY_S))
     assert days < 5
-    asked = ["--system", "seventh", "--classifier", "lightgbm", "--protocol", "blocks-of-time"]
+    asked = ["--system", "seventh", "--classifier", "lightgbm"]
     done = CliRunner().invoke(evaluate_command, asked, catch_exceptions=False)
     assert f"seventh: no intervals: the runs are of {days} days, and 5 are needed" in done.output
     assert "own less all nodes, blocks-of-time, lightgbm: F1 " in done.output
@@ -302,7 +292,6 @@ def test_a_table_is_made_of_what_was_ingested(tmp_path):
     assert table.runs["run_id"].tolist() == ["a", "b", "c"]
     assert table.left_out == {"nodes not known": 1, "no counter sampled in the window": 1}
     assert not table.generated
-    assert table.told is None
     column = "lustre2_client.write_bytes"
     assert table.features["own"][f"{column}.mean"].tolist() == pytest.approx([100, 200, 150])
     assert table.features["own"][f"{column}.max"].tolist() == pytest.approx([100, 200, 200])
@@ -310,11 +299,5 @@ def test_a_table_is_made_of_what_was_ingested(tmp_path):
     assert table.features["own"]["probe.send_s.max"].tolist() == pytest.approx([1, np.nan, 4], nan_ok=True)
     assert table.features["own"]["type.io"].tolist() == [0, 1, 0]
     assert set(variability_table.training_table(tmp_path, "small", ("all",)).features) == {"all"}
-    slowed = pd.DataFrame({"run_id": ["early", "c", "b", "a"], "slowed": [0, 1, 0, 1], "network": [0.0, 3.0, 2.0, 1.0]})
-    lake.write("contention", "small", slowed)
-    told = variability_table.training_table(tmp_path, "small")
-    assert told.generated
-    assert told.truth.tolist() == [1, 0, 1]
-    assert told.told["network"].tolist() == [1, 2, 3]
     with pytest.raises(InputError, match="no control runs of other: ingest them first"):
         variability_table.training_table(tmp_path, "other")
