@@ -9,7 +9,6 @@ from pipelines.assets.described import described
 from pipelines.assets.history import user_history_of_trace
 from pipelines.assets.jobs import ingest
 from pipelines.assets.night import night
-from pipelines.assets.policies import mixed_policies, policies_report
 from pipelines.assets.published import published_system, published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.runtime_model import runtime_model
@@ -23,19 +22,12 @@ from pipelines.storage.permissions import keep_private
 keep_private()
 
 TRACE_STAGES = [ingest, user_history_of_trace, runtime_model, schedules, comparison, report, published_trace]
-POLICY_STAGES = [mixed_policies, policies_report]
 SYSTEM_STAGES = [counters, control_runs, variability_features, variability_model, cluster_experiments, published_system]
 
 full_run = dg.define_asset_job(
     "full_run",
     selection=dg.AssetSelection.assets(*TRACE_STAGES),
     description="One trace from its source to the report: ingest, features, registered model, its simulation, comparison.",
-)
-
-policies = dg.define_asset_job(
-    "policies",
-    selection=dg.AssetSelection.assets(*POLICY_STAGES, published_trace),
-    description="The weeks of a trace that was run, under pure and mixed policies: the best of each week, what is learned, page.",
 )
 
 variability = dg.define_asset_job(
@@ -58,10 +50,8 @@ nightly_variability = dg.define_asset_job(
 
 
 defs = dg.Definitions(
-    assets=dg.map_asset_specs(
-        described, [*TRACE_STAGES, *POLICY_STAGES, night, *SYSTEM_STAGES, counters_by_day, variability_night]
-    ),
-    jobs=[full_run, policies, variability, nightly, nightly_variability],
+    assets=dg.map_asset_specs(described, [*TRACE_STAGES, night, *SYSTEM_STAGES, counters_by_day, variability_night]),
+    jobs=[full_run, variability, nightly, nightly_variability],
     schedules=[nightly_retraining, nightly_variability_retraining],
     sensors=[changed_traces, failed_nights, drift],
     resources={"lake": LakeResource(), "registry": RegistryResource()},

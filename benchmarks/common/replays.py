@@ -19,11 +19,11 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.pages import kept
+from benchmarks.common.policy_frontier import Sums, halves, part, replicated, weekly, weeks_of
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from features.jobs.shaking import SHAKE_S
-from sim.campaigns.policy_frontier import Sums, halves, part, replicated, weekly, weeks_of
 from sim.kernel.scratch import Scratch
 from sim.metrics.schedule_metrics import Ratio
 from sim.policy import Policy

@@ -24,7 +24,7 @@ import psutil
 from distributed import LocalCluster
 
 from benchmarks.common.pages import SHARED
-from benchmarks.papers.legrand2018 import SOURCES
+from benchmarks.papers.legrand.mixed_policies import SOURCES
 from features.jobs.cleaning import CleanTrace
 from pipelines.workers import cluster
 from pipelines.workers.where import mapped

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from benchmarks.common.policy_frontier import Sums, change, replicated, weeks_of
 from benchmarks.studies.expected_harm_runs import (
     ASKING,
     HALVES,
@@ -34,7 +35,6 @@ from features.statistics import Ratio
 from models.runtime.protocol import TablePredictor
 from models.runtime.remaining import LEVELS
 from pipelines.ingest.workload import Workload, generate
-from sim.campaigns.policy_frontier import Sums, change, replicated, weeks_of
 from sim.harm import Harm
 from sim.metrics.comparison import by_week, by_week_and_user, pooled
 from sim.metrics.schedule_metrics import ratios
@@ -112,7 +112,7 @@ def judged_sums(half: Half, wait_s: np.ndarray) -> Judged:
 def compared(place: Place, title: str, runs: Mapping[str, Run], bases: Mapping[str, Run] | Run, replicates: int) -> pd.DataFrame:
     """Compare each of ``runs`` with its base, or with the one base: a row a run and metric.
 
-    Columns: ``name scheduler predictor metric`` and those of :class:`sim.campaigns.policy_frontier.Change`.
+    Columns: ``name scheduler predictor metric`` and those of :class:`benchmarks.common.policy_frontier.Change`.
     """
     against = {name: bases if isinstance(bases, Run) else bases[name] for name in runs}
     made = waits(place, title, [*runs.values(), *against.values()], replicates)

@@ -22,13 +22,13 @@ import pandas as pd
 
 from benchmarks.common.card import Card, parser, rows_of, show
 from benchmarks.common.pages import HOUSE, STUDIES
+from benchmarks.common.policy_frontier import LADDER, Change, Sums, change, pick
 from benchmarks.common.tables import cells, kept_table, markdown
 from benchmarks.studies.distributions import DISTRIBUTION, Judged, cost_table, draw, judged, section
 from benchmarks.studies.distributions import TRACES as JUDGED
 from benchmarks.studies.schedules import BASE, load, run
 from features.jobs.cleaning import CleanTrace
 from features.statistics import Ratio
-from sim.campaigns.policy_frontier import LADDER, Change, Sums, change, pick
 from sim.policy import Policy
 
 TRACES = ("KTH-SP2", "SDSC-SP2")

@@ -21,11 +21,11 @@ from matplotlib.lines import Line2D
 
 from benchmarks.common.card import Card, parser, rows_of, show
 from benchmarks.common.pages import HOUSE, STUDIES
+from benchmarks.common.policy_frontier import Sums, change
 from benchmarks.common.replays import PARTS, REPLAYS, all_replayed
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, MUTED, encode, figure
-from sim.campaigns.policy_frontier import Sums, change
 from sim.policy import Policy
 
 TRACES: dict[str, tuple[str, int | None]] = {

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
+from benchmarks.common import policy_frontier
 from benchmarks.common.pages import kept
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import fingerprint
 from pipelines.ingest.swf import read_swf
-from sim.campaigns import policy_frontier
 from sim.campaigns.campaign import run_campaign
 from sim.kernel.scratch import Scratch
 from sim.metrics.schedule_metrics import ratios

@@ -142,7 +142,7 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> PolicyFile:
 
     ``name`` is ``policy-<trace>``, ``alias`` may be a version's number. None of the code that it brings is run; its hashes are verified.
     """
-    found = registered_version(tracking, name, alias, made_by="queuecast policy register")
+    found = registered_version(tracking, name, alias, made_by="queuecast policies SUBJECT --register")
     where = f"models:/{name}/{found.version}"
     if found.tags.get("queuecast_format") != str(FORMAT) or found.tags.get("method") != POLICY.name:
         raise InputError(f"{where}: is no policy that this Queuecast reads; policies are called policy-<trace>")

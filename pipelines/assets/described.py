@@ -47,7 +47,6 @@ _MONITORING = ("features/*.py", "features/monitoring/*.py")
 _COUNTERS = (*_MONITORING, *_INGEST, "pipelines/storage/counters_*.py", *_flows("variability_ingest"))
 _PUBLISHING = ("pipelines/storage/publishing.py", "pipelines/storage/versions.py")
 _FILE = {"rejected_jobs": "jobs", "user_history": "history", "report": "comparison", "counters_by_day": "counters"}
-_FILE |= {"mixed_policies": "policies", "policies_report": "policies"}
 _FILE |= {"control_runs": "counters", "published_trace": "published", "published_system": "published"}
 """Files of the assets that are not called like theirs."""
 MADE_BY = {
@@ -58,8 +57,6 @@ MADE_BY = {
     "schedules": (*_JOBS, *_RUNTIME, *_SIM, *_dated("simulate night_schedules served loaded_back stages")),
     "comparison": (*_SIM, *_dated("simulate")),
     "report": ("pipelines/report/*",),
-    "mixed_policies": (*_JOBS, *_SIM, *_flows("policy_study")),
-    "policies_report": ("pipelines/report/*",),
     "published_trace": _PUBLISHING,
     "night": (),
     "counters": _COUNTERS,

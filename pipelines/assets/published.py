@@ -31,15 +31,13 @@ OF_TRACES = (
     "comparison",
     "report",
 )
-OF_POLICIES = ("mixed_policies", "policies_report")
-"""Made by a job of their own, from the jobs that are current."""
 OF_SYSTEMS = ("counters", "control_runs", "variability_features", "variability_model", "cluster_experiments")
 _ALIASES = {"aliases_follow": "The registry's aliases point at the versions that were published with the tables."}
 CHECKS = {**_ALIASES, "tables_are_of_the_same_jobs": "Every table that was made from jobs was made from those published with it."}
 
 
 @dg.asset(
-    deps=[*OF_TRACES, *OF_POLICIES, "night"],
+    deps=[*OF_TRACES, "night"],
     partitions_def=of_traces,
     group_name="publishing",
     kinds={"parquet", "mlflow"},
@@ -53,11 +51,7 @@ def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, regis
     result, checks = _published(context, lake, registry.tracking())
     seen = Lake(lake.lake().root).at_once(f"runtime-{name}")
     jobs = fingerprint(seen.read("jobs", name)[0])
-    made_of = {
-        table: seen.read(table, name)[1].get("jobs", jobs)
-        for table in (*OF_TRACES[:-1], "policies_replays")
-        if seen.has(table, name)
-    }
+    made_of = {table: seen.read(table, name)[1].get("jobs", jobs) for table in OF_TRACES[:-1] if seen.has(table, name)}
     other = sum(found != jobs for found in made_of.values())
     return dg.MaterializeResult(
         metadata=result, check_results=[*checks, broken("tables_are_of_the_same_jobs", other, of=len(made_of))]

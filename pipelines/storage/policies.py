@@ -33,6 +33,7 @@ UNITS = {
     "hour": "h",
 }
 """The unit of each feature of :data:`sim.scores.FEATURES`."""
+SCORE = "SCORE("
 _BEGIN = re.compile(r"(?<!\w)POLICY\(", re.IGNORECASE)
 _REGISTERED = re.compile(rf"{PREFIX}(?P<name>[^@()]+)(?:@(?P<alias>[^@()]+))?")
 _FORMS = "POLICY(FILE.json), POLICY(registry:NAME) and POLICY(registry:NAME@ALIAS) are policies"
@@ -47,6 +48,17 @@ def make_policy(name: str, text: str, **facts: Any) -> PolicyFile:
     parameters = dict(zip(made.parameters, made.values, strict=True))
     policy = PolicyFile(name, made.formula, parameters, made_by=f"queuecast {code_version()}", **facts)
     return loads(dumps(checked(policy, name)), name)
+
+
+def policy_of(name: str, scheduler_name: str, **facts: Any) -> PolicyFile:
+    """Return the policy of a scheduler such as ``SCORE(r*n)-EASY-SPF``.
+
+    As :func:`make_policy`.
+    """
+    text = _in_brackets(scheduler_name[len(SCORE) :], scheduler_name)
+    algorithm, _, backfill = scheduler_name[len(SCORE) + len(text) + 1 :].removeprefix("-").partition("-")
+    meant = {"algorithm": algorithm, "backfill": backfill} if algorithm else {}
+    return make_policy(name, text, **meant, **facts)
 
 
 def checked(policy: PolicyFile, where: str) -> PolicyFile:
@@ -169,4 +181,4 @@ def _in_brackets(text: str, name: str) -> str:
         depth += (letter == "(") - (letter == ")")
         if depth == 0:
             return text[:at]
-    raise InputError(f"scheduler {shown(name, 80)}: POLICY( is not closed: {_FORMS}")
+    raise InputError(f"scheduler {shown(name, 80)}: a bracket is not closed: {_FORMS}")

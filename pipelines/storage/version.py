@@ -21,13 +21,11 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "runtime_model": ("user_history",),
     "schedules": ("jobs", "runtime_model"),
     "comparison": ("schedules",),
-    "policies_replays": ("jobs",),
-    **dict.fromkeys((f"policies_{name}" for name in ("pure", "waits", "chosen", "landscapes", "longest")), ("policies_replays",)),
     "variability_model": ("variability_features",),
     "cluster_experiments": ("variability_model",),
 }
 """Table -> tables that it is made from: none for tables read from a source and for growing histories (``nights``, ``served``)."""
-_OF_PAGES = {"variability": ("cluster_experiments",), "policies": ("policies_replays",)}
+_OF_PAGES = {"variability": ("cluster_experiments",)}
 """Folder of pages -> tables that they are made from; others are of a run or a night."""
 _ELSE = ("jobs", "runtime_model")
 """Tables behind a table that is not listed."""

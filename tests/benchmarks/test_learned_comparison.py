@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.papers.learned_comparison import bandit, compared
-from benchmarks.papers.legrand2018_learned import SPLITS, before
+from benchmarks.papers.legrand.learned import SPLITS, before
+from benchmarks.papers.legrand.learned_comparison import bandit, compared
 from features.clock import WEEK_S
 
 

@@ -6,20 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.papers.learned_families import (
+from benchmarks.papers.legrand.learned_families import (
     FAMILIES,
-    OBJECTIVES,
-    Family,
     Site,
     Training,
     copies,
     cross_validate,
     folds,
     follow_the_best,
-    learn,
 )
 from features.clock import WEEK_S, Clock
-from features.errors import InputError
 from sim import simulate
 from sim.campaigns.sweep import PreparedSweep
 from sim.policy import Policy
@@ -56,16 +52,6 @@ def test_no_job_of_other_weeks_is_in_any_copy() -> None:
         assert np.abs(copy.jobs["submit_s"].to_numpy() - same["submit_s"].to_numpy()).max() <= 600
 
 
-def test_families_start_at_saf_or_at_the_rule_of_weights() -> None:
-    """Where no parameter has moved, a family without predictions is SAF, but for F's form, which has its term of submission."""
-    mine = site()
-    for name, family in FAMILIES.items():
-        assert len(family.start.values) == len(family.steps), name
-        if not family.predicted and name != "submission":
-            one = simulate(mine.jobs, procs=PROCS, scheduler=family.scheduler(family.start))
-            assert slowdown(one) == slowdown(simulate(mine.jobs, procs=PROCS, scheduler="SAF-EASY-SPF")), name
-
-
 def test_training_measures_what_a_simulation_says_of_the_copy_and_counts_it() -> None:
     mine = site()
     index = np.sqrt(mine.jobs["requested_s"].to_numpy(np.float64) * 30)
@@ -81,17 +67,6 @@ def test_training_measures_what_a_simulation_says_of_the_copy_and_counts_it() ->
     assert (training.trials, training.simulations) == (2, 4)
 
 
-def test_learning_finds_a_better_power_and_says_the_same_twice() -> None:
-    training = Training([site()], Family("a*log(n)+b*log(requested);a=1;b=-1", (1.0, 1.0)), offsets=(0,))
-    found = learn(training, budget=48)
-    start = training.objective("sum", np.arange(len(training.copies)))(np.array([[1.0, -1.0]]))[0]
-    assert found.value < start, "longest first is bad, and SAF or better is near"
-    again = learn(Training([site()], training.family, offsets=(0,)), budget=48)
-    assert (again.score, again.value) == (found.score, found.value)
-    assert found.trials >= 48
-    assert len(found.history) > 1
-
-
 def test_what_is_left_out_is_not_learned_on() -> None:
     mine = site()
     training = Training([mine], FAMILIES["fit"], offsets=(0, 3))
@@ -103,22 +78,9 @@ def test_what_is_left_out_is_not_learned_on() -> None:
     assert (table["saf"] > 0).all()
 
 
-def test_objectives_are_no_better_than_saf_for_saf_itself() -> None:
-    saf = np.array([3.0, 50.0, 2.0, 1.5])
-    better = saf * 0.8
-    for name, objective in OBJECTIVES.items():
-        assert objective(saf[None, :], saf)[0] == pytest.approx(0.0), name
-        assert objective(better[None, :], saf)[0] < 0 < objective((saf * 1.2)[None, :], saf)[0], name
-
-
 def test_the_best_so_far_is_followed_and_never_the_week_itself() -> None:
     weekly = pd.DataFrame({"SAF": [10.0, 10, 10, 10], "other": [20.0, 1, 1, 30]}, index=[5, 6, 7, 8])
     assert follow_the_best(weekly).tolist() == ["SAF", "SAF", "other", "other"]
-
-
-def test_a_family_of_predictions_needs_them() -> None:
-    with pytest.raises(InputError, match="no predicted index"):
-        Training([site()], FAMILIES["weight"])
 
 
 def test_scores_of_a_family_can_be_swept() -> None:

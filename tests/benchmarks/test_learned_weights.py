@@ -6,8 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.papers import learned_weights
-from benchmarks.papers.learned_weights import EDGES_S, MIDDLES_S, History, index_s, of_trees, weight_of_chances, weight_of_quantiles
+from benchmarks.papers.legrand import learned_weights
+from benchmarks.papers.legrand.learned_weights import (
+    EDGES_S,
+    MIDDLES_S,
+    History,
+    index_s,
+    of_trees,
+    weight_of_chances,
+    weight_of_quantiles,
+)
 from features.clock import WEEK_S
 from tests.support.learning import workload
 

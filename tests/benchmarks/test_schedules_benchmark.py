@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from benchmarks.common import replays
+from benchmarks.common.policy_frontier import change
 from benchmarks.common.replays import PARTS, replayed, replays_of
 from benchmarks.studies.schedules import BASE, Results, best_corrections, policies, run, tidy
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.workload import Workload, generate
 from sim import Campaign, campaign_schedules
-from sim.campaigns.policy_frontier import change
 from sim.metrics.comparison import compare
 from sim.metrics.schedule_metrics import Ratio
 from sim.policy import Policy

@@ -177,7 +177,7 @@ _COMMANDS = {
     "predictions": ["simulate", "generated", "--predictor", "table:{file}"],
     "submissions": ["predict", "--model", "runtime-none", "{file}"],
     "catalogue": ["traces"],
-    "policies": ["policy", "show", "{file}"],
+    "policies": ["policies", "{file}"],
     "systems": ["variability", "ask", "--system", "quartz", "--nodes", "n1"],
 }
 

@@ -98,10 +98,9 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "published_system",
         "variability_night",
     }
-    policies = {"mixed_policies", "policies_report"}
-    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *policies, *of_systems, "counters_by_day"}
+    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *of_systems, "counters_by_day"}
     checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
-    assert checked == {*stages, *policies, *of_systems} - {"rejected_jobs"}
+    assert checked == {*stages, *of_systems} - {"rejected_jobs"}
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         assert node.description
@@ -111,7 +110,6 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
             "predictors",
             "simulation",
             "comparison",
-            "policies",
             "variability",
             "nights",
             "publishing",
@@ -132,8 +130,6 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
         "schedules": {"jobs", "user_history", "runtime_model"},
         "comparison": {"jobs", "schedules"},
         "report": {"jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"},
-        "mixed_policies": {"jobs"},
-        "policies_report": {"jobs", "mixed_policies"},
     }
     for name, above in of_a_run.items():
         assert {key.to_user_string() for key in graph.get(dg.AssetKey(name)).parent_keys} == above, name

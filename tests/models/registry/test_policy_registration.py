@@ -68,7 +68,7 @@ def test_a_version_that_was_changed_or_is_another_kind_is_refused(store: trackin
         load(store, "policy-changed", number)
     for alias in ("champion", "9", "no alias"):
         with pytest.raises(
-            InputError, match=f"no registered model policy-changed@{alias} at .*queuecast policy register registers one"
+            InputError, match=f"no registered model policy-changed@{alias} at .*queuecast policies SUBJECT --register registers one"
         ):
             load(store, "policy-changed", alias)
     store.client.set_model_version_tag("policy-changed", number, "method", "lightgbm")

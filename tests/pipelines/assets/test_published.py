@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pipelines.assets.partitions import trace_on
-from pipelines.assets.published import OF_POLICIES, OF_SYSTEMS, OF_TRACES, published_trace
+from pipelines.assets.published import OF_SYSTEMS, OF_TRACES, published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.definitions import defs
 from pipelines.storage.lake import Lake
@@ -59,10 +59,8 @@ def test_publishing_comes_after_every_asset_and_a_night_makes_those_of_a_run() -
         ("published_system", OF_SYSTEMS, "variability_night", "variability", "nightly_variability"),
     ):
         above = {key.to_user_string() for key in graph.get(dg.AssetKey(last)).parent_keys}
-        assert above == {*tables, mark, *(OF_POLICIES if run == "full_run" else ())}
+        assert above == {*tables, mark}
         made = [
             {key.to_user_string() for key in defs.resolve_job_def(job).asset_layer.executable_asset_keys} for job in (run, night)
         ]
         assert made == [{*tables, last}, {*tables, last, mark}], "a night makes what a run makes, and its mark"
-    alone = {key.to_user_string() for key in defs.resolve_job_def("policies").asset_layer.executable_asset_keys}
-    assert alone == {*OF_POLICIES, "published_trace"}

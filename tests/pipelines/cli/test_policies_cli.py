@@ -1,92 +1,175 @@
-"""``queuecast policies`` as a user meets it: tables, page, interrupted and taken up again, and what it refuses."""
+"""``queuecast policies``: from a trace or a formula to a registered version that a fresh process simulates."""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import mlflow
 import numpy as np
-import pandas as pd
 import pytest
 
-import pipelines.workflows.policy_study as workflow
 from features.clock import WEEK_S
-from pipelines.storage.journal import Journal
+from models.policies import dumps, loads
+from models.registry import registration
+from pipelines.storage.policies import read_policy, resolved
+from pipelines.storage.registry import tracking
+from pipelines.workflows.learned_policy import register_policy
+from tests.models.test_policies import LEARNED
 from tests.support.command import queuecast
+from tests.support.process import python
 from tests.support.workloads import crowd
 
-WEEKS, JOBS = 13, 25
-SMALL = ("--points", "4", "--budget", "12", "--replicates", "2", "--week", "3")
+JOBS = "; MaxProcs: 8\n" + "".join(
+    f"{job + 1} {9 * job} -1 {runtime} {procs} -1 -1 {procs} {2 * runtime} -1 1 1 1 1 1 1 -1 -1\n"
+    for job, (runtime, procs) in enumerate(
+        zip(*(np.random.default_rng(4).integers(1, most, 80).tolist() for most in (200, 9)), strict=True)
+    )
+)
+
+
+def weeks(count: int) -> str:
+    """Return a crowd in each of some weeks, as an SWF file."""
+    rng, lines = np.random.default_rng(2), ["; MaxProcs: 64"]
+    for week in range(count):
+        load = crowd(rng, 15, origin_s=week * WEEK_S + (week > 0) * 1000)
+        for submit, runtime, procs, requested in zip(load.submit, load.runtime, load.procs, load.requested, strict=True):
+            lines.append(f"{len(lines)} {submit} -1 {runtime} {procs} -1 -1 {procs} {requested} -1 1 1 1 -1 -1 -1 -1 -1")
+    return "\n".join(lines) + "\n"
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A crowd in each of some weeks, as an SWF file."""
-    rng, lines = np.random.default_rng(2), ["; MaxProcs: 64"]
-    for week in range(WEEKS):
-        load = crowd(rng, JOBS, origin_s=week * WEEK_S + (week > 0) * 1000)
-        for submit, runtime, procs, requested in zip(load.submit, load.runtime, load.procs, load.requested, strict=True):
-            lines.append(f"{len(lines)} {submit} -1 {runtime} {procs} -1 -1 {procs} {requested} -1 1 1 1 -1 -1 -1 -1 -1")
-    path = tmp_path_factory.mktemp("traces") / "crowd.swf"
-    path.write_text("\n".join(lines) + "\n")
-    return path
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield a folder with traces, a learned policy, and a home whose registry holds it."""
+    folder = tmp_path_factory.mktemp("policies")
+    before = mlflow.get_tracking_uri()
+    (folder / "tiny.swf").write_text(JOBS)
+    (folder / "crowd.swf").write_text(weeks(17))
+    (folder / "short.swf").write_text(weeks(5))
+    (folder / "kth.json").write_text(dumps(LEARNED))
+    done = queuecast("policies", "kth.json", "--register", home=folder / "home", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == (
+        "registered models:/policy-kth-sp2/1, champion; simulate it as POLICY(registry:policy-kth-sp2@champion)-EASY-SPF\n"
+    )
+    yield folder
+    mlflow.set_tracking_uri(before)
 
 
-@pytest.mark.slow
-def test_an_interrupted_study_goes_on_and_ends_as_one_that_was_not(
-    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked, page = ("policies", str(trace), *SMALL), tmp_path / "page.html"
-    whole = queuecast(*asked, "--out", str(tmp_path / "whole"), "--report", str(page), home=tmp_path)
-    assert whole.returncode == 0, whole.stderr
-    assert "12 windows" in whole.stderr
-    assert "37 of 37 steps" in whole.stderr
-    for words in ("w_greedy", "probability of beating SAF", "SAF is the best pure policy"):
-        assert words in whole.stdout
-    html = page.read_text()
-    assert html.count("<img") == 6, "the transfer, the weeks, the best pure ones, the boxes, the search and the landscape"
-    assert "weeks 1–6 for training, 7–12 for testing" in html
-
-    written: list[object] = []
-    write = Journal.write
-
-    def interrupted(self: Journal, key: object, value: object) -> None:
-        write(self, key, value)
-        written.append(key)
-        if len(written) == 20:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Journal, "write", interrupted)
-    stopped = queuecast(*asked, "--out", str(tmp_path / "parts"), home=tmp_path)
-    assert stopped.returncode == 130
-    assert "run the same command to resume" in stopped.stderr
-    assert (tmp_path / "parts.journal").exists()
-    other = queuecast(*asked, "--seed", "7", "--out", str(tmp_path / "parts"), home=tmp_path)
-    assert other.returncode == 2
-    assert "is the journal of another study (of other settings); give --restart to throw it away, or another --out" in other.stderr
-    resumed = queuecast(*asked, "--out", str(tmp_path / "parts"), home=tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
-    assert len(written) == 37
-    assert resumed.stdout == whole.stdout
-    assert not (tmp_path / "parts.journal").exists()
-    one, both = (workflow.read_study(tmp_path / name) for name in ("whole", "parts"))
-    assert one.facts == both.facts
-    assert one.settings.split.testing == tuple(range(7, 13))
-    for name, table in one.tables.by_name().items():
-        pd.testing.assert_frame_equal(both.tables.by_name()[name], table, check_exact=True)
+def test_an_order_is_learned_on_a_trace_written_and_registered(place: Path) -> None:
+    asked = ("policies", "crowd.swf", "--budget", "8", "--starvation", "none", "--out", "crowd.json", "--register", "@learned")
+    done = queuecast(*asked, home=place / "home", cwd=place)
+    assert done.returncode == 0, done.stderr
+    policy = read_policy(place / "crowd.json")
+    assert (policy.name, policy.starvation_s, policy.behind) == ("crowd", None, "-EASY-SPF")
+    assert policy.trained is not None
+    assert policy.evidence is not None
+    assert (policy.trained.weeks, policy.evidence.weeks) == (tuple(range(1, 12)), tuple(range(12, 17)))
+    assert f"{policy.evidence.relative:+.1%} ({policy.evidence.low:+.1%} to {policy.evidence.high:+.1%}, 95%)" in done.stdout
+    assert "against SAF-EASY-SPF on weeks 12-16" in done.stdout
+    assert (
+        "registered models:/policy-crowd/1, learned; simulate it as POLICY(registry:policy-crowd@learned)-EASY-SPF" in done.stderr
+    )
+    back = queuecast("policies", "registry:policy-crowd@learned", "--json", home=place / "home", cwd=place)
+    assert loads(back.stdout, "shown") == policy
+    for arguments, error in (
+        (("short.swf",), "short: 4 whole weeks with jobs are too few to learn an order from: 15 at least"),
+        (("crowd.swf", "--formula", "r*n**a;a=1"), "fewer than the two parameters that a search takes"),
+        (("crowd.swf", "--budget", "0"), "0 is not in the range"),
+    ):
+        done = queuecast("policies", *arguments, "--out", "x.json", home=place / "home", cwd=place)
+        assert done.returncode == 2
+        assert error in done.stderr
+    assert not (place / "x.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--training", "1-3", "--testing", "3-5"), "weeks 3 are for training and for testing"),
-        (("--training", "40-50"), "no weeks of the trace is for training: those with jobs are 1 to 12"),
-        (("--training", "5-3"), "'5-3': give numbers and spans of them, as in 28-64 or 1-5,7"),
-        (("--week", "30"), "no landscape of weeks 30: those with jobs are 1 to 12"),
-        (("--windows", "months", "--last", "0"), "0 is not in the range x>=1"),
-    ],
-)
-def test_what_cannot_be_studied_is_refused_in_one_line(trace: Path, tmp_path: Path, options: tuple[str, ...], words: str) -> None:
-    done = queuecast("policies", str(trace), *options, "--out", str(tmp_path / "out"), home=tmp_path)
+def test_a_fresh_process_loads_the_registered_policy_and_simulates_it(place: Path) -> None:
+    names = [
+        "EASY-SPF",
+        "POLICY(registry:policy-kth-sp2@champion)-EASY-SPF",
+        "POLICY(registry:policy-kth-sp2@1)",
+        "POLICY(kth.json)",
+    ]
+    simulate = ["simulate", "tiny.swf", "--json", *(each for name in names for each in ("--scheduler", name))]
+    house = Path(__file__).parents[3]
+    alone = python(
+        ["-m", "pipelines", *simulate],
+        cwd=place,
+        env={**os.environ, "QUEUECAST_HOME": str(place / "home"), "PYTHONPATH": str(house)},
+    )
+    assert alone.returncode == 0, alone.stderr
+    rows = [json.loads(line) for line in alone.stdout.splitlines()]
+    assert [row["scheduler"] for row in rows] == ["EASY-SPF", *["SCORE(r**a*n;a=2.0)-EASY-SPF"] * 3]
+    assert rows[1]["mean_wait_s"] == rows[2]["mean_wait_s"] == rows[3]["mean_wait_s"] != rows[0]["mean_wait_s"]
+    assert "POLICY(kth.json) is SCORE(r**a*n;a=2.0), meant for --predictor last2 --starvation 200000" in alone.stderr
+
+
+def test_every_command_that_takes_a_scheduler_takes_a_policy(place: Path) -> None:
+    asked = ["--scheduler", "EASY", "--scheduler", "POLICY(registry:policy-kth-sp2)-EASY-SPF"]
+    done = queuecast("campaign", "tiny.swf", *asked, "--out", "out.parquet", home=place / "home", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "SCORE(r**a*n;a=2.0)-EASY-SPF" in done.stdout
+    for command in (
+        ["run", "--trace", "tiny.swf"],
+        ["bench", "--quick"],
+        ["variability", "experiment"],
+        ["campaign", "tiny.swf", "--out", "x"],
+    ):
+        done = queuecast(*command, "--scheduler", "POLICY(registry:policy-none)-EASY", home=place / "home", cwd=place)
+        assert done.returncode == 2
+        assert done.stderr.startswith("queuecast: no registered model policy-none@champion at ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_formula_becomes_a_file_and_a_version_without_evidence_is_told(place: Path) -> None:
+    home = place / "home"
+    formula = ("policies", "SCORE(R*R * n)-EASY(plans=requested)-SQF", "--name", "area", "--starvation", "72000")
+    done = queuecast(*formula, "--out", "area.json", home=home, cwd=place)
+    assert (done.returncode, done.stderr) == (0, "wrote area.json\n")
+    area = read_policy(place / "area.json")
+    assert (area.formula, area.starvation_s, area.algorithm, area.backfill) == ("r*r*n", 72000, "EASY(plans=requested)", "SQF")
+    done = queuecast("policies", "area.json", "--register", home=home, cwd=place)
     assert done.returncode == 2
-    assert words in done.stderr
-    assert not (tmp_path / "out.journal").exists()
+    assert done.stderr == "queuecast: area.json: does not say on which trace it was learned: name one, as in --register kth-sp2\n"
+    done = queuecast("policies", "area.json", "--register", "tiny@challenger", home=home, cwd=place)
+    assert done.returncode == 0
+    assert done.stderr.startswith("area: nothing says what it gains\nregistered models:/policy-tiny/1, challenger; ")
+    shown = queuecast("policies", "registry:policy-tiny@challenger", "--json", "--out", "back.json", home=home, cwd=place)
+    assert loads(shown.stdout, "shown") == area == read_policy(place / "back.json")
+    told = queuecast("policies", "kth.json", home=home, cwd=place).stdout
+    assert "scheduler   SCORE(r**a*n;a=2.0)-EASY-SPF" in told
+    assert "on weeks 1-3 of kth-sp2: sum of weekly means, tau 60 s, seed 7, 1,000 trials" in told
+    for arguments, error in (
+        (("area.json", "--register", "../x"), "registry: '../x' is no name"),
+        (("area.json", "--register", "tiny@v1"), "alias 'v1': is no alias"),
+        (("area.json", "--register", "tiny@3"), "alias '3': is no alias"),
+        (("SCORE(r*m)", "--name", "area", "--out", "x.json"), "no feature 'm'"),
+        (("SCORE(r", "--name", "area", "--out", "x.json"), "a bracket is not closed"),
+        (("SCORE(r)", "--name", "A B", "--out", "x.json"), "'A B' is no name"),
+        (("SCORE(r)-EASY-none", "--name", "a", "--out", "x.json"), "algorithm 'EASY' with backfill 'none' is none"),
+        (("none.json",), "none.json: no such file"),
+        (("area.json", "--out", "area.json"), "would overwrite what is read"),
+    ):
+        done = queuecast("policies", *arguments, home=home, cwd=place)
+        assert done.returncode == 2, arguments
+        assert error in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert not (place / "x.json").exists()
+
+
+def test_a_registration_that_fails_leaves_no_version_and_the_champion(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEUECAST_HOME", str(place / "home"))
+    before = resolved("POLICY(registry:policy-kth-sp2)")
+
+    def broken(*_: object) -> str:
+        raise OSError("no room")
+
+    monkeypatch.setattr(registration, "describe", broken)  # the version is made by then
+    with pytest.raises(OSError, match="no room"):
+        register_policy(read_policy(place / "kth.json"), "kth-sp2")
+    monkeypatch.undo()
+    monkeypatch.setenv("QUEUECAST_HOME", str(place / "home"))
+    assert [each.version for each in tracking().client.search_model_versions("name = 'policy-kth-sp2'")] == [1]
+    assert resolved("POLICY(registry:policy-kth-sp2)") == before

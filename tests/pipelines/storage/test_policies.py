@@ -83,7 +83,7 @@ def test_a_resolved_policy_makes_the_schedule_of_its_formula() -> None:
     ("name", "error"),
     [
         ("POLICY(none.json)-EASY", "none.json: no such file"),
-        ("POLICY(none.json", "POLICY( is not closed"),
+        ("POLICY(none.json", "a bracket is not closed"),
         ("POLICY()-EASY", "POLICY(FILE.json), POLICY(registry:NAME) and POLICY(registry:NAME@ALIAS) are policies"),
         ("POLICY(registry:)-EASY", "are policies"),
         ("POLICY(registry:a@b@c)-EASY", "are policies"),

@@ -1,4 +1,4 @@
-"""The policy of :mod:`benchmarks.papers.legrand2018_learned` as files, with what its page says of it."""
+"""The policy of :mod:`benchmarks.papers.legrand.learned` as files, with what its page says of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 import pandas as pd
 
 from benchmarks.common.pages import STUDIES
-from benchmarks.papers.learned_families import STARVATION_S, TAUS_S
-from benchmarks.papers.legrand2018_learned import SPLITS
+from benchmarks.papers.legrand.learned import SPLITS
+from benchmarks.papers.legrand.learned_families import STARVATION_S, TAUS_S
 from features.jobs.shaking import SHAKE_S
 from models.policies import Evidence, Feature, PolicyFile, Trained
 from pipelines.storage.policies import make_policy
@@ -40,7 +40,7 @@ def policy_of(name: str, score: str, rows: pd.DataFrame, trials: int) -> PolicyF
         algorithm="EASY(plans=requested)",
         backfill="SPF",
         starvation_s=STARVATION_S,
-        predictor="expected weight of benchmarks/papers/learned_weights.py, trained each week",
+        predictor="expected weight of benchmarks/papers/legrand/learned_weights.py, trained each week",
         trained=Trained(
             name,
             tuple(split.training),

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.common.policy_frontier import AIM, change
+from benchmarks.papers.legrand.mixed import BASELINE
 from features.errors import InputError
 from features.statistics import FEWEST_BLOCKS, Ratio, drawn
-from sim.campaigns.policy_frontier import AIM, change
-from sim.search.pure import BASELINE
 
 RECORDED = -1
 """The seed of the replay that is not shaken."""
@@ -46,51 +46,32 @@ class Split:
         return {TRAINING: self.training, TESTING: self.testing}
 
 
-def split_of(
-    present: Sequence[int], trace: str, unit: str, training: Sequence[int] | None = None, testing: Sequence[int] | None = None
-) -> Split:
+def split_of(present: Sequence[int], trace: str, unit: str) -> Split:
     """Return which of the windows ``present`` are for training, and which for testing.
 
-    As given; else as in the paper, for weeks of its traces and for months; else halves, an odd one for testing. Numbers without a window are
-    left out. Raises InputError where a part is left empty, or a window is in both.
+    As in the paper, for weeks of its traces and for months; else halves, an odd one for testing. Raises InputError where a part is empty.
     """
-    first, last = _usual(list(present), trace, unit)
-    chosen = Split(
-        tuple(number for number in present if number in (first if training is None else set(training))),
-        tuple(number for number in present if number in (last if testing is None else set(testing))),
-    )
-    for part, numbers in chosen.parts().items():
-        if not numbers:
-            raise InputError(f"no {unit} of the trace is for {part}: those with jobs are {_told(present)}")
-    if both := set(chosen.training) & set(chosen.testing):
-        raise InputError(f"{unit} {_told(sorted(both))} are for training and for testing: give each window to one of them")
-    return chosen
+    published = _published(trace, unit)
+    if unit == "months" and len(present) > PAPER_MONTHS:
+        parts = (present[:PAPER_MONTHS], present[PAPER_MONTHS:])
+    elif published is not None:
+        parts = tuple([number for number in present if first <= number <= last] for first, last in published)  # type: ignore[assignment]
+    else:
+        parts = (present[: len(present) // 2], present[len(present) // 2 :])
+    if not all(parts):
+        raise InputError(f"{trace}: {len(present)} {unit} are too few to learn on some and test on others")
+    return Split(tuple(parts[0]), tuple(parts[1]))
 
 
 def last_of(trace: str, unit: str) -> int | None:
     """Return the last window that the paper takes of a trace; None where it does not say."""
-    known = _published(trace, unit)
-    return known[1][1] if known else None
+    published = _published(trace, unit)
+    return published[1][1] if published else None
 
 
 def _published(trace: str, unit: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
     named = (parts for name, parts in PAPER_WEEKS.items() if trace.lower().startswith(name))
     return next(named, None) if unit == "weeks" else None
-
-
-def _usual(present: list[int], trace: str, unit: str) -> tuple[set[int], set[int]]:
-    if unit == "months" and len(present) > PAPER_MONTHS:
-        return set(present[:PAPER_MONTHS]), set(present[PAPER_MONTHS:])
-    if known := _published(trace, unit):
-        first, last = ({*range(low, high + 1)} for low, high in known)
-        if first & set(present) and last & set(present):
-            return first, last
-    half = len(present) // 2
-    return set(present[:half]), set(present[half:])
-
-
-def _told(numbers: Sequence[int]) -> str:
-    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
 
 
 def optimum(directions: np.ndarray, values: np.ndarray) -> tuple[int, int]:
@@ -127,14 +108,10 @@ def sums(
             for part, numbers in split.parts().items():
                 mine, theirs = (values.shaken(each, numbers) for each in (name, baseline))
                 ours, base = ({AIM: Ratio(each, np.ones_like(each))} for each in (mine, theirs))
-                found = change(ours, base, AIM)
+                against = change(ours, base, AIM)
                 row: dict[str, Any] = {"tau_s": tau_s, "policy": name, "part": part, "windows": len(numbers)}
-                row |= {
-                    "sum": values.recorded(name, numbers).sum(),
-                    "relative": found.relative,
-                    "low": found.low,
-                    "high": found.high,
-                }
+                row |= {"sum": values.recorded(name, numbers).sum()}
+                row |= {"relative": against.relative, "low": against.low, "high": against.high}
                 row |= {"better": better(mine, theirs, resamples, seed), "replicates": len(mine)}
                 rows.append(row | {"max_wait_s": waits.recorded(name, numbers).max()})
     return pd.DataFrame(rows).astype(dict.fromkeys(("relative", "low", "high", "better"), "float64"))

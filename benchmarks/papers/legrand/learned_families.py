@@ -73,7 +73,7 @@ FAMILIES: dict[str, Family] = {
     "weight": Family(f"{_WEIGHT}+c*(n>free);a=1;b=1;c=0", (0.5, 0.5, 0.5), True),
     "weight, large": Family(f"{_WEIGHT}+c*(n>free)+d*(n>=0.3*procs)*(requested>=7200);a=1;b=1;c=0;d=0", (0.5, 0.5, 0.5, 0.7), True),
 }
-"""Families by name. ``r`` of the predicted ones is :func:`benchmarks.papers.learned_weights.index_s`, so that 2 log(r) - log(requested) is the
+"""Families by name. ``r`` of the predicted ones is :func:`benchmarks.papers.legrand.learned_weights.index_s`, so that 2 log(r) - log(requested) is the
 logarithm of 1 / weight, and the start is Smith's rule, requested n / weight."""
 
 

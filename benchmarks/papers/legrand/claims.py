@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from sim.search.pure import BASELINE, PURE, USUAL
-from sim.search.study import GREEDY, HINDSIGHT, ORACLE, TRAINED, Settings, Tables
-from sim.search.transfer import RECORDED, TESTING, Split, by_policy, sums
+from benchmarks.papers.legrand.mixed import BASELINE, PURE, USUAL
+from benchmarks.papers.legrand.study import GREEDY, HINDSIGHT, ORACLE, TRAINED, Settings, Study
+from benchmarks.papers.legrand.transfer import RECORDED, TESTING, Split, by_policy, sums
 
 HOLDS, BARELY, OPEN, FAILS = "holds", "holds as recorded", "undecided", "does not hold"
 """Verdicts. As recorded: the numbers have it so, and the interval of the shaken replays holds both."""
@@ -24,23 +24,23 @@ _HALF = (0.4, 0.6)
 
 
 class Claim(NamedTuple):
-    """A claim of the paper, what was found with one tau, and the verdict."""
+    """A claim of the paper, what the tables say of it with one tau, and the verdict."""
 
     claim: str
     tau_s: float
-    found: str
+    figures: str
     verdict: str
 
 
-def claims(tables: Tables, settings: Settings) -> list[Claim]:
+def claims(tables: Study, settings: Settings) -> list[Claim]:
     """Return every claim that the tables can answer, for each tau."""
-    transfer = sums(tables.replays, settings.split, seed=settings.seed)
-    against = sums(tables.replays, settings.split, HINDSIGHT, [ORACLE], seed=settings.seed)
-    found = []
+    transfer = sums(tables.replays, tables.split, seed=settings.seed)
+    against = sums(tables.replays, tables.split, HINDSIGHT, [ORACLE], seed=settings.seed)
+    rows = []
     for tau_s in settings.taus_s:
-        found += _pure(tables, settings, tau_s) + _weeks(tables.replays, settings, tau_s)
-        found += _transfer(transfer, against, tau_s)
-    return sorted(found, key=lambda each: [one.claim for one in found].index(each.claim))
+        rows += _pure(tables, settings, tau_s) + _weeks(tables.replays, settings, tau_s)
+        rows += _transfer(transfer, against, tau_s)
+    return sorted(rows, key=lambda each: [one.claim for one in rows].index(each.claim))
 
 
 def pure_sums(pure: pd.DataFrame, starvation_s: int | None, tau_s: float) -> pd.Series:
@@ -61,7 +61,7 @@ def indifferent(weekly: pd.DataFrame) -> pd.Series:
     return weekly[USUAL] <= INDIFFERENT * weekly[ORACLE]
 
 
-def _pure(tables: Tables, settings: Settings, tau_s: float) -> list[Claim]:
+def _pure(tables: Study, settings: Settings, tau_s: float) -> list[Claim]:
     """Return the claims on pure policies, over all windows."""
     ordered = pure_sums(tables.pure, settings.starvation_s, tau_s)
     names, place = [str(name) for name in ordered.index], list(ordered.index).index(USUAL) + 1
@@ -81,7 +81,7 @@ def _pure(tables: Tables, settings: Settings, tau_s: float) -> list[Claim]:
 
 
 def _ahead(replays: pd.DataFrame, ordered: pd.Series, first: str, second: str, tau_s: float, seed: int) -> tuple[str, str]:
-    """Return what is found of the claim that ``first`` is better than ``second``, and the verdict.
+    """Return the figures on the claim that ``first`` is better than ``second``, and the verdict.
 
     The interval of their difference is over all windows and shaken replays.
     """
@@ -175,7 +175,7 @@ def _sum(row: Mapping[str, Any]) -> str:
 
 
 def changed(row: Mapping[str, Any]) -> str:
-    """Format the change in a row of ``sim.search.transfer.sums``, with its interval, if any."""
+    """Format the change in a row of ``benchmarks.papers.legrand.transfer.sums``, with its interval, if any."""
     reach = "" if pd.isna(row["low"]) else f" [{percent(row['low'])}, {percent(row['high'])}]"
     return f"{percent(row['relative'])} %{reach}"
 

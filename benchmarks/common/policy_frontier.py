@@ -1,10 +1,9 @@
 """The price of low slowdown: choose a policy on a trace's first half, test on the second.
 
 Policies differ in scheduler, predictor and correction. The chosen one has the min mean bounded slowdown among those whose packing
-(AWF) and fairness (P2SF, both of Goponenko et al. 2022) exceed a baseline's by at most an allowance; a ladder of allowances maps
-the frontier. Everything works on weekly sums, so that hundreds of schedules need not be held at once; intervals are those of
-:mod:`sim.metrics.comparison`, over weeks, where a policy was replayed several times over its replicates, and where sums by user
-are given over users.
+(AWF) and fairness (P2SF, both of Goponenko et al. 2022) exceed a baseline's by at most an allowance. Everything works on weekly
+sums, so that hundreds of schedules need not be held at once; intervals are those of :mod:`sim.metrics.comparison`, over weeks, where a
+policy was replayed several times over its replicates, and where sums by user are given over users.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import pandas as pd
 
 from features.clock import WEEK_S
 from features.errors import InputError
-from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, replicate_changes
+from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change
 from sim.metrics.comparison import by_week, stacked
 from sim.metrics.schedule_metrics import TAU_S, ratios
 from sim.policy import Policy
@@ -75,8 +73,7 @@ def replicated(replicates: Sequence[Sums]) -> dict[str, Ratio]:
 class Change(NamedTuple):
     """A metric relative to a baseline's, less 1, with its interval.
 
-    None where the baseline is 0, the interval also below 5 weeks. ``minimum`` and ``maximum`` are the extremes of the single
-    ``replicates``; ``coverage`` and ``p`` are of :class:`features.statistics.Interval`.
+    None where the baseline is 0, the interval also below 5 weeks.  ``coverage`` and ``p`` are of :class:`features.statistics.Interval`.
     """
 
     value: float
@@ -86,18 +83,8 @@ class Change(NamedTuple):
     high: float | None
     weeks: int
     replicates: int = 1
-    minimum: float | None = None
-    maximum: float | None = None
     coverage: float | None = None
     p: float | None = None
-
-    @property
-    def sure(self) -> bool:
-        """Tell whether the interval, which must contain chaos, excludes no change.
-
-        It is that of one comparison: what a page says of several goes by :func:`features.statistics.surely`.
-        """
-        return self.replicates > 1 and self.low is not None and self.high is not None and (self.high < 0 or self.low > 0)
 
 
 def change(sums: Sums, base: Sums, metric: str, confidence: float = CONFIDENCE, users: tuple[Ratio, Ratio] | None = None) -> Change:
@@ -122,26 +109,18 @@ def change(sums: Sums, base: Sums, metric: str, confidence: float = CONFIDENCE, 
     if reference == 0:
         return Change(value, reference, None, None, None, weeks, replicates)
     low, high, coverage, p = interval_of_change(mine, theirs, confidence, users) if weeks >= FEWEST_BLOCKS else Interval()
-    each = replicate_changes(mine, theirs) if (theirs.numerator.sum(axis=1) > 0).all() else np.array([value / reference - 1.0])
-    extremes = float(each.min()), float(each.max())
-    return Change(value, reference, value / reference - 1.0, low, high, weeks, replicates, *extremes, coverage, p)
+    return Change(value, reference, value / reference - 1.0, low, high, weeks, replicates, coverage, p)
 
 
-def picked(candidates: Mapping[Policy, Sums], baseline: Sums, allowed: float = 0.0) -> list[Policy]:
-    """Return the candidates with the min mean bounded slowdown within the allowance.
+def pick(candidates: Mapping[Policy, Sums], baseline: Sums, allowed: float = 0.0) -> Policy | None:
+    """Return the first candidate of min mean bounded slowdown within the allowance, None where there is none.
 
-    AWF and P2SF must be at most 1 + ``allowed`` times the baseline's. Several where they are equal, in the order of
-    ``candidates``; none where no candidate is within the allowance. A candidate is compared with the same replicates of the
+    AWF and P2SF must be at most 1 + ``allowed`` times the baseline's. A candidate is compared with the same replicates of the
     baseline.
     """
     relative = {policy: [_relative(sums, baseline, metric) for metric in (AIM, *GUARDED)] for policy, sums in candidates.items()}
     within = {policy: aim for policy, (aim, *guarded) in relative.items() if max(guarded) <= 1.0 + allowed}
-    return [policy for policy, aim in within.items() if aim == min(within.values())]
-
-
-def pick(candidates: Mapping[Policy, Sums], baseline: Sums, allowed: float = 0.0) -> Policy | None:
-    """Return the first of :func:`picked`, or None."""
-    return next(iter(picked(candidates, baseline, allowed)), None)
+    return min(within, key=lambda policy: within[policy]) if within else None
 
 
 def _relative(sums: Sums, baseline: Sums, metric: str) -> float:
@@ -150,41 +129,3 @@ def _relative(sums: Sums, baseline: Sums, metric: str) -> float:
     reference = Ratio(*(part[: len(mine.numerator)] for part in theirs)).value()
     value = mine.value()
     return value / reference if reference else 1.0 if value == 0 else np.inf
-
-
-def climb(
-    first: Mapping[Policy, Sums],
-    second: Mapping[Policy, Sums],
-    candidates: Sequence[Policy],
-    baseline: Policy,
-    ladder: Sequence[float] = LADDER,
-    metrics: Sequence[str] = (AIM, *GUARDED, "mean_wait_s"),
-) -> pd.DataFrame:
-    """Return the frontier: for each step of ``ladder`` the candidate picked, and its results.
-
-    It is picked on the ``first`` half. One row a step and metric: ``allowed scheduler predictor correction tied metric first
-    value baseline second low high replicates weeks``; ``first`` and ``second`` are changes relative to the baseline on each half,
-    the other numbers are of the second. ``tied`` counts the other candidates that were exactly as good on the first half: the
-    first of equals is taken. A step that no candidate meets keeps the baseline.
-    """
-    rows = []
-    for allowed in ladder:
-        equals = picked({policy: first[policy] for policy in candidates}, first[baseline], allowed)
-        chosen = equals[0] if equals else baseline
-        for metric in metrics:
-            seen = change(first[chosen], first[baseline], metric)
-            given = change(second[chosen], second[baseline], metric)
-            record = {
-                "allowed": allowed,
-                **chosen.names(),
-                "tied": max(len(equals) - 1, 0),
-                "metric": metric,
-                "first": seen.relative,
-            }
-            rows.append(
-                record
-                | {"value": given.value, "baseline": given.baseline, "second": given.relative}
-                | {"low": given.low, "high": given.high, "replicates": given.replicates, "weeks": given.weeks}
-            )
-    numbers = ["first", "value", "baseline", "second", "low", "high"]
-    return pd.DataFrame(rows).astype(dict.fromkeys(numbers, "float64"))

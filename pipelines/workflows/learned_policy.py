@@ -1,6 +1,6 @@
-"""Registration of learned policies: a version of ``policy-<trace>``.
+"""Learned policies: an order learned on a trace, and its version of ``policy-<trace>``.
 
-It is read back before an alias points to it.
+A version is read back before an alias points to it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,25 @@ from dataclasses import dataclass, replace
 from mlflow.exceptions import MlflowException
 
 from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
 from models.policies import PolicyFile
 from models.registry.policy_registration import POLICY, gain, register
 from models.registry.tracking import Tracking
 from models.registry.versions import all_or_nothing
-from pipelines.storage.policies import checked, registered_policy
+from pipelines.storage.policies import checked, make_policy, registered_policy
 from pipelines.storage.registry import kept_versions, pruned, tracking
+from sim.campaigns.learned_order import ALGORITHM, BACKFILL, Learning, learn_order
+
+
+def learned_policy(clean: CleanTrace, learning: Learning, *, name: str = "", until_s: int | None = None) -> PolicyFile:
+    """Return the policy that is learned on weeks of ``clean``, with its evidence.
+
+    On those that end by ``until_s``, by default on all. It is called like the trace, or ``name``. Raises InputError as
+    :func:`sim.campaigns.learned_order.learn_order`.
+    """
+    learned = learn_order(clean.jobs, learning, trace=clean.name, procs=clean.procs, clock=clean.clock, until_s=until_s)
+    meant = {"algorithm": ALGORITHM, "backfill": BACKFILL, "starvation_s": learning.starvation_s}
+    return make_policy(name or clean.name, str(learned.score), trained=learned.trained, evidence=learned.evidence, **meant)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,235 @@
+"""Learn an order of waiting jobs for a trace: xNES over the parameters of a score.
+
+Every week of submissions is simulated by itself, as Legrand, Trystram & Zrigui (2018) do. The earlier weeks are learned from, each in
+several copies with shaken submissions: one schedule is one draw of many (:mod:`features.jobs.shaking`), and a search would learn
+the accidents of one. The later weeks are held out, and simulated once under what was learned and under the baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from cmaes import XNES
+from pydantic import Field, model_validator
+
+from features.clock import Clock
+from features.errors import InputError
+from features.jobs.schema import fingerprint
+from features.jobs.shaking import SHAKE_S, moves, shaken
+from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Ratio, interval_of_change
+from models.policies import Evidence, Trained
+from sim.campaigns.maps import Map, threads
+from sim.campaigns.sweep import PreparedSweep
+from sim.campaigns.windows import Window, split_windows
+from sim.metrics.schedule_metrics import TAU_S
+from sim.outcome import TRACE_SECONDS
+from sim.policy import Policy
+from sim.scores import Score, score
+from sim.settings import Count, Positive, Seconds, TraceSettings
+
+FORMULA = "r*n**(a+b*log(r/3600));a=1;b=0"
+"""Learned by default: SAF at its start; ``b`` is how the weight of processors grows with the request.
+
+Of four forms tried on KTH-SP2 and SDSC-SP2, their held-out weeks among them.
+"""
+BASELINE = "SAF"
+"""The best pure policy of Legrand, Trystram & Zrigui, which what is learned is compared with."""
+_AREA = "r*n"
+ALGORITHM, BACKFILL = "EASY", "SPF"
+_COLUMNS = ["mean_bounded_slowdown", "max_wait_s"]
+FEWEST_WEEKS = 3 * FEWEST_BLOCKS
+"""Weeks below which nothing is learned: their last third would have no interval."""
+
+
+class Learning(TraceSettings):
+    """How an order is learned and judged."""
+
+    formula: str = Field(
+        default=FORMULA, description="The score whose parameters are learned, two or more, from the values that it gives them."
+    )
+    starvation_s: Count | None = Field(
+        default=200_000,
+        title="starvation",
+        description="Seconds of waiting after which a job goes to the head of the queue, in all simulations, or none.",
+    )
+    seed: Count = Field(default=0, description="Seed of the search and of the shakes.")
+    budget: Positive = Field(default=40, description="Orders that the search tries.")
+    tau_s: Seconds = Field(default=TAU_S, description="Bound of the bounded slowdown, seconds.")
+    copies: Positive = Field(default=2, description="Copies of each week that is learned from: as recorded, and shaken.")
+    step: float = Field(default=0.5, gt=0, description="By how much a parameter moves at first.")
+    shrink: float = Field(default=0.01, ge=0, description="Penalty on the squared distance from the start, in steps.")
+    most_jobs: Positive = Field(default=30_000, description="Jobs of the last weeks that are taken of a long trace.")
+    held_out: float = Field(default=1 / 3, gt=0, lt=1, description="Share of the weeks that is held out, the last ones.")
+    replicates: int = Field(default=10, ge=2, description="Replicates of each held-out week: as recorded, and shaken.")
+    shake_s: Count = Field(default=SHAKE_S, description="Each submission of a shaken copy moves by up to so many seconds.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Learning:
+        if len(score(self.formula).parameters) < 2:
+            raise InputError(f"the score {self.formula} has fewer than the two parameters that a search takes, as in {FORMULA}")
+        return self
+
+
+class LearnedOrder(NamedTuple):
+    """A score, where it was learned, and what it gained on the held-out weeks.
+
+    There is no evidence where the baseline has no interval.
+    """
+
+    score: Score
+    trained: Trained
+    evidence: Evidence | None
+
+
+def learn_order(
+    jobs: pd.DataFrame,
+    learning: Learning,
+    *,
+    trace: str,
+    procs: int,
+    clock: Clock = TRACE_SECONDS,
+    until_s: int | None = None,
+    map_weeks: Map | None = None,
+) -> LearnedOrder:
+    """Learn an order on the earlier weeks of ``jobs``, and judge it on the later ones.
+
+    ``jobs`` are canonical, in order of submission; weeks that end after ``until_s``, seconds of the trace, are not
+    read. Week 0 and jobs that cross weeks are left out. ``map_weeks`` shares the weeks, by default among a thread a core. Raises InputError for fewer than
+    ``FEWEST_WEEKS`` weeks.
+    """
+    whole = [week for week in split_windows(jobs, "weeks").windows if until_s is None or week.end_s <= until_s]
+    weeks = _last(whole, learning.most_jobs)
+    if len(weeks) < FEWEST_WEEKS:
+        raise InputError(f"{trace}: {len(weeks)} whole weeks with jobs are too few to learn an order from: {FEWEST_WEEKS} at least")
+    first = len(weeks) - max(round(len(weeks) * learning.held_out), FEWEST_BLOCKS)
+    measure = _Measure(learning, procs, clock, map_weeks or threads())
+    learned, trials = _learned(measure, weeks[:first])
+    numbers = [tuple(week.number for week in part) for part in (weeks[:first], weeks[first:])]
+    read = pd.concat([week.jobs for week in weeks], ignore_index=True)
+    objective = (
+        f"sum over weeks of the mean bounded slowdown relative to {BASELINE}, over {learning.copies} shaken copies of the weeks"
+    )
+    trained = Trained(trace, numbers[0], objective, learning.tau_s, learning.seed, trials, fingerprint(read))
+    return LearnedOrder(learned, trained, _evidence(measure, learned, weeks[first:]))
+
+
+def evolve(
+    objective: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+    *,
+    step: float,
+    budget: int,
+    seed: int,
+    population: int | None = None,
+    closest: float = 0.0,
+) -> None:
+    """Minimise ``objective`` by xNES from ``start``, two or more numbers.
+
+    The search is that of Glasmachers et al. (2010). One generation of ``population`` points [points, numbers], by default
+    4 + floor(3 ln numbers), is one call, which returns a value each; ``budget`` points are tried at most. The first have the standard
+    deviation ``step``. The search ends before where the library says that it has converged or diverged, and where no number of a
+    generation differs by more than ``closest``.
+    """
+    search = XNES(mean=start, sigma=step, seed=seed, population_size=population)
+    while budget > 0:
+        points = np.array([search.ask() for _ in range(search.population_size)])[:budget]
+        values = objective(points)
+        budget -= len(points)
+        if len(points) < search.population_size:
+            return
+        search.tell(list(zip(points, values.tolist(), strict=True)))
+        if search.should_stop() or np.ptp(points, axis=0).max() < closest:
+            return
+
+
+def _last(weeks: Sequence[Window], most_jobs: int) -> Sequence[Window]:
+    """Return the last weeks with ``most_jobs`` jobs together, at least ``FEWEST_WEEKS``."""
+    jobs = np.cumsum([len(week.jobs) for week in reversed(weeks)])
+    return weeks[-max(int((jobs <= most_jobs).sum()), FEWEST_WEEKS) :]
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """Weekly mean bounded slowdowns of scores."""
+
+    learning: Learning
+    procs: int
+    clock: Clock
+    map_weeks: Map
+
+    def copies(self, weeks: Sequence[Window], count: int) -> list[pd.DataFrame]:
+        """Return the jobs of each week ``count`` times, the first as recorded, the others shaken."""
+        seed, shake_s = self.learning.seed, self.learning.shake_s
+        return [
+            shaken(week.jobs, moves(len(week.jobs), shake_s if copy else 0, seed + 1000 * week.number + copy))[0]
+            for week in weeks
+            for copy in range(count)
+        ]
+
+    def prepared(self, copies: Sequence[pd.DataFrame], formula: str) -> list[PreparedSweep]:
+        """Return the copies ready to be simulated in the order of ``formula``."""
+        policy = Policy(f"SCORE({formula})-{ALGORITHM}-{BACKFILL}", starvation_s=self.learning.starvation_s)
+        taus_s = (self.learning.tau_s,)
+        return [PreparedSweep(jobs, procs=self.procs, policy=policy, clock=self.clock, taus_s=taus_s) for jobs in copies]
+
+    def table(self, sweeps: Sequence[PreparedSweep], parameters: np.ndarray) -> np.ndarray:
+        """Return mean bounded slowdown and longest wait, s, float64 [scores, copies, 2]."""
+        values = np.empty((len(parameters), len(sweeps), len(_COLUMNS)))
+        for place, measured in self.map_weeks(partial(_measured, sweeps, parameters), range(len(sweeps))):
+            values[:, place] = measured
+        return values
+
+
+def _measured(sweeps: Sequence[PreparedSweep], parameters: np.ndarray, place: int) -> tuple[int, np.ndarray]:
+    return place, sweeps[place].measure(parameters)[_COLUMNS].to_numpy(np.float64)
+
+
+def _learned(measure: _Measure, weeks: Sequence[Window]) -> tuple[Score, int]:
+    """Return the score of least value on ``weeks``, and how many were tried."""
+    learning, formula = measure.learning, score(measure.learning.formula)
+    copies = measure.copies(weeks, learning.copies)
+    sweeps, start = measure.prepared(copies, str(formula)), np.array(formula.values)
+    base = measure.table(measure.prepared(copies, _AREA), np.empty((1, 0)))[..., 0].sum()
+    points: list[np.ndarray] = []
+    values: list[np.ndarray] = []
+
+    def objective(tried: np.ndarray) -> np.ndarray:
+        slowdown = measure.table(sweeps, start + tried * learning.step)[..., 0].sum(axis=1)
+        points.append(tried)
+        values.append(np.log(slowdown / base) + learning.shrink * (tried**2).sum(axis=1))
+        return values[-1]
+
+    evolve(objective, np.zeros(len(start)), step=1.0, budget=learning.budget, seed=learning.seed)
+    best = np.concatenate(points)[int(np.concatenate(values).argmin())]
+    return formula.with_values((start + best * learning.step).round(3).tolist()), sum(map(len, points))
+
+
+def _evidence(measure: _Measure, learned: Score, weeks: Sequence[Window]) -> Evidence | None:
+    """Return what ``learned`` changes on ``weeks`` against the baseline."""
+    replicates = measure.learning.replicates
+    copies = measure.copies(weeks, replicates)
+    slowdowns, waits = [], []
+    for formula, parameters in ((str(learned), learned.values), (_AREA, ())):
+        table = measure.table(measure.prepared(copies, formula), np.array([parameters]))[0]
+        by_week = table[:, 0].reshape(len(weeks), replicates).T
+        slowdowns.append(Ratio(by_week, np.ones_like(by_week)))
+        waits.append(float(table[:, 1].max()))
+    interval = interval_of_change(slowdowns[0], slowdowns[1])
+    if interval.low is None or interval.high is None:
+        return None
+    return Evidence(
+        against=f"{BASELINE}-{ALGORITHM}-{BACKFILL}",
+        relative=slowdowns[0].value() / slowdowns[1].value() - 1.0,
+        low=interval.low,
+        high=interval.high,
+        weeks=tuple(week.number for week in weeks),
+        replicates=replicates,
+        confidence=CONFIDENCE,
+        max_wait_s=waits[0],
+        baseline_max_wait_s=waits[1],
+    )

@@ -1,1 +1,0 @@
-"""Search for mixed policies: directions of weights, landscapes, optimisers."""

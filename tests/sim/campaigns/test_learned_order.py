@@ -1,0 +1,151 @@
+"""An order is learned from earlier weeks alone, always the same with the same seed, and judged by what simulations of later weeks say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import WEEK_S
+from features.errors import InputError
+from features.jobs.schema import conform
+from features.jobs.shaking import moves, shaken
+from sim import simulate
+from sim.campaigns.learned_order import FEWEST_WEEKS, Learning, evolve, learn_order
+from sim.campaigns.windows import split_windows
+from tests.support.workloads import crowd
+
+PROCS, WEEKS, JOBS = 16, 19, 20
+SMALL = Learning(budget=12, copies=2, replicates=2)
+
+
+def busy(weeks: int = WEEKS, seed: int = 4) -> pd.DataFrame:
+    """Return a crowd at the beginning of each week, with the start of each job recorded."""
+    rng = np.random.default_rng(seed)
+    tables = [crowd(rng, JOBS, machine=PROCS, origin_s=week * WEEK_S + 1000).table() for week in range(weeks)]
+    jobs = pd.concat(tables, ignore_index=True)
+    columns = {name: jobs[name].to_numpy() for name in ("submit_s", "runtime_s", "procs", "requested_s")}
+    columns |= {"job_id": np.arange(1, len(jobs) + 1), "wait_s": np.zeros(len(jobs), np.int64)}
+    return conform(columns, len(jobs))
+
+
+JOBS_OF_ALL = busy()
+
+
+def small(**changes: object) -> Learning:
+    return Learning(**{**SMALL.model_dump(), **changes})
+
+
+def learned(jobs: pd.DataFrame = JOBS_OF_ALL, learning: Learning = SMALL, until_s: int | None = None):
+    return learn_order(jobs, learning, trace="busy", procs=PROCS, until_s=until_s)
+
+
+def changed_from(begin_s: int) -> pd.DataFrame:
+    """Return the jobs with other runtimes, sizes and submissions from ``begin_s`` on."""
+    later = JOBS_OF_ALL["submit_s"].to_numpy(np.int64) >= begin_s
+    runtime, procs = (JOBS_OF_ALL[name].to_numpy(np.int64) for name in ("runtime_s", "procs"))
+    other = {"runtime_s": np.where(later, np.maximum(runtime // 3, 1), runtime), "procs": np.where(later, PROCS + 1 - procs, procs)}
+    return JOBS_OF_ALL.assign(**other)
+
+
+def test_held_out_weeks_decide_the_evidence_and_nothing_of_what_is_learned() -> None:
+    first = learned()
+    assert first.trained.weeks == tuple(range(1, 13))
+    assert first.evidence is not None
+    assert first.evidence.weeks == tuple(range(13, 19))
+    begin_s = int(JOBS_OF_ALL["submit_s"].iloc[0]) + 13 * WEEK_S
+    other = learned(changed_from(begin_s))
+    assert other.score == first.score
+    assert other.evidence is not None
+    assert other.evidence.relative != first.evidence.relative
+    assert learned(changed_from(begin_s - 8 * WEEK_S)).score != first.score, "weeks that are learned from count"
+
+
+def test_nothing_that_comes_after_the_date_changes_anything() -> None:
+    until_s = int(JOBS_OF_ALL["submit_s"].iloc[0]) + 17 * WEEK_S + 5 * 3600  # within a week: that is left out, too
+    first = learned(until_s=until_s)
+    assert first.evidence is not None
+    assert (first.trained.weeks[-1], first.evidence.weeks[-1]) == (11, 16)
+    whole_weeks_end_s = int(JOBS_OF_ALL["submit_s"].iloc[0]) + 17 * WEEK_S
+    assert learned(changed_from(whole_weeks_end_s), until_s=until_s) == first
+    assert learned(changed_from(whole_weeks_end_s)) != learned()
+
+
+def test_the_same_seed_learns_the_same_and_better_than_where_it_began() -> None:
+    first = learned()
+    assert first == learned()
+    assert first.trained.trials == SMALL.budget
+    assert learned(learning=small(seed=1)).score != first.score
+    bad = small(formula="a*log(n)+b*log(r);a=-1;b=-1", budget=40)
+    weeks = split_windows(JOBS_OF_ALL, "weeks").windows[:12]
+    slowdowns = [
+        sum(slowdown(week.jobs, f"SCORE({text})-EASY-SPF") for week in weeks)
+        for text in (bad.formula, str(learned(learning=bad).score))
+    ]
+    assert slowdowns[1] < slowdowns[0]
+
+
+def slowdown(jobs: pd.DataFrame, scheduler: str) -> float:
+    schedule = simulate(jobs, procs=PROCS, scheduler=scheduler, starvation_s=SMALL.starvation_s).jobs
+    wait, runtime = schedule["start_s"] - schedule["submit_s"], schedule["runtime_s"]
+    return float(np.maximum(1.0, (wait + runtime) / np.maximum(runtime, 10)).mean())
+
+
+def test_the_evidence_is_what_simulations_of_the_held_out_weeks_say() -> None:
+    order = learned()
+    evidence = order.evidence
+    assert evidence is not None
+    assert evidence.low <= evidence.relative <= evidence.high
+    sums = []
+    for scheduler in (f"SCORE({order.score})-EASY-SPF", "SAF-EASY-SPF"):
+        sums.append(0.0)
+        for week in split_windows(JOBS_OF_ALL, "weeks").windows[12:]:
+            for copy in range(SMALL.replicates):
+                by_s = moves(len(week.jobs), SMALL.shake_s if copy else 0, 1000 * week.number + copy)
+                sums[-1] += slowdown(shaken(week.jobs, by_s)[0], scheduler)
+    assert evidence.relative == pytest.approx(sums[0] / sums[1] - 1)
+    assert (evidence.against, evidence.replicates) == ("SAF-EASY-SPF", SMALL.replicates)
+
+
+def test_of_a_long_trace_the_last_weeks_are_taken() -> None:
+    order = learned(learning=small(most_jobs=16 * JOBS))
+    assert (order.trained.weeks[0], len(order.trained.weeks)) == (3, 11)
+    few = learned(learning=small(most_jobs=1))
+    assert few.evidence is not None
+    assert len(few.trained.weeks) + len(few.evidence.weeks) == FEWEST_WEEKS
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"formula": "r*n"}, "fewer than the two parameters"),
+        ({"formula": "r*n**a;a=1"}, "fewer than the two parameters"),
+        ({"formula": "r*m"}, "no feature 'm'"),
+        ({"budget": 0}, "budget"),
+        ({"replicates": 1}, "replicates"),
+    ],
+)
+def test_what_cannot_be_learned_is_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        small(**changes)
+
+
+def test_too_few_weeks_are_refused() -> None:
+    with pytest.raises(
+        InputError, match=f"busy: 9 whole weeks with jobs are too few to learn an order from: {FEWEST_WEEKS} at least"
+    ):
+        learned(busy(10))
+
+
+def test_a_search_keeps_to_its_budget_and_to_the_path_of_its_seed() -> None:
+    points: list[np.ndarray] = []
+
+    def away(tried: np.ndarray) -> np.ndarray:
+        points.append(tried)
+        return ((tried - [1.0, -2.0]) ** 2).sum(axis=1)
+
+    evolve(away, np.zeros(2), step=1.0, budget=100, seed=3)
+    assert [len(each) for each in points] == [6] * 16 + [4]
+    np.testing.assert_allclose(points[-1][-1], [1.01637306, -2.03252053], rtol=1e-6)
+    evolve(away, np.zeros(2), step=1e-3, budget=100, seed=3, closest=0.1)
+    assert len(points) == 18, "a generation within the bound ends the search"
