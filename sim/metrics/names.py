@@ -185,28 +185,6 @@ FAIRNESS: dict[str, Metric] = {
     "complaints": METRICS["complaints"],
 }
 
-PLANS: dict[str, Metric] = {
-    "predicted_start_error_s": METRICS["predicted_start_error_s"],
-    "predicted_start_error_waiting_s": Metric(
-        "error of planned starts of jobs that wait",
-        "seconds",
-        "The same over jobs that do not start at their submission.",
-        _KLUSACEK,
-    ),
-    "plan_changes": Metric("changes of the plan", "ratio", "How often a job's planned start moved; mean over jobs.", _KLUSACEK),
-    "plan_drift_s": Metric(
-        "drift of the plan", "seconds", "Total of these moves, from the first plan to the actual start; mean over jobs.", _KLUSACEK
-    ),
-    "started_by_first_plan": Metric(
-        "started by the first plan",
-        "share",
-        "Share of jobs that started no later than they were told at submission.",
-        _KLUSACEK,
-        lower_is_better=False,
-    ),
-}
-"""What :func:`sim.metrics.predictability.predictability` tells of a schedule's plans."""
-
 TRIAL: dict[str, Metric] = {
     "varied": Metric("runs with variation", "count", _VARIED, _NICHOLS, form=".1f"),
     "makespan_s": Metric("makespan, s", "seconds", "From the first submission to the last end.", _NICHOLS, form=",.0f"),

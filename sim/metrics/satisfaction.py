@@ -89,21 +89,6 @@ def acceptable_wait_s(procs: np.ndarray, requested_s: np.ndarray, rule: Rule = "
     return (np.log(np.asarray(procs, np.float64)) + 1.0) * wait
 
 
-def surface_h(procs: np.ndarray, requested_h: np.ndarray, rule: Rule = "program") -> np.ndarray:
-    """Return acceptable waits of single jobs, float64 [requests, processors], hours.
-
-    The surface of the paper's figure 8.
-    """
-    wide, long = np.meshgrid(procs, np.asarray(requested_h, np.float64) * _HOUR_S)
-    return acceptable_wait_s(wide, long, rule) / _HOUR_S
-
-
-def seriousness(schedule: Schedule, patience: Patience | None = None) -> np.ndarray:
-    """Return the wait over the acceptable wait of every complaint, most serious first."""
-    found = dissatisfaction(user_jobs(schedule), patience)
-    return -np.sort(-found[found > 1.0])
-
-
 def dissatisfaction(jobs: UserJobs, patience: Patience | None = None) -> np.ndarray:
     """Return each job's wait over what its user accepts, float64 [jobs].
 

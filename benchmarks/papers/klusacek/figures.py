@@ -15,7 +15,7 @@ from matplotlib.ticker import PercentFormatter
 
 from features.clock import DAY_S
 from pipelines.report.style import INK, MUTED, encode, figure
-from sim.metrics.satisfaction import seriousness, surface_h
+from sim.metrics.satisfaction import acceptable_wait_s, dissatisfaction, user_jobs
 from sim.metrics.schedule_metrics import bounded_slowdown, evaluate
 from sim.metrics.user_fairness import per_user
 from sim.schedule import Schedule
@@ -133,12 +133,14 @@ def satisfaction(drawing: Figure, schedules: Replicates) -> None:
     for label, colour in _coloured(schedules):
         counts = np.sort(per_user(schedules[label][0])["complaints"].to_numpy())[::-1]
         users.step(np.arange(1, len(counts) + 1), counts, where="mid", color=colour, label=label)
-        serious = seriousness(schedules[label][0])
+        serious = dissatisfaction(user_jobs(schedules[label][0]))
+        serious = np.sort(serious[serious > 1.0])[::-1]
         levels.plot(np.arange(1, len(serious) + 1), serious, color=colour)
     users.set(title="complaints of a user", xlabel="users, most complaints first")
     levels.set(title="wait over acceptable wait", xlabel="complaints, most serious first", yscale="log")
     procs, hours = np.geomspace(1, 256, 49), np.geomspace(0.25, 400, 97)
-    mesh = surface.pcolormesh(procs, hours, np.log10(surface_h(procs, hours)), cmap="cividis_r", rasterized=True)
+    accepted_h = acceptable_wait_s(*np.meshgrid(procs, hours * _HOUR_S)) / _HOUR_S
+    mesh = surface.pcolormesh(procs, hours, np.log10(accepted_h), cmap="cividis_r", rasterized=True)
     surface.set(title="log10 of the acceptable wait, h", xlabel="processors", ylabel="requested h", xscale="log", yscale="log")
     drawing.colorbar(mesh, ax=surface)
 
