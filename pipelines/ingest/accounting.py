@@ -6,7 +6,6 @@ error, unless the reader says how to mend such lines (:class:`Mending`).
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import combinations_with_replacement, islice
 from math import comb
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from features import limits
-from features.errors import InputError, shown
+from features.errors import InputError, one_line, shown
 from pipelines.ingest.source import Source
 from pipelines.ingest.text import BLOCK
 
@@ -128,13 +127,13 @@ class AccountingTable:
         self._mending = mending
         self._passed_over: set[int] = set()  # numbers of lines that are no rows
         csv.field_size_limit(limits.LINE_BYTES)
-        with source.open() as text:
-            header, rest = self._header(text)
-            self.delimiter = "|" if b"|" in header else ","
-            self.titles = [title.strip() for title in self._split_header(header)]
-            self._place = {title.lower(): place for place, title in reversed(list(enumerate(self.titles))) if title}
-            kept = sorted(self._place[name] for name in wanted & self._place.keys()) or [0]
-            self._table = self._read(rest, [str(place) for place in kept])
+        header, lines = self._header()
+        self.delimiter = "|" if b"|" in header else ","
+        self.titles = [title.strip() for title in self._split_header(header)]
+        self._place = {title.lower(): place for place, title in reversed(list(enumerate(self.titles))) if title}
+        kept = sorted(self._place[name] for name in wanted & self._place.keys()) or [0]
+        self._check_utf8()
+        self._table = self._read(lines, [str(place) for place in kept])
         self.rows = self._table.num_rows
 
     def __contains__(self, name: str) -> bool:
@@ -151,6 +150,17 @@ class AccountingTable:
     def find(self, *names: str) -> str | None:
         """Return the first of ``names`` that is a column."""
         return next((name for name in names if name in self), None)
+
+    def column(self, *names: str, title: str = "") -> str:
+        """Return the first of ``names`` that is a column.
+
+        InputError where none is; it calls the column ``title``.
+        """
+        name = self.find(*names)
+        if name is None:
+            titles = one_line(", ".join(self.titles), 160)
+            raise InputError(f"{self.path}: the header line has no column {title or ' or '.join(names)}, only {titles}")
+        return name
 
     def texts(self, name: str) -> tuple[np.ndarray, list[str]]:
         """Return a column as codes int64 [rows] into a list of distinct stripped texts."""
@@ -232,14 +242,23 @@ class AccountingTable:
         for part in self._table.column(str(self._place[name])).chunks:
             yield part.indices.to_numpy(), [text.strip() for text in part.dictionary.to_pylist()]
 
-    def _header(self, text: BinaryIO) -> tuple[bytes, _Utf8]:
-        """Return the first line that is not blank, and the text behind it."""
-        head = text.read(limits.LINE_BYTES).removeprefix(b"\xef\xbb\xbf")
+    def _header(self) -> tuple[bytes, int]:
+        """Return the first line that is not blank, and the number of lines up to it."""
+        head = self._source.head(limits.LINE_BYTES).removeprefix(b"\xef\xbb\xbf")
         found = re.search(rb"[^\s][^\r\n]*", head)
         more = found is not None and (head[found.end() :].strip() or len(head) > limits.LINE_BYTES // 2)
         if found is None or not more:
             raise InputError(f"{self.path}: holds no {self._what}, only {'a header' if found else 'an empty'} line")
-        return found[0], _Utf8(self, text, head[: found.end()], head[found.end() :])
+        return found[0], 1 + len(re.findall(rb"\r\n|\r|\n", head[: found.start()]))
+
+    def _check_utf8(self) -> None:
+        """Raise InputError for the first line that is not UTF-8."""
+        with self._source.open() as text:
+            for number, line in enumerate(text, start=1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    raise InputError(f"{self.path}:{number}: is not UTF-8 text (byte 0x{line[error.start]:02x})") from error
 
     def _split_header(self, header: bytes) -> list[str]:
         try:
@@ -261,7 +280,7 @@ class AccountingTable:
             except csv.Error as error:
                 raise InputError(f"{self.path}:{reader.line_num + 1}: {error}") from error
 
-    def _read(self, rest: _Utf8, kept: list[str]) -> pa.Table:
+    def _read(self, lines: int, kept: list[str]) -> pa.Table:
         width = len(self.titles)
         quoted = self.delimiter == ","
         skipped = False
@@ -273,19 +292,22 @@ class AccountingTable:
 
         texts = pa.dictionary(pa.int32(), pa.string())
         try:
-            with arrow_csv.open_csv(
-                pa.PythonFile(rest, mode="r"),
-                read_options=arrow_csv.ReadOptions(
-                    column_names=[str(place) for place in range(width)], block_size=BLOCK, use_threads=False
-                ),
-                parse_options=arrow_csv.ParseOptions(
-                    delimiter=self.delimiter,
-                    quote_char='"' if quoted else False,
-                    newlines_in_values=quoted,
-                    invalid_row_handler=skip if self._mending else None,
-                ),
-                convert_options=arrow_csv.ConvertOptions(include_columns=kept, column_types=dict.fromkeys(kept, texts)),
-            ) as batches:
+            with (
+                self._source.open() as text,
+                arrow_csv.open_csv(
+                    pa.PythonFile(text, mode="r"),
+                    read_options=arrow_csv.ReadOptions(
+                        column_names=[str(place) for place in range(width)], skip_rows=lines, block_size=BLOCK, use_threads=False
+                    ),
+                    parse_options=arrow_csv.ParseOptions(
+                        delimiter=self.delimiter,
+                        quote_char='"' if quoted else False,
+                        newlines_in_values=quoted,
+                        invalid_row_handler=skip if self._mending else None,
+                    ),
+                    convert_options=arrow_csv.ConvertOptions(include_columns=kept, column_types=dict.fromkeys(kept, texts)),
+                ) as batches,
+            ):
                 table = batches.read_all()
         except pa.ArrowInvalid as error:
             self._complain(error)
@@ -347,30 +369,3 @@ class AccountingTable:
             if all(test(left[self._place[name]].strip()) for name, test in mending.tests.items() if name in self):
                 found.append(left)
         return found[0] if len(found) == 1 else None
-
-
-class _Utf8(io.RawIOBase):
-    """The text behind a header line, checked to be UTF-8 while it is read; ``head`` is before it, ``first`` its beginning."""
-
-    def __init__(self, table: AccountingTable, text: BinaryIO, head: bytes, first: bytes) -> None:
-        self._path, self._text, self._held = table.path, text, first
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._line = 1
-        self._check(head)
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        block, self._held = (self._held[:size], self._held[size:]) if self._held else (self._text.read(size), b"")
-        self._check(block)
-        return block
-
-    def _check(self, block: bytes) -> None:
-        pending = self._decoder.getstate()[0]
-        try:
-            self._decoder.decode(block, final=not block)
-        except UnicodeDecodeError as error:
-            line = self._line + (pending + block).count(b"\n", 0, error.start)
-            raise InputError(f"{self._path}:{line}: is not UTF-8 text (byte 0x{(pending + block)[error.start]:02x})") from error
-        self._line += block.count(b"\n")

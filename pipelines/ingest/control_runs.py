@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from features import limits
-from features.errors import InputError, one_line
+from features.errors import InputError
 from pipelines.ingest.accounting import AccountingTable, duration, seconds
 from pipelines.ingest.localtime import NEVER, to_unix, zone
 from pipelines.ingest.node_list import expand_nodes
@@ -62,7 +62,7 @@ def read_runs(path: str | Path) -> ControlRuns:
     else:
         runtime = numbers(table, *_END) - start
         if (runtime <= 0).any():
-            raise table.error(_found(table, *_END), int(np.argmax(runtime <= 0)), "is not after the start")
+            raise table.error(table.column(*_END), int(np.argmax(runtime <= 0)), "is not after the start")
     return ControlRuns(_frame(run_id, application, inputs, _nodes(table, notes), np.floor(start), runtime), {}, tuple(notes))
 
 
@@ -79,9 +79,9 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     place = zone(timezone)
     wanted = {"jobid", "jobidraw", "jobname", "nodelist", "start", "end", "state", *_ELAPSED}
     table = AccountingTable(load(path), wanted, mending=MENDING)
-    job = _found(table, "jobidraw", "jobid")
-    name, nodes, state = (_found(table, column) for column in ("jobname", "nodelist", "state"))
-    started = _found(table, "start")
+    job = table.column("jobidraw", "jobid")
+    name, nodes, state = (table.column(column) for column in ("jobname", "nodelist", "state"))
+    started = table.column("start")
     steps = np.zeros(table.rows, bool)
     for column in ("jobid", "jobidraw"):
         if column in table:
@@ -108,7 +108,7 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     if elapsed is not None:
         runtime = table.numbers(elapsed, _ELAPSED[elapsed])
     else:
-        end = to_unix(table.times(_found(table, "end")), place, start).unix_s
+        end = to_unix(table.times(table.column("end")), place, start).unix_s
         runtime = np.where((end != NEVER) & (start != NEVER), end - np.where(start == NEVER, 0, start), np.nan)
     left[(left == "") & ~(runtime > 0)] = "no runtime"
     left[(left == "") & (runtime > limits.SECONDS)] = "runtime beyond limits"
@@ -141,21 +141,12 @@ def _pattern(text: str) -> re.Pattern[str]:
     return pattern
 
 
-def _found(table: AccountingTable, *names: str) -> str:
-    found = table.find(*names)
-    if found is None:
-        raise InputError(
-            f"{table.path}: the header line has no column {' or '.join(names)}, only {one_line(', '.join(table.titles), 160)}"
-        )
-    return found
-
-
 def texts(table: AccountingTable, name: str, empty: bool = False) -> list[str]:
     """Return a column's texts.
 
     InputError where there is no such column or, unless ``empty``, no text.
     """
-    codes, distinct = table.texts(_found(table, name))
+    codes, distinct = table.texts(table.column(name))
     if not empty and "" in distinct:
         raise table.error(name, int(np.argmax(codes == distinct.index(""))), "says nothing")
     return [distinct[code] for code in codes]
@@ -172,7 +163,7 @@ def numbers(table: AccountingTable, *names: str, positive: bool = False) -> np.n
 
     InputError where a number is missing.
     """
-    name = _found(table, *names)
+    name = table.column(*names)
     found = table.numbers(name, seconds)
     for wrong, what in (
         (np.isnan(found), "says nothing"),
@@ -185,7 +176,7 @@ def numbers(table: AccountingTable, *names: str, positive: bool = False) -> np.n
 
 
 def _nodes(table: AccountingTable, notes: list[str]) -> list[list[str]] | list[None]:
-    name = _found(table, "nodes")
+    name = table.column("nodes")
     if table.matches(name, str.isdecimal).all():
         notes.append("The column nodes says how many nodes a run had, not which: no counters can be told to be its own.")
         return [None] * table.rows

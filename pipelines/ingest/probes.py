@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError, one_line
 from features.monitoring.samplers import PROBES, TYPES
 from features.monitoring.situation import RATES
 from pipelines.ingest.accounting import AccountingTable, seconds
+from pipelines.ingest.control_runs import numbers, texts
 from pipelines.ingest.source import load
 
 
@@ -25,16 +25,13 @@ def read_probes(path: str | Path) -> pd.DataFrame:
     The columns are those of features.monitoring.samplers.PROBES. Raises InputError with file, line and what is wrong.
     """
     table = AccountingTable(load(path), {"run_id", "node", *PROBES}, "probe result")
-    columns: dict[str, object] = {name: pd.array(_texts(table, name), dtype="str") for name in ("run_id", "node")}
+    columns: dict[str, object] = {name: pd.array(texts(table, name), dtype="str") for name in ("run_id", "node")}
     frame = pd.DataFrame(columns)
     if (again := frame.duplicated().to_numpy()).any():
         row = int(np.argmax(again))
         raise table.error("node", row, f"has a result of run {frame['run_id'][row]} on an earlier line too")
     for name in PROBES:
-        _has(table, name)
-        frame[name] = table.numbers(name, seconds)
-        if frame[name].isna().any():
-            raise table.error(name, int(np.argmax(frame[name].isna())), "says nothing")
+        frame[name] = numbers(table, name)
     return frame
 
 
@@ -45,7 +42,7 @@ def read_types(path: str | Path) -> pd.DataFrame:
     InputError with file, line and what is wrong.
     """
     table = AccountingTable(load(path), {"application", "type", *RATES}, "application")
-    frame = pd.DataFrame({name: pd.array(_texts(table, name), dtype="str") for name in ("application", "type")})
+    frame = pd.DataFrame({name: pd.array(texts(table, name), dtype="str") for name in ("application", "type")})
     for wrong, name, what in (
         (~frame["type"].isin(TYPES), "type", f"is not one of {', '.join(TYPES)}"),
         (frame["application"].duplicated(), "application", "is on an earlier line too"),
@@ -54,19 +51,5 @@ def read_types(path: str | Path) -> pd.DataFrame:
             raise table.error(name, int(np.argmax(wrong)), what)
     if table.find(*RATES):
         for name in RATES:
-            _has(table, name)
-            frame[name] = table.numbers(name, seconds)
+            frame[name] = table.numbers(table.column(name), seconds)
     return frame
-
-
-def _has(table: AccountingTable, name: str) -> None:
-    if name not in table:
-        raise InputError(f"{table.path}: the header line has no column {name}, only {one_line(', '.join(table.titles), 160)}")
-
-
-def _texts(table: AccountingTable, name: str) -> list[str]:
-    _has(table, name)
-    codes, distinct = table.texts(name)
-    if "" in distinct:
-        raise table.error(name, int(np.argmax(codes == distinct.index(""))), "says nothing")
-    return [distinct[code] for code in codes]

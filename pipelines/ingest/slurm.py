@@ -139,8 +139,8 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", 
         )
     place = zone(timezone)
     table = AccountingTable(source, _KNOWN, mending=MENDING)
-    job = _column(table, "JobID", *RAW)
-    submitted = _column(table, "Submit", *SUBMIT)
+    job = table.column(*RAW, title="JobID")
+    submitted = table.column(*SUBMIT, title="Submit")
     notes: list[str] = []
 
     steps = job_steps(table)
@@ -185,13 +185,6 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", 
         unread=unread,
     )
     return with_hashed_names(trace)
-
-
-def _column(table: AccountingTable, title: str, *names: str) -> str:
-    found = table.find(*names)
-    if found is None:
-        raise InputError(f"{table.path}: the header line has no column {title}, only {one_line(', '.join(table.titles), 160)}")
-    return found
 
 
 def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadLine, ...]:
