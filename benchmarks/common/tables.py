@@ -9,13 +9,12 @@ cell, with values as on the page, and :func:`shortened` takes tables out of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
-from benchmarks.common.marked import replace_parts
 from pipelines.report import table as report
 from pipelines.storage.atomic import replacing
 
@@ -135,22 +134,6 @@ def write_page(path: Path, text: str, keep: Keep = always, rows: Rows = always) 
     """Write a page :func:`shortened`, and all its cells to ``data/<page>.csv`` beside it."""
     _write(path, cells(text))
     path.write_text(shortened(text, keep, rows), encoding="utf-8")
-
-
-def write_parts(path: Path, parts: Mapping[str, str], keep: Keep = always, rows: Rows = always) -> None:
-    """Replace ``parts`` of a page written by hand, and the same sections of its data."""
-    write_data(path, parts)
-    replace_parts(path, {name: shortened(text, keep, rows, name) for name, text in parts.items()})
-
-
-def write_data(path: Path, parts: Mapping[str, str]) -> None:
-    """Replace the sections of a page's data by the cells of ``parts``; other sections stay."""
-    table = pd.concat([cells(text, name) for name, text in parts.items()])
-    data = _data(path)
-    if data.exists():
-        before = pd.read_csv(data, dtype={"line": "int64"}, keep_default_na=False)
-        table = pd.concat([before[~before["section"].str.partition(": ")[0].isin(list(parts))], table])
-    _write(path, table)
 
 
 def _data(path: Path) -> Path:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
-from benchmarks.common.marked import marks
-from benchmarks.common.pages import STUDIES
-from benchmarks.common.tables import cells, shortened, tables, write_page, write_parts
+from benchmarks.common.tables import cells, shortened, tables, write_page
 
 PAGE = """# A question
 
@@ -72,25 +68,3 @@ def test_a_page_and_its_data_are_written_together(tmp_path: Path):
     pd.testing.assert_frame_equal(
         pd.read_csv(tmp_path / "data" / "page.csv", dtype=str), cells(PAGE).astype({"line": str}), check_dtype=False
     )
-
-
-def test_parts_written_again_replace_their_own_rows_only(tmp_path: Path):
-    page = tmp_path / "page.md"
-    page.write_text("".join(f"{begin}\n{end}\n" for begin, end in (marks("one"), marks("two"))))
-    table = "| a | b |\n| --- | --- |\n| 1 | {} |"
-    write_parts(page, {"one": table.format("x"), "two": f"### Inside\n\n{table.format('y')}"})
-    write_parts(page, {"two": f"### Inside\n\n{table.format('z')}"})
-    found = pd.read_csv(tmp_path / "data" / "page.csv")
-    assert found.loc[found["column"] == "b", ["section", "value"]].to_numpy().tolist() == [["one", "x"], ["two: Inside", "z"]]
-    assert "z" in page.read_text()
-
-
-@pytest.mark.parametrize("data", sorted((STUDIES / "data").glob("*.csv")), ids=lambda path: path.stem)
-def test_what_a_page_shows_is_in_its_data(data: Path):
-    known = pd.read_csv(data, dtype=str, keep_default_na=False)
-    if "value" in known and "table" in known:
-        page = (STUDIES / f"{data.stem}.md").read_text(encoding="utf-8")
-        made = re.findall(r"<!-- (.*?) begin -->(.*?)<!-- \1 end -->", page, re.DOTALL)
-        shown = pd.concat([cells(text) for _, text in made] or [cells(page)])
-        assert len(shown)
-        assert set(shown["value"]) <= set(known["value"])
