@@ -122,7 +122,7 @@ def compared(place: Place, title: str, runs: Mapping[str, Run], bases: Mapping[s
     for name, run in runs.items():
         identity = {"name": name, "scheduler": run.scheduler, "predictor": run.predictor}
         rows += changes(identity, sums[run], sums[against[name]])
-    return pd.DataFrame(rows).astype(dict.fromkeys(("relative", "low", "high", "minimum", "maximum"), "float64"))
+    return pd.DataFrame(rows).astype(dict.fromkeys(("relative", "low", "high"), "float64"))
 
 
 def headline(place: Place, title: str, counts: Counts) -> pd.DataFrame:

@@ -1,14 +1,15 @@
-"""The cards of docs/studies: each is what its program makes of the data beside it."""
+"""The cards of docs/studies: each is what its program makes of the data beside it, and every picture is shown."""
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.common.card import Card
+from benchmarks.common.card import MOST_WORDS, Card
 from benchmarks.common.pages import HOUSE, STUDIES
 
 PROGRAMS = [
@@ -16,6 +17,7 @@ PROGRAMS = [
     for file in sorted((HOUSE / "benchmarks").glob("*/*.py"))
     if "rows_of(options" in file.read_text(encoding="utf-8")
 ]
+PAGES = [*sorted(STUDIES.glob("*.md")), *sorted((HOUSE / "docs").glob("*.md")), HOUSE / "README.md"]
 
 
 @pytest.mark.slow
@@ -31,3 +33,11 @@ def test_a_card_is_what_its_program_makes_of_the_data(program: str, monkeypatch:
     assert written
     for name, text in written.items():
         assert text == (STUDIES / f"{name}.md").read_text(encoding="utf-8")
+
+
+def test_cards_are_short_and_no_picture_is_without_a_page() -> None:
+    words = {page.name: len(page.read_text(encoding="utf-8").split()) for page in STUDIES.glob("*.md")}
+    assert {name: count for name, count in words.items() if count > MOST_WORDS} == {}
+    assert sum(words.values()) <= 9000
+    shown = {name for page in PAGES for name in re.findall(r"([\w-]+\.png)", page.read_text(encoding="utf-8"))}
+    assert {picture.name for picture in STUDIES.glob("*.png")} <= shown

@@ -1,4 +1,4 @@
-"""Pages keep the tables that matter and lose no row: all cells are in the CSV beside them."""
+"""Tables of studies: every cell is kept beside the card, and a part written again replaces its own rows only."""
 
 from __future__ import annotations
 
@@ -6,65 +6,51 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.common.tables import cells, shortened, tables, write_page
+from benchmarks.common.tables import cells, kept_table, write_data
 
-PAGE = """# A question
-
-What is asked.
+PAGE = """# Page
 
 ## Here
 
-Said before.
+Said
+**before**.
 
 | | slowdown | vs EASY | AWF | vs EASY |
 | --- | --- | --- | --- | --- |
-| `EASY` | 1 | 0 | 2 | 0 |
-| JustBF | **3** | +2 | 4 | +2 |
+| `EASY` | 1 |  | **2** |  |
+| JustBF | 3 | +2 | 4 | +2 |
+| JustBF |  | | 5 | |
 
-Waits, s:
-
-| scheduler | wait |
-| --- | --- |
-| EASY | 5 |
-
-## There
-
-<details><summary>More</summary>
+Waits, of which there is a long announcement that says more than the name of a table should hold,
+so that it is not taken for one, although it stands right above the table and ends in a colon:
 
 | scheduler | wait |
 | --- | --- |
 | EASY | 6 |
 
-</details>
+## There
+
+| scheduler | wait |
+| --- | --- |
+| EASY | 7 |
 """
 
 
 def test_every_cell_is_kept_with_its_section_and_table():
-    found = cells(PAGE)
-    assert found["section"].value_counts().to_dict() == {"Here": 12, "There": 2}
-    first = found[found["table"] == "1: Said before."].pivot(index="line", columns="column", values="value")
+    rows = cells(PAGE)
+    assert rows["section"].value_counts().to_dict() == {"Here": 17, "There": 2}
+    assert rows["table"].unique().tolist() == ["1: Said before.", "2", "1"]
+    first = kept_table(rows, "Here")
     assert first.loc[1].to_dict() == {"row": "JustBF", "slowdown": "3", "slowdown, vs EASY": "+2", "AWF": "4", "AWF, vs EASY": "+2"}
+    assert first.loc[0, "AWF"] == "2"
+    assert kept_table(rows, "Here", "2").to_numpy().tolist() == [["EASY", "6"]]
+    assert kept_table(cells(PAGE, "part"), "part: There").to_numpy().tolist() == [["EASY", "7"]]
 
 
-def test_a_table_that_goes_takes_its_announcement_and_its_heading():
-    text = shortened(PAGE, lambda table: table.section == "Here" and table.number == 1)
-    assert "Said before." in text
-    assert "JustBF" in text
-    for gone in ("Waits", "scheduler", "There", "details", "More"):
-        assert gone not in text
-    assert shortened(PAGE) == PAGE
-
-
-def test_rows_can_be_chosen_from_a_table():
-    text = shortened(PAGE, rows=lambda table, row: table.number != 1 or row[0] != "JustBF")
-    assert "JustBF" not in text
-    assert "`EASY`" in text
-
-
-def test_a_page_and_its_data_are_written_together(tmp_path: Path):
-    page = tmp_path / "page.md"
-    write_page(page, PAGE, lambda table: False)
-    assert not [*tables(page.read_text())]
-    pd.testing.assert_frame_equal(
-        pd.read_csv(tmp_path / "data" / "page.csv", dtype=str), cells(PAGE).astype({"line": str}), check_dtype=False
-    )
+def test_parts_written_again_replace_their_own_rows_only(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    table = "| a | b |\n| --- | --- |\n| 1 | {} |"
+    write_data(tmp_path / "page.md", {"one": table.format("x"), "two": f"### Inside\n\n{table.format('y')}"})
+    write_data(tmp_path / "page.md", {"two": f"### Inside\n\n{table.format('z')}"})
+    rows = pd.read_csv(tmp_path / "data" / "page.csv")
+    assert rows.loc[rows["column"] == "b", ["section", "value"]].to_numpy().tolist() == [["one", "x"], ["two: Inside", "z"]]
