@@ -45,12 +45,12 @@ def counter_files(spec: str | Path) -> list[Path]:
     """
     place = Path(spec)
     if place.is_dir():
-        found = [path for path in place.rglob("*") if not any(part.startswith(".") for part in path.relative_to(place).parts)]
+        paths = [path for path in place.rglob("*") if not any(part.startswith(".") for part in path.relative_to(place).parts)]
     elif place.exists():
         return [place]
     else:
-        found = [Path(name) for name in glob.glob(str(spec), recursive=True)]
-    files = sorted(path for path in found if path.is_file() and not _HEADER_FILE.search(path.name))
+        paths = [Path(name) for name in glob.glob(str(spec), recursive=True)]
+    files = sorted(path for path in paths if path.is_file() and not _HEADER_FILE.search(path.name))
     if not files:
         raise InputError(f"{spec}: no such file" if not place.is_dir() else f"{spec}: holds no file")
     return files
@@ -121,7 +121,7 @@ def _header_file(path: Path) -> str | None:
 def _last_header(file: Path) -> str:
     with text_of(file) as text:
         lines = text.read(BLOCK).decode("utf-8", "replace").splitlines()
-    found = [line for line in lines if is_header(line)]
-    if not found:
+    headers = [line for line in lines if is_header(line)]
+    if not headers:
         raise InputError(f"{file}: is a header file without a header line")
-    return found[-1].strip()
+    return headers[-1].strip()
