@@ -14,15 +14,14 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.dots import dots
 from benchmarks.common.pages import STUDIES
 from benchmarks.papers import goponenko2022_predictions as second
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
-from pipelines.report.style import INK, encode, figure
 from sim import Campaign, campaign_schedules
 from sim.metrics.comparison import compare
 
@@ -31,7 +30,6 @@ SCHEDULERS = ("JustBF", "SJF-JustBF", "SAF-JustBF", "LAF-JustBF", "EASY", "EASY-
 PREDICTORS = ("requested", "clairvoyant")
 METRICS = {"mean_bounded_slowdown": "bounded slowdown", "awf_s": "AWF", "p2sf_s": "P2SF"}
 BSLD, AWF, P2SF = METRICS
-_COLOURS = ("#0072b2", "#d55e00", "#009e73")
 CLOSE = 0.03
 """What counts as close, where the paper says close."""
 
@@ -134,26 +132,10 @@ EMPTY = "–"
 
 def draw(rows: pd.DataFrame) -> bytes:
     """Draw the change relative to JustBF with requested times, three metrics, a panel a trace."""
-    with figure(9.6, 3.8, generated=False) as canvas:
-        panels = canvas.subplots(1, len(TRACES), sharey=True)
-        compared = [each for each in SCHEDULERS if each != "JustBF"]
-        places = np.arange(len(compared))[::-1]
-        for axes, title in zip(panels, TRACES, strict=True):
-            table = rows[(rows["trace"] == title) & (rows["example"] == 1)]
-            for shift, (metric, colour) in enumerate(zip(METRICS, _COLOURS, strict=True)):
-                changes = [cell(table, each, metric) for each in compared]
-                middle = np.array([row["relative"] for row in changes]) * 100
-                reach = np.abs(np.array([[row["low"], row["high"]] for row in changes]).T * 100 - middle)
-                at = places + 0.22 * (1 - shift)
-                axes.errorbar(middle, at, xerr=reach, fmt="o", color=colour, label=METRICS[metric], markersize=5, capsize=2)
-            axes.axvline(0, color=INK, linewidth=0.8, linestyle=":")
-            axes.set_yticks(places, compared)
-            axes.set_title(title)
-            axes.set_xlabel("change relative to JustBF, % (symmetric logarithmic)")
-            axes.set_xscale("symlog", linthresh=10)
-            axes.xaxis.set_major_formatter("{x:g}")
-        panels[1].legend(loc="lower right")
-        return encode(canvas, "png")
+    chosen = rows[(rows["example"] == 1) & (rows["predictor"] == "requested") & (rows["scheduler"] != "JustBF")]
+    shown = chosen.rename(columns={"trace": "panel", "scheduler": "row"}).assign(series=chosen["metric"].map(METRICS))
+    shown[["value", "low", "high"]] = 100 * chosen[["relative", "low", "high"]]
+    return dots(shown, "change relative to JustBF, %", dict.fromkeys(TRACES, 0.0), linear=10)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -24,12 +24,12 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.dots import dots
 from benchmarks.common.pages import STUDIES
 from benchmarks.common.tables import cells, kept_table, markdown
 from features.jobs.cleaning import clean
 from models.runtime.evaluation import accuracy
 from pipelines.ingest.swf import read_swf
-from pipelines.report.style import MUTED, encode, figure
 from sim import evaluate, simulate
 
 PREDICTORS = (
@@ -234,7 +234,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         answer=f"On second halves the most accurate is {'; '.join(best.values())}. Against OKCM, also chosen on first halves, it gains "
         f"{' and '.join(against['difference, points'])} points.",
         picture="runtime-prediction.png",
-        picture_caption="Accuracy on second halves, 95 % over weeks; dashed: `last2`",
+        picture_caption="Accuracy on second halves, 95 % over weeks; dotted: `last2`",
         table=pd.DataFrame(table).rename_axis("predictor").reset_index(),
         table_caption="Mean accuracy min(p / r, r / p) in % of jobs of the second half, walk-forward under EASY, and the paired difference "
         "to `last2` in points "
@@ -260,24 +260,21 @@ FAILS = (
 
 def draw(rows: pd.DataFrame) -> bytes:
     """Draw accuracies on second halves with their intervals, a panel a trace."""
-    with figure(9.6, 4.0, generated=False) as canvas:
-        panels = canvas.subplots(1, len(TRACES), sharey=True)
-        for panel, title in zip(panels, TRACES, strict=True):
-            accuracies = second_half(rows, title)["accuracy, %"].drop("clairvoyant")
-            value, low, high = accuracies.str.extract(r"([\d.]+) \[([\d.]+), ([\d.]+)\]").astype(float).to_numpy().T
-            panel.errorbar(value, accuracies.index, xerr=[value - low, high - value], fmt="o", color="#0072b2", markersize=5)
-            panel.axvline(value[accuracies.index.get_loc("last2")], color=MUTED, linestyle="--", linewidth=1)
-            panel.grid(axis="y", visible=False)
-            panel.set(title=title, xlabel="accuracy, %")
-        panels[0].invert_yaxis()
-        return encode(canvas, "png")
+    halves = {title: second_half(rows, title)["accuracy, %"].drop("clairvoyant") for title in TRACES}
+    shown = (
+        pd.concat(halves, names=["panel", "row"])
+        .str.extract(r"(?P<value>[\d.]+) \[(?P<low>[\d.]+), (?P<high>[\d.]+)\]")
+        .astype(float)
+    )
+    lines_at = {title: shown.at[(title, "last2"), "value"] for title in TRACES}
+    return dots(shown.reset_index().assign(series=""), "accuracy, %", lines_at)
 
 
 def main() -> None:
     options = parser(__doc__).parse_args()
     rows, made_by = rows_of(options, "studies.prediction", f"{NAME}.csv", lambda: cells(tables(options.shared), SECTION))
     show(card(rows, made_by), NAME, options)
-    if options.write:
+    if options.write or options.card:
         (STUDIES / f"{NAME}.png").write_bytes(draw(rows))
 
 

@@ -13,6 +13,8 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.dots import dots
+from benchmarks.common.pages import STUDIES
 from features.jobs.cleaning import clean
 from pipelines.ingest.swf import read_swf
 from sim.campaigns.campaign import run_campaign
@@ -90,6 +92,8 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         f"{ranges['mean_bounded_slowdown'].min():+.1f} to {ranges['mean_bounded_slowdown'].max():+.1f} %. Of the "
         f"{len(rows)} changes {int((rows['change'] < -far).sum())} are below zero beyond a 95 % t interval of the replays, and "
         f"{int((rows['change'] > far).sum())} above, each tested alone.",
+        picture="semantics.png",
+        picture_caption="Changes with 95 % t intervals over replays",
         table=wide[list(dict.fromkeys(column))].reset_index().rename(columns={"title": "trace"}),
         table_caption=f"Published simulators run a scheduling pass when a job is submitted or ends. `expiry=pass` also runs one in each second in "
         "which a running job outlives its prediction, `every=30` one at each multiple of 30 s, both while jobs wait. Change in % "
@@ -106,6 +110,19 @@ FAILS = (
 )
 
 
+def draw(rows: pd.DataFrame) -> bytes:
+    """Draw the changes of both semantics with 95 % t intervals, a panel a trace and metric."""
+    shown = rows.assign(
+        panel=rows["title"] + ": " + rows["metric"].map(METRICS),
+        row=rows["scheduler"] + ", " + rows["predictor"],
+        series=rows["option"].str.partition("(")[2].str.rstrip(")"),
+        value=100 * rows["change"],
+    )
+    far = 100 * stdtrit(REPLAYS - 1, 0.975) * rows["error"]
+    shown["low"], shown["high"] = shown["value"] - far, shown["value"] + far
+    return dots(shown, "change, %", dict.fromkeys(shown["panel"], 0.0))
+
+
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--replays", type=int, default=REPLAYS, help="shaken replays of each trace")
@@ -114,6 +131,8 @@ def main() -> None:
         options, "studies.semantics", "semantics.csv", lambda: changes(measured(options.shared, options.replays))
     )
     show(card(rows, made_by), "semantics", options)
+    if options.write or options.card:
+        (STUDIES / "semantics.png").write_bytes(draw(rows))
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.lines import Line2D
 from scipy.special import stdtrit
 
 from benchmarks.common.card import Card, parser, read_rows, rows_of, show, write_rows
+from benchmarks.common.dots import dots
 from benchmarks.common.pages import STUDIES
 from benchmarks.studies.users_runs import (
     HALVES,
@@ -35,10 +35,8 @@ from benchmarks.studies.users_runs import (
     sessions,
     traces,
 )
-from pipelines.report.style import INK, MUTED, encode, figure
 from sim.users.names import LOOPS
 
-COLOURS = {"open": MUTED, "closed": "#d55e00", "semi-open": "#0072b2"}
 CARRIED = STUDIES / "data" / "users-carried.csv"
 FAILS = (
     "Users keep recorded think times and batches, whatever machine they meet. Intervals are over replays of one trace, and "
@@ -116,21 +114,13 @@ def again(rows: pd.DataFrame, section: str, loop: str) -> np.ndarray:
     return np.quantile(each, [0.5, 0.025, 0.975])
 
 
-def picture(rows: pd.DataFrame) -> bytes:
+def draw(rows: pd.DataFrame) -> bytes:
     """Draw each predictor's bounded slowdown in the three loops."""
-    order = list(ranks(rows, "open").index)[::-1]
-    with figure(7.2, 3.8, generated=False) as drawn:
-        axes = drawn.add_subplot()
-        for shift, loop in zip((0.22, 0.0, -0.22), LOOPS, strict=True):
-            part = ranks(rows, loop).loc[order]
-            places = np.arange(len(order)) + shift
-            axes.hlines(places, part["low"], part["high"], color=COLOURS[loop], linewidth=1.6)
-            axes.plot(part["mean"], places, "o", color=COLOURS[loop], markersize=5)
-        axes.set_yticks(np.arange(len(order)), order)
-        axes.set_xlabel("mean bounded slowdown, KTH-SP2 under EASY-SJBF (lines: 95 % intervals over replays)", color=INK)
-        handles = [Line2D([], [], marker="o", color=COLOURS[loop], label=loop) for loop in LOOPS]
-        drawn.legend(handles=handles, title="users", loc="outside upper center", ncols=len(handles))
-        return encode(drawn, "png")
+    order = {name: place for place, name in enumerate(ranks(rows, "open").index)}
+    slowdowns = rows[(rows["section"] == "ranking") & (rows["metric"] == "mean_bounded_slowdown")]
+    slowdowns = slowdowns.sort_values("predictor", key=lambda names: names.map(order), kind="stable")
+    slowdowns = slowdowns.rename(columns={"title": "panel", "predictor": "row", "users": "series", "mean": "value"})
+    return dots(slowdowns, "mean bounded slowdown, 95 % over replays", {}, columns=1)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -153,8 +143,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     rows, made_by = rows_of(options, "studies.users", "users.csv", simulated)
     show(card(rows, read_rows(CARRIED).set_index("users"), made_by), "users", options)
-    if options.write:
-        (STUDIES / "users.png").write_bytes(picture(rows))
+    if options.write or options.card:
+        (STUDIES / "users.png").write_bytes(draw(rows))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def test_a_campaign_on_a_small_trace_fills_every_table(monkeypatch) -> None:
     assert text.count("| KTH-SP2 | EASY |") == text.count("| LANL-CM5 | JustBF |") == 1
     assert "Exact runtimes cut EASY-SJBF's slowdown by " in text
     assert "nan" not in text
-    assert users.picture(table).startswith(b"\x89PNG")
+    assert users.draw(table).startswith(b"\x89PNG")
     facts = users_runs.sessions({"KTH-SP2": kth}).set_index("rule")
     assert facts.loc["max", "of_several"] == 0
     assert set(facts["jobs"]) == {200}
