@@ -5,16 +5,14 @@ So a simulation does not pay for the imports of other commands.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
 
 import click
 
-from pipelines.cli.last_resort import tell
 from pipelines.cli.lazy import LazyGroup
-from pipelines.storage import site
-from pipelines.storage.permissions import check_owner, keep_private
 
 _COMMANDS = {
     "run": "materialise the whole pipeline",
@@ -44,6 +42,8 @@ def cli() -> None:
 
     Runtimes are predicted for jobs at submission; simulations measure what the predictions do to the schedule.
     """
+    from pipelines.storage import site
+
     site.apply()
 
 
@@ -52,6 +52,10 @@ def main() -> None:
 
     One line for whatever went wrong; exit code 2 for bad input, 0 only if everything asked for was done.
     """
+    gc.disable()  # until the command is imported: passes over what is imported take a tenth of a second
+    from pipelines.cli.last_resort import tell
+    from pipelines.storage.permissions import check_owner, keep_private
+
     try:
         keep_private()
         for variable, below in (("NUMBA_CACHE_DIR", ""), ("XDG_CACHE_HOME", "queuecast")):  # they hold machine code
@@ -63,3 +67,5 @@ def main() -> None:
         sys.exit(1)
     except (Exception, KeyboardInterrupt) as error:
         sys.exit(tell(error))
+    finally:
+        gc.enable()

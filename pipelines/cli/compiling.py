@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache, partial
-from multiprocessing.synchronize import Lock
+from typing import TYPE_CHECKING
 
 from numba.core.caching import IndexDataCacheFile
 from numba.core.event import Event, Listener, register
 
 from pipelines.cli.options import note
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Lock
 
 _AFTER_S = 2.0
 """Seconds of compilation before the announcement; a kernel from the cache takes none."""
@@ -98,6 +99,9 @@ def compile_kernels() -> None:
 
     A process compiles the functions that its kernels share once.
     """
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
     began, context = time.monotonic(), multiprocessing.get_context("spawn")
     note("compiling the simulation kernels for this machine: once after each installation, a minute or two")
     with ProcessPoolExecutor(min(os.cpu_count() or 1, len(KERNELS)), context, _keep_in_turn, (context.Lock(),)) as pool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +24,9 @@ class LazyGroup(click.Group):
         if name not in self._summaries:
             return None
         command: click.Command = importlib.import_module(f"{self._package}.{name}").command
+        if gc.get_freeze_count() == 0:
+            gc.freeze()  # what is imported stays: the first pass need not look at it
+        gc.enable()  # which the command line disabled for the imports
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:

@@ -194,6 +194,8 @@ def _option(name: str, field: FieldInfo, once: bool) -> Callable[[Callable[..., 
         {"is_flag": False, "flag_value": extra["bare"]} if "bare" in extra else {}
     )
     kind, default = _type(field.annotation, field.metadata), field.default
+    if default is not None and type(None) in get_args(field.annotation):
+        kind = OrNone(kind)
     if get_origin(field.annotation) is tuple:
         default = ["none" if each is None else each for each in default]
         default = default[0] if once else default

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError, one_line
-from pipelines.cli.options import OrNone, check_outputs, load, note, options, out_option
+from pipelines.cli.options import check_outputs, load, note, options, out_option
 from sim.campaigns.learned_order import Learning
 
 if TYPE_CHECKING:
@@ -21,15 +21,7 @@ _WITHIN = ("tau_s", "copies", "step", "shrink", "most_jobs", "held_out", "replic
 
 @click.command()
 @click.argument("trace", metavar="SUBJECT")
-@options(Learning, without=("starvation_s", *_WITHIN))
-@click.option(
-    "--starvation",
-    "starvation_s",
-    type=OrNone(click.IntRange(min=0)),
-    default=Learning.model_fields["starvation_s"].default,
-    show_default=True,
-    help=Learning.model_fields["starvation_s"].description,
-)
+@options(Learning, without=_WITHIN)
 @click.option("--name", help="What to call the policy. [default: the trace's name]")
 @out_option("Write the policy to this JSON file.")
 @click.option(

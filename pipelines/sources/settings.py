@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import tomlkit
+from typing import TYPE_CHECKING, Any
 
 from features import limits
 from features.errors import InputError
 from pipelines.ingest.text import opened, toml_tables
 from pipelines.storage.atomic import seen, write
-from pipelines.storage.locks import held
 from pipelines.storage.remote import Seen
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
 
 
 def read_settings(path: Path, what: str = "settings") -> dict[str, Any]:
@@ -30,17 +30,21 @@ def read_settings(path: Path, what: str = "settings") -> dict[str, Any]:
     return toml_tables(path, text)
 
 
-def editable(path: Path) -> tomlkit.TOMLDocument:
+def editable(path: Path) -> TOMLDocument:
     """Return a settings file to be changed, comments and all; a new one where there is none."""
     return _document(path, seen(path))
 
 
 @contextmanager
-def changing(path: Path) -> Iterator[tomlkit.TOMLDocument]:
+def changing(path: Path) -> Iterator[TOMLDocument]:
     """Yield :func:`editable`, and write what became of it, one process at a time.
 
     Raises InputError where another process changed it all the same.
     """
+    import tomlkit
+
+    from pipelines.storage.locks import held
+
     with held(path.with_suffix(".lock")):
         before = seen(path)
         document = _document(path, before)
@@ -49,7 +53,9 @@ def changing(path: Path) -> Iterator[tomlkit.TOMLDocument]:
             write(path, text, before)
 
 
-def _document(path: Path, found: Seen) -> tomlkit.TOMLDocument:
+def _document(path: Path, found: Seen) -> TOMLDocument:
+    import tomlkit
+
     if found.content is None:
         return tomlkit.document()
     read_settings(path)

@@ -325,8 +325,6 @@ def test_a_generated_workload_is_called_so_everywhere(tmp_path: Path) -> None:
     [
         (["--scheduler", "EASYY"], "unknown scheduler 'EASYY'"),
         (["--scheduler", "EASY", "--scheduler", "EASY"], "takes each of its schedulers once, and EASY is given again"),
-        (["--starvation", "soon"], "'soon' is not a valid integer"),
-        (["--starvation", "-5"], "-5 is not in the range"),
         (["--predictor", "oracle"], "unknown predictor 'oracle'"),
     ],
 )

@@ -141,8 +141,6 @@ def test_schedules_that_rows_would_not_tell_apart_are_refused_before_anything_ru
         (["--predictor", "oracle"], ["unknown predictor 'oracle'", "clairvoyant", "last2"]),
         (["--correction", "later"], ["unknown correction 'later'", "requested", "tsafrir"]),
         (["--semantics", "per-minute"], ["unknown semantics 'per-minute'", "per-second", "per-event"]),
-        (["--missing-request", "guess"], ["guess"]),
-        (["--procs", "0"], ["--procs"]),
         (["--procs", "1"], ["no job of 3 is left", "wider-than-machine"]),
         (["--frobnicate"], ["--frobnicate"]),
     ],

@@ -227,10 +227,6 @@ def test_jobs_without_a_request_are_not_judged_by_their_own_runtime(tmp_path: Pa
     [
         (["--predictor", "oracle"], ["unknown predictor 'oracle'", "clairvoyant", "last2"]),
         (["--scheduler", "ESAY"], ["unknown scheduler 'ESAY'", "EASY"]),
-        (["--predictor", "last2", "--predictor", "last2"], ["each predictor is judged once, and last2 is given again"]),
-        (["--predictor", "last2", "--baseline", "sp2"], ["baseline 'sp2' is none of the predictors judged: last2"]),
-        (["--level", "1"], ["--level", "0<x<1"]),
-        (["--part", "third"], ["--part", "second-half"]),
     ],
 )
 def test_bad_requests_get_one_line_before_anything_is_simulated(

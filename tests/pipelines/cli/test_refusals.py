@@ -49,9 +49,6 @@ def test_two_outputs_do_not_overwrite_each_other_and_go_where_they_can(trace: Pa
         (["--scheduler", "EASY(reservations=99999999999999999999)"], "unknown scheduler"),
         (["--scheduler", "EASY(plans=maybe)"], "takes reservations=k and plans=requested"),
         (["--scheduler", "SCORE(r*x)-EASY"], "no feature 'x'"),
-        (["--tau", "nan"], "tau"),
-        (["--tau", "inf"], "not a finite number"),
-        (["--tau", "0"], "tau"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

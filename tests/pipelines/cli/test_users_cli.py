@@ -35,21 +35,6 @@ def test_users_who_react_submit_after_ends_and_the_trace_is_called_so(trace: Pat
     assert pd.read_parquet(out)["submit_s"].tolist() == [0, 5, 55, 2570]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (("--users", "shut"), "users 'shut': known: open, closed, semi-open, with options as in closed(session=1200,rule=last)"),
-        (
-            ("--users", "closed", "--dependencies"),
-            "users closed and dependencies both say when jobs are submitted: give one of them",
-        ),
-    ],
-)
-def test_what_cannot_be_is_refused_in_one_line(trace: Path, tmp_path: Path, arguments: tuple[str, ...], complaint: str) -> None:
-    done = queuecast("simulate", str(trace), *arguments, home=tmp_path)
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"queuecast: {complaint}")
-
-
 def test_a_trace_without_waits_is_refused_unless_ends_are_simulated(trace: Path, tmp_path: Path) -> None:
     trace.write_text(trace.read_text().replace(" 45 50 4", " -1 50 4"))
     done = queuecast("simulate", str(trace), "--users", "semi-open", home=tmp_path)

@@ -1,0 +1,128 @@
+"""Options are made of settings: each says, takes, shows and refuses what its field does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_origin
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from pipelines.cli.options import options
+from pipelines.dated.run_settings import RunSettings
+from pipelines.sources.systems import System
+from pipelines.workflows.evaluation import Protocol
+from sim.campaigns.learned_order import Learning
+from sim.settings import Campaign, Settings, TraceSettings
+from tests.support.command import queuecast
+
+ONCE = ("semantics", "starvation_s", "seeds", "taus_s")
+SWF = """; MaxProcs: 4
+1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1
+2 10 -1 100 4 -1 -1 4 100 -1 1 2 1 -1 -1 -1 -1 -1
+"""
+
+
+def given(shape: type[Settings], *arguments: str, once: tuple[str, ...] = ()) -> Settings:
+    """Return the settings that a command with the options of ``shape`` gets."""
+    received: list[Settings] = []
+    command = click.command()(click.argument("trace")(options(shape, once=once)(received.append)))
+    done = CliRunner().invoke(command, ["log.swf", *arguments], standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    [settings] = received
+    return settings
+
+
+@pytest.mark.parametrize("shape", [TraceSettings, Campaign, Protocol, RunSettings, Learning])
+def test_without_options_a_command_gets_the_settings_defaults(shape: type[Settings]) -> None:
+    settings = given(shape)
+    assert settings == shape(trace="log.swf")
+    assert settings.model_fields_set == {"trace"}, "what was not given is told from what was"
+
+
+@pytest.mark.parametrize("shape", [Campaign, Protocol, RunSettings, Learning, System])
+def test_every_option_explains_itself_and_shows_its_default(shape: type[Settings]) -> None:
+    made = [name for name, field in shape.model_fields.items() if name != "trace" and field.description]
+    command = click.command()(options(shape, *made)(lambda settings: None))
+    for option in command.params:
+        assert isinstance(option, click.Option)
+        field = shape.model_fields[option.name or ""]
+        assert (option.help or "").startswith(field.description or "")
+        assert option.multiple == (get_origin(field.annotation) is tuple)
+        if field.default not in (None, "", (), False):
+            record = option.get_help_record(click.Context(command))
+            assert record is not None
+            assert "[default: " in record[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fields"),
+    [
+        (("--scheduler", "EASY", "--scheduler", "List"), {"schedulers": ("EASY", "List")}),
+        (("--starvation", "none", "--starvation", "60"), {"starvation_s": (None, 60)}),
+        (("--seed", "1", "--seed", "2", "--shake"), {"seeds": (1, 2), "shake_s": 60}),
+        (("--shake", "5", "--replicates", "3"), {"shake_s": 5, "replicates": 3}),
+        (("--dependencies", "--keep-first"), {"dependencies": True, "keep_first": True}),
+        (("--load", "2", "--tau", "1.5"), {"load": 2.0, "taus_s": (1.5,)}),
+        (("--machine", "a.toml", "--windows", "weeks"), {"machine": Path("a.toml"), "windows": "weeks"}),
+        (("--time-zone", "Europe/Prague", "--cpus-per-node", "8"), {"timezone": "Europe/Prague", "cpus_per_node": 8}),
+    ],
+)
+def test_options_become_fields(arguments: tuple[str, ...], fields: dict[str, Any]) -> None:
+    settings = given(Campaign, *arguments)
+    assert settings == Campaign(trace="log.swf", **fields)
+    assert settings.model_fields_set == {"trace", *fields}
+
+
+def test_a_field_of_several_values_may_be_asked_for_once() -> None:
+    settings = given(Campaign, "--starvation", "60", "--seed", "3", "--shake", "5", once=ONCE)
+    assert settings == Campaign(trace="log.swf", starvation_s=(60,), seeds=(3,), shake_s=5)
+    assert given(Campaign, "--seed", "1", "--seed", "3", "--shake", once=ONCE) == Campaign(trace="log.swf", seeds=(3,), shake_s=60)
+
+
+def test_on_and_off_are_two_names_of_one_option() -> None:
+    assert [given(RunSettings, *word).grows for word in ((), ("--grows",), ("--static",))] == [None, True, False]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "words"),
+    [
+        ("simulate", ("--procs", "0"), "'--procs': 0 is not in the range x>=1"),
+        ("simulate", ("--missing-request", "guess"), "'guess' is not one of 'drop', 'runtime', 'queue-max'"),
+        ("simulate", ("--processors", "cores"), "'cores' is not one of 'cpus', 'nodes'"),
+        ("simulate", ("--tau", "nan"), "'--tau': nan is not a finite number"),
+        ("simulate", ("--tau", "inf"), "'--tau': inf is not a finite number"),
+        ("simulate", ("--tau", "0"), "'--tau': 0.0 is not in the range x>0"),
+        ("simulate", ("--load", "nan"), "'--load': nan is not a finite number"),
+        ("simulate", ("--squeeze", "2000000"), "is not in the range 0<x<=1000000"),
+        ("simulate", ("--windows", "weeks"), "No such option"),
+        ("simulate", ("--users", "shut"), "users 'shut': known: open, closed, semi-open"),
+        ("simulate", ("--users", "closed", "--dependencies"), "users closed and dependencies both say when jobs are submitted"),
+        (
+            "simulate",
+            ("--machine", "a.toml", "--procs", "5"),
+            "--machine a.toml says how many processors there are: give no --procs",
+        ),
+        ("campaign", ("--out", "x", "--starvation", "soon"), "'soon' is not a valid integer"),
+        ("campaign", ("--out", "x", "--starvation", "-5"), "-5 is not in the range x>=0"),
+        ("campaign", ("--out", "x", "--windows", "years"), "'years' is not one of 'whole', 'weeks', 'months'"),
+        ("campaign", ("--out", "x", "--replicates", "2", "--seed", "1"), "--replicates and --seed exclude each other"),
+        ("evaluate", ("--level", "1"), "'--level': 1.0 is not in the range 0<x<1"),
+        ("evaluate", ("--part", "third"), "'third' is not one of 'all', 'first-half', 'second-half'"),
+        ("evaluate", ("--predictor", "last2", "--baseline", "sp2"), "baseline 'sp2' is none of the predictors judged: last2"),
+        ("evaluate", ("--predictor", "last2", "--predictor", "last2"), "each predictor is judged once, and last2 is given again"),
+        ("inspect", ("--cpus-per-node", "0"), "'--cpus-per-node': 0 is not in the range x>=1"),
+    ],
+)
+def test_what_a_field_refuses_is_refused_in_one_line(tmp_path: Path, command: str, arguments: tuple[str, ...], words: str) -> None:
+    trace = tmp_path / "log.swf"
+    trace.write_text(SWF)
+    done = queuecast(command, str(trace), *arguments, home=tmp_path / "home", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith("queuecast: ")
+    assert words in line
+    assert [each.name for each in tmp_path.iterdir()] == ["log.swf"]
