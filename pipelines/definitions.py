@@ -8,6 +8,7 @@ from pipelines.assets.counters import control_runs, counters, counters_by_day
 from pipelines.assets.described import described
 from pipelines.assets.history import user_history_of_trace
 from pipelines.assets.jobs import ingest
+from pipelines.assets.learned_policy import learned_policy
 from pipelines.assets.night import night
 from pipelines.assets.published import published_system, published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
@@ -21,7 +22,7 @@ from pipelines.storage.permissions import keep_private
 
 keep_private()
 
-TRACE_STAGES = [ingest, user_history_of_trace, runtime_model, schedules, comparison, report, published_trace]
+TRACE_STAGES = [ingest, user_history_of_trace, runtime_model, learned_policy, schedules, comparison, report, published_trace]
 SYSTEM_STAGES = [counters, control_runs, variability_features, variability_model, cluster_experiments, published_system]
 
 full_run = dg.define_asset_job(

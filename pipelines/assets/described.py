@@ -54,6 +54,7 @@ MADE_BY = {
     "rejected_jobs": (*_JOBS, *_INGEST, *_dated("night_day")),
     "user_history": (*_JOBS, *_dated("stages")),
     "runtime_model": (*_JOBS, *_RUNTIME, *_dated("registering train judge dated night_*")),
+    "learned_policy": (*_JOBS, *_SIM, *_dated("policy")),
     "schedules": (*_JOBS, *_RUNTIME, *_SIM, *_dated("simulate night_schedules served loaded_back stages")),
     "comparison": (*_SIM, *_dated("simulate")),
     "report": ("pipelines/report/*",),

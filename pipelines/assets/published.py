@@ -15,6 +15,7 @@ from pipelines.assets.checks import broken, holds, specs
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_systems, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.dated.policy import point_champion
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import NIGHTS, finish, publish
 from pipelines.storage.registry import kept_versions, pruned
@@ -27,6 +28,7 @@ OF_TRACES = (
     "rejected_jobs",
     "user_history",
     "runtime_model",
+    "learned_policy",
     "schedules",
     "comparison",
     "report",
@@ -50,6 +52,8 @@ def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, regis
     name, _ = name_and_day(context.partition_key)
     result, checks = _published(context, lake, registry.tracking())
     seen = Lake(lake.lake().root).at_once(f"runtime-{name}")
+    with lake.alone():
+        point_champion(seen, name, registry.tracking())
     jobs = fingerprint(seen.read("jobs", name)[0])
     made_of = {table: seen.read(table, name)[1].get("jobs", jobs) for table in OF_TRACES[:-1] if seen.has(table, name)}
     other = sum(found != jobs for found in made_of.values())

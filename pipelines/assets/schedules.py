@@ -14,6 +14,7 @@ from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.trace_checks import SCHEDULES, SIMULATED, check_schedules, check_simulated_model
 from pipelines.dated.dated import Split, date_of
+from pipelines.dated.policy import policy_schedules
 from pipelines.dated.registering import whole_accounting
 from pipelines.dated.served import served_model
 from pipelines.dated.simulate import keep_schedules, kept_schedules, run_schedules
@@ -45,7 +46,7 @@ class CampaignConfig(dg.Config):
 
 
 @dg.asset(
-    deps=["jobs", "user_history", "runtime_model"],
+    deps=["jobs", "user_history", "runtime_model", "learned_policy"],
     partitions_def=of_traces,
     group_name="simulation",
     kinds={"parquet", "numba", "mlflow"},
@@ -83,7 +84,8 @@ def schedules(
             progress=progress_reporter("simulate"),
             ask=lambda spec, submitted: predict_registered(spec, submitted, store, lake.place()),
         )
-        made, model, shown = ran.schedules, ran.model, ran.model.predictor.name
+        made = [*ran.schedules, *policy_schedules(lake.lake(), clean, store, config.seed)]
+        model, shown = ran.model, ran.model.predictor.name
         facts = {"version": model.version, "method": model.method, "learned_until_s": model.learned_until_s}
         quality = keep_schedules(lake.lake(), clean, made, date, {**facts, "why": registered["why"]}, seed=config.seed)
 

@@ -19,6 +19,7 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "user_history": ("jobs",),
     "prediction_quality": ("schedules",),
     "runtime_model": ("user_history",),
+    "learned_policy": ("runtime_model",),
     "schedules": ("jobs", "runtime_model"),
     "comparison": ("schedules",),
     "variability_model": ("variability_features",),

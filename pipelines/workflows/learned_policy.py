@@ -56,11 +56,11 @@ def register_policy(
 ) -> RegisteredPolicy:
     """Register ``policy`` as the next version of ``policy-<trace>`` and point ``alias`` to it.
 
-    The version is read back first; if that fails none is left. ``tags`` say what made it. Raises InputError for a policy that cannot be
-    simulated, a trace or alias that is no name, and a registry that refuses.
+    The version is read back first; if that fails none is left. An empty ``alias`` moves none. ``tags`` say what made it. Raises
+    InputError for a policy that cannot be simulated, a trace or alias that is no name, and a registry that refuses.
     """
     model = POLICY.registered(trace)
-    if not alias.isidentifier() or (alias.lower().startswith("v") and alias[1:].isdigit()) or alias == "latest":
+    if (alias and not alias.isidentifier()) or (alias.lower().startswith("v") and alias[1:].isdigit()) or alias == "latest":
         raise InputError(
             f"alias {alias!r}: is no alias such as champion: letters, digits and _, not latest and not a version's number"
         )
@@ -72,7 +72,8 @@ def register_policy(
             back = registered_policy(f"registry:{model}@{version}", lambda: opened)
             if replace(back, features=policy.features) != policy:
                 raise InputError(f"models:/{model}/{version}: is not read back as it was written")
-            opened.client.set_registered_model_alias(model, alias, version)
+            if alias:
+                opened.client.set_registered_model_alias(model, alias, version)
             made.keep()
     except MlflowException as error:
         raise InputError(f"{model}: {str(error).strip().splitlines()[0]}") from error

@@ -42,8 +42,8 @@ BASELINE = "SAF"
 _AREA = "r*n"
 ALGORITHM, BACKFILL = "EASY", "SPF"
 _COLUMNS = ["mean_bounded_slowdown", "max_wait_s"]
-FEWEST_WEEKS = 3 * FEWEST_BLOCKS
-"""Weeks below which nothing is learned: their last third would have no interval."""
+FEWEST_WEEKS = 3 + FEWEST_BLOCKS
+"""Weeks below which nothing is learned: three to learn from, and those held out for an interval."""
 
 
 class Learning(TraceSettings):
@@ -102,8 +102,7 @@ def learn_order(
     read. Week 0 and jobs that cross weeks are left out. ``map_weeks`` shares the weeks, by default among a thread a core. Raises InputError for fewer than
     ``FEWEST_WEEKS`` weeks.
     """
-    whole = [week for week in split_windows(jobs, "weeks").windows if until_s is None or week.end_s <= until_s]
-    weeks = _last(whole, learning.most_jobs)
+    weeks = last_weeks(jobs, learning, until_s)
     if len(weeks) < FEWEST_WEEKS:
         raise InputError(f"{trace}: {len(weeks)} whole weeks with jobs are too few to learn an order from: {FEWEST_WEEKS} at least")
     first = len(weeks) - max(round(len(weeks) * learning.held_out), FEWEST_BLOCKS)
@@ -147,10 +146,14 @@ def evolve(
             return
 
 
-def _last(weeks: Sequence[Window], most_jobs: int) -> Sequence[Window]:
-    """Return the last weeks with ``most_jobs`` jobs together, at least ``FEWEST_WEEKS``."""
-    jobs = np.cumsum([len(week.jobs) for week in reversed(weeks)])
-    return weeks[-max(int((jobs <= most_jobs).sum()), FEWEST_WEEKS) :]
+def last_weeks(jobs: pd.DataFrame, learning: Learning, until_s: int | None = None) -> list[Window]:
+    """Return what :func:`learn_order` reads: the last weeks that end by ``until_s``.
+
+    Those with ``most_jobs`` jobs together, at least ``FEWEST_WEEKS`` as far as there are so many.
+    """
+    whole = [week for week in split_windows(jobs, "weeks").windows if until_s is None or week.end_s <= until_s]
+    together = np.cumsum([len(week.jobs) for week in reversed(whole)])
+    return whole[-max(int((together <= learning.most_jobs).sum()), FEWEST_WEEKS) :]
 
 
 @dataclass(frozen=True)

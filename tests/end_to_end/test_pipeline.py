@@ -83,6 +83,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "rejected_jobs",
         "user_history",
         "runtime_model",
+        "learned_policy",
         "schedules",
         "comparison",
         "report",
@@ -127,7 +128,8 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
         "rejected_jobs": set(),
         "user_history": {"jobs"},
         "runtime_model": {"jobs", "user_history"},
-        "schedules": {"jobs", "user_history", "runtime_model"},
+        "learned_policy": {"jobs", "user_history", "runtime_model"},
+        "schedules": {"jobs", "user_history", "runtime_model", "learned_policy"},
         "comparison": {"jobs", "schedules"},
         "report": {"jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"},
     }
@@ -138,7 +140,7 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
 def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     directory, done = ran
     assert done.returncode == 0, done.stderr
-    assert "17 of 17 checks passed" in done.stderr
+    assert "18 of 18 checks passed" in done.stderr
     assert "generated" in done.stdout
     report = (directory / "home" / "reports" / "small.html").read_text()
     assert "generated workload" in report

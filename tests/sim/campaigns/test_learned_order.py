@@ -132,9 +132,9 @@ def test_what_cannot_be_learned_is_refused(changes: dict[str, object], words: st
 
 def test_too_few_weeks_are_refused() -> None:
     with pytest.raises(
-        InputError, match=f"busy: 9 whole weeks with jobs are too few to learn an order from: {FEWEST_WEEKS} at least"
+        InputError, match=f"busy: 7 whole weeks with jobs are too few to learn an order from: {FEWEST_WEEKS} at least"
     ):
-        learned(busy(10))
+        learned(busy(8))
 
 
 def test_a_search_keeps_to_its_budget_and_to_the_path_of_its_seed() -> None:

@@ -1,0 +1,60 @@
+"""Stage 3, beside the runtime model: learn an order of the queue, register it."""
+
+import dagster as dg
+from pydantic import Field
+
+from pipelines.assets.checks import holds, specs
+from pipelines.assets.described import registry_link, told
+from pipelines.assets.nights import stage
+from pipelines.assets.partitions import name_and_day, of_traces
+from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.dated.policy import keep_learned_policy
+from pipelines.dated.registering import whole_accounting
+from pipelines.dated.stages import read_history
+from sim.campaigns.learned_order import FORMULA, Learning
+
+CHECKS = {
+    "learned_or_told_why": "A version of policy-<trace> was registered and read back, or a note says why nothing was learned."
+}
+
+
+class LearningConfig(dg.Config):
+    """The settings of the search; queuecast policies has the same."""
+
+    formula: str = Field(default=FORMULA, description="The score whose parameters are learned, from the values that it gives them")
+    budget: int = Field(default=40, ge=1, description="Orders that the search tries")
+    seed: int = Field(default=0, ge=0, description="Seed of the search and of the shakes")
+
+
+@dg.asset(
+    deps=["jobs", "user_history", "runtime_model"],
+    partitions_def=of_traces,
+    group_name="predictors",
+    kinds={"mlflow", "numba"},
+    check_specs=specs("learned_policy", CHECKS),
+    description="A version policy-<trace>: an order of the queue, learned on whole weeks before the date, with its gain on weeks held out.",
+)
+@stage("learning an order")
+def learned_policy(
+    context: dg.AssetExecutionContext, config: LearningConfig, lake: LakeResource, registry: RegistryResource
+) -> dg.MaterializeResult:
+    """Learn an order from what had ended by the date; register it."""
+    name, _ = name_and_day(context.partition_key)
+    clean, store = lake.lake().read_clean(name), registry.tracking()
+    known = whole_accounting(clean, read_history(lake.lake(), clean))
+    until_s = lake.lake().read_for(clean, "runtime_model")[1]["until_s"]
+    table = keep_learned_policy(lake.lake(), clean, known.end_s, until_s, store, Learning(**dict(config)), context.run_id)
+    row = table.iloc[0]
+    of_table = told(lake.lake(), "learned_policy", name)
+    return dg.MaterializeResult(
+        data_version=of_table.version,
+        metadata={
+            **of_table.metadata,
+            "version": row["version"] or "none",
+            "scheduler": row["scheduler"] or "none",
+            "gain": row["note"],
+            "MLflow": registry_link(store.place, f"policy-{name}"),
+            "generated": clean.generated,
+        },
+        check_results=[holds("learned_or_told_why", bool(row["version"] or row["note"]), note=row["note"])],
+    )

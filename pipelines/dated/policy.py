@@ -1,0 +1,89 @@
+"""The order of the queue that a run or night learns, registers and simulates.
+
+It learns from the whole weeks before its date. The champion follows what was published, unless it was registered by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import fingerprint
+from models.registry.policy_registration import POLICY, gain
+from models.registry.tracking import Tracking
+from models.registry.versions import aliases, all_versions
+from pipelines.dated.nothing_new import MADE_FROM, made_from
+from pipelines.storage.lake import Lake
+from pipelines.storage.policies import registered_policy
+from pipelines.storage.provenance import code_version
+from pipelines.workflows.learned_policy import learned_policy, register_policy
+from sim.campaigns.campaign import campaign_schedules
+from sim.campaigns.learned_order import Learning, last_weeks
+from sim.schedule import Schedule
+from sim.settings import Campaign
+
+RUN = "dagster_run_id"
+"""Tag of a version that a run or night registered; others were registered by hand."""
+
+
+def keep_learned_policy(
+    lake: Lake, clean: CleanTrace, end_s: np.ndarray, until_s: int, store: Tracking, learning: Learning, run_id: str = ""
+) -> pd.DataFrame:
+    """Learn from the weeks before ``until_s``, register; write the table ``learned_policy``.
+
+    Return the table. Of the jobs, which ended at ``end_s``, only those that had ended by then are read. What the same jobs, settings and code
+    made before is not learned again. One row: ``version scheduler relative low high note``; without a version where ``note`` says why
+    nothing was learned. No alias moves before the run is published (:func:`point_champion`).
+    """
+    known = replace(clean, jobs=clean.jobs[end_s <= until_s].reset_index(drop=True))
+    row: dict[str, object] = {"version": "", "scheduler": "", "relative": np.nan, "low": np.nan, "high": np.nan, "note": ""}
+    try:
+        weeks = [week.jobs for week in last_weeks(known.jobs, learning, until_s)]
+        jobs = fingerprint(pd.concat(weeks)) if weeks else ""
+        key = made_from({"jobs": jobs, "learning": learning.model_dump(mode="json"), "version": code_version()})
+        model = POLICY.registered(clean.name)
+        same = [each.version for each in all_versions(store, model) if each.tags.get(MADE_FROM) == key]
+        if same:
+            version = str(max(map(int, same)))
+        else:
+            policy = learned_policy(known, learning, until_s=until_s)
+            version = register_policy(policy, clean.name, "", tags={RUN: run_id, MADE_FROM: key}, store=lambda: store).version
+        policy = registered_policy(f"registry:{model}@{version}", lambda: store)
+        row |= {"version": version, "scheduler": f"SCORE({policy.score}){policy.behind}", "note": gain(policy)}
+        if policy.evidence is not None:
+            row |= {name: getattr(policy.evidence, name) for name in ("relative", "low", "high")}
+    except InputError as error:
+        row["note"] = str(error)
+    table = pd.DataFrame([row])
+    lake.write_for(clean, "learned_policy", table, {"until_s": until_s, "version": row["version"]})
+    return table
+
+
+def policy_schedules(lake: Lake, clean: CleanTrace, store: Tracking, seed: int = 0) -> list[Schedule]:
+    """Simulate the registered policy of the table ``learned_policy``, if there is one.
+
+    With requests and the threshold that it was learned with. ``seed`` is recorded, as in the schedules beside it.
+    """
+    version = lake.read_for(clean, "learned_policy")[1]["version"]
+    if not version:
+        return []
+    policy = registered_policy(f"registry:{POLICY.registered(clean.name)}@{version}", lambda: store)
+    asked = Campaign(schedulers=(f"SCORE({policy.score}){policy.behind}",), starvation_s=(policy.starvation_s,))
+    given = {"procs": clean.procs, "trace": clean.name, "generated": clean.generated, "clock": clean.clock}
+    return [replace(schedule, seed=seed) for schedule in campaign_schedules(clean.jobs, asked, **given)]  # type: ignore[arg-type]
+
+
+def point_champion(lake: Lake, trace: str, store: Tracking) -> None:
+    """Point the champion of ``policy-<trace>`` to the published version.
+
+    A champion that was registered by hand stays.
+    """
+    version = lake.read("learned_policy", trace)[1]["version"] if lake.has("learned_policy", trace) else ""
+    model = POLICY.registered(trace)
+    champion = aliases(store, model).get("champion")
+    if version and (champion is None or RUN in store.client.get_model_version(model, champion).tags):
+        store.client.set_registered_model_alias(model, "champion", version)
