@@ -1,16 +1,17 @@
 """Stage 3: train a trace's predictors up to a date, register them, choose the champion."""
 
 import dagster as dg
-from pydantic import Field
 
 from models.registry.versions import all_or_nothing
 from pipelines.assets.checks import holds, specs
+from pipelines.assets.config import config_of
 from pipelines.assets.described import models_version, registry_link, told
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.dated import date_of
 from pipelines.dated.registering import last_answers, register_predictors, whole_accounting
+from pipelines.dated.run_settings import RunSettings
 from pipelines.dated.stages import read_history
 from pipelines.report.table import markdown_of
 from pipelines.workflows.progress import report_progress
@@ -21,15 +22,8 @@ CHECKS = {
 }
 
 
-class TrainingConfig(dg.Config):
-    """The settings of training."""
-
-    until: str = Field(
-        default="",
-        description="Of a run: learn from what had ended by this date (1997-05-01) or second of the trace, simulate what comes after; by default the "
-        "last third of the trace's time, at least four weeks, is left",
-    )
-    seed: int = 0
+class TrainingConfig(config_of(RunSettings, "until", "seed")):  # type: ignore[misc]
+    """The settings of training; of a night, the seed alone."""
 
 
 @dg.asset(

@@ -4,10 +4,10 @@ A step costs seconds and a simulation milliseconds.
 """
 
 import dagster as dg
-from pydantic import Field
 
 from models.registry.as_served import CHAMPION
 from pipelines.assets.checks import specs
+from pipelines.assets.config import config_of
 from pipelines.assets.described import told
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
@@ -16,33 +16,17 @@ from pipelines.assets.trace_checks import SCHEDULES, SIMULATED, check_schedules,
 from pipelines.dated.dated import Split, date_of
 from pipelines.dated.policy import policy_schedules
 from pipelines.dated.registering import whole_accounting
+from pipelines.dated.run_settings import RunSettings
 from pipelines.dated.served import served_model
 from pipelines.dated.simulate import keep_schedules, kept_schedules, run_schedules
-from pipelines.dated.stages import COMPARED, CORRECTIONS, SCHEDULERS, WEIGHING, read_history
+from pipelines.dated.stages import read_history
 from pipelines.storage.policies import all_resolved
 from pipelines.storage.registry import predict_registered
 from pipelines.workflows.progress import progress_reporter
 
 
-class CampaignConfig(dg.Config):
+class CampaignConfig(config_of(RunSettings, "schedulers", "weighing", "predictors", "corrections", "seed")):  # type: ignore[misc]
     """The settings of the simulations of a run; a night has its own."""
-
-    schedulers: list[str] = Field(
-        default=list(SCHEDULERS), description="[ORDER-]ALGORITHM[-BACKFILLORDER], and POLICY(registry:NAME[@ALIAS]) as an order"
-    )
-    weighing: list[str] = Field(
-        default=list(WEIGHING),
-        description="More schedulers, with prior instead of requests and without predictors that learn a point",
-    )
-    predictors: list[str] = Field(
-        default=list(COMPARED),
-        description="Names the simulator knows, and registry:NAME[@ALIAS]; one that has learned from the simulated jobs only with (seen=yes) behind. "
-        "The model that the run registered is always there",
-    )
-    corrections: list[str] = Field(
-        default=list(CORRECTIONS), description="Of predictions that a job outlives; the same for every predictor"
-    )
-    seed: int = 0
 
 
 @dg.asset(
