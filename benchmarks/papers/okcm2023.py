@@ -286,7 +286,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         picture="okcm.png",
         picture_caption="Mean slowdown relative to requested times by its protocol; lines: 5 to 95 % of other draws of seven samples",
         table=walk.loc[list(SHOWN_WALKS)].rename(index=str.strip).rename_axis("predictor").reset_index().replace("", EMPTY),
-        table_caption="Mean accuracy min(p / r, r / p) in %, whole traces:",
+        table_caption="OKCM (Li & Zhang) predicts runtimes by online regression or nearest neighbours. Mean accuracy min(p / r, r / p) in %, whole traces:",
         fails=f"{FAILS} By its protocol mean slowdown with OKCM is {mean.min():.2f} to {mean.max():.2f} of that with requested times by eight "
         "policies on "
         f"SDSC-SP2, published {theirs.min():.2f} to {theirs.max():.2f}. It is said to be above SVR and LightGBM; here these have "

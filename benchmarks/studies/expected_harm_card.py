@@ -53,7 +53,7 @@ def card(tables: Mapping[str, pd.DataFrame], judged: Sequence[Any], half: str, m
         fails=f"{missed(judged)} P2SF is higher, its interval above 0, {higher(tables)} (`told`: a table of "
         f"`quantile`'s distributions, `prior`: no model). {jobs.min():.0%} to {jobs.max():.0%} of jobs wait over "
         f"an hour longer. {FAILS}",
-        data=["expected-harm.parquet"],
+        data=["expected-harm.parquet", "expected_harm_constants.csv"],
         made_by=made_by,
     )
 
