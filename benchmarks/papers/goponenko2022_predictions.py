@@ -50,11 +50,11 @@ def cell(table: pd.DataFrame, scheduler: str, predictor: str, correction: str, m
 
     Predictors that no job outlives have no correction but the first.
     """
-    known = correction if predictor in CORRECTED else CORRECTIONS[0]
+    usual = correction if predictor in CORRECTED else CORRECTIONS[0]
     chosen = table[
         (table["scheduler"] == scheduler)
         & (table["predictor"] == predictor)
-        & (table["correction"] == known)
+        & (table["correction"] == usual)
         & (table["metric"] == metric)
     ]
     return chosen.iloc[0]

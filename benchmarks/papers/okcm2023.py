@@ -193,10 +193,10 @@ def section(results: Results, shared: Path) -> list[str]:
     for metric, title in (("mean_bounded_slowdown", "slowdown"), ("mean_wait_s", "wait")):
         for how in STATISTICS:
             if results.published:
-                told = published(shared, results.published, metric, how, "okcm") / published(
+                ratios = published(shared, results.published, metric, how, "okcm") / published(
                     shared, results.published, metric, how, "requested"
                 )
-                rows.append([f"{how} {title}, okcm, published", *(f"{value:.2f}" for value in told)])
+                rows.append([f"{how} {title}, okcm, published", *(f"{value:.2f}" for value in ratios)])
             for name in ("okcm", WARM, "clairvoyant"):
                 ends = ratio_range(results, name, metric, how)
                 ratio = statistic(results, name, metric, how) / statistic(results, "requested", metric, how)
@@ -212,15 +212,15 @@ def section(results: Results, shared: Path) -> list[str]:
     return [*lines, by_policy(pd.DataFrame(table).T, "{:.2f}"), ""]
 
 
-def accuracy_table(made: Sequence[Results], shared: Path) -> str:
+def accuracy_table(studied: Sequence[Results], shared: Path) -> str:
     """Accuracy by predictor and trace, published beside ours."""
-    told = pd.read_csv(shared / "reference" / "okcm_published.csv")
-    told = told[told["metric"] == "accuracy"]
-    known = dict(zip(told["trace"], told["value"].astype(float), strict=True))
+    table = pd.read_csv(shared / "reference" / "okcm_published.csv")
+    table = table[table["metric"] == "accuracy"]
+    theirs = dict(zip(table["trace"], table["value"].astype(float), strict=True))
     columns: dict[str, pd.Series] = {}
-    for results in made:
+    for results in studied:
         if results.published:
-            columns[f"{results.title}, published"] = pd.Series([known[results.published]], ["okcm"])
+            columns[f"{results.title}, published"] = pd.Series([theirs[results.published]], ["okcm"])
         columns[results.title] = results.accuracy["accuracy"]
         columns[f"{results.title}, under-predicted"] = results.accuracy["underprediction_rate"]
     return by_policy(pd.DataFrame(columns).reindex(list(PREDICTORS)), "{:.1%}")
@@ -300,16 +300,16 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
 EMPTY = "–"
 
 
-def draw(made: Sequence[Results], shared: Path, path: Path) -> None:
+def draw(studied: Sequence[Results], shared: Path, path: Path) -> None:
     """Draw the ratio of the mean slowdown with OKCM to that with requested times.
 
     With the range over other draws; a panel a trace.
     """
-    with figure(9.6, 3.0 * ((len(made) + 1) // 2) + 0.4, generated=False) as canvas:
-        panels = np.atleast_1d(canvas.subplots((len(made) + 1) // 2, 2, sharey=True)).ravel()
-        for axes, results in zip(panels, made, strict=False):
+    with figure(9.6, 3.0 * ((len(studied) + 1) // 2) + 0.4, generated=False) as canvas:
+        panels = np.atleast_1d(canvas.subplots((len(studied) + 1) // 2, 2, sharey=True)).ravel()
+        for axes, results in zip(panels, studied, strict=False):
             _panel(axes, results, shared)
-        for axes in panels[len(made) :]:
+        for axes in panels[len(studied) :]:
             axes.set_visible(False)
         canvas.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
         path.write_bytes(encode(canvas, "png"))
@@ -321,10 +321,10 @@ def _panel(axes: Axes, results: Results, shared: Path) -> None:
     places = np.arange(len(POLICIES))
     looks = {"okcm": ("o", "#d55e00", -0.12), "clairvoyant": ("*", "#e69f00", 0.12)}
     if results.published:
-        told = published(shared, results.published, metric, how, "okcm") / published(
+        ratios = published(shared, results.published, metric, how, "okcm") / published(
             shared, results.published, metric, how, "requested"
         )
-        axes.plot(places, told, "D", color=INK, label="okcm, published", markersize=5, zorder=4)
+        axes.plot(places, ratios, "D", color=INK, label="okcm, published", markersize=5, zorder=4)
     for name, (mark, colour, shift) in looks.items():
         ratio = (statistic(results, name, metric, how) / base).to_numpy()
         ends = ratio_range(results, name, metric, how)

@@ -69,9 +69,9 @@ def section(judgements: Sequence[Judged]) -> list[str]:
     return [line for heading, table in headings.items() for line in (f"## {heading}", "", table(judgements), "")]
 
 
-def calibration_table(made: Sequence[Judged]) -> str:
+def calibration_table(judgements: Sequence[Judged]) -> str:
     rows = []
-    for each in made:
+    for each in judgements:
         scores = each.quality.sharpness.scores.set_index("predictor")["crps_s"]
         counted = outside(each.quality.sharpness.windows)
         for name in (DISTRIBUTION, CONSTANT, RANDOM):
@@ -84,9 +84,9 @@ def calibration_table(made: Sequence[Judged]) -> str:
     return markdown(headings, rows, keys=2)
 
 
-def loss_table(made: Sequence[Judged]) -> str:
+def loss_table(judgements: Sequence[Judged]) -> str:
     rows = []
-    for each in made:
+    for each in judgements:
         losses: Any = losses_of(each)
         scores: Any = each.quality.sharpness.scores.set_index("predictor")
         least = losses.min()
@@ -103,13 +103,13 @@ def loss_table(made: Sequence[Judged]) -> str:
 def losses_of(each: Judged) -> pd.DataFrame:
     """Mean quantile loss, a row a predictor, a column a level of ``LEVELS``."""
     table: Any = each.quality.sharpness.losses.pivot(index="predictor", columns="level", values="pinball_s")
-    known = table.columns.to_numpy(np.float64)
-    return pd.DataFrame({level: table.iloc[:, int(np.abs(known - level).argmin())] for level in LEVELS})
+    past_levels = table.columns.to_numpy(np.float64)
+    return pd.DataFrame({level: table.iloc[:, int(np.abs(past_levels - level).argmin())] for level in LEVELS})
 
 
-def coverage_table(made: Sequence[Judged]) -> str:
+def coverage_table(judgements: Sequence[Judged]) -> str:
     lines = []
-    for each in made:
+    for each in judgements:
         for level, rows in _coverage(each).groupby("level"):
             by = {str(name): mine for name, mine in rows.groupby("by")}
             whole = by["all"].iloc[0]
@@ -123,24 +123,24 @@ def _coverage(each: Judged) -> Any:
     return table[table["predictor"] == DISTRIBUTION]
 
 
-def cost_table(made: Sequence[Judged]) -> str:
+def cost_table(judgements: Sequence[Judged]) -> str:
     rows = [
         [each.title, f"{each.nights}", f"{each.seconds:.1f}", f"{each.retraining:.1f}", f"{each.prediction_us:.0f}"]
-        for each in made
+        for each in judgements
     ]
     return markdown(["trace", "nights", "simulation, s", "of it training, s", "µs a job, training apart"], rows)
 
 
-def draw(made: Sequence[Judged], path: Path) -> None:
+def draw(judgements: Sequence[Judged], path: Path) -> None:
     """Draw rates in 30 days with their band, losses by level, and coverage by request.
 
     A column a trace.
     """
-    with figure(3.6 * len(made) + 1.0, 8.6, generated=False) as canvas:
-        panels = canvas.subplots(3, len(made), squeeze=False)
-        for (above, middle, below), each in zip(panels.T, made, strict=True):
-            found = each.quality.sharpness
-            rates: Any = found.windows[found.windows["predictor"] == DISTRIBUTION]
+    with figure(3.6 * len(judgements) + 1.0, 8.6, generated=False) as canvas:
+        panels = canvas.subplots(3, len(judgements), squeeze=False)
+        for (above, middle, below), each in zip(panels.T, judgements, strict=True):
+            sharpness = each.quality.sharpness
+            rates: Any = sharpness.windows[sharpness.windows["predictor"] == DISTRIBUTION]
             for colour, (level, windows) in zip(_COLOURS, rates.groupby("level"), strict=False):
                 days = 30 * windows["month"].to_numpy() + 15
                 above.fill_between(
@@ -156,7 +156,7 @@ def draw(made: Sequence[Judged], path: Path) -> None:
                 above.plot(days, 100 * windows["rate"], "o-", color=colour, markersize=3.5, linewidth=1, label=f"{level:g}")
             above.set(title=each.title, xlabel="days from the first submission")
             above.set_ylim(bottom=0)
-            loss_curves(middle, found.losses, ROWS)
+            loss_curves(middle, sharpness.losses, ROWS)
             rows = _coverage(each)
             coverage_curves(below, rows[rows["by"] == "request"])
             below.set_xlabel("requested time from")

@@ -82,14 +82,14 @@ class Check(NamedTuple):
 def checks(tables: Tables) -> list[Check]:
     """Judge the targets of the protocol."""
     rows = tables["headline"].set_index(["name", "trace", "metric"])
-    made = []
+    verdicts = []
     for title in tables["headline"]["trace"].unique():
         slow, packing, fair = (rows.loc[LEARNED, title, metric] for metric in METRICS.values())
         if title == SPARED:
             worse = [each for each in (slow, packing, fair) if not each["low"] <= 0]  # nor without an interval
-            made.append(Check("no interval above 0", title, bounded(slow, packing, fair), not worse))
+            verdicts.append(Check("no interval above 0", title, bounded(slow, packing, fair), not worse))
             continue
-        made.append(
+        verdicts.append(
             Check(
                 "slowdown at least 25 % lower, its interval below 0",
                 title,
@@ -97,10 +97,10 @@ def checks(tables: Tables) -> list[Check]:
                 slow["relative"] <= -0.25 and slow["high"] < 0,
             )
         )
-        made.append(Check("interval of AWF below 0", title, bounded(packing), packing["high"] < 0))
-        made.append(Check("P2SF not higher beyond its interval", title, bounded(fair), fair["low"] <= 0))
+        verdicts.append(Check("interval of AWF below 0", title, bounded(packing), packing["high"] < 0))
+        verdicts.append(Check("P2SF not higher beyond its interval", title, bounded(fair), fair["low"] <= 0))
     return [
-        *made,
+        *verdicts,
         _requests_alone(rows, tables["headline"]["trace"].unique()),
         *_costs(tables["cost"]),
         *_strategic(tables["strategy"]),
@@ -124,27 +124,27 @@ def _requests_alone(rows: pd.DataFrame, titles: Sequence[str]) -> Check:
 
 
 def _costs(table: pd.DataFrame) -> list[Check]:
-    made = []
+    verdicts = []
     for place, most in ((TRACES[0], 15.0), (f"generated, {LARGE.jobs:,} jobs", 25.0)):
         each = table[(table["jobs_of"] == place) & (table["name"] == "Harm / quantiles")]["us"]
         if len(each):
-            made.append(
+            verdicts.append(
                 Check(f"under {most:g} microseconds a job beside the predictor", place, f"{each.iloc[0]:.1f}", each.iloc[0] < most)
             )
-    return made
+    return verdicts
 
 
 def _strategic(table: pd.DataFrame) -> list[Check]:
     """Judge whether others lose more than under EASY by over two standard errors of the difference."""
     others = table[(table["side"] == "others") & (table["metric"] == "slowdown")].set_index(["name", "trace", "asking"])
-    made = []
+    verdicts = []
     for name in [name for name in table["name"].unique() if name.startswith("Harm")]:
         pairs = [(others.loc[name, *key], others.loc["EASY / requests", *key], key) for key in others.loc[name].index]
         more = [
             key for mine, base, key in pairs if mine["relative"] - base["relative"] > 2 * np.hypot(mine["error"], base["error"])
         ]
         figures = "; ".join(f"{' '.join(key)} {mine['relative']:+.1%} against {base['relative']:+.1%}" for mine, base, key in pairs)
-        made.append(
+        verdicts.append(
             Check(
                 f"{name}: others do not lose more to strategic users than under EASY, by two standard errors",
                 "fails with " + ", ".join(map(" ".join, more)) if more else "all",
@@ -152,12 +152,12 @@ def _strategic(table: pd.DataFrame) -> list[Check]:
                 not more,
             )
         )
-    return made
+    return verdicts
 
 
-def note_look(path: Path, said: str, options: argparse.Namespace) -> None:
+def note_look(path: Path, note: str, options: argparse.Namespace) -> None:
     """List a look at second halves before anything of it is simulated; one row a commit and reason."""
-    date, _, why = (part.strip() for part in said.partition(","))
+    date, _, why = (part.strip() for part in note.partition(","))
     row = {"date": date, "commit": LOADED.removeprefix("commit "), "traces": " ".join(options.trace or TRACES), "why": why}
     listed = pd.read_csv(path, dtype=str) if path.exists() else pd.DataFrame(columns=list(row))
     if not (listed[list(row)] == list(row.values())).all(axis=1).any():

@@ -115,9 +115,9 @@ def compared(place: Place, title: str, runs: Mapping[str, Run], bases: Mapping[s
     Columns: ``name scheduler predictor metric`` and those of :class:`benchmarks.common.policy_frontier.Change`.
     """
     against = {name: bases if isinstance(bases, Run) else bases[name] for name in runs}
-    made = waits(place, title, [*runs.values(), *against.values()], replicates)
+    results = waits(place, title, [*runs.values(), *against.values()], replicates)
     half = half_of(title, place.shared, place.half)
-    sums = {run: judged_sums(half, each) for run, each in made.items()}
+    sums = {run: judged_sums(half, each) for run, each in results.items()}
     rows = []
     for name, run in runs.items():
         identity = {"name": name, "scheduler": run.scheduler, "predictor": run.predictor}
@@ -303,8 +303,8 @@ def groups(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """
     jobs = half_of(title, place.shared, place.half).judged
     asked = {name: HEADLINE[name] for name in (LEARNED, REQUESTS)}
-    made = waits(place, title, [BASE, *asked.values()], counts.replicates)
-    procs, easy = jobs["procs"].to_numpy(np.int64), made[BASE]
+    results = waits(place, title, [BASE, *asked.values()], counts.replicates)
+    procs, easy = jobs["procs"].to_numpy(np.int64), results[BASE]
     quartiles = np.unique(np.quantile(procs, (0.25, 0.5, 0.75), method="lower"))
     each = jobs["user"].map(jobs["user"].value_counts()).astype("float64").fillna(1.0).to_numpy()
     groups = {
@@ -315,9 +315,9 @@ def groups(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     age = binned(apart(easy)[0].mean(axis=0) / HOUR_S, (0.1, 1, 6, 24), " h")
     tables = []
     for name, run in asked.items():
-        found = {by: decomposed(jobs, group, easy, made[run]) for by, group in groups.items()}
-        found["wait under EASY"] = decomposed(jobs, age, apart(easy)[1], apart(made[run])[1])
-        tables += [table.assign(name=name, by=by) for by, table in found.items()]
+        shares = {by: decomposed(jobs, group, easy, results[run]) for by, group in groups.items()}
+        shares["wait under EASY"] = decomposed(jobs, age, apart(easy)[1], apart(results[run])[1])
+        tables += [table.assign(name=name, by=by) for by, table in shares.items()]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -352,10 +352,10 @@ def worst(place: Place, title: str, counts: Counts) -> pd.DataFrame:
 def longest(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """Return the longest waits in hours, means over replicates."""
     runs = {"EASY / requests": BASE} | {f"Harm / {name}": run for name, run in HEADLINE.items()}
-    made = waits(place, title, list(runs.values()), counts.replicates)
+    results = waits(place, title, list(runs.values()), counts.replicates)
     rows = []
     for name, run in runs.items():
-        hours = np.sort(made[run] / HOUR_S, axis=1)
+        hours = np.sort(results[run] / HOUR_S, axis=1)
         tail = hours[:, -max(1, hours.shape[1] // 100) :]
         told = {"max_h": hours[:, -1], "thousandth_h": np.quantile(hours, 0.999, axis=1), "worst_percent_h": tail.mean(axis=1)}
         rows.append({"name": name} | {column: values.mean() for column, values in told.items()})
@@ -370,12 +370,12 @@ def strategy(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """
     jobs = half_of(title, place.shared, place.half).judged
     runs = {"EASY / requests": BASE, "Harm / prior": HEADLINE[REQUESTS], "Harm / told": FULL}
-    made = waits(place, title, [run._replace(asking=each) for run in runs.values() for each in (HONEST, *ASKING)], counts.few)
+    results = waits(place, title, [run._replace(asking=each) for run in runs.values() for each in (HONEST, *ASKING)], counts.few)
     whole, first = half_of(title, place.shared, place.half).trace.jobs, half_of(title, place.shared, place.half).first
     theirs = np.stack([strategic(whole, HONEST, seed)[1][first:] for seed in range(counts.few)])
     rows = []
     for (name, run), asking in product(runs.items(), ASKING):
-        honest, asked = (_judged_by_side(jobs, made[run._replace(asking=each)], theirs) for each in (HONEST, asking))
+        honest, asked = (_judged_by_side(jobs, results[run._replace(asking=each)], theirs) for each in (HONEST, asking))
         for side, metric in honest:
             changes = asked[side, metric] / honest[side, metric] - 1.0
             error = changes.std(ddof=1) / len(changes) ** 0.5 if len(changes) > 1 else np.nan
@@ -404,7 +404,7 @@ def cost(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     trace = half_of(title, place.shared, place.half).trace
     rows = _timed(trace, title, as_table(told(place, title), "told", trace.jobs["requested_s"].to_numpy(np.int64), 0), COST_REPEATS)
     if title == TRACES[0]:
-        rows += _timed(made := clean(generate(LARGE)), f"generated, {LARGE.jobs:,} jobs", made_up(made.jobs), COST_REPEATS // 3)
+        rows += _timed(large := clean(generate(LARGE)), f"generated, {LARGE.jobs:,} jobs", made_up(large.jobs), COST_REPEATS // 3)
     return pd.DataFrame(rows)
 
 

@@ -55,9 +55,9 @@ class Cell(NamedTuple):
 def replayed(title: str, shared: Path) -> Mapping[str, list[dict[str, Ratio]]]:
     """Return the ratios over jobs of each policy's replays; EASY's under its name."""
     trace = load(title, shared)
-    made = {}
+    replays_of = {}
     for name, (scheduler, predictor, starvation_s) in {"EASY": ("EASY", "requested", None), **POLICIES}.items():
-        made[name] = [
+        replays_of[name] = [
             ratios(
                 simulate(
                     trace.jobs, procs=trace.procs, scheduler=scheduler, predictor=predictor, starvation_s=starvation_s,
@@ -66,12 +66,12 @@ def replayed(title: str, shared: Path) -> Mapping[str, list[dict[str, Ratio]]]:
             )
             for seed in range(REPLAYS)
         ]  # fmt: skip
-    return made
+    return replays_of
 
 
 def cells(title: str, shared: Path) -> Iterator[tuple[tuple[str, str, str], Cell]]:
     """Yield the comparisons on one trace, by part, policy and metric."""
-    jobs, made = load(title, shared).jobs, replayed(title, shared)
+    jobs, replays_of = load(title, shared).jobs, replayed(title, shared)
     submit, names = jobs["submit_s"].to_numpy(np.int64), codes(jobs, "user")
     for part, rows in {"whole": slice(None), "second half": slice(len(submit) // 2, None)}.items():
         mine, user = submit[rows] - submit[rows].min(), names[rows]
@@ -80,7 +80,7 @@ def cells(title: str, shared: Path) -> Iterator[tuple[tuple[str, str, str], Cell
             continue
         first_of_day = np.unique(day, return_index=True)[1]
         for policy, metric in product(POLICIES, METRICS):
-            replays = [[Ratio(*(term[rows] for term in each[metric])) for each in made[name]] for name in (policy, "EASY")]
+            replays = [[Ratio(*(term[rows] for term in each[metric])) for each in replays_of[name]] for name in (policy, "EASY")]
             weeks, days, users = (
                 [np.stack(terms) for each in replays for terms in zip(*(summed(one, *blocks) for one in each), strict=True)]
                 for summed, *blocks in ((by_week, week), (by_week, day), (by_week_and_user, week, user))
@@ -190,9 +190,9 @@ def measured(shared: Path, trials: int, seed: int) -> pd.DataFrame:
     rng, rows = np.random.default_rng(seed), []
     for title in TRACES:
         for (part, policy, metric), cell in cells(title, shared):
-            known = [each.sum(axis=0) for each in cell.users]
+            pooled_users = [each.sum(axis=0) for each in cell.users]
             own = interval_of_change(
-                Ratio(*cell.weeks[:2]), Ratio(*cell.weeks[2:]), CONFIDENCE, (Ratio(*known[:2]), Ratio(*known[2:]))
+                Ratio(*cell.weeks[:2]), Ratio(*cell.weeks[2:]), CONFIDENCE, (Ratio(*pooled_users[:2]), Ratio(*pooled_users[2:]))
             )
             identity = {"trace": title, "part": part, "weeks": cell.weeks[0].shape[1], "policy": policy, "metric": METRICS[metric]}
             identity |= {"change": float(np.expm1(logarithm([each.sum(axis=0) for each in cell.weeks]))), "printed": own.coverage}

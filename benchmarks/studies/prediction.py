@@ -138,10 +138,10 @@ def quirks(shared: Path) -> list[str]:
                 "correction": "tsafrir",
                 "semantics": "per-event",
             }
-            made = simulate(trace.jobs, procs=trace.procs, **policy)
-            predicted, runtime = (made.jobs[column].to_numpy(np.float64) for column in ("predicted_s", "runtime_s"))
+            schedule = simulate(trace.jobs, procs=trace.procs, **policy)
+            predicted, runtime = (schedule.jobs[column].to_numpy(np.float64) for column in ("predicted_s", "runtime_s"))
             right, under = accuracy(predicted, runtime).mean(), (runtime > predicted).mean()
-            cells += [f"{100 * right:.1f}", f"{100 * under:.1f}", f"{evaluate(made)['mean_bounded_slowdown']:.1f}"]
+            cells += [f"{100 * right:.1f}", f"{100 * under:.1f}", f"{evaluate(schedule)['mean_bounded_slowdown']:.1f}"]
         rows.append([words, *cells])
     headings = [heading for title in TRACES for heading in (f"{title}: accuracy, %", "under-predicted, %", "slowdown")]
     return [*lines, markdown(["learner", *headings], rows), ""]

@@ -118,13 +118,13 @@ def simulated(
         return np.bincount(night, values, years * nights).reshape(years, nights)
 
     common = differences()
-    found = []
+    outcomes = []
     for number in range(candidates):
         equal = np.where(rng.random(len(night)) < 0.5, common, differences())
         difference = np.clip(equal + (better if number == 0 else 0.0), -1.0, 1.0)
         growth = np.stack([sums(np.log1p(stake * (difference - TIE))) for stake in STAKES], axis=-1)
-        found.append((growth, sums(difference * jobs), sums((difference * jobs) ** 2), sums(difference * jobs**2)))
-    by_candidate = [np.stack(each) for each in zip(*found, strict=True)]
+        outcomes.append((growth, sums(difference * jobs), sums((difference * jobs) ** 2), sums(difference * jobs**2)))
+    by_candidate = [np.stack(each) for each in zip(*outcomes, strict=True)]
     return Years(*by_candidate, sums(jobs), sums(jobs**2), count.reshape(years, nights).astype(np.float64))
 
 
@@ -135,32 +135,34 @@ def window(values: np.ndarray) -> np.ndarray:
     return total
 
 
-def promoted(made: Years) -> np.ndarray:
+def promoted(sums_of_years: Years) -> np.ndarray:
     """Tell whether the rule would promote some candidate, bool [years, nights].
 
     What happens after the first promotion says nothing.
     """
-    growth = made.growth.copy()
+    growth = sums_of_years.growth.copy()
     growth[:, :, :SETTLING_DAYS] = 0.0
     evidence = log_evidence(growth[:, :, SETTLING_DAYS:])
     none = np.zeros((*evidence.shape[:2], SETTLING_DAYS))
     enough = np.concatenate([none, evidence], axis=-1) >= np.log(len(growth) / LEVEL)
-    jobs = window(made.jobs)
-    better = window(made.total) / np.maximum(jobs, 1.0) > TIE
+    jobs = window(sums_of_years.jobs)
+    better = window(sums_of_years.total) / np.maximum(jobs, 1.0) > TIE
     return (enough & better & (jobs >= FEWEST_JOBS)).any(axis=0)
 
 
-def promoted_by_interval(made: Years) -> np.ndarray:
+def promoted_by_interval(sums_of_years: Years) -> np.ndarray:
     """Tell the same by the rule of before.
 
     Every night it took a fresh interval of the last days' difference, of the candidate that is best in them.
     """
-    total, jobs, users = window(made.total), window(made.jobs), window(made.users)
+    total, jobs, users = window(sums_of_years.total), window(sums_of_years.jobs), window(sums_of_years.users)
     best = total.argmax(axis=0)[None]
-    total, square, cross = (np.take_along_axis(each, best, axis=0)[0] for each in (total, window(made.square), window(made.cross)))
+    total, square, cross = (
+        np.take_along_axis(each, best, axis=0)[0] for each in (total, window(sums_of_years.square), window(sums_of_years.cross))
+    )
     mean = total / np.maximum(jobs, 1.0)
-    variance = (square - 2 * mean * cross + mean**2 * window(made.jobs_square)) * users / np.maximum(users - 1, 1)
-    level = (1.0 - CONFIDENCE) / len(made.growth) / 2
+    variance = (square - 2 * mean * cross + mean**2 * window(sums_of_years.jobs_square)) * users / np.maximum(users - 1, 1)
+    level = (1.0 - CONFIDENCE) / len(sums_of_years.growth) / 2
     low = mean + stdtrit(np.maximum(users - 1, 1), level) * np.sqrt(np.maximum(variance, 0.0)) / np.maximum(jobs, 1.0)
     return (low > 0) & (mean > TIE) & (jobs >= FEWEST_JOBS) & (users >= FEWEST_CLUSTERS)
 
@@ -189,8 +191,8 @@ def outcome(learner: Learner, years: int, better: float, candidates: int, seed: 
     rng = np.random.default_rng(seed)
     parts = []
     for _ in range(0, years, AT_ONCE):
-        made = simulated(rng, learner, AT_ONCE, better, candidates)
-        parts.append((first(promoted(made)), first(promoted_by_interval(made))))
+        sums_of_years = simulated(rng, learner, AT_ONCE, better, candidates)
+        parts.append((first(promoted(sums_of_years)), first(promoted_by_interval(sums_of_years))))
     return Outcome(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
@@ -204,20 +206,20 @@ def better_years(seed: int = 1) -> dict[tuple[str, float], Outcome]:
     return {(name, better): outcome(each, YEARS_OF_BETTER, better, 3, seed) for name, each in LEARNERS.items() for better in BETTER}
 
 
-def equal_table(found: Mapping[tuple[str, int], Outcome]) -> str:
+def equal_table(outcomes: Mapping[tuple[str, int], Outcome]) -> str:
     """Shares of years with a promotion, in Markdown."""
     rows = [
         [name, str(count), *(f"{np.isfinite(nights).mean():.1%}" for nights in (each.rule, each.interval))]
-        for (name, count), each in found.items()
+        for (name, count), each in outcomes.items()
     ]
     years = f"{YEARS:,} years of {NIGHTS} nights each"
     return markdown([years, "candidates", "promote one by this rule", "by a fresh interval each night"], rows)
 
 
-def better_table(found: Mapping[tuple[str, float], Outcome]) -> str:
+def better_table(outcomes: Mapping[tuple[str, float], Outcome]) -> str:
     """Nights until a better challenger is promoted, in Markdown."""
     rows = []
-    for (name, better), each in found.items():
+    for (name, better), each in outcomes.items():
         within = f"{np.isfinite(each.rule).mean():.1%}"
         nights = (_night(each.rule, 0.5), _night(each.rule, 0.9), _night(each.interval, 0.5))
         rows.append([name, f"{100 * better:g}", within, *nights])
@@ -246,20 +248,20 @@ def real_nights(shared: Path) -> pd.DataFrame:
 
     trace = clean(read_swf(shared / "traces" / "KTH-SP2-filtered.swf.gz"))
     past = user_history(trace)
-    known = Accounting(trace.jobs, past.start_s, model_inputs(trace.jobs, past.table), trace.origin_unix_s, trace.timezone)
+    accounting = Accounting(trace.jobs, past.start_s, model_inputs(trace.jobs, past.table), trace.origin_unix_s, trace.timezone)
     submit = trace.jobs["submit_s"].to_numpy(np.int64)
     instants = [int(submit[0]) + DAY_S * (REAL_FIRST + night) for night in range(REAL_NIGHTS)]
     begin, end = instants[0], instants[0] + DAY_S * REAL_NIGHTS
-    rows = np.flatnonzero((submit > begin) & (known.end_s <= end))
+    rows = np.flatnonzero((submit > begin) & (accounting.end_s <= end))
     scores = {}
     for name in (Boosting.name, Quantile.name):
-        once = train(name, known, begin, 0)
+        once = train(name, accounting, begin, 0)
         others = ("last2", Boosting.name, Quantile.name) if name == Quantile.name else ()
 
         def answered(at_s: int, asked: np.ndarray, once=once):
             return [(np.ones(len(asked), bool), "once", once)]
 
-        served = predict_served(known, rows, instants, names=others, champion=answered)
+        served = predict_served(accounting, rows, instants, names=others, champion=answered)
         runtime = served["runtime_s"].to_numpy(np.float64)
         scores |= {(name, "trained once"): accuracy(served[CHAMPION].to_numpy(), runtime)}
         scores |= {(other, "every night"): accuracy(served[other].to_numpy(), runtime) for other in others}
@@ -293,10 +295,10 @@ def _real_row(
     }
 
 
-def real_table(found: pd.DataFrame) -> str:
+def real_table(real: pd.DataFrame) -> str:
     """Real nights in Markdown."""
     rows = []
-    for row in found.to_dict("records"):
+    for row in real.to_dict("records"):
         cells = (f"{100 * row['difference']:+.1f}".replace("-", "−"), f"{row['spread']:.3f}", f"{row['ratio']:.2f}")
         cells = (*cells, f"{row['evidence'][-1]:.3g}", f"{row['first']}" if row["first"] else "–")
         rows.append([row["champion"], row["challenger"], *cells])
@@ -310,15 +312,15 @@ def drawn(equal: Mapping[tuple[str, int], Outcome], better: Mapping[tuple[str, f
     with figure(10.5, 4.2, True) as drawing:
         left, right = drawing.subplots(1, 2, sharey=True)
         for count, style in zip(CANDIDATES, ("--", "-"), strict=True):
-            found = equal[name, count]
-            _share(left, found.interval, f"a fresh interval each night, {count} candidates", color=_VERMILION, linestyle=style)
-            _share(left, found.rule, f"this rule, {count} candidates", color=_BLUE, linestyle=style)
+            outcomes = equal[name, count]
+            _share(left, outcomes.interval, f"a fresh interval each night, {count} candidates", color=_VERMILION, linestyle=style)
+            _share(left, outcomes.rule, f"this rule, {count} candidates", color=_BLUE, linestyle=style)
         left.axhline(LEVEL, color=INK, linewidth=0.9, linestyle=":", label=f"{LEVEL:.0%}")
         left.set(title="equal challengers: years that have promoted one", xlabel="night")
         for points, colour in zip(BETTER, (MUTED, _BLUE, _GREEN), strict=True):
-            found = better[name, points]
-            _share(right, found.rule, f"{100 * points:g} points better", color=colour)
-            _share(right, found.interval, f"{100 * points:g}, by a fresh interval", color=colour, linestyle=":")
+            outcomes = better[name, points]
+            _share(right, outcomes.rule, f"{100 * points:g} points better", color=colour)
+            _share(right, outcomes.interval, f"{100 * points:g}, by a fresh interval", color=colour, linestyle=":")
         right.set(title="better challengers: years that have promoted one", xlabel="night")
         for panel in (left, right):
             panel.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %", decimals=0))

@@ -109,28 +109,32 @@ def climbed(title: str, trace: CleanTrace, keep: Path, workers: int | None) -> F
     return Frontier(title, first, chosen, second)
 
 
-def shown(made: Change) -> str:
-    if made.relative is None:
+def shown(result: Change) -> str:
+    if result.relative is None:
         return ""
-    return f"{made.relative:+.1%}" + ("" if made.low is None or made.high is None else f" [{made.low:+.1%}, {made.high:+.1%}]")
+    return f"{result.relative:+.1%}" + (
+        "" if result.low is None or result.high is None else f" [{result.low:+.1%}, {result.high:+.1%}]"
+    )
 
 
-def frontier_table(made: Frontier) -> str:
+def frontier_table(result: Frontier) -> str:
     rows = []
-    for allowed, choice in made.chosen.items():
+    for allowed, choice in result.chosen.items():
         if choice is None:
             rows.append([f"{allowed:.1%}", "none stays within it: EASY / requested", "", *("0" for _ in METRICS), ""])
             continue
-        before, after = pooled(made.first, choice), pooled(made.second, choice)
-        there = ", ".join(f"{change(before, made.first[BASE], name).relative:+.1%}" for name in METRICS[:3])
-        cells = [shown(change(after, made.second[BASE], name)) for name in METRICS]
+        before, after = pooled(result.first, choice), pooled(result.second, choice)
+        there = ", ".join(f"{change(before, result.first[BASE], name).relative:+.1%}" for name in METRICS[:3])
+        cells = [shown(change(after, result.second[BASE], name)) for name in METRICS]
         seeds = "; ".join(
-            ", ".join(f"{change(made.second[choice.policy(seed)], made.second[BASE], name).relative:+.1%}" for name in METRICS[:3])
+            ", ".join(
+                f"{change(result.second[choice.policy(seed)], result.second[BASE], name).relative:+.1%}" for name in METRICS[:3]
+            )
             for seed in SEEDS
         )
         rows.append([f"{allowed:.1%}", str(choice), there, *cells, seeds])
     for bound in BOUNDS:
-        cells = [shown(change(made.second[bound], made.second[BASE], name)) for name in METRICS]
+        cells = [shown(change(result.second[bound], result.second[BASE], name)) for name in METRICS]
         rows.append(["bound", f"{bound.scheduler} / clairvoyant", "", *cells, ""])
     headings = ["allowed", "chosen on the first half: scheduler / order, fit, end", "slowdown, AWF, P2SF there", *HEADINGS]
     return markdown([*headings, "seed by seed"], rows, keys=2)
@@ -139,10 +143,10 @@ def frontier_table(made: Frontier) -> str:
 HEADINGS = ("slowdown", "AWF", "P2SF", "wait")
 
 
-def rivals_table(made: Sequence[Frontier]) -> str:
+def rivals_table(result: Sequence[Frontier]) -> str:
     """What each predictor gives under the same correction, on second halves."""
     rows = []
-    for each in made:
+    for each in result:
         for scheduler in COMPARED:
             for policy in rivals(scheduler):
                 cells = [shown(change(each.second[policy], each.second[BASE], name)) for name in METRICS]
@@ -150,14 +154,14 @@ def rivals_table(made: Sequence[Frontier]) -> str:
     return markdown(["trace", "scheduler", "predictor", "correction", *HEADINGS], rows, keys=4)
 
 
-def first_half_table(made: Frontier) -> str:
+def first_half_table(result: Frontier) -> str:
     """Everything there was to choose from."""
     rows = []
     for scheduler in SCHEDULERS:
         cells = []
         for levels in LEVELS:
-            sums = pooled(made.first, Choice(scheduler, levels))
-            cells.append(", ".join(f"{change(sums, made.first[BASE], name).relative:+.1%}" for name in METRICS[:3]))
+            sums = pooled(result.first, Choice(scheduler, levels))
+            cells.append(", ".join(f"{change(sums, result.first[BASE], name).relative:+.1%}" for name in METRICS[:3]))
         rows.append([scheduler, *cells])
     return markdown(["scheduler", *(", ".join(levels) for levels in LEVELS)], rows)
 

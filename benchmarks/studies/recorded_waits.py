@@ -210,7 +210,7 @@ def placements_beyond_memory(machine: Machine, jobs: pd.DataFrame, log: Log) -> 
     submit, wait = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "wait_s"))
     start = (submit + wait)[row]
     end = start + (jobs["runtime_s"] + jobs["overrun_s"]).to_numpy(np.int64)[row]
-    found = []
+    counts = []
     for taken in (log.memory, jobs["memory_kib"].to_numpy(np.int64)[row]):
         count = 0
         for node in range(len(capacity)):
@@ -219,8 +219,8 @@ def placements_beyond_memory(machine: Machine, jobs: pd.DataFrame, log: Log) -> 
             begins = np.repeat([1, 0], mine.sum())
             order = np.lexsort((begins, np.concatenate([start[mine], end[mine]])))
             count += int(((np.cumsum(change[order]) > capacity[node]) & (begins[order] == 1)).sum())
-        found.append(count)
-    return found[0], found[1]
+        counts.append(count)
+    return counts[0], counts[1]
 
 
 def peak_of_users(jobs: pd.DataFrame, log: Log) -> int:

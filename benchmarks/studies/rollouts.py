@@ -35,10 +35,10 @@ from sim.simulate import simulate
 KNOWN = {"requested": "requested", "prior": "requested", "sp3": AGAIN, "clairvoyant": "requested"}  # with corrections
 SINGLE = ("EASY-SRF", "SAF-EASY", "WFP3-EASY")  # by prior they do as by requests
 RUNS = {
-    f"{name} / {known}": Run(name, known, correction)
+    f"{name} / {source}": Run(name, source, correction)
     for name in ("Rollout", "Harm", *SINGLE)
-    for known, correction in KNOWN.items()
-    if name not in SINGLE or known != "prior"
+    for source, correction in KNOWN.items()
+    if name not in SINGLE or source != "prior"
 }
 REPLICATES = 3
 
@@ -69,11 +69,11 @@ def measured(place: Place, title: str, replicates: int) -> pd.DataFrame:
 def costs(trace: CleanTrace) -> pd.DataFrame:
     """Return microseconds of CPU a job by scheduler and predictor, once kernels are loaded."""
     table = pd.DataFrame(index=["EASY", "Harm", "Rollout"], columns=list(KNOWN), dtype="float64")
-    for name, (known, correction) in product(table.index, KNOWN.items()):
+    for name, (source, correction) in product(table.index, KNOWN.items()):
         for jobs in (trace.jobs.iloc[:500], trace.jobs):  # the first loads the kernels
             began = time.process_time()
-            simulate(jobs, procs=trace.procs, scheduler=name, predictor=known, correction=correction, clock=trace.clock)
-            table.loc[name, known] = 1e6 * (time.process_time() - began) / len(jobs)
+            simulate(jobs, procs=trace.procs, scheduler=name, predictor=source, correction=correction, clock=trace.clock)
+            table.loc[name, source] = 1e6 * (time.process_time() - began) / len(jobs)
     return table
 
 

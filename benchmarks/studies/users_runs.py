@@ -68,10 +68,10 @@ SHAKE_S, REPLAYS, NIGHTLY_REPLAYS = 60, 20, 3
 
 def traces(shared: Path) -> dict[str, CleanTrace]:
     """Return the traces by their titles."""
-    found = {}
+    jobs_of = {}
     for title, file in TRACES.items():
-        found[title] = clean(read_swf(shared / "traces" / file), CERIT_PROCS if title == "CERIT" else None)
-    return found
+        jobs_of[title] = clean(read_swf(shared / "traces" / file), CERIT_PROCS if title == "CERIT" else None)
+    return jobs_of
 
 
 def replays(trace: CleanTrace, asked: Campaign, keep: Path | None) -> pd.DataFrame:
@@ -83,14 +83,14 @@ def replays(trace: CleanTrace, asked: Campaign, keep: Path | None) -> pd.DataFra
     return make() if keep is None else kept(keep, "studies.users", (fingerprint(trace.jobs), trace.procs, asked), make)
 
 
-def loads(found: Mapping[str, CleanTrace], count: int, keep: Path | None) -> pd.DataFrame:
+def loads(jobs_of: Mapping[str, CleanTrace], count: int, keep: Path | None) -> pd.DataFrame:
     """Return replays of all schedulers in all loops, by requested times."""
     tables = []
     for title in SIMULATED:
         for loop in LOOPS:
             schedulers = SCHEDULERS if title == "KTH-SP2" else SCHEDULERS[1:4]
             asked = Campaign(schedulers=schedulers, seeds=tuple(range(count)), shake_s=SHAKE_S, users=loop)
-            tables.append(replays(found[title], asked, keep).assign(title=title, section="loads"))
+            tables.append(replays(jobs_of[title], asked, keep).assign(title=title, section="loads"))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -120,9 +120,9 @@ def by_halves(trace: CleanTrace, count: int, keep: Path | None) -> pd.DataFrame:
         for loop, (predictor, correction), seed in product(LOOPS, PREDICTORS.items(), range(count)):
             if predictor not in NIGHTLY:
                 asked = Policy("EASY-SJBF", predictor, correction, seed=seed, shake_s=SHAKE_S, users=loop)
-                made = simulate_policy(trace.jobs, asked, procs=trace.procs, clock=trace.clock, scratch=scratch)
+                schedule = simulate_policy(trace.jobs, asked, procs=trace.procs, clock=trace.clock, scratch=scratch)
                 for section, jobs in zip(HALVES, policy_frontier.halves(len(trace.jobs)), strict=True):
-                    value = ratios(policy_frontier.part(made, jobs))["mean_bounded_slowdown"].value()
+                    value = ratios(policy_frontier.part(schedule, jobs))["mean_bounded_slowdown"].value()
                     rows.append((section, "KTH-SP2", loop, "EASY-SJBF", predictor, value))
         return pd.DataFrame(rows, columns=["section", "title", "users", "scheduler", "predictor", "mean_bounded_slowdown"])
 

@@ -55,8 +55,8 @@ def last2_accuracies(trace: CleanTrace) -> np.ndarray:
     So it is of the workload alone, whatever the scheduler.
     """
     submit = trace.jobs["submit_s"].to_numpy()
-    known = history(trace.jobs, submit, local_clock_s(submit, trace.origin_unix_s, trace.timezone))
-    predicted = last2_table(known["mean_last2_runtime_s"].to_numpy(), trace.jobs["requested_s"].to_numpy())
+    past = history(trace.jobs, submit, local_clock_s(submit, trace.origin_unix_s, trace.timezone))
+    predicted = last2_table(past["mean_last2_runtime_s"].to_numpy(), trace.jobs["requested_s"].to_numpy())
     return accuracy(np.maximum(predicted, 1), trace.jobs["runtime_s"].to_numpy())
 
 
