@@ -25,7 +25,7 @@ STUDIES = HOUSE / "docs" / "studies"
 SHARED = HOUSE.parent / "shared"
 ROOMS = ("features", "models", "sim", "pipelines", "benchmarks")
 """Folders whose files can change a figure."""
-PLACES = ("--shared", "--pages", "--traces", "--keep", "--home", "--workers", "--threads", "--on", "--out")
+PLACES = ("--shared", "--pages", "--traces", "--keep", "--home", "--workers", "--threads", "--on", "--out", "--figures")
 """Options that say where something is or how many threads work at it: they change no figure, and are left out of a page."""
 
 

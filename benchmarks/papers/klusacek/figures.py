@@ -11,7 +11,7 @@ from itertools import cycle
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter, PercentFormatter
 
 from features.clock import DAY_S
 from pipelines.report.style import INK, MUTED, encode, figure
@@ -50,6 +50,9 @@ def drawn(schedules: Replicates) -> dict[str, bytes]:
     for name, draw in figures.items():
         with figure(10.5, 3.6, any(each.generated for each in next(iter(schedules.values())))) as drawing:
             draw(drawing)
+            for axis in (each for panel in drawing.axes for each in (panel.xaxis, panel.yaxis) if each.get_scale() == "log"):
+                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+                axis.set_minor_formatter(NullFormatter())
             handles, labels = drawing.axes[0].get_legend_handles_labels()
             if len(labels) > 1:
                 drawing.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=8.5)

@@ -7,6 +7,7 @@ from itertools import cycle
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from benchmarks.papers.nichols.experiments import ALL, EASY, STRATA, Conducted
 from benchmarks.papers.nichols.tables import looked_up
@@ -17,7 +18,7 @@ SIMULATED = "simulated cluster"
 _COLOURS = {"model": "#0072b2", "nowcast": "#e3c94b", "oracle": "#e69f00", "oracle, harm": "#d55e00"}
 _PALETTE = (INK, "#0072b2", "#009e73", "#cc79a7", "#e3c94b", "#e69f00", "#d55e00", "#b8c0c8")
 PUBLISHED = {
-    "figures-4-5": ("varied_pooled", "mean", "runs with variation a trial, by EASY's runs"),
+    "figures-4-5": ("varied_pooled", "mean", "runs with variation a trial"),
     "figure-9": ("worst", "relative", "change of the largest runtime, as a share"),
     "figure-10": ("makespan_s", "mean", "makespan, s"),
     "figure-11": ("wait_later_s", "difference", "mean wait longer by, s"),
@@ -49,8 +50,10 @@ def published(conducted: Sequence[Conducted]) -> dict[str, bytes]:
                 boxes = [runs.get_group(kind).to_numpy() / usual[kind] for kind in usual.index]
                 at_x = np.arange(len(boxes)) + 0.36 * place
                 panel.boxplot(boxes, positions=at_x, whis=(0, 100), manage_ticks=False, boxprops={"color": colour})
-            panel.set_xticks(range(len(usual)), [f"{name} {nodes}" for name, nodes in usual.index], fontsize=7)
+            panel.set_xticks(range(len(usual)), [f"{name} {nodes}" for name, nodes in usual.index], fontsize=7, rotation=45)
             panel.set(title=each.experiment.name, ylabel="runtime over EASY's median", yscale="log")
+            panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            panel.yaxis.set_minor_formatter(NullFormatter())
         images["figures-6-8"] = encode(drawing, "png")
     return images
 

@@ -85,10 +85,10 @@ def experiments(conducted: Sequence[Conducted]) -> str:
     """Return a row an experiment and scheduler, with the runs that vary by themselves alone on the machine."""
     rows = []
     for each in conducted:
-        at = {stratum: looked_up(each.strata, stratum) for stratum in STRATA}
+        at = {stratum: looked_up(each.strata, stratum) for stratum in each.strata["stratum"].unique()}
         alone = by_themselves(each)
         for scheduler in each.schedulers:
-            cells = [cell(at[stratum][scheduler, ALL, metric]) for _, metric, stratum in _COLUMNS]
+            cells = [cell(at[stratum][scheduler, ALL, metric]) if stratum in at else "" for _, metric, stratum in _COLUMNS]
             share = "" if scheduler == EASY else f"{100 * asking_rate(each.runs, scheduler):.0f} %"
             rows.append([each.experiment.name, scheduler, *cells, share, f"{alone[scheduler]:.2f}"])
     return markdown(["", "scheduler", *_HEADINGS, "skipped of asked", "vary by themselves"], rows, keys=2)
