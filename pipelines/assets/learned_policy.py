@@ -1,9 +1,9 @@
 """Stage 3, beside the runtime model: learn an order of the queue, register it."""
 
 import dagster as dg
-from pydantic import Field
 
 from pipelines.assets.checks import holds, specs
+from pipelines.assets.config import config_of
 from pipelines.assets.described import registry_link, told
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
@@ -11,19 +11,15 @@ from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.policy import keep_learned_policy
 from pipelines.dated.registering import whole_accounting
 from pipelines.dated.stages import read_history
-from sim.campaigns.learned_order import FORMULA, Learning
+from sim.campaigns.learned_order import Learning
 
 CHECKS = {
     "learned_or_told_why": "A version of policy-<trace> was registered and read back, or a note says why nothing was learned."
 }
 
 
-class LearningConfig(dg.Config):
-    """The settings of the search; queuecast policies has the same."""
-
-    formula: str = Field(default=FORMULA, description="The score whose parameters are learned, from the values that it gives them")
-    budget: int = Field(default=40, ge=1, description="Orders that the search tries")
-    seed: int = Field(default=0, ge=0, description="Seed of the search and of the shakes")
+class LearningConfig(config_of(Learning, "formula", "budget", "seed")):  # type: ignore[misc]
+    """The settings of the search; ``queuecast policies`` has the same."""
 
 
 @dg.asset(

@@ -22,7 +22,7 @@ from pipelines.storage.policies import registered_policy
 from pipelines.storage.provenance import code_version
 from pipelines.workflows.learned_policy import learned_policy, register_policy
 from sim.campaigns.campaign import campaign_schedules
-from sim.campaigns.learned_order import Learning, last_weeks
+from sim.campaigns.learned_order import FEWEST_WEEKS, Learning, last_weeks
 from sim.schedule import Schedule
 from sim.settings import Campaign
 
@@ -42,13 +42,20 @@ def keep_learned_policy(
     known = replace(clean, jobs=clean.jobs[end_s <= until_s].reset_index(drop=True))
     row: dict[str, object] = {"version": "", "scheduler": "", "relative": np.nan, "low": np.nan, "high": np.nan, "note": ""}
     try:
-        weeks = [week.jobs for week in last_weeks(known.jobs, learning, until_s)]
-        jobs = fingerprint(pd.concat(weeks)) if weeks else ""
+        weeks = last_weeks(known.jobs, learning, until_s)
+    except InputError:  # not one week with jobs
+        weeks = []
+    if len(weeks) < FEWEST_WEEKS:
+        row["note"] = (
+            f"{len(weeks)} whole weeks with jobs before the date are too few to learn an order from: {FEWEST_WEEKS} at least"
+        )
+    else:
+        jobs = fingerprint(pd.concat([week.jobs for week in weeks]))
         key = made_from({"jobs": jobs, "learning": learning.model_dump(mode="json"), "version": code_version()})
         model = POLICY.registered(clean.name)
-        same = [each.version for each in all_versions(store, model) if each.tags.get(MADE_FROM) == key]
+        same = [int(each.version) for each in all_versions(store, model) if each.tags.get(MADE_FROM) == key]
         if same:
-            version = str(max(map(int, same)))
+            version = str(max(same))
         else:
             policy = learned_policy(known, learning, until_s=until_s)
             version = register_policy(policy, clean.name, "", tags={RUN: run_id, MADE_FROM: key}, store=lambda: store).version
@@ -56,8 +63,6 @@ def keep_learned_policy(
         row |= {"version": version, "scheduler": f"SCORE({policy.score}){policy.behind}", "note": gain(policy)}
         if policy.evidence is not None:
             row |= {name: getattr(policy.evidence, name) for name in ("relative", "low", "high")}
-    except InputError as error:
-        row["note"] = str(error)
     table = pd.DataFrame([row])
     lake.write_for(clean, "learned_policy", table, {"until_s": until_s, "version": row["version"]})
     return table

@@ -85,7 +85,7 @@ def test_a_trace_too_short_to_learn_from_says_so(tmp_path: Path, store: Tracking
     lake = Lake(tmp_path / "lake")
     row = kept(lake, whole, end_s, until_s - 9 * WEEK_S, store)
     assert row["version"] == ""
-    assert "busy: 7 whole weeks with jobs are too few to learn an order from" in row["note"]
+    assert "7 whole weeks with jobs before the date are too few" in row["note"]
     assert policy_schedules(lake, whole, store) == []
     point_champion(lake, "busy", store)
     assert all_versions(store, MODEL) == []
