@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from pipelines.cli.options import check_outputs, note, out_option
+from pipelines.cli.progress import shown_progress
 from pipelines.sources.emission import COUNTERS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
 from sim.cluster.presets import CONGESTED
 
@@ -43,7 +42,7 @@ def command(cluster_name: str, days: float, each: int | None, seed: int, packed:
     from pipelines.sources.simulated_site import small_cluster
 
     cluster = CONGESTED if cluster_name == CONGESTED.name else small_cluster()
-    with _shown() as progress:
+    with shown_progress("simulated seconds", after_s=1.0) as progress:
         made = emit(cluster, out, days=days, seed=seed, each=each, packed=packed, progress=progress)
     note(
         f"simulated cluster {cluster.name}, {days:g} days: {made.values:,} values in {made.files:,} files, {len(made.runs):,} control runs"
@@ -51,15 +50,3 @@ def command(cluster_name: str, days: float, each: int | None, seed: int, packed:
     named = {"counters": COUNTERS, "control runs": RUNS, "probe results": PROBE_RESULTS, "types": TYPES, "topology": TOPOLOGY}
     for what, name in named.items():
         click.echo(f"{what:<18}{out / name}")
-
-
-@contextmanager
-def _shown() -> Iterator[Callable[[int, int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("simulating"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        task = bars.add_task("", total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
