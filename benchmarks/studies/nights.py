@@ -19,7 +19,7 @@ import pandas as pd
 from benchmarks.common.card import Card, parser, rows_of, show
 from benchmarks.common.pages import STUDIES
 from benchmarks.common.tables import cells, kept_table
-from pipelines.dated.replay import own_registry
+from pipelines.dated.night import own_registry
 from pipelines.report.night import nights_table
 from pipelines.report.night_plots import over_nights
 from pipelines.report.table import Table

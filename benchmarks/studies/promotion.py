@@ -243,7 +243,7 @@ def real_nights(shared: Path) -> pd.DataFrame:
     from models.registry.accounting import Accounting
     from models.registry.as_served import CHAMPION, predict_served
     from models.registry.candidates import train
-    from pipelines.dated.stages import user_history
+    from pipelines.dated.history import user_history
     from pipelines.ingest.swf import read_swf
 
     trace = clean(read_swf(shared / "traces" / "KTH-SP2-filtered.swf.gz"))

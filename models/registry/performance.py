@@ -7,16 +7,49 @@ one-sided: only worse is reported.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from models.registry.promotion import FEWEST_CLUSTERS, FEWEST_JOBS, Mean
+from models.registry.promotion import FEWEST_CLUSTERS, FEWEST_JOBS, Mean, clustered_mean, user_days
+from models.runtime.evaluation import accuracy
 
 FALSE_ALARMS = 0.01
 """Chance of an alarm in a window where nothing has changed, shared by the two measures."""
 MEASURES = {"accuracy": -1.0, "underprediction_rate": 1.0}
 """Measures by name, with the sign of worse."""
+
+
+def clusters(rows: pd.DataFrame) -> np.ndarray:
+    """Return user and day of submission of the jobs of ``served``, int64 [jobs]."""
+    return user_days(pd.factorize(rows["user"])[0], rows["submit_s"].to_numpy(np.int64))
+
+
+def served_means(rows: pd.DataFrame, name: str) -> dict[str, Mean]:
+    """Return :data:`MEASURES` of a column of ``served``, with clustered errors."""
+    seconds, runtime, cluster = rows[name].to_numpy(), rows["runtime_s"].to_numpy(np.float64), clusters(rows)
+    return {
+        "accuracy": clustered_mean(accuracy(seconds, runtime), cluster),
+        "underprediction_rate": clustered_mean((seconds < runtime).astype(np.float64), cluster),
+    }
+
+
+def record(rows: pd.DataFrame, name: str) -> dict[str, str]:
+    """Return :func:`served_means` as tags of a version; none over no jobs."""
+    means = served_means(rows, name) if len(rows) else {}
+    return {f"recorded_{measure}": f"{mean.value!r} {mean.error!r} {mean.clusters}" for measure, mean in means.items()}
+
+
+def recorded_means(tags: Mapping[str, str]) -> dict[str, Mean]:
+    """Return the means that a version recorded when it was judged."""
+    means = {}
+    for measure in MEASURES:
+        if f"recorded_{measure}" in tags:
+            value, error, count = tags[f"recorded_{measure}"].split()
+            means[measure] = Mean(float(value), float(error), int(count))
+    return means
 
 
 def performance_drift(now: dict[str, Mean], then: dict[str, Mean], jobs: int) -> pd.DataFrame:

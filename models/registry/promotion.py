@@ -8,8 +8,8 @@ ended. The challenger is promoted if
 * the evidence that it is better by more than ``TIE`` reaches candidates / ``LEVEL`` (:mod:`models.registry.evidence`);
 * at least ``FEWEST_JOBS`` of the jobs that ended in the last ``JUDGED_DAYS`` days judge, and over these its mean accuracy is higher by more than ``TIE``;
 * it under-predicts no more than ``UNDERPREDICTION_MARGIN`` of them more than the champion;
-* where both have quantiles, these are no worse by more than the margins of :mod:`models.registry.promotion_vetoes`;
-* no metric of its simulated schedules is worse beyond its interval (there, too); and
+* where both have quantiles, these are no worse by more than margins (:func:`of_quantiles`);
+* no metric of its simulated schedules is worse beyond its interval (:func:`of_schedules`); and
 * every other check of it holds.
 
 The unit of evidence is the mean difference of accuracy over the jobs of one user that ended on one day, less ``TIE``: a user's
@@ -20,7 +20,8 @@ most ``LEVEL``, whatever the number of nights. The evidence begins anew with eve
 
 Beside the evidence the mean difference over the last days is shown with an interval, which decides nothing: jobs of one user and
 day of submission count as one observation (cluster-robust variance, Liang & Zeger 1986), with Student's t; with several
-candidates its level is Bonferroni's.
+candidates its level is Bonferroni's. The last three conditions can only keep the champion, so they add nothing to the chance of
+a wrong promotion, and their intervals need no validity over all nights.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 from scipy.special import stdtrit
 
 from features.clock import DAY_S
 from models.registry.evidence import log_evidence, log_growth
-from models.runtime.evaluation import accuracy
+from models.runtime.evaluation import accuracy, pinball
 
 JUDGED_DAYS = 14
 FEWEST_JOBS = 200
@@ -47,6 +49,9 @@ LEVEL = 0.05
 SETTLING_DAYS = 1
 """Days after the champion's training whose ends do not judge: of what was submitted since, the short jobs end first."""
 FEWEST_CLUSTERS = 10
+PINBALL_MARGIN = 0.10
+CALIBRATION_MARGIN = 0.05
+VETOING = {"mean_bounded_slowdown": "mean bounded slowdown", "awf_s": "AWF", "p2sf_s": "P2SF"}
 _LARGEST = 700.0
 """Logarithm of the max evidence reported."""
 
@@ -117,8 +122,8 @@ def evidence(units: np.ndarray, day: np.ndarray, days: int, candidates: int = 1,
     needed = max(candidates, 1) / LEVEL
     if days <= 0:
         return Evidence(needed=needed)
-    found = log_evidence(log_growth(units[over], day[over], days), known_from)[-1]
-    return Evidence(float(np.exp(min(found, _LARGEST))), needed, int(over.sum()), days)
+    reached = log_evidence(log_growth(units[over], day[over], days), known_from)[-1]
+    return Evidence(float(np.exp(min(reached, _LARGEST))), needed, int(over.sum()), days)
 
 
 def served_evidence(
@@ -232,26 +237,90 @@ def duel(
     candidates: int = 1,
 ) -> Duel:
     """Compare two lists of predictions, float64 seconds [jobs], as :func:`compare`."""
-    found = compare(accuracy(challenger_s, runtime_s), accuracy(champion_s, runtime_s), cluster, evidence, candidates)
+    comparison = compare(accuracy(challenger_s, runtime_s), accuracy(champion_s, runtime_s), cluster, evidence, candidates)
     return Duel(
-        **vars(found),
+        **vars(comparison),
         champion_underpredicts=float((champion_s < runtime_s).mean()) if len(runtime_s) else float("nan"),
         challenger_underpredicts=float((challenger_s < runtime_s).mean()) if len(runtime_s) else float("nan"),
     )
 
 
-def decide(found: Comparison, checks: Mapping[str, bool], vetoes: Sequence[str] = ()) -> tuple[bool, str]:
+def decide(comparison: Comparison, checks: Mapping[str, bool], vetoes: Sequence[str] = ()) -> tuple[bool, str]:
     """Decide whether the challenger is promoted; say why in one sentence with the numbers.
 
     It is promoted if it is surely better, every check holds, and there is no reason against it in the comparison or the
     ``vetoes``.
     """
-    if found.too_few:
-        return False, found.too_few
+    if comparison.too_few:
+        return False, comparison.too_few
     reasons = []
-    if not found.difference.value > TIE:
+    if not comparison.difference.value > TIE:
         reasons.append(f"it is not better by more than {TIE}")
-    elif not found.evidence.enough:
+    elif not comparison.evidence.enough:
         reasons.append("the evidence that it is better does not suffice")
-    reasons += [*found.against, *vetoes, *(f"its check failed: {name}" for name, passed in checks.items() if not passed)]
-    return not reasons, found.numbers + (f"; {' and '.join(reasons)}" if reasons else "; every check holds")
+    reasons += [*comparison.against, *vetoes, *(f"its check failed: {name}" for name, passed in checks.items() if not passed)]
+    return not reasons, comparison.numbers + (f"; {' and '.join(reasons)}" if reasons else "; every check holds")
+
+
+def upper_limit(values: np.ndarray, cluster: np.ndarray) -> float:
+    """Return the one-sided upper limit at ``CONFIDENCE`` of the mean of ``values`` [jobs].
+
+    Unbounded with fewer than ``FEWEST_CLUSTERS`` clusters.
+    """
+    mean = clustered_mean(values, cluster)
+    if mean.clusters < FEWEST_CLUSTERS:
+        return float("inf")
+    return mean.value + float(stdtrit(mean.clusters - 1, CONFIDENCE)) * mean.error
+
+
+def of_quantiles(
+    challenger: Mapping[float, np.ndarray], champion: Mapping[float, np.ndarray], runtime_s: np.ndarray, cluster: np.ndarray
+) -> list[str]:
+    """Return reasons against the challenger's quantiles; empty without common levels.
+
+    Quantiles are float64 seconds [jobs] by level, over jobs for which all are given. The upper limit of the paired difference, jobs of
+    one user and day as one observation, must lie below a margin: for the pinball loss, averaged over the levels, ``PINBALL_MARGIN``
+    of the champion's; for calibration, at each level the share of jobs that run at most as long, on the side of the level on which
+    the challenger's lies, ``CALIBRATION_MARGIN``.
+    """
+    levels = [level for level in champion if level in challenger]
+    if not levels:
+        return []
+    there = np.isfinite([*(champion[level] for level in levels), *(challenger[level] for level in levels)]).all(axis=0)
+    runtime, cluster = runtime_s[there], cluster[there]
+    if not len(runtime):
+        return []
+    ours, theirs = (
+        np.mean([pinball(each[level][there], runtime, level) for level in levels], axis=0) for each in (challenger, champion)
+    )
+    reasons = []
+    if not upper_limit(ours - (1.0 + PINBALL_MARGIN) * theirs, cluster) <= 0:
+        reasons.append(
+            f"the pinball loss of its quantiles, {ours.mean():,.0f} s against {theirs.mean():,.0f} s, may be worse by over {PINBALL_MARGIN:.0%}"
+        )
+    for level in levels:
+        held = [(runtime <= each[level][there]).astype(np.float64) for each in (challenger, champion)]
+        away = np.sign(held[0].mean() - level) * (held[0] - held[1])
+        if not upper_limit(away, cluster) <= CALIBRATION_MARGIN:
+            shares = " against ".join(f"{each.mean():.1%}" for each in held)
+            reasons.append(
+                f"its {level:.0%} quantiles hold for {shares} of jobs and may be off by over {100 * CALIBRATION_MARGIN:g} points more"
+            )
+    return reasons
+
+
+def of_schedules(comparison: pd.DataFrame) -> list[str]:
+    """Return reasons against the challenger's schedules.
+
+    They are intervals whose lower end lies above 0.
+
+    Rows ``scheduler metric relative low high`` against the champion's, from ``sim.metrics.comparison.compare``.
+    """
+    reasons = []
+    for each in comparison[comparison["metric"].isin(VETOING)].to_dict("records") if len(comparison) else []:
+        if each["low"] > 0:
+            change = f"{each['relative']:+.1%} [{each['low']:+.1%}, {each['high']:+.1%}]"
+            reasons.append(
+                f"{each['scheduler']} with its predictions has a worse {VETOING[each['metric']]} beyond its interval: {change}"
+            )
+    return reasons

@@ -18,7 +18,7 @@ import dagster as dg
 import pyarrow as pa
 
 from features.jobs.schema import fingerprint
-from pipelines.dated.nothing_new import MADE_FROM
+from pipelines.dated.promote import MADE_FROM
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import schema_of
 
@@ -41,7 +41,7 @@ def _dated(names: str) -> tuple[str, ...]:
 
 
 _JOBS, _SIM, _INGEST = ("features/*.py", "features/jobs/*.py"), ("sim/**/*.py",), ("pipelines/ingest/*.py",)
-_MODELS = ("models/trees.py", "models/packed/*.py", "models/registry/*.py", *_dated("promote nothing_new"))
+_MODELS = ("models/trees.py", "models/packed/*.py", "models/registry/*.py", *_dated("promote"))
 _RUNTIME, _VARIABILITY = ("models/runtime/**/*.py", *_MODELS), ("models/variability/**/*.py", *_MODELS)
 _MONITORING = ("features/*.py", "features/monitoring/*.py")
 _COUNTERS = (*_MONITORING, *_INGEST, "pipelines/storage/counters_*.py", *_flows("variability_ingest"))
@@ -50,14 +50,14 @@ _FILE = {"rejected_jobs": "jobs", "user_history": "history", "report": "comparis
 _FILE |= {"control_runs": "counters", "published_trace": "published", "published_system": "published"}
 """Files of the assets that are not called like theirs."""
 MADE_BY = {
-    "jobs": (*_JOBS, *_INGEST, *_dated("night_day")),
-    "rejected_jobs": (*_JOBS, *_INGEST, *_dated("night_day")),
-    "user_history": (*_JOBS, *_dated("stages")),
-    "runtime_model": (*_JOBS, *_RUNTIME, *_dated("registering train judge dated night_*")),
+    "jobs": (*_JOBS, *_INGEST, *_dated("replay")),
+    "rejected_jobs": (*_JOBS, *_INGEST, *_dated("replay")),
+    "user_history": (*_JOBS, *_dated("history")),
+    "runtime_model": (*_JOBS, *_RUNTIME, *_dated("dated train traces judge ledger decided loaded_back")),
     "learned_policy": (*_JOBS, *_SIM, *_dated("policy")),
-    "schedules": (*_JOBS, *_RUNTIME, *_SIM, *_dated("simulate night_schedules served loaded_back stages")),
-    "comparison": (*_SIM, *_dated("simulate")),
-    "report": ("pipelines/report/*",),
+    "schedules": (*_JOBS, *_RUNTIME, *_SIM, *_dated("simulate served judge policy")),
+    "comparison": (*_SIM, *_dated("compare")),
+    "report": ("pipelines/report/*", *_dated("pages")),
     "published_trace": _PUBLISHING,
     "night": (),
     "counters": _COUNTERS,

@@ -9,8 +9,7 @@ from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.trace_checks import HISTORY, check_history
-from pipelines.dated.night_stages import refuse_shorter
-from pipelines.dated.stages import keep_history
+from pipelines.dated.history import keep_history
 from pipelines.workflows.progress import report_progress
 
 
@@ -29,10 +28,7 @@ def user_history_of_trace(context: dg.AssetExecutionContext, lake: LakeResource)
     name, _ = name_and_day(context.partition_key)
     report_progress("user history", 0, 1)
     clean = lake.lake().read_clean(name)
-    known = keep_history(lake.lake(), clean)
-    end_s = recorded_end_s(clean.jobs, known.start_s)
-    if lake.night:
-        refuse_shorter(lake.lake(), clean, int(end_s.max()))
+    users = keep_history(lake.lake(), clean)
     of_table = told(lake.lake(), "user_history", name)
     report_progress("user history", 1, 1)
 
@@ -40,8 +36,8 @@ def user_history_of_trace(context: dg.AssetExecutionContext, lake: LakeResource)
         data_version=of_table.version,
         metadata={
             **of_table.metadata,
-            "starts": known.source,
+            "starts": users.source,
             "generated": clean.generated,
         },
-        check_results=check_history(clean.jobs, known.table, end_s),
+        check_results=check_history(clean.jobs, users.table, recorded_end_s(clean.jobs, users.start_s)),
     )

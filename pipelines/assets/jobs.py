@@ -12,7 +12,7 @@ from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.trace_checks import JOBS, check_jobs
-from pipelines.dated.night_day import accounting_of
+from pipelines.dated.replay import accounting_of
 from pipelines.report.table import escaped
 from pipelines.sources.traces import read_known
 from pipelines.workflows.progress import report_progress
@@ -25,8 +25,8 @@ def _read(name: str) -> CleanTrace:
 
 def _of_day(name: str, day: str) -> dict[str, Any]:
     """Return what a night that is only recorded would have seen."""
-    known = accounting_of(_read(name), day)
-    return {"jobs": len(known.jobs), "fingerprint": fingerprint(known.jobs)}
+    cleaned = accounting_of(_read(name), day)
+    return {"jobs": len(cleaned.jobs), "fingerprint": fingerprint(cleaned.jobs)}
 
 
 @dg.multi_asset(
@@ -51,9 +51,9 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
 
     A night sees what had ended when its day began, however late it is done.
     """
-    name, day = name_and_day(context.partition_key)
+    name, _ = name_and_day(context.partition_key)
     report_progress("ingest", 0, 1)
-    cleaned = accounting_of(_read(name), day) if lake.night else _read(name)
+    cleaned = accounting_of(_read(name), lake.night)
     lake.lake().write_clean(cleaned)
     jobs, rejected = cleaned.jobs, cleaned.rejected_jobs
     dropped = int((rejected["action"] == "dropped").sum())

@@ -8,9 +8,9 @@ from pipelines.assets.described import registry_link, told
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.dated.dated import dated_of
+from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.policy import keep_learned_policy
-from pipelines.dated.registering import whole_accounting
-from pipelines.dated.stages import read_history
 from sim.campaigns.learned_order import Learning
 
 CHECKS = {
@@ -38,7 +38,7 @@ def learned_policy(
     name, _ = name_and_day(context.partition_key)
     clean, store = lake.lake().read_clean(name), registry.tracking()
     known = whole_accounting(clean, read_history(lake.lake(), clean))
-    until_s = lake.lake().read_for(clean, "runtime_model")[1]["until_s"]
+    until_s = dated_of(lake.lake().read_for(clean, "runtime_model")[1]).simulate_from_s
     table = keep_learned_policy(lake.lake(), clean, known.end_s, until_s, store, Learning(**dict(config)), context.run_id)
     row = table.iloc[0]
     of_table = told(lake.lake(), "learned_policy", name)

@@ -35,9 +35,9 @@ def night(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regis
     """Tell what the night decided, and what drifted."""
     name, day = name_and_day(context.partition_key)
     clean, store, model = lake.lake().read_clean(name), registry.tracking(), f"runtime-{name}"
-    told: dict[str, Any] = lake.lake().read_for(clean, "runtime_model")[1]["night"]
-    row, number = told["row"], lake.lake().models(model)["champion"]
-    drift, performance = pd.DataFrame(told["drift"]), pd.DataFrame(told["performance"])
+    decided: dict[str, Any] = lake.lake().read_for(clean, "runtime_model")[1]["night"]
+    row, number = decided["row"], lake.lake().models(model)["champion"]
+    drift, performance = pd.DataFrame(decided["drift"]), pd.DataFrame(decided["performance"])
     dated = store.client.get_model_version(model, number).tags.get("snapshot_s")
     served = {key.removeprefix("accuracy_"): value for key, value in row.items() if key.startswith("accuracy_") and value == value}
     return dg.MaterializeResult(
@@ -49,7 +49,7 @@ def night(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regis
             "champion": f"models:/{model}/{number}",
             "accuracy as served": dg.MetadataValue.json(served),
             **({"answers over HTTP": dg.MetadataValue.json(answers)} if (answers := answered(clean)) else {}),
-            "notes": dg.MetadataValue.md("\n".join(f"* {escaped(note)}" for note in told["notes"]) or "none"),
+            "notes": dg.MetadataValue.md("\n".join(f"* {escaped(note)}" for note in decided["notes"]) or "none"),
             "page": dg.MetadataValue.path(str(lake.place() / "reports" / "nights" / name / f"{day}.html")),
             "generated": clean.generated,
         },
@@ -61,9 +61,9 @@ def night(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regis
     )
 
 
-def _as_before(check: str, found: pd.DataFrame, name: str) -> dg.AssetCheckResult:
-    """Return a warning where anything of ``found`` drifted."""
-    drifted = [*found.loc[found["drifted"], name]] if len(found) else []
-    table = markdown_of(found, ".3f", empty="first champion")
+def _as_before(check: str, drift: pd.DataFrame, name: str) -> dg.AssetCheckResult:
+    """Return a warning where anything of ``drift`` drifted."""
+    drifted = [*drift.loc[drift["drifted"], name]] if len(drift) else []
+    table = markdown_of(drift, ".3f", empty="first champion")
     severity = dg.AssetCheckSeverity.WARN
     return holds(check, not drifted, severity=severity, drifted=", ".join(drifted) or "none", table=dg.MetadataValue.md(table))

@@ -15,8 +15,8 @@ import dagster as dg
 from features.errors import InputError
 from pipelines.assets.checks import holds
 from pipelines.assets.partitions import name_and_day
-from pipelines.dated.night_day import later_night
-from pipelines.dated.night_stages import night_stage
+from pipelines.dated.ledger import later_night
+from pipelines.dated.publish import night_stage
 
 if TYPE_CHECKING:
     from pipelines.assets.resources import LakeResource
@@ -37,7 +37,7 @@ def stage(
 
     def of(compute: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
         @wraps(compute)
-        def made(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
+        def staged(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
             lake: LakeResource = given["lake"]
             if not lake.night:
                 yield from _each(compute(context, **given))
@@ -60,7 +60,7 @@ def stage(
                 raise dg.Failure(" ".join(str(error).split()) or type(error).__name__, allow_retries=False) from error
             yield from results
 
-        return made
+        return staged
 
     return of
 
@@ -90,5 +90,5 @@ def _recorded(context: dg.AssetExecutionContext, day: str, last: str, metadata: 
     checks = context.assets_def.check_specs
     for key in context.assets_def.keys:
         passed = [holds(each.name, True, asset=key, not_looked_at=why) for each in checks if each.asset_key == key]
-        told = {"night": day, "published": False, "why": why, **metadata}
-        yield dg.MaterializeResult(asset_key=key, metadata=told, check_results=passed)
+        facts = {"night": day, "published": False, "why": why, **metadata}
+        yield dg.MaterializeResult(asset_key=key, metadata=facts, check_results=passed)

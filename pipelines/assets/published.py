@@ -6,6 +6,7 @@ or materialise this asset by itself, which publishes the last draft whose run su
 aliases of a run that died while it was published, and says what is current.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -17,8 +18,7 @@ from pipelines.assets.partitions import name_and_day, of_systems, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.policy import point_champion
 from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import NIGHTS, finish, publish
-from pipelines.storage.registry import kept_versions, pruned
+from pipelines.storage.publishing import finish
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
@@ -56,7 +56,7 @@ def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, regis
         point_champion(seen, name, registry.tracking())
     jobs = fingerprint(seen.read("jobs", name)[0])
     made_of = {table: seen.read(table, name)[1].get("jobs", jobs) for table in OF_TRACES[:-1] if seen.has(table, name)}
-    other = sum(found != jobs for found in made_of.values())
+    other = sum(each != jobs for each in made_of.values())
     return dg.MaterializeResult(
         metadata=result, check_results=[*checks, broken("tables_are_of_the_same_jobs", other, of=len(made_of))]
     )
@@ -83,22 +83,18 @@ def _published(
     """Publish the draft, prune old registered versions, and report what is current."""
     from models.registry.versions import aliases
 
-    lake, subject = resource.lake(), resource.subject
-    versions = lake.versions(subject)
-    draft = (
-        lake.draft
-        if versions.draft(lake.draft)
-        else _last_that_succeeded(context.instance, [each.id for each in versions.drafts()])
-    )
-    made_by = f"{NIGHTS}{resource.night}" if resource.night else f"run {context.run_id}"
+    work, versions = resource.work(store, context.run_id), resource.lake().versions(resource.subject)
+    draft = work.lake.draft
+    if not versions.draft(draft):
+        draft = _last_that_succeeded(context.instance, [each.id for each in versions.drafts()])
     with resource.alone():
         if draft:
-            publish(Lake(lake.root, draft), subject, made_by, store)
-        finish(lake, store, subject)
-        gone = pruned(store, subject, kept_versions())
-    current, named = versions.current(), aliases(store, subject)
+            replace(work, lake=Lake(work.lake.root, draft)).publish()
+        finish(work.lake, store, work.subject)
+        gone = work.tidy()
+    current, named = versions.current(), aliases(store, work.subject)
     off = sum(named.get(alias, "") != number for alias, number in current.models.items())
-    found = {
+    facts = {
         "version": current.version or "none yet",
         "made by": current.made_by,
         "published now": bool(draft),
@@ -106,7 +102,7 @@ def _published(
         "files": dg.MetadataValue.json(dict(current.files)),
         "pruned": gone,
     }
-    return found, [holds("aliases_follow", off == 0 or not draft, off=off)]
+    return facts, [holds("aliases_follow", off == 0 or not draft, off=off)]
 
 
 def _last_that_succeeded(instance: dg.DagsterInstance, drafts: list[str]) -> str:

@@ -14,8 +14,7 @@ from pydantic import Field, PrivateAttr
 
 from features.errors import InputError
 from pipelines.assets.partitions import is_night, name_and_day
-from pipelines.dated.night import tell_failure
-from pipelines.dated.night_stages import NightConfig, Tonight
+from pipelines.dated.publish import Work, tell_failure
 from pipelines.storage.home import home, trusted_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import RUN_WAITS_S, alone, lock_of
@@ -88,10 +87,9 @@ class LakeResource(dg.ConfigurableResource):
         if self._subject.startswith("runtime-"):
             tell_failure(self.place(), lock_of(self._subject), self._night, error)
 
-    def tonight(self, store: Tracking, run_id: str, seed: int = 0) -> Tonight:
-        """Return the stages of the night whose tables the lake has."""
-        trace = lock_of(self._subject)
-        return Tonight(self.lake(), store, trace, self._night, run_id, NightConfig(seed=seed))
+    def work(self, store: Tracking, run_id: str) -> Work:
+        """Return where the stages of the run or night read and write."""
+        return Work(self.lake(), store, self._subject, self._night, run_id)
 
 
 class RegistryResource(dg.ConfigurableResource):

@@ -9,10 +9,10 @@ from pipelines.assets.described import models_version, registry_link, told
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
-from pipelines.dated.dated import date_of
-from pipelines.dated.registering import last_answers, register_predictors, whole_accounting
+from pipelines.dated.dated import date_of, dated_of
+from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.run_settings import RunSettings
-from pipelines.dated.stages import read_history
+from pipelines.dated.train import last_answers, train
 from pipelines.report.table import markdown_of
 from pipelines.workflows.progress import report_progress
 
@@ -43,22 +43,15 @@ def runtime_model(
     A run learns from what had ended by a date inside the trace; a night judges the champion as served, and learns from everything.
     """
     name, _ = name_and_day(context.partition_key)
-    model, store = f"runtime-{name}", registry.tracking()
     report_progress("register", 0, 1)
-    clean = lake.lake().read_clean(name)
-    history = read_history(lake.lake(), clean)
-    if lake.night:
-        tonight = lake.tonight(store, context.run_id, config.seed)
-        tonight.begin()
-        with all_or_nothing(store):
-            tonight.retrain()
-    else:
-        made = register_predictors(clean, history, store, lake.place(), context.run_id, until=config.until, seed=config.seed)
-        lake.lake().write_for(clean, "runtime_model", made.versions, made.marks)
-        lake.lake().name_models(model, made.models)
-    versions, marks = lake.lake().read_for(clean, "runtime_model")
-    models = lake.lake().models(model)
-    answers = last_answers(clean, whole_accounting(clean, history), models["champion"], store)
+    work = lake.work(registry.tracking(), context.run_id)
+    model, store, clean = work.subject, work.store, work.lake.read_clean(name)
+    with lake.alone(), all_or_nothing(store):
+        train(work, clean, until=config.until, seed=config.seed, begun=work.begin())
+    versions, marks = work.lake.read_for(clean, "runtime_model")
+    date, models = dated_of(marks), work.lake.models(model)
+    records = whole_accounting(clean, read_history(work.lake, clean))
+    answers = last_answers(clean, records, models["champion"], store)
     report_progress("register", 1, 1)
 
     champion = store.client.get_model_version(model, models["champion"])
@@ -67,13 +60,13 @@ def runtime_model(
     return dg.MaterializeResult(
         data_version=models_version(store, model, models, **other),
         metadata={
-            **told(lake.lake(), "runtime_model", name).metadata,
+            **told(work.lake, "runtime_model", name).metadata,
             "champion once published": f"models:/{model}/{champion.version}",
             "version": int(champion.version),
             "method": champion.tags.get("method", "unknown"),
             "why": champion.description or "",
-            "simulated from": date_of(clean, marks["until_s"]),
-            "about that date": marks["until_note"] or "the last third of the trace's time, at least four weeks, is left",
+            "simulated from": date_of(clean, date.simulate_from_s),
+            "about that date": date.note or "the last third of the trace's time, at least four weeks, is left",
             "simulated": f"models:/{model}/{marks['simulated']}" + (f": {marks['why']}" if marks["why"] else ""),
             "snapshot of the champion": date_of(clean, int(champion.tags.get("snapshot_s", 0))),
             "MLflow run": champion.run_id or "",

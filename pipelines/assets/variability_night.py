@@ -63,7 +63,7 @@ def variability_night(context: dg.AssetExecutionContext, lake: LakeResource) -> 
 def _new_files(context: dg.AssetExecutionContext) -> int:
     """Return how many counter files the run read or read on."""
     for entry in context.instance.all_logs(context.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
-        made = entry.asset_materialization
-        if made is not None and NEW_FILES in made.metadata:
-            return int(str(made.metadata[NEW_FILES].value))
+        event = entry.asset_materialization
+        if event is not None and NEW_FILES in event.metadata:
+            return int(str(event.metadata[NEW_FILES].value))
     return 0

@@ -54,8 +54,8 @@ def command(
     It does each night what the schedule does. Nights that are done already are not done again: the same command resumes where it
     ended. The replay has its own registry, in --home: by default replays/TRACE in the site's home directory.
     """
-    from pipelines.dated.night_stages import NightConfig
-    from pipelines.dated.replay import replay, replay_nights
+    from pipelines.dated.night import NightConfig, replay_nights
+    from pipelines.dated.replay import replay
     from pipelines.report.night import nights_table
     from pipelines.storage.home import local_home, trusted_home
     from pipelines.storage.lake import Lake
@@ -89,8 +89,8 @@ def command(
         note(f"{place}: the night {done} is done, {_nights(len(chosen))} left")
     began = time.perf_counter()
     try:
-        for number, made in enumerate(replay_nights(source, chosen, place, NightConfig(seed=seed)), 1):
-            note(f"{number}/{len(chosen)} {_line(made.row)}")
+        for number, night in enumerate(replay_nights(source, chosen, place, NightConfig(seed=seed)), 1):
+            note(f"{number}/{len(chosen)} {_line(night.row)}")
     except InputError as error:
         raise InputError("; ".join([str(error), *getattr(error, "__notes__", [])])) from error
     if lake.has("nights", source.clean.name):
@@ -103,12 +103,12 @@ def command(
 def _status(place: Path | None, clean: CleanTrace, clear: bool) -> None:
     """Print the state of the nights, after clearing what blocks them if asked to."""
     from pipelines.dated import status as night_status
-    from pipelines.dated.replay import own_registry
+    from pipelines.dated.night import own_registry
     from pipelines.storage.home import home, local_home, trusted_home
     from pipelines.storage.registry import tracking
 
     there = trusted_home((place or home()).absolute())
-    if not night_status.known(there, clean.name):
+    if not night_status.begun(there, clean.name):
         raise InputError(
             f"{there}: no night of {clean.name} was done or tried here; those of a replay are in --home {local_home() / 'replays' / clean.name}"
         )

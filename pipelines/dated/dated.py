@@ -1,12 +1,15 @@
-"""Divide a trace at a date.
+"""The date of a run or a night: what is learned from, and what is simulated and judged.
 
-What had ended by the date is learned from; what is submitted from then on is simulated and judged.
+What had ended by the date is learned from. A run has a date inside its trace, simulates what is submitted from then on, and so judges
+what was registered. A night has the end of its accounting, and simulates the last days once more with what was served in them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -15,75 +18,133 @@ import pandas as pd
 from features.clock import DAY_S, WEEK_S, Clock, local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
+from models.registry.accounting import Accounting, accounting
 
 LEFT_SHARE, LEFT_WEEKS = 1 / 3, 4
-"""By default the last third of the trace's time is left, and at least so many weeks."""
+"""By default a run leaves the last third of the trace's time, and at least so many weeks."""
+COMPARED_DAYS = 30
+"""Days of submissions that a night simulates, also before a first night."""
 
 
 @dataclass(frozen=True)
-class Split:
-    """A date in a trace.
+class Dated:
+    """What a run or night of ``subject`` learns from, and what it simulates and judges.
 
-    ``at_s`` is in seconds from the trace's origin; ``note`` says why it is not the default, else it is empty.
+    It learns from what had ended by ``until_s``, and judges what was submitted from ``simulate_from_s`` on, both in seconds from the
+    trace's origin. ``note`` says why these are not the default, else it is empty. ``night`` is the day of a night, "" of a run.
     """
 
-    at_s: int
+    subject: str
+    until_s: int
+    simulate_from_s: int
     note: str = ""
+    night: str = ""
 
-    def before(self, end_s: np.ndarray) -> np.ndarray:
-        """Return rows of the jobs that had ended by the date, of those that end at ``end_s``."""
-        return np.flatnonzero(end_s <= self.at_s)
+    @property
+    def follows(self) -> bool:
+        """Tell whether it simulates what follows the date, and not what came before."""
+        return self.simulate_from_s >= self.until_s
 
-    def after(self, submit_s: np.ndarray) -> np.ndarray:
-        """Return rows of the jobs submitted from the date on.
+    @property
+    def first_s(self) -> int | None:
+        """Return the first submission that is replayed; None for the whole trace.
 
-        ``submit_s`` are their submissions.
+        What follows is simulated from the state that the whole trace leads to, in which learners have learned.
         """
-        return np.flatnonzero(submit_s >= self.at_s)
+        return None if self.follows else self.simulate_from_s
+
+    def judged(self, submit_s: np.ndarray) -> np.ndarray:
+        """Return rows of the jobs that are judged, of those submitted at ``submit_s``."""
+        return np.flatnonzero(submit_s >= self.simulate_from_s)
+
+    def replayed(self, clean: CleanTrace) -> CleanTrace:
+        """Return the trace with the jobs that are replayed."""
+        if self.first_s is None:
+            return clean
+        return replace(clean, jobs=clean.jobs[clean.jobs["submit_s"] >= self.first_s].reset_index(drop=True))
+
+    @property
+    def marks(self) -> dict[str, Any]:
+        """Return the value as the metadata of a table hold it, for :func:`dated_of`."""
+        return {"dated": asdict(self)}
 
 
-def split(clean: CleanTrace, end_s: np.ndarray, until: str = "") -> Split:
-    """Return the date that divides ``clean``, whose jobs ended at ``end_s``.
+def dated_of(marks: Mapping[str, Any]) -> Dated:
+    """Return the value that a table's metadata hold."""
+    return Dated(**marks["dated"])
 
-    It is ``until`` if that is given, else a midnight that leaves :data:`LEFT_SHARE` and :data:`LEFT_WEEKS`. A trace too short for
-    that leaves its last third, however little, or what is submitted after the first job has ended. Raises InputError for a date
-    at which nothing has ended or after which nothing is submitted.
+
+def dated(clean: CleanTrace, end_s: np.ndarray, *, night: str = "", until: str = "") -> Dated:
+    """Return the date of a night, or of a run, of ``clean``.
+
+    Its jobs ended at ``end_s``; ``night`` is the day of a night. A night learns from everything and simulates the last
+    :data:`COMPARED_DAYS`. A run divides the trace at ``until`` if that is given, else at a midnight that leaves :data:`LEFT_SHARE`
+    and :data:`LEFT_WEEKS`. A trace too short for that leaves its last third, however little, or what is submitted after the first
+    job has ended. Raises InputError for a date at which nothing has ended or after which nothing is submitted.
     """
+    subject = f"runtime-{clean.name}"
+    if night:
+        last = int(end_s.max())
+        note = f"The last {COMPARED_DAYS} days before the night are compared."
+        return Dated(subject, last, max(last - COMPARED_DAYS * DAY_S, 0), note, night)
+    at_s, note = _divided(clean, end_s, until)
+    return Dated(subject, at_s, at_s, note)
+
+
+def as_of(clean: CleanTrace, records: Accounting, at_s: int) -> tuple[CleanTrace, Accounting]:
+    """Return a trace and its accounting as of a second: jobs that had ended, and no others."""
+    rows = records.ended(at_s)
+    if len(rows) == len(clean.jobs):
+        return clean, records
+    jobs = ended_jobs(clean, rows)
+    return replace(clean, jobs=jobs), accounting(jobs, records.start_s[rows], records.origin_unix_s, records.timezone)
+
+
+def ended_jobs(clean: CleanTrace, rows: np.ndarray) -> pd.DataFrame:
+    """Return the jobs ``rows`` of a trace as a table of their own."""
+    jobs = clean.jobs.iloc[rows].reset_index(drop=True)
+    for name in jobs.select_dtypes("category"):
+        jobs[name] = jobs[name].cat.remove_unused_categories()
+    return jobs
+
+
+def _divided(clean: CleanTrace, end_s: np.ndarray, until: str) -> tuple[int, str]:
+    """Return the date of a run, and why it is not the default; errors of :func:`dated`."""
     submit = clean.jobs["submit_s"].to_numpy(np.int64)
     if until:
-        found = Split(_second(clean, until))
-        if not len(found.before(end_s)) or not len(found.after(submit)):
+        at_s = _second(clean, until)
+        ended, left = int((end_s <= at_s).sum()), int((submit >= at_s).sum())
+        if not ended or not left:
             raise InputError(
-                f"{clean.name}: by {until} {len(found.before(end_s)):,} jobs have ended and {len(found.after(submit)):,} are submitted from then on: "
+                f"{clean.name}: by {until} {ended:,} jobs have ended and {left:,} are submitted from then on: "
                 f"give a date between {date_of(clean, int(end_s.min()))} and {date_of(clean, int(submit[-1]))}"
             )
-        return found
+        return at_s, ""
     first, last = int(submit[0]), int(submit[-1])
-    left = max(int((last - first) * LEFT_SHARE), LEFT_WEEKS * WEEK_S)
+    left_s = max(int((last - first) * LEFT_SHARE), LEFT_WEEKS * WEEK_S)
     note = ""
-    if last - first < 2 * left and left > (last - first) * LEFT_SHARE:
-        left = int((last - first) * LEFT_SHARE)
+    if last - first < 2 * left_s and left_s > (last - first) * LEFT_SHARE:
+        left_s = int((last - first) * LEFT_SHARE)
         note = f"The trace covers {(last - first) / DAY_S:.1f} days, too few to leave {LEFT_WEEKS} weeks and learn from as many: its last third is left."
-    at_s = _midnight_before(clean.clock, last - left)
-    chosen = Split(at_s if (end_s <= at_s).any() else last - left, note)
-    if not len(chosen.before(end_s)):
-        chosen = Split(
-            int(end_s.min()),
-            "No job has ended by two thirds of the trace's time: everything submitted after the first end is left.",
-        )
-    if not len(chosen.after(submit)):
+    at_s = _midnight_before(clean.clock, last - left_s)
+    if not (end_s <= at_s).any():
+        at_s = last - left_s
+    if not (end_s <= at_s).any():
+        at_s = int(end_s.min())
+        note = "No job has ended by two thirds of the trace's time: everything submitted after the first end is left."
+    if not (submit >= at_s).any():
         raise InputError(
             f"{clean.name}: nothing is submitted after the first job has ended, so there is nothing to learn from for later: queuecast simulate replays it"
         )
-    return chosen
+    return at_s, note
 
 
-def nights(clean: CleanTrace, at_s: int) -> list[int]:
+def midnights(clean: CleanTrace, at_s: int) -> list[int]:
     """Return when nights take snapshots for what is submitted from ``at_s`` on."""
-    found, last = [at_s], int(clean.jobs["submit_s"].iloc[-1])
-    while (following := clean.clock.next_midnight(found[-1])) <= last:
-        found.append(following)
-    return found
+    instants, last = [at_s], int(clean.jobs["submit_s"].iloc[-1])
+    while (following := clean.clock.next_midnight(instants[-1])) <= last:
+        instants.append(following)
+    return instants
 
 
 def date_of(clean: CleanTrace, at_s: int) -> str:
@@ -96,10 +157,10 @@ def date_of(clean: CleanTrace, at_s: int) -> str:
 
 def _midnight_before(clock: Clock, at_s: int) -> int:
     """Return the last midnight at or before ``at_s``."""
-    found = clock.next_midnight(at_s - 2 * DAY_S)
-    while (following := clock.next_midnight(found)) <= at_s:
-        found = following
-    return found
+    midnight = clock.next_midnight(at_s - 2 * DAY_S)
+    while (following := clock.next_midnight(midnight)) <= at_s:
+        midnight = following
+    return midnight
 
 
 def _second(clean: CleanTrace, until: str) -> int:

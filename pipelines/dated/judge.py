@@ -1,26 +1,39 @@
-"""Choose a challenger and judge it against the champion, on answers as served.
+"""Judge candidates for ``runtime-<trace>`` against the champion, on answers as served.
 
-The rule is in ``models.registry.promotion``.
+The rule by which the judged challenger is promoted is in ``models.registry.promotion``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S
+from features.jobs.cleaning import CleanTrace
+from models.packed.methods import PREDICTED
+from models.registry.accounting import Accounting
 from models.registry.as_served import CHAMPION, quantile_columns
 from models.registry.evidence import EPOCH_DAYS
-from models.registry.judged_window import STRAGGLERS, JudgedWindow
-from models.registry.promotion import TIE, Duel, duel, served_evidence, user_days
-from models.registry.promotion_vetoes import of_quantiles, of_schedules
+from models.registry.judged_window import STRAGGLERS, JudgedWindow, judged_window
+from models.registry.performance import clusters
+from models.registry.promotion import TIE, Duel, duel, of_quantiles, of_schedules, served_evidence
 from models.runtime.evaluation import accuracy
+from models.runtime.protocol import TablePredictor
+from pipelines.dated.dated import COMPARED_DAYS
+from sim.campaigns.campaign import campaign_schedules
+from sim.metrics.comparison import compare
+from sim.settings import Campaign
 
 Schedules = Callable[[str], pd.DataFrame]
-"""Compares a method's schedules with the champion's: rows as of ``models.registry.promotion_vetoes.of_schedules``."""
+"""Compares a method's schedules with the champion's: rows as of ``models.registry.promotion.of_schedules``."""
+SCHEDULERS = ("EASY", "EASY-SJBF")
+"""Simulated every night; by these a challenger's schedules are judged, too."""
+REPLICATES, SHAKE_S = 10, 60
+"""Replays behind a veto, and max seconds by which submissions move: one replay of a chaotic schedule is one draw."""
+_CHALLENGER = "challenger"
 
 
 @dataclass(frozen=True)
@@ -28,7 +41,7 @@ class Judged:
     """The challenger's name, its duel with the champion, and further reasons against it."""
 
     challenger: str
-    found: Duel
+    duel: Duel
     vetoes: tuple[str, ...]
 
 
@@ -53,14 +66,14 @@ def judge(
     known_from_s = trained_until_s if first_s <= trained_until_s else first_s + STRAGGLERS * DAY_S
     user, end = pd.factorize(mine["user"])[0], mine["end_s"].to_numpy(np.int64)
     scores = {name: _accuracies(mine, name) for name in (CHAMPION, *names)}
-    found = {
+    evidence = {
         name: served_evidence(scores[name] - scores[CHAMPION], user, end, trained_until_s, until_s, len(names), known_from_s)
         for name in names
     }
-    challenger = best(judged if len(judged) else window, [name for name in names if found[name].enough] or names)
+    challenger = best(judged if len(judged) else window, [name for name in names if evidence[name].enough] or names)
     runtime, cluster = judged["runtime_s"].to_numpy(np.float64), clusters(judged)
     fought = duel(
-        judged[challenger].to_numpy(), judged[CHAMPION].to_numpy(), runtime, cluster, found[challenger], candidates=len(names)
+        judged[challenger].to_numpy(), judged[CHAMPION].to_numpy(), runtime, cluster, evidence[challenger], candidates=len(names)
     )
     vetoes = of_quantiles(_quantiles(judged, challenger), _quantiles(judged, CHAMPION), runtime, cluster)
     if fought.evidence.enough and schedules is not None:
@@ -81,6 +94,20 @@ def judging_instants(window: JudgedWindow, trained_until_s: int | None) -> list[
     return list(range(first_s, max(window.last_s, first_s + 1), DAY_S))
 
 
+def instants_of_nights(submit_s: np.ndarray, end_s: np.ndarray, nights: Sequence[int], until_s: int) -> list[int]:
+    """Return the instants of ``nights`` before one at ``until_s``, ascending.
+
+    And others in place of nights before the first, which reach back as far as the comparison or the judged window.
+    """
+    first_s = nights[0] if nights else until_s
+    ended = end_s <= first_s
+    if not ended.any():  # the accounting of that night is gone
+        return sorted({first_s, *nights})
+    window = judged_window(submit_s[ended], end_s[ended])
+    before = [window.last_s - DAY_S * number for number in range(1, COMPARED_DAYS + 1)]
+    return sorted({*window.nights, *before, *nights})
+
+
 def best(judged: pd.DataFrame, names: Sequence[str]) -> str:
     """Return the name of the highest mean accuracy, within TIE the simplest."""
     scores = {name: mean_accuracy(judged, name) for name in names}
@@ -93,14 +120,70 @@ def mean_accuracy(rows: pd.DataFrame, name: str) -> float:
     return float(_accuracies(rows, name).mean()) if len(rows) else float("nan")
 
 
-def clusters(rows: pd.DataFrame) -> np.ndarray:
-    """Return user and day of submission of the jobs of ``served``, int64 [jobs]."""
-    return user_days(pd.factorize(rows["user"])[0], rows["submit_s"].to_numpy(np.int64))
+def against_the_champion(
+    clean: CleanTrace,
+    records: Accounting,
+    served: pd.DataFrame,
+    trained_until_s: int,
+    schedulers: Sequence[str] = SCHEDULERS,
+) -> Schedules:
+    """Return a comparison of a challenger's schedules with the champion's.
+
+    Of the last jobs submitted after the champion was trained. Rows are those of :func:`sim.metrics.comparison.compare` for each
+    of ``schedulers``, the champion's schedules the baseline, over shaken replicates and weeks; none where there are no such jobs.
+    """
+
+    def of(name: str) -> pd.DataFrame:
+        if not len(served):
+            return pd.DataFrame()
+        first_s = max(records.until_s - COMPARED_DAYS * DAY_S, trained_until_s + 1, int(served["at_s"].min()))
+        rows = np.flatnonzero(records.jobs["submit_s"].to_numpy(np.int64) >= first_s)
+        if len(rows) == 0:
+            return pd.DataFrame()
+        place = rows_served(records, rows, served)
+        seconds = {CHAMPION: served[CHAMPION].fillna(served["requested"]), _CHALLENGER: served[name]}
+        pair = [answers_table(method, each.to_frame(PREDICTED).iloc[place]) for method, each in seconds.items()]
+        asked = Campaign(schedulers=tuple(schedulers), predictors=tuple(pair), seeds=tuple(range(REPLICATES)), shake_s=SHAKE_S)
+        jobs = clean.jobs.iloc[rows].reset_index(drop=True)
+        schedules = campaign_schedules(
+            jobs, asked, procs=clean.procs, trace=clean.name, generated=clean.generated, clock=clean.clock
+        )
+        tables = []
+        for scheduler in schedulers:
+            table = compare([each for each in schedules if each.scheduler == scheduler], (scheduler, CHAMPION))
+            tables.append(table[table["predictor"] == _CHALLENGER])
+        return pd.concat(tables, ignore_index=True)
+
+    return of
+
+
+def rows_served(records: Accounting, rows: np.ndarray, served: pd.DataFrame) -> np.ndarray:
+    """Return where in ``served`` the jobs ``rows`` are; ValueError for one without an answer."""
+    place = job_keys(served).get_indexer(job_keys(records.jobs.iloc[rows].assign(end_s=records.end_s[rows])))
+    if (place < 0).any():
+        raise ValueError(f"{int((place < 0).sum())} of {len(rows)} jobs were not answered")
+    return place
+
+
+def answers_table(name: str, answers: pd.DataFrame) -> TablePredictor:
+    """Return answers as a predictor called ``name``, a row a job to simulate.
+
+    A column ``PREDICTED``, and one a level in (0, 1) where there are quantiles, in seconds.
+    """
+    answers = answers.reset_index(drop=True)
+    seconds, quantiles = answers[PREDICTED].to_numpy(np.float64), answers.drop(columns=PREDICTED)
+    return TablePredictor(name, lambda _: seconds, quantiles=None if quantiles.empty else lambda _: quantiles)
+
+
+def job_keys(jobs: pd.DataFrame) -> pd.MultiIndex:
+    """Return unique keys of jobs: number, submission, end, and a counter of equal ones."""
+    names = ["job_id", "submit_s", "end_s"]
+    return pd.MultiIndex.from_frame(jobs[names].assign(again=jobs.groupby(names).cumcount()))
 
 
 def _accuracies(rows: pd.DataFrame, name: str) -> np.ndarray:
     return accuracy(rows[name].to_numpy(), rows["runtime_s"].to_numpy(np.float64))
 
 
-def _quantiles(rows: pd.DataFrame, name: str) -> dict[float, np.ndarray]:
+def _quantiles(rows: pd.DataFrame, name: str) -> Mapping[float, np.ndarray]:
     return {level: rows[column].to_numpy() for level, column in quantile_columns(name).items()}

@@ -22,8 +22,8 @@ ASKED_BACK = 200
 _TOLERANCE = 1e-9
 
 
-def verified(store: Tracking, clean: CleanTrace, known: Accounting, made: Candidate, method: Method) -> dict[str, bool]:
-    """Return checks of the version ``made`` of ``method``, by its last submissions' answers.
+def verified(store: Tracking, clean: CleanTrace, records: Accounting, candidate: Candidate, method: Method) -> dict[str, bool]:
+    """Return checks of a version of ``method``, by answers to the last submissions.
 
     It runs before any alias points to the version. Raises InputError, with the first error, for a version that is damaged: one
     that does not load, does not answer, answers outside of 1..request or otherwise than ``method`` does here. A submission in an
@@ -34,37 +34,41 @@ def verified(store: Tracking, clean: CleanTrace, known: Accounting, made: Candid
 
     name = f"runtime-{clean.name}"
     count = min(ASKED_BACK, len(clean.jobs))
-    rows, until = np.arange(len(clean.jobs) - count, len(clean.jobs)), known.until_s
+    rows, until = np.arange(len(clean.jobs) - count, len(clean.jobs)), records.until_s
     asked = submissions(clean).tail(count).reset_index(drop=True)
     try:
-        answers = ask(consumer_model(name, made.version, RUNTIME.name), asked)
+        answers = ask(consumer_model(name, candidate.version, RUNTIME.name), asked)
     except Exception as error:  # a model may raise anything while it loads or predicts
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"{name}/{made.version} ({made.method}) does not answer when it is loaded back: {reason}") from error
-    expected = method.answer(known.served_inputs(rows, until), known.asked(rows))
-    age = known.jobs["submit_s"].to_numpy(np.int64)[rows] - until
+        raise InputError(
+            f"{name}/{candidate.version} ({candidate.method}) does not answer when it is loaded back: {reason}"
+        ) from error
+    expected = method.answer(records.served_inputs(rows, until), records.asked(rows))
+    age = records.jobs["submit_s"].to_numpy(np.int64)[rows] - until
     seconds = answers[list(expected)].to_numpy(np.float64)
     request = asked["requested_s"].to_numpy(np.float64)[:, None]
-    compared = ~_twice_on_the_clock(known, rows)
+    compared = ~_twice_on_the_clock(records, rows)
     off = np.abs(seconds - np.column_stack(list(expected.values())))[compared]
-    tags = store.client.get_model_version(name, made.version).tags
+    tags = store.client.get_model_version(name, candidate.version).tags
     checks = {
         "it loads back and predicts": len(seconds) == count,
         "it predicts finite seconds in 1..request": bool((np.isfinite(seconds) & (seconds >= 1) & (seconds <= request)).all()),
         "it answers as in this process": bool((off <= _TOLERANCE * np.maximum(seconds[compared], 1.0)).all()),
         "it has the histories of now": bool((answers["snapshot_age_s"].to_numpy() == age)[compared].all()),
-        "it carries its data's fingerprint": tags.get("data_fingerprint") == made.tags["data_fingerprint"],
+        "it carries its data's fingerprint": tags.get("data_fingerprint") == candidate.tags["data_fingerprint"],
     }
     if failed := [check for check, passed in checks.items() if not passed]:
-        raise InputError(f"{name}/{made.version} ({made.method}) is damaged: of its last submissions not true: {', '.join(failed)}")
+        raise InputError(
+            f"{name}/{candidate.version} ({candidate.method}) is damaged: of its last submissions not true: {', '.join(failed)}"
+        )
     return checks
 
 
-def _twice_on_the_clock(known: Accounting, rows: np.ndarray) -> np.ndarray:
+def _twice_on_the_clock(records: Accounting, rows: np.ndarray) -> np.ndarray:
     """Return which submissions are ambiguous on the site's wall clock, bool [rows].
 
     In autumn submissions half an hour or an hour apart share a local time.
     """
-    submit = known.jobs["submit_s"].to_numpy(np.int64)[rows]
-    clock = [local_clock_s(submit + shift, known.origin_unix_s, known.timezone) for shift in (0, -3600, -1800, 1800, 3600)]
+    submit = records.jobs["submit_s"].to_numpy(np.int64)[rows]
+    clock = [local_clock_s(submit + shift, records.origin_unix_s, records.timezone) for shift in (0, -3600, -1800, 1800, 3600)]
     return np.any([other == clock[0] for other in clock[1:]], axis=0)

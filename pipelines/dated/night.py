@@ -1,31 +1,42 @@
-"""One night in this process, all or nothing: its stages in a row.
+"""Nights in this process, each all or nothing: its stages in a row.
 
-The replay of a trace does many of them (``pipelines.dated.replay``); the scheduled job does the same stages as assets.
-Nothing changes for readers before the last step, so a night that fails leaves the night before in place.
+The replay of a trace does many of them; the scheduled job does the same stages as assets. Nothing changes for readers before the
+last step, so a night that fails leaves the night before in place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from features.jobs.cleaning import CleanTrace
-from models.registry.versions import all_or_nothing
-from pipelines.dated.night_stages import Memo, NightConfig, Tonight, refuse_shorter, told_in
-from pipelines.dated.simulate import keep_comparison
-from pipelines.dated.stages import keep_history
+from models.registry.versions import Keep, all_or_nothing
+from pipelines.dated.compare import keep_comparison
+from pipelines.dated.history import keep_history
+from pipelines.dated.pages import write_night
+from pipelines.dated.publish import Work, noted, tell_failure
+from pipelines.dated.replay import Replay
+from pipelines.dated.simulate import LAST_DAYS, simulate
+from pipelines.dated.traces import Memo
+from pipelines.dated.train import train
 from pipelines.report.night import Night
-from pipelines.storage.atomic import write
 from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import NIGHT, NIGHTS, alone, discarded_on_error, publish
-from pipelines.storage.registry import pruned
-from pipelines.storage.versions import PUBLISHED
+from pipelines.storage.publishing import NIGHT, alone, discarded_on_error
+from pipelines.storage.registry import tracking
 from pipelines.workflows.progress import report_progress
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
+
+
+@dataclass(frozen=True)
+class NightConfig:
+    """The settings of a night, apart from its rule."""
+
+    seed: int = 0
+    keep: Keep = field(default_factory=Keep)
 
 
 def night(
@@ -36,7 +47,7 @@ def night(
     home: Path,
     *,
     run_id: str = "",
-    config: NightConfig = NightConfig(),  # noqa: B008 - frozen
+    config: NightConfig = NightConfig(),
     memo: Memo | None = None,
 ) -> Night:
     """Do the night ``label`` of ``trace`` in this process.
@@ -45,39 +56,51 @@ def night(
     tables and pages are those of the night before, and a file ``<label>.failed.txt`` beside the pages says in one line what
     happened. Raises InputError for bad input, and any other error.
     """
-    lake, model = Lake(home / "lake", f"{NIGHT}{label}"), f"runtime-{trace}"
+    lake, subject = Lake(home / "lake", f"{NIGHT}{label}"), f"runtime-{trace}"
     try:
         with alone(home, trace):
-            with told_in("opening the registry", label, trace):
-                store = connect()
-                tonight = Tonight(lake, store, trace, label, run_id, config, memo or Memo())
-                tonight.begin()
-            with discarded_on_error(lake, model), all_or_nothing(store):
-                with tonight.stage("ingesting"):
+            with noted("opening the registry", label, trace):
+                work = Work(lake, connect(), subject, label, run_id)
+                begun = work.begin()
+            with discarded_on_error(lake, subject), all_or_nothing(work.store):
+                with work.stage("ingesting"):
                     lake.write_clean(read())
-                    keep_history(lake, tonight.clean)
-                    refuse_shorter(lake, tonight.clean, tonight.known.until_s)
-                tonight.retrain()
-                with tonight.stage("comparing"):
-                    tonight.simulate()
-                    keep_comparison(lake, tonight.clean)
-                with tonight.stage("reporting"):
-                    result = tonight.report()
-
-                with tonight.stage("publishing"):
-                    publish(lake, model, f"{NIGHTS}{label}", store)
+                    clean = lake.read_clean(trace)
+                    keep_history(lake, clean)
+                train(work, clean, seed=config.seed, memo=memo, begun=begun)
+                with work.stage("comparing"):
+                    simulate(work, clean, LAST_DAYS)
+                    keep_comparison(lake, clean)
+                with work.stage("reporting"):
+                    result = write_night(work, clean)
+                with work.stage("publishing"):
+                    work.publish()
             report_progress("night", 1, 1)
-            return replace(result, pruned=pruned(store, model, config.keep))
+            return replace(result, pruned=work.tidy(config.keep))
     except Exception as error:
         tell_failure(home, trace, label, error)
         raise
 
 
-def tell_failure(home: Path, trace: str, label: str, error: Exception) -> None:
-    """Leave a line beside the pages that says why the night failed, and what readers see now."""
-    notes = getattr(error, "__notes__", [])
-    where = next((each for each in notes if each.startswith(f"night {label} ")), f"night {label} of {trace}")
-    cause = " ".join(str(error).split()) or type(error).__name__
-    now = PUBLISHED if PUBLISHED in notes else "champion, tables and reports stay those of the night before"
-    path = home / "reports" / "nights" / trace / f"{label}.failed.txt"
-    write(path, f"{where}: {cause}; {now}\n")
+def own_registry(home: Path) -> Tracking:
+    """Return a registry in ``home``, separate from the site's."""
+    return tracking(f"sqlite:///{home / 'mlflow.db'}")
+
+
+def replay_nights(source: Replay, midnights: list[int], home: Path, config: NightConfig = NightConfig()) -> Iterator[Night]:
+    """Yield the nights at ``midnights``, in order, with all their results in ``home``.
+
+    Raises the errors of :func:`night`.
+    """
+    memo = Memo()
+    for midnight in midnights:
+        yield night(
+            source.clean.name,
+            source.label(midnight),
+            lambda at=midnight: source.accounting(at),  # type: ignore[misc]
+            lambda: own_registry(home),
+            home,
+            run_id="replay",
+            config=config,
+            memo=memo,
+        )

@@ -16,7 +16,7 @@ from features.jobs.schema import fingerprint
 from models.registry.policy_registration import POLICY, gain
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_versions
-from pipelines.dated.nothing_new import MADE_FROM, made_from
+from pipelines.dated.promote import MADE_FROM, made_from
 from pipelines.storage.lake import Lake
 from pipelines.storage.policies import registered_policy
 from pipelines.storage.provenance import code_version

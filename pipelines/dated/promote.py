@@ -1,15 +1,18 @@
-"""Promotion: judge and register candidates; promote one, or keep the champion.
+"""Promotion: where a champion comes from, of runs and nights, of all kinds of models.
 
-One workflow for runs and nights, for runtime models and for classifiers of variation. A :class:`Judge` says what is scored on
-which jobs or runs, and how a version is trained, registered, checked and refreshed; the rule is ``models.registry.promotion``.
-Nothing here moves an alias: a :class:`Promotion` says which versions are to be champion and challenger, and the caller decides
-when.
+A :class:`Judge` says what is scored on which jobs or runs, and how a version is trained, registered, checked and refreshed;
+:func:`promote` decides, by the rule of ``models.registry.promotion``. Nothing here moves an alias: a :class:`Promotion` says which
+versions are to be champion and challenger, and its publication moves them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import pandas as pd
@@ -17,14 +20,21 @@ import pandas as pd
 from features.errors import InputError
 from models.packed.settings import FORMAT
 from models.registry.promotion import Comparison, decide
-from models.registry.versions import REFRESHED_FROM, aliases
-from pipelines.dated.nothing_new import nothing_new, serving
+from models.registry.versions import REFRESHED_FROM, aliases, all_versions
 
 if TYPE_CHECKING:
     from models.registry.registration import Candidate, Kind
     from models.registry.tracking import Tracking
 
 
+SIMULATED = "simulated"
+"""Alias of the version that a run simulates where the champion has learned from what it simulates."""
+MADE_FROM = "made_from"
+"""Tag of a version: the :func:`made_from` of its data, settings and code."""
+_HOUSE = Path(__file__).resolve().parents[2]
+_LEARNING = ("features", "models", *(f"pipelines/dated/{name}.py" for name in ("promote", "train", "judge", "systems")))
+"""Code that decides what is learned and judged; a change makes something new."""
+_LEARNERS = ("numpy", "pandas", "numba", "lightgbm", "scikit-learn")
 Method = TypeVar("Method")
 
 
@@ -99,19 +109,20 @@ class Score:
 class Verdict:
     """A judge's challenger, its score, and its comparison with the champion.
 
-    None for a champion chosen by hand.
+    None for a champion chosen by hand. ``vetoes`` are further reasons against the challenger.
     """
 
     challenger: str
     score: Score
-    found: Comparison | None
+    comparison: Comparison | None
     vetoes: tuple[str, ...] = ()
 
 
 class Judge(Protocol):
     """What a kind of model defines for its promotion.
 
-    ``key`` is a fingerprint of data, settings and code: with the same key there is nothing new.
+    ``key`` is a fingerprint of data, settings and code: with the same key there is nothing new. ``instead`` says why a version
+    ``{}`` is simulated in place of a champion that has learned from what is simulated, "" if it has not.
     """
 
     @property
@@ -120,6 +131,8 @@ class Judge(Protocol):
     def subject(self) -> str: ...
     @property
     def key(self) -> str: ...
+    @property
+    def instead(self) -> str: ...
 
     def scores(self) -> Mapping[str, Score]:
         """Score every candidate where there is no champion to compare with."""
@@ -130,8 +143,8 @@ class Judge(Protocol):
     def register(self, name: str, score: Score) -> Candidate:
         """Train the candidate ``name`` on everything and register it."""
 
-    def checks(self, made: Candidate) -> Mapping[str, bool]:
-        """Check the version ``made``, loaded back from the registry: claims that must hold."""
+    def checks(self, candidate: Candidate) -> Mapping[str, bool]:
+        """Check a version, loaded back from the registry: claims that must hold."""
 
     def refresh(self, present: Incumbent[Any], verdict: Verdict) -> Candidate | None:
         """Register the champion's model with what is known by now, if that makes a difference."""
@@ -141,9 +154,10 @@ class Judge(Protocol):
 class Promotion:
     """The result: which versions of ``name`` are to be champion and challenger, and why.
 
-    The challenger is "" if there is none. ``registered`` lists the new versions and those that serve: ``model version method
-    alias``, the score, over how many it was judged, ``why``. ``challenger_method`` is the method that was judged. ``found`` is
-    None for a first champion. Where there was ``nothing_new`` no version was made.
+    The challenger is "" if there is none. ``simulated`` is the version to simulate, and ``instead`` says why that is not the
+    champion's model, if so. ``versions`` are the numbers of the new versions and of those that serve. ``challenger_method`` is
+    the method that was judged, over ``judged`` jobs or runs. ``comparison`` is None for a first champion. Where there was
+    ``nothing_new`` no version was made.
     """
 
     name: str
@@ -152,73 +166,147 @@ class Promotion:
     challenger_method: str
     promoted: bool
     why: str
-    registered: pd.DataFrame
-    found: Comparison | None
+    simulated: str
+    versions: tuple[str, ...]
+    comparison: Comparison | None
     judged: int
     checks: Mapping[str, bool]
+    instead: str = ""
     nothing_new: bool = False
 
+    @property
+    def serves(self) -> dict[str, str]:
+        """Return the versions that are to serve, by alias."""
+        return {"champion": self.champion, "challenger": self.challenger}
 
-def propose(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Promotion:
+    def serving(self, champion: str) -> Promotion:
+        """Return it with another version of the champion's model as the one to serve."""
+        return replace(self, champion=champion, versions=tuple(dict.fromkeys([*self.versions, champion])))
+
+    def table(self, store: Tracking, kind: Kind) -> pd.DataFrame:
+        """Return ``model version method alias``, score, over how many, ``why`` of each version."""
+        titles = {self.champion: "champion", self.challenger: "challenger"}
+        rows = []
+        for number in self.versions:
+            each = store.client.get_model_version(self.name, number)
+            measures = {column: float(each.tags.get(tag, "nan")) for column, tag in kind.measures.items()}
+            facts = {"method": each.tags.get("method", "unknown"), "alias": titles.get(number, "")}
+            rows.append({"model": self.name, "version": int(number), **facts, **measures, "why": each.description or ""})
+        return pd.DataFrame(rows)
+
+
+def promote(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Promotion:
     """Judge the candidates, register what is new, and say which versions are to serve.
 
-    A first champion is the best of all candidates, which are all registered; else the best is registered as challenger, and promoted by the
-    rule. A champion chosen by hand stays. Where champion or challenger was made from the same, nothing is done. InputError for a first
-    champion that fails a check.
+    A first champion is the best of all candidates, which are all registered; else the best is registered as challenger, and
+    promoted by the rule. A champion chosen by hand stays. So does one that has learned from what is to be simulated: the best of
+    the candidates is simulated in its place. Where champion or challenger was made from the same, nothing
+    is done. InputError for a first champion that fails a check.
     """
     name = judge.kind.registered(judge.subject)
+    if present is not None and judge.instead:
+        return _beside(store, judge, name, present)
     if present is None or not present.serves:
         return _first(store, judge, name, present.note if present else "")
-    if before := nothing_new(store, name, judge.key):
-        titles = aliases(store, name)
-        challenger = titles.get("challenger", "")
-        method = next((each.tags.get("method", "") for each in before if str(each.version) == challenger), "")
-        why = "Nothing new: champion or challenger was made from the same by the same code, so nothing was registered."
-        listed = serving(store, name, before, judge.kind.measures)
-        count = int(present.tags.get(f"judged_{judge.kind.things}", 0))
-        return Promotion(name, present.version, challenger, method, False, why, listed, None, count, {}, nothing_new=True)
+    if same := _made_from_the_same(store, name, judge.key):
+        return _nothing_new(store, judge, name, present, same)
     verdict = judge.against(present)
     new = judge.register(verdict.challenger, verdict.score)
     checks = judge.checks(new)
-    made, champion, challenger = [new], present.version, new.version
-    promoted, why = False, present.note
-    if verdict.found is not None and not present.stays:
-        promoted, reasons = decide(verdict.found, checks, verdict.vetoes)
+    champion, challenger, simulated = present.version, new.version, present.trained_version
+    versions = {present.version, new.version}
+    promoted, why, instead = False, present.note, ""
+    if verdict.comparison is not None and not present.stays:
+        promoted, reasons = decide(verdict.comparison, checks, verdict.vetoes)
         verb = "Promoted over" if promoted else "Not promoted over"
         why = f"{verb} version {present.version} ({present.tags.get('method')}): {reasons}."
         if promoted:
-            champion, challenger = new.version, present.version
+            champion, challenger, simulated = new.version, present.version, new.version
         elif (refreshed := judge.refresh(present, verdict)) is not None:
-            made.append(refreshed)
             champion = refreshed.version
+            versions = {new.version, champion}
+    if not promoted and present.method is None:
+        simulated, instead = new.version, _by_hand(champion, new.version)
     store.client.update_model_version(name, new.version, description=why)
-    listed = _listed(store, judge.kind, name, made, champion, challenger)
-    count = verdict.found.jobs if verdict.found is not None else verdict.score.judged
-    return Promotion(name, champion, challenger, verdict.challenger, promoted, why, listed, verdict.found, count, checks)
+    count = verdict.comparison.jobs if verdict.comparison is not None else verdict.score.judged
+    kept = tuple(sorted(versions, key=int))
+    return Promotion(
+        name, champion, challenger, verdict.challenger, promoted, why, simulated, kept, verdict.comparison, count, checks, instead
+    )
 
 
 def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
     from models.registry.registration import rank_candidates
 
-    made = [judge.register(method, score) for method, score in judge.scores().items()]
-    ranked, basis = rank_candidates(made, judge.kind)
+    new = [judge.register(method, score) for method, score in judge.scores().items()]
+    ranked, basis = rank_candidates(new, judge.kind)
     titles = ["First champion", "Challenger", *["Candidate"] * len(ranked)]
     notes = [f"{title} by {basis}{note and ' ' + note}" for title, _ in zip(titles, ranked, strict=False)]
     for each, text in zip(ranked, notes, strict=True):
         store.client.update_model_version(name, each.version, description=text)
     first, second = ranked[0], ranked[1] if len(ranked) > 1 else None
-    checks = {each.version: judge.checks(each) for each in made}[first.version]
+    checks = {each.version: judge.checks(each) for each in new}[first.version]
     if failed := [check for check, passed in checks.items() if not passed]:
         raise InputError(f"{name}/{first.version} ({first.method}) cannot become champion: {', '.join(failed)}: does not hold")
     challenger, method = (second.version, second.method) if second else ("", "")
-    listed = _listed(store, judge.kind, name, made, first.version, challenger)
-    return Promotion(name, first.version, challenger, method, True, notes[0], listed, None, first.judged, checks)
+    versions = tuple(sorted((each.version for each in new), key=int))
+    return Promotion(name, first.version, challenger, method, True, notes[0], first.version, versions, None, first.judged, checks)
 
 
-def _listed(store: Tracking, kind: Kind, name: str, made: Sequence[Candidate], champion: str, challenger: str) -> pd.DataFrame:
-    """List the versions made and those that are to serve, with their future aliases."""
-    titles = {champion: "champion", challenger: "challenger"}
-    numbers = {each for each in (*(one.version for one in made), champion, challenger) if each}
-    versions = [store.client.get_model_version(name, number) for number in sorted(numbers, key=int)]
-    listed = serving(store, name, versions, kind.measures)
-    return listed.assign(alias=[titles.get(str(each), "") for each in listed["version"]])
+def _beside(store: Tracking, judge: Judge, name: str, present: Incumbent[Any]) -> Promotion:
+    """Choose among candidates for the simulation alone; the champion, which knows what is simulated, stays."""
+    named = aliases(store, name)
+    challenger, old = named.get("challenger", ""), named.get(SIMULATED)
+    same = [str(each.version) for each in all_versions(store, name) if each.tags.get(MADE_FROM) == judge.key]
+    if old in same:
+        why = judge.instead.format(old)
+        return Promotion(name, present.version, challenger, "", False, why, old, tuple(same), None, 0, {}, why, nothing_new=True)
+    first = _first(store, judge, name, "")
+    why = judge.instead.format(first.champion)
+    store.client.update_model_version(name, first.champion, description=why)
+    return replace(first, champion=present.version, challenger=challenger, promoted=False, why=why, instead=why)
+
+
+def _nothing_new(store: Tracking, judge: Judge, name: str, present: Incumbent[Any], same: Sequence[Any]) -> Promotion:
+    challenger = aliases(store, name).get("challenger", "")
+    method = next((each.tags.get("method", "") for each in same if str(each.version) == challenger), "")
+    why = "Nothing new: champion or challenger was made from the same by the same code, so nothing was registered."
+    count = int(present.tags.get(f"judged_{judge.kind.things}", 0))
+    simulated, instead = present.trained_version, ""
+    if present.method is None:
+        simulated = challenger or present.version
+        instead = _by_hand(present.version, simulated)
+    versions = tuple(str(each.version) for each in same)
+    return Promotion(
+        name, present.version, challenger, method, False, why, simulated, versions, None, count, {}, instead, nothing_new=True
+    )
+
+
+def _by_hand(champion: str, simulated: str) -> str:
+    return f"The champion, version {champion}, was chosen by hand and cannot be simulated as served; version {simulated} is."
+
+
+def _made_from_the_same(store: Tracking, name: str, key: str) -> list[Any]:
+    """Return the versions of ``name`` with ``key`` and those that serve, if one of these has it."""
+    named = set(aliases(store, name).values())
+    every = all_versions(store, name)
+    if not any(each.tags.get(MADE_FROM) == key and str(each.version) in named for each in every):
+        return []
+    same = [each for each in every if each.tags.get(MADE_FROM) == key or str(each.version) in named]
+    return sorted(same, key=lambda each: int(each.version))
+
+
+def made_from(facts: Mapping[str, object]) -> str:
+    """Return a fingerprint of ``facts`` with the learning code and its packages.
+
+    ``facts`` are data and settings: anything JSON can hold.
+    """
+    code = {**learning_code(), **{package: version(package) for package in _LEARNERS}}
+    return hashlib.sha256(json.dumps([dict(facts), code], sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+
+def learning_code() -> dict[str, str]:
+    """Return the SHA-256 of every file of the learning code, by its name in the repository."""
+    places = [_HOUSE / part for part in _LEARNING]
+    files = [file for place in places for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
+    return {file.relative_to(_HOUSE).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

@@ -1,14 +1,9 @@
-"""Replay of a trace day by day: each midnight accounting holds the ended jobs.
-
-A night is done on it.
-"""
+"""A trace as it arrives day by day: each midnight accounting holds the ended jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 
@@ -16,12 +11,10 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import IDENTITIES, masked, recorded_end_s
-from models.registry.tracking import Tracking
-from pipelines.dated.night import night
-from pipelines.dated.night_stages import Memo, NightConfig
-from pipelines.report.night import Night
-from pipelines.storage.registry import tracking
 from sim.history_starts import RECORDED, history_starts
+
+BEGINS = timedelta(hours=2)
+"""Time after midnight (UTC) at which the night of a day begins."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +65,10 @@ class Replay:
         jobs = jobs.assign(**{name: jobs[name].cat.remove_unused_categories() for name in IDENTITIES})
         rejected = self.clean.rejected_jobs
         # an altered job is listed when it has ended, a dropped one when it was submitted
-        told = np.where(
+        listed = np.where(
             rejected["action"] == "dropped", rejected["submit_s"].fillna(0) <= midnight_s, rejected["job_id"].isin(jobs["job_id"])
         ).astype(bool)
-        rejected = rejected[told].reset_index(drop=True)
+        rejected = rejected[listed].reset_index(drop=True)
         notes = self.clean.notes
         if self.starts != RECORDED:
             notes = (*notes, f"Waits are not recorded; starts were {self.starts}.")
@@ -92,25 +85,20 @@ def replay(clean: CleanTrace) -> Replay:
     return Replay(clean, start, source)
 
 
-def own_registry(home: Path) -> Tracking:
-    """Return a registry in ``home``, separate from the site's."""
-    return tracking(f"sqlite:///{home / 'mlflow.db'}")
+def accounting_of(clean: CleanTrace, night: str) -> CleanTrace:
+    """Cut accounting to what had ended when the night of a day (2026-03-01) began.
 
-
-def replay_nights(source: Replay, midnights: list[int], home: Path, config: NightConfig = NightConfig()) -> Iterator[Night]:  # noqa: B008 - frozen
-    """Yield the nights at ``midnights``, in order, with all their results in ``home``.
-
-    Raises the errors of :func:`pipelines.dated.night.night`.
+    However late that night is done; without a night it stays whole. InputError where nothing had ended by then, and for a past day
+    of a trace without dates.
     """
-    memo = Memo()
-    for midnight in midnights:
-        yield night(
-            source.clean.name,
-            source.label(midnight),
-            lambda at=midnight: source.accounting(at),  # type: ignore[misc]
-            lambda: own_registry(home),
-            home,
-            run_id="replay",
-            config=config,
-            memo=memo,
-        )
+    if not night:
+        return clean
+    begins = datetime.combine(date.fromisoformat(night), datetime.min.time(), UTC) + BEGINS
+    if clean.origin_unix_s is None:
+        if begins < datetime.now(UTC) - timedelta(days=1):
+            raise InputError(
+                f"{clean.name}: has no dates, so what had ended by {night} is not known: only tonight's night can be done"
+            )
+        return clean
+    source, cut_s = replay(clean), int(begins.timestamp()) - clean.origin_unix_s
+    return clean if source.last_end_s <= cut_s else source.accounting(cut_s)

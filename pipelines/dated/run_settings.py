@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from pipelines.dated.stages import COMPARED, CORRECTIONS, PRIOR, SCHEDULERS, WEIGHING
 from sim.settings import Campaign, TraceSettings
+
+SCHEDULERS = ("EASY", "EASY-SJBF", "EASY-SRF")
+WEIGHING = ("Harm",)
+"""Simulated by default with predictors that tell a distribution, exact runtimes and registered models: not with those that learn a point."""
+PRIOR = "prior"
+"""What these go by in place of requests: the distribution that a request tells without any model."""
+COMPARED = ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
+CORRECTIONS = ("conditional(when=pass)",)
+"""Simulated by default: every learned predictor under one correction, so that predictors are compared and not corrections."""
 
 
 class RunSettings(TraceSettings):

@@ -23,8 +23,7 @@ from models.registry.as_served import serve
 from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM
 from models.runtime.protocol import TablePredictor
-from pipelines.dated.dated import Split, date_of, nights
-from pipelines.dated.registering import as_of
+from pipelines.dated.dated import Dated, date_of, ended_jobs, midnights
 from pipelines.storage.registry import PREFIX, quantile_table, replaced, submissions
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class SimulatedModel(ServedModel):
     predictor: TablePredictor = field(kw_only=True)
 
 
-def served_model(name: str, version: str, clean: CleanTrace, known: Accounting, store: Tracking) -> ServedModel:
+def served_model(name: str, version: str, clean: CleanTrace, records: Accounting, store: Tracking) -> ServedModel:
     """Return a ``version`` of ``name``, loaded back and asked.
 
     One chosen by hand is not asked. InputError where it cannot be loaded.
@@ -76,15 +75,15 @@ def served_model(name: str, version: str, clean: CleanTrace, known: Accounting, 
     trained = tags.get(REFRESHED_FROM, version)
     model, method = load_version(name, trained), trained_method(store, name.removeprefix("runtime-"), trained)
     learned = int(tags["training_window_s"].split("..")[1])
-    return ServedModel(name, trained, method.name, learned, *_disagreement(model, tags, clean, known, method), method)
+    return ServedModel(name, trained, method.name, learned, *_disagreement(model, tags, clean, records, method), method)
 
 
 def simulated_model(
     name: str,
     version: str,
     clean: CleanTrace,
-    known: Accounting,
-    date: Split,
+    records: Accounting,
+    date: Dated,
     store: Tracking,
     *,
     shown: str = "",
@@ -95,25 +94,25 @@ def simulated_model(
 
     Tables call it ``shown``. Raises InputError where it cannot be loaded and, unless ``seen``, where it has learned from jobs submitted from the date on.
     """
-    served = served_model(name, version, clean, known, store)
-    if served.learned_until_s > date.at_s and not seen:
+    served = served_model(name, version, clean, records, store)
+    if served.learned_until_s > date.until_s and not seen:
         raise InputError(
-            f"{shown or name}: has learned from jobs up to {date_of(clean, served.learned_until_s)}, and jobs from {date_of(clean, date.at_s)} on are "
+            f"{shown or name}: has learned from jobs up to {date_of(clean, served.learned_until_s)}, and jobs from {date_of(clean, date.until_s)} on are "
             "simulated: it knows what it would be asked; add (seen=yes) to simulate it nevertheless, marked"
         )
-    rows = date.after(known.jobs["submit_s"].to_numpy(np.int64))
+    rows = date.judged(records.jobs["submit_s"].to_numpy(np.int64))
     if served.trained is None:
         raise InputError(f"models:/{name}/{version}: was chosen by hand, and cannot be simulated as served")
-    answers = serve(served.trained, known, rows, nights(clean, date.at_s), progress)
+    answers = serve(served.trained, records, rows, midnights(clean, date.until_s), progress)
     request = clean.jobs["requested_s"].to_numpy(np.float64)
     seconds = replaced(request, rows, answers[PREDICTED])
-    told = quantile_table(request, rows, {level: answers[output] for output, level in LEVELS.items() if output in answers})
-    predictor = TablePredictor(shown or f"{PREFIX}{name}", lambda _: seconds, quantiles=lambda _: told)
+    quantiles = quantile_table(request, rows, {level: answers[output] for output, level in LEVELS.items() if output in answers})
+    predictor = TablePredictor(shown or f"{PREFIX}{name}", lambda _: seconds, quantiles=lambda _: quantiles)
     return SimulatedModel(**vars(served), predictor=predictor)
 
 
 def _disagreement(
-    model: RuntimePredictor, tags: Mapping[str, str], clean: CleanTrace, known: Accounting, method: Method
+    model: RuntimePredictor, tags: Mapping[str, str], clean: CleanTrace, records: Accounting, method: Method
 ) -> tuple[int, float]:
     """Return how many submissions ``model`` was asked, and its max difference to ``method``.
 
@@ -122,13 +121,12 @@ def _disagreement(
     from models.registry.runtime_registration import ask
 
     at_s = int(tags["training_window_s"].split("..")[1])
-    _, then = as_of(clean, known, Split(at_s))
-    if fingerprint(then.jobs) != tags.get("data_fingerprint"):
+    if fingerprint(ended_jobs(clean, records.ended(at_s))) != tags.get("data_fingerprint"):
         return 0, 0.0
-    submit = known.jobs["submit_s"].to_numpy(np.int64)
+    submit = records.jobs["submit_s"].to_numpy(np.int64)
     rows = np.flatnonzero((submit > at_s) & (submit <= at_s + 2 * DAY_S))[:200]
-    told = ask(model, submissions(clean).iloc[rows].reset_index(drop=True))
-    same = told["snapshot_age_s"].to_numpy() == submit[rows] - at_s  # the wall clock tells all hours apart but one in autumn
-    here = method.answer(known.served_inputs(rows, at_s), known.asked(rows))
-    off = [np.abs(told[name].to_numpy(np.float64) - seconds)[same] for name, seconds in here.items()]
+    answers = ask(model, submissions(clean).iloc[rows].reset_index(drop=True))
+    same = answers["snapshot_age_s"].to_numpy() == submit[rows] - at_s  # the wall clock tells all hours apart but one in autumn
+    here = method.answer(records.served_inputs(rows, at_s), records.asked(rows))
+    off = [np.abs(answers[name].to_numpy(np.float64) - seconds)[same] for name, seconds in here.items()]
     return int(same.sum()), float(np.max(off, initial=0.0))

@@ -1,218 +1,216 @@
-"""Simulate a run: the registered model as served, beside learners in the simulator.
+"""Simulate the registered model as it serves, beside learners in the simulator.
 
-All are judged on the same jobs. Every policy replays the whole trace under the same schedulers and corrections, and is judged on
-what was submitted from the run's date on. Before it the learners in the simulator learn; for the registered model the request
-answers, so that it begins from the state in which the baseline is.
+A run replays the whole trace under the same schedulers and corrections, and is judged on what was submitted from its date on. Before
+it the learners in the simulator learn; for the registered model the request answers, so that it begins from the state in which the
+baseline is. A night replays the last days, with what the champions of their nights answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from features.clock import local_clock_s
 from features.jobs.cleaning import CleanTrace
-from features.statistics import CONFIDENCE
-from models.packed.methods import LEVELS
+from models.packed.methods import PREDICTED, Requested
 from models.registry.accounting import Accounting
-from models.registry.as_served import CHAMPION
+from models.registry.as_served import CHAMPION, quantile_columns
+from models.registry.candidates import TRAINERS
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
-from models.runtime.protocol import Predictor
-from pipelines.dated.dated import Split, date_of
-from pipelines.dated.served import SimulatedModel, simulated_model
-from pipelines.dated.stages import PRIOR, campaign, pack_schedules, recorded_schedule, unpack_schedules
-from pipelines.storage.lake import Lake
+from models.runtime.dispatch import tells_quantiles
+from models.runtime.protocol import CompiledPredictor, Predictor
+from pipelines.dated import judge
+from pipelines.dated.compare import keep_schedules
+from pipelines.dated.dated import Dated, dated_of
+from pipelines.dated.history import read_history, whole_accounting
+from pipelines.dated.policy import policy_schedules
+from pipelines.dated.publish import Work
+from pipelines.dated.run_settings import PRIOR, RunSettings
+from pipelines.dated.served import ServedModel, served_model, simulated_model
+from pipelines.report.wording import takes_correction
 from pipelines.storage.registry import PREFIX, Ask, registered_name, registered_predictor
 from pipelines.workflows.progress import progress_reporter
-from sim.metrics.comparison import compare
-from sim.predictions.quality import judge
+from sim.campaigns.campaign import campaign_schedules, predictor_name
+from sim.estimates import as_predictor
 from sim.schedule import Schedule
+from sim.settings import Campaign
+from sim.shaken import moved_by_seed
 
-JUDGED_LEVELS = (0.5, 0.8)
-"""Levels of the quantile losses that predictions are judged by."""
+LAST_DAYS = RunSettings(schedulers=judge.SCHEDULERS, predictors=("requested",), corrections=("requested",))
+"""What a night simulates of its last days, beside the champion."""
 
 
 @dataclass(frozen=True)
-class RunSchedules:
-    """The schedules of a run, of the whole trace.
+class Simulated:
+    """The schedules of a run or night, and the registered ``model`` in them, called ``shown``.
 
-    ``model`` is the registered one that the run is about, ``others`` those asked for by name.
+    ``quality`` is the table ``prediction_quality``.
     """
 
+    date: Dated
     schedules: list[Schedule]
-    model: SimulatedModel
-    others: tuple[SimulatedModel, ...]
+    quality: pd.DataFrame
+    model: ServedModel
+    shown: str
 
 
-def run_schedules(
-    clean: CleanTrace,
-    known: Accounting,
-    date: Split,
-    version: str,
-    store: Tracking,
-    *,
-    schedulers: Sequence[str],
-    predictors: Sequence[str],
-    corrections: Sequence[str],
-    weighing: Sequence[str] = (),
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
-    ask: Ask | None = None,
-) -> RunSchedules:
-    """Simulate ``schedulers`` with ``predictors`` and with the registered ``version``.
+def simulate(work: Work, clean: CleanTrace, settings: RunSettings, ask: Ask | None = None) -> Simulated:
+    """Simulate by ``settings`` with the registered model, and keep the schedules.
 
-    ``weighing`` as :func:`pipelines.dated.stages.campaign`. The version is of ``runtime-<trace>`` and answers from ``date`` on.
-    ``registry:NAME[@ALIAS]`` may be among the predictors: a version of this trace's model is served night by night, another's model answers from the
-    one snapshot that it brings, by ``ask``. Raises InputError for a model that has learned from jobs submitted from the date on and is not asked for as seen.
+    Writes ``schedules`` and ``prediction_quality``. ``registry:NAME[@ALIAS]`` may be among the predictors: a version of this
+    trace's model is served night by night, another's model answers from the one snapshot that it brings, by ``ask``. Raises
+    InputError for a model that has learned from jobs submitted from the date on and is not asked for as seen.
     """
-    name = f"runtime-{clean.name}"
-    named = aliases(store, name)
-    shown = f"{PREFIX}{name}"
-    model = simulated_model(
-        name, version, clean, known, date, store, shown=shown, progress=progress_reporter("serve the registered model")
+    lake, store, name = work.lake, work.store, work.subject
+    records = whole_accounting(clean, read_history(lake, clean))
+    _, marks = lake.read_for(clean, "runtime_model")
+    date, version = dated_of(marks), marks["simulated"]
+    if date.follows:
+        shown = f"{PREFIX}{name}"
+        report = progress_reporter("serve the registered model")
+        following = simulated_model(name, version, clean, records, date, store, shown=shown, progress=report)
+        sources = named_sources(clean, records, date, store, settings.predictors, following.predictor, ask)
+        model: ServedModel = following
+        facts = {"version": model.version, "method": model.method, "learned_until_s": model.learned_until_s}
+        beside = policy_schedules(lake, clean, store, settings.seed)
+    else:
+        settings, shown, model = LAST_DAYS, CHAMPION, served_model(name, version, clean, records, store)
+        served, method = lake.read("served", clean.name)[0], marks["night"]["row"]["method"]
+        rows = date.judged(records.jobs["submit_s"].to_numpy(np.int64))
+        answers = champion_answers(served, method or next(iter(TRAINERS))).iloc[judge.rows_served(records, rows, served)]
+        sources = ["requested", judge.answers_table(CHAMPION, answers)] if len(rows) else []
+        facts, beside = {"version": version, "method": method}, []
+    schedules = campaign(
+        date.replayed(clean),
+        settings.schedulers,
+        sources,
+        settings.corrections,
+        settings.seed,
+        progress_reporter("simulate"),
+        settings.weighing,
     )
+    schedules += beside
+    quality = keep_schedules(lake, clean, schedules, date, {**facts, "why": marks["why"]}, seed=settings.seed)
+    return Simulated(date, schedules, quality, model, shown)
+
+
+def named_sources(
+    clean: CleanTrace,
+    records: Accounting,
+    date: Dated,
+    store: Tracking,
+    predictors: Sequence[str],
+    registered: Predictor,
+    ask: Ask | None = None,
+) -> list[str | Predictor]:
+    """Return the ``predictors`` with the ``registered`` model among them.
+
+    Errors of :func:`simulate`.
+    """
+    named = aliases(store, date.subject)
     sources: list[str | Predictor] = []
-    others: list[SimulatedModel] = []
     for text in dict.fromkeys(predictors):
         if not text.startswith(PREFIX):
             sources.append(text)
-        elif text != shown:
+        elif text != predictor_name(registered):
             asked = registered_name(text)
-            if asked.name == name and asked.alias in named:
-                others.append(simulated_model(name, named[asked.alias], clean, known, date, store, shown=text, seen=asked.seen))
-                sources.append(others[-1].predictor)
+            if asked.name == date.subject and asked.alias in named:
+                version = named[asked.alias]
+                other = simulated_model(asked.name, version, clean, records, date, store, shown=text, seen=asked.seen)
+                sources.append(other.predictor)
             else:
-                sources.append(registered_predictor(text, clean, date.at_s, ask))
-    place = len(sources) - (sources[-1:] == ["clairvoyant"])  # the bound comes last
-    sources.insert(place, model.predictor)
-    made = campaign(clean, schedulers, sources, corrections, seed, progress, weighing)
-    return RunSchedules(made, model, tuple(others))
+                sources.append(registered_predictor(text, clean, date.until_s, ask))
+    sources.insert(len(sources) - (sources[-1:] == ["clairvoyant"]), registered)  # the bound comes last
+    return sources
 
 
-def keep_schedules(
-    lake: Lake,
+def champion_answers(served: pd.DataFrame, stand_in: str) -> pd.DataFrame:
+    """Return what the champion answered, as a predictor's table takes it.
+
+    In the order of ``served``. Jobs without its answer have that of the method ``stand_in``, or their request where ``served`` has
+    no such column. Where a distribution is told of some jobs, the others have their point at all levels.
+    """
+    stand_in = stand_in if stand_in in served else Requested.name
+    absent, levels = served[CHAMPION].isna(), quantile_columns(stand_in)
+    answers = pd.DataFrame({PREDICTED: served[CHAMPION].where(~absent, served[stand_in])})
+    for level, column in quantile_columns(CHAMPION).items():
+        answers[level] = served[column].where(~absent, served[levels[level]] if level in levels else np.nan)
+    if answers.drop(columns=PREDICTED).isna().all(axis=None):
+        return answers[[PREDICTED]]
+    return answers.apply(lambda column: column.fillna(answers[PREDICTED]))
+
+
+def campaign(
     clean: CleanTrace,
-    made: Sequence[Schedule],
-    date: Split,
-    model: Mapping[str, Any],
-    *,
-    first_s: int | None = None,
+    schedulers: Sequence[str],
+    predictors: Sequence[str | Predictor],
+    corrections: Sequence[str] = ("requested",),
     seed: int = 0,
-) -> pd.DataFrame:
-    """Write ``schedules`` of the jobs submitted from ``first_s`` on, judged from ``date`` on.
+    progress: Callable[[int, int], None] | None = None,
+    weighing: Sequence[str] = (),
+) -> list[Schedule]:
+    """Simulate every scheduler with every predictor and correction.
 
-    By default of all jobs.
-    ``model`` says which registered version was simulated. Writes ``prediction_quality``, too, and returns it.
+    Corrections apply where jobs can outlive the predictor's predictions and the scheduler goes by these. The schedulers
+    ``weighing`` are simulated too, with ``PRIOR`` in place of requests and without learned points (:func:`worth_weighing`).
+    Schedules come scheduler by scheduler, and in the order of predictors and corrections within one.
     """
-    table, settings = pack_schedules(made)
-    replayed = submitted_from(clean, first_s)
-    quality = prediction_quality(replayed, made, date, seed) if made else pd.DataFrame({"predictor": [], "by": [], "measure": []})
-    marks = {"until_s": date.at_s, "until_note": date.note, "first_s": first_s, "model": dict(model)}
-    lake.write_for(clean, "schedules", table, {"schedules": settings, **marks})
-    lake.write_for(clean, "prediction_quality", quality, marks)
-    return quality
+    outlived = [each for each in predictors if not never_outlived(predictor_name(each))]
+    correcting = [name for name in schedulers if takes_correction(name)]
+    added = [name for name in weighing if name not in schedulers]
+    order, one = [*schedulers, *added], ("requested",)
+    weighed = {predictor_name(each): each for each in (PRIOR if each == "requested" else each for each in predictors)}
+    groups: list[tuple[list[str], list[str | Predictor], tuple[str, ...]]] = [
+        (correcting, [each for each in predictors if each not in outlived], one),
+        (correcting, outlived, tuple(corrections)),
+        ([name for name in schedulers if name not in correcting], list(predictors), one),
+        (added, [each for each in weighed.values() if worth_weighing(each)], one),
+    ]
+    # a seed is refused where nothing learns by it; the schedules of such a run still record it
+    parts = [
+        Campaign(
+            schedulers=tuple(by),
+            predictors=tuple(group),
+            corrections=fixes,
+            seeds=(seed if any(moved_by_seed(each, 0, by) for each in group) else 0,),
+        )
+        for by, group, fixes in groups
+        if by and group
+    ]
+    total = sum(len(part.schedulers) * len(part.predictors) * len(part.corrections) for part in parts)
+    schedules: list[Schedule] = []
+    for part in parts:
+        before = len(schedules)
+        schedules += campaign_schedules(
+            clean.jobs,
+            part,
+            procs=clean.procs,
+            trace=clean.name,
+            generated=clean.generated,
+            clock=clean.clock,
+            progress=(lambda done, _, before=before: progress(before + done, total)) if progress else None,  # type: ignore[misc]
+        )
+    places = {name: place for place, name in reversed([*enumerate(map(predictor_name, predictors)), *enumerate(weighed)])}
+    schedules = [replace(schedule, seed=seed) for schedule in schedules]
+    return sorted(schedules, key=lambda schedule: (order.index(schedule.scheduler), places[schedule.predictor]))
 
 
-def kept_schedules(lake: Lake, clean: CleanTrace) -> list[Schedule]:
-    """Return the schedules that the lake keeps of ``clean``, of all jobs they replayed."""
-    table, marks = lake.read_for(clean, "schedules")
-    return unpack_schedules(submitted_from(clean, marks["first_s"]), table, marks["schedules"])
+def worth_weighing(predictor: str | Predictor) -> bool:
+    """Tell whether ``predictor`` is no learner of points.
 
-
-def judged_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Split]:
-    """Return the judged part of the kept schedules, and the date from which they are judged.
-
-    Beside the whole trace stands the schedule that its site recorded.
+    Either it tells a distribution, or it learns nothing in the simulator.
     """
-    _, marks = lake.read_for(clean, "schedules")
-    date, made = Split(marks["until_s"], marks["until_note"]), kept_schedules(lake, clean)
-    if made and marks["first_s"] is None:
-        # the recorded schedule is compared with the baseline as a replicate of its seed
-        made += [replace(schedule, seed=made[0].seed) for schedule in recorded_schedule(clean)]
-    return [judged(schedule, date) for schedule in made], date
+    source = as_predictor(predictor)
+    return not isinstance(source, CompiledPredictor) or tells_quantiles(source.code)
 
 
-def keep_comparison(lake: Lake, clean: CleanTrace, confidence: float = CONFIDENCE) -> pd.DataFrame:
-    """Compare the judged schedules with EASY on requests; write and return ``comparison``.
+def never_outlived(predictor: str) -> bool:
+    """Tell whether no job runs longer than ``predictor`` says.
 
-    Empty where nothing was submitted that could be compared.
+    These are the request, the runtime itself, and multiples of at least one of them.
     """
-    made, date = judged_schedules(lake, clean)
-    table = pd.DataFrame({"scheduler": [], "predictor": [], "correction": [], "metric": [], "value": []})
-    if made:
-        table = compare(made, confidence=confidence)
-    settings = {"confidence": confidence, "procs": clean.procs}
-    counts = {"judged_jobs": len(made[0].jobs) if made else 0, "all_jobs": len(clean.jobs)}
-    lake.write_for(clean, "comparison", table, {**settings, "since": date_of(clean, date.at_s), **counts})
-    return table
-
-
-def submitted_from(clean: CleanTrace, first_s: int | None) -> CleanTrace:
-    """Return the trace with the jobs submitted from ``first_s`` on, by default all."""
-    if first_s is None:
-        return clean
-    return replace(clean, jobs=clean.jobs[clean.jobs["submit_s"] >= first_s].reset_index(drop=True))
-
-
-def judged(schedule: Schedule, date: Split) -> Schedule:
-    """Return the judged part of a schedule: the jobs submitted from ``date`` on."""
-    rows = date.after(schedule.jobs["submit_s"].to_numpy(np.int64))
-    told = schedule.quantiles
-    return replace(
-        schedule,
-        jobs=schedule.jobs.iloc[rows].reset_index(drop=True),
-        quantiles=None if told is None else told.iloc[rows].reset_index(drop=True),
-    )
-
-
-def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: Split, seed: int = 0) -> pd.DataFrame:
-    """Judge what each predictor said in its first schedule, from ``date`` on.
-
-    Of the jobs submitted since. Returns ``Quality.measures`` of :mod:`sim.predictions.quality`. Of predictors that tell quantiles there are rows ``by``
-    ``level``, whose measure ``at_most`` is the share of jobs that ran at most as long.
-    """
-    first: dict[str, Schedule] = {}
-    for schedule in schedules:
-        first.setdefault(schedule.predictor, schedule)
-    submit = clean.jobs["submit_s"].to_numpy(np.int64)
-    local = local_clock_s(submit, clean.origin_unix_s, clean.timezone)
-    found = judge(clean.jobs, list(first.values()), local, levels=JUDGED_LEVELS, leave_out=submit < date.at_s, seed=seed)
-    if found.calibration.empty:
-        return found.measures
-    curve = found.calibration[found.calibration["level"].isin(LEVELS.values())]
-    levels = pd.DataFrame(
-        {
-            "predictor": curve["predictor"],
-            "by": "level",
-            "group": curve["level"].map("{:g}".format),
-            "begin": curve["level"],
-            "measure": "at_most",
-            "jobs": found.jobs,
-            "weeks": found.weeks,
-            "value": curve["at_most"],
-            "low": curve["at_most_low"],
-            "high": curve["at_most_high"],
-            "note": "",
-        }
-    )
-    return pd.concat([found.measures, levels], ignore_index=True)
-
-
-def kind_of(predictor: str) -> str:
-    """Return where a predictor of a run gets its answers, in words."""
-    if predictor.startswith(PREFIX):
-        return "registered, has seen these jobs" if registered_name(predictor).seen else "registered, as served"
-    name = predictor.partition("*")[0]
-    known = {
-        "": "",
-        CHAMPION: "registered, as served",
-        "requested": "stated at submission",
-        PRIOR: "the request, no model",
-        "clairvoyant": "knows the runtime",
-    }
-    return known.get(name, "learns in the simulator")
+    name, _, factor = predictor.partition("*")
+    return name in ("requested", "clairvoyant") and float(factor or 1) >= 1

@@ -36,7 +36,7 @@ class NightStatus:
     failed: Sequence[str]
 
 
-def known(home: Path, trace: str) -> bool:
+def begun(home: Path, trace: str) -> bool:
     """Tell whether a night of ``trace`` was ever begun in ``home``."""
     return (home / "nights" / trace).exists()
 
@@ -73,14 +73,14 @@ def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
     tables ``nights`` and ``served``, and the champion is again that of the last remaining night, or none. InputError while a
     night or a run is at work.
     """
-    name, said = f"runtime-{clean.name}", []
+    name, lines = f"runtime-{clean.name}", []
     with alone(home, clean.name):
         lake, versions = Lake(home / "lake", "cleared"), _versions(home, clean.name)
         try:
-            said += begin_night(lake, store, name)
+            lines += begin_night(lake, store, name)
         except Exception as error:  # any error here would block every later night too
             versions.take_back()
-            said.append(f"what was published last could not be finished ({str(error).strip().splitlines()[0]}): it was taken back")
+            lines.append(f"what was published last could not be finished ({str(error).strip().splitlines()[0]}): it was taken back")
         nights = _nights(home, clean.name)
         ahead = _ahead(nights, clean)
         if len(ahead):
@@ -98,12 +98,12 @@ def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
                 if before is not None
                 else "there is no champion until the next night"
             )
-            said.append(f"{_listed(ahead)}: taken back, since accounting ends before; {champion}")
+            lines.append(f"{_listed(ahead)}: taken back, since accounting ends before; {champion}")
         failures = _failures(home, clean.name, _nights(home, clean.name))
         for path in failures:
             path.unlink()
-        said += [f"{len(failures):,} {'note' if len(failures) == 1 else 'notes'} of failed nights: removed"] if failures else []
-    return said
+        lines += [f"{len(failures):,} {'note' if len(failures) == 1 else 'notes'} of failed nights: removed"] if failures else []
+    return lines
 
 
 def _versions(home: Path, trace: str) -> Versions:
@@ -139,7 +139,7 @@ def _failures(home: Path, trace: str, nights: pd.DataFrame) -> list[Path]:
 
 
 def _running(home: Path, trace: str) -> bool:
-    if not known(home, trace):
+    if not begun(home, trace):
         return False
     with suppress(InputError), alone(home, trace):
         return False

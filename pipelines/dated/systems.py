@@ -5,7 +5,7 @@ The rule is in ``models.registry.variability_promotion``, the workflow in ``pipe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,9 +30,9 @@ from models.variability.evaluation import (
 )
 from models.variability.model import CUTOFF_FOLDS, VariabilityModel
 from models.variability.time_blocks import stretches, times_of
-from pipelines.dated.nothing_new import MADE_FROM, made_from
-from pipelines.dated.promote import Incumbent, Outdated, Promotion, Score, Verdict, incumbent, propose
-from pipelines.workflows.variability_table import TrainingTable
+from pipelines.dated.promote import MADE_FROM, Incumbent, Outdated, Promotion, Score, Verdict, incumbent, made_from, promote
+from pipelines.dated.publish import Work
+from pipelines.workflows.variability_table import MODEL_TABLE, TrainingTable
 
 if TYPE_CHECKING:
     from models.registry.registration import Candidate, Kind
@@ -46,77 +46,91 @@ _NO_F1 = 0.5
 
 @dataclass(frozen=True)
 class Retrained(Promotion):
-    """The result of a retraining.
+    """The result of a retraining; ``registered`` is its :meth:`table`.
 
     ``model`` is the new champion or the challenger or, with ``nothing_new``, what serves; ``model_version`` its number and
     ``importance`` its columns', NaN nowhere; ``left_out`` counts runs not used for training.
     """
 
+    registered: pd.DataFrame = field(kw_only=True)
     model: VariabilityModel = field(kw_only=True)
     model_version: str = field(kw_only=True)
     importance: pd.Series = field(kw_only=True)
     left_out: Mapping[str, int] = field(kw_only=True)
 
 
-def retrain(
-    table: TrainingTable,
-    scope: str,
-    store: Tracking,
-    learning: Learning,
-    *,
-    tags: Mapping[str, str] | None = None,
-    promote: bool = True,
-) -> Retrained:
-    """Train candidates on the features of ``scope``, judge, register, and promote by the rule.
+def train(work: Work, table: TrainingTable, scope: str, learning: Learning, begun: Sequence[str] = ()) -> Retrained:
+    """Train, judge and register classifiers, and name the versions to serve; no alias moves.
 
-    The aliases move last. Without a champion all classifiers are registered, judged by cross-validation in blocks of time. With
-    one, candidates and champion are judged on the runs that started after all that it learned from had ended
-    (:func:`models.variability.evaluation.forward`), and the best candidate is registered. ``promote=False`` leaves the aliases to
-    the caller. InputError for a champion of another scope.
+    Writes ``variability_model``; ``begun`` are the lines of :meth:`pipelines.dated.publish.Work.begin`. Errors as :func:`retrain`.
     """
-    from models.registry.registration import set_aliases
+    result = retrain(table, scope, work.store, learning, tags=work.tags)
+    marks = {"generated": table.generated, "why": result.why, "promoted": result.promoted, "notes": [*begun]}
+    work.lake.write(MODEL_TABLE, table.system, result.registered, marks)
+    work.lake.name_models(work.subject, result.serves)
+    return result
+
+
+def retrain(
+    table: TrainingTable, scope: str, store: Tracking, learning: Learning, *, tags: Mapping[str, str] | None = None
+) -> Retrained:
+    """Train candidates on the features of ``scope``; judge and register them.
+
+    Without a champion all classifiers are registered, judged by cross-validation in blocks of time. With one, candidates and
+    champion are judged on the runs that started after all that it learned from had ended
+    (:func:`models.variability.evaluation.forward`), and the best candidate is registered. InputError for a champion of another scope.
+    """
     from models.registry.variability_registration import VARIABILITY, load_version
 
-    judge = _ClassifierJudge(store, VARIABILITY, table, scope, learning, tags or {})
+    judge, name = ClassifierJudge(store, table, scope, learning, tags or {}), VARIABILITY.registered(table.system)
 
     def read(number: str) -> VariabilityModel:
         try:
-            return load_version(VARIABILITY.registered(table.system), number)
+            return load_version(name, number)
         except InputError as error:
             raise Outdated(f"cannot be read ({error})") from error
 
     present = incumbent(store, VARIABILITY, table.system, read)
     if present is not None and present.tags.get("scope", scope) != scope:
-        name = VARIABILITY.registered(table.system)
         raise InputError(f"{name}@champion reads {present.tags['scope']} nodes, not {scope}: retrain that scope")
-    made = propose(store, judge, present)
-    if promote and not made.nothing_new:
-        set_aliases(store, made.name, made.champion, made.challenger)
+    result = promote(store, judge, present)
     models = dict(judge.models)
-    if made.nothing_new and present is not None and present.method is not None:
-        models = {made.champion: present.method}
-    elif made.nothing_new:
-        last = str(made.registered["version"].iloc[-1])
-        models = {last: load_version(made.name, last)}
-    number = made.champion if made.champion in models else next(iter(models))
-    importance = judge.importance(models[number])
-    return Retrained(**vars(made), model=models[number], model_version=number, importance=importance, left_out=table.left_out)
+    if result.nothing_new and present is not None and present.method is not None:
+        models = {result.champion: present.method}
+    elif result.nothing_new:
+        last = result.versions[-1]
+        models = {last: load_version(name, last)}
+    number = result.champion if result.champion in models else next(iter(models))
+    return Retrained(
+        **vars(result),
+        registered=result.table(store, VARIABILITY),
+        model=models[number],
+        model_version=number,
+        importance=judge.importance(models[number]),
+        left_out=table.left_out,
+    )
 
 
 @dataclass(frozen=True)
-class _ClassifierJudge:
+class ClassifierJudge:
     """Judge of classifiers by F1 (:class:`pipelines.dated.promote.Judge`).
 
     ``models`` are those that it registered, by version.
     """
 
     store: Tracking
-    kind: Kind
     table: TrainingTable
     scope: str
     learning: Learning
     tags: Mapping[str, str]
     models: dict[str, VariabilityModel] = field(default_factory=dict)
+    instead = ""
+
+    @property
+    def kind(self) -> Kind:
+        from models.registry.variability_registration import VARIABILITY
+
+        return VARIABILITY
 
     @property
     def subject(self) -> str:
@@ -136,16 +150,16 @@ class _ClassifierJudge:
         return made_from({"runs": self.fingerprint, "scope": self.scope, **vars(self.learning)})
 
     def scores(self) -> dict[str, Score]:
-        said = predictions({self.scope: self.features}, self.table.runs, self.learning, protocols=(BLOCKED,))
-        found = {}
+        answers = predictions({self.scope: self.features}, self.table.runs, self.learning, protocols=(BLOCKED,))
+        scores = {}
         for name in self.learning.names:
-            rows = said[said["classifier"] == name]
+            rows = answers[answers["classifier"] == name]
             pooled = measured(rows, classes=self.learning.variation + 1, seed=self.learning.seed)
             pooled = pooled[pooled["application"] == ALL]
             numbers = {f"blocked_{row['measure']}": float(row["value"]) for row in pooled.to_dict("records")}
             f1 = float(f1_scores(rows["varies"].to_numpy(bool), rows["varied"].to_numpy(bool)).mean())
-            found[name] = Score(f1, len(rows), numbers)
-        return found
+            scores[name] = Score(f1, len(rows), numbers)
+        return scores
 
     def against(self, present: Incumbent[VariabilityModel]) -> Verdict:
         names = self.learning.names
@@ -159,12 +173,12 @@ class _ClassifierJudge:
         recent = (judged["start_s"] > self._last_s - JUDGED_DAYS * DAY_S).to_numpy(bool)
         judged, theirs = judged[recent], theirs[recent]
         varied, day = judged["varied"].to_numpy(bool), judged["start_s"].to_numpy(np.int64) // DAY_S
-        said = {name: judged[name].to_numpy(bool) for name in names}
-        f1 = {name: float(f1_scores(said[name], varied).mean()) if len(judged) else float("nan") for name in names}
+        varies = {name: judged[name].to_numpy(bool) for name in names}
+        f1 = {name: float(f1_scores(varies[name], varied).mean()) if len(judged) else float("nan") for name in names}
         sure = [name for name in names if evidence[name].enough] or names
         best = max(sure, key=lambda each: (np.nan_to_num(f1[each], nan=-1.0), -names.index(each)))
-        found = compare_classifiers(said[best], theirs, varied, day, evidence[best], len(names))
-        return Verdict(best, Score(f1[best], len(judged), {f"forward_f1_{name}": each for name, each in f1.items()}), found)
+        comparison = compare_classifiers(varies[best], theirs, varied, day, evidence[best], len(names))
+        return Verdict(best, Score(f1[best], len(judged), {f"forward_f1_{name}": each for name, each in f1.items()}), comparison)
 
     @property
     def _last_s(self) -> int:
@@ -187,31 +201,31 @@ class _ClassifierJudge:
         from models.registry.registration import Training, log_and_register
         from models.registry.variability_registration import VariabilityContent
 
-        (known, label, usual, z), learning = self._taught, self.learning
-        model = learning.train(name, self.features.iloc[known], label, times_of(self.table.runs).take(known), usual, z)
+        (rows, label, usual, z), learning = self._taught, self.learning
+        model = learning.train(name, self.features.iloc[rows], label, times_of(self.table.runs).take(rows), usual, z)
         start, runtime = (self.table.runs[each].to_numpy(np.float64) for each in ("start_s", "runtime_s"))
         window_s = (int(start.min()), int(np.ceil((start + runtime).max())))
         own = {"elimination": learning.elimination, "columns": len(model.columns)}
-        made = log_and_register(
+        candidate = log_and_register(
             self.store,
             self.kind,
             VariabilityContent(model, self.scope, tuple(learning.thresholds), self.features),
-            Training(self.subject, self.fingerprint, len(known), window_s, self.table.generated, learning.seed),
+            Training(self.subject, self.fingerprint, len(rows), window_s, self.table.generated, learning.seed),
             (score.value, score.judged),
             score.metrics,
             parameters={**OPTIONS[name], **learning.options.get(name, {}), **own},
             tags={**self.tags, MADE_FROM: self.key},
         )
-        self.models[made.version] = model
-        return made
+        self.models[candidate.version] = model
+        return candidate
 
-    def checks(self, made: Candidate) -> dict[str, bool]:
+    def checks(self, candidate: Candidate) -> dict[str, bool]:
         from models.registry.loading import consumer_model
 
         name = self.kind.registered(self.subject)
-        tagged = self.store.client.get_model_version(name, made.version).tags.get("data_fingerprint") == self.fingerprint
+        tagged = self.store.client.get_model_version(name, candidate.version).tags.get("data_fingerprint") == self.fingerprint
         try:
-            loaded = consumer_model(name, made.version, self.kind.name)
+            loaded = consumer_model(name, candidate.version, self.kind.name)
             wanted = loaded.metadata.get_input_schema().required_input_names()
             asked = self.features.tail(_ASKED_BACK)[wanted].reset_index(drop=True)
             answer = pd.DataFrame(loaded.predict(asked)).filter(like="probability_").to_numpy(np.float64)
@@ -234,9 +248,9 @@ class _ClassifierJudge:
         """
         from models.variability.learners import permuted_importance
 
-        own, (known, label, _, _) = model.importance, self._taught
-        if model.classifier == "knn" and len(model.arrays.rows) == len(known):
-            block = stretches(times_of(self.table.runs).take(known), label >= model.variation, CUTOFF_FOLDS)
+        own, (rows, label, _, _) = model.importance, self._taught
+        if model.classifier == "knn" and len(model.arrays.rows) == len(rows):
+            block = stretches(times_of(self.table.runs).take(rows), label >= model.variation, CUTOFF_FOLDS)
             own = permuted_importance(model.arrays, self.learning.seed, block)
         return pd.Series(own, index=list(model.columns)).sort_values(ascending=False, kind="stable")
 
@@ -246,5 +260,5 @@ class _ClassifierJudge:
         application, runtime = self.table.runs["application"].to_numpy(object), self.table.runs["runtime_s"].to_numpy(np.float64)
         usual = baselines(application, runtime)
         z = z_scores(application, runtime, usual)
-        known = np.flatnonzero(~np.isnan(z))
-        return known, labels(z[known], self.learning.thresholds), usual, z[known]
+        rows = np.flatnonzero(~np.isnan(z))
+        return rows, labels(z[rows], self.learning.thresholds), usual, z[rows]

@@ -12,8 +12,15 @@ import pandas as pd
 
 from features.jobs.cleaning import CleanTrace
 from models.registry.candidates import TRAINERS
-from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, LEVEL, TIE, UNDERPREDICTION_MARGIN
-from models.registry.promotion_vetoes import CALIBRATION_MARGIN, PINBALL_MARGIN
+from models.registry.promotion import (
+    CALIBRATION_MARGIN,
+    FEWEST_JOBS,
+    JUDGED_DAYS,
+    LEVEL,
+    PINBALL_MARGIN,
+    TIE,
+    UNDERPREDICTION_MARGIN,
+)
 from pipelines.report.night_plots import over_nights
 from pipelines.report.page import data_uri, template
 from pipelines.report.style import looks

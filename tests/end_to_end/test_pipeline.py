@@ -21,10 +21,9 @@ from mlflow import MlflowClient
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform
-from pipelines.dated.dated import Split
-from pipelines.dated.registering import whole_accounting
+from pipelines.dated.dated import dated_of
+from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.served import simulated_model
-from pipelines.dated.stages import read_history
 from pipelines.definitions import defs
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import write_parquet
@@ -175,9 +174,9 @@ def test_what_is_simulated_as_registered_is_what_the_registry_holds_and_the_page
     champion = versions.set_index("alias").loc["champion"]
     assert marks["model"]["method"] == champion["method"]
     assert marks["model"]["version"] == registered["simulated"]
-    assert marks["model"]["learned_until_s"] <= marks["until_s"]
+    assert marks["model"]["learned_until_s"] <= dated_of(marks).until_s
     clean_jobs = lake.read_clean("small").jobs
-    judged = (clean_jobs["submit_s"] >= marks["until_s"]).to_numpy()
+    judged = (clean_jobs["submit_s"] >= dated_of(marks).simulate_from_s).to_numpy()
     accuracy = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")
     assert set(accuracy["jobs"]) == {judged.sum()}
     number = next(i for i, each in enumerate(marks["schedules"]) if each["predictor"] == "registry:runtime-small")
@@ -195,7 +194,7 @@ def test_harm_weighs_the_quantiles_that_the_registered_model_served(ran: tuple[P
     lake = Lake(ran[0] / "home" / "lake")
     clean, (schedules, marks) = lake.read_clean("small"), lake.read("schedules", "small")
     store = tracking(f"sqlite:///{ran[0] / 'home' / 'mlflow.db'}")
-    date, model = Split(marks["until_s"]), marks["model"]["version"]
+    date, model = dated_of(marks), marks["model"]["version"]
     known = whole_accounting(clean, read_history(lake, clean))
     source = simulated_model("runtime-small", model, clean, known, date, store).predictor
     number = next(i for i, each in enumerate(marks["schedules"]) if (each["scheduler"], each["predictor"]) == ("Harm", source.name))

@@ -5,6 +5,7 @@ They are registered, and promoted by the rule.
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import click
@@ -55,14 +56,17 @@ def command(
 
     from features.monitoring.labels import BINARY, DELAYS, THREE_CLASSES
     from models.registry.variability_registration import VARIABILITY
+    from models.registry.versions import all_or_nothing
     from models.variability.classifiers import thresholds_of
     from models.variability.evaluation import Learning
-    from pipelines.dated.systems import retrain
+    from pipelines.dated.publish import Work
+    from pipelines.dated.systems import train
     from pipelines.report.importances import importances
     from pipelines.sources.systems import settings_of
     from pipelines.storage.atomic import write
     from pipelines.storage.home import home
-    from pipelines.storage.publishing import RUN_WAITS_S, alone
+    from pipelines.storage.lake import Lake
+    from pipelines.storage.publishing import RUN_WAITS_S, alone, discarded_on_error
     from pipelines.storage.registry import tracking
     from pipelines.workflows.variability_table import training_table
 
@@ -73,13 +77,12 @@ def command(
         if count:
             note(f"{system}: {count:,} of {count + len(table.runs):,} runs left out: {reason}")
     thresholds = {"2": BINARY, "3": THREE_CLASSES, "delay": DELAYS}[classes] if classes else thresholds_of(names)
-    with alone(home(), VARIABILITY.registered(system), RUN_WAITS_S):
-        made = retrain(
-            table,
-            scope,
-            tracking(),
-            Learning(names, thresholds, known.elimination if eliminate is None else eliminate, seed=seed),
-        )
+    learning = Learning(names, thresholds, known.elimination if eliminate is None else eliminate, seed=seed)
+    subject = VARIABILITY.registered(system)
+    work = Work(Lake(home() / "lake", f"train-{uuid.uuid4()}"), tracking(), subject, command="queuecast variability train")
+    with alone(home(), subject, RUN_WAITS_S), discarded_on_error(work.lake, subject), all_or_nothing(work.store):
+        made = train(work, table, scope, learning, begun=work.begin())
+        work.publish()
     kind = ", simulated" if table.generated else ""
     variability_versions(made.registered, f"{made.name}{kind}: {len(table.runs):,} runs").show()
     click.echo(f"champion    version {made.champion}: {made.why}")

@@ -21,8 +21,8 @@ from features.jobs.published import GAUSSIER, OKCM, gaussier, okcm
 from features.jobs.schema import Trace, conform, masked
 from features.jobs.schema import start_s as recorded_start_s
 from models.registry.accounting import accounting
+from pipelines.dated.history import user_history
 from pipelines.dated.replay import Replay
-from pipelines.dated.stages import user_history
 from tests.conftest import SHARED, needs_shared
 from tests.support.fresh import seeds
 

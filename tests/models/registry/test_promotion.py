@@ -13,10 +13,12 @@ from benchmarks.studies import promotion
 from models.registry.evidence import log_evidence, log_growth
 from models.registry.performance import performance_drift
 from models.registry.promotion import (
+    CALIBRATION_MARGIN,
     CONFIDENCE,
     FEWEST_JOBS,
     JUDGED_DAYS,
     LEVEL,
+    PINBALL_MARGIN,
     SETTLING_DAYS,
     TIE,
     UNDERPREDICTION_MARGIN,
@@ -26,10 +28,11 @@ from models.registry.promotion import (
     clustered_mean,
     decide,
     duel,
+    of_quantiles,
+    of_schedules,
     served_evidence,
     user_days,
 )
-from models.registry.promotion_vetoes import CALIBRATION_MARGIN, PINBALL_MARGIN, of_quantiles, of_schedules
 from models.runtime.evaluation import accuracy, pinball
 
 
@@ -62,10 +65,13 @@ def test_fewer_than_ten_clusters_tell_nothing() -> None:
 def test_the_rule_has_the_numbers_that_its_page_gives() -> None:
     page = " ".join((Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8").split())
     for words in (
-        f"over a champion is at most {LEVEL:.0%}".replace("%", " %"),
-        f"jobs that ended in the last {JUDGED_DAYS} days at least {FEWEST_JOBS} judge",
-        f"over them is higher by more than {TIE}, it under-predicts at most {100 * UNDERPREDICTION_MARGIN:g} points more",
-        f"with Student's t at {100 * CONFIDENCE:g} %",
+        f"with a chance of at most {LEVEL:.0%}".replace("%", " %"),
+        f"the {JUDGED_DAYS} before the last submission",
+        f"| jobs that judge, of those that ended in the last days | {FEWEST_JOBS} |",
+        f"| higher by more than {TIE} |",
+        f"| at most {100 * UNDERPREDICTION_MARGIN:g} points more |",
+        f"| no worse by {100 * PINBALL_MARGIN:g} % of the pinball loss or {100 * CALIBRATION_MARGIN:g} points of calibration |",
+        f"Student's t at {100 * CONFIDENCE:g} %",
     ):
         assert words in page
 

@@ -16,7 +16,8 @@ from pipelines.assets.nights import RETRIES, RETRY_S, stage
 from pipelines.assets.partitions import is_night, of_traces, trace_on
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.sensors import changed_traces, drift, failed_nights, nightly_retraining
-from pipelines.dated.night_day import accounting_of, later_night
+from pipelines.dated.ledger import later_night
+from pipelines.dated.replay import accounting_of
 from pipelines.definitions import defs
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.traces import first_night, grows, remember

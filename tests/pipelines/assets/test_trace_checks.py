@@ -23,8 +23,8 @@ from pipelines.assets.trace_checks import (
     check_simulated_model,
 )
 from pipelines.cli.run import _explain
+from pipelines.dated.history import user_history
 from pipelines.dated.served import ServedModel
-from pipelines.dated.stages import user_history
 from pipelines.ingest.workload import Workload, generate
 from pipelines.storage.remote import Overtaken
 from sim import Schedule, simulate

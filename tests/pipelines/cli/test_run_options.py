@@ -11,7 +11,7 @@ from features.jobs.cleaning import clean
 from models.runtime.protocol import TablePredictor
 from pipelines.assets.schedules import CampaignConfig
 from pipelines.cli import cli, run
-from pipelines.dated.stages import campaign, never_outlived
+from pipelines.dated.simulate import campaign, never_outlived
 from pipelines.ingest.workload import Workload, generate
 from sim import simulate
 from sim.names import scheduler

@@ -15,9 +15,9 @@ from models.registry.accounting import Accounting
 from models.registry.judged_window import STRAGGLERS, JudgedWindow
 from models.registry.promotion import JUDGED_DAYS
 from models.runtime.protocol import TablePredictor
-from pipelines.dated.judge import judge, judging_instants
-from pipelines.dated.night_schedules import REPLICATES, against_the_champion, champion_answers, served_schedules
-from pipelines.dated.stages import user_history
+from pipelines.dated.history import user_history
+from pipelines.dated.judge import REPLICATES, against_the_champion, answers_table, judge, judging_instants, rows_served
+from pipelines.dated.simulate import campaign, champion_answers
 from sim import simulate
 from tests.support.arriving import arriving
 
@@ -61,16 +61,16 @@ def test_of_the_candidates_with_enough_evidence_the_most_accurate_challenges() -
     served = answered()
     found = verdict(served)
     assert found.challenger == "last2"
-    assert found.found.evidence.enough
+    assert found.duel.evidence.enough
     without = verdict(
         served.assign(last2=np.where(served["end_s"] > (DAYS - JUDGED_DAYS) * DAY_S, served["last2"], served["champion"]))
     )
     assert without.challenger == Boosting.name  # of none is there evidence, so the most accurate of the last days
-    assert not without.found.evidence.enough
+    assert not without.duel.evidence.enough
 
 
 def test_jobs_that_another_champion_answered_do_not_judge() -> None:
-    assert verdict(answered(), version="2").found.evidence.units == 0
+    assert verdict(answered(), version="2").duel.evidence.units == 0
 
 
 def test_schedules_are_asked_for_only_where_they_could_decide() -> None:
@@ -142,8 +142,9 @@ def test_harm_weighs_the_quantiles_that_were_served_and_easy_goes_by_the_point(c
     point = served["requested"].to_frame(PREDICTED)
     wide = point.join(pd.DataFrame({0.5: 0.2 * served["requested"], 0.95: served["requested"]}))
     mixed = served.sample(frac=1, random_state=0).index
-    answers = {"point": point.loc[mixed], "wide": wide.loc[mixed]}
-    made = served_schedules(clean, known, rows, answers, served.loc[mixed], ("EASY", "Harm"), named=("prior",))
+    place = rows_served(known, rows, served.loc[mixed])
+    tables = [answers_table(name, each.loc[mixed].iloc[place]) for name, each in (("point", point), ("wide", wide))]
+    made = campaign(clean, ("EASY", "Harm"), ["prior", *tables])
     assert [each.predictor for each in made if each.scheduler == "Harm"] == ["prior", "point", "wide"]
     start = {(each.scheduler, each.predictor): each.jobs["start_s"].to_numpy() for each in made}
     assert (start["EASY", "point"] == start["EASY", "wide"]).all()

@@ -20,10 +20,9 @@ from models.registry import registration, runtime_registration
 from models.registry.as_served import Models
 from models.registry.loading import data_hash
 from models.registry.versions import all_versions
-from pipelines.dated import night_stages, promote, stages, status, train
-from pipelines.dated.night import night, tell_failure
-from pipelines.dated.night_stages import Memo
-from pipelines.dated.replay import own_registry
+from pipelines.dated import decided, history, promote, simulate, status, traces
+from pipelines.dated.night import night, own_registry, tell_failure
+from pipelines.dated.traces import Memo
 from pipelines.storage import publishing
 from pipelines.storage.lake import Lake
 from pipelines.storage.versions import PUBLISHED, Versions
@@ -87,15 +86,15 @@ def boom(*_: object, **__: object):
 
 
 STAGES = {
-    "ingesting": (stages, "user_history"),
+    "ingesting": (history, "user_history"),
     "reading the champion": (promote, "Incumbent"),
-    "predicting as served": (night_stages, "predict_served"),
-    "training": (train, "fingerprint"),
+    "predicting as served": (traces, "predict_served"),
+    "training": (traces, "fingerprint"),
     "registering": (registration, "assemble"),
-    "refreshing": (train, "carried_on"),
-    "looking for drift": (night_stages, "input_drift"),
-    "comparing": (night_stages, "served_schedules"),
-    "keeping the ledger": (night_stages, "ledger_row"),
+    "refreshing": (traces, "carried_on"),
+    "looking for drift": (decided, "input_drift"),
+    "comparing": (simulate, "campaign"),
+    "keeping the ledger": (decided, "_row"),
     "moving the aliases": (registration, "set_aliases"),
 }
 
@@ -218,10 +217,10 @@ import os, shutil, signal, sys
 from pathlib import Path
 from models.registry import registration
 from pipelines.storage import versions
-from pipelines.dated import night_stages
+from pipelines.dated import simulate
 from tests.pipelines.dated.test_night_failures import POINTS, do, source
 from tests.support.pictures import undrawn
-home, owners = Path(sys.argv[1]), {"registration": registration, "stages": night_stages, "Versions": versions.Versions}
+home, owners = Path(sys.argv[1]), {"registration": registration, "simulate": simulate, "Versions": versions.Versions}
 calls = {}
 def watched(module, name, real):
     def left(*arguments, **keywords):
@@ -239,7 +238,7 @@ with undrawn():
     do(home, source(jobs=2100), 1)
 """
 POINTS = {
-    "comparing": ("stages", "served_schedules", 0, False),
+    "comparing": ("simulate", "campaign", 0, False),
     "publishing": ("Versions", "publish", 0, False),
     "before the pointer": ("Versions", "_put", 0, False),
     "before the aliases": ("registration", "set_aliases", 0, True),

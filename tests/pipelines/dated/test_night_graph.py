@@ -165,7 +165,11 @@ def test_a_run_and_a_night_of_the_same_day_do_not_mix(home: Home) -> None:
     assert home.lake.read("nights", "arriving")[0]["night"].iloc[-1] == home.label(day + 1)
 
 
-def test_a_night_without_its_stages_and_one_beside_another_are_refused(home: Home) -> None:
+def test_a_night_without_its_stages_and_one_beside_another_are_refused_and_a_run_waits(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.assets.resources.RUN_WAITS_S", 0.1)
+    named = aliases(site(), SUBJECT)
     seen, day = contents(home.place / "home"), DAY + 4
     alone_made = home.do("nightly", day, asset_selection=[dg.AssetKey("night")])
     assert not alone_made.success
@@ -173,5 +177,9 @@ def test_a_night_without_its_stages_and_one_beside_another_are_refused(home: Hom
     assert "nothing of the night" in failed.read_text()
     with alone(home.place / "home", "arriving"):
         assert not home.do("nightly", day).success
+        run = home.do("full_run", day)
+    errors = [str(event.event_specific_data.error) for event in run.all_events if event.is_step_failure]
+    assert "another night or run of arriving is running, and still is after 0.1 s" in errors[0]
+    assert aliases(site(), SUBJECT) == named
     assert "another night or run of arriving is running" in failed.read_text()
     assert contents(home.place / "home") == seen

@@ -19,8 +19,7 @@ from features.jobs.schema import Trace, fingerprint
 from models.packed.methods import DATED, Boosting, Quantile
 from models.registry import tracking
 from models.registry.promotion import JUDGED_DAYS, served_evidence
-from pipelines.dated.night import night
-from pipelines.dated.replay import own_registry, replay_nights
+from pipelines.dated.night import night, own_registry, replay_nights
 from pipelines.ingest.canonical import write_canonical
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import submissions

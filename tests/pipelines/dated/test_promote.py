@@ -15,8 +15,7 @@ from models.registry.promotion import Duel, Evidence, Mean
 from models.registry.registration import Candidate, Kind, set_aliases
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_versions
-from pipelines.dated.nothing_new import MADE_FROM
-from pipelines.dated.promote import Outdated, Score, Verdict, incumbent, propose
+from pipelines.dated.promote import MADE_FROM, SIMULATED, Outdated, Score, Verdict, incumbent, promote
 
 KIND = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy", ("simple", "clever"), "the simpler")
 BETTER = Duel(300, Mean(0.5, 0.01, 50), Mean(0.6, 0.01, 50), Mean(0.1, 0.01, 50), 0.08, 0.12, Evidence(40.0), 0.1, 0.1)
@@ -42,6 +41,7 @@ class Judge:
     good: bool = True
     registered: list[str] = field(default_factory=list)
     kind: Kind = KIND
+    instead: str = ""
 
     def scores(self) -> dict[str, Score]:
         return {"simple": Score(0.5995, 300), "clever": Score(0.6, 300)}
@@ -77,39 +77,52 @@ def read(number: str) -> str:
 
 def served(store: Tracking, subject: str) -> Judge:
     """A subject whose first champion is version 1; the judge of another day."""
-    made = propose(store, Judge(store, subject), None)
+    made = promote(store, Judge(store, subject), None)
     set_aliases(store, made.name, made.champion, made.challenger)
     return Judge(store, subject, key="more jobs")
 
 
 def test_of_equal_candidates_the_first_named_is_champion_and_no_alias_moves(store: Tracking) -> None:
     judge = Judge(store, "first")
-    made = propose(store, judge, None)
+    made = promote(store, judge, None)
     assert (made.champion, made.challenger, made.promoted, made.judged) == ("1", "2", True, 300)
     assert judge.registered == ["simple", "clever"]
     assert made.why.startswith("First champion by mean accuracy over 300 jobs (within 0.001 the simpler): simple (version 1)")
-    assert made.registered["alias"].tolist() == ["champion", "challenger"]
+    assert made.table(store, KIND)["alias"].tolist() == ["champion", "challenger"]
     assert aliases(store, made.name) == {}
 
 
 def test_a_first_champion_that_fails_a_check_is_refused(store: Tracking) -> None:
     with pytest.raises(InputError, match=r"runtime-bad/1 \(simple\) cannot become champion: it loads back"):
-        propose(store, Judge(store, "bad", good=False), None)
+        promote(store, Judge(store, "bad", good=False), None)
 
 
 def test_over_the_same_nothing_is_registered(store: Tracking) -> None:
     judge = replace(served(store, "same"), key="these jobs")
-    made = propose(store, judge, incumbent(store, KIND, "same", read))
+    made = promote(store, judge, incumbent(store, KIND, "same", read))
     assert made.nothing_new
     assert (made.champion, made.challenger, judge.registered) == ("1", "2", [])
 
 
 def test_a_challenger_that_is_surely_better_is_promoted_over_the_champion(store: Tracking) -> None:
     judge = served(store, "better")
-    made = propose(store, judge, incumbent(store, KIND, "better", read))
+    made = promote(store, judge, incumbent(store, KIND, "better", read))
     assert (made.champion, made.challenger, made.challenger_method, judge.registered) == ("3", "1", "clever", ["clever"])
     assert made.why.startswith("Promoted over version 1 (simple): evidence 40 of the 20 needed")
     assert aliases(store, made.name) == {"champion": "1", "challenger": "2"}
+
+
+def test_a_champion_that_knows_what_is_simulated_stays_and_the_best_of_the_others_is_simulated_once(store: Tracking) -> None:
+    judge = replace(served(store, "ahead"), instead="It knows: version {} is simulated.")
+    present = incumbent(store, KIND, "ahead", read)
+    result = promote(store, judge, present)
+    assert (result.champion, result.challenger, result.simulated, result.promoted) == ("1", "2", "3", False)
+    assert result.instead == "It knows: version 3 is simulated."
+    store.client.set_registered_model_alias(result.name, SIMULATED, result.simulated)
+    again = promote(store, judge, present)
+    assert again.nothing_new
+    assert (again.champion, again.simulated, again.instead) == ("1", "3", result.instead)
+    assert judge.registered == ["simple", "clever"]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +135,7 @@ def test_a_challenger_that_is_surely_better_is_promoted_over_the_champion(store:
 )
 def test_else_the_champion_is_kept_and_refreshed(store: Tracking, subject: str, change: dict, said: str) -> None:
     judge = replace(served(store, subject), **change)
-    made = propose(store, judge, incumbent(store, KIND, subject, read))
+    made = promote(store, judge, incumbent(store, KIND, subject, read))
     assert not made.promoted
     assert said in made.why
     assert (made.champion, made.challenger, judge.registered) == ("4", "3", ["clever", "simple"])
@@ -134,7 +147,7 @@ def test_a_champion_chosen_by_hand_stays_whatever_is_better(store: Tracking) -> 
     present = incumbent(store, KIND, "hand", read)
     assert present is not None
     assert present.stays
-    made = propose(store, judge, present)
+    made = promote(store, judge, present)
     assert (made.champion, made.challenger, made.promoted, judge.registered) == ("1", "3", False, ["clever"])
     assert "it was chosen by hand, and it stays" in made.why
 
@@ -144,7 +157,7 @@ def test_a_champion_that_can_no_longer_be_read_is_replaced_and_the_note_says_why
         raise Outdated("was grown by another Queuecast")
 
     judge = served(store, "outdated")
-    made = propose(store, judge, incumbent(store, KIND, "outdated", outdated))
+    made = promote(store, judge, incumbent(store, KIND, "outdated", outdated))
     assert (made.champion, made.promoted) == ("3", True)
     assert made.why.endswith("version 1, was grown by another Queuecast: it can be neither judged nor refreshed.")
     store.client.set_model_version_tag("runtime-outdated", "1", "queuecast_format", "0")

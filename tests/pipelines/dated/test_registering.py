@@ -18,14 +18,14 @@ from models.registry import versions
 from models.registry.candidates import TRAINERS
 from models.registry.tracking import Tracking
 from models.registry.versions import Keep, aliases, all_versions, prune
-from pipelines.dated import registering, train
-from pipelines.dated.replay import own_registry, replay
-from pipelines.dated.stages import user_history
-from pipelines.storage import publishing
-from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import alone
+from pipelines.dated import traces
+from pipelines.dated.history import user_history, whole_accounting
+from pipelines.dated.night import own_registry
+from pipelines.dated.replay import replay
+from pipelines.dated.train import last_answers
 from pipelines.storage.registry import kept_versions
 from tests.support.arriving import arriving
+from tests.support.dated import Registered, registered_in
 
 NAME = "runtime-arriving"
 
@@ -38,16 +38,8 @@ def trace(jobs: int = 700):
     return replace(clean, jobs=clean.jobs.assign(**columns))
 
 
-def register(home: Path, jobs: int = 700, name: str = "arriving") -> registering.Registered:
-    clean = replace(trace(jobs), name=name)
-    store = own_registry(home)
-    made = registering.register_predictors(clean, user_history(clean), store, home, "r")
-    lake = Lake(home / "lake", f"run-{jobs}")
-    lake.write_clean(clean)
-    lake.name_models(f"runtime-{name}", made.models)
-    with alone(home, name):
-        publishing.publish(lake, f"runtime-{name}", "run", store)
-    return made
+def register(home: Path, jobs: int = 700, name: str = "arriving") -> Registered:
+    return registered_in(home, replace(trace(jobs), name=name))
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +53,10 @@ def registered(tmp_path_factory: pytest.TempPathFactory):
     mlflow.set_tracking_uri(before)
 
 
-def answered(home: Path, made: registering.Registered) -> pd.DataFrame:
+def answered(home: Path, made: Registered) -> pd.DataFrame:
     clean = trace()
-    known = registering.whole_accounting(clean, user_history(clean))
-    return registering.last_answers(clean, known, made.models["champion"], own_registry(home))
+    known = whole_accounting(clean, user_history(clean))
+    return last_answers(clean, known, made.models["champion"], own_registry(home))
 
 
 def numbers(store: Tracking) -> set[str]:
@@ -109,25 +101,13 @@ def test_a_run_that_fails_leaves_nothing_in_the_registry(registered, name: str, 
     files = set((home / "mlartifacts").rglob("model.json"))
     before, named, models = numbers(store), aliases(store, NAME), store.client.search_registered_models()
     gone = OSError("the registry is gone")
-    monkeypatch.setattr(train, "verified", Mock(side_effect=gone))
+    monkeypatch.setattr(traces, "verified", Mock(side_effect=gone))
     with pytest.raises(OSError, match="gone"):
         register(home, 690, name)
     assert [each.name for each in store.client.search_registered_models()] == [each.name for each in models] == [NAME]
     assert numbers(store) == before
     assert aliases(store, NAME) == named
     assert set((home / "mlartifacts").rglob("model.json")) == files
-
-
-def test_a_run_does_not_move_aliases_while_a_night_of_its_trace_is_running(registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = registered[0]
-    named = aliases(own_registry(home), NAME)
-    monkeypatch.setattr(registering, "RUN_WAITS_S", 0.1)
-    with (
-        alone(home, "arriving"),
-        pytest.raises(InputError, match=r"another night or run of arriving is running, and still is after 0\.1 s"),
-    ):
-        register(home, jobs=690)
-    assert aliases(own_registry(home), NAME) == named
 
 
 @pytest.fixture

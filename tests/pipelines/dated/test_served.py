@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,34 +19,22 @@ from models.registry.as_served import serve
 from models.registry.candidates import TRAINERS, carried_on
 from models.registry.runtime_registration import trained_method
 from models.registry.versions import aliases
-from pipelines.dated.dated import nights, split
-from pipelines.dated.registering import Registered, as_of, last_answers, register_predictors, whole_accounting
-from pipelines.dated.replay import own_registry
+from pipelines.dated.compare import judged, prediction_quality
+from pipelines.dated.dated import as_of, dated, midnights
+from pipelines.dated.history import user_history, whole_accounting
+from pipelines.dated.night import own_registry
+from pipelines.dated.pages import kind_of
+from pipelines.dated.run_settings import RunSettings
 from pipelines.dated.served import SimulatedModel, simulated_model
-from pipelines.dated.simulate import judged, kind_of, prediction_quality, run_schedules
-from pipelines.dated.stages import user_history
-from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import alone, publish
+from pipelines.dated.simulate import simulate as simulate_run
+from pipelines.dated.train import last_answers
 from pipelines.storage.registry import registered_name, registered_predictor
 from sim import simulate
 from tests.support.arriving import arriving
+from tests.support.dated import registered_in, work_in
 
 pytestmark = pytest.mark.usefixtures("unlaid_pictures")
 NAME = "runtime-arriving"
-
-
-def registered_in(home: Path, clean: CleanTrace, **options: str) -> Registered:
-    """What a run registers of ``clean``, published."""
-    store = own_registry(home)
-    before = aliases(store, NAME)
-    made = register_predictors(clean, user_history(clean), store, home, "r", **options)
-    assert aliases(store, NAME) == before, "no alias moves before the run is published"
-    lake = Lake(home / "lake", f"run-{uuid.uuid4()}")
-    lake.write_clean(clean)
-    lake.name_models(NAME, made.models)
-    with alone(home, clean.name):
-        publish(lake, NAME, "run", store)
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +68,10 @@ def test_the_champion_learned_up_to_the_date_and_serves_the_present(ran, clean: 
     store = own_registry(home)
     served = store.client.get_model_version_by_alias(NAME, "champion")
     assert served.tags["refreshed_from"] == made.simulated
-    assert int(served.tags["training_window_s"].split("..")[1]) <= made.date.at_s < int(served.tags["snapshot_s"]) == known.until_s
-    left = clean.jobs["submit_s"].iloc[-1] - made.date.at_s
+    assert (
+        int(served.tags["training_window_s"].split("..")[1]) <= made.date.until_s < int(served.tags["snapshot_s"]) == known.until_s
+    )
+    left = clean.jobs["submit_s"].iloc[-1] - made.date.until_s
     assert left >= (clean.jobs["submit_s"].iloc[-1] - clean.jobs["submit_s"].iloc[0]) / 3
     answers = last_answers(clean, known, made.models["champion"], store)
     np.testing.assert_allclose(answers["predicted_s"], answers["expected_s"], rtol=1e-9)
@@ -92,18 +81,18 @@ def test_what_happens_after_the_date_changes_neither_the_model_nor_the_choice(
     ran, clean: CleanTrace, known, tmp_path: Path
 ) -> None:
     home, made = ran
-    after = np.isin(np.arange(len(clean.jobs)), made.date.before(known.end_s), invert=True)
+    after = np.isin(np.arange(len(clean.jobs)), known.ended(made.date.until_s), invert=True)
     random = np.random.default_rng(1)
     request = clean.jobs["requested_s"].where(~after, 999_999)
-    late = np.maximum(made.date.at_s + 1 - known.start_s, 1) + random.integers(0, 9_999, len(after))
+    late = np.maximum(made.date.until_s + 1 - known.start_s, 1) + random.integers(0, 9_999, len(after))
     runtime = clean.jobs["runtime_s"].where(~after, np.minimum(late, request))
     jobs = clean.jobs.assign(runtime_s=runtime, requested_s=request, procs=clean.jobs["procs"].where(~after, 1))
     other = replace(clean, jobs=jobs)
-    again = registered_in(tmp_path, other, until=str(made.date.at_s))
+    again = registered_in(tmp_path, other, until=str(made.date.until_s))
     assert again.simulated == made.simulated
     first, second = (trained_method(own_registry(place), "arriving", made.simulated) for place in (home, tmp_path))
     rows = np.arange(20)
-    inputs = known.served_inputs(rows, made.date.at_s), known.asked(rows)
+    inputs = known.served_inputs(rows, made.date.until_s), known.asked(rows)
     pd.testing.assert_frame_equal(pd.DataFrame(first.answer(*inputs)), pd.DataFrame(second.answer(*inputs)))
     kept = ["version", "method", "accuracy", "judged_jobs"]
     chosen = [each.versions[each.versions["version"].astype(str) != each.models["champion"]][kept] for each in (made, again)]
@@ -118,8 +107,8 @@ def test_each_job_is_answered_by_the_night_before_its_submission_and_by_its_requ
     assert model.asked > 10
     method = trained_method(own_registry(home), "arriving", made.simulated)
     predicted = model.predictor.estimate(clean.jobs)
-    rows = made.date.after(clean.jobs["submit_s"].to_numpy())
-    for night in nights(clean, made.date.at_s)[::4]:
+    rows = made.date.judged(clean.jobs["submit_s"].to_numpy())
+    for night in midnights(clean, made.date.until_s)[::4]:
         mine = rows[(clean.jobs["submit_s"].iloc[rows] >= night) & (clean.jobs["submit_s"].iloc[rows] < night + DAY_S)]
         then = carried_on(method, known, night)
         expected = then.answer(known.served_inputs(mine, night), known.asked(mine))["predicted_s"]
@@ -131,15 +120,16 @@ def test_each_job_is_answered_by_the_night_before_its_submission_and_by_its_requ
 
 def test_all_policies_replay_the_whole_trace_and_are_judged_on_the_same_jobs(ran, clean: CleanTrace, known) -> None:
     home, made = ran
-    asked = {"schedulers": ["EASY"], "predictors": ["requested", "last2", "clairvoyant"], "corrections": ["conditional(when=pass)"]}
-    found = run_schedules(clean, known, made.date, made.simulated, own_registry(home), **asked)
+    named = ("requested", "last2", "clairvoyant")
+    plan = RunSettings(schedulers=("EASY",), weighing=(), predictors=named, corrections=("conditional(when=pass)",))
+    found = simulate_run(work_in(home, "arriving"), clean, plan)
     assert [each.predictor for each in found.schedules] == ["requested", "last2", f"registry:{NAME}", "clairvoyant"]
     assert {len(each.jobs) for each in found.schedules} == {len(clean.jobs)}
     parts = [judged(each, made.date).jobs for each in found.schedules]
-    assert all((part["submit_s"] >= made.date.at_s).all() for part in parts)
+    assert all((part["submit_s"] >= made.date.until_s).all() for part in parts)
     assert len({tuple(part["job_id"]) for part in parts}) == 1
     requested, last2, registered, _ = found.schedules
-    before = clean.jobs["submit_s"] < made.date.at_s - 2 * DAY_S
+    before = clean.jobs["submit_s"] < made.date.until_s - 2 * DAY_S
     # the registered model begins where the baseline is
     pd.testing.assert_frame_equal(requested.jobs[before].iloc[:, :4], registered.jobs[before].iloc[:, :4])
     warm = simulate(clean.jobs, procs=clean.procs, predictor="last2", correction="conditional(when=pass)")
@@ -179,7 +169,8 @@ def test_a_version_that_is_damaged_in_the_registry_is_not_simulated(ran, clean: 
 
 def test_a_model_that_has_learned_from_what_is_replayed_is_refused_unless_asked_for_as_seen(ran, clean: CleanTrace, known) -> None:
     home, made = ran
-    early = replace(made.date, at_s=made.date.at_s - 5 * DAY_S)
+    at_s = made.date.until_s - 5 * DAY_S
+    early = replace(made.date, until_s=at_s, simulate_from_s=at_s)
     with pytest.raises(InputError, match=r"has learned from jobs up to .* add \(seen=yes\)"):
         simulated_model(NAME, made.simulated, clean, known, early, own_registry(home), shown="registry:x")
     assert simulated_model(NAME, made.simulated, clean, known, early, own_registry(home), seen=True).method
@@ -207,13 +198,13 @@ def test_a_champion_that_knows_what_is_simulated_stays_and_another_version_is_si
     home, made = ran
     store = own_registry(home)
     before = aliases(store, NAME)
-    early = str(made.date.at_s - 6 * DAY_S)
+    early = str(made.date.until_s - 6 * DAY_S)
     other = registered_in(home, clean, until=early)
     assert other.models["champion"] == before["champion"]
     assert other.simulated not in {before["champion"], made.simulated}
     assert "has learned from jobs up to" in other.why
     assert aliases(store, NAME) == {**before, "simulated": other.simulated}
-    assert simulated_model(NAME, other.simulated, clean, known, other.date, store).learned_until_s <= other.date.at_s
+    assert simulated_model(NAME, other.simulated, clean, known, other.date, store).learned_until_s <= other.date.until_s
     again = registered_in(home, clean, until=early)
     assert again.nothing_new
     assert again.simulated == other.simulated
@@ -222,33 +213,33 @@ def test_a_champion_that_knows_what_is_simulated_stays_and_another_version_is_si
 
 
 def test_the_date_leaves_the_last_third_and_at_least_four_weeks(clean: CleanTrace, known) -> None:
-    short = split(clean, known.end_s)
+    short = dated(clean, known.end_s)
     assert "too few to leave 4 weeks" in short.note
     first, last = int(clean.jobs["submit_s"].iloc[0]), int(clean.jobs["submit_s"].iloc[-1])
-    assert last - short.at_s >= (last - first) / 3 > last - short.at_s - DAY_S
-    assert (short.at_s + 1_700_006_400 + 3600) % DAY_S == 0  # a midnight in Stockholm's winter
+    assert last - short.until_s >= (last - first) / 3 > last - short.until_s - DAY_S
+    assert (short.until_s + 1_700_006_400 + 3600) % DAY_S == 0  # a midnight in Stockholm's winter
     for stretch, share in ((2.5, 28 * DAY_S), (6, None)):
         jobs = clean.jobs.assign(submit_s=(clean.jobs["submit_s"] * stretch).astype("int64"))
         ends = (jobs["submit_s"] + jobs["wait_s"].astype("int64") + jobs["runtime_s"]).to_numpy()
-        found = split(replace(clean, jobs=jobs), ends)
+        found = dated(replace(clean, jobs=jobs), ends)
         wanted = share or stretch * (last - first) / 3
         assert found.note == ""
-        assert wanted - 1 <= int(jobs["submit_s"].iloc[-1]) - found.at_s < wanted + 1.05 * DAY_S
+        assert wanted - 1 <= int(jobs["submit_s"].iloc[-1]) - found.until_s < wanted + 1.05 * DAY_S
     with pytest.raises(InputError, match="neither a date"):
-        split(clean, known.end_s, "soon")
+        dated(clean, known.end_s, until="soon")
     with pytest.raises(InputError, match="give a date between"):
-        split(clean, known.end_s, "2031-01-01")
-    assert split(clean, known.end_s, "2023-12-05").at_s == 20 * DAY_S - 3600
+        dated(clean, known.end_s, until="2031-01-01")
+    assert dated(clean, known.end_s, until="2023-12-05").until_s == 20 * DAY_S - 3600
     alone = replace(clean, jobs=clean.jobs.iloc[:1])
     with pytest.raises(InputError, match="nothing is submitted after the first job has ended"):
-        split(alone, known.end_s[:1])
+        dated(alone, known.end_s[:1])
 
 
 def test_nothing_of_a_job_that_had_not_ended_is_in_the_accounting_of_the_date(clean: CleanTrace, known) -> None:
-    date = split(clean, known.end_s)
-    then_clean, then = as_of(clean, known, date)
-    assert then.until_s <= date.at_s
-    assert len(then_clean.jobs) == (known.end_s <= date.at_s).sum()
+    date = dated(clean, known.end_s)
+    then_clean, then = as_of(clean, known, date.until_s)
+    assert then.until_s <= date.until_s
+    assert len(then_clean.jobs) == (known.end_s <= date.until_s).sum()
     assert set(then_clean.jobs["user"].cat.categories) == set(then_clean.jobs["user"])
 
 

@@ -18,8 +18,9 @@ from features.errors import InputError
 from features.jobs.schema import fingerprint
 from features.monitoring.labels import THREE_CLASSES
 from models.registry import tracking
+from models.registry.registration import set_aliases
 from models.registry.variability_registration import registered_classifier
-from models.registry.versions import all_versions
+from models.registry.versions import aliases, all_versions
 from models.variability import learners
 from models.variability.evaluation import PROTOCOLS, Learning, forward
 from pipelines.assets import variability_model as variability_asset
@@ -28,13 +29,14 @@ from pipelines.assets.resources import LakeResource
 from pipelines.assets.variability_checks import asked_back
 from pipelines.cli.variability.evaluate import command as evaluate_command
 from pipelines.cli.variability.train import command as train_command
+from pipelines.dated.publish import Work
 from pipelines.dated.systems import retrain
 from pipelines.report.importances import TOP, importances
 from pipelines.sources.systems import remember_system, remembered, systems
 from pipelines.storage.lake import Lake
 from pipelines.workflows import variability_table
 from pipelines.workflows.variability_evaluation import evaluate
-from pipelines.workflows.variability_table import TrainingTable
+from pipelines.workflows.variability_table import MODEL_TABLE, TrainingTable
 from tests.support.contention import Runs, control_runs
 
 FAST = {"extra-trees": {"trees": 15}, "lightgbm": {"trees": 15}}
@@ -55,6 +57,13 @@ def table_of(made: Runs, rows: slice = slice(None), system: str = "ours") -> Tra
         generated=True,
         left_out={"no counter sampled in the window": 3},
     )
+
+
+def retrained(table, scope, store, learning, **tags):
+    """Retrain, and let the aliases follow as a publication does."""
+    result = retrain(table, scope, store, learning, **tags)
+    set_aliases(store, result.name, result.champion, result.challenger)
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +89,7 @@ def test_an_evaluation_compares_scopes_under_both_protocols(made):
 
 def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(opened, made):
     table = table_of(made, slice(0, 400), "first")
-    found = retrain(table, "own", opened, learning(NAMES), tags={"dagster_run_id": "r9"})
+    found = retrained(table, "own", opened, learning(NAMES), tags={"dagster_run_id": "r9"})
     assert found.promoted
     assert found.registered["f1"].between(0.3, 1).all()
     champion = found.registered.set_index("alias").loc["champion"]
@@ -95,7 +104,7 @@ def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(ope
     assert tags["generated"] == "true"
     assert tags["dagster_run_id"] == "r9"
     with pytest.raises(InputError, match="reads own nodes, not all"):
-        retrain(table, "all", opened, learning(NAMES))
+        retrained(table, "all", opened, learning(NAMES))
 
 
 def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened, made):
@@ -103,16 +112,16 @@ def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened,
     blind = table_of(made, slice(0, 150), "second")
     shuffled = blind.features["own"].sample(frac=1, random_state=0).reset_index(drop=True)
     blind = TrainingTable("second", blind.runs, {"own": shuffled})
-    retrain(blind, "own", opened, learning())
-    found = retrain(table_of(made, system="second"), "own", opened, learning(NAMES))
+    retrained(blind, "own", opened, learning())
+    found = retrained(table_of(made, system="second"), "own", opened, learning(NAMES))
     assert found.promoted, found.why
     assert (found.champion, found.challenger) == ("2", "1")
-    assert found.found.low > 0
+    assert found.comparison.low > 0
     first, last = blind.runs["start_s"].max(), made.start_s.max()
     expected = (made.start_s > max(first, last - 90 * DAY_S)).sum()
     assert 0.9 * expected <= found.judged <= expected
-    assert found.found.evidence.value >= found.found.evidence.needed == 40
-    assert f"Promoted over version 1 (lightgbm): {found.found.evidence}; F1 0." in found.why
+    assert found.comparison.evidence.value >= found.comparison.evidence.needed == 40
+    assert f"Promoted over version 1 (lightgbm): {found.comparison.evidence}; F1 0." in found.why
     assert opened.client.get_model_version_by_alias("variability-second", "champion").version == 2
 
 
@@ -126,8 +135,8 @@ def test_what_is_said_of_a_run_that_judges_stays_as_runs_are_added(made):
 
 def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opened, made):
     table = table_of(made, slice(0, 300), "third")
-    first = retrain(table, "own", opened, learning())
-    found = retrain(table, "own", opened, learning(), tags={"dagster_run_id": "another"})
+    first = retrained(table, "own", opened, learning())
+    found = retrained(table, "own", opened, learning(), tags={"dagster_run_id": "another"})
     assert found.nothing_new
     assert not found.promoted
     assert "Nothing new" in found.why
@@ -136,7 +145,7 @@ def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opene
     row = found.registered.iloc[0]
     assert (row["version"], row["alias"], row["f1"], row["judged_runs"]) == (1, "champion", first.registered["f1"].iloc[0], 300)
     assert asked_back(found, table.features["own"]) == (pytest.approx(0, abs=1e-9), 50)
-    again = retrain(table, "own", opened, learning(seed=1))  # other settings are something new
+    again = retrained(table, "own", opened, learning(seed=1))  # other settings are something new
     assert not again.nothing_new
     assert (again.champion, again.challenger) == ("1", "2")
     assert "only 0 runs" in again.why
@@ -149,9 +158,9 @@ def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opene
 
 def test_a_champion_chosen_by_hand_stays(opened, made):
     table = table_of(made, slice(0, 300), "fourth")
-    retrain(table, "own", opened, learning())
+    retrained(table, "own", opened, learning())
     opened.client.delete_model_version_tag("variability-fourth", "1", "training_window_s")
-    found = retrain(table, "own", opened, learning(seed=1))
+    found = retrained(table, "own", opened, learning(seed=1))
     assert not found.promoted
     assert (found.champion, found.challenger) == ("1", "2")
     assert "it was chosen by hand, and it stays" in found.why
@@ -168,16 +177,16 @@ def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     asked = []
 
-    def retrain(table, scope, store, learning, **given):
+    def train(work, table, scope, learning, begun):
         asked.append((scope, learning.elimination, learning.names))
         raise Asked
 
-    monkeypatch.setattr("pipelines.dated.systems.retrain", retrain)
-    monkeypatch.setattr(variability_asset, "retrain", retrain)
+    monkeypatch.setattr("pipelines.dated.systems.train", train)
+    monkeypatch.setattr(variability_asset, "train", train)
     monkeypatch.setattr(variability_asset, "unpack_table", lambda *_: None)
     monkeypatch.setattr(Lake, "read", lambda *_: (None, None))
     monkeypatch.setattr(LakeResource, "alone", lambda _: nullcontext())
-    monkeypatch.setattr(variability_asset, "finish", lambda *_: None)
+    monkeypatch.setattr(Work, "begin", lambda _: [])
     context = SimpleNamespace(partition_key=system_on("sixth"), run=SimpleNamespace(run_id="r"))
     asset = variability_asset.variability_model.op.compute_fn.decorated_fn
     registry = SimpleNamespace(tracking=lambda: None)
@@ -200,7 +209,7 @@ def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path
 def test_elimination_shortens_what_is_registered(opened, made):
     small = table_of(made, slice(0, 300), "fifth")
     few = TrainingTable("fifth", small.runs, {"own": made.features.iloc[:300, 66:108:3]})
-    found = retrain(few, "own", opened, Learning(("lightgbm",), THREE_CLASSES, True, {"lightgbm": {"trees": 5}}))
+    found = retrained(few, "own", opened, Learning(("lightgbm",), THREE_CLASSES, True, {"lightgbm": {"trees": 5}}))
     assert len(found.model.columns) < 14
     version = opened.client.get_model_version("variability-fifth", "1")
     assert version.tags["columns"] == str(len(found.model.columns))
@@ -214,6 +223,7 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 15)
     monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(made, slice(0, 300), "sixth"))
     monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: opened)
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     plot = tmp_path / "importances.png"
     arguments = ["--system", "sixth", "--classifier", "lightgbm", "--classes", "2", "--plot", str(plot)]
     done = CliRunner().invoke(train_command, arguments, catch_exceptions=False)
@@ -221,6 +231,11 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     assert "champion    version 1: First champion by F1 over 300 runs" in done.output
     assert "3 of 303 runs left out: no counter sampled in the window" in done.output
     assert plot.read_bytes().startswith(b"\x89PNG")
+    published = Lake(tmp_path / "lake").versions("variability-sixth").current()
+    assert published.made_by == "queuecast variability train"
+    assert published.models == {"champion": "1", "challenger": ""}
+    assert aliases(opened, "variability-sixth") == {"champion": "1"}
+    assert Lake(tmp_path / "lake").read(MODEL_TABLE, "sixth")[0]["alias"].tolist() == ["champion"]
     arguments = ["--system", "sixth", "--classifier", "lightgbm"]
     done = CliRunner().invoke(evaluate_command, arguments, catch_exceptions=False)
     assert "own less all nodes, blocks-of-time, lightgbm: F1 " in done.output

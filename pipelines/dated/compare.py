@@ -1,0 +1,156 @@
+"""Compare kept schedules, judged on the same jobs; and how good predictions were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.clock import local_clock_s
+from features.jobs.cleaning import CleanTrace
+from features.statistics import CONFIDENCE
+from models.packed.methods import LEVELS
+from pipelines.dated.dated import Dated, date_of, dated_of
+from pipelines.storage.lake import Lake
+from sim.metrics.comparison import compare
+from sim.predictions.quality import judge
+from sim.schedule import Schedule, recorded, schedule_table
+
+JUDGED_LEVELS = (0.5, 0.8)
+"""Levels of the quantile losses that predictions are judged by."""
+
+
+def keep_schedules(
+    lake: Lake, clean: CleanTrace, schedules: Sequence[Schedule], date: Dated, model: Mapping[str, Any], seed: int = 0
+) -> pd.DataFrame:
+    """Write ``schedules`` of the jobs that ``date`` replays.
+
+    ``model`` says which version was simulated. Writes ``prediction_quality``, too, and returns it.
+    """
+    table, settings = pack_schedules(schedules)
+    quality = pd.DataFrame({"predictor": [], "by": [], "measure": []})
+    if schedules:
+        quality = prediction_quality(date.replayed(clean), schedules, date, seed)
+    marks = {**date.marks, "model": dict(model)}
+    lake.write_for(clean, "schedules", table, {"schedules": settings, **marks})
+    lake.write_for(clean, "prediction_quality", quality, marks)
+    return quality
+
+
+def kept_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Dated]:
+    """Return the kept schedules of ``clean``, of all jobs they replayed, and their date."""
+    table, marks = lake.read_for(clean, "schedules")
+    date = dated_of(marks)
+    return unpack_schedules(date.replayed(clean), table, marks["schedules"]), date
+
+
+def judged_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Dated]:
+    """Return the judged part of the kept schedules, and their date.
+
+    Beside the whole trace stands the schedule that its site recorded.
+    """
+    schedules, date = kept_schedules(lake, clean)
+    if schedules and date.first_s is None:
+        # the recorded schedule is compared with the baseline as a replicate of its seed
+        schedules += [replace(schedule, seed=schedules[0].seed) for schedule in recorded_schedule(clean)]
+    return [judged(schedule, date) for schedule in schedules], date
+
+
+def keep_comparison(lake: Lake, clean: CleanTrace, confidence: float = CONFIDENCE) -> pd.DataFrame:
+    """Compare the judged schedules with EASY on requests; write and return ``comparison``.
+
+    Empty where nothing was submitted that could be compared.
+    """
+    schedules, date = judged_schedules(lake, clean)
+    table = pd.DataFrame({"scheduler": [], "predictor": [], "correction": [], "metric": [], "value": []})
+    if schedules:
+        table = compare(schedules, confidence=confidence)
+    settings = {"confidence": confidence, "procs": clean.procs}
+    counts = {"judged_jobs": len(schedules[0].jobs) if schedules else 0, "all_jobs": len(clean.jobs)}
+    lake.write_for(clean, "comparison", table, {**settings, "since": date_of(clean, date.simulate_from_s), **counts})
+    return table
+
+
+def judged(schedule: Schedule, date: Dated) -> Schedule:
+    """Return the judged part of a schedule."""
+    rows = date.judged(schedule.jobs["submit_s"].to_numpy(np.int64))
+    quantiles = schedule.quantiles
+    return replace(
+        schedule,
+        jobs=schedule.jobs.iloc[rows].reset_index(drop=True),
+        quantiles=None if quantiles is None else quantiles.iloc[rows].reset_index(drop=True),
+    )
+
+
+def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: Dated, seed: int = 0) -> pd.DataFrame:
+    """Judge what each predictor said in its first schedule, from ``date`` on.
+
+    Of the jobs submitted since. Returns ``Quality.measures`` of :mod:`sim.predictions.quality`. Of predictors that tell quantiles there are rows ``by``
+    ``level``, whose measure ``at_most`` is the share of jobs that ran at most as long.
+    """
+    first: dict[str, Schedule] = {}
+    for schedule in schedules:
+        first.setdefault(schedule.predictor, schedule)
+    submit = clean.jobs["submit_s"].to_numpy(np.int64)
+    local = local_clock_s(submit, clean.origin_unix_s, clean.timezone)
+    quality = judge(
+        clean.jobs, list(first.values()), local, levels=JUDGED_LEVELS, leave_out=submit < date.simulate_from_s, seed=seed
+    )
+    if quality.calibration.empty:
+        return quality.measures
+    curve = quality.calibration[quality.calibration["level"].isin(LEVELS.values())]
+    levels = pd.DataFrame(
+        {
+            "predictor": curve["predictor"],
+            "by": "level",
+            "group": curve["level"].map("{:g}".format),
+            "begin": curve["level"],
+            "measure": "at_most",
+            "jobs": quality.jobs,
+            "weeks": quality.weeks,
+            "value": curve["at_most"],
+            "low": curve["at_most_low"],
+            "high": curve["at_most_high"],
+            "note": "",
+        }
+    )
+    return pd.concat([quality.measures, levels], ignore_index=True)
+
+
+def recorded_schedule(clean: CleanTrace) -> list[Schedule]:
+    """Return the schedule the site recorded, or nothing where it recorded no waits."""
+    if clean.jobs["wait_s"].isna().any():
+        return []
+    return [recorded(clean.jobs, clean.procs, trace=clean.name, generated=clean.generated)]
+
+
+_SETTINGS = (
+    *("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "shake_s"),
+    *("clamped_predictions", "simulate_s"),
+)
+
+
+def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
+    """Return schedules of one trace as a single table, and the settings of each."""
+    tables = []
+    for number, schedule in enumerate(schedules):
+        rows = schedule.jobs[["job_id", "start_s", "predicted_s", "corrections"]].copy()
+        rows.insert(0, "schedule", np.int32(number))
+        tables.append(rows)
+    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"schedule": [], "job_id": []})
+    return table, [{name: getattr(schedule, name) for name in _SETTINGS} for schedule in schedules]
+
+
+def unpack_schedules(clean: CleanTrace, table: pd.DataFrame, settings: Sequence[dict[str, object]]) -> list[Schedule]:
+    """Invert :func:`pack_schedules`, with the jobs of ``clean``."""
+    schedules = []
+    for number, facts in enumerate(settings):
+        rows = table[table["schedule"] == number]
+        jobs = schedule_table(
+            clean.jobs, rows["start_s"].to_numpy(), rows["predicted_s"].to_numpy(), rows["corrections"].to_numpy()
+        )
+        schedules.append(Schedule(jobs=jobs, procs=clean.procs, trace=clean.name, generated=clean.generated, **facts))  # type: ignore[arg-type]
+    return schedules

@@ -1,0 +1,106 @@
+"""What a night decided, and what drifted: its row and what its page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S, local_clock_s
+from features.jobs.cleaning import AHEAD
+from features.jobs.drift import input_drift
+from features.jobs.schema import fingerprint
+from models.registry.candidates import TRAINERS
+from models.registry.performance import performance_drift, recorded_means, served_means
+from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS
+from pipelines.dated.judge import mean_accuracy
+from pipelines.dated.ledger import Ledger
+from pipelines.dated.promote import Promotion
+from pipelines.dated.traces import TraceJudge
+from pipelines.report.night import alarms
+
+NO_COMPARISON = "nothing was submitted in the last days"
+
+
+def night_marks(judging: TraceJudge, result: Promotion, begun: Sequence[str]) -> dict[str, Any]:
+    """Return what a night decided, as the metadata of ``runtime_model`` hold it."""
+    clean, records, ledger, rival = judging.clean, judging.records, judging.ledger, judging.rival
+    local = local_clock_s(records.jobs["submit_s"].to_numpy(np.int64), clean.origin_unix_s, clean.timezone)
+    learned = rival.trained_until_s if rival is not None and rival.method is not None else records.until_s
+    drift = input_drift(clean.jobs, records.end_s, local, records.until_s, learned, JUDGED_DAYS * DAY_S)
+    method = rival.method.name if rival is not None and rival.method is not None else ""
+    if result.promoted:
+        method = judging.method_of(result.champion)
+    performance = pd.DataFrame()
+    if result.comparison is not None and rival is not None:
+        now = served_means(judging.answered, "champion")
+        performance = performance_drift(now, recorded_means(rival.tags), result.comparison.jobs)
+    return {
+        "row": _row(judging, result, method, alarms(drift, performance)),
+        "checks": dict(result.checks),
+        "notes": [*(f"{each[0].upper()}{each[1:]}." for each in begun), *_notes(judging, ledger)],
+        "drift": drift.to_dict("records"),
+        "performance": performance.to_dict("records"),
+    }
+
+
+def _row(judging: TraceJudge, result: Promotion, method: str, drifted: Sequence[str]) -> dict[str, Any]:
+    """Return the row of the night but for its :func:`slowdowns`, as JSON holds it."""
+    clean, rival, compared = judging.clean, judging.rival, result.comparison
+    serves = rival is not None and rival.serves
+    row: dict[str, Any] = {
+        "night": judging.date.night,
+        "until_s": judging.records.until_s,
+        "fingerprint": fingerprint(clean.jobs),
+        "jobs": len(clean.jobs),
+        "new_jobs": judging.ledger.new_jobs,
+        "gone_jobs": judging.ledger.gone_jobs,
+        "champion": result.champion,
+        "champion_before": rival.version if rival else "",
+        "trained_version": rival.trained_version if rival is not None and not result.promoted else result.champion,
+        "method": method,
+        "challenger": result.challenger,
+        "challenger_method": result.challenger_method,
+        "promoted": result.promoted,
+        "why": result.why,
+        "judged_jobs": len(judging.answered if serves else judging.window),
+        "champion_accuracy": compared.champion.value if compared else np.nan,
+        "challenger_accuracy": compared.challenger.value if compared else np.nan,
+        "difference": compared.difference.value if compared else np.nan,
+        "low": compared.low if compared else np.nan,
+        "high": compared.high if compared else np.nan,
+        "evidence": compared.evidence.value if compared else np.nan,
+        "evidence_needed": compared.evidence.needed if compared else np.nan,
+        "champion_underpredicts": getattr(compared, "champion_underpredicts", np.nan),
+        "challenger_underpredicts": getattr(compared, "challenger_underpredicts", np.nan),
+        "drifted": ", ".join(drifted),
+    }
+    row |= {f"accuracy_{name}": value for name, value in _accuracies(judging.window).items()}
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in row.items()}
+
+
+def _notes(judging: TraceJudge, ledger: Ledger) -> list[str]:
+    notes, rejected = [], judging.clean.rejected_jobs
+    if ahead := int((rejected["rule"] == AHEAD).sum()):
+        what = "job ahead of the accounting's own clock was" if ahead == 1 else "jobs ahead of the accounting's own clock were"
+        notes.append(f"{ahead:,} {what} left out (rejected_jobs, {AHEAD}).")
+    if ledger.gone_jobs:
+        notes.append(f"{ledger.gone_jobs:,} jobs of the accounting of before changed or are gone.")
+    if not len(judging.date.judged(judging.records.jobs["submit_s"].to_numpy(np.int64))):
+        notes.append(f"No comparison: {NO_COMPARISON}.")
+    return notes
+
+
+def _accuracies(window: pd.DataFrame) -> dict[str, float]:
+    """Return the mean accuracy in the window of every column of predictions.
+
+    All are on the same jobs: those a champion answered, once there are ``FEWEST_JOBS`` of them; before, on all, and of the
+    champion NaN.
+    """
+    answered = window[window["champion"].notna()]
+    enough = len(answered) >= FEWEST_JOBS
+    columns = ["requested", *(each for name in TRAINERS for each in (name, f"{name}_now"))]
+    means = {name: mean_accuracy(answered if enough else window, name) for name in columns}
+    return means | {"champion": mean_accuracy(answered, "champion") if enough else float("nan")}

@@ -1,0 +1,145 @@
+"""The pages of a run and of a night, from the tables that their stages kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import fingerprint
+from models.registry.as_served import CHAMPION
+from pipelines.dated.compare import judged_schedules
+from pipelines.dated.dated import date_of
+from pipelines.dated.ledger import COLUMNS, nights_before, slowdowns
+from pipelines.dated.publish import Work
+from pipelines.dated.run_settings import PRIOR
+from pipelines.report.html import render_report
+from pipelines.report.night import Night, render_index, render_night
+from pipelines.report.wording import takes_correction
+from pipelines.storage.provenance import code_version, software
+from pipelines.storage.registry import PREFIX, registered_name
+from sim.schedule import Schedule
+
+
+def write_pages(work: Work, clean: CleanTrace) -> str:
+    """Write and return the report of a trace; after a night it is the night's page.
+
+    A night's row is added to the table ``nights``, and shown in the index of nights, too.
+    """
+    if "night" in work.lake.read_for(clean, "runtime_model")[1]:
+        return write_night(work, clean).html
+    html = run_page(work, clean)
+    work.lake.write_page(f"{clean.name}.html", work.subject, html)
+    return html
+
+
+def write_night(work: Work, clean: CleanTrace) -> Night:
+    """Write the row of a night and its pages; return what they show."""
+    lake, pages = work.lake, f"nights/{clean.name}"
+    registered, marks = lake.read_for(clean, "runtime_model")
+    comparison, _ = lake.read_for(clean, "comparison")
+    decided = marks["night"]
+    row = decided["row"] | slowdowns(comparison)
+    label = row["night"]
+    before = nights_before(lake, clean.name, label)
+    nights = pd.concat([before, pd.DataFrame([row])], ignore_index=True).astype(COLUMNS)
+    lake.write("nights", clean.name, nights, {"generated": clean.generated})
+    folder = lake.root.parent / "reports" / pages
+    night = Night(clean, row, nights, registered, marks["nothing_new"], decided, comparison, folder / f"{label}.html")
+    page = render_night(night, work.run_id)
+    lake.write_page(f"{pages}/{label}.html", work.subject, page)
+    lake.write_page(f"{clean.name}.html", work.subject, page.replace('href="index.html"', f'href="{pages}/index.html"'))
+    index = render_index(clean.name, nights, failures(folder), clean.generated)
+    lake.write_page(f"{pages}/index.html", work.subject, index)
+    return replace(night, html=page)
+
+
+def failures(folder: Path) -> list[str]:
+    """Return one line for each night that failed, from the files beside the pages."""
+    return [path.read_text(encoding="utf-8").strip() for path in sorted(folder.glob("*.failed.txt"))]
+
+
+def _waits(clean: CleanTrace) -> list[str]:
+    """Return why there is no recorded schedule, if there is none."""
+    missing = int(clean.jobs["wait_s"].isna().sum())
+    if not missing:
+        return []
+    return [f"{missing:,} of {len(clean.jobs):,} waits are not recorded, so there is no row for the recorded schedule."]
+
+
+def _weighing(schedules: Sequence[Schedule]) -> list[str]:
+    """Return what schedulers that take no correction go by instead, if any were simulated."""
+    names = dict.fromkeys(each.scheduler for each in schedules if each.predictor and not takes_correction(each.scheduler))
+    return [
+        f"{name} weighs the distribution that a predictor tells, and takes no correction. Unless it was asked for by name, it is not simulated with "
+        f"predictors that learn a point, and goes by {PRIOR} instead of requests: what a request says of a runtime, without a model."
+        for name in names
+    ]
+
+
+def run_page(work: Work, clean: CleanTrace) -> str:
+    """Return the report of a run: its schedules, and the lake's tables about them."""
+    lake, (schedules, date) = work.lake, judged_schedules(work.lake, clean)
+    table, settings = lake.read_for(clean, "comparison")
+    quality, marks = lake.read_for(clean, "prediction_quality")
+    model, _ = lake.read_for(clean, "runtime_model")
+    simulated, since = marks["model"], date_of(clean, date.simulate_from_s)
+    learned = date_of(clean, simulated["learned_until_s"])
+    notes = [
+        f"Every policy replays all {len(clean.jobs):,} jobs and is judged on the {len(schedules[0].jobs):,} submitted from {since} on. {date.note}".strip(),
+        f"Registered, as served: version {simulated['version']} of runtime-{clean.name} ({simulated['method']}), loaded back from the registry. "
+        f"It learned from jobs that had ended by {learned}, and was chosen by them; each job is answered from the snapshot of the night before its "
+        "submission, and by the request before that date, when there was no such model. Of a job that outlives its prediction it says the next of "
+        "its quantiles, if it has any, then the request." + (f" {simulated['why']}" if simulated["why"] else ""),
+        "Learning in the simulator: these predictors learn inside each schedule, the time before that date included, from what has ended there; those that are "
+        "trained are trained anew each midnight of the trace's time zone.",
+        "The table of predictions judges what each predictor said at submission in the first of its schedules, on the same jobs.",
+        *_weighing(schedules),
+        *_waits(clean),
+        *clean.notes,
+    ]
+    return render_report(
+        trace=clean.name,
+        comparison=table,
+        schedules=schedules,
+        quality=quality,
+        kinds={each.predictor: kind_of(each.predictor) for each in schedules},
+        since=since,
+        cleaning_counts=clean.counts(),
+        provenance={
+            "trace": clean.source or clean.name,
+            "data fingerprint": fingerprint(clean.jobs),
+            "jobs read and kept": f"{clean.jobs_read:,} and {len(clean.jobs):,}",
+            "missing requests": clean.missing_request,
+            "registered models": "; ".join(
+                model["model"] + " version " + model["version"].astype(str) + " (" + model["method"] + ")"
+            ),
+            "code": code_version(),
+            "software": software(),
+            "Dagster run": work.run_id,
+            "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        },
+        notes=notes,
+        generated=clean.generated,
+        requests_from_runtimes=clean.touched().get("request-from-runtime altered", 0),
+        confidence=settings["confidence"],
+    )
+
+
+def kind_of(predictor: str) -> str:
+    """Return where a predictor of a run gets its answers, in words."""
+    if predictor.startswith(PREFIX):
+        return "registered, has seen these jobs" if registered_name(predictor).seen else "registered, as served"
+    name = predictor.partition("*")[0]
+    kinds = {
+        "": "",
+        CHAMPION: "registered, as served",
+        "requested": "stated at submission",
+        PRIOR: "the request, no model",
+        "clairvoyant": "knows the runtime",
+    }
+    return kinds.get(name, "learns in the simulator")

@@ -1,0 +1,348 @@
+"""Candidates for ``runtime-<trace>``: scored as served, trained, registered, refreshed.
+
+Which of them becomes champion is decided in ``pipelines.dated.promote``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import fingerprint
+from models.packed.methods import METHODS, Method
+from models.packed.settings import FORMAT
+from models.registry.accounting import Accounting
+from models.registry.as_served import Models, answer_columns, predict_served
+from models.registry.candidates import TRAINERS, carried_on, outdated, train
+from models.registry.judged_window import judged_window
+from models.registry.performance import record
+from models.registry.versions import REFRESHED_FROM, all_versions
+from models.runtime.evaluation import evaluate_predictions
+from pipelines.dated import promote
+from pipelines.dated.dated import Dated, date_of
+from pipelines.dated.judge import (
+    SCHEDULERS,
+    against_the_champion,
+    instants_of_nights,
+    job_keys,
+    judge,
+    judging_instants,
+    mean_accuracy,
+)
+from pipelines.dated.ledger import Ledger
+from pipelines.dated.loaded_back import verified
+from pipelines.dated.promote import MADE_FROM, Outdated, Score, Verdict, made_from
+from pipelines.report.wording import instant
+from pipelines.workflows.progress import progress_reporter
+
+if TYPE_CHECKING:
+    from models.registry.registration import Candidate, Kind, Training
+    from models.registry.runtime_registration import Snapshot
+    from models.registry.tracking import Tracking
+
+Incumbent = promote.Incumbent[Method]
+
+
+@dataclass
+class Memo:
+    """A cache for several nights in one process: trained and loaded models; may be empty."""
+
+    models: Models = field(default_factory=dict)
+    champions: dict[str, Method] = field(default_factory=dict)
+
+
+def incumbent(store: Tracking, trace: str) -> Incumbent | None:
+    """Return the present champion of ``runtime-<trace>``, None if there is none.
+
+    InputError if what it learned cannot be read.
+    """
+    from models.registry.runtime_registration import RUNTIME, trained_method
+
+    def read(number: str) -> Method:
+        learner = store.client.get_model_version(RUNTIME.registered(trace), number).tags["method"]
+        if learner not in METHODS:
+            raise Outdated(f"is of the method {learner}, which this Queuecast does not train")
+        method = trained_method(store, trace, number)
+        if outdated(method):
+            raise Outdated("was grown by another Queuecast")
+        return method
+
+    return promote.incumbent(store, RUNTIME, trace, read)
+
+
+@dataclass(frozen=True)
+class TraceJudge:
+    """Judge of methods by accuracy as served (:class:`pipelines.dated.promote.Judge`).
+
+    ``whole`` is the trace, ``clean`` and ``records`` what had ended by the date. ``present`` is the champion and ``ledger`` the nights
+    before, in which it answered.
+    """
+
+    store: Tracking
+    date: Dated
+    whole: CleanTrace
+    clean: CleanTrace
+    records: Accounting
+    present: Incumbent | None
+    ledger: Ledger
+    schedulers: tuple[str, ...] = SCHEDULERS
+    seed: int = 0
+    tags: Mapping[str, str] = field(default_factory=dict)
+    memo: Memo = field(default_factory=Memo)
+
+    @property
+    def kind(self) -> Kind:
+        from models.registry.runtime_registration import RUNTIME
+
+        return RUNTIME
+
+    @property
+    def subject(self) -> str:
+        return self.clean.name
+
+    @cached_property
+    def key(self) -> str:
+        starts = hashlib.sha256(self.records.start_s.astype(np.int64).tobytes()).hexdigest()
+        facts = {
+            "jobs": fingerprint(self.clean.jobs),
+            "starts": starts,
+            "origin_unix_s": self.clean.origin_unix_s,
+            "timezone": self.clean.timezone,
+            "seed": self.seed,
+        }
+        return made_from({**facts, "parameters": {name: dict(trainer.parameters(self.seed)) for name, trainer in TRAINERS.items()}})
+
+    @property
+    def instead(self) -> str:
+        present, date = self.present, self.date
+        if present is None or present.method is None or not date.follows or present.trained_until_s <= date.until_s:
+            return ""
+        return (
+            f"The champion, version {present.version}, has learned from jobs up to {date_of(self.whole, present.trained_until_s)}, which are "
+            f"simulated: version {{}}, the best of those trained up to {date_of(self.whole, date.until_s)}, is simulated in its place."
+        )
+
+    @cached_property
+    def rival(self) -> Incumbent | None:
+        """Return the champion where candidates compete with it, and not only with each other."""
+        return None if self.instead else self.present
+
+    @cached_property
+    def served(self) -> pd.DataFrame:
+        """Return the answers served, or that would have been, in the nights before the date."""
+        rival, records = self.rival, self.records
+        submit = records.jobs["submit_s"].to_numpy(np.int64)
+        if self.date.follows:
+            learned_s = rival.trained_until_s if rival is not None and rival.method is not None else None
+            instants = judging_instants(judged_window(submit, records.end_s), learned_s)
+        else:
+            instants = instants_of_nights(submit, records.end_s, self.ledger.until_s, records.until_s)
+        rows, before = np.flatnonzero(submit >= instants[0]), self.ledger.served
+        if not set(answer_columns()) <= set(before.columns):  # a new candidate or answer: answer all jobs again
+            before = before.iloc[:0]
+        if len(before):
+            keys, answered = job_keys(records.jobs.iloc[rows].assign(end_s=records.end_s[rows])), job_keys(before)
+            before = before[answered.isin(keys)]  # changed jobs are answered again
+            rows = rows[~keys.isin(answered)]
+        answers = predict_served(
+            records,
+            rows,
+            instants,
+            names=tuple(TRAINERS),
+            models=self.memo.models,
+            champion=served_by(rival, submit, self._champions(submit[rows])),
+            seed=self.seed,
+            progress=progress_reporter("predict as served"),
+        )
+        return pd.concat([before, answers], ignore_index=True) if len(before) else answers
+
+    def _champions(self, submit_s: np.ndarray) -> dict[int, tuple[str, Method]]:
+        """Return the champions of nights before that answered jobs submitted at ``submit_s``, by night."""
+        from models.registry.runtime_registration import trained_method
+
+        learned_s = self.rival.trained_until_s if self.rival is not None and self.rival.method else 2**62
+        nights = self.ledger.nights
+        every = all_versions(self.store, self.kind.registered(self.subject)) if len(nights) else []
+        readable = {str(each.version) for each in every if each.tags.get("queuecast_format") == str(FORMAT)}
+        champions = {}
+        for at_s, number, method in zip(nights["until_s"], nights["trained_version"], nights["method"], strict=True):
+            # a pruned version, or one of an older format, cannot answer
+            if method in METHODS and str(number) in readable and ((submit_s > at_s) & (submit_s <= learned_s)).any():
+                if number not in self.memo.champions:
+                    self.memo.champions[number] = trained_method(self.store, self.subject, number)
+                champions[int(at_s)] = number, self.memo.champions[number]
+        return champions
+
+    @cached_property
+    def window(self) -> pd.DataFrame:
+        """Return the rows of ``served`` that judge."""
+        judging = judged_window(self.records.jobs["submit_s"].to_numpy(np.int64), self.records.end_s)
+        return self.served[judging.jobs(self.served["end_s"].to_numpy()) & (self.served["end_s"] <= self.records.until_s)]
+
+    @property
+    def answered(self) -> pd.DataFrame:
+        """Return those of ``window`` that the champion answered."""
+        if self.rival is None or self.rival.method is None:
+            return self.window.iloc[:0]
+        return self.window[self.window["champion_version"] == self.rival.trained_version]
+
+    @cached_property
+    def trained(self) -> dict[str, Method]:
+        """Return every candidate, trained on everything."""
+        until, models = self.records.until_s, self.memo.models
+        for name in TRAINERS:
+            if (name, until) not in models:
+                models[name, until] = train(name, self.records, until, self.seed)
+        return {name: models[name, until] for name in TRAINERS}
+
+    def method_of(self, number: str) -> str:
+        """Return the name of the method of a version."""
+        return self.store.client.get_model_version(self.kind.registered(self.subject), number).tags["method"]
+
+    @cached_property
+    def training(self) -> Training:
+        from models.registry.registration import Training
+
+        window_s = (int(self.clean.jobs["submit_s"].iloc[0]), self.records.until_s)
+        count, generated = len(self.clean.jobs), self.clean.generated
+        return Training(self.clean.name, fingerprint(self.clean.jobs), count, window_s, generated, self.seed)
+
+    def _score(self, name: str, rows: pd.DataFrame) -> Score:
+        return Score(mean_accuracy(rows, name), len(rows), window_metrics(self.window, name), record(rows, name))
+
+    def scores(self) -> dict[str, Score]:
+        return {name: self._score(name, self.window) for name in TRAINERS}
+
+    def against(self, present: Incumbent) -> Verdict:
+        names = [name for name, trainer in TRAINERS.items() if trainer.learns or present.tags.get("method") != name]
+        schedules = against_the_champion(self.clean, self.records, self.served, present.trained_until_s, self.schedulers)
+        trained = (present.trained_version, present.trained_until_s)
+        judged = judge(self.served, self.window, names, trained, self.records.until_s, schedules)
+        rows = self.answered
+        score = self._score(judged.challenger, rows if len(rows) else self.window)
+        return Verdict(judged.challenger, score, judged.duel, judged.vetoes)
+
+    def register(self, name: str, score: Score) -> Candidate:
+        from models.registry.registration import log_and_register
+        from models.registry.runtime_registration import RuntimeContent
+
+        content, judged = RuntimeContent(self.trained[name], snapshot_of(self.clean, self.records)), (score.value, score.judged)
+        tags, parameters = {**self.tags, MADE_FROM: self.key, **score.tags}, TRAINERS[name].parameters(self.seed)
+        return log_and_register(
+            self.store, self.kind, content, self.training, judged, score.metrics, parameters=parameters, tags=tags
+        )
+
+    def checks(self, candidate: Candidate) -> dict[str, bool]:
+        return verified(self.store, self.clean, self.records, candidate, self.trained[candidate.method])
+
+    def refresh(self, present: Incumbent, verdict: Verdict) -> Candidate | None:
+        if present.method is None or verdict.comparison is None:
+            return None
+        judged = (verdict.comparison.champion.value, verdict.comparison.jobs) if verdict.comparison.jobs else None
+        numbers = window_metrics(self.answered, "champion")
+        tags = {**self.tags, MADE_FROM: self.key}
+        return refreshed(self.store, self.clean, self.records, present.version, present.method, tags, judged, numbers)
+
+    def up_to_date(self, records: Accounting, champion: str) -> str:
+        """Return the version of a champion that has the histories of all ``records``.
+
+        It is itself, or a new one of the same model.
+        """
+        from models.registry.runtime_registration import trained_method
+
+        tags = dict(self.store.client.get_model_version(self.kind.registered(self.subject), champion).tags)
+        data = fingerprint(self.whole.jobs)
+        current = tags.get("snapshot_s") == str(records.until_s) and tags.get("snapshot_fingerprint") == data
+        ours = {"judged_accuracy", "training_window_s"} <= tags.keys() and tags.get("queuecast_format") == str(FORMAT)
+        if current or not ours:
+            return champion
+        method = trained_method(self.store, self.subject, tags.get(REFRESHED_FROM, champion))
+        mine = {**self.tags, **{name: value for name, value in tags.items() if name == MADE_FROM}}
+        return refreshed(self.store, self.whole, records, champion, method, mine).version
+
+
+def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[int, tuple[str, Method]]):
+    """Say which champion answered which jobs.
+
+    The incumbent answered what was submitted after it was trained, else the champion after the night (``before``, by instant).
+    """
+
+    def answered(at_s: int, rows: np.ndarray) -> Iterable[tuple[np.ndarray, str, Method]]:
+        now = np.zeros(len(rows), bool)
+        if present is not None and present.method is not None:
+            now = submit_s[rows] > present.trained_until_s
+            yield now, present.trained_version, present.method
+        if at_s in before:
+            version, method = before[at_s]
+            yield ~now, version, method
+
+    return answered
+
+
+def snapshot_of(clean: CleanTrace, records: Accounting) -> Snapshot:
+    """Return the histories of the present, for a version to bring."""
+    from models.registry.runtime_registration import Snapshot
+
+    until = records.until_s
+    return Snapshot(records.snapshot(until), until, clean.origin_unix_s, clean.timezone, fingerprint(clean.jobs), clean.hashed_with)
+
+
+def refreshed(
+    store: Tracking,
+    clean: CleanTrace,
+    records: Accounting,
+    number: str,
+    method: Method,
+    tags: Mapping[str, str],
+    judged: tuple[float, int] | None = None,
+    metrics: Mapping[str, float] | None = None,
+) -> Candidate:
+    """Register the model of version ``number`` with the histories of the present.
+
+    ``method`` is what it learned. ``tags`` and ``metrics`` are the new version's; records of training and promotion stay, and those
+    of its judgement where none is given by ``judged``. InputError for a version that does not answer when it is loaded back.
+    """
+    from models.registry.registration import Training, log_and_register
+    from models.registry.runtime_registration import RUNTIME, RuntimeContent
+
+    before = dict(store.client.get_model_version(f"runtime-{clean.name}", number).tags)
+    trained, data = before.get(REFRESHED_FROM, number), before["data_fingerprint"]
+    first, learned = (int(each) for each in before["training_window_s"].split(".."))
+    jobs, seed = int(before["training_jobs"]), int(before.get("seed", 0))
+    carried, taken = carried_on(method, records, records.until_s), instant(records.until_s, clean.origin_unix_s)
+    candidate = log_and_register(
+        store,
+        RUNTIME,
+        RuntimeContent(carried, snapshot_of(clean, records), trained),
+        Training(clean.name, data, jobs, (first, learned), clean.generated, seed),
+        judged or (float(before["judged_accuracy"]), int(before["judged_jobs"])),
+        metrics or {},
+        tags={**tags, **{name: value for name, value in before.items() if name.startswith("recorded_")}},
+        why=f"The model of version {trained}, which learned up to {instant(learned, clean.origin_unix_s)}, with the histories up to "
+        f"{taken}; before, version {number}.",
+    )
+    verified(store, clean, records, candidate, carried)
+    return candidate
+
+
+def window_metrics(window: pd.DataFrame, name: str) -> dict[str, float]:
+    """Return MLflow metrics of a column of ``served``.
+
+    ``served_*`` from nightly snapshots and, of a method, ``up_to_second_*`` beside it.
+    """
+    if not len(window):
+        return {}
+    runtime = window["runtime_s"].to_numpy(np.float64)
+    metrics: dict[str, float] = {}
+    for prefix, column in (("served", name), ("up_to_second", f"{name}_now")):
+        if column in window:
+            row = evaluate_predictions(window[column].to_numpy(), runtime)
+            metrics |= {f"{prefix}_{measure}": float(value) for measure, value in row.items()}
+    return metrics
