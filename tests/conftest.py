@@ -35,7 +35,7 @@ SLOW = (
     "benchmarks",
     *(f"campaigns/test_{name}" for name in ("faults", "kills", "pages", "power_loss", "races")),
     *(f"pipelines/workflows/test_{name}" for name in ("bench", "variability")),
-    "pipelines/dated",
+    *(f"pipelines/dated/test_{name}" for name in ("judge", "night", "policy", "registering", "served", "systems")),
     *(f"pipelines/cli/test_{name}_cli" for name in ("experiment", "nights")),
 )
 """Folders and modules all of whose tests are slow, most for a fixture's sake."""

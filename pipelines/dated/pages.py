@@ -13,7 +13,7 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.registry.as_served import CHAMPION
 from pipelines.dated.compare import judged_schedules
-from pipelines.dated.dated import date_of
+from pipelines.dated.dated import date_of, dated_of
 from pipelines.dated.ledger import COLUMNS, nights_before, slowdowns
 from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import PRIOR
@@ -30,7 +30,7 @@ def write_pages(work: Work, clean: CleanTrace) -> str:
 
     A night's row is added to the table ``nights``, and shown in the index of nights, too.
     """
-    if "night" in work.lake.read_for(clean, "runtime_model")[1]:
+    if dated_of(work.lake.read_for(clean, "runtime_model")[1]).night:
         return write_night(work, clean).html
     html = run_page(work, clean)
     work.lake.write_page(f"{clean.name}.html", work.subject, html)
