@@ -20,13 +20,13 @@ import pandas as pd
 from features.errors import InputError
 from pipelines.ingest.ldms_files import counter_files, scan, sha256_of
 from pipelines.ingest.ldms_intake import BrokenFileError, Intake, Run, SamplerTally
-from pipelines.storage.atomic import seen, until_written
+from pipelines.storage.atomic import until_written
 from pipelines.storage.counters_store import CountersStore
-from pipelines.storage.parquet import read_parquet, write_parquet
+from pipelines.storage.version import subject_of
 
 _COMMIT_S = 2.0
 """Max seconds for which small files are collected into one commit."""
-_QUARANTINE = "counters_quarantine"
+QUARANTINE = "counters_quarantine"
 _QUARANTINE_TYPES = {"file": "str", "sha256": "str", "line": "Int64", "reason": "str", "quarantined_at": "str"}
 
 
@@ -90,10 +90,9 @@ def read_quarantine(store: CountersStore) -> pd.DataFrame:
 
     Columns: file, sha256 (on disk), line, reason, quarantined_at.
     """
-    path = store.root / "quarantine.parquet"
-    if not path.exists():
+    if not store.lake.has(QUARANTINE, store.system):
         return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in _QUARANTINE_TYPES.items()})
-    return read_parquet(path, kind=_QUARANTINE)[0].astype(_QUARANTINE_TYPES)
+    return store.lake.read(QUARANTINE, store.system)[0].astype(_QUARANTINE_TYPES)
 
 
 def _ingest(run: Run, path: Path, report: IngestReport) -> None:
@@ -129,8 +128,7 @@ def _quarantined(path: Path, message: str) -> dict[str, Any]:
 
 def _keep_quarantine(store: CountersStore, quarantined: list[dict[str, Any]], taken: set[str]) -> None:
     """Write the table anew; files still broken in the same way keep their first time."""
-    path = store.root / "quarantine.parquet"
-    there = seen(path)
+    lake = store.lake.at_once(subject_of(QUARANTINE, store.system))
     old = read_quarantine(store).to_dict("records")
     same = {(row["file"], row["sha256"], row["reason"]): row for row in old}
     now = [same.get((row["file"], row["sha256"], row["reason"]), row) for row in quarantined]
@@ -138,4 +136,4 @@ def _keep_quarantine(store: CountersStore, quarantined: list[dict[str, Any]], ta
     rows = sorted([row for row in old if row["file"] not in taken | named] + now, key=lambda row: row["file"])
     if rows != old:
         frame = pd.DataFrame(rows, columns=list(_QUARANTINE_TYPES)).astype(_QUARANTINE_TYPES)
-        write_parquet(frame, path, kind=_QUARANTINE, metadata={"system": store.system}, instead_of=there)
+        lake.write(QUARANTINE, store.system, frame)

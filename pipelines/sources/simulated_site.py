@@ -12,8 +12,7 @@ from pathlib import Path
 
 from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, RUNS, TYPES, emit
 from pipelines.sources.systems import SIMULATED, System
-from pipelines.storage.atomic import made_folder, moved, removed, removed_all, write
-from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.atomic import made_folder, moved, write
 from pipelines.storage.home import local_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import held
@@ -21,6 +20,8 @@ from pipelines.storage.remote import is_remote
 from pipelines.storage.run_store import PROBE_RESULTS as PROBE_TABLE
 from pipelines.storage.run_store import RUNS as RUN_TABLE
 from pipelines.storage.run_store import TYPES as TYPE_TABLE
+from pipelines.storage.version import COUNTERS as COUNTERS_SUBJECT
+from pipelines.storage.version import subject_of
 from sim.cluster.presets import CONGESTED, Cluster
 
 DAYS, EACH, SEED = 1.5, 100, 0
@@ -85,9 +86,10 @@ def simulate_site(home: Path) -> bool:
         write(made / _SETTINGS, wanted)
         if not read:
             lake = Lake(home / "lake")
-            removed_all(CountersStore(lake.root, SIMULATED).root)
-            for table in (RUN_TABLE, PROBE_TABLE, TYPE_TABLE):
-                removed(lake.path(table, SIMULATED))
+            for table in (COUNTERS_SUBJECT, RUN_TABLE, PROBE_TABLE, TYPE_TABLE):
+                versions = lake.versions(subject_of(table, SIMULATED))
+                if gone := versions.current().files:
+                    versions.commit({}, gone=[*gone])
         shutil.rmtree(folder, ignore_errors=True)
         moved(made, folder)
         if shared != there:

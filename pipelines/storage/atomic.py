@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,8 +25,8 @@ _UNFINISHED = re.compile(r"(?P<process>\d+)-[0-9a-f]{12}\.(part|tmp)$")
 
 
 @contextmanager
-def replacing(path: Path, instead_of: Seen | None = None) -> Iterator[Path]:
-    """Yield a temporary path; on success it replaces ``path``, on condition as :func:`write`.
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path; on success it replaces ``path``.
 
     The directory of ``path`` is created if missing. If the body raises, the temporary file is removed and the old file stays.
     """
@@ -38,7 +37,7 @@ def replacing(path: Path, instead_of: Seen | None = None) -> Iterator[Path]:
         if not is_remote(path):
             hand_over(temporary, path)
             sync(temporary)
-        moved(temporary, path, instead_of)
+        moved(temporary, path)
     except BaseException:
         with suppress(OSError):  # the first error is raised; what stays is a temporary file
             temporary.unlink(missing_ok=True)
@@ -48,7 +47,12 @@ def replacing(path: Path, instead_of: Seen | None = None) -> Iterator[Path]:
 def being_made(path: Path) -> Path:
     """Return a new local path for the content of ``path``, until :func:`moved` puts it there."""
     name = f".{path.name}.{unfinished('tmp')}"
-    return remote.scratch() / name if is_remote(path) else path.with_name(name)
+    if not is_remote(path):
+        return path.with_name(name)
+    for left in remote.scratch().iterdir():
+        if _UNFINISHED.search(left.name) and not being_written(left):  # of a process that was killed
+            left.unlink(missing_ok=True)
+    return remote.scratch() / name
 
 
 def unfinished(ending: str) -> str:
@@ -122,16 +126,13 @@ def until_written(change: Callable[[], Result], attempts: int = 10) -> Result:
     return change()
 
 
-def moved(source: Path, target: Path, instead_of: Seen | None = None) -> None:
+def moved(source: Path, target: Path) -> None:
     """Move a file or directory whose content is on the disk into its place.
 
-    A file may be moved to an object store, on condition as :func:`write`.
+    A file may be moved to an object store.
     """
     if is_remote(target):
-        if instead_of is None:
-            remote.put_file(target, source)
-        else:
-            remote.put(target, source.read_bytes(), instead_of)
+        remote.put_file(target, source)
         source.unlink()
         return
     os.replace(source, target)
@@ -147,14 +148,6 @@ def removed(path: Path) -> None:
     elif path.exists():
         path.unlink(missing_ok=True)
         sync(path.parent)
-
-
-def removed_all(folder: Path) -> None:
-    """Remove a directory with what is in it, if it is there."""
-    if is_remote(folder):
-        remote.remove_all(folder)
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def made_folder(folder: Path) -> Path:

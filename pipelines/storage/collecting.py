@@ -1,8 +1,7 @@
 """What lies in a lake, and what of it may go.
 
-The rule: a file goes that no pointer, draft, ledger or version still held names, and that has been so for
-:func:`pipelines.storage.version.keep_s` seconds. Every publication and every change of counters collects by it what is its own; this
-collects all at once.
+The rule: a file goes that no pointer, draft or version still held names, and that has been so for
+:func:`pipelines.storage.version.keep_s` seconds. Every publication collects by it what is its own; this collects all at once.
 """
 
 from __future__ import annotations
@@ -10,29 +9,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from features.errors import InputError
 from pipelines.storage import remote
 from pipelines.storage.atomic import seen, write
-from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.remote import Held
 from pipelines.storage.version import PAGES, Draft, Version, subject_of
 from pipelines.storage.versions import Versions, inside
 
 _AT_ONCE = 8
 """Requests at a time."""
-_VERSIONED = re.compile(r"(?P<table>[^/]+)/(?P<name>[^/]+)/[^/]+\.(parquet|html)")
+_VERSIONED = re.compile(r"(?P<table>[^/]+)/(?P<name>[^/]+)/.+\.(parquet|html)")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What the lake holds of a trace, a system or its counters.
+    """What the lake holds of a subject.
 
-    ``version`` is the current one with what made it, ``bytes`` its own; ``held`` are further versions or replaced parts that readers
-    may hold, ``held_bytes`` what only these have, with drafts; ``loose_bytes`` is what nothing names any more.
+    ``version`` is the current one with what made it, ``bytes`` its own; ``held`` are further versions that readers may hold,
+    ``held_bytes`` what only these have, with drafts; ``loose_bytes`` is what nothing names any more.
     """
 
     name: str
@@ -48,27 +45,20 @@ def contents(home: Path) -> list[Subject]:
     """Return what the lake of ``home`` holds, by subject."""
     lake = home / "lake"
     there = remote.listed(lake)
-    return [
-        *(_of_versions(versions, there) for versions in _subjects(lake, there)),
-        *(_of_counters(counters, there) for counters in _counters(lake, there)),
-    ]
+    return [_of_versions(versions, there) for versions in _subjects(lake, there)]
 
 
 def collected(home: Path, older_s: float = 0.0, dry: bool = False) -> Iterator[tuple[str, list[Held]]]:
     """Remove what the rule allows and is at least ``older_s`` seconds old.
 
-    Yields it by subject. With ``dry`` nothing is removed. What is at work is left alone: a system whose counters are being changed yields nothing.
+    Yields it by subject. With ``dry`` nothing is removed.
     """
     lake = home / "lake"
     there = remote.listed(lake)
     before_s = remote.now_s(lake) - older_s
     for versions in _subjects(lake, there):
         gone = versions.collect(before_s, dry)
-        yield versions.subject, _held(lake, gone, there)
-    for counters in _counters(lake, there):
-        with suppress(InputError):
-            gone = counters.collect(before_s, dry)
-            yield f"counters of {counters.system}", _held(lake, gone, there)
+        yield versions.subject, [there[name] for path in gone if (name := path.relative_to(lake).as_posix()) in there]
 
 
 def copy_pages(home: Path, folder: Path) -> int:
@@ -100,11 +90,6 @@ def _subjects(lake: Path, there: dict[str, Held]) -> list[Versions]:
     return [Versions(lake, name) for name in sorted(named - {""})]
 
 
-def _counters(lake: Path, there: dict[str, Held]) -> list[CountersStore]:
-    names = {file.split("/")[1] for file in there if file.startswith("counters/")}
-    return [CountersStore(lake, name) for name in sorted(names - {""})]  # "": a folder's mark, as some tools put them
-
-
 def _of_versions(versions: Versions, there: dict[str, Held]) -> Subject:
     current, before = versions.kept()
     held = [each for each in (before, *(version for _, version in versions.replaced())) if each.version]
@@ -121,31 +106,5 @@ def _shown(version: Version) -> str:
     return version.version or ("without versions" if version.files else "none")
 
 
-def _of_counters(counters: CountersStore, there: dict[str, Held]) -> Subject:
-    base = f"counters/{counters.system}/"
-    named = {part.file for sampler in counters.samplers for part in counters.parts(sampler)}
-    parts = {file.removeprefix(base) for file in there if file.startswith(base) and file.endswith(".parquet") and "/day=" in file}
-    replaced = counters.replaced() & parts
-    loose = parts - named - replaced
-
-    def size(files: set[str]) -> int:
-        return _sum({base + file for file in files}, there)
-
-    what = f"{len(named):,} parts of {len(counters.entries()):,} files"
-    return Subject(
-        f"counters of {counters.system}",
-        what,
-        "queuecast variability ingest",
-        size(named),
-        len(replaced),
-        size(replaced),
-        size(loose),
-    )
-
-
 def _sum(files: set[str], there: dict[str, Held]) -> int:
     return sum(there[file].bytes for file in files if file in there)
-
-
-def _held(lake: Path, files: list[Path], there: dict[str, Held]) -> list[Held]:
-    return [there[name] for path in files if (name := path.relative_to(lake).as_posix()) in there]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from features.errors import InputError
 from pipelines.storage.counters_merge import KEYS, Part, Wanted, depth, merge, schema_of
 from pipelines.storage.counters_parts import sizes_of
-from pipelines.storage.remote import is_remote
+from pipelines.storage.version import COUNTERS
 
 if TYPE_CHECKING:
     from pipelines.storage.counters_store import CountersStore
@@ -38,22 +38,31 @@ class Sampler:
     parts: list[Part] = field(default_factory=list)
 
 
+@dataclass
+class Ledger:
+    """Samplers by name, and what was noted of each file read, by the SHA-256 of its text."""
+
+    samplers: dict[str, Sampler] = field(default_factory=dict)
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def copy(self) -> Ledger:
+        """Return a copy that can be changed."""
+        return Ledger({name: Sampler([*each.metrics], [*each.parts]) for name, each in self.samplers.items()}, dict(self.files))
+
+
 class Change:
     """Parts on their way in: staged, then adopted or discarded; committed at once."""
 
-    def __init__(self, store: CountersStore, staging: Path, still_locked: Callable[[], None]) -> None:
-        self.store, self._staging, self._still_locked = store, staging, still_locked
-        self._added: dict[str, Part] = {}
-        self._gone: list[Part] = []
+    def __init__(self, store: CountersStore, still_locked: Callable[[], None]) -> None:
+        self.store, self._still_locked = store, still_locked
+        self._staged: dict[str, Path] = {}
+        self._gone: list[str] = []
         self._changed = False
 
     def stage(self, planned: Part, sampler: str, table: pa.Table) -> Part:
         """Write a sorted table of one day to the staging place; return the part with its values."""
-        part = replace(planned, values=sum(column.length() - column.null_count for column in table.columns[len(KEYS) :]))
-        self._added[part.file] = part
-        path = self.path(part)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        stated = {"kind": "counters", "format": FORMAT, "metadata": {"system": self.store.system, "sampler": sampler}}
+        path = self._staged[planned.file] = self.store.versions.part(planned.file)
+        stated = {"kind": COUNTERS, "format": FORMAT, "metadata": {"system": self.store.system, "sampler": sampler}}
         table = table.replace_schema_metadata({b"queuecast": json.dumps(stated).encode()})
         try:
             with path.open("wb") as file:
@@ -70,24 +79,27 @@ class Change:
                 os.fsync(file.fileno())
         except OSError as error:
             raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
-        if is_remote(self.store.root):
-            size, footer = sizes_of(path)
-            part = self._added[part.file] = replace(part, bytes=size, footer=footer)
-        return part
+        size, footer = sizes_of(path)
+        values = sum(column.length() - column.null_count for column in table.columns[len(KEYS) :])
+        return replace(planned, values=values, bytes=size, footer=footer)
 
     def planned(self, sampler: str, name: str, rows: int, first_us: int, last_us: int) -> Part:
         """Return a part not yet written."""
-        return Part.of(sampler, name + self.store.place.suffix, rows, first_us, last_us)
+        return Part.of(sampler, name, rows, first_us, last_us)
 
     def path(self, part: Part) -> Path:
         """Return where a part lies now."""
-        return self._staging / part.file if part.file in self._added else self.store.path(part)
+        return self._staged.get(part.file) or self.store.path(part)
 
     def discard(self, parts: Sequence[Part]) -> None:
         """Remove staged parts: their file is broken."""
         for part in parts:
-            self.path(part).unlink(missing_ok=True)
-            self._added.pop(part.file, None)
+            self._staged.pop(part.file).unlink(missing_ok=True)
+
+    def end(self) -> None:
+        """Remove what is staged and was not committed."""
+        for path in self._staged.values():
+            path.unlink(missing_ok=True)
 
     def adopt(
         self, parts: dict[str, list[Part]], metrics: dict[str, list[str]], entry: dict[str, Any], replaces: str | None = None
@@ -96,13 +108,14 @@ class Change:
 
         ``replaces`` is the entry that this file continues.
         """
-        for name, found in metrics.items():
-            sampler = self.store._samplers.setdefault(name, Sampler())
-            sampler.metrics.extend(metric for metric in found if metric not in sampler.metrics)
+        ledger = self.store.ledger
+        for name, own in metrics.items():
+            sampler = ledger.samplers.setdefault(name, Sampler())
+            sampler.metrics.extend(metric for metric in own if metric not in sampler.metrics)
             sampler.parts.extend(parts.get(name, []))
         if replaces is not None:
-            self.store._files.pop(replaces, None)
-        self.store._files[entry["sha256"]] = entry
+            ledger.files.pop(replaces, None)
+        ledger.files[entry["sha256"]] = entry
         self._changed = True
 
     def commit(self) -> None:
@@ -112,15 +125,10 @@ class Change:
         """
         if not self._changed:
             return
-        named = {part.file for sampler in self.store._samplers.values() for part in sampler.parts}
-        taken = [name for name in self._added if name in named]
-        self.store.place.take(self._staging, taken)
-        for name in taken:
-            del self._added[name]
-        gone = [part.file for part in self._gone]
+        named = {part.file for sampler in self.store.ledger.samplers.values() for part in sampler.parts}
         self._still_locked()
-        self.store._save(gone)
-        self.store.place.drop(gone)
+        self.store.publish({name: path for name, path in self._staged.items() if name in named}, self._gone)
+        self._staged = {name: path for name, path in self._staged.items() if name not in named}
         self._gone, self._changed = [], False
 
     def compact(self, sampler: str, day: str) -> bool:
@@ -146,13 +154,13 @@ class Change:
         schema = schema_of(self.store.metrics(sampler))
         label = sha256("\n".join(part.file for part in parts).encode()).hexdigest()[:16]
         limit = part_rows(len(schema))
-        made: list[Part] = []
+        merged: list[Part] = []
         held: list[pa.Table] = []
 
         def write(table: pa.Table) -> None:
             first_us, last_us = (round(table.column("time_s")[place].as_py() * 1e6) for place in (0, table.num_rows - 1))
-            planned = self.planned(sampler, f"part-{label}-{len(made):05d}", table.num_rows, first_us, last_us)
-            made.append(self.stage(planned, sampler, table))
+            planned = self.planned(sampler, f"part-{label}-{len(merged):05d}", table.num_rows, first_us, last_us)
+            merged.append(self.stage(planned, sampler, table))
 
         for table in merge(self.path, parts, Wanted(schema)):
             held.append(table)
@@ -162,10 +170,10 @@ class Change:
                 held = [whole.slice(limit)]
         if sum(piece.num_rows for piece in held):
             write(pa.concat_tables(held).unify_dictionaries())
-        found = self.store._samplers[sampler]
         gone = {part.file for part in parts}
-        found.parts = [part for part in found.parts if part.file not in gone] + made
-        self._gone.extend(parts)
+        of = self.store.ledger.samplers[sampler]
+        of.parts = [part for part in of.parts if part.file not in gone] + merged
+        self._gone.extend(gone)
 
 
 def _groups(parts: list[Part], limit: int) -> list[list[Part]]:

@@ -7,10 +7,10 @@ as no part can still have an earlier one.
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,13 +51,16 @@ class Part:
 
     @classmethod
     def of(cls, sampler: str, name: str, rows: int, first_us: int, last_us: int) -> Part:
-        """Return a part not yet written; its number of values is unknown."""
-        day = day_of(first_us)
-        return cls(f"{sampler}/day={day}/{name}.parquet", day, rows, 0, first_us, last_us)
+        """Return a part not yet written; its number of values is unknown.
 
-    def stated(self) -> list[Any]:
-        """Return what the ledger says of it."""
-        return list(astuple(self)[: None if self.bytes else -2])
+        No two have the same name, so that of two writers at once none changes the other's.
+        """
+        day = day_of(first_us)
+        return cls(f"{sampler}/day={day}/{name}-{secrets.token_hex(4)}.parquet", day, rows, 0, first_us, last_us)
+
+    @property
+    def sampler(self) -> str:
+        return self.file.partition("/")[0]
 
     @property
     def first_s(self) -> float:

@@ -1,20 +1,18 @@
 """Counters at rest: a Parquet data set a sampler, cut by UTC day, and its ledger.
 
 ``<lake>/counters/<system>/<sampler>/day=YYYY-MM-DD/part-*.parquet`` with the columns ``time_s``, ``node`` and one float64 column
-a metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). ``ledger.json`` beside them lists the
-valid parts and the files read: parts are written separately, moved to their place, and count from the moment the ledger that
-names them replaces the old one. A reader holds a snapshot: its parts stay until the last reader has closed. Parts that no ledger
-names, replaced or left by a killed process, are never read again, and the next change without readers removes them.
+a metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). A system's counters are a subject of
+:mod:`pipelines.storage.versions`: a version lists the valid parts, the table ``counter_parts`` that says what is in each, and the table
+``counter_files`` of the files read. A reader holds a snapshot: its parts stay until the last reader has closed.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import astuple, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,34 +22,29 @@ import pyarrow as pa
 
 from features.errors import InputError
 from features.names import check_name
-from pipelines.storage.atomic import made_folder, seen, write
-from pipelines.storage.counters_change import FORMAT, Change, Sampler
+from pipelines.storage.atomic import made_folder
+from pipelines.storage.counters_change import Change, Ledger, Sampler
 from pipelines.storage.counters_merge import Part, Wanted, merge, schema_of
-from pipelines.storage.counters_places import place_at
+from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
-from pipelines.storage.remote import Overtaken, Seen, is_remote, modified_s
+from pipelines.storage.version import COUNTERS, FILES, PARTS, Version, keep_s, subject_of
 
 
 class CountersStore:
     """The counters of one system under ``lake``. Times are Unix seconds, days UTC."""
 
     def __init__(self, lake: Path, system: str) -> None:
-        self.system = system
-        self.root = lake / "counters" / check_name(system, "counters")
-        self.place = place_at(self.root)
-        self._samplers: dict[str, Sampler] = {}
-        self._files: dict[str, dict[str, Any]] = {}
-        self._replaced: dict[str, float] = {}
-        self._seen, self._loaded_s = Seen(None), 0.0
-        self._load()
-
-    @property
-    def ledger(self) -> Path:
-        return self.root / "ledger.json"
+        self.system, self.lake = system, Lake(lake)
+        self.root = lake / COUNTERS / check_name(system, COUNTERS)
+        self.versions = self.lake.versions(subject_of(COUNTERS, system))
+        self.ledger = self._committed = Ledger()
+        self._loaded_s, self._version = 0.0, Version()
+        with self.versions.reading():
+            self._load(self.versions.current())
 
     @property
     def samplers(self) -> tuple[str, ...]:
-        return tuple(sorted(self._samplers))
+        return tuple(sorted(self.ledger.samplers))
 
     def metrics(self, sampler: str) -> tuple[str, ...]:
         """Return the metrics of all parts together, in order of first appearance."""
@@ -62,11 +55,8 @@ class CountersStore:
 
     def parts(self, sampler: str, day: str | None = None) -> list[Part]:
         """Return parts by time; an empty list for an unknown sampler."""
-        if sampler not in self._samplers:
-            return []
-        return sorted(
-            (part for part in self._samplers[sampler].parts if day in (None, part.day)), key=lambda part: (part.first_us, part.file)
-        )
+        every = self.ledger.samplers.get(sampler, Sampler()).parts
+        return sorted((part for part in every if day in (None, part.day)), key=lambda part: (part.first_us, part.file))
 
     def path(self, part: Part) -> Path:
         return self.root / part.file
@@ -77,11 +67,11 @@ class CountersStore:
 
     def known(self, digest: str) -> dict[str, Any] | None:
         """Return the ledger's entry of a file by the SHA-256 of its text."""
-        return self._files.get(digest)
+        return self.ledger.files.get(digest)
 
     def entries(self) -> list[dict[str, Any]]:
         """Return the ledger's entries, in order of ingestion."""
-        return list(self._files.values())
+        return list(self.ledger.files.values())
 
     def batches(
         self,
@@ -115,7 +105,7 @@ class CountersStore:
             return self._coverage(sampler, self.days(sampler) if days is None else days)
 
     def _coverage(self, sampler: str, days: Sequence[str]) -> pd.DataFrame:
-        found = []
+        rows_by_day = []
         for day in days:
             parts = self.parts(sampler, day)
             sampled: set[str] = set()
@@ -134,7 +124,7 @@ class CountersStore:
                 minutes.update(distinct[0].tolist())
                 sampled.update(names[code] for code in np.unique(codes))
             rows, values = sum(part.rows for part in parts), sum(part.values for part in parts)
-            found.append(
+            rows_by_day.append(
                 {
                     "day": day,
                     "rows": rows,
@@ -147,7 +137,7 @@ class CountersStore:
                     "last_s": max(part.last_s for part in parts),
                 }
             )
-        return pd.DataFrame(found)
+        return pd.DataFrame(rows_by_day)
 
     @contextmanager
     def changing(self) -> Iterator[Change]:
@@ -155,47 +145,37 @@ class CountersStore:
 
         Raises InputError while another process changes it.
         """
-        with self._alone() as (still, now_s):
-            staging = self.place.staging()
-            try:
-                self.place.sweep(self._named(), self._replaced, now_s)
-                yield Change(self, staging, still)
-            finally:
-                if is_remote(self.root):
-                    self._take(self._seen)  # drop uncommitted changes
-                else:
-                    self._load()
-                shutil.rmtree(staging, ignore_errors=True)
-
-    @contextmanager
-    def _alone(self) -> Iterator[tuple[Callable[[], None], float]]:
-        """Hold the lock of changes and load the ledger.
-
-        Yields a function that raises InputError where the lock was lost, and when the ledger was not yet loaded.
-        """
         made_folder(self.root)
         with ExitStack() as stack:
             try:
-                still = stack.enter_context(held(self.root / ".lock", 0))
+                still_locked = stack.enter_context(held(self.root / ".lock", 0))
             except Busy:
                 raise InputError(f"{self.root}: another process is changing these counters") from None
-            now_s = self.place.now_s()
-            self._load()
-            yield still, now_s
+            self.versions.sweep()
+            self._load(self.versions.current())
+            change = Change(self, still_locked)
+            try:
+                yield change
+            finally:
+                self.ledger = self._committed.copy()
+                change.end()
+                self.versions.sweep_if_possible()
 
-    def collect(self, before_s: float = math.inf, dry: bool = False) -> list[Path]:
-        """Remove what :meth:`remains` and was written before a Unix time; return it.
+    def publish(self, parts: Mapping[str, Path], gone: Collection[str]) -> None:
+        """Make the ledger as it is now, with new files of ``parts`` and without those ``gone``, what readers see.
 
-        With ``dry`` it is only returned. Raises InputError while another process changes the store.
+        Overtaken where another process published first.
         """
-        if dry:
-            return [path for path in self.remains() if modified_s(path) <= before_s]
-        with self._alone() as (_, now_s):
-            return self.place.sweep(self._named(), self._replaced, now_s, before_s)
-
-    def replaced(self) -> set[str]:
-        """Return parts that the ledger notes as replaced, for readers."""
-        return {*self._replaced}
+        named = [part for sampler in self.samplers for part in self.parts(sampler)]
+        metrics = {name: each.metrics for name, each in self.ledger.samplers.items()}
+        tables = {
+            PARTS: self.lake.part(
+                PARTS, self.system, pd.DataFrame([astuple(part) for part in named], columns=_COLUMNS), {"metrics": metrics}
+            ),
+            FILES: self.lake.part(FILES, self.system, self.files()),
+        }
+        version = self.versions.commit({**parts, **tables}, self._version, "variability ingest", gone)
+        self._version, self._committed = version, self.ledger.copy()
 
     def compact(self, sampler: str, day: str) -> bool:
         """Merge the parts of a day into few that do not overlap, if they are many or deep.
@@ -207,73 +187,32 @@ class CountersStore:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Keep the parts of the loaded ledger in place while reading.
-
-        Parts replaced since it was loaded may be gone: then the ledger is loaded again.
-        """
-        with self.place.reading(self._named(), time.monotonic() - self._loaded_s) as whole:
-            if not whole:
-                self._load()
+        """Keep the parts of the ledger in place while reading; those replaced since it was loaded may be gone, so it is loaded again."""
+        with self.versions.reading():
+            if time.monotonic() - self._loaded_s >= keep_s(self.lake.root) / 2:
+                version = self.versions.current()
+                if version.version != self._version.version:
+                    self._load(version)
             yield
 
-    def _named(self) -> set[str]:
-        return {part.file for sampler in self._samplers.values() for part in sampler.parts}
-
     def _sampler(self, name: str) -> Sampler:
-        if name not in self._samplers:
+        if name not in self.ledger.samplers:
             raise InputError(f"{self.root}: holds no counters of {name}, only of {', '.join(self.samplers) or 'no sampler'}")
-        return self._samplers[name]
+        return self.ledger.samplers[name]
 
-    def _load(self) -> None:
-        self._loaded_s = time.monotonic()
-        self._take(seen(self.ledger))
+    def _load(self, version: Version) -> None:
+        """Hold the ledger of a version."""
+        self._loaded_s, self._version, self._committed = time.monotonic(), version, Ledger()
+        if PARTS in version.files:
+            lake = replace(self.lake, seen=(self.versions.subject, version))
+            parts, stated = lake.read(PARTS, self.system)
+            samplers = {name: Sampler(metrics) for name, metrics in stated["metrics"].items()}
+            for row in parts.itertuples(index=False, name=None):
+                part = Part(*row)
+                samplers[part.sampler].parts.append(part)
+            files = pa.Table.from_pandas(lake.read(FILES, self.system)[0], preserve_index=False).to_pylist()
+            self._committed = Ledger(samplers, {entry["sha256"]: entry for entry in files})
+        self.ledger = self._committed.copy()
 
-    def _take(self, found: Seen) -> None:
-        """Hold what a ledger says."""
-        self._seen = found
-        if found.content is None:
-            self._samplers, self._files, self._replaced = {}, {}, {}
-            return
-        try:
-            stated = json.loads(found.content)
-        except ValueError as error:
-            raise self._damaged(error) from error
-        try:
-            if stated["format"] != FORMAT:
-                raise InputError(f"{self.ledger}: is in format {stated['format']}, and this version reads format {FORMAT}")
-            self._samplers = {
-                name: Sampler(found["metrics"], [Part(*part) for part in found["parts"]])
-                for name, found in stated["samplers"].items()
-            }
-            self._files = {entry["sha256"]: entry for entry in stated["files"]}
-            self._replaced = dict(stated.get("replaced", {}))
-        except (LookupError, TypeError, AttributeError) as error:
-            raise self._damaged(f"it is no ledger ({error})") from error
 
-    def _damaged(self, what: object) -> InputError:
-        return InputError(f"{self.ledger}: is damaged: {what}; restore it from a backup, or remove {self.root} and ingest again")
-
-    def _save(self, gone: Collection[str] = ()) -> None:
-        """Replace the ledger; ``gone`` are parts that it ceases to name. Raises Overtaken at an object store."""
-        self._replaced = self.place.noted(gone, self._replaced)
-        stated = {
-            "kind": "counters",
-            "format": FORMAT,
-            "system": self.system,
-            "samplers": {
-                name: {"metrics": found.metrics, "parts": [part.stated() for part in self.parts(name)]}
-                for name, found in sorted(self._samplers.items())
-            },
-            "files": list(self._files.values()),
-            **({"replaced": self._replaced} if self._replaced else {}),
-        }
-        try:
-            self._seen = write(self.ledger, json.dumps(stated, separators=(",", ":")), self._seen)
-        except Overtaken as error:
-            raise Overtaken(f"{self.root}: another process changed these counters meanwhile; begin again") from error
-
-    def remains(self) -> list[Path]:
-        """Return what a killed change leaves: parts outside the ledger, unfinished files."""
-        now_s = self.place.now_s()
-        self._load()
-        return self.place.remains(self._named(), self._replaced, now_s)
+_COLUMNS = [each.name for each in fields(Part)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,8 +17,7 @@ from features.names import check_name
 from models.packed.site_names import VARIABLE
 from pipelines.storage.atomic import seen, write
 from pipelines.storage.parquet import read_parquet, told_of, write_parquet
-from pipelines.storage.remote import Seen
-from pipelines.storage.version import MEND, Version, subject_of
+from pipelines.storage.version import GROWING, MEND, Version, subject_of
 from pipelines.storage.versions import Versions, is_whole
 
 _CLEAN_FIELDS = (
@@ -55,7 +53,7 @@ class Lake:
 
         For reads that belong together: whatever is published meanwhile, they see one version.
         """
-        return self if self.draft else replace(self, seen=(subject, self.versions(subject).current()))
+        return self if self._draft_of(subject) else replace(self, seen=(subject, self.versions(subject).current()))
 
     def versions(self, subject: str) -> Versions:
         """Return the versions of ``runtime-<trace>`` or ``variability-<system>``."""
@@ -77,32 +75,32 @@ class Lake:
             )
         return self.root / file
 
-    def write(
-        self,
-        table: str,
-        trace: str,
-        frame: pd.DataFrame,
-        metadata: Mapping[str, Any] | None = None,
-        instead_of: Seen | None = None,
-    ) -> Path:
+    def write(self, table: str, trace: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
         """Write ``frame`` and return its file; ``metadata`` is anything JSON can hold.
 
-        A table without versions is written on condition as :func:`pipelines.storage.atomic.write`.
+        Without a draft it is current at once. Overtaken where the version of :meth:`at_once` no longer is the current one.
         """
-        check_name(trace, "lake")
+        subject = subject_of(table, check_name(trace, "lake"))
+        versions, part = self.versions(subject), self.part(table, trace, frame, metadata)
+        if draft := self._draft_of(subject):
+            return versions.add(draft, table, part)
+        version = versions.commit({table: part}, self._pinned(subject))
+        versions.sweep_if_possible()
+        return self.root / version.files[table]
+
+    def part(self, table: str, trace: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
+        """Write ``frame`` to a new local file, for :meth:`pipelines.storage.versions.Versions.commit`; return it."""
+        part = self.versions(subject_of(table, trace)).part(table)
         units = {name: unit(name) for name in frame.columns}
-        stated = {"trace": trace, **(metadata or {})}
-        subject = subject_of(table, trace)
-        if not subject:
-            write_parquet(frame, path := self.path(table, trace), kind=table, metadata=stated, units=units, instead_of=instead_of)
-            return path
-        versions, draft = self.versions(subject), self.draft or f"table-{secrets.token_hex(6)}"
-        part = versions.part(table)
-        write_parquet(frame, part, kind=table, metadata=stated, units=units)
-        path = versions.add(draft, table, part)
-        if not self.draft:
-            versions.publish(draft)
-        return path
+        write_parquet(frame, part, kind=table, metadata={"trace": trace, **(metadata or {})}, units=units)
+        return part
+
+    def _draft_of(self, subject: str) -> str:
+        """Return the draft that holds tables of ``subject``, "" for what is current at once."""
+        return "" if subject.partition("-")[0] in GROWING else self.draft
+
+    def _pinned(self, subject: str) -> Version | None:
+        return self.seen[1] if self.seen is not None and self.seen[0] == subject else None
 
     def write_page(self, page: str, subject: str, html: str) -> Path:
         """Write a page of ``subject`` into the draft; return where it is shown once published."""
@@ -124,8 +122,8 @@ class Lake:
 
     def read(self, table: str, trace: str) -> tuple[pd.DataFrame, dict[str, Any]]:
         """Return a table and its metadata; InputError if it is missing or of another format."""
-        path, versioned = self.path(table, trace), bool(subject_of(table, trace))
-        named = versioned and path.stem != trace
+        path = self.path(table, trace)
+        named = path.stem != trace
         with told_of(path):
             there = seen(path)
         if there.content is None:
@@ -139,21 +137,18 @@ class Lake:
         except InputError as error:
             if "is damaged" not in str(error):
                 raise
-            mend = MEND if versioned else "restore it from a backup, or remove it and ingest again"
-            raise InputError(f"{error}; {mend}") from error
+            raise InputError(f"{error}; {MEND}") from error
 
     def _listed(self, table: str, trace: str) -> str | None:
         """Return the file of a table, relative to the lake; None if the current version has none."""
         loose = f"{table}/{check_name(trace, 'lake')}.parquet"
         subject = subject_of(table, trace)
-        if not subject:
-            return loose
         versions = self.versions(subject)
-        draft = versions.draft(self.draft) if self.draft else None
+        id = self._draft_of(subject)
+        draft = versions.draft(id) if id else None
         if draft is not None and table in draft.files:
             return draft.files[table]
-        pinned = self.seen[1] if self.seen is not None and self.seen[0] == subject else None
-        base = draft.base if draft is not None else pinned or versions.current()
+        base = draft.base if draft is not None else self._pinned(subject) or versions.current()
         return base.files.get(table, None if base.version else loose)
 
     def write_for(self, clean: CleanTrace, table: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:

@@ -7,10 +7,11 @@ machines are told by conditional puts (:mod:`pipelines.storage.remote`), and sto
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -44,6 +45,32 @@ def held(place: Path, most_s: float | None = None) -> Iterator[Callable[[], None
             yield _never_lost
     except Timeout:
         raise Busy(f"{place}: another process is at work there") from None
+
+
+@contextmanager
+def shared(place: Path) -> Iterator[None]:
+    """Let no process of this machine hold ``place`` as :func:`unshared` meanwhile.
+
+    It is for readers in a directory; at an object store, or where nothing may be written, nothing is held.
+    """
+    with ExitStack() as stack:
+        if not is_remote(place):
+            with suppress(OSError):
+                fcntl.flock(stack.enter_context(place.open("ab")), fcntl.LOCK_SH)
+        yield
+
+
+@contextmanager
+def unshared(place: Path) -> Iterator[bool]:
+    """Yield whether no other process has ``place`` as :func:`shared`, and begins to only after it."""
+    with ExitStack() as stack:
+        if not is_remote(place):
+            try:
+                fcntl.flock(stack.enter_context(place.open("ab")), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+        yield True
 
 
 def _never_lost() -> None:

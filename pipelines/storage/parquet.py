@@ -41,11 +41,10 @@ def write_parquet(
     kind: str,
     metadata: Mapping[str, Any],
     units: Mapping[str, str] | None = None,
-    instead_of: Seen | None = None,
 ) -> None:
     """Write ``frame`` (without its index) atomically.
 
-    It is on condition as :func:`pipelines.storage.atomic.write`. ``metadata`` is anything JSON can hold, ``units`` by column. Raises
+    ``metadata`` is anything JSON can hold, ``units`` by column. Raises
     InputError where the disk refuses it.
     """
     table = pa.Table.from_pandas(frame, preserve_index=False)
@@ -55,7 +54,7 @@ def write_parquet(
     text = json.dumps(stated, default=_plain)
     table = table.cast(pa.schema(fields, {**(table.schema.metadata or {}), _KEY: text.encode()}))
     try:
-        with replacing(Path(path) if isinstance(path, str) else path, instead_of) as temporary:
+        with replacing(Path(path) if isinstance(path, str) else path) as temporary:
             pq.write_table(table, temporary, compression="zstd")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error

@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -247,22 +247,6 @@ def remove(place: Path) -> None:
     with told(place):
         try:
             fs.rm_file(place.path)  # type: ignore[attr-defined]
-        except FileNotFoundError:
-            return
-
-
-def remove_each(places: Sequence[Path]) -> None:
-    """Remove objects of one store, many by one request; those that are gone are no error."""
-    if places:
-        with told(places[0]), suppress(FileNotFoundError):
-            places[0].fs.rm([place.path for place in places])  # type: ignore[attr-defined]
-
-
-def remove_all(place: Path) -> None:
-    """Remove every object below a place."""
-    with told(place):
-        try:
-            place.fs.rm(place.path, recursive=True)  # type: ignore[attr-defined]
         except FileNotFoundError:
             return
 

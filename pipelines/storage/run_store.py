@@ -1,9 +1,9 @@
-"""Control runs, probe results, types, topology, in ``<lake>/<table>/<system>.parquet``.
+"""Control runs, probe results, types, topology: tables of the lake, each a subject of its own.
 
 Each row is kept once. A row whose key exists stays as it was first: equal rows are counted, different ones named as
 contradictions. Application types and the topology, each node's leaf switch, are configuration: a later file replaces them, and of
-the topology nothing else stays. Nothing is written without new rows. Additions to one table wait for each other; a reader sees the
-table before or after one, whole.
+the topology nothing else stays. Nothing is written without new rows; a reader sees
+the table before or after an addition, whole.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pandas as pd
 from features.monitoring.samplers import PROBES
 from features.monitoring.situation import RATES, Machine
 from pipelines.ingest.control_runs import COLUMNS
-from pipelines.storage.atomic import made_folder, seen, until_written
+from pipelines.storage.atomic import until_written
 from pipelines.storage.lake import Lake
-from pipelines.storage.locks import held
+from pipelines.storage.version import subject_of
 
 RUNS, PROBE_RESULTS, TYPES, TOPOLOGY = "control_runs", "probes", "application_types", "topology"
 REPLACED = (TYPES, TOPOLOGY)
@@ -46,18 +46,12 @@ class Kept:
 
 
 def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
-    """Add the rows of ``frame`` to a table of ``system``, one process at a time.
-
-    At an object store, where processes of other machines may not know the lock, it is done again where one of them was first.
-    """
-    path = lake.path(table, system)
-    made_folder(path.parent)
-    with held(path.with_name(f".{path.name}.lock")):
-        return until_written(lambda: _added(lake, table, system, frame))
+    """Add the rows of ``frame`` to a table of ``system``; it is done again where another process was first."""
+    return until_written(lambda: _added(lake.at_once(subject_of(table, system)), table, system, frame))
 
 
 def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
-    keys, there_now = _KEYS[table], seen(lake.path(table, system))
+    keys = _KEYS[table]
     old = stored(lake, table, system)
     there = {_key(row, keys): row for row in old.to_dict("records")}
     added, same, other = [], 0, []
@@ -76,7 +70,7 @@ def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
         del there[key]
     if added or gone or (table in REPLACED and other):
         rows = pd.DataFrame([*there.values(), *added], columns=list(_COLUMNS[table])).sort_values(keys, ignore_index=True)
-        lake.write(table, system, rows, instead_of=there_now)
+        lake.write(table, system, rows)
     return Kept(len(added), same, tuple(other))
 
 

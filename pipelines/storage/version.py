@@ -10,8 +10,14 @@ from pathlib import Path
 from pipelines.storage import site
 from pipelines.storage.remote import is_remote
 
-STORES = frozenset({"counters", "control_runs", "probes", "application_types", "topology", "contention"})
-"""Tables that grow row by row; they have no versions."""
+STORES = frozenset({"control_runs", "probes", "application_types", "topology", "contention", "counters_quarantine"})
+"""Tables that are a subject each, as they grow row by row, apart from the others."""
+COUNTERS = "counters"
+"""Beginning of the subjects of counters, and the folder of their parts."""
+PARTS, FILES = "counter_parts", "counter_files"
+"""Tables of a subject of counters: its parts, and the files that they were read from."""
+GROWING = STORES | {COUNTERS}
+"""Kinds of subjects that are not made anew from anything else."""
 _OWN = frozenset({"current", "drafts", "pages"})
 OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})
 MADE_FROM: Mapping[str, tuple[str, ...]] = {
@@ -45,8 +51,11 @@ def keep_s(root: Path) -> float:
 
 
 def subject_of(table: str, name: str) -> str:
-    """Return the subject of a table, "" for a table without versions."""
-    return "" if table in STORES | _OWN else f"{'variability' if table in OF_SYSTEMS else 'runtime'}-{name}"
+    """Return the subject of a table, "" for a folder that holds no tables."""
+    if table in _OWN:
+        return ""
+    kind = COUNTERS if table in (COUNTERS, PARTS, FILES) else "variability" if table in OF_SYSTEMS else "runtime"
+    return f"{table if table in STORES else kind}-{name}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Versions of what is made of a trace or a monitored system: write, audit, publish.
+"""Versions of what is made of a trace or a monitored system, and of its counters: write, audit, publish. The one form of a transaction.
 
 * **Write.** Every table is a new file that no reader knows yet, ``<lake>/<table>/<name>/<content's hash>.parquet``; a draft,
   ``<lake>/drafts/<subject>/<id>.json``, lists them with the model versions that belong to them.
@@ -6,15 +6,17 @@
 * **Publish.** One ``os.replace`` puts the pointer ``<lake>/current/<subject>.json``. Readers go by it alone: a process killed before
   that has changed nothing.
 
+What needs no audit is published at once (:meth:`Versions.commit`): counters, and tables that grow row by row, each of which is a subject.
+
 Registry aliases and the pages under ``reports/`` follow the pointer (:meth:`Versions.follow`). A file ``<subject>.followed``, a
 copy of the pointer, names the version that they follow. Where a process died in between it names another, and the next run, night or
-Queuecast command that opens the registry for that subject sets them again; once they follow, an alias moved by hand stays. The subject
-is the registered model's name, ``runtime-<trace>`` or ``variability-<system>``. A version keeps a table of the one before if nothing
-that it was made from has changed (:data:`MADE_FROM`); other tables of before are no longer read.
+Queuecast command that opens the registry for that subject sets them again; once they follow, an alias moved by hand stays. Subjects
+are named by :func:`pipelines.storage.version.subject_of`; those of models as they are registered. A version keeps a table of the one
+before if nothing that it was made from has changed (:data:`MADE_FROM`); other tables of before are no longer read.
 
-Kept are files of the current version, of the one before, of those replaced in the last :func:`keep_s` seconds, which readers may
-still hold, and those that drafts list. At an object store a file is one put, and pointers and drafts are put on condition that they
-are still what was read: of two writers one is told.
+Kept are files of the current version, of the one before (not of counters), of those replaced in the last :func:`keep_s` seconds, which
+readers may still hold, and those that drafts list. At an object store a file is one put, and pointers and drafts are put on condition
+that they are still what was read: the losing one of two writers gets Overtaken.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,10 +38,24 @@ from features.errors import InputError
 from features.names import check_name
 from pipelines.storage.atomic import being_made, being_written, made_folder, moved, removed, seen, unfinished, write
 from pipelines.storage.drafts import OVERTAKEN, Drafts
-from pipelines.storage.locks import held
-from pipelines.storage.remote import Overtaken, Seen, is_remote, modified_s, now_s
+from pipelines.storage.locks import held, shared, unshared
+from pipelines.storage.remote import Overtaken, Seen, is_remote, listed, modified_s, now_s
+from pipelines.storage.remote import there as is_there
 from pipelines.storage.site import wait_s
-from pipelines.storage.version import DATED, MEND, PAGES, Draft, Version, carried, keep_s, older, parsed, stated, subject_of
+from pipelines.storage.version import (
+    COUNTERS,
+    DATED,
+    MEND,
+    PAGES,
+    Draft,
+    Version,
+    carried,
+    keep_s,
+    older,
+    parsed,
+    stated,
+    subject_of,
+)
 
 SetAliases = Callable[[Mapping[str, str]], None]
 """Points the registry's aliases at versions, by alias; an empty version takes the alias away."""
@@ -52,7 +69,11 @@ _QUIET_S, _AGAIN_S = 5.0, 0.5
 """Seconds of waiting for a pointer before a line says so, and between looks at it."""
 _OVERTAKEN_DAYS = 7.0
 """Days after which nothing works on such a draft."""
-_FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|.*\.(part|tmp)")
+_BY_CONTENT = re.compile(r"[0-9a-f]{16}\.(parquet|html)")
+_FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|part-.*\.parquet|.*\.(part|tmp)")
+_COUNTERS_PART = re.compile(r"[^/]+/day=[^/]+/part-[^/]+\.parquet")
+_PUTS = 4
+"""Files put at a time."""
 
 
 class Unseen(InputError):
@@ -67,6 +88,7 @@ class Versions:
         self.name = check_name(subject.partition("-")[2], "lake")
         self._pointer = root / "current" / f"{subject}.json"
         self._followed = root / "current" / f"{subject}.followed"
+        self._readers = root / "current" / f"{subject}.readers"
         self._drafts = Drafts(root / "drafts" / subject)
 
     def current(self) -> Version:
@@ -104,7 +126,7 @@ class Versions:
 
         ``entry`` is a table or a page.
         """
-        path = self._folder(entry) / f"{_digest(part.read_bytes())}{'.html' if entry.startswith(PAGES) else '.parquet'}"
+        path = self._place(entry, part)
         with self._locked():
             self._begin(id)  # before anything takes its place
             moved(part, path)
@@ -112,12 +134,55 @@ class Versions:
         return path
 
     def part(self, entry: str) -> Path:
-        """Return a new local path to write ``entry`` to, for :meth:`add`."""
+        """Return a new local path to write ``entry`` to, for :meth:`add` and :meth:`commit`."""
         folder = self._folder(entry)
         return being_made(folder / "part") if is_remote(folder) else made_folder(folder) / unfinished("part")
 
     def _folder(self, entry: str) -> Path:
+        if _COUNTERS_PART.fullmatch(entry):
+            return self.root / COUNTERS / self.name
         return self.root / "pages" / self.subject if entry.startswith(PAGES) else self.root / entry / self.name
+
+    def _place(self, entry: str, part: Path) -> Path:
+        """Return where the finished file ``part`` is to lie: by its content, or a part of counters by its name."""
+        if _COUNTERS_PART.fullmatch(entry):
+            return self._folder(entry) / entry
+        return self._folder(entry) / f"{_digest(part.read_bytes())}{'.html' if entry.startswith(PAGES) else '.parquet'}"
+
+    def commit(
+        self, entries: Mapping[str, Path], base: Version | None = None, made_by: str = "", gone: Collection[str] = ()
+    ) -> Version:
+        """Publish the finished local files of ``entries`` at once, beside what is current; return the version.
+
+        Entries that are ``gone`` are left out. Overtaken, and nothing is changed, where another version than ``base`` is current.
+        """
+        try:
+            with self._locked() as check:
+                there = seen(self._pointer)
+                current = base if base is not None and there.content is None else self._read(there)[0]
+                if base is not None and base.version != current.version:
+                    raise self._overtaken(Draft("", base, made_by))
+                places = {entry: self._place(entry, part) for entry, part in entries.items()}
+                with ThreadPoolExecutor(_PUTS) as threads:
+                    list(threads.map(lambda entry: _brought(entries[entry], places[entry]), entries))
+                files = {entry: path.relative_to(self.root).as_posix() for entry, path in places.items()}
+                kept = {entry: file for entry, file in carried(current.files, files).items() if entry not in gone}
+                made = Version(_id(), made_by, {**kept, **files}, current.models)
+                check()
+                # parts of counters are many, and a data set to other readers: none of before stay
+                self._put_once(made, Version() if self.subject.startswith(f"{COUNTERS}-") else current, there)
+        finally:
+            for part in entries.values():
+                part.unlink(missing_ok=True)
+        self.follow(None)
+        return made
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context in which, in a directory, no file of the current version goes.
+
+        At an object store they stay for :func:`keep_s` seconds.
+        """
+        return shared(self._readers)
 
     def publish(self, id: str, set_aliases: SetAliases | None = None) -> Version:
         """Make the draft ``id`` the current version; update aliases and pages.
@@ -139,7 +204,7 @@ class Versions:
                     raise InputError(f"{self.subject}: there is no draft {id} to publish: it was published or given up")
                 draft, before = self._begin(id)[0], self._read(there)[0]
                 made = Version(
-                    f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
+                    _id(),
                     draft.made_by,
                     carried(before.files, draft.files) | dict(draft.files),
                     dict(draft.models) or dict(before.models),
@@ -162,7 +227,7 @@ class Versions:
             raise
         with suppress(OSError, InputError):  # what is left is swept by the next
             removed(self._drafts.place(id))
-            self.sweep()
+        self.sweep_if_possible()
         return made
 
     def _put_once(self, made: Version, before: Version, there: Seen) -> None:
@@ -236,6 +301,8 @@ class Versions:
 
     def has_whole(self, file: str) -> bool:
         """Tell whether a file that a version lists is there, and is what its name says."""
+        if _COUNTERS_PART.search(file):
+            return is_there(self.root / file)
         return is_whole(self.root / file, seen(self.root / file).content)
 
     def discard(self, id: str) -> None:
@@ -294,16 +361,18 @@ class Versions:
     def _put(self, version: Version, before: Version, there: Seen) -> None:
         """Replace the pointer, on condition that it is what was ``there``; Unseen where a store does not show it then.
 
-        The version before the one before joins those that readers may still hold.
+        Versions that it names no more join those that readers may still hold, each with the files that only it has.
         """
         former: list[dict[str, object]] = []
         with suppress(ValueError, KeyError, TypeError):  # a damaged pointer tells of none
             if there.content is not None:
-                now = now_s(self.root)
-                _, last = parsed(there.content)
-                went = [(now, last)] if last.version not in ("", version.version, before.version) else []
-                may = [(until, each) for until, each in went + older(there.content) if until > now - keep_s(self.root)]
-                former = [{"until": until, "version": asdict(each)} for until, each in may]
+                now, named = now_s(self.root), ("", version.version, before.version)
+                went = [(now, each) for each in parsed(there.content) if each.version not in named]
+                listed = {*version.files.values(), *before.files.values()}
+                for until, each in went + older(there.content):
+                    if until > now - keep_s(self.root):
+                        own = {entry: file for entry, file in each.files.items() if file not in listed}
+                        former.append({"until": until, "version": asdict(replace(each, files=own))})
         content = stated(version, before, former)
         write(self._pointer, content, there)
         if is_remote(self.root):
@@ -317,8 +386,10 @@ class Versions:
         began, told = time.monotonic(), False
         while (now := seen(self._pointer).content) != content:
             with suppress(ValueError, KeyError, TypeError):
-                if now not in (None, there.content) and version in (*parsed(now), *(each for _, each in older(now))):
-                    return
+                if now not in (None, there.content):
+                    after = (*parsed(now), *(each for _, each in older(now)))
+                    if version.version in {each.version for each in after}:
+                        return
             waited_s = time.monotonic() - began
             said = f"{self._pointer}: the store took version {version.version or 'none'} and shows the one before"
             if waited_s > wait_s():
@@ -341,11 +412,11 @@ class Versions:
             raise self._overtaken(found)
         return found, there
 
-    def _overtaken(self, draft: Draft) -> InputError:
+    def _overtaken(self, draft: Draft) -> Overtaken:
         current, what = self.current(), draft.made_by or "this"
         if draft.base.version == current.version:
-            return InputError(f"{self.subject}: {what} was given up by another process, or after a week: begin again")
-        return InputError(f"{self.subject}: {current.made_by} was published after {what} had begun: begin again")
+            return Overtaken(f"{self.subject}: {what} was given up by another process, or after a week: begin again")
+        return Overtaken(f"{self.subject}: {current.made_by} was published after {what} had begun: begin again")
 
     def _note(self, id: str, files: Mapping[str, str], facts: Mapping[str, str | Mapping[str, str]]) -> None:
         for attempt in range(_ATTEMPTS):
@@ -361,14 +432,13 @@ class Versions:
 
     def _unversioned(self) -> dict[str, str]:
         """Return tables that an older Queuecast left: ``<table>/<name>.parquet``."""
-        if is_remote(self.root):
-            return {}
-        found = self.root.glob(f"*/{self.name}.parquet")
-        return {
-            p.parent.name: p.relative_to(self.root).as_posix()
-            for p in found
-            if subject_of(p.parent.name, self.name) == self.subject
-        }
+        if self.subject.startswith(f"{COUNTERS}-") and is_there(ledger := self.root / COUNTERS / self.name / "ledger.json"):
+            raise InputError(f"{ledger}: an older Queuecast wrote these counters; queuecast doctor --repair takes them over")
+        found = (table / f"{self.name}.parquet" for table in self._tables())
+        return {path.parent.name: path.relative_to(self.root).as_posix() for path in found if is_there(path)}
+
+    def _tables(self) -> list[Path]:
+        return [path for path in inside(self.root) if subject_of(path.name, self.name) == self.subject]
 
     def _show(self, entry: str, file: str | None) -> None:
         page = self.root.parent / entry
@@ -401,6 +471,11 @@ class Versions:
                 if _written_before(path, week_ago):
                     removed(path)
             self._remove(self.unlisted())
+
+    def sweep_if_possible(self) -> None:
+        """Call :meth:`sweep`; what is left where the disk or the store fails goes with the next one."""
+        with suppress(OSError, InputError):
+            self.sweep()
 
     def unlisted(self) -> list[Path]:
         """Return files that no kept version or draft lists, and that nothing is writing.
@@ -436,17 +511,19 @@ class Versions:
 
     def _remove(self, files: Sequence[Path]) -> None:
         """Remove files, but for those that were named or put again since they were found."""
-        again = {*self.unlisted()} if files and is_remote(self.root) else {*files}
-        for path in files:
-            if path in again:
-                removed(path)
+        if not files:
+            return
+        again = {*self.unlisted()} if is_remote(self.root) else {*files}
+        with unshared(self._readers) as alone:  # else what a reader holds goes with a later version
+            for path in files if alone else ():
+                if path in again:
+                    removed(path)
 
     def _files(self) -> Iterator[Path]:
         """Yield the files of the subject's tables and pages, whatever lists them."""
-        tables = [path for path in inside(self.root) if subject_of(path.name, self.name) == self.subject]
-        for folder in [*(table / self.name for table in tables), self.root / "pages" / self.subject]:
-            yield from (path for path in inside(folder) if _FILE.fullmatch(path.name))
-        yield from (path for table in tables if (path := table / f"{self.name}.parquet").exists() and not is_remote(path))
+        for folder in [*(table / self.name for table in self._tables()), self.root / "pages" / self.subject]:
+            yield from (folder / name for name in listed(folder) if _FILE.fullmatch(name.rpartition("/")[2]))
+        yield from (path for table in self._tables() if is_there(path := table / f"{self.name}.parquet"))
 
     @contextmanager
     def _locked(self) -> Iterator[Callable[[], None]]:
@@ -456,7 +533,16 @@ class Versions:
 
 def is_whole(path: Path, content: bytes | None) -> bool:
     """Tell whether a file is there, with the content whose hash it may be named by."""
-    return content is not None and (not _FILE.fullmatch(path.name) or _digest(content) == path.stem)
+    return content is not None and (not _BY_CONTENT.fullmatch(path.name) or _digest(content) == path.stem)
+
+
+def _brought(part: Path, place: Path) -> None:
+    made_folder(place.parent)
+    moved(part, place)
+
+
+def _id() -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
 
 
 def _digest(content: bytes) -> str:

@@ -23,17 +23,15 @@ from filelock import FileLock, Timeout
 from features.errors import InputError, one_line
 from pipelines.sources.systems import systems
 from pipelines.storage.atomic import being_written, removed, seen
-from pipelines.storage.counters_parts import rows_in
-from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.home import LAKE, local_home
 from pipelines.storage.home import home as site_home
 from pipelines.storage.lake import Lake
-from pipelines.storage.locks import Busy, held
 from pipelines.storage.permissions import TRUSTED, umask
 from pipelines.storage.publishing import NIGHT, alone, lock_of
 from pipelines.storage.remote import is_remote
-from pipelines.storage.version import PAGES, Draft, Version
+from pipelines.storage.version import GROWING, PAGES, Draft, Version
 from pipelines.storage.versions import Versions
+from pipelines.workflows.doctor_counters import anew, counters
 from pipelines.workflows.doctor_databases import databases
 from pipelines.workflows.doctor_registry import (
     BY_HAND,
@@ -89,7 +87,7 @@ def examine(home: Path, connect: Callable[[], Tracking]) -> list[Finding]:
         ]
     if store is not None:
         found += runs_of_the_registry(home, store)
-    found += _counters(home)
+    found += counters(home)
     for each in [own] + [home] * (home != own and not is_remote(home)):
         found += [*_leftovers(each), *_permissions(each)]
     return found
@@ -179,13 +177,18 @@ def _subject(home: Path, subject: str, store: Tracking | None, runs_known: bool)
         )
         yield Finding("lake", subject, str(error).split("; ")[0], mend, None if copy is None else partial(versions.put, *copy))
         return
-    broken = [*_broken(versions, subject, current, before)]
+    with versions.reading():
+        current, before = versions.kept()
+        broken = [*_broken(versions, subject, current, before)]
     yield from broken
     yield from _drafts(home, versions, subject, runs_known)
     if unlisted := versions.unlisted():
         what = f"{len(unlisted):,} files that no version or draft lists: {_some(unlisted, home)}"
         yield Finding("lake", subject, what, "remove them", versions.sweep)
-    if not broken and store is not None:
+    of_models = subject.startswith(("runtime-", "variability-"))
+    if not broken and not of_models and versions.under_way:
+        yield Finding("lake", subject, "its copy is of the version before", "copy it", partial(versions.follow, None))
+    if not broken and of_models and store is not None:
         yield from aliases_follow(home, versions, subject, store, current)
         yield from left_versions(home, versions, subject, store, current)
     if not broken and not versions.under_way:
@@ -203,6 +206,10 @@ def _broken(versions: Versions, subject: str, current: Version, before: Version)
     now, then = ({entry: file for entry, file in each.files.items() if not versions.has_whole(file)} for each in (current, before))
     if now:
         named = ", ".join(f"{entry} ({file})" for entry, file in now.items())
+        if subject.partition("-")[0] in GROWING and (then or not before.version):
+            mend = f"{BY_HAND}: {anew(versions)}"
+            yield Finding("lake", subject, f"missing or damaged: {named}", mend)
+            return
         pages = all(entry.startswith(PAGES) for entry in now)
         if before.version and not then and not pages:
             mend, put = f"go back to the version before, {before.version}", (before, Version())
@@ -244,42 +251,7 @@ def _dead(home: Path, draft: Draft, versions: Versions) -> bool:
     return age_s > _AGED_S if status == "" else status in ("FAILURE", "CANCELED") or status == "gone"
 
 
-# counters, what is left of writes, permissions
-
-
-def _counters(home: Path) -> Iterator[Finding]:
-    for root in sorted((home / "lake" / "counters").glob("*")):
-        if not root.is_dir():
-            continue
-        try:
-            store = CountersStore(home / "lake", root.name)
-        except InputError as error:
-            yield Finding("counters", root.name, str(error), BY_HAND)
-            continue
-        bad = []
-        for part in (part for sampler in store.samplers for part in store.parts(sampler)):
-            try:
-                if rows_in(store.path(part), part) != part.rows:
-                    bad.append(part.file)
-            except InputError:
-                bad.append(part.file)
-        if bad:
-            mend = f"{BY_HAND}: restore them from a backup, or remove {root} and ingest again"
-            yield Finding("counters", root.name, f"{len(bad):,} parts of the ledger missing or damaged: {', '.join(bad[:3])}", mend)
-        if (left := store.remains()) and _unheld(root / ".lock"):
-            what = f"{len(left):,} files that the ledger does not name: {_some(left, home)}"
-            yield Finding("counters", root.name, what, "remove them", partial(_sweep, home, root.name))
-
-
-def _sweep(home: Path, system: str) -> bool:
-    """Remove what dead changes left, unless a command is changing these counters; return whether."""
-    try:
-        with CountersStore(home / "lake", system).changing():
-            return True
-    except InputError as error:
-        if "another process" not in str(error):
-            raise
-        return False
+# what is left of writes, permissions
 
 
 def _leftovers(home: Path) -> Iterator[Finding]:
@@ -312,14 +284,6 @@ def _clear(path: Path) -> None:
         shutil.rmtree(path)
     else:
         removed(path)
-
-
-def _unheld(place: Path) -> bool:
-    try:
-        with held(place, 0):
-            return True
-    except Busy:
-        return False
 
 
 def _free(lock: Path) -> bool:

@@ -67,7 +67,7 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     lake = Lake(home / "lake")
     every = stored(lake, RUNS, system)
     if len(every) == 0:
-        raise InputError(f"{lake.path(RUNS, system)}: no control runs of {system}: ingest them first")
+        raise InputError(f"{lake.root / RUNS}: no control runs of {system}: ingest them first")
     runs = every[every["nodes"].notna()].reset_index(drop=True)
     lag_s = settings_of(home, system).lag_s
     store, machine = CountersStore(lake.root, system), machine_of(lake, system)

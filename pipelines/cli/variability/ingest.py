@@ -122,7 +122,7 @@ def _print(report: IngestReport) -> None:
     if report.quarantined:
         broken = [[row["file"], str(row["line"] or ""), row["reason"]] for row in report.quarantined[:_SHOWN]]
         if (more := len(report.quarantined) - _SHOWN) > 0:
-            broken.append([f"and {more:,} more", "", "all are in quarantine.parquet"])
+            broken.append([f"and {more:,} more", "", "all are in the table counters_quarantine"])
         Table("quarantined: nothing of them is stored", ["file", "line", "reason"], broken, left=["reason"]).show()
 
 

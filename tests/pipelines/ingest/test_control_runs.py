@@ -288,7 +288,7 @@ def test_two_that_add_control_runs_at_once_lose_none(tmp_path: Path) -> None:
         with ThreadPoolExecutor(2) as pool:
             assert list(pool.map(add, (1, 2))) == [50, 50]
         assert len(stored(lake, RUNS, "q")) == 100
-        assert [path.suffix for path in lake.path(RUNS, "q").parent.iterdir() if not path.name.startswith(".")] == [".parquet"]
+        assert len([*lake.path(RUNS, "q").parent.iterdir()]) == 2, "the version that is current, and the one before"
 
 
 def test_a_later_word_on_types_holds_and_probes_are_told_apart_by_run_and_node(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ ELSEWHERE = {
     "pipelines/serving/asked_log.py": 1,  # a log is appended to as answers come
     "pipelines/storage/atomic.py": 3,  # this is the place
     "pipelines/storage/counters_change.py": 1,  # parts are synced where they are staged
-    "pipelines/storage/counters_places.py": 2,  # a lock is opened; folders of parts are synced before the ledger names them
+    "pipelines/storage/locks.py": 2,  # readers hold a lock file
     "pipelines/storage/journal.py": 1,  # a journal is synced line by line
 }
 

@@ -57,20 +57,20 @@ def gone(home: Path, **options: float) -> dict[str, int]:
 def test_what_nothing_names_goes_after_its_time_and_what_is_held_stays(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_store = remote.is_remote(lake)
     found = {each.name: each for each in contents(lake)}
-    assert [*found] == [SUBJECT, "counters of q"]
+    assert [*found] == ["counters-q", SUBJECT]
     assert found[SUBJECT].made_by == "run 2"
     assert (found[SUBJECT].held, found[SUBJECT].loose_bytes) == (2 if at_store else 1, 4)
-    assert (found["counters of q"].version, found["counters of q"].loose_bytes) == ("1 parts of 1 files", 4)
+    assert (found["counters-q"].made_by, found["counters-q"].loose_bytes) == ("variability ingest", 4)
     there = set(remote.listed(lake / "lake"))
-    assert gone(lake) == ({} if at_store else {SUBJECT: 1, "counters of q": 1})
+    assert gone(lake) == ({} if at_store else {SUBJECT: 1, "counters-q": 1})
     if not at_store:
         assert set(remote.listed(lake / "lake")) == there - {*ORPHANS}
         return
     later(monkeypatch, 2.0)  # version 0 is no longer held: a table and a page
     assert gone(lake, older_s=3.0 * DAY_S) == {}
-    assert gone(lake, dry=True) == {SUBJECT: 3, "counters of q": 1}
+    assert gone(lake, dry=True) == {SUBJECT: 3, "counters-q": 1}
     assert set(remote.listed(lake / "lake")) == there
-    assert gone(lake) == {SUBJECT: 3, "counters of q": 1}
+    assert gone(lake) == {SUBJECT: 3, "counters-q": 1}
     assert set(remote.listed(lake / "lake")) < there - {*ORPHANS}
     assert Lake(lake / "lake").read("jobs", "t")[0]["number"].tolist() == [2]
     assert sum(batch.num_rows for batch in CountersStore(lake / "lake", "q").batches("s")) == 1
@@ -104,7 +104,7 @@ def test_the_doctor_looks_at_a_lake_and_goes_back_to_what_is_whole(lake: Path) -
     table = Lake(lake / "lake").path("jobs", "t")
     write(table, b"cut")
     found = {each.part for each in examine(lake, none)} - {"permissions"}  # type: ignore[arg-type]
-    assert found == ({"lake"} if remote.is_remote(lake) else {"lake", "counters"})
+    assert found == {"lake"}
     assert repair(lake, none, lambda finding: None) == []  # type: ignore[arg-type]
     assert Lake(lake / "lake").read("jobs", "t")[0]["number"].tolist() == [1]
     (part,) = CountersStore(lake / "lake", "q").parts("s")

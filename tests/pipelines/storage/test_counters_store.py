@@ -22,10 +22,12 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from pipelines.ingest import ldms, ldms_ingest, ldms_intake
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
-from pipelines.storage import counters_change, counters_merge, counters_places, counters_store
+from pipelines.storage import atomic, counters_change, counters_merge, counters_store
 from pipelines.storage.counters_change import Change
 from pipelines.storage.counters_merge import KEYS
 from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.version import FILES, PARTS
+from pipelines.storage.versions import Versions
 from tests.support.stores import lost_lock
 
 HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
@@ -56,9 +58,9 @@ def content(tmp_path: Path, sampler: str = "s", **span: float) -> pd.DataFrame:
 
 
 def bytes_of(tmp_path: Path) -> dict[str, str]:
-    """Every file of the lake but the lock, by its SHA-256."""
+    """Every file of the lake but locks, by its SHA-256."""
     lake = tmp_path / "lake"
-    files = [path for path in lake.rglob("*") if path.is_file() and path.name != ".lock"]
+    files = [path for path in lake.rglob("*") if path.is_file() and path.suffix not in ("", ".lock", ".readers")]
     return {str(path.relative_to(lake)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
@@ -264,8 +266,8 @@ def test_broken_files_are_quarantined_with_reason_and_the_rest_goes_on(tmp_path:
 
 STAGES = {
     "a part is written": (counters_change.pq, "write_table"),
-    "a part is moved": (counters_places.os, "replace"),
-    "the ledger is replaced": (CountersStore, "_save"),
+    "a part is moved": (atomic.os, "replace"),
+    "the pointer is put": (Versions, "_put"),
     "a file is adopted": (Change, "adopt"),
     "parts are merged": (Change, "_merge"),
     "the quarantine is written": (ldms_ingest, "_keep_quarantine"),
@@ -312,9 +314,7 @@ def test_a_failure_at_any_stage_leaves_what_was_and_the_next_run_completes(
     expected = {(10.5, "x"), *((float(when), "x") for when in range(1, 50)), *((float(when), node) for when, node, _ in shuffled)}
     assert list(zip(frame.time_s, frame.node, strict=True)) == sorted(expected)
     named = {str(part.file) for part in store(tmp_path).parts("s")}
-    assert {str(path.relative_to(store(tmp_path).root)) for path in store(tmp_path).root.rglob("*.parquet")} == named | {
-        "quarantine.parquet"
-    }
+    assert {str(path.relative_to(store(tmp_path).root)) for path in store(tmp_path).root.rglob("*.p*")} == named
 
 
 @pytest.mark.slow
@@ -343,7 +343,7 @@ def test_a_process_that_is_killed_leaves_a_store_that_the_next_one_completes(tmp
     assert report.known == len(found) >= 3
     assert report.ingested == 12 - len(found)
     assert len(content(tmp_path)) == 12 * 799
-    assert not (store(tmp_path).root / ".staging").exists()
+    assert not [*store(tmp_path).root.glob("*.part")]
 
 
 def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,16 +409,16 @@ def test_full_parts_that_overlap_no_other_are_left_alone(tmp_path: Path, monkeyp
     assert len(content(tmp_path)) == 9 + 2 * 39
 
 
-def test_a_damaged_or_newer_ledger_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
     ingest(tmp_path, log(tmp_path / "log", [(1, "a", 1)]))
-    ledger = store(tmp_path).ledger
-    text = ledger.read_text()
-    ledger.write_text(text[:-5])
-    with pytest.raises(InputError, match="is damaged"):
-        store(tmp_path)
-    ledger.write_text(text.replace('"format":1', '"format":2'))
-    with pytest.raises(InputError, match="is in format 2, and this version reads format 1"):
-        store(tmp_path)
+    lake = store(tmp_path).lake
+    for path in (lake.path(PARTS, "quartz"), lake.path(FILES, "quartz"), lake.root / "current" / "counters-quartz.json"):
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-5])
+        with pytest.raises(InputError, match=r"is damaged: .*; queuecast doctor says what is whole"):
+            store(tmp_path)
+        path.write_bytes(whole)
+    assert len(content(tmp_path)) == 1
 
 
 def test_memory_does_not_grow_with_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

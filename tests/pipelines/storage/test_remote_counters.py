@@ -13,11 +13,12 @@ import pytest
 
 from features.errors import InputError
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
-from pipelines.storage import counters_change, counters_parts, counters_places, remote
+from pipelines.storage import counters_change, counters_parts, remote, versions
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.remote import Overtaken
 from pipelines.storage.run_store import TYPES, application_types, keep
+from pipelines.storage.versions import Versions
 from tests.support.stores import counted
 
 DAY = "1970-01-01"
@@ -48,6 +49,14 @@ def values(counters: CountersStore, **wanted: object) -> list[float]:
     return [value for batch in counters.batches("s", **wanted) for value in batch["a"].to_pylist()]  # type: ignore[arg-type]
 
 
+CLOCK = remote.now_s
+
+
+def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
+    """Let the store's clock be so many days on."""
+    monkeypatch.setattr(versions, "now_s", lambda place: CLOCK(place) + days * 86_400)
+
+
 def objects(store: Path) -> set[str]:
     return {name for name in remote.listed(opened(store).root) if "part-" in name}
 
@@ -67,20 +76,19 @@ def test_what_comes_in_is_read_and_broken_files_are_told(store: Path, ingested: 
 def test_parts_that_were_replaced_stay_for_readers_and_then_go(
     store: Path, ingested: Callable[..., IngestReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counters_places, "_UNNAMED_S", 0.0)
+    monkeypatch.setattr(versions, "UNNAMED_S", 0.0)
     for number in range(1, 4):
         ingested((number, "a", number), (100 + number, "a", number))
     reading = opened(store).batches("s")
     first = next(reading)["a"].to_pylist()
     before = objects(store)
-    clock = remote.now_s
-    monkeypatch.setattr(remote, "now_s", lambda place: clock(place) + 30 * 86_400)  # they were put a month ago
+    later(monkeypatch, 30)  # they were put a month ago
     monkeypatch.setattr(counters_change, "_DEEP", -3)
     assert opened(store).compact("s", DAY)
     ingested((200, "a", 9))
     assert before < objects(store)
     assert first + [value for batch in reading for value in batch["a"].to_pylist()] == [1, 2, 3] * 2
-    monkeypatch.setattr(remote, "now_s", lambda place: clock(place) + 31.1 * 86_400)
+    later(monkeypatch, 31.1)
     ingested((201, "a", 9))
     assert not before & objects(store)
     assert values(opened(store)) == [1, 2, 3, 1, 2, 3, 9, 9]
@@ -92,18 +100,18 @@ def test_of_two_writers_on_different_machines_one_is_told_and_nothing_is_lost(
     store: Path, tmp_path: Path, ingested: Callable[..., IngestReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ingested((1, "a", 1))
-    save, others = CountersStore._save, []
+    save, others = CountersStore.publish, []
 
-    def saving(self: CountersStore, *gone: object) -> None:
+    def saving(self: CountersStore, *given: object) -> None:
         if not others:
             others.append(True)
             with monkeypatch.context() as patch:
                 patch.setenv("QUEUECAST_HOME", str(tmp_path / "elsewhere"))  # other lock files
                 ingested((2, "a", 2))
-        save(self, *gone)  # type: ignore[arg-type]
+        save(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(CountersStore, "_save", saving)
-    with pytest.raises(Overtaken, match="another process changed these counters meanwhile; begin again") as error:
+    monkeypatch.setattr(CountersStore, "publish", saving)
+    with pytest.raises(Overtaken, match="was published after variability ingest had begun: begin again") as error:
         ingested((3, "a", 3))
     assert "\n" not in str(error.value)
     assert values(opened(store)) == [1, 2]
@@ -114,11 +122,11 @@ def test_of_two_writers_on_different_machines_one_is_told_and_nothing_is_lost(
 def test_what_a_killed_process_put_goes_after_its_time(
     store: Path, ingested: Callable[..., IngestReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(self: CountersStore, *gone: object) -> None:
+    def killed(self: Versions, *given: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(CountersStore, "_save", killed)
+        patch.setattr(Versions, "_put", killed)
         with pytest.raises(KeyboardInterrupt):
             ingested((1, "a", 1))
     left = objects(store)
@@ -126,8 +134,7 @@ def test_what_a_killed_process_put_goes_after_its_time(
     assert opened(store).samplers == ()
     ingested((2, "a", 2))
     assert left < objects(store)
-    clock = remote.now_s
-    monkeypatch.setattr(remote, "now_s", lambda place: clock(place) + 1.1 * 86_400)
+    later(monkeypatch, 1.1)
     ingested((3, "a", 3))
     assert not left & objects(store)
     assert values(opened(store)) == [2, 3]

@@ -222,4 +222,6 @@ def test_killed_at_any_change_of_a_file_a_version_is_there_whole_or_not(tmp_path
 def test_every_table_belongs_to_one_subject() -> None:
     assert subject_of("jobs", "t") == "runtime-t"
     assert subject_of("variability_model", "t") == "variability-t"
-    assert subject_of("control_runs", "t") == ""
+    assert subject_of("control_runs", "t") == "control_runs-t"
+    assert subject_of("counter_parts", "t") == subject_of("counters", "t") == "counters-t"
+    assert subject_of("current", "t") == ""

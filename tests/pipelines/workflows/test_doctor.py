@@ -8,7 +8,7 @@ import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,11 +16,11 @@ import dagster as dg
 import pandas as pd
 import pytest
 from dagster._core.utils import make_new_run_id
-from filelock import FileLock
 
 from features.errors import InputError
 from models.registry.versions import REGISTERED_MODEL
-from pipelines.storage.atomic import made_folder
+from pipelines.ingest.ldms_ingest import ingest_counters
+from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.home import home as site_home
 from pipelines.storage.instance import PROCESS_TAG, instance, process_mark
 from pipelines.storage.lake import Lake
@@ -160,16 +160,42 @@ def test_a_repair_looks_again_at_what_was_found(home: Path) -> None:
     assert seen(home) == (3, "3", "3")
 
 
-def test_counters_that_are_being_changed_are_left_alone(home: Path) -> None:
-    left = home / "lake" / "counters" / "q" / ".staging"
-    made_folder(left)
-    (finding,) = (each for each in examine(home, lambda: connect(home)) if each.part == "counters")
-    assert finding.repair is not None
-    with FileLock(left.with_name(".lock")):
-        assert finding.repair() is False
-    assert left.exists()
+def test_what_an_ingestion_is_writing_is_left_alone_until_it_is_dead(home: Path) -> None:
+    (home / "log").write_text("#Time,ProducerName,a\n1.0,n,1\n")
+    store = CountersStore(home / "lake", "q")
+    ingest_counters(store, [home / "log"], sampler="s")
+    alive, dead = (store.root / f"{process}-0123456789ab.part" for process in (os.getpid(), 1 << 30))
+    for each in (alive, dead):
+        each.touch()
     assert mended(home) == ["remove them"]
-    assert not left.exists()
+    assert (alive.exists(), dead.exists()) == (True, False)
+
+
+def test_counters_of_an_older_queuecast_are_taken_over(home: Path) -> None:
+    (home / "log").write_text("#Time,ProducerName,a\n1.0,n,1\n2.0,n,2\n")
+    store = CountersStore(home / "lake", "q")
+    ingest_counters(store, [home / "log"], sampler="s")
+    for path in (home / "lake").glob("c*/*counter*-q*"):
+        path.unlink()
+    ledger = {
+        "kind": "counters",
+        "format": 1,
+        "system": "q",
+        "samplers": {
+            name: {"metrics": each.metrics, "parts": [astuple(part)[:6] for part in each.parts]}
+            for name, each in store.ledger.samplers.items()
+        },
+        "files": store.entries(),
+    }
+    (store.root / "ledger.json").write_text(json.dumps(ledger))
+    with pytest.raises(InputError, match="an older Queuecast wrote these counters; queuecast doctor --repair takes them over"):
+        ingest_counters(CountersStore(home / "lake", "q"), [home / "log"], sampler="s")
+    assert "take it over" in mended(home)
+    assert not (store.root / "ledger.json").exists()
+    now = CountersStore(home / "lake", "q")
+    assert [value for batch in now.batches("s") for value in batch["a"].to_pylist()] == [1.0, 2.0]
+    assert now.entries() == store.entries()
+    assert ingest_counters(now, [home / "log"], sampler="s").known == 1
 
 
 def test_only_runs_of_the_homes_own_registry_are_ended(home: Path) -> None:
