@@ -26,8 +26,8 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
     """
     from pipelines.storage.home import home as site_home
     from pipelines.storage.home import trusted_home
+    from pipelines.storage.places import at
     from pipelines.storage.registry import tracking
-    from pipelines.storage.remote import is_remote
     from pipelines.workflows.doctor import Finding, examine, repair
     from pipelines.workflows.doctor_site import reached
 
@@ -36,7 +36,7 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
     answering, left = reached(place) if home is None else ([], [])
     for line in answering:
         note(line)
-    if not is_remote(place) and not place.is_dir():
+    if not at(place).shared and not place.is_dir():
         raise InputError(f"{place}: there is no home directory here; $QUEUECAST_HOME or --home names another")
     repaired: list[Finding] = []
     if not left:

@@ -39,9 +39,9 @@ def command(context: click.Context) -> None:
 )
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would be removed, and remove nothing.")
 def collect(older_s: float, dry: bool) -> None:
-    """Remove what no version, draft or ledger names any more.
+    """Remove what no version or draft names any more.
 
-    Versions and parts of counters that were replaced stay for $QUEUECAST_LAKE_KEEP_H hours: a day at an object store, none in a
+    Versions that were replaced stay for $QUEUECAST_LAKE_KEEP_H hours: a day at an object store, none in a
     directory.
     """
     from pipelines.storage.collecting import collected

@@ -23,7 +23,7 @@ from pipelines.ingest.source import Source
 from pipelines.sources.recorded import Recorded, checksums, recorded
 from pipelines.sources.settings import read_settings
 from pipelines.storage.home import archive, home
-from pipelines.storage.remote import is_remote, there
+from pipelines.storage.places import at
 from pipelines.storage.site import settings_file, site_table
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
@@ -70,7 +70,7 @@ class Entry:
         if self.remote:
             return archive() / Path(unquote(urlsplit(self.place).path)).name
         place = Path(self.place).expanduser()
-        return place if is_remote(self.stated_in) else self.stated_in.parent / place
+        return place if at(self.stated_in).shared else self.stated_in.parent / place
 
     @property
     def checked(self) -> bool:
@@ -104,7 +104,7 @@ def load_catalogue() -> dict[str, Entry]:
     entries = read_catalogue(PACKAGED)
     if (site := settings_file()) is not None:
         entries |= read_catalogue(site)
-    if there(remembered()):
+    if at(remembered()).there(remembered()):
         entries |= read_catalogue(remembered())
     known = recorded()
     return {name: _with_recorded(entry, known.get(entry.place)) for name, entry in entries.items()}

@@ -14,7 +14,7 @@ from pathlib import Path
 from features.errors import InputError, shown
 from pipelines.sources.settings import changing, read_settings
 from pipelines.storage.home import home
-from pipelines.storage.remote import there
+from pipelines.storage.places import at
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def checksums() -> Path:
 def recorded() -> dict[str, Recorded]:
     """Return the recorded checksums by address. Raises InputError for a damaged file."""
     path = checksums()
-    if not there(path):
+    if not at(path).there(path):
         return {}
     found = {}
     for place, table in read_settings(path, "checksums").items():

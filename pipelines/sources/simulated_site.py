@@ -16,7 +16,7 @@ from pipelines.storage.atomic import made_folder, moved, write
 from pipelines.storage.home import local_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import held
-from pipelines.storage.remote import is_remote
+from pipelines.storage.places import at
 from pipelines.storage.run_store import PROBE_RESULTS as PROBE_TABLE
 from pipelines.storage.run_store import RUNS as RUN_TABLE
 from pipelines.storage.run_store import TYPES as TYPE_TABLE
@@ -99,4 +99,4 @@ def simulate_site(home: Path) -> bool:
 
 def _folder(home: Path, shared: bool = False) -> Path:
     """Return where the files lie, on this machine; or where machines that share a store say what it was read from."""
-    return (local_home() if is_remote(home) and not shared else home) / "simulated" / "congested-small"
+    return (local_home() if at(home).shared and not shared else home) / "simulated" / "congested-small"

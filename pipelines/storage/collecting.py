@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from features.errors import InputError
-from pipelines.storage import remote
 from pipelines.storage.atomic import seen, write
+from pipelines.storage.places import at
 from pipelines.storage.remote import Held
+from pipelines.storage.subject_files import inside
 from pipelines.storage.version import PAGES, Draft, Version, subject_of
-from pipelines.storage.versions import Versions, inside
+from pipelines.storage.versions import Versions
 
 _AT_ONCE = 8
 """Requests at a time."""
@@ -44,7 +45,7 @@ class Subject:
 def contents(home: Path) -> list[Subject]:
     """Return what the lake of ``home`` holds, by subject."""
     lake = home / "lake"
-    there = remote.listed(lake)
+    there = at(lake).listed(lake)
     return [_of_versions(versions, there) for versions in _subjects(lake, there)]
 
 
@@ -54,8 +55,8 @@ def collected(home: Path, older_s: float = 0.0, dry: bool = False) -> Iterator[t
     Yields it by subject. With ``dry`` nothing is removed.
     """
     lake = home / "lake"
-    there = remote.listed(lake)
-    before_s = remote.now_s(lake) - older_s
+    there = at(lake).listed(lake)
+    before_s = at(lake).now_s(lake) - older_s
     for versions in _subjects(lake, there):
         gone = versions.collect(before_s, dry)
         yield versions.subject, [there[name] for path in gone if (name := path.relative_to(lake).as_posix()) in there]
@@ -64,7 +65,7 @@ def collected(home: Path, older_s: float = 0.0, dry: bool = False) -> Iterator[t
 def copy_pages(home: Path, folder: Path) -> int:
     """Copy the pages that ``home`` shows into a directory; return their number."""
     pages = home / PAGES.rstrip("/")
-    names = [name for name in remote.listed(pages) if name and not name.endswith("/")]
+    names = [name for name in at(pages).listed(pages) if name and not name.endswith("/")]
     for name in names:
         if name.startswith("/") or {"..", "."} & {*name.split("/")}:
             raise InputError(f"{pages / name}: its name leads out of {folder}")
@@ -83,8 +84,8 @@ def _subjects(lake: Path, there: dict[str, Held]) -> list[Versions]:
     """Return the versions of every subject that has a pointer, a draft, a table or a page."""
     named = {path.stem for path in inside(lake / "current") if path.suffix == ".json" and path.name[0] != "."}
     for file in there:
-        if found := _VERSIONED.fullmatch(file):
-            named.add(found["name"] if found["table"] == "pages" else subject_of(found["table"], found["name"]))
+        if match := _VERSIONED.fullmatch(file):
+            named.add(match["name"] if match["table"] == "pages" else subject_of(match["table"], match["name"]))
         elif re.fullmatch(r"drafts/[^/]+/.+", file):
             named.add(file.split("/")[1])
     return [Versions(lake, name) for name in sorted(named - {""})]
@@ -92,7 +93,7 @@ def _subjects(lake: Path, there: dict[str, Held]) -> list[Versions]:
 
 def _of_versions(versions: Versions, there: dict[str, Held]) -> Subject:
     current, before = versions.kept()
-    held = [each for each in (before, *(version for _, version in versions.replaced())) if each.version]
+    held = [each for each in (before, *(version for _, version in versions.pointer.replaced())) if each.version]
     own, drafts = {*current.files.values()}, versions.drafts()
     every: list[Version | Draft] = [*held, *drafts]
     others = {file for each in every for file in each.files.values()} - own

@@ -62,8 +62,8 @@ class Change:
     def stage(self, planned: Part, sampler: str, table: pa.Table) -> Part:
         """Write a sorted table of one day to the staging place; return the part with its values."""
         path = self._staged[planned.file] = self.store.versions.part(planned.file)
-        stated = {"kind": COUNTERS, "format": FORMAT, "metadata": {"system": self.store.system, "sampler": sampler}}
-        table = table.replace_schema_metadata({b"queuecast": json.dumps(stated).encode()})
+        description = {"kind": COUNTERS, "format": FORMAT, "metadata": {"system": self.store.system, "sampler": sampler}}
+        table = table.replace_schema_metadata({b"queuecast": json.dumps(description).encode()})
         try:
             with path.open("wb") as file:
                 pq.write_table(

@@ -87,12 +87,12 @@ class CountersStore:
         nodes, by default all. Row groups without any of it, by their statistics, are not read. Concurrent ingestion and compaction
         do not change the rows read. Raises InputError for an unknown sampler or metric.
         """
-        known = self.metrics(sampler)
-        if unknown := [name for name in metrics or () if name not in known]:
-            raise InputError(f"{self.root / sampler}: has no metric {unknown[0]}; known: {', '.join(known)}")
-        schema = schema_of(known if metrics is None else metrics)
+        every = self.metrics(sampler)
+        if unknown := [name for name in metrics or () if name not in every]:
+            raise InputError(f"{self.root / sampler}: has no metric {unknown[0]}; known: {', '.join(every)}")
+        schema = schema_of(every if metrics is None else metrics)
         wanted = Wanted(schema, start_s, end_s, None if nodes is None else frozenset(nodes))
-        with self._reading():
+        with self.reading():
             for table in merge(self.path, self.parts(sampler), wanted):
                 yield from table.unify_dictionaries().combine_chunks().to_batches()
 
@@ -101,7 +101,7 @@ class CountersStore:
 
         Rows, nodes, minutes in which any node was sampled, node-minutes sampled, metric values and nulls, first and last time.
         """
-        with self._reading():
+        with self.reading():
             return self._coverage(sampler, self.days(sampler) if days is None else days)
 
     def _coverage(self, sampler: str, days: Sequence[str]) -> pd.DataFrame:
@@ -162,9 +162,9 @@ class CountersStore:
                 self.versions.sweep_if_possible()
 
     def publish(self, parts: Mapping[str, Path], gone: Collection[str]) -> None:
-        """Make the ledger as it is now, with new files of ``parts`` and without those ``gone``, what readers see.
+        """Let readers see the ledger as it is now.
 
-        Overtaken where another process published first.
+        ``parts`` are local files of new parts, ``gone`` names of those that are replaced. Overtaken where another process published first.
         """
         named = [part for sampler in self.samplers for part in self.parts(sampler)]
         metrics = {name: each.metrics for name, each in self.ledger.samplers.items()}
@@ -186,8 +186,11 @@ class CountersStore:
             return change.compact(sampler, day)
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Keep the parts of the ledger in place while reading; those replaced since it was loaded may be gone, so it is loaded again."""
+    def reading(self) -> Iterator[None]:
+        """Keep the parts of the ledger in place meanwhile.
+
+        Those replaced since it was loaded may be gone, so it is loaded again.
+        """
         with self.versions.reading():
             if time.monotonic() - self._loaded_s >= keep_s(self.lake.root) / 2:
                 version = self.versions.current()
@@ -205,8 +208,8 @@ class CountersStore:
         self._loaded_s, self._version, self._committed = time.monotonic(), version, Ledger()
         if PARTS in version.files:
             lake = replace(self.lake, seen=(self.versions.subject, version))
-            parts, stated = lake.read(PARTS, self.system)
-            samplers = {name: Sampler(metrics) for name, metrics in stated["metrics"].items()}
+            parts, metadata = lake.read(PARTS, self.system)
+            samplers = {name: Sampler(metrics) for name, metrics in metadata["metrics"].items()}
             for row in parts.itertuples(index=False, name=None):
                 part = Part(*row)
                 samplers[part.sampler].parts.append(part)

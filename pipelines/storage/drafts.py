@@ -14,7 +14,8 @@ from pathlib import Path
 from features.errors import InputError
 from features.names import check_name
 from pipelines.storage.atomic import seen, write
-from pipelines.storage.remote import Overtaken, Seen, listed
+from pipelines.storage.places import at
+from pipelines.storage.remote import Overtaken, Seen
 from pipelines.storage.version import MEND, Draft, Version
 
 OVERTAKEN = "overtaken"
@@ -36,12 +37,12 @@ class Drafts:
 
         InputError for a damaged one.
         """
-        found = seen(self.place(id))
-        if found.content is None:
-            return None, found
+        there = seen(self.place(id))
+        if there.content is None:
+            return None, there
         try:
-            told = json.loads(found.content)
-            return Draft(**{**told, "base": Version(**told["base"])}), found
+            fields = json.loads(there.content)
+            return Draft(**{**fields, "base": Version(**fields["base"])}), there
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self.place(id)}: is damaged: {error}; {MEND}") from error
 
@@ -52,18 +53,18 @@ class Drafts:
         """
         for path in self.files():
             try:
-                found = self.read(path.stem)[0]
+                draft = self.read(path.stem)[0]
             except InputError as error:
                 if "is damaged" not in str(error):
                     raise
                 yield path, None
             else:
-                if found is not None:  # else another process has just published or discarded it
-                    yield path, found
+                if draft is not None:  # else another process has just published or discarded it
+                    yield path, draft
 
     def files(self) -> list[Path]:
         """Return the files of all drafts, the last written one at the end."""
-        files = [(held.modified_s, name) for name, held in listed(self._folder).items() if name.endswith(".json")]
+        files = [(held.modified_s, name) for name, held in at(self._folder).listed(self._folder).items() if name.endswith(".json")]
         return [self._folder / name for _, name in sorted(files)]
 
     def put(self, draft: Draft, there: Seen) -> None:
@@ -72,7 +73,7 @@ class Drafts:
 
     def end(self, id: str) -> None:
         """Take the files from a draft, so that its process is told at its next step."""
-        found, there = self.read(id)
-        if found is not None:
+        draft, there = self.read(id)
+        if draft is not None:
             with suppress(Overtaken):  # it goes on just now, and is ended by a later sweep
-                self.put(replace(found, stage=OVERTAKEN, files={}, models={}), there)
+                self.put(replace(draft, stage=OVERTAKEN, files={}, models={}), there)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from features.errors import InputError
 from pipelines.storage.permissions import check_owner
-from pipelines.storage.remote import is_remote, place_of
+from pipelines.storage.places import at
+from pipelines.storage.remote import place_of
 
 LAKE = "QUEUECAST_LAKE"
 """Environment variable: URL or directory of what machines share."""
@@ -54,7 +55,7 @@ def local_home() -> Path:
 
 def trusted_home(place: Path) -> Path:
     """Return the home directory ``place``; InputError as :func:`home`."""
-    for name in () if is_remote(place) else _DECIDING:
+    for name in () if at(place).shared else _DECIDING:
         check_owner(place / name)
     return place
 

@@ -17,10 +17,11 @@ import dagster as dg
 from filelock import FileLock
 
 from features.errors import InputError
-from pipelines.storage.atomic import alive, write
+from pipelines.storage.atomic import write
 from pipelines.storage.database import DATABASE, connected, named
 from pipelines.storage.home import local_home
 from pipelines.storage.permissions import check_owner
+from pipelines.storage.places import alive
 
 PROCESS_TAG = "queuecast/process"
 """Run tag: the process that runs it and its machine, where that is a command; a run whose process is gone was killed."""

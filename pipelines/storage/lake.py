@@ -17,8 +17,9 @@ from features.names import check_name
 from models.packed.site_names import VARIABLE
 from pipelines.storage.atomic import seen, write
 from pipelines.storage.parquet import read_parquet, told_of, write_parquet
+from pipelines.storage.subject_files import is_whole
 from pipelines.storage.version import GROWING, MEND, Version, subject_of
-from pipelines.storage.versions import Versions, is_whole
+from pipelines.storage.versions import Versions
 
 _CLEAN_FIELDS = (
     "name",
@@ -41,7 +42,7 @@ class Lake:
     Versions are those of :mod:`pipelines.storage.versions`.
 
     With a ``draft``, a run's or a night's, tables are written into it, and read from it before the version that was current when it began.
-    Without one, a table written is current at once. Units are those of the columns' names.
+    Without one, or of a subject that grows row by row, a table written is current at once. Units are those of the columns' names.
     """
 
     root: Path
@@ -89,7 +90,10 @@ class Lake:
         return self.root / version.files[table]
 
     def part(self, table: str, trace: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
-        """Write ``frame`` to a new local file, for :meth:`pipelines.storage.versions.Versions.commit`; return it."""
+        """Write ``frame`` to a new local file; return it.
+
+        It is for :meth:`pipelines.storage.versions.Versions.commit`.
+        """
         part = self.versions(subject_of(table, trace)).part(table)
         units = {name: unit(name) for name in frame.columns}
         write_parquet(frame, part, kind=table, metadata={"trace": trace, **(metadata or {})}, units=units)

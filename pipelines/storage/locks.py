@@ -20,7 +20,8 @@ from features.errors import InputError
 from pipelines.storage.atomic import made_folder
 from pipelines.storage.database import DATABASE, connected, named, reason
 from pipelines.storage.home import local_home
-from pipelines.storage.remote import CONDITIONAL, is_remote
+from pipelines.storage.places import at
+from pipelines.storage.remote import CONDITIONAL
 
 _OF_ONE_PROCESS = ("memory",)
 
@@ -54,7 +55,7 @@ def shared(place: Path) -> Iterator[None]:
     It is for readers in a directory; at an object store, or where nothing may be written, nothing is held.
     """
     with ExitStack() as stack:
-        if not is_remote(place):
+        if not at(place).shared:
             with suppress(OSError):
                 fcntl.flock(stack.enter_context(place.open("ab")), fcntl.LOCK_SH)
         yield
@@ -62,9 +63,9 @@ def shared(place: Path) -> Iterator[None]:
 
 @contextmanager
 def unshared(place: Path) -> Iterator[bool]:
-    """Yield whether no other process has ``place`` as :func:`shared`, and begins to only after it."""
+    """Yield whether no other process has ``place`` as :func:`shared`; none gets it then."""
     with ExitStack() as stack:
-        if not is_remote(place):
+        if not at(place).shared:
             try:
                 fcntl.flock(stack.enter_context(place.open("ab")), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -78,7 +79,7 @@ def _never_lost() -> None:
 
 
 def _file(place: Path) -> Path:
-    if not is_remote(place):
+    if not at(place).shared:
         made_folder(place.parent)
         return place
     protocol = place.protocol  # type: ignore[attr-defined]

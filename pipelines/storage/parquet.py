@@ -23,13 +23,11 @@ from features import limits
 from features.errors import InputError
 from features.jobs.schema import JOBS_FORMAT
 from pipelines.ingest.text import check_unpacked, opened, unreadable
-from pipelines.storage import remote
 from pipelines.storage.atomic import replacing
+from pipelines.storage.places import at
 from pipelines.storage.remote import Seen
 
 _KEY = b"queuecast"
-_END = 1 << 16
-"""Bytes at the end of an object in which its footer is looked for first."""
 OLDEST_FORMAT = 1
 """Oldest format that is read; jobs tables of format 1 lack columns (:func:`features.jobs.schema.widened`)."""
 
@@ -103,14 +101,8 @@ def _validated(file: BinaryIO) -> pa.Table:
 
 def schema_of(path: str | Path) -> pa.Schema:
     """Return the columns of a table with their metadata; of an object its end is read alone."""
-    if not isinstance(path, (str, Path)):
-        end = remote.end_of(path, _END)
-        need = int.from_bytes(end[-8:-4], "little") + 8
-        if need > len(end):
-            end = remote.end_of(path, need)
-        with told_of(path):
-            return pq.read_schema(BytesIO(end))
-    with told_of(path), opened(path) as file:
+    place = Path(path) if isinstance(path, str) else path
+    with told_of(path), at(place).opened(place) as file:
         return pq.read_schema(file)
 
 

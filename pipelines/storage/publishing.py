@@ -15,7 +15,7 @@ from features.errors import InputError
 from pipelines.storage.atomic import write
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
-from pipelines.storage.remote import is_remote
+from pipelines.storage.places import at
 from pipelines.storage.version import Draft, Version
 from pipelines.storage.versions import SetAliases, Versions
 
@@ -42,7 +42,7 @@ def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
         except Busy as error:
             waited = f", and still is after {wait_s:g} s" if wait_s else ""
             raise InputError(f"another night or run of {trace} is running{waited}: try again when it is done") from error
-        if is_remote(lock) and not lock.exists():
+        if at(lock).shared and not lock.exists():
             write(lock, "")  # tells, where there are no folders, that a night was begun
         yield
 
@@ -120,13 +120,13 @@ def begin_night(lake: Lake, store: Tracking, name: str) -> list[str]:
     """
     from models.registry.versions import take_back
 
-    told, versions = [FINISHED] if finish(lake, store, name) else [], lake.versions(name)
+    notes, versions = [FINISHED] if finish(lake, store, name) else [], lake.versions(name)
     for dead in left_behind(versions):
         if dead.id != lake.draft:
-            told.append(f"{dead.made_by} had died while {dead.stage}: nothing of it was kept")
+            notes.append(f"{dead.made_by} had died while {dead.stage}: nothing of it was kept")
             take_back(store, name, {*dead.models.values()} - {*dead.base.models.values()})
             versions.discard(dead.id)
-    return told
+    return notes
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Places that a URL names: object stores, through fsspec.
+"""Object stores, which a URL names, through fsspec.
 
 Requests are tried again for a while, and no listing is remembered. A place in a directory is a :class:`pathlib.Path`, one in an
 object store a ``upath.UPath``, which has the same methods; the type is written ``Path`` for both. An object is put whole by one
@@ -14,7 +14,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -80,11 +80,6 @@ def place_of(stated: str) -> Path:
     return place
 
 
-def is_remote(place: Path) -> bool:
-    """Tell whether a place is an object store's."""
-    return not isinstance(place, Path)
-
-
 def is_outage(error: BaseException) -> bool:
     """Tell whether an error is one of a store or database that does not answer as it should."""
     return type(error).__module__.partition(".")[0] in _OUTAGES
@@ -111,12 +106,7 @@ def told(place: Path) -> Iterator[None]:
 
 
 def there(place: Path) -> bool:
-    """Tell whether a file or object is there.
-
-    Raises InputError for a store that does not answer, where ``is_file`` would say no.
-    """
-    if not is_remote(place):
-        return place.is_file()
+    """Tell whether an object is there; InputError for a store that does not answer."""
     with told(place):
         return place.exists()
 
@@ -173,14 +163,6 @@ def seen(place: Path) -> Seen:
 
 def listed(place: Path) -> dict[str, Held]:
     """Return what lies below a place, by names relative to it; nothing where there is nothing."""
-    if not is_remote(place):
-        found = {}
-        for path in sorted(place.rglob("*")):
-            with suppress(FileNotFoundError):  # another process may just have removed it
-                if path.is_file():
-                    stated = path.stat()
-                    found[path.relative_to(place).as_posix()] = Held(stated.st_size, stated.st_mtime)
-        return found
     base: str = place.path.rstrip("/") + "/"  # type: ignore[attr-defined]
     with told(place):
         try:
@@ -201,7 +183,7 @@ def now_s(place: Path) -> float:
 
     It is the store's, where that tells it.
     """
-    if not is_remote(place) or not _conditional(place.fs):  # type: ignore[attr-defined]
+    if not _conditional(place.fs):  # type: ignore[attr-defined]
         return time.time()
     fs: Any = place.fs  # type: ignore[attr-defined]
     with told(place):
@@ -212,8 +194,6 @@ def now_s(place: Path) -> float:
 
 def modified_s(place: Path) -> float:
     """Return when a place was written, a Unix time; now where the store does not say."""
-    if not is_remote(place):
-        return place.stat().st_mtime
     with told(place):
         try:
             return float(place.fs.modified(place.path).timestamp())  # type: ignore[attr-defined]
@@ -230,15 +210,42 @@ def opened(place: Path) -> Iterator[BinaryIO]:
     yield io.BytesIO(content)
 
 
-def end_of(place: Path, most: int) -> bytes:
-    """Return the last ``most`` bytes of an object, all of a smaller one, by one request."""
-    fs: Any = place.fs  # type: ignore[attr-defined]
-    with told(place):
-        try:
-            content: bytes = fs.cat_file(place.path, start=-most)  # type: ignore[attr-defined]
-        except FileNotFoundError:
-            raise InputError(f"{place}: no such object") from None
-    return content
+class Ranges(io.RawIOBase):
+    """An object opened for reading, each piece by one request.
+
+    ``size`` is its bytes, if known.
+    """
+
+    def __init__(self, place: Path, size: int = 0) -> None:
+        self._place, self._at = place, 0
+        self._fs: Any = place.fs  # type: ignore[attr-defined]
+        self._path: str = place.path  # type: ignore[attr-defined]
+        with told(place):
+            self._size = size or int(self._fs.size(self._path))
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        first, end = self._at, self._size if size < 0 else min(self._at + size, self._size)
+        self._at = end
+        if end <= first:
+            return b""
+        with told(self._place):
+            content: bytes = self._fs.cat_file(self._path, start=first, end=end)
+        if len(content) != end - first:
+            raise InputError(f"{self._place}: is damaged: it ends at byte {first + len(content):,}, before byte {end:,}")
+        return content
 
 
 def remove(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""Control runs, probe results, types, topology: tables of the lake, each a subject of its own.
+"""Control runs, probe results, types, topology: tables that are a subject each.
 
 Each row is kept once. A row whose key exists stays as it was first: equal rows are counted, different ones named as
 contradictions. Application types and the topology, each node's leaf switch, are configuration: a later file replaces them, and of
@@ -46,7 +46,10 @@ class Kept:
 
 
 def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
-    """Add the rows of ``frame`` to a table of ``system``; it is done again where another process was first."""
+    """Add the rows of ``frame`` to a table of ``system``.
+
+    It is done again where another process was first.
+    """
     return until_written(lambda: _added(lake.at_once(subject_of(table, system)), table, system, frame))
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pipelines.storage import site
-from pipelines.storage.remote import is_remote
+from pipelines.storage.places import at
 
 STORES = frozenset({"control_runs", "probes", "application_types", "topology", "contention", "counters_quarantine"})
 """Tables that are a subject each, as they grow row by row, apart from the others."""
@@ -47,7 +47,7 @@ def keep_s(root: Path) -> float:
 
     In a directory none, but the version before stays. $QUEUECAST_LAKE_KEEP_H says otherwise, in hours.
     """
-    return 3600 * site.number(KEEP_H, 24.0 if is_remote(root) else 0.0)
+    return 3600 * site.number(KEEP_H, at(root).keep_h)
 
 
 def subject_of(table: str, name: str) -> str:

@@ -22,13 +22,13 @@ from filelock import FileLock, Timeout
 
 from features.errors import InputError, one_line
 from pipelines.sources.systems import systems
-from pipelines.storage.atomic import being_written, removed, seen
+from pipelines.storage.atomic import removed, seen
 from pipelines.storage.home import LAKE, local_home
 from pipelines.storage.home import home as site_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.permissions import TRUSTED, umask
+from pipelines.storage.places import at, being_written
 from pipelines.storage.publishing import NIGHT, alone, lock_of
-from pipelines.storage.remote import is_remote
 from pipelines.storage.version import GROWING, PAGES, Draft, Version
 from pipelines.storage.versions import Versions
 from pipelines.workflows.doctor_counters import anew, counters
@@ -88,7 +88,7 @@ def examine(home: Path, connect: Callable[[], Tracking]) -> list[Finding]:
     if store is not None:
         found += runs_of_the_registry(home, store)
     found += counters(home)
-    for each in [own] + [home] * (home != own and not is_remote(home)):
+    for each in [own] + [home] * (home != own and not at(home).shared):
         found += [*_leftovers(each), *_permissions(each)]
     return found
 
@@ -169,7 +169,7 @@ def _subject(home: Path, subject: str, store: Tracking | None, runs_known: bool)
     try:
         current, before = versions.kept()
     except InputError as error:
-        copy = versions.followed()
+        copy = versions.pointer.copied()
         mend = (
             f"{BY_HAND}: restore it from a backup"
             if copy is None

@@ -1,4 +1,4 @@
-"""Counters, for the doctor: parts that are missing or damaged, and those that an older Queuecast wrote.
+"""Counters, for the doctor: damaged parts, and what an older Queuecast wrote.
 
 An older Queuecast kept a system's ledger in ``ledger.json`` beside its parts, and unreadable files in ``quarantine.parquet``.
 """
@@ -42,7 +42,8 @@ def counters(home: Path) -> Iterator[Finding]:
             store = CountersStore(home / "lake", system)
         except InputError:  # told with its subject
             continue
-        bad = [part.file for sampler in store.samplers for part in store.parts(sampler) if not _whole(store, part)]
+        with store.reading():
+            bad = [part.file for sampler in store.samplers for part in store.parts(sampler) if not _whole(store, part)]
         if bad:
             what = f"{len(bad):,} parts missing or damaged: {', '.join(bad[:3])}"
             yield Finding(COUNTERS, system, what, f"{BY_HAND}: {anew(store.versions)}")

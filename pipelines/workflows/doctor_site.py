@@ -9,7 +9,8 @@ from pathlib import Path
 
 from features.errors import InputError, masked
 from pipelines.storage.database import DATABASE, connected, named
-from pipelines.storage.remote import is_remote, told
+from pipelines.storage.places import at
+from pipelines.storage.remote import told
 from pipelines.workflows.doctor_registry import BY_HAND, Finding
 
 
@@ -30,7 +31,7 @@ def reached(home: Path) -> tuple[list[str], list[Finding]]:
 
 def _services(home: Path) -> list[tuple[str, str, Callable[[], str]]]:
     services: list[tuple[str, str, Callable[[], str]]] = []
-    if is_remote(home):
+    if at(home).shared:
         services.append(("lake", str(home), lambda: _store(home)))
     if url := os.environ.get(DATABASE):
         services.append(("database", named(url), lambda: _database(url)))

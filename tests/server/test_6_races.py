@@ -80,10 +80,10 @@ def test_versions_are_whole_while_writers_on_three_machines_are_killed(site: Sit
 
     now = """
 from pipelines.storage.home import home
-from pipelines.storage import versions as rules
+from pipelines.storage.places import Store
 from pipelines.storage.lake import Lake
 from tests.server.racing import SUBJECT, TABLES, publish, seen
-rules.UNNAMED_S = 0.0
+Store.unlisted_s = 0.0
 number = publish("last")
 assert set(seen().values()) == {number}
 versions = Lake(home() / "lake").versions(SUBJECT)

@@ -216,11 +216,11 @@ KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
 from models.registry import registration
-from pipelines.storage import versions
 from pipelines.dated import simulate
+from pipelines.storage import pointer, versions
 from tests.pipelines.dated.test_night_failures import POINTS, do, source
 from tests.support.pictures import undrawn
-home, owners = Path(sys.argv[1]), {"registration": registration, "simulate": simulate, "Versions": versions.Versions}
+home, owners = Path(sys.argv[1]), {"registration": registration, "simulate": simulate, "Versions": versions.Versions, "Pointer": pointer.Pointer}
 calls = {}
 def watched(module, name, real):
     def left(*arguments, **keywords):
@@ -240,7 +240,7 @@ with undrawn():
 POINTS = {
     "comparing": ("simulate", "campaign", 0, False),
     "publishing": ("Versions", "publish", 0, False),
-    "before the pointer": ("Versions", "_put", 0, False),
+    "before the pointer": ("Pointer", "put", 0, False),
     "before the aliases": ("registration", "set_aliases", 0, True),
     "before the pages": ("Versions", "_show", 0, True),
     "between the pages": ("Versions", "_show", 1, True),

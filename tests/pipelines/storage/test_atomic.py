@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.storage import atomic
+from pipelines.storage import atomic, places
 
 HOUSE = Path(__file__).parents[3]
 WRITES = re.compile(r"\bos\.(replace|rename)\(|\.write_(text|bytes)\(|\.open\(\"[wax]|\bopen\([^)]*, \"[wax]")
 ELSEWHERE = {
     "pipelines/serving/asked_log.py": 1,  # a log is appended to as answers come
-    "pipelines/storage/atomic.py": 3,  # this is the place
+    "pipelines/storage/places.py": 3,  # this is the place
     "pipelines/storage/counters_change.py": 1,  # parts are synced where they are staged
     "pipelines/storage/locks.py": 2,  # readers hold a lock file
     "pipelines/storage/journal.py": 1,  # a journal is synced line by line
@@ -61,7 +61,7 @@ def test_what_cannot_be_written_leaves_the_old_file_and_no_other(tmp_path: Path,
 
 
 def test_an_unfinished_file_is_left_alone_while_its_process_lives(tmp_path: Path) -> None:
-    mine = tmp_path / atomic.unfinished("part")
-    assert atomic.being_written(mine)
-    assert not atomic.being_written(tmp_path / mine.name.replace(str(os.getpid()), "4194305"))  # beyond any process
-    assert not atomic.being_written(tmp_path / "page.html")
+    mine = tmp_path / places.unfinished("part")
+    assert places.being_written(mine)
+    assert not places.being_written(tmp_path / mine.name.replace(str(os.getpid()), "4194305"))  # beyond any process
+    assert not places.being_written(tmp_path / "page.html")

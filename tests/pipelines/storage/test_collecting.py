@@ -12,11 +12,12 @@ from click.testing import CliRunner
 from features.errors import InputError
 from pipelines.cli.lake import command
 from pipelines.ingest.ldms_ingest import ingest_counters
-from pipelines.storage import remote
+from pipelines.storage import places, remote
 from pipelines.storage.atomic import write
 from pipelines.storage.collecting import collected, contents, copy_pages
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
+from pipelines.storage.places import at
 from pipelines.storage.remote import place_of
 from pipelines.workflows.doctor import examine, repair
 
@@ -45,9 +46,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
-    clock = remote.now_s
-    for module in ("remote", "versions"):
-        monkeypatch.setattr(f"pipelines.storage.{module}.now_s", lambda place: clock(place) + days * DAY_S)
+    monkeypatch.setattr(places.Store, "now_s", lambda self, place: remote.now_s(place) + days * DAY_S)
 
 
 def gone(home: Path, **options: float) -> dict[str, int]:
@@ -55,26 +54,26 @@ def gone(home: Path, **options: float) -> dict[str, int]:
 
 
 def test_what_nothing_names_goes_after_its_time_and_what_is_held_stays(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_store = remote.is_remote(lake)
+    at_store = at(lake).shared
     found = {each.name: each for each in contents(lake)}
     assert [*found] == ["counters-q", SUBJECT]
     assert found[SUBJECT].made_by == "run 2"
     assert (found[SUBJECT].held, found[SUBJECT].loose_bytes) == (2 if at_store else 1, 4)
     assert (found["counters-q"].made_by, found["counters-q"].loose_bytes) == ("variability ingest", 4)
-    there = set(remote.listed(lake / "lake"))
+    there = set(at(lake).listed(lake / "lake"))
     assert gone(lake) == ({} if at_store else {SUBJECT: 1, "counters-q": 1})
     if not at_store:
-        assert set(remote.listed(lake / "lake")) == there - {*ORPHANS}
+        assert set(at(lake).listed(lake / "lake")) == there - {*ORPHANS}
         return
     later(monkeypatch, 2.0)  # version 0 is no longer held: a table and a page
     assert gone(lake, older_s=3.0 * DAY_S) == {}
     assert gone(lake, dry=True) == {SUBJECT: 3, "counters-q": 1}
-    assert set(remote.listed(lake / "lake")) == there
+    assert set(at(lake).listed(lake / "lake")) == there
     assert gone(lake) == {SUBJECT: 3, "counters-q": 1}
-    assert set(remote.listed(lake / "lake")) < there - {*ORPHANS}
+    assert set(at(lake).listed(lake / "lake")) < there - {*ORPHANS}
     assert Lake(lake / "lake").read("jobs", "t")[0]["number"].tolist() == [2]
     assert sum(batch.num_rows for batch in CountersStore(lake / "lake", "q").batches("s")) == 1
-    assert Lake(lake / "lake").versions(SUBJECT).replaced() == []
+    assert Lake(lake / "lake").versions(SUBJECT).pointer.replaced() == []
 
 
 def test_the_command_says_what_it_does_and_copies_pages(lake: Path, tmp_path: Path) -> None:
@@ -91,7 +90,7 @@ def test_the_command_says_what_it_does_and_copies_pages(lake: Path, tmp_path: Pa
         "t.html": "2",
         "nights/t/index.html": "nights",
     }
-    if remote.is_remote(lake):
+    if at(lake).shared:
         lake.fs.pipe_file(f"{lake.path}/reports/../../out.html", b"")  # type: ignore[attr-defined]
         with pytest.raises(InputError, match="leads out of"):
             copy_pages(lake, tmp_path / "copy")

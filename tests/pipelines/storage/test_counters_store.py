@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from pipelines.ingest import ldms, ldms_ingest, ldms_intake
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
-from pipelines.storage import atomic, counters_change, counters_merge, counters_store
+from pipelines.storage import counters_change, counters_merge, counters_store, places
 from pipelines.storage.counters_change import Change
 from pipelines.storage.counters_merge import KEYS
 from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.pointer import Pointer
 from pipelines.storage.version import FILES, PARTS
-from pipelines.storage.versions import Versions
 from tests.support.stores import lost_lock
 
 HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
@@ -266,8 +266,8 @@ def test_broken_files_are_quarantined_with_reason_and_the_rest_goes_on(tmp_path:
 
 STAGES = {
     "a part is written": (counters_change.pq, "write_table"),
-    "a part is moved": (atomic.os, "replace"),
-    "the pointer is put": (Versions, "_put"),
+    "a part is moved": (places.os, "replace"),
+    "the pointer is put": (Pointer, "put"),
     "a file is adopted": (Change, "adopt"),
     "parts are merged": (Change, "_merge"),
     "the quarantine is written": (ldms_ingest, "_keep_quarantine"),

@@ -13,7 +13,7 @@ import pytest
 
 from features.errors import InputError
 from pipelines.sources.systems import remember_system, systems
-from pipelines.storage import drafts, remote, versions
+from pipelines.storage import drafts, places, pointer, remote
 from pipelines.storage.alerts import alert, alerts_file
 from pipelines.storage.atomic import append, seen, write
 from pipelines.storage.home import home, trusted_home
@@ -52,7 +52,8 @@ def test_a_version_is_written_read_and_held_while_others_are_published(store: Pa
     assert (number(now), number(now, "schedules"), number(reader), number(reader, "schedules")) == (4, 4, 1, 1)
     assert (store / "reports" / "t.html").read_text() == "4"
     assert [
-        version.files["jobs"] != now.versions(SUBJECT).current().files["jobs"] for _, version in now.versions(SUBJECT).replaced()
+        version.files["jobs"] != now.versions(SUBJECT).current().files["jobs"]
+        for _, version in now.versions(SUBJECT).pointer.replaced()
     ] == [
         True,
         True,
@@ -61,10 +62,10 @@ def test_a_version_is_written_read_and_held_while_others_are_published(store: Pa
 
 def test_what_nothing_lists_is_collected_after_its_time(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEEP_H, "0")
-    monkeypatch.setattr(versions, "UNNAMED_S", 0.0)
+    monkeypatch.setattr(places.Store, "unlisted_s", 0.0)
     for each in (1, 2, 3, 4):
         publish(store, f"run-{each}", jobs=each)
-        monkeypatch.setattr(versions.time, "time", lambda each=each, real=versions.time.time: real() + 5)
+        monkeypatch.setattr(pointer.time, "time", lambda each=each, real=pointer.time.time: real() + 5)
     assert len(list((store / "lake" / "jobs" / "t").iterdir())) == 2
     assert number(Lake(store / "lake")) == 4
 
@@ -130,7 +131,7 @@ def test_a_version_that_cannot_be_followed_is_not_taken_back_over_another(store:
 def test_what_is_published_while_it_is_looked_for_stays(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A draft of long ago is published between the looks at pointer and drafts."""
     monkeypatch.setenv(KEEP_H, "0")
-    monkeypatch.setattr(versions, "UNNAMED_S", 0.0)
+    monkeypatch.setattr(places.Store, "unlisted_s", 0.0)
     publish(store, "base", jobs=0)
     lake, looks = Lake(store / "lake", "late"), []
     lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
@@ -167,14 +168,14 @@ def test_settings_alerts_and_locks(store: Path) -> None:
 def test_a_put_is_refused_where_another_machine_wrote_meanwhile(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a lock: as if the other process were on a machine that has other lock files."""
     publish(store, "base", jobs=0)
-    pointer = Lake(store / "lake").versions(SUBJECT)
-    there = seen(pointer._pointer)
+    current = Lake(store / "lake").versions(SUBJECT)
+    there = seen(current.pointer.place)
     publish(store, "theirs", jobs=1)
     with pytest.raises(Overtaken, match="another process changed it"):
-        write(pointer._pointer, b"ours", there)
+        write(current.pointer.place, b"ours", there)
     with pytest.raises(Overtaken):
-        write(pointer._pointer, b"ours", remote.Seen(None))
-    write(pointer._pointer, seen(pointer._pointer).content or b"", there)  # an attempt whose answer was lost
+        write(current.pointer.place, b"ours", remote.Seen(None))
+    write(current.pointer.place, seen(current.pointer.place).content or b"", there)  # an attempt whose answer was lost
     assert number(Lake(store / "lake")) == 1
 
 
@@ -301,7 +302,7 @@ def faulty_publish(
     lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
     lake.name_models(SUBJECT, {"champion": "1"})
     lake.versions(SUBJECT).current()
-    monkeypatch.setattr(versions, "_QUIET_S", 0.0)
+    monkeypatch.setattr(pointer, "_QUIET_S", 0.0)
     proxy.fault, proxy.only = fault, only
     return Lake(place / "lake"), lambda: lake.versions(SUBJECT).publish("run", moved.append), moved
 
@@ -329,7 +330,7 @@ def test_a_pointer_that_the_store_took_and_does_not_show_ends_the_run(
 
 def test_a_pointer_that_is_shown_late_is_waited_for(proxied: tuple[FaultyProxy, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     lake, go, moved = faulty_publish(proxied, "stale", "current/runtime-t.json", monkeypatch)
-    monkeypatch.setattr(versions.time, "sleep", lambda _: setattr(proxied[0], "fault", ""))
+    monkeypatch.setattr(pointer.time, "sleep", lambda _: setattr(proxied[0], "fault", ""))
     go()
     assert proxied[0].faults > 0
     assert (number(lake), moved) == (1, [{"champion": "1"}])

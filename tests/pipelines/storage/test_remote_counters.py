@@ -13,12 +13,12 @@ import pytest
 
 from features.errors import InputError
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
-from pipelines.storage import counters_change, counters_parts, remote, versions
+from pipelines.storage import counters_change, counters_parts, places, remote
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
+from pipelines.storage.pointer import Pointer
 from pipelines.storage.remote import Overtaken
 from pipelines.storage.run_store import TYPES, application_types, keep
-from pipelines.storage.versions import Versions
 from tests.support.stores import counted
 
 DAY = "1970-01-01"
@@ -49,12 +49,9 @@ def values(counters: CountersStore, **wanted: object) -> list[float]:
     return [value for batch in counters.batches("s", **wanted) for value in batch["a"].to_pylist()]  # type: ignore[arg-type]
 
 
-CLOCK = remote.now_s
-
-
 def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
     """Let the store's clock be so many days on."""
-    monkeypatch.setattr(versions, "now_s", lambda place: CLOCK(place) + days * 86_400)
+    monkeypatch.setattr(places.Store, "now_s", lambda self, place: remote.now_s(place) + days * 86_400)
 
 
 def objects(store: Path) -> set[str]:
@@ -76,7 +73,7 @@ def test_what_comes_in_is_read_and_broken_files_are_told(store: Path, ingested: 
 def test_parts_that_were_replaced_stay_for_readers_and_then_go(
     store: Path, ingested: Callable[..., IngestReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(versions, "UNNAMED_S", 0.0)
+    monkeypatch.setattr(places.Store, "unlisted_s", 0.0)
     for number in range(1, 4):
         ingested((number, "a", number), (100 + number, "a", number))
     reading = opened(store).batches("s")
@@ -122,11 +119,11 @@ def test_of_two_writers_on_different_machines_one_is_told_and_nothing_is_lost(
 def test_what_a_killed_process_put_goes_after_its_time(
     store: Path, ingested: Callable[..., IngestReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(self: Versions, *given: object) -> None:
+    def killed(self: Pointer, *given: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Versions, "_put", killed)
+        patch.setattr(Pointer, "put", killed)
         with pytest.raises(KeyboardInterrupt):
             ingested((1, "a", 1))
     left = objects(store)

@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from pipelines.storage import versions
+from pipelines.storage import subject_files
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import write_parquet
+from pipelines.storage.remote import Overtaken
 from pipelines.storage.version import subject_of
 from pipelines.storage.versions import Versions
 from tests.support.stores import lost_lock
@@ -95,7 +96,7 @@ def test_a_lock_that_was_lost_before_the_pointer_is_put_changes_nothing(tmp_path
     publish(tmp_path, "first", {"champion": "1"}, aliases.append, jobs=1)
     pointer = tmp_path / "lake" / "current" / f"{SUBJECT}.json"
     before = pointer.read_bytes(), pointer.stat().st_mtime_ns
-    monkeypatch.setattr(versions, "held", lost_lock)
+    monkeypatch.setattr(subject_files, "held", lost_lock)
     with pytest.raises(InputError, match="its lock was lost"):
         publish(tmp_path, "second", {"champion": "2"}, aliases.append, jobs=2)
     assert (pointer.read_bytes(), pointer.stat().st_mtime_ns) == before
@@ -174,7 +175,7 @@ class Killed(BaseException):
 def test_killed_at_any_change_of_a_file_a_version_is_there_whole_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every os.replace and unlink of writing and publishing is the last that happens, one after the other; then the next process comes."""
     outcomes = []
-    monkeypatch.setattr(versions, "being_written", lambda _: False)  # whatever wrote is dead
+    monkeypatch.setattr(subject_files, "being_written", lambda _: False)  # whatever wrote is dead
     for at in range(100):
         root, aliases = tmp_path / str(at), {}
         publish(root, "first", {"champion": "1"}, aliases.update, "one", jobs=1, runtime_model=1, schedules=1)
@@ -217,6 +218,18 @@ def test_killed_at_any_change_of_a_file_a_version_is_there_whole_or_not(tmp_path
     assert done
     assert outcomes == sorted(outcomes), "once it has happened it has"
     assert 0 < outcomes.index(True) < len(outcomes) - 5
+
+
+def test_a_table_that_grows_is_current_at_once_with_a_draft_or_not_and_on_condition(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake", "run")
+    lake.write("probes", "t", pd.DataFrame({"number": [1]}))
+    assert Lake(tmp_path / "lake").read("probes", "t")[0]["number"].tolist() == [1]
+    before = lake.at_once("probes-t")
+    lake.write("probes", "t", pd.DataFrame({"number": [2]}))
+    with pytest.raises(Overtaken, match="begin again"):
+        before.write("probes", "t", pd.DataFrame({"number": [3]}))
+    assert lake.read("probes", "t")[0]["number"].tolist() == [2]
+    assert before.read("probes", "t")[0]["number"].tolist() == [1], "the version before stays for readers"
 
 
 def test_every_table_belongs_to_one_subject() -> None:

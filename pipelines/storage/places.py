@@ -1,0 +1,226 @@
+"""Places where files lie: the one file that knows a directory from an object store.
+
+A file in a directory is written under a temporary name and moved into its place; then its directory is synced. After a crash or a
+power loss the old file is there or the new one, whole, and whatever was written before it. At an object store a file is written in a
+local directory and put as one object (:mod:`pipelines.storage.remote`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from models.registry.syncing import sync
+from pipelines.storage import remote
+from pipelines.storage.permissions import hand_over
+from pipelines.storage.remote import Held, Overtaken, Seen
+
+_PUTS = 4
+"""Objects put at a time."""
+_UNFINISHED = re.compile(r"(?P<process>\d+)-[0-9a-f]{12}\.(part|tmp)$")
+
+
+def unfinished(ending: str) -> str:
+    """Return a new ending for an unfinished file's name; it tells this process."""
+    return f"{os.getpid()}-{secrets.token_hex(6)}.{ending}"
+
+
+def being_written(path: Path) -> bool:
+    """Tell whether an unfinished file's process is alive; False for any other file."""
+    match = _UNFINISHED.search(path.name)
+    return match is not None and alive(int(match["process"]))
+
+
+def alive(process: int) -> bool:
+    """Tell whether a process of this number is running."""
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
+class Directory:
+    """Files in a directory.
+
+    ``shared`` tells whether machines reach the place that share no locks; replaced files stay ``keep_h`` hours for readers, those that
+    nothing lists yet ``unlisted_s`` seconds.
+    """
+
+    shared, keep_h, unlisted_s = False, 0.0, 0.0
+
+    def seen(self, path: Path) -> Seen:
+        """Return what ``path`` holds."""
+        try:
+            return Seen(path.read_bytes())
+        except FileNotFoundError:
+            return Seen(None)
+
+    def there(self, path: Path) -> bool:
+        """Tell whether a file is there; InputError for a store that does not answer."""
+        return path.is_file()
+
+    def listed(self, folder: Path) -> dict[str, Held]:
+        """Return what lies below a folder, by names relative to it; it need not exist."""
+        listed = {}
+        for path in sorted(folder.rglob("*")):
+            with suppress(FileNotFoundError):  # another process may just have removed it
+                if path.is_file():
+                    listed[path.relative_to(folder).as_posix()] = Held((now := path.stat()).st_size, now.st_mtime)
+        return listed
+
+    def now_s(self, place: Path) -> float:
+        """Return the Unix time by the clock that files are dated with."""
+        return time.time()
+
+    def modified_s(self, path: Path) -> float:
+        """Return when a file was written, a Unix time."""
+        return path.stat().st_mtime
+
+    def folder(self, folder: Path) -> Path:
+        """Make a directory and those above it, if missing, so that they stay; return it."""
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in missing:
+            hand_over(each, each)
+            sync(each.parent)
+        return folder
+
+    def being_made(self, path: Path) -> Path:
+        """Return a new local path for the content of ``path``, until :meth:`moved` puts it there."""
+        return path.with_name(f".{path.name}.{unfinished('tmp')}")
+
+    def finished(self, temporary: Path, path: Path) -> None:
+        """Let a written file reach the disk, before it is moved to ``path``."""
+        hand_over(temporary, path)
+        sync(temporary)
+
+    def moved(self, source: Path, target: Path) -> None:
+        """Move a local file whose content is on the disk into its place."""
+        os.replace(source, target)
+        sync(target.parent)
+        if source.parent != target.parent:
+            sync(source.parent)
+
+    def moved_all(self, files: Mapping[Path, Path]) -> None:
+        """Move local files (source -> target) as :meth:`moved`, into folders that are made."""
+        for source, target in files.items():
+            self.folder(target.parent)
+            self.moved(source, target)
+
+    def write(self, path: Path, content: bytes, instead_of: Seen | None) -> Seen:
+        """Replace the file at ``path``; return what it holds now.
+
+        Overtaken where it no longer is what was ``instead_of`` which it is written; in a directory a lock must see to that.
+        """
+        with self.replacing(path) as temporary:
+            temporary.write_bytes(content)
+        return Seen(content)
+
+    @contextmanager
+    def replacing(self, path: Path) -> Iterator[Path]:
+        """Yield a temporary path; on success it replaces ``path``, else the old file stays."""
+        self.folder(path.parent)
+        temporary = self.being_made(path)
+        try:
+            yield temporary
+            self.finished(temporary, path)
+            self.moved(temporary, path)
+        except BaseException:
+            with suppress(OSError):  # the first error is raised; what stays is a temporary file
+                temporary.unlink(missing_ok=True)
+            raise
+
+    def append(self, path: Path, line: bytes) -> None:
+        """Add a line; lines of several processes do not mix."""
+        self.folder(path.parent)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            os.write(descriptor, line)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def removed(self, path: Path) -> None:
+        """Remove a file, if it is there, so that it does not come back."""
+        if path.exists():
+            path.unlink(missing_ok=True)
+            sync(path.parent)
+
+    def opened(self, path: Path, size: int = 0) -> IO[bytes]:
+        """Return a file opened for reading at any place; ``size`` is that of an object, if known."""
+        return path.open("rb")
+
+
+class Store(Directory):
+    """Objects of a store; folders are names alone."""
+
+    shared, keep_h, unlisted_s = True, 24.0, 3600.0
+
+    def seen(self, path: Path) -> Seen:
+        return remote.seen(path)
+
+    def there(self, path: Path) -> bool:
+        return remote.there(path)
+
+    def listed(self, folder: Path) -> dict[str, Held]:
+        return remote.listed(folder)
+
+    def now_s(self, place: Path) -> float:
+        return remote.now_s(place)
+
+    def modified_s(self, path: Path) -> float:
+        return remote.modified_s(path)
+
+    def folder(self, folder: Path) -> Path:
+        return folder
+
+    def being_made(self, path: Path) -> Path:
+        for left in remote.scratch().iterdir():
+            if _UNFINISHED.search(left.name) and not being_written(left):  # of a process that was killed
+                left.unlink(missing_ok=True)
+        return remote.scratch() / f".{path.name}.{unfinished('tmp')}"
+
+    def finished(self, temporary: Path, path: Path) -> None:
+        """Return: what is put is the store's to keep."""
+
+    def moved(self, source: Path, target: Path) -> None:
+        remote.put_file(target, source)
+        source.unlink()
+
+    def moved_all(self, files: Mapping[Path, Path]) -> None:
+        with ThreadPoolExecutor(_PUTS) as threads:
+            list(threads.map(self.moved, files.keys(), files.values()))
+
+    def write(self, path: Path, content: bytes, instead_of: Seen | None) -> Seen:
+        return remote.put(path, content, instead_of)
+
+    def append(self, path: Path, line: bytes) -> None:
+        while True:
+            before = remote.seen(path)
+            with suppress(Overtaken):
+                remote.put(path, (before.content or b"") + line, before)
+                return
+
+    def removed(self, path: Path) -> None:
+        remote.remove(path)
+
+    def opened(self, path: Path, size: int = 0) -> Any:
+        return remote.Ranges(path, size)
+
+
+_DIRECTORY, _STORE = Directory(), Store()
+
+
+def at(place: Path) -> Directory:
+    """Return what is asked about files at a place: a directory's, or an object store's."""
+    return _DIRECTORY if isinstance(place, Path) else _STORE

@@ -1,0 +1,134 @@
+"""The pointer of a subject: the one file by which readers go, put in one piece.
+
+``<lake>/current/<subject>.json`` names the current version, the one before, and those that readers may still hold. A copy beside it,
+``<subject>.followed``, is that of the version which aliases and pages follow.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from features.errors import InputError
+from pipelines.storage.atomic import seen, write
+from pipelines.storage.places import at
+from pipelines.storage.remote import Overtaken, Seen
+from pipelines.storage.site import wait_s
+from pipelines.storage.version import MEND, Version, keep_s, older, parsed, stated
+
+_QUIET_S, _AGAIN_S = 5.0, 0.5
+"""Seconds of waiting for a pointer before a line says so, and between looks at it."""
+
+
+class Unseen(InputError):
+    """A pointer that a store took, and does not show: it may be there or not."""
+
+
+class Pointer:
+    """The pointer of ``subject`` in the lake at ``root``."""
+
+    def __init__(self, root: Path, subject: str) -> None:
+        self.root = root
+        self.place = root / "current" / f"{subject}.json"
+        self._copy = root / "current" / f"{subject}.followed"
+
+    def kept(self, there: Seen) -> tuple[Version, Version]:
+        """Return the current version and the one before; InputError for a damaged pointer.
+
+        ``there`` is what its file holds.
+        """
+        if there.content is None:
+            return Version(), Version()
+        try:
+            return parsed(there.content)
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{self.place}: is damaged: {error}; {MEND}") from error
+
+    def replaced(self) -> list[tuple[float, Version]]:
+        """Return versions that readers may still hold, with Unix times of their replacement.
+
+        They are older than the one before the current one, and have the files that only they list.
+        """
+        there = seen(self.place)
+        self.kept(there)
+        former = [] if there.content is None else older(there.content)
+        since = at(self.root).now_s(self.root) - keep_s(self.root) if former else 0.0
+        return [(until, version) for until, version in former if until > since]
+
+    def put_once(self, version: Version, before: Version, there: Seen) -> None:
+        """Put the pointer; Overtaken unless it had been put by an attempt whose answer was lost."""
+        try:
+            self.put(version, before, there)
+        except Overtaken:
+            every = (*self.kept(seen(self.place)), *(each for _, each in self.replaced()))
+            if version.version not in {each.version for each in every}:
+                raise
+
+    def put(self, version: Version, before: Version, there: Seen) -> None:
+        """Replace the pointer, on condition that it is what was ``there``.
+
+        Unseen where a store does not show it then.
+        """
+        former: list[dict[str, object]] = []
+        with suppress(ValueError, KeyError, TypeError):  # a damaged pointer tells of none
+            if there.content is not None:
+                now, named = at(self.root).now_s(self.root), ("", version.version, before.version)
+                went = [(now, each) for each in parsed(there.content) if each.version not in named]
+                listed = {*version.files.values(), *before.files.values()}
+                for until, each in went + older(there.content):
+                    if until > now - keep_s(self.root):
+                        own = {entry: file for entry, file in each.files.items() if file not in listed}
+                        former.append({"until": until, "version": asdict(replace(each, files=own))})
+        content = stated(version, before, former)
+        write(self.place, content, there)
+        self._read_back(content.encode(), version, there)
+
+    def _read_back(self, content: bytes, version: Version, there: Seen) -> None:
+        """Wait until the store shows the pointer just put, or one put after it that names its version.
+
+        It says what it waits for; Unseen after the site's max wait.
+        """
+        began, quiet = time.monotonic(), True
+        while (now := seen(self.place).content) != content:
+            with suppress(ValueError, KeyError, TypeError):
+                if now not in (None, there.content):
+                    after = (*parsed(now), *(each for _, each in older(now)))
+                    if version.version in {each.version for each in after}:
+                        return
+            waited_s = time.monotonic() - began
+            shown = f"{self.place}: the store took version {version.version or 'none'} and shows the one before"
+            if waited_s > wait_s():
+                raise Unseen(
+                    f"{shown} after {wait_s():g} s: it lost what was put, and the version before stays current, or its answers are late; "
+                    "run it again when the store is well"
+                )
+            if waited_s > _QUIET_S and quiet:
+                print(f"{shown}: waiting for the new one", file=sys.stderr)
+                quiet = False
+            time.sleep(min(_AGAIN_S, wait_s()))
+
+    def copied(self) -> tuple[Version, Version] | None:
+        """Return the versions in the copy; None without a readable one."""
+        try:
+            content = seen(self._copy).content
+            return None if content is None else parsed(content)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def copy(self, version: Version, before: Version) -> None:
+        """Write the copy: aliases and pages follow ``version``."""
+        write(self._copy, stated(version, before))
+
+    def follows(self) -> str:
+        """Return the version in the copy, "" without one."""
+        content = seen(self._copy).content
+        if content is None:
+            return ""
+        try:
+            return str(json.loads(content)["current"]["version"])
+        except (ValueError, KeyError, TypeError):  # damaged: it is written again
+            return content.decode("utf-8", errors="replace")

@@ -1,0 +1,187 @@
+"""The files of a subject in the lake: what lists them, and which may go.
+
+The rule: a file goes that no pointer, draft or version still held names, and that has been so for
+:func:`pipelines.storage.version.keep_s` seconds, by the clock that files are dated with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+from features.errors import InputError
+from features.names import check_name
+from pipelines.storage.atomic import removed, seen
+from pipelines.storage.drafts import OVERTAKEN, Drafts
+from pipelines.storage.locks import held, shared, unshared
+from pipelines.storage.places import at, being_written
+from pipelines.storage.pointer import Pointer
+from pipelines.storage.remote import Seen
+from pipelines.storage.version import COUNTERS, Draft, Version, keep_s, subject_of
+
+_OVERTAKEN_DAYS = 7.0
+"""Days after which nothing works on such a draft."""
+_BY_CONTENT = re.compile(r"[0-9a-f]{16}\.(parquet|html)")
+_FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|part-.*\.parquet|.*\.(part|tmp)")
+COUNTERS_PART = re.compile(r"[^/]+/day=[^/]+/part-[^/]+\.parquet")
+
+
+class SubjectFiles:
+    """The files of one subject in the lake at ``root``."""
+
+    def __init__(self, root: Path, subject: str) -> None:
+        self.root, self.subject = root, subject
+        self.name = check_name(subject.partition("-")[2], "lake")
+        self.of_counters = subject.startswith(f"{COUNTERS}-")
+        self.pointer = Pointer(root, subject)
+        self._readers = root / "current" / f"{subject}.readers"
+        self._drafts = Drafts(root / "drafts" / subject)
+
+    def current(self) -> Version:
+        """Return the version that readers see."""
+        return self.kept()[0]
+
+    def kept(self) -> tuple[Version, Version]:
+        """Return the current version and the one before."""
+        return self._read(seen(self.pointer.place))
+
+    def _read(self, there: Seen) -> tuple[Version, Version]:
+        if there.content is None:
+            return Version(files=self._unversioned()), Version()
+        return self.pointer.kept(there)
+
+    def drafts(self) -> list[Draft]:
+        """Return the drafts that can still be published, the last written one at the end."""
+        return [draft for _, draft in self._drafts.every() if draft is not None and draft.stage != OVERTAKEN]
+
+    def damaged_drafts(self) -> list[Path]:
+        """Return the files of drafts that cannot be read."""
+        return [path for path, draft in self._drafts.every() if draft is None]
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context in which, in a directory, no file of the current version goes.
+
+        At an object store they stay for :func:`keep_s` seconds.
+        """
+        return shared(self._readers)
+
+    def has_whole(self, file: str) -> bool:
+        """Tell whether a file that a version lists is there, and is what its name says."""
+        if COUNTERS_PART.search(file):
+            return _is_there(self.root / file)
+        return is_whole(self.root / file, seen(self.root / file).content)
+
+    def _unversioned(self) -> dict[str, str]:
+        """Return tables that an older Queuecast left: ``<table>/<name>.parquet``."""
+        if self.of_counters and _is_there(ledger := self.root / COUNTERS / self.name / "ledger.json"):
+            raise InputError(f"{ledger}: an older Queuecast wrote these counters; queuecast doctor --repair takes them over")
+        places = (table / f"{self.name}.parquet" for table in self._tables())
+        return {path.parent.name: path.relative_to(self.root).as_posix() for path in places if _is_there(path)}
+
+    def _tables(self) -> list[Path]:
+        return [path for path in inside(self.root) if subject_of(path.name, self.name) == self.subject]
+
+    def sweep(self) -> None:
+        """Remove stale drafts, and files that no kept version or draft lists.
+
+        Kept are the current version and the one before.
+        """
+        with self._locked():
+            drafts = self.drafts()  # before the pointer: what began on a newer version than it would seem overtaken
+            current, week_ago = self.current(), time.time() - _OVERTAKEN_DAYS * 86_400
+            for draft in drafts:
+                if draft.base.version != current.version or _written_before(self._drafts.place(draft.id), week_ago):
+                    self._drafts.end(draft.id)
+            for path in self._drafts.files():
+                if _written_before(path, week_ago):
+                    removed(path)
+            self._remove(self.unlisted())
+
+    def sweep_if_possible(self) -> None:
+        """Call :meth:`sweep`; where the disk or the store fails the next one does it."""
+        with suppress(OSError, InputError):
+            self.sweep()
+
+    def unlisted(self) -> list[Path]:
+        """Return files that no kept version or draft lists, and that nothing is writing.
+
+        Those written in the last :func:`keep_s` seconds, at an object store an hour at least, may still be listed, so they are left out.
+        """
+        now_s = at(self.root).now_s(self.root)  # before versions are read: what is put and listed after that stays
+        since_s = now_s - max(keep_s(self.root), at(self.root).unlisted_s)
+        return [path for path, written_s in self.loose().items() if written_s <= since_s and not being_written(path)]
+
+    def loose(self) -> dict[Path, float]:
+        """Return files that no kept version or draft lists, with Unix times of writing."""
+        drafts = self.drafts()  # before the pointer: what is published in between is then in one of the two
+        every: list[Version | Draft] = [*drafts, *self.kept(), *(each for _, each in self.pointer.replaced())]
+        listed = {self.root / file for each in every for file in each.files.values()}
+        return {path: written_s for path, written_s in self._files() if path not in listed}
+
+    def collect(self, before_s: float, dry: bool = False) -> list[Path]:
+        """Remove the files of :meth:`unlisted` written before a Unix time; return them.
+
+        With ``dry`` they are only returned.
+        """
+        with self._locked():
+            gone = [path for path in self.unlisted() if _written_before(path, before_s)]
+            if not dry:
+                self._remove(gone)
+        return gone
+
+    def _remove(self, files: Sequence[Path]) -> None:
+        """Remove files, but for those that were named or put again since they were found, or that a reader holds."""
+        if not files:
+            return
+        again = {*self.unlisted()}
+        with unshared(self._readers) as alone:  # else what a reader holds goes with a later version
+            for path in files if alone else ():
+                if path in again:
+                    removed(path)
+
+    def _files(self) -> Iterator[tuple[Path, float]]:
+        """Yield the files of the subject's tables and pages, whatever lists them, and when they were written."""
+        for folder in [*(table / self.name for table in self._tables()), self.root / "pages" / self.subject]:
+            for name, each in at(folder).listed(folder).items():
+                if _FILE.fullmatch(name.rpartition("/")[2]):
+                    yield folder / name, each.modified_s
+        for table in self._tables():
+            if _is_there(path := table / f"{self.name}.parquet"):
+                yield path, at(path).modified_s(path)
+
+    @contextmanager
+    def _locked(self) -> Iterator[Callable[[], None]]:
+        with held(self.pointer.place.with_suffix(".lock")) as check:
+            yield check
+
+
+def _is_there(path: Path) -> bool:
+    return at(path).there(path)
+
+
+def is_whole(path: Path, content: bytes | None) -> bool:
+    """Tell whether a file is there, with the content whose hash it may be named by."""
+    return content is not None and (not _BY_CONTENT.fullmatch(path.name) or digest(content) == path.stem)
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _written_before(path: Path, time_s: float) -> bool:
+    """Tell whether a file was written before a Unix time; False where it is gone."""
+    with suppress(FileNotFoundError):
+        return at(path).modified_s(path) <= time_s
+    return False
+
+
+def inside(folder: Path) -> list[Path]:
+    """Return what is in a folder, in order; nothing where there is none."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.name not in ("", folder.name) or path.parent == folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
