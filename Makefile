@@ -11,21 +11,28 @@ SELDOM  := /tests/|/site-packages/(databricks|fontTools|google|moto|mypyc?|pip|p
 # a module's tests on one worker, which makes their fixture once; in the tree's order, so that no long module is left for the end
 WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-fast server-test campaign kernels lint format ui lock clean help
+# samples of the campaigns, and tests of what makes pages of studies: no claim of the product rests on them alone
+APART := --ignore=tests/campaigns --ignore=tests/benchmarks
+
+.PHONY: run test test-all test-fast server-test campaign kernels lint format ui lock clean help
 
 run: $(KERNELS)  ## the whole pipeline on the generated workload, and its comparison
 	@$(BIN)/queuecast run
 
-test: $(KERNELS)  ## every test
+test: $(KERNELS)  ## every test of the product
+	@$(BIN)/python -m pytest $(WORKERS) $(APART)
+
+test-all: $(KERNELS)  ## those, samples of the campaigns and the tests of benchmarks
 	@$(BIN)/python -m pytest $(WORKERS)
 
 test-fast: $(KERNELS)  ## the tests that take a moment each, about a minute on two cores
-	@$(BIN)/python -m pytest $(WORKERS) -m "not slow and not end_to_end"
+	@$(BIN)/python -m pytest $(WORKERS) $(APART) -m "not slow and not end_to_end"
 
 server-test: $(KERNELS)  ## a server's PostgreSQL, object store, MLflow, Dagster and Dask, started, used and stopped (half an hour on two cores)
 	@$(BIN)/python -m tests.server
 
 campaign: $(KERNELS)  ## an hour of attempts to break it: fresh examples, mutated inputs, kills, faults, races
+	@$(BIN)/python -m pytest $(WORKERS) tests/campaigns tests/benchmarks
 	@$(BIN)/python -m tests.campaigns --write
 
 kernels: $(KERNELS)
