@@ -1,5 +1,5 @@
 """The stages as assets, one file a stage: read, call one pure function, write, report."""
 
-from pipelines.storage import site
+from pipelines.sources import site_file
 
-site.apply()
+site_file.apply()

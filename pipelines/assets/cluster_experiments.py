@@ -15,7 +15,7 @@ from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.variability_checks import EXPERIMENTS, check_trials
 from pipelines.report.cluster import render_cluster, varied_runs
 from pipelines.report.table import markdown_of
-from pipelines.sources.systems import SIMULATED
+from pipelines.sources.system import SIMULATED
 from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.variability_trials import TRIALS, TRIALS_PAGE, TRIALS_TABLE, over_all, trial_plan, try_model

@@ -11,7 +11,8 @@ from pipelines.assets.resources import LakeResource
 from pipelines.assets.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
 from pipelines.ingest.ldms_ingest import read_quarantine
 from pipelines.report.table import escaped, markdown_of
-from pipelines.sources.systems import SIMULATED, system
+from pipelines.sources.system import SIMULATED
+from pipelines.sources.systems import system
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
 from pipelines.workflows.progress import progress_reporter

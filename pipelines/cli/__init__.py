@@ -42,9 +42,9 @@ def cli() -> None:
 
     Runtimes are predicted for jobs at submission; simulations measure what the predictions do to the schedule.
     """
-    from pipelines.storage import site
+    from pipelines.sources import site_file
 
-    site.apply()
+    site_file.apply()
 
 
 def main() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import check_outputs, note, out_option, without_policies
+from pipelines.cli.notes import note
+from pipelines.cli.options import check_outputs, out_option, without_policies
 from pipelines.ingest.read import find_entry
 from pipelines.ingest.source import trace_name
 from pipelines.ingest.workload import Workload

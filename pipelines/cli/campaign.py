@@ -14,9 +14,9 @@ import click
 import pandas as pd
 
 from features.statistics import covers
+from pipelines.cli.notes import note
 from pipelines.cli.options import (
     check_outputs,
-    note,
     on_option,
     options,
     out_option,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from numba.core.caching import IndexDataCacheFile
 from numba.core.event import Event, Listener, register
 
-from pipelines.cli.options import note
+from pipelines.cli.notes import note
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Lock

@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import home_option, json_option, note
+from pipelines.cli.notes import note
+from pipelines.cli.options import home_option, json_option
 
 
 @click.command()

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import pandas as pd
 
-from pipelines.cli.options import check_outputs, json_option, load, note, options, out_option, report_option
+from pipelines.cli.notes import note
+from pipelines.cli.options import check_outputs, json_option, load, options, out_option, report_option
 from pipelines.cli.simulate import fitted, table_files
 from pipelines.workflows.evaluation import KIND, Protocol, as_records, as_table, evaluate_predictors
 from sim.campaigns.campaign import check_policies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pipelines.cli.options import note
+from pipelines.cli.notes import note
 
 
 @click.command()

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from pipelines.cli.options import json_option, load, note, options
+from pipelines.cli.notes import note
+from pipelines.cli.options import json_option, load, options
 from sim.settings import TraceSettings
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from pipelines.cli.options import Duration, note
+from pipelines.cli.notes import note
+from pipelines.cli.options import Duration
 
 
 @click.group(invoke_without_command=True)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import home_option, load, note, options
+from pipelines.cli.notes import note
+from pipelines.cli.options import home_option, load, options
 from sim.settings import TraceSettings
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -16,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import click
 from click.core import ParameterSource
 
-from features.errors import InputError, one_line, printable
+from features.errors import InputError, one_line
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace
+from pipelines.cli.notes import note
 from pipelines.ingest.read import find_entry, read_trace
 from pipelines.storage.permissions import name_outputs
 from sim.settings import Settings, TraceSettings
@@ -254,11 +254,6 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
         nearest = next(parent for parent in target.parents if parent.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK):
             raise InputError(f"{option} {path}: cannot be written: {nearest} is no directory that can be written to")
-
-
-def note(text: str) -> None:
-    """Print one line about the work to standard error."""
-    print(printable(text), file=sys.stderr)
 
 
 def load_machine(file: Path | None) -> Machine | None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError, one_line
-from pipelines.cli.options import check_outputs, load, note, options, out_option
+from pipelines.cli.notes import note
+from pipelines.cli.options import check_outputs, load, options, out_option
 from sim.campaigns.learned_order import Learning
 
 if TYPE_CHECKING:

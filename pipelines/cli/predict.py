@@ -10,7 +10,7 @@ import pandas as pd
 from features import limits
 from features.errors import InputError
 from models.packed.methods import LEVELS, PREDICTED
-from pipelines.cli.options import note
+from pipelines.cli.notes import note
 from pipelines.ingest.people_tables import Place, read_table, refuse
 from pipelines.storage.csv_text import csv_text
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from pipelines.cli.options import note
+from pipelines.cli.notes import note
 
 EVERY_S = 10.0
 """Seconds between lines of progress where there is no terminal."""

@@ -25,7 +25,8 @@ from features.errors import InputError
 from features.statistics import covers
 from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.last_resort import known_cause
-from pipelines.cli.options import note, options
+from pipelines.cli.notes import note
+from pipelines.cli.options import options
 from pipelines.dated.run_settings import RunSettings
 from pipelines.report.table import Table
 from pipelines.report.wording import takes_correction
@@ -53,7 +54,7 @@ def command(settings: RunSettings, system: str | None) -> None:
     features, classifiers of variation.
     """
     from pipelines.assets.partitions import system_on, trace_on
-    from pipelines.sources.systems import SIMULATED
+    from pipelines.sources.system import SIMULATED
     from pipelines.sources.systems import system as known_system
     from pipelines.sources.traces import remember
     from pipelines.storage.home import home

@@ -12,7 +12,8 @@ import click
 from features.errors import InputError
 from features.names import check_name
 from pipelines.cli.guard import guarded
-from pipelines.cli.options import Duration, listening, note
+from pipelines.cli.notes import note
+from pipelines.cli.options import Duration, listening
 from pipelines.cli.ui import listen
 
 if TYPE_CHECKING:

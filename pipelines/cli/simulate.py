@@ -17,7 +17,8 @@ import pandas as pd
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import Predictor
-from pipelines.cli.options import check_outputs, json_option, load, load_machine, note, options
+from pipelines.cli.notes import note
+from pipelines.cli.options import check_outputs, json_option, load, load_machine, options
 from pipelines.cli.progress import shown_progress
 from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.names import METRICS, SHOWN

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import one_line
-from pipelines.cli.options import note
+from pipelines.cli.notes import note
 
 if TYPE_CHECKING:
     from pipelines.sources.catalogue import Entry

@@ -17,7 +17,8 @@ import click
 import pipelines
 from features.errors import InputError
 from pipelines.cli.guard import allowed_hosts
-from pipelines.cli.options import listening, note
+from pipelines.cli.notes import note
+from pipelines.cli.options import listening
 
 WORKSPACE = str(Path(pipelines.__file__).with_name("workspace.yaml"))
 _NAME = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:\d{1,5})?|[0-9a-f]*(:[0-9a-f.]*){2,}", re.IGNORECASE)
@@ -113,9 +114,9 @@ def leave_directory() -> None:
 
     Dagster and its children would run Python modules and read an ``.env`` that lie in the working directory.
     """
+    from pipelines.sources.site_file import settings_file
     from pipelines.storage.home import LAKE, home, local_home
     from pipelines.storage.instance import dagster_home
-    from pipelines.storage.site import settings_file
 
     os.environ["QUEUECAST_HOME"] = str(local_home())
     if os.environ.get(LAKE):

@@ -21,6 +21,7 @@ from features.errors import InputError
 from pipelines.ingest.ldms_files import counter_files, scan, sha256_of
 from pipelines.ingest.ldms_intake import BrokenFileError, Intake, Run, SamplerTally
 from pipelines.storage.atomic import until_written
+from pipelines.storage.counters_change import changing
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.version import subject_of
 
@@ -63,7 +64,7 @@ def ingest_counters(
     sizes = [path.stat().st_size if path.exists() else 0 for path in files]  # a log may be rotated away at any moment
     report = IngestReport()
     taken: set[str] = set()
-    with store.changing() as change, ThreadPoolExecutor(1) as writer:
+    with changing(store) as change, ThreadPoolExecutor(1) as writer:
         run = Run(store, change, writer, sampler)
         committed = time.monotonic()
         for number, path in enumerate(files):

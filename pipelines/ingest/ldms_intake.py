@@ -22,8 +22,8 @@ from features.errors import InputError
 from pipelines.ingest.ldms import Block, LdmsReader, NodeTable
 from pipelines.ingest.ldms_files import Scanned
 from pipelines.storage.counters_change import Change, part_rows
-from pipelines.storage.counters_merge import DAY_US, KEYS, Part, Wanted, day_of, merge, schema_of
-from pipelines.storage.counters_parts import read_part
+from pipelines.storage.counters_merge import Wanted, merge
+from pipelines.storage.counters_parts import DAY_US, KEYS, Part, day_of, read_part, schema_of
 from pipelines.storage.counters_store import CountersStore
 
 _NAMED = 5

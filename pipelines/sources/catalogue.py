@@ -22,9 +22,9 @@ from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import Source
 from pipelines.sources.recorded import Recorded, checksums, recorded
 from pipelines.sources.settings import read_settings
+from pipelines.sources.site_file import settings_file, site_table
 from pipelines.storage.home import archive, home
 from pipelines.storage.places import at
-from pipelines.storage.site import settings_file, site_table
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
 FORMATS = ("swf", "slurm", "parquet", "generated")

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, RUNS, TYPES, emit
-from pipelines.sources.systems import SIMULATED, System
+from pipelines.sources.system import SIMULATED, System
 from pipelines.storage.atomic import made_folder, moved, write
 from pipelines.storage.home import local_home
 from pipelines.storage.lake import Lake

@@ -8,61 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import tomlkit
-from pydantic import ConfigDict, Field, Strict
 
 from features.errors import InputError, shown
 from features.names import check_name
-from models.variability.classifiers import CLASSIFIERS, PUBLISHED
 from pipelines.sources.settings import changing, read_settings
-from sim.settings import Settings
+from pipelines.sources.system import SIMULATED, System
 
-SIMULATED = "simulated"
-"""Name of the embedded default, a small simulated cluster."""
-
-
-Texts = Annotated[tuple[str, ...], Strict(False)]
-Classifiers = Annotated[tuple[Literal[CLASSIFIERS], ...], Strict(False)]  # type: ignore[valid-type]
-
-
-class System(Settings):
-    """One monitored system; places are absolute where they are remembered.
-
-    ``queuecast variability ingest`` and ``train`` make their options of these fields. ``lag_s`` is the age of a sample when it can be read:
-    younger ones are not used for training.
-    """
-
-    model_config = ConfigDict(strict=True)
-
-    counters: Texts = Field(default=(), description="LDMS CSV: a file, a directory with all below it, or a pattern in quotes.")
-    sampler: str = Field(
-        default="", description="The metrics' sampler, where neither ::sampler, the file's name nor the metrics tell."
-    )
-    runs: str = Field(default="", description="Control runs: run_id,application,input,nodes,start_s,runtime_s.")
-    accounting: str = Field(default="", description="Control runs from Slurm accounting (sacct --parsable2, or CSV).")
-    job_name: str = Field(
-        default="",
-        description="Names of its control runs: a regular expression for the whole name, with groups (?P<application>...) and (?P<input>...).",
-    )
-    time_zone: str = Field(default="", description="IANA time zone of the accounting's local times, such as America/Denver.")
-    probes: str = Field(default="", description="MPI probe results: run_id,node,send_s,recv_s,allreduce_s.")
-    types: str = Field(default="", description="Application types: application,type (compute, network or io).")
-    topology: str = Field(default="", description="Leaf switches: Slurm's topology.conf, or CSV node,leaf.")
-    lag_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    scope: Literal["own", "all"] = Field(default="own", description="Counters of the run's own nodes, or of all.")
-    classifiers: Classifiers = Field(default=PUBLISHED, title="classifier", description="A candidate.")
-    elimination: bool = Field(default=False, title="eliminate", description="Eliminate features recursively before each training.")
-    name: str
-
-    @property
-    def simulated(self) -> bool:
-        return self.name == SIMULATED
-
-
-PLACES = ("runs", "accounting", "probes", "types", "topology")
-"""The fields that are files, beside the counters."""
 _LISTS = ("counters", "classifiers")
 
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from features.errors import InputError
-from pipelines.storage.counters_merge import KEYS, Part, Wanted, depth, merge, schema_of
-from pipelines.storage.counters_parts import sizes_of
+from pipelines.storage.counters_merge import Wanted, depth, merge
+from pipelines.storage.counters_parts import KEYS, Part, Sampler, schema_of, sizes_of
+from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.version import COUNTERS
-
-if TYPE_CHECKING:
-    from pipelines.storage.counters_store import CountersStore
 
 FORMAT = 1
 PART_BYTES = 48 << 20
@@ -30,24 +29,27 @@ GROUP_BYTES = 8 << 20
 _DEEP, _AT_ONCE = 8, 16  # max parts over one time that a reader merges; that compaction merges
 
 
-@dataclass
-class Sampler:
-    """Metrics of a sampler, in order of first appearance, and its parts."""
+@contextmanager
+def changing(store: CountersStore) -> Iterator[Change]:
+    """Change a store: one process at a time; remains of a dead one are removed first.
 
-    metrics: list[str] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    Raises InputError while another process changes it.
+    """
+    with store.locked() as still_locked:
+        change = Change(store, still_locked)
+        try:
+            yield change
+        finally:
+            change.end()
 
 
-@dataclass
-class Ledger:
-    """Samplers by name, and what was noted of each file read, by the SHA-256 of its text."""
+def compact(store: CountersStore, sampler: str, day: str) -> bool:
+    """Merge the parts of a day into few that do not overlap, if they are many or deep.
 
-    samplers: dict[str, Sampler] = field(default_factory=dict)
-    files: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def copy(self) -> Ledger:
-        """Return a copy that can be changed."""
-        return Ledger({name: Sampler([*each.metrics], [*each.parts]) for name, each in self.samplers.items()}, dict(self.files))
+    Returns True if something was done.
+    """
+    with changing(store) as change:
+        return change.compact(sampler, day)
 
 
 class Change:
@@ -132,7 +134,7 @@ class Change:
         self._gone, self._changed = [], False
 
     def compact(self, sampler: str, day: str) -> bool:
-        """Compact as :meth:`CountersStore.compact`, after committing earlier adoptions."""
+        """Compact as :func:`compact`, after committing earlier adoptions."""
         self.commit()
         limit = part_rows(len(self.store.metrics(sampler)) + len(KEYS))
         before: tuple[int, int] | None = None

@@ -7,7 +7,6 @@ as no part can still have an earlier one.
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,59 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.storage.counters_parts import PartFile
-
-DAY_US = 86_400_000_000
-KEYS = (pa.field("time_s", pa.float64()), pa.field("node", pa.dictionary(pa.int32(), pa.string())))
-
-
-def schema_of(metrics: Iterable[str]) -> pa.Schema:
-    """Return the schema of a counter table: time_s, node and the metrics."""
-    return pa.schema([*KEYS, *(pa.field(name, pa.float64()) for name in metrics)])
-
-
-def day_of(time_us: int) -> str:
-    """Return the UTC day of a time (Unix microseconds) as YYYY-MM-DD."""
-    return str(np.datetime64(time_us // DAY_US, "D"))
-
-
-@dataclass(frozen=True)
-class Part:
-    """One file of a sampler and day.
-
-    ``file`` under the store's root, rows, values that are not null, and the time it spans, Unix microseconds. Of an object also its
-    bytes and those of its footer, else 0.
-    """
-
-    file: str
-    day: str
-    rows: int
-    values: int
-    first_us: int
-    last_us: int
-    bytes: int = 0
-    footer: int = 0
-
-    @classmethod
-    def of(cls, sampler: str, name: str, rows: int, first_us: int, last_us: int) -> Part:
-        """Return a part not yet written; its number of values is unknown.
-
-        No two have the same name, so that of two writers at once none changes the other's.
-        """
-        day = day_of(first_us)
-        return cls(f"{sampler}/day={day}/{name}-{secrets.token_hex(4)}.parquet", day, rows, 0, first_us, last_us)
-
-    @property
-    def sampler(self) -> str:
-        return self.file.partition("/")[0]
-
-    @property
-    def first_s(self) -> float:
-        return self.first_us / 1e6
-
-    @property
-    def last_s(self) -> float:
-        return self.last_us / 1e6
+from pipelines.storage.counters_parts import Part, PartFile
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Parts of counters opened for reading.
+"""Parts of counters: what is known of each, and reading.
 
 The footer of a part is read first, once a process, and then the column chunks asked for, neighbours at once.
 """
@@ -6,12 +6,15 @@ The footer of a part is read first, once a process, and then the column chunks a
 from __future__ import annotations
 
 import io
+import secrets
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -19,14 +22,84 @@ from features.errors import InputError
 from pipelines.storage.parquet import told_of
 from pipelines.storage.places import at
 
-if TYPE_CHECKING:
-    from pipelines.storage.counters_merge import Part
-
 _FOOTERS: OrderedDict[str, pq.FileMetaData] = OrderedDict()
 """Footers of parts by their places, whose names are never given twice; those used last."""
 _MOST_FOOTERS = 512
 _END = 8
 """Bytes of the length of the footer and of the mark behind it."""
+
+
+DAY_US = 86_400_000_000
+KEYS = (pa.field("time_s", pa.float64()), pa.field("node", pa.dictionary(pa.int32(), pa.string())))
+
+
+def schema_of(metrics: Iterable[str]) -> pa.Schema:
+    """Return the schema of a counter table: time_s, node and the metrics."""
+    return pa.schema([*KEYS, *(pa.field(name, pa.float64()) for name in metrics)])
+
+
+def day_of(time_us: int) -> str:
+    """Return the UTC day of a time (Unix microseconds) as YYYY-MM-DD."""
+    return str(np.datetime64(time_us // DAY_US, "D"))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a sampler and day.
+
+    ``file`` under the store's root, rows, values that are not null, and the time it spans, Unix microseconds. Of an object also its
+    bytes and those of its footer, else 0.
+    """
+
+    file: str
+    day: str
+    rows: int
+    values: int
+    first_us: int
+    last_us: int
+    bytes: int = 0
+    footer: int = 0
+
+    @classmethod
+    def of(cls, sampler: str, name: str, rows: int, first_us: int, last_us: int) -> Part:
+        """Return a part not yet written; its number of values is unknown.
+
+        No two have the same name, so that of two writers at once none changes the other's.
+        """
+        day = day_of(first_us)
+        return cls(f"{sampler}/day={day}/{name}-{secrets.token_hex(4)}.parquet", day, rows, 0, first_us, last_us)
+
+    @property
+    def sampler(self) -> str:
+        return self.file.partition("/")[0]
+
+    @property
+    def first_s(self) -> float:
+        return self.first_us / 1e6
+
+    @property
+    def last_s(self) -> float:
+        return self.last_us / 1e6
+
+
+@dataclass
+class Sampler:
+    """Metrics of a sampler, in order of first appearance, and its parts."""
+
+    metrics: list[str] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+
+
+@dataclass
+class Ledger:
+    """Samplers by name, and what was noted of each file read, by the SHA-256 of its text."""
+
+    samplers: dict[str, Sampler] = field(default_factory=dict)
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def copy(self) -> Ledger:
+        """Return a copy that can be changed."""
+        return Ledger({name: Sampler([*each.metrics], [*each.parts]) for name, each in self.samplers.items()}, dict(self.files))
 
 
 class PartFile:

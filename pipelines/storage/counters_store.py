@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, fields, replace
 from pathlib import Path
@@ -23,8 +23,8 @@ import pyarrow as pa
 from features.errors import InputError
 from features.names import check_name
 from pipelines.storage.atomic import made_folder
-from pipelines.storage.counters_change import Change, Ledger, Sampler
-from pipelines.storage.counters_merge import Part, Wanted, merge, schema_of
+from pipelines.storage.counters_merge import Wanted, merge
+from pipelines.storage.counters_parts import Ledger, Part, Sampler, schema_of
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
 from pipelines.storage.version import COUNTERS, FILES, PARTS, Version, keep_s, subject_of
@@ -140,10 +140,11 @@ class CountersStore:
         return pd.DataFrame(rows_by_day)
 
     @contextmanager
-    def changing(self) -> Iterator[Change]:
-        """Change the store: one process at a time; remains of a dead one are removed first.
+    def locked(self) -> Iterator[Callable[[], None]]:
+        """Hold the store alone, and yield what raises where the lock was lost.
 
-        Raises InputError while another process changes it.
+        Remains of a dead process are removed first; what was not published is forgotten at the end. Raises InputError while another process
+        changes it.
         """
         made_folder(self.root)
         with ExitStack() as stack:
@@ -153,12 +154,10 @@ class CountersStore:
                 raise InputError(f"{self.root}: another process is changing these counters") from None
             self.versions.sweep()
             self._load(self.versions.current())
-            change = Change(self, still_locked)
             try:
-                yield change
+                yield still_locked
             finally:
                 self.ledger = self._committed.copy()
-                change.end()
                 self.versions.sweep_if_possible()
 
     def publish(self, parts: Mapping[str, Path], gone: Collection[str]) -> None:
@@ -176,14 +175,6 @@ class CountersStore:
         }
         version = self.versions.commit({**parts, **tables}, self._version, "variability ingest", gone)
         self._version, self._committed = version, self.ledger.copy()
-
-    def compact(self, sampler: str, day: str) -> bool:
-        """Merge the parts of a day into few that do not overlap, if they are many or deep.
-
-        Returns True if something was done.
-        """
-        with self.changing() as change:
-            return change.compact(sampler, day)
 
     @contextmanager
     def reading(self) -> Iterator[None]:

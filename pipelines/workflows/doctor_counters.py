@@ -16,8 +16,7 @@ import pandas as pd
 from features.errors import InputError
 from pipelines.ingest.ldms_ingest import QUARANTINE
 from pipelines.storage.atomic import removed, seen
-from pipelines.storage.counters_merge import Part
-from pipelines.storage.counters_parts import rows_in
+from pipelines.storage.counters_parts import Part, rows_in
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import held

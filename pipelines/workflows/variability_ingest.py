@@ -17,7 +17,7 @@ from pipelines.ingest.control_runs import ControlRuns, read_accounting_runs, rea
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters
 from pipelines.ingest.probes import read_probes, read_types
 from pipelines.ingest.topology import read_topology
-from pipelines.sources.systems import SIMULATED, System
+from pipelines.sources.system import SIMULATED, System
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, Kept, keep

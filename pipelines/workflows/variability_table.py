@@ -60,7 +60,8 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     Without probe results their features are missing. With a topology the table has MORE_FEATURES, too, the neighbours being the
     control runs with known nodes. InputError where no control runs or no counters were ingested.
     """
-    from pipelines.sources.systems import SIMULATED, settings_of
+    from pipelines.sources.system import SIMULATED
+    from pipelines.sources.systems import settings_of
     from pipelines.storage.counters_store import CountersStore
     from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, machine_of, stored
 

@@ -26,7 +26,8 @@ from pipelines.cli.variability.ingest import command as ingest_command
 from pipelines.definitions import defs
 from pipelines.sources import simulated_site
 from pipelines.sources.emission import emit
-from pipelines.sources.systems import SIMULATED, System, remember_system, remembered, system, systems
+from pipelines.sources.system import SIMULATED, System
+from pipelines.sources.systems import remember_system, remembered, system, systems
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking

@@ -2,8 +2,8 @@
 
 import sys
 
-from pipelines.storage import site
+from pipelines.sources import site_file
 
 if __name__ == "__main__":
-    site.apply()
+    site_file.apply()
     exec(compile(sys.argv[1], "<program>", "exec"), {"__name__": "__main__"})

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import json_option, note, system_option
+from pipelines.cli.notes import note
+from pipelines.cli.options import json_option, system_option
 
 if TYPE_CHECKING:
     import pandas as pd

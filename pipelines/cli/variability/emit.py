@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from pipelines.cli.options import check_outputs, note, out_option
+from pipelines.cli.notes import note
+from pipelines.cli.options import check_outputs, out_option
 from pipelines.cli.progress import shown_progress
 from pipelines.sources.emission import COUNTERS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
 from sim.cluster.presets import CONGESTED

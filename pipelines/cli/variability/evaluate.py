@@ -11,7 +11,7 @@ import click
 import pandas as pd
 
 from models.variability.classifiers import CLASSIFIERS, PUBLISHED
-from pipelines.cli.options import note
+from pipelines.cli.notes import note
 from pipelines.report.table import Table
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import check_outputs, note, without_policies
+from pipelines.cli.notes import note
+from pipelines.cli.options import check_outputs, without_policies
 from pipelines.cli.progress import shown_progress
 
 if TYPE_CHECKING:

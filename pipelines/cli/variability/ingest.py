@@ -15,9 +15,11 @@ import click
 
 from features.errors import InputError, printable
 from features.names import check_name
-from pipelines.cli.options import note, options, system_option
+from pipelines.cli.notes import note
+from pipelines.cli.options import options, system_option
 from pipelines.report.table import Table
-from pipelines.sources.systems import PLACES, System, remember_system
+from pipelines.sources.system import PLACES, System
+from pipelines.sources.systems import remember_system
 
 if TYPE_CHECKING:
     from pipelines.ingest.ldms_ingest import IngestReport

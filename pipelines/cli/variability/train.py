@@ -12,7 +12,8 @@ import click
 import pandas as pd
 
 from models.variability.classifiers import CLASSIFIERS
-from pipelines.cli.options import check_outputs, note
+from pipelines.cli.notes import note
+from pipelines.cli.options import check_outputs
 from pipelines.report.table import Table
 
 

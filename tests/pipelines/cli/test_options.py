@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from pipelines.cli.options import options
 from pipelines.dated.run_settings import RunSettings
-from pipelines.sources.systems import System
+from pipelines.sources.system import System
 from pipelines.workflows.evaluation import Protocol
 from sim.campaigns.learned_order import Learning
 from sim.settings import Campaign, Settings, TraceSettings

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from features.errors import InputError
-from pipelines.sources.systems import System, remembered, systems
+from pipelines.sources.system import System
+from pipelines.sources.systems import remembered, systems
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from pipelines.ingest import ldms, ldms_ingest, ldms_intake
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
-from pipelines.storage import counters_change, counters_merge, counters_store, places
-from pipelines.storage.counters_change import Change
-from pipelines.storage.counters_merge import KEYS
+from pipelines.storage import counters_change, counters_merge, counters_parts, counters_store, places
+from pipelines.storage.counters_change import Change, changing, compact
+from pipelines.storage.counters_parts import KEYS
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.pointer import Pointer
 from pipelines.storage.version import FILES, PARTS
@@ -53,7 +53,7 @@ def ingest(tmp_path: Path, *paths: Path) -> IngestReport:
 def content(tmp_path: Path, sampler: str = "s", **span: float) -> pd.DataFrame:
     here = store(tmp_path)
     batches = list(here.batches(sampler, **span))
-    table = pa.Table.from_batches(batches) if batches else counters_merge.schema_of(here.metrics(sampler)).empty_table()
+    table = pa.Table.from_batches(batches) if batches else counters_parts.schema_of(here.metrics(sampler)).empty_table()
     return table.to_pandas().astype({"node": "str"})
 
 
@@ -363,7 +363,7 @@ def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: pytest
 
 def test_two_processes_do_not_change_a_store_at_once(tmp_path: Path) -> None:
     path = log(tmp_path / "log", [(1, "a", 1)])
-    with store(tmp_path).changing(), pytest.raises(InputError, match="another process is changing these counters"):
+    with changing(store(tmp_path)), pytest.raises(InputError, match="another process is changing these counters"):
         ingest(tmp_path, path)
 
 
@@ -372,7 +372,7 @@ def test_many_small_files_are_compacted(tmp_path: Path) -> None:
         ingest(tmp_path, log(tmp_path / str(number), [(number * 3 + row, "a", row) for row in range(3)]))
     assert len(store(tmp_path).parts("s")) <= counters_change._DEEP + 2
     assert content(tmp_path).time_s.tolist() == list(range(3, 120))  # second 0 is no time: that file is quarantined
-    assert not store(tmp_path).compact("s", "1970-01-01")
+    assert not compact(store(tmp_path), "s", "1970-01-01")
 
 
 def test_a_reader_keeps_its_snapshot_while_parts_are_compacted_under_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,7 +382,7 @@ def test_a_reader_keeps_its_snapshot_while_parts_are_compacted_under_it(tmp_path
     reading = store(tmp_path).batches("s")
     first = next(reading)
     monkeypatch.setattr(counters_change, "_DEEP", -3)
-    assert store(tmp_path).compact("s", "1970-01-01")
+    assert compact(store(tmp_path), "s", "1970-01-01")
     assert not set(store(tmp_path).parts("s")) & set(before)
     ingest(tmp_path, log(tmp_path / "more", [(1, "b", 1)]))
     seen = [first, *reading]

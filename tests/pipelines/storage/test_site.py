@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from features.errors import InputError
+from pipelines.sources import site_file
 from pipelines.storage import site
 
 FILE = """\
@@ -31,7 +32,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_environment_comes_before_the_file(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere.write_text(FILE)
     monkeypatch.setenv("QUEUECAST_LAKE", "/of/the/environment")
-    site.apply()
+    site_file.apply()
     assert {key: os.environ[variable] for key, variable in site.VARIABLES.items()} == {
         "lake": "/of/the/environment",
         "database": "postgresql://queuecast@db.example.org/queuecast",
@@ -43,9 +44,9 @@ def test_the_environment_comes_before_the_file(elsewhere: Path, monkeypatch: pyt
 
 
 def test_nothing_is_set_where_nothing_is_stated(elsewhere: Path) -> None:
-    site.apply()
+    site_file.apply()
     elsewhere.write_text("[traces]\n")
-    site.apply()
+    site_file.apply()
     assert not [variable for variable in site.VARIABLES.values() if variable in os.environ]
     assert site.wait_s() == site.WAIT_S
 
@@ -64,7 +65,7 @@ def test_nothing_is_set_where_nothing_is_stated(elsewhere: Path) -> None:
 def test_a_bad_table_is_refused_with_file_and_key_and_without_its_value(text: str, error: str, elsewhere: Path) -> None:
     elsewhere.write_text(text)
     with pytest.raises(InputError) as refused:
-        site.apply()
+        site_file.apply()
     assert str(refused.value) == f"{elsewhere}: {error}"
 
 
@@ -77,6 +78,6 @@ def test_a_wait_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_credentials_in_a_registrys_address_become_mlflows_own(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://reader:a%40b@mlflow.example.org/x")
-    site.apply()
+    site_file.apply()
     assert os.environ["MLFLOW_TRACKING_URI"] == "https://mlflow.example.org/x"
     assert (os.environ["MLFLOW_TRACKING_USERNAME"], os.environ["MLFLOW_TRACKING_PASSWORD"]) == ("reader", "a@b")

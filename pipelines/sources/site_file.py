@@ -1,0 +1,68 @@
+"""What a site's settings file states: the tables [site] and [registry].
+
+The file is $QUEUECAST_CATALOGUE, which must exist (/dev/null: none), or ``queuecast.toml`` in the working directory. A command, and
+Dagster where it loads the definitions, puts what the file states into the environment, where the rest of the code and child
+processes find it; variables that are set already come first.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from features.errors import ADDRESS, InputError, shown
+from pipelines.sources.settings import read_settings
+from pipelines.storage.permissions import check_owner
+from pipelines.storage.site import REGISTRY, VARIABLES
+
+
+def settings_file() -> Path | None:
+    """Return the site's settings file; None where there is none."""
+    own = os.environ.get("QUEUECAST_CATALOGUE")
+    if own == os.devnull:
+        return None
+    site = Path(own or "queuecast.toml")
+    return check_owner(site.absolute()) if own or site.is_file() else None
+
+
+def apply() -> None:
+    """Set the variables that the settings file states and the environment does not.
+
+    Credentials in a registry's address become MLflow's own variables, so that the address can be shown. Raises InputError with file
+    and key.
+    """
+    if (path := settings_file()) is not None:
+        _take(path)
+    uri = ADDRESS.fullmatch(os.environ.get(REGISTRY, ""))
+    if uri is not None and uri["scheme"] in ("http", "https") and uri["user"] is not None:
+        os.environ["MLFLOW_TRACKING_USERNAME"] = unquote(uri["user"])
+        os.environ["MLFLOW_TRACKING_PASSWORD"] = unquote(uri["password"] or "")
+        os.environ[REGISTRY] = f"{uri['scheme']}://{uri['place']}"
+
+
+def _take(path: Path) -> None:
+    stated = read_settings(path)
+    registry = stated.get("registry", {})
+    waits = {"wait_s": registry["wait_s"]} if isinstance(registry, dict) and "wait_s" in registry else {}
+    for key, value in {**waits, **site_table(stated, path)}.items():
+        if not os.environ.get(VARIABLES[key]):
+            os.environ[VARIABLES[key]] = str(value)
+
+
+def site_table(stated: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the table [site] of the settings ``path``.
+
+    InputError with file and key, never with a value.
+    """
+    table = stated.get("site", {})
+    if not isinstance(table, dict) or (unknown := table.keys() - VARIABLES):
+        what = f"unknown key {shown(min(unknown))} in [site]" if isinstance(table, dict) else "site is no table"
+        raise InputError(f"{path}: {what}; known: {', '.join(sorted(VARIABLES))}")
+    for key, value in table.items():
+        number = key == "wait_s"
+        right = isinstance(value, (int, float)) and not isinstance(value, bool) if number else isinstance(value, str) and value
+        if not right or not str(value).isprintable():
+            raise InputError(f"{path}: {key} of [site] must be {'a number of seconds' if number else 'text'}")
+    return table
