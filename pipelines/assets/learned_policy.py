@@ -38,7 +38,7 @@ def learned_policy(
     name, _ = name_and_day(context.partition_key)
     clean, store = lake.lake().read_clean(name), registry.tracking()
     known = whole_accounting(clean, read_history(lake.lake(), clean))
-    until_s = dated_of(lake.lake().read_for(clean, "runtime_model")[1]).simulate_from_s
+    until_s = dated_of(lake.lake().read_for(clean, "runtime_model")[1]).until_s
     table = keep_learned_policy(lake.lake(), clean, known.end_s, until_s, store, Learning(**dict(config)), context.run_id)
     row = table.iloc[0]
     of_table = told(lake.lake(), "learned_policy", name)

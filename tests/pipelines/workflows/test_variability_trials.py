@@ -38,7 +38,7 @@ def tried(adviser: Adviser) -> tuple[pd.DataFrame, pd.DataFrame]:
     [
         (SCHEDULERS[::-1], "is the baseline and takes no start decisions"),
         (("EASY", "EASY"), "twice"),
-        (("EASY", "EASY+RUSH(model=nobody)"), "known models: registered, oracle, nowcast"),
+        (("EASY", "EASY+RUSH(model=unknown)"), "known models: registered, oracle, nowcast"),
         (("EASY", "EASY+RUSH"), "known models"),
         (("EASY", "nothing"), "unknown scheduler"),
     ],
