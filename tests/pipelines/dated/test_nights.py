@@ -280,6 +280,8 @@ def test_the_scheduled_job_leaves_the_same(replayed, tmp_path: Path, monkeypatch
             assert {name for name in seen.files if not name.startswith("reports/")} == tables
             jobs = {lake.read(name, "arriving")[1]["jobs"] for name in tables - {"served", "nights"}}
             assert jobs == {each.row["fingerprint"]}, "nothing is left behind"
+            order, model = (lake.read(name, "arriving")[1] for name in ("learned_policy", "runtime_model"))
+            assert order["until_s"] == model["dated"]["until_s"], "an order is learned up to the night, too"
             assert "reports/arriving.html" in seen.files
         # accounting of today, and a night of a day before: what had ended by then is another night's, and the champion stays
         result = job.execute_in_process(partition_key=key[made[0].label], instance=instance)
