@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from cmaes import XNES
+from cmaes import CMA, XNES
 from pydantic import Field, model_validator
 
 from features.clock import Clock
@@ -134,7 +134,11 @@ def evolve(
     deviation ``step``. The search ends before where the library says that it has converged or diverged, and where no number of a
     generation differs by more than ``closest``.
     """
-    search = XNES(mean=start, sigma=step, seed=seed, population_size=population)
+    ask_and_tell(XNES(mean=start, sigma=step, seed=seed, population_size=population), objective, budget, closest)
+
+
+def ask_and_tell(search: XNES | CMA, objective: Callable[[np.ndarray], np.ndarray], budget: int, closest: float = 0.0) -> None:
+    """Minimise ``objective`` by a search of ``cmaes``; arguments as :func:`evolve`."""
     while budget > 0:
         points = np.array([search.ask() for _ in range(search.population_size)])[:budget]
         values = objective(points)

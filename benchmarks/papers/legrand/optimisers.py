@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from cmaes import CMA
 
-from sim.campaigns.learned_order import evolve
+from sim.campaigns.learned_order import ask_and_tell, evolve
 from sim.campaigns.sweep import PreparedSweep, random_weights
 from sim.kernel.run import SLOWDOWNS
 
@@ -105,16 +105,7 @@ def _cma_es(
     objective: Objective, start: np.ndarray, *, step: float, budget: int, seed: int, population: int | None, closest: float
 ) -> None:
     """Search as :func:`sim.campaigns.learned_order.evolve`, by CMA-ES."""
-    search = CMA(mean=start, sigma=step, seed=seed, population_size=population)
-    while budget > 0:
-        points = np.array([search.ask() for _ in range(search.population_size)])[:budget]
-        values = objective(points)
-        budget -= len(points)
-        if len(points) < search.population_size:
-            return
-        search.tell(list(zip(points, values.tolist(), strict=True)))
-        if search.should_stop() or np.ptp(points, axis=0).max() < closest:
-            return
+    ask_and_tell(CMA(mean=start, sigma=step, seed=seed, population_size=population), objective, budget, closest)
 
 
 def slowdown(sweep: PreparedSweep) -> Objective:
