@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -15,17 +14,16 @@ from pipelines.cli.options import check_outputs, out_option, without_policies
 from pipelines.ingest.read import find_entry
 from pipelines.ingest.source import trace_name
 from pipelines.ingest.workload import Workload
-from pipelines.report.bench import listings
+from pipelines.report.table import Table
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.storage import atomic
-from pipelines.workflows.bench import Case, Plan, merged, run
+from pipelines.workflows.bench import Case, Row, run
 from sim.names import scheduler as named_scheduler
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY(reservations=4)", "JustBF", "SAF-JustBF", "Conservative", "WFP3-EASY", "List", "Strict")
 LASTING = ("EASY", "EASY-SJBF", "List")
 """Algorithms for long workloads and long queues: the others' passes grow with the queue, or their queue grows without end."""
 PLANNING = ("JustBF", "SAF-JustBF", "Conservative")
-AGAINST_ORACLE = ("EASY", "EASY-SJBF", "List", "JustBF", "Conservative")
 PROCS = 256
 FULL = 1.02
 """Offered load of the workload whose queue is long. Of 300,000 jobs on 256 processors under EASY 2,900 wait on average, more than 1,000
@@ -48,8 +46,7 @@ def command(traces: tuple[str, ...], schedulers: tuple[str, ...], repeat: int, q
     """Measure the simulator: jobs a second on one core, the simulation alone, the median."""
     check_outputs({"--out": out}, traces)
     document = run(plan(traces, without_policies(schedulers), quick=quick), repeat, note)
-    for listing in listings(document):
-        listing.show()
+    table(document["figures"]).show()
     if out is not None:
         try:
             atomic.write(out, json.dumps(document, indent=1) + "\n")
@@ -58,33 +55,48 @@ def command(traces: tuple[str, ...], schedulers: tuple[str, ...], repeat: int, q
         note(f"wrote {out}")
 
 
-def plan(traces: Sequence[str], schedulers: Sequence[str], *, quick: bool) -> Plan:
-    """Return what to measure; InputError for an unknown trace or scheduler."""
+def plan(traces: Sequence[str], schedulers: Sequence[str], *, quick: bool) -> list[Case]:
+    """Return what to measure; InputError for unknown names and two traces of one name."""
     catalogue = load_catalogue()
-    real = {name: name for name, entry in catalogue.items() if name.startswith(REAL) and entry.place and entry.path.exists()}
-    given = []
+    places = {name: name for name, entry in catalogue.items() if name.startswith(REAL) and entry.place and entry.path.exists()}
     for trace in traces:
         entry = find_entry(trace, catalogue)
         listed = entry is not None and catalogue[entry.name] is entry
-        given.append((entry.name, entry.name) if entry and listed else (trace_name(trace), trace))
+        name, place = (entry.name, entry.name) if entry and listed else (trace_name(trace), trace)
+        if places.setdefault(name, place) != place:
+            raise InputError(f"{places[name]} and {place} would both be called {name}: rename one of the files")
     named = [named_scheduler(name) for name in schedulers]
     lasting = tuple(one.name for one in named if one.algorithm in ("EASY", "List") and one.reservations == 1)
     planning = tuple(one.name for one in named if one.algorithm in ("JustBF", "Conservative"))
-
-    def generated(jobs: int, default: Sequence[str], procs: int = PROCS, load: float = Workload.load, suffix: str = "") -> Case:
-        return Case(f"generated-{_size(jobs)}{suffix}", Workload(jobs, procs, load=load, generator=1), tuple(schedulers or default))
-
-    kth = generated(28_481, SCHEDULERS, procs=100)
-    long = () if quick else (generated(300_000, LASTING),)
-    full = generated(300_000, LASTING, load=FULL, suffix="-full"), lasting if named else LASTING
-    deep = generated(40_000, PLANNING, load=DEEP, suffix="-deep"), planning if named else PLANNING
-    usual = [kth, *long, *(Case(name, spec, tuple(schedulers) or SCHEDULERS) for name, spec in (*real.items(), *given))]
-    return Plan(
-        figures=list(merged(usual).values()),
-        long_queue=[] if quick else [replace(case, schedulers=own) for case, own in (full, deep) if own],
-        oracle=generated(2_000, AGAINST_ORACLE),
-    )
+    chosen = tuple(dict.fromkeys(schedulers))
+    cases = [
+        Case("generated-28k", Workload(28_481, 100, generator=1), chosen or SCHEDULERS),
+        *(Case(name, place, chosen or SCHEDULERS) for name, place in places.items()),
+    ]
+    if not quick:
+        cases += [
+            Case("generated-300k", Workload(300_000, PROCS, generator=1), chosen or LASTING),
+            Case("generated-300k-full", Workload(300_000, PROCS, load=FULL, generator=1), lasting if named else LASTING),
+            Case("generated-40k-deep", Workload(40_000, PROCS, load=DEEP, generator=1), planning if named else PLANNING),
+        ]
+    return [case for case in cases if case.schedulers]
 
 
-def _size(jobs: int) -> str:
-    return f"{jobs // 1000}k"
+def table(rows: Sequence[Row]) -> Table:
+    """Return the figures as a table."""
+    headings = ["trace", "scheduler", "jobs", "waiting, mean", "waiting, max", "seconds", "spread", "million jobs/s", "peak GiB"]
+    cells = [
+        [
+            row["trace"],
+            row["scheduler"],
+            f"{row['jobs']:,}",
+            f"{row['waiting_mean']:,.0f}",
+            f"{row['waiting_max']:,}",
+            f"{row['median_s']:.4f}",
+            f"{100 * (row['slowest_s'] - row['fastest_s']) / row['median_s']:.0f} %" if row["repeat"] > 1 else "-",
+            f"{row['jobs_per_s'] / 1e6:.2f}",
+            f"{row['peak_gib']:.2f}",
+        ]
+        for row in rows
+    ]
+    return Table("Simulation alone, one core, median", headings, cells, keys=2)

@@ -1,24 +1,21 @@
 """The measurements of ``queuecast bench``: the simulation alone, on one core.
 
-Each workload runs in a process of its own, so that its peak of memory is its own. Workloads are generated (one of them so that
-thousands of jobs wait) or available real traces. In a source tree the compiled simulator is also compared with the plain-Python
-one of the tests: the same schedule, and how many times as fast.
+Each workload runs in a process of its own, so that its peak of memory is its own. Workloads are generated (two of them so that
+thousands of jobs wait) or available real traces.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import re
 import signal
 import statistics
 import sys
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,16 +28,11 @@ from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.read import find_entry, read_trace
 from pipelines.ingest.workload import Workload, generate
 from pipelines.storage.provenance import code_version, software
-from sim.names import scheduler as named_scheduler
 from sim.schedule import Schedule
 from sim.simulate import simulate
 
-SECTIONS = ("figures", "long_queue")
-"""Lists of rows: usual workloads, and those with a long queue."""
 PATIENCE_S = 60.0
 """Max seconds of simulation after which a scheduler does not repeat a workload."""
-ORACLE = Path(__file__).resolve().parents[2] / "tests" / "oracle" / "scheduler.py"
-NO_ORACLE = "no oracle here: it comes with the source tree"
 
 Row = dict[str, Any]
 
@@ -54,58 +46,19 @@ class Case:
     schedulers: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What to measure; cases of the same name are one workload, measured once.
+def run(cases: Sequence[Case], repeat: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Measure ``cases``; return the machine, the software and ``figures``.
 
-    ``oracle`` must be generated.
+    Each figure is of ``repeat`` simulations; they are in the order of ``cases``. Raises InputError for what cannot be read.
     """
-
-    figures: Sequence[Case]
-    long_queue: Sequence[Case] = ()
-    oracle: Case | None = None
-
-
-def run(plan: Plan, repeat: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Carry out ``plan`` with ``repeat`` simulations for each figure; return its document.
-
-    ``--out`` writes the document. Raises InputError for what cannot be read, and RuntimeError where simulator and oracle
-    disagree.
-    """
-    document: dict[str, Any] = {"queuecast": code_version(), **machine(), "repeat": repeat}
-    cases = merged((*plan.figures, *plan.long_queue))
-    if plan.oracle is not None:
-        document["oracle"] = {"rows": [], "left_out": [], "note": NO_ORACLE}
-        if ORACLE.is_file():
-            say(f"{plan.oracle.name}: the same schedules as the oracle's, and how much faster")
-            document["oracle"] = apart(plan.oracle.name, compare_with_oracle, plan.oracle, repeat, ORACLE)
     rows: dict[str, list[Row]] = {}
-    for case in sorted(
-        cases.values(), key=lambda case: isinstance(case.source, Workload)
-    ):  # traces, which may be unreadable, come first
+    for case in sorted(cases, key=lambda case: isinstance(case.source, Workload)):  # traces, which may be unreadable, come first
         say(f"{case.name}: {', '.join(case.schedulers)}")
         rows[case.name], notes = apart(case.name, measure, case, repeat)
         for text in notes:
             say(f"{case.name}: {text}")
-    for section in SECTIONS:
-        document[section] = [
-            row for case in getattr(plan, section) for row in rows[case.name] if row["scheduler"] in case.schedulers
-        ]
-    return document
-
-
-def merged(cases: Iterable[Case]) -> dict[str, Case]:
-    """Return cases by name, those of the same workload merged.
-
-    InputError if a name has two workloads.
-    """
-    table: dict[str, Case] = {}
-    for case in cases:
-        known = table.setdefault(case.name, case)
-        if known.source != case.source:
-            raise InputError(f"{known.source} and {case.source} would both be called {case.name}: rename one of the files")
-        table[case.name] = replace(case, schedulers=tuple(dict.fromkeys((*known.schedulers, *case.schedulers))))
-    return table
+    figures = [row for case in cases for row in rows[case.name]]
+    return {"queuecast": code_version(), **machine(), "repeat": repeat, "figures": figures}
 
 
 def apart(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -195,46 +148,6 @@ def peak_bytes() -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def compare_with_oracle(case: Case, repeat: int, path: Path) -> dict[str, Any]:
-    """Return how many times as fast as the oracle at ``path`` the simulator is, by scheduler.
-
-    The oracle is the plain-Python simulator. Raises RuntimeError if a schedule is not the same. Schedulers unknown to the oracle
-    are listed as ``left_out``.
-    """
-    oracle = _module(path)
-    workload = prepared(case)
-    columns = [workload.jobs[name].tolist() for name in ("submit_s", "runtime_s", "procs", "requested_s")]
-    rows, left_out = [], []
-    for scheduler in case.schedulers:
-        plan = named_scheduler(scheduler)
-        if plan.algorithm not in oracle.ALGORITHMS or not {plan.order.name, plan.backfill.name} <= oracle.ORDERS.keys():
-            left_out.append(scheduler)
-            continue
-        row = _row(case.name, workload, scheduler, repeat)
-        policy = {"algorithm": plan.algorithm, "order": plan.order.name, "backfill": plan.backfill.name}
-        began = time.perf_counter()
-        expected = oracle.simulate(*columns, workload.procs, reservations=plan.reservations, **policy)[0]
-        seconds = time.perf_counter() - began
-        made = _simulated(workload, scheduler).jobs["start_s"].to_numpy()
-        if (different := np.flatnonzero(made != np.array(expected))).size:
-            job = workload.jobs["job_id"].iloc[int(different[0])]
-            raise RuntimeError(
-                f"{scheduler}: {different.size} of {len(made)} jobs do not start when the oracle says, first job {job}"
-            )
-        rows.append({**row, "oracle_s": seconds, "times": seconds / row["median_s"]})
-    return {"rows": rows, "left_out": left_out, "note": ""}
-
-
-def _module(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("_queuecast_oracle", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look themselves up there
-    spec.loader.exec_module(module)
-    return module
 
 
 def machine() -> dict[str, Any]:

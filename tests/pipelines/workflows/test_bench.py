@@ -1,4 +1,4 @@
-"""The benchmark measures what it says it measures: the right workloads, each with its own peak, and the same schedules as the oracle's."""
+"""The benchmark measures what it says it measures: the right workloads, each with its own peak."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from features.errors import InputError
 from features.jobs.cleaning import clean
 from pipelines.cli import bench as cli
 from pipelines.ingest.workload import Workload, generate
-from pipelines.report.bench import listings
 from pipelines.workflows import bench
-from pipelines.workflows.bench import SECTIONS, Case, Plan
+from pipelines.workflows.bench import Case
 from sim import simulate
 from sim.metrics.timeline import queue_length
 
@@ -32,14 +31,6 @@ SWF = """; MaxProcs: 4
 
 def tiny(jobs: int, *schedulers: str, load: float = 0.6) -> Case:
     return Case(f"generated-{jobs}", Workload(jobs=jobs, procs=16, load=load), schedulers)
-
-
-def tiny_plan(trace: Path) -> Plan:
-    return Plan(
-        figures=[tiny(60, "EASY", "JustBF"), Case("small", str(trace), ("Strict",))],
-        long_queue=[tiny(90, "List", load=2.0), tiny(60, "EASY")],
-        oracle=tiny(50, "EASY", "MIXED(1,1,1)-EASY"),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -57,21 +48,23 @@ def said() -> list[str]:
 @pytest.fixture(scope="module")
 def document(trace: Path, said: list[str]) -> dict[str, Any]:
     """What a run on tiny workloads measured."""
-    return bench.run(tiny_plan(trace), 3, said.append)
+    return bench.run(
+        [tiny(60, "EASY", "JustBF"), Case("small", str(trace), ("Strict",)), tiny(90, "List", load=2.0)], 3, said.append
+    )
 
 
-def test_every_section_has_a_row_for_each_workload_and_scheduler(document: dict[str, Any]) -> None:
-    found = {section: [(row["trace"], row["scheduler"], row["jobs"]) for row in document[section]] for section in SECTIONS}
-    assert found == {
-        "figures": [("generated-60", "EASY", 60), ("generated-60", "JustBF", 60), ("small", "Strict", 3)],
-        "long_queue": [("generated-90", "List", 90), ("generated-60", "EASY", 60)],
-    }
-    for row in (row for section in SECTIONS for row in document[section]):
+def test_every_workload_has_a_row_for_each_scheduler(document: dict[str, Any]) -> None:
+    assert [(row["trace"], row["scheduler"], row["jobs"]) for row in document["figures"]] == [
+        ("generated-60", "EASY", 60),
+        ("generated-60", "JustBF", 60),
+        ("small", "Strict", 3),
+        ("generated-90", "List", 90),
+    ]
+    for row in document["figures"]:
         assert row["jobs_per_s"] == pytest.approx(row["jobs"] / row["median_s"])
         assert 0 < row["fastest_s"] <= row["median_s"] <= row["slowest_s"]
         assert row["repeat"] == 3
         assert row["generated"] == row["trace"].startswith("generated")
-    assert document["long_queue"][1] is document["figures"][0]  # one workload, measured once
 
 
 def test_the_document_says_what_it_was_measured_with_and_survives_json(document: dict[str, Any]) -> None:
@@ -98,7 +91,7 @@ def test_waiting_is_that_of_the_queue_over_time() -> None:
 
 
 def test_the_full_workload_has_thousands_waiting() -> None:
-    case, deep = cli.plan([], [], quick=False).long_queue
+    *_, case, deep = cli.plan([], [], quick=False)
     workload = bench.prepared(case)
     assert len(workload.jobs) == 300_000
     schedule = simulate(workload.jobs, procs=workload.procs, scheduler="EASY")
@@ -129,38 +122,6 @@ def test_simulating_for_long_is_not_repeated(monkeypatch: pytest.MonkeyPatch) ->
     assert rows[0]["fastest_s"] == rows[0]["slowest_s"]
 
 
-# The oracle
-
-
-def test_the_oracle_of_this_tree_makes_the_same_schedules() -> None:
-    schedulers = (*cli.SCHEDULERS, "SAF-EASY-SPF", "MIXED(1,1,1)-EASY")
-    compared = bench.compare_with_oracle(tiny(120, *schedulers, load=1.0), 2, bench.ORACLE)
-    assert [row["scheduler"] for row in compared["rows"]] == list(schedulers[:-1])
-    assert compared["left_out"] == ["MIXED(1,1,1)-EASY"]
-    for row in compared["rows"]:
-        assert row["times"] == pytest.approx(row["oracle_s"] / row["median_s"])
-
-
-def test_another_schedule_than_the_oracles_is_an_error(tmp_path: Path) -> None:
-    late = tmp_path / "oracle.py"
-    late.write_text(
-        "from tests.oracle.scheduler import ALGORITHMS, ORDERS, simulate as right\n"
-        "def simulate(*jobs, **policy):\n"
-        "    start, predicted, corrections = right(*jobs, **policy)\n"
-        "    return start[:-1] + [start[-1] + 1], predicted, corrections\n"
-    )
-    with pytest.raises(RuntimeError, match="EASY: 1 of 50 jobs do not start when the oracle says, first job 50"):
-        bench.compare_with_oracle(tiny(50, "EASY"), 1, late)
-
-
-def test_without_the_source_tree_there_is_no_oracle_and_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(bench, "ORACLE", tmp_path / "tests" / "oracle.py")
-    document = bench.run(Plan(figures=[], oracle=tiny(50, "EASY")), 1, lambda text: None)
-    assert document["oracle"]["rows"] == []
-    [table] = listings(document)
-    assert table.note == "no oracle here: it comes with the source tree"
-
-
 # What is measured by default
 
 
@@ -168,24 +129,21 @@ def names(cases: Any) -> list[str]:
     return [case.name for case in cases]
 
 
-def test_by_default_the_size_of_kth_a_long_one_and_a_full_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_by_default_the_size_of_kth_a_long_one_and_two_full_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
-    plan = cli.plan([], [], quick=False)
-    assert names(plan.figures) == ["generated-28k", "generated-300k"]
-    assert names(plan.long_queue) == ["generated-300k-full", "generated-40k-deep"]
-    kth, long = plan.figures
-    assert (kth.source, kth.schedulers) == (Workload(jobs=28_481, procs=100, generator=1), cli.SCHEDULERS)
-    assert long.schedulers == cli.LASTING
-    quick = cli.plan([], [], quick=True)
-    assert all(case.source.jobs <= 30_000 for case in (*quick.figures, *quick.long_queue))
+    plan = [case for case in cli.plan([], [], quick=False) if not case.name.startswith(cli.REAL)]
+    assert names(plan) == ["generated-28k", "generated-300k", "generated-300k-full", "generated-40k-deep"]
+    assert (plan[0].source, plan[0].schedulers) == (Workload(jobs=28_481, procs=100, generator=1), cli.SCHEDULERS)
+    assert plan[1].schedulers == cli.LASTING
+    assert names(plan[:1]) == [name for name in names(cli.plan([], [], quick=True)) if not name.startswith(cli.REAL)]
 
 
 def test_schedulers_that_plan_have_a_long_queue_of_their_own() -> None:
-    given = ["JustBF", "SAF-EASY", "EASY(reservations=4)"]
-    plan = cli.plan([], given, quick=False)
-    assert all(case.schedulers == tuple(given) for case in plan.figures)
-    assert [case.schedulers for case in plan.long_queue] == [("SAF-EASY",), ("JustBF",)]
-    assert cli.plan([], ["EASY(reservations=4)"], quick=False).long_queue == []
+    given = ("JustBF", "SAF-EASY", "EASY(reservations=4)")
+    *usual, full, deep = cli.plan([], given, quick=False)
+    assert all(case.schedulers == given for case in usual)
+    assert (full.schedulers, deep.schedulers) == (("SAF-EASY",), ("JustBF",))
+    assert names(cli.plan([], ["EASY(reservations=4)"], quick=False))[-1] == "generated-300k"
 
 
 def test_real_traces_are_measured_where_they_are_at_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trace: Path) -> None:
@@ -194,8 +152,8 @@ def test_real_traces_are_measured_where_they_are_at_hand(monkeypatch: pytest.Mon
     monkeypatch.setenv("QUEUECAST_CATALOGUE", str(site))
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     plan = cli.plan(["SDSC-SP2", str(trace)], [], quick=True)
-    assert names(plan.figures) == ["generated-28k", "sdsc-sp2", "small"]
-    assert len(bench.prepared(plan.figures[1]).jobs) == 3
+    assert {"generated-28k", "sdsc-sp2", "small"} == set(names(plan)) - {"kth-sp2"}
+    assert len(bench.prepared(next(case for case in plan if case.name == "sdsc-sp2")).jobs) == 3
 
 
 def test_two_workloads_of_one_name_are_refused(tmp_path: Path, trace: Path) -> None:
@@ -228,10 +186,8 @@ def test_the_command_prints_every_figure_and_writes_them(
     assert done.exit_code == 0, done.output
     assert json.loads(out.read_text()) == document
     printed = " ".join(done.stdout.split())
-    for row in (row for section in SECTIONS for row in document[section]):
+    for row in document["figures"]:
         assert f" {row['median_s']:.4f} " in printed
-    assert f" {document['oracle']['rows'][0]['times']:,.0f} " in printed
-    assert "not known to the oracle: MIXED(1,1,1)-EASY" in printed
 
 
 def test_a_file_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], tmp_path: Path) -> None:
