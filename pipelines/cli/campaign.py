@@ -102,7 +102,8 @@ def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> N
     Means over windows, ratios to the baseline, intervals, ranks.
     """
     from pipelines.report.table import Table
-    from sim.campaigns.window_comparison import POLICY, policy_labels
+    from sim.campaigns.window_comparison import POLICY
+    from sim.metrics.verdict import policy_labels
 
     first, labels = summary.iloc[0], policy_labels(summary)
     over = f"means over {first['windows']} windows ({windows.split})" if windows.split != "whole" else "the whole trace"

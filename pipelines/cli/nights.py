@@ -130,7 +130,7 @@ def _nights(count: int) -> str:
 
 
 def _line(row) -> str:
-    from pipelines.report.wording import number
+    from sim.metrics.formats import number
 
     verdict = "promoted" if row["promoted"] else "stays"
     drifted = f", drift: {row['drifted']}" if row["drifted"] else ""

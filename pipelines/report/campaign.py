@@ -11,10 +11,12 @@ from features.statistics import covers
 from pipelines.report import campaign_plots
 from pipelines.report.page import data_uri, stated, template
 from pipelines.report.table import Cell, Row, Table
-from pipelines.report.wording import kind_of_jobs, not_modelled, number, sentence, tone
-from sim.campaigns.window_comparison import POLICY, nothing_waited, policy_labels
+from pipelines.report.wording import kind_of_jobs, not_modelled, tone
+from sim.campaigns.window_comparison import POLICY, nothing_waited
 from sim.campaigns.windows import NONE, Windows
+from sim.metrics.formats import number, sentence
 from sim.metrics.names import METRICS
+from sim.metrics.verdict import policy_labels
 
 _BESIDE = ("mean_wait_s", "awf_s", "p2sf_s", "utilization")
 """Metrics independent of tau, printed once beside the mean bounded slowdowns."""

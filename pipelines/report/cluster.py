@@ -13,9 +13,10 @@ import pandas as pd
 from pipelines.report.page import data_uri, stated, template
 from pipelines.report.style import INK, encode, figure
 from pipelines.report.table import Cell, Row, Table
-from pipelines.report.wording import sentence, signed, tone
+from pipelines.report.wording import tone
 from pipelines.workflows.variability_trials import Plan
 from sim.cluster.comparison import ALL
+from sim.metrics.formats import sentence, signed
 from sim.metrics.names import TRIAL
 
 _COLOURS = (INK, "#0072b2", "#e69f00", "#009e73", "#cc79a7")

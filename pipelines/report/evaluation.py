@@ -12,8 +12,9 @@ from pipelines.report.page import data_uri, stated, template
 from pipelines.report.sharpness_tables import compared, coverage, difference, scores, windows
 from pipelines.report.style import Look, looks
 from pipelines.report.table import Cell, Row, Table
-from pipelines.report.wording import kind_of_jobs, number, sentence
+from pipelines.report.wording import kind_of_jobs
 from pipelines.workflows.evaluation import Evaluation
+from sim.metrics.formats import number, sentence
 from sim.predictions.at_once import AT_ONCE
 from sim.predictions.quality import STAGES, Quality
 from sim.predictions.sharpness import REFERENCES

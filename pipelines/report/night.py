@@ -26,8 +26,9 @@ from pipelines.report.page import data_uri, template
 from pipelines.report.style import looks
 from pipelines.report.table import Cell, Table
 from pipelines.report.tables import any_interval, interval_notes, metric_table
-from pipelines.report.wording import instant, number, signed
+from pipelines.report.wording import instant
 from pipelines.storage.provenance import code_version, software
+from sim.metrics.formats import number, signed
 from sim.metrics.names import Kind
 
 _COMPARED = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s", "underprediction_rate")

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from pipelines.report.table import Cell, Table
-from pipelines.report.wording import group_name, number, signed, tone
+from pipelines.report.wording import group_name, tone
+from sim.metrics.formats import number, signed
 from sim.metrics.names import Kind
 from sim.predictions.quality import Quality
 from sim.predictions.sharpness import outside

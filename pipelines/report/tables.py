@@ -11,7 +11,8 @@ import pandas as pd
 from features.errors import InputError
 from pipelines.report.style import Key, Looks, key
 from pipelines.report.table import Cell, Table
-from pipelines.report.wording import change, interval, number, takes_correction, tone
+from pipelines.report.wording import takes_correction, tone
+from sim.metrics.formats import change, interval, number
 from sim.metrics.names import FAIRNESS, METRICS, Metric
 from sim.metrics.user_fairness import fairness
 from sim.predictions.quality import STAGES

@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 import pandas as pd
 
 from features.statistics import covers
-from sim.metrics.names import METRICS, Kind
+from sim.metrics.formats import change, interval, number, sentence
+from sim.metrics.names import METRICS
 from sim.metrics.schedule_metrics import nothing_waits
-
-MINUS = "\N{MINUS SIGN}"
 
 _COSTS = {"awf_s": "packing", "p2sf_s": "packing and fairness together"}
 
@@ -35,49 +34,11 @@ def label(row: pd.Series) -> str:
     return f"{row['scheduler']} / {row['predictor']}" if row["predictor"] else str(row["scheduler"])
 
 
-def number(value: float, kind: Kind) -> str:
-    """Format a metric: seconds and counts whole, shares in per cent, ratios with two decimals.
-
-    A dash where there is none.
-    """
-    if pd.isna(value):
-        return "–"
-    if kind == "share":
-        return f"{100 * value:.1f} %"
-    return f"{value:,.2f}" if kind == "ratio" else f"{value:,.0f}"
-
-
-def signed(value: float, form: str) -> str:
-    """Format a difference with its sign, without sign where it rounds to zero."""
-    text = format(value, "+" + form)
-    return text[1:] if float(text.replace(",", "")) == 0 else text.replace("-", MINUS)
-
-
 def tone(low: float, high: float, lower_is_better: bool = True, even: float = 0.0) -> str:
     """Return ``better`` or ``worse`` where an interval leaves out ``even``, else ""."""
     if pd.isna(low) or low <= even <= high:
         return ""
     return "better" if (high < even) == lower_is_better else "worse"
-
-
-def sentence(text: str) -> str:
-    """Return ``text`` with a capital and a full stop; "" for ""."""
-    return f"{text[0].upper()}{text[1:].removesuffix('.')}." if text else ""
-
-
-def change(relative: float, unit: bool = True) -> str:
-    """Format a relative change in per cent with its sign."""
-    if pd.isna(relative):
-        return "–"
-    return signed(100 * relative, ",.1f") + (" %" if unit else "")
-
-
-def interval(low: float, high: float, coverage: float | None = None) -> str:
-    """Format a confidence interval of a relative change, per cent, in brackets; "" for none.
-
-    Behind it stands a measured ``coverage`` that is low.
-    """
-    return "" if pd.isna(low) else f"[{change(low, unit=False)}, {change(high, unit=False)}]{covers(coverage)}"
 
 
 def requests_warning(count: int, jobs: int, baseline: tuple[str, str]) -> str:

@@ -18,6 +18,7 @@ from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, inte
 from sim.metrics.names import COMPARED
 from sim.metrics.names import METRICS as NAMED
 from sim.metrics.schedule_metrics import nothing_waits
+from sim.metrics.verdict import Verdict, verdict
 from sim.policy import NAMES
 
 NOTHING_LEFT = "no interval: the baseline is 0 without one window"
@@ -74,14 +75,16 @@ def over_windows(
     return summary.assign(sure=surely(summary["p"].where((summary["replicates"] > 1) & ~of_base), confidence))
 
 
-def policy_labels(summary: pd.DataFrame) -> dict[tuple[str, str, str], str]:
-    """Return scheduler / predictor / correction of every policy, without the common parts.
+def verdicts(summary: pd.DataFrame, confidence: float = CONFIDENCE) -> dict[tuple[Any, Any], Verdict]:
+    """Return the verdict of each semantics and starvation threshold.
 
-    In order of appearance.
+    ``summary`` is that of :func:`over_windows`. Slowdowns are those of the first tau; the baseline is the table's first policy.
     """
-    policies = list(dict.fromkeys(summary[POLICY].itertuples(index=False, name=None)))
-    told = [place for place in range(len(POLICY)) if place == 0 or len({policy[place] for policy in policies}) > 1]
-    return {policy: " / ".join(policy[place] for place in told) for policy in policies}
+    changes = summary.assign(**{name: summary[of] - 1.0 for name, of in (("relative", "ratio"), ("low", "low"), ("high", "high"))})
+    rows: Any = changes[changes["tau_s"] == changes["tau_s"].iloc[0]].groupby(
+        ["semantics", "starvation_s"], sort=False, dropna=False
+    )
+    return {setting: verdict(part, confidence=confidence) for setting, part in rows}
 
 
 def nothing_waited(summary: pd.DataFrame, procs: int) -> str:

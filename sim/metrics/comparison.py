@@ -19,7 +19,7 @@ from features.errors import InputError
 from features.jobs.schema import codes
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, remark, surely
 from sim.metrics.names import COMPARED
-from sim.metrics.schedule_metrics import TAU_S, evaluate, ratios
+from sim.metrics.schedule_metrics import TAU_S, evaluate, ratios, weekly_longest_waits
 from sim.policy import NAMES
 from sim.schedule import Schedule
 
@@ -102,7 +102,7 @@ def _compared(metric: str, mine: _Measured, theirs: _Measured, confidence: float
     elif metric not in mine.weekly:
         note = "no interval: not a mean over jobs"
     elif weeks >= FEWEST_BLOCKS:
-        users = (mine.by_user[metric], theirs.by_user[metric]) if mine.by_user else None
+        users = (mine.by_user[metric], theirs.by_user[metric]) if metric in mine.by_user else None
         interval = interval_of_change(mine.weekly[metric], theirs.weekly[metric], confidence, users)
         note = note if interval.low is not None else NOTHING_LEFT
     changes = [ours / base - 1.0 for ours, base in singly if base]
@@ -170,6 +170,7 @@ def _measure(schedules: Iterable[Schedule], week: np.ndarray, user: np.ndarray, 
     for schedule in schedules:
         over_jobs = ratios(schedule, tau_s)
         weekly.append({name: by_week(ratio, week) for name, ratio in over_jobs.items()})
+        weekly[-1]["longest_wait_s"] = weekly_longest_waits(schedule)
         values.append(_values(schedule, tau_s))
         for name, ratio in over_jobs.items() if user.max() >= 0 else ():
             mine = by_week_and_user(ratio, week, user)

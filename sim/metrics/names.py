@@ -81,6 +81,14 @@ METRICS: dict[str, Metric] = {
         short="P2SF s",
         form=",.0f",
     ),
+    "longest_wait_s": Metric(
+        "longest wait",
+        "seconds",
+        "The longest wait of the jobs submitted in a week, mean over weeks. Where it grows, some jobs pay for the others.",
+        "of this project",
+        short="longest wait s",
+        form=",.0f",
+    ),
     "underprediction_rate": Metric(
         "under-predicted",
         "share",
@@ -201,6 +209,7 @@ SHOWN = (
     "mean_bounded_slowdown",
     "awf_s",
     "p2sf_s",
+    "longest_wait_s",
     "utilization",
     "underpredicted_jobs",
     "corrections",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from features.clock import DAY_S
+from features.clock import DAY_S, WEEK_S
 from features.errors import InputError
 from features.statistics import Ratio
 from sim.metrics.predictability import predicted_start_error_s
@@ -85,6 +85,7 @@ def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, np.
         **{name: terms[name] for name in ("mean_wait_s", "mean_response_s", "mean_slowdown")},
         **slowdowns(columns, tau_s),
         **{name: terms[name] for name in ("awf_s", "p2sf_s")},
+        "longest_wait_s": longest_waits(columns).by_row(),
         "utilization": area / (procs * makespan.astype(np.float64)),
         "makespan_s": makespan,
         **_carried(columns, procs),
@@ -98,6 +99,18 @@ def slowdowns(columns: Columns, tau_s: float) -> dict[str, np.ndarray]:
     """Return the metrics that depend on ``tau_s``, by name, [...] each."""
     each = _bounded_slowdown(columns, tau_s)
     return {"mean_bounded_slowdown": each.sum(axis=-1) / each.shape[-1], "max_bounded_slowdown": each.max(axis=-1)}
+
+
+def longest_waits(columns: Columns) -> Ratio:
+    """Return the longest wait of each week of submission, over 1, float64 [..., weeks].
+
+    As a sum over weeks it has an interval; the longest wait of all is the fate of one job. Weeks count from the first
+    submission; those without jobs are left out.
+    """
+    _, week = np.unique((columns.of_users.submit - columns.first_s) // WEEK_S, return_inverse=True)
+    longest = np.zeros((*columns.wait.shape[:-1], int(week.max()) + 1))
+    np.maximum.at(longest.T, week, columns.wait.T)
+    return Ratio(longest, np.ones(longest.shape[-1]))
 
 
 def _carried(columns: Columns, procs: int) -> dict[str, np.ndarray]:
@@ -132,6 +145,11 @@ def nothing_waits(rows: Iterable[Mapping[Any, Any]], procs: int) -> str:
 def ratios(schedule: Schedule, tau_s: float = TAU_S) -> dict[str, Ratio]:
     """Return the metrics that are ratios of two sums over jobs; errors as :func:`evaluate`."""
     return _ratios(_columns(schedule), tau_s)
+
+
+def weekly_longest_waits(schedule: Schedule) -> Ratio:
+    """Return :func:`longest_waits` of a schedule, [weeks]; errors as :func:`evaluate`."""
+    return longest_waits(_columns(schedule))
 
 
 def psf_s(schedule: Schedule, alpha: int = 2) -> float:

@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.common.tables import markdown
 from benchmarks.papers.nichols.experiments import ALL, EASY, Conducted
 from benchmarks.papers.nichols.tables import looked_up
-from pipelines.report.wording import signed
 from sim.cluster.comparison import by_trial, compared
+from sim.metrics.formats import signed
 
 _VARYING = ("Laghos", "LBANN", "sw4lite")
 """The applications that vary most in the paper."""

@@ -18,8 +18,9 @@ from pipelines.report import plots
 from pipelines.report.html import render_report, write_report
 from pipelines.report.style import encode, figure, key, looks
 from pipelines.report.tables import metric_table
-from pipelines.report.wording import change, interval, nothing_waited, number, summary
+from pipelines.report.wording import nothing_waited, summary
 from sim.metrics.comparison import compare
+from sim.metrics.formats import change, interval, number
 from sim.metrics.names import COMPARED, METRICS
 from sim.schedule import Schedule
 from tests.conftest import needs_shared

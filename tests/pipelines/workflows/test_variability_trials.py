@@ -11,11 +11,11 @@ import pytest
 from features.errors import InputError
 from models.variability.model import fit
 from pipelines.report.cluster import by_application, overall, render_cluster
-from pipelines.report.wording import signed
 from pipelines.workflows.variability_trials import SCHEDULERS, Plan, first_trial, trial_plan, try_model
 from sim.cluster.advisers import Adviser
 from sim.cluster.comparison import ALL
 from sim.cluster.experiments import control_runs
+from sim.metrics.formats import signed
 from sim.metrics.names import TRIAL
 
 PLAN = replace(trial_plan(2, 0), days=0.2)

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from sim.campaigns.window_comparison import over_windows, policy_labels
+from sim.campaigns.window_comparison import over_windows
+from sim.metrics.verdict import policy_labels
 
 BASE, OTHER = ("EASY", "requested", "requested"), ("SAF-EASY", "requested", "requested")
 

@@ -31,6 +31,7 @@ NAMES = [
         "max_bounded_slowdown",
         "awf_s",
         "p2sf_s",
+        "longest_wait_s",
     ),
     *("utilization", "makespan_s", "throughput_per_day", "carried_load", "underpredicted_jobs", "corrections"),
     *("nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s", "clamped_predictions", "simulate_s"),
@@ -110,6 +111,7 @@ def test_every_metric_of_two_jobs_worked_out_by_hand():
         "max_bounded_slowdown": 9.5,
         "awf_s": (400 * 100 + 10 * 95) / 410,
         "p2sf_s": 0.75 * above / below,
+        "longest_wait_s": 90.0,
         "utilization": 410 / (10 * 105),
         "makespan_s": 105,
         "throughput_per_day": 2 * 86_400 / 105,
@@ -124,6 +126,12 @@ def test_every_metric_of_two_jobs_worked_out_by_hand():
         "simulate_s": 0.5,
     }
     assert record.to_dict() == pytest.approx(expected, rel=1e-14)
+
+
+def test_the_longest_wait_is_that_of_each_week_of_submission_on_the_mean():
+    week = 7 * 86_400
+    submit, wait = [50, 50 + week - 1, 50 + week, 60 + 3 * week], [10, 40, 7, 100]  # no job in the third week
+    assert evaluate(schedule_of(submit, wait, [5] * 4, [1] * 4))["longest_wait_s"] == (40 + 7 + 100) / 3
 
 
 def test_a_metric_that_a_schedule_does_not_have_is_nan():
