@@ -58,7 +58,7 @@ def test_every_packaged_trace_can_be_made_or_fetched_and_checked() -> None:
     entries = load_catalogue()
     assert "generated" in entries
     for entry in entries.values():
-        assert entry.format == "generated" or (entry.remote and entry.checked != entry.unrecorded)
+        assert entry.format == "generated" or ((entry.remote or entry.path.is_file()) and entry.checked != entry.unrecorded)
         assert entry.title
         assert entry.stated_in == PACKAGED
 
@@ -69,6 +69,15 @@ def test_the_checksums_of_the_packaged_traces_are_those_of_their_content(name: s
     entry = load_catalogue()[name]
     content = gzip.decompress((SHARED / "traces" / entry.path.name).read_bytes())
     assert entry.sha256_content == sha256(content).hexdigest()
+
+
+def test_the_log_that_comes_with_the_package_is_the_archives_file_and_names_whom_to_acknowledge() -> None:
+    trace, entry = read_trace("kth-sp2"), load_catalogue()["kth-sp2"]
+    assert (len(trace.jobs), trace.procs, trace.timezone) == (28_476, 100, "Europe/Stockholm")
+    assert b"; Acknowledge: Lars Malinowsky" in gzip.decompress(entry.path.read_bytes())
+    assert entry.sha256_content == load_catalogue()["kth-sp2-1996-2.1-cln"].sha256_content
+    packed = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
+    assert any(entry.path.match(pattern) for pattern in packed), "not in an installed wheel"
 
 
 def test_a_site_adds_traces_and_replaces_packaged_ones(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,8 +319,8 @@ def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
     known = ", ".join(sorted(load_catalogue()))
     for spec, error in (
         (
-            "kth-sp2",
-            f"kth-sp2: no such file and no trace of the catalogue; did you mean kth-sp2-1996-2 or kth-sp2-1996-2.1-cln? known: {known}",
+            "sdsc-sp2",
+            f"sdsc-sp2: no such file and no trace of the catalogue; did you mean sdsc-sp2-1998-4.2-cln? known: {known}",
         ),
         ("xyz", f"xyz: no such file and no trace of the catalogue; known: {known}"),
         ("xyz.swf", "xyz.swf: no such file"),
