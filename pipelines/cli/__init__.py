@@ -35,8 +35,19 @@ _COMMANDS = {
 }
 
 
+def _tell_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print the version, in a git checkout with its commit, and end."""
+    if asked:
+        from pipelines.storage.provenance import code_version
+
+        click.echo(f"queuecast {code_version()}")
+        context.exit()
+
+
 @click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="queuecast", prog_name="queuecast")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_tell_version, help="Print the version and its commit."
+)
 def cli() -> None:
     """Learn job runtimes from a cluster's logs; simulate what better predictions change.
 

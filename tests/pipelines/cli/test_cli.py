@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from pipelines.cli import bench
+from pipelines.storage.provenance import code_version
 from tests.conftest import SHARED, needs_shared
 from tests.support.command import queuecast
 
@@ -196,6 +197,10 @@ def test_simulate_imports_neither_dagster_nor_mlflow(trace: Path, tmp_path: Path
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_the_version_is_that_of_pages_with_its_commit(tmp_path: Path) -> None:
+    assert queuecast("--version", home=tmp_path).stdout == f"queuecast {code_version()}\n"
 
 
 @pytest.mark.slow
