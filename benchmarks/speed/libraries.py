@@ -3,6 +3,9 @@
 The same generated counters go through each, in one process and in turns. The libraries are spared what ours also does: counters
 that wrap or start anew, gaps, duplicates, coverage and counts by kind. Results are compared. Needs
 ``pip install 'queuecast[compare]'``. Run with ``python -m benchmarks.speed.libraries [--values N] [--runs N]``.
+
+30 million values of 512 nodes, 1,000 runs, medians of three, at commit dddeedf: a run's own nodes ours 0.35 s, DuckDB 1.19, Polars 1.40;
+all nodes ours 0.49 s, DuckDB 7.5, Polars 10.4.
 """
 
 from __future__ import annotations
