@@ -11,7 +11,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipelines.cli import bench
 from pipelines.storage.provenance import code_version
 from tests.conftest import SHARED, needs_shared
 from tests.support.command import queuecast
@@ -219,19 +218,3 @@ def test_the_published_slowdowns_come_out_of_the_command_line(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     slowdowns = [round(json.loads(line)["mean_bounded_slowdown"], 4) for line in done.stdout.splitlines()]
     assert slowdowns == [92.6877, 69.3936]
-
-
-@pytest.mark.slow
-def test_bench_writes_figures(trace: Path, tmp_path: Path) -> None:
-    stored = tmp_path / "figures.json"
-    arguments = ("--quick", "--scheduler", "EASY", "--repeat", "1")
-    first = queuecast("bench", "--trace", str(trace), *arguments, "--out", str(stored), home=tmp_path)
-    assert first.returncode == 0, first.stderr
-    rows = json.loads(stored.read_text())["figures"]
-    assert [(row["trace"], row["jobs"], row["generated"]) for row in rows] == [
-        ("generated-28k", 28_481, True),
-        ("small", 3, False),
-    ]
-    whole = bench.plan([str(trace)], ["EASY"], quick=False)
-    assert {case.name for case in whole} >= {"generated-28k", "generated-300k", "small"}
-    assert all(row["jobs_per_s"] == pytest.approx(row["jobs"] / row["median_s"]) for row in rows)

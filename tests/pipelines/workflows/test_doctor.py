@@ -323,7 +323,7 @@ def test_files_that_others_may_read_are_closed(home: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not available(), reason="system calls can be watched on Linux for x86-64 only")
-def test_after_ten_kills_the_doctor_finds_repairs_and_finds_nothing(tmp_path: Path) -> None:
-    counts = campaign.campaign(10, 1, tmp_path, ("promotion", "ingestion"))
+def test_after_four_kills_the_doctor_finds_repairs_and_finds_nothing(tmp_path: Path) -> None:
+    counts = campaign.campaign(4, 1, tmp_path, ("promotion", "ingestion"))
     assert counts.findings == []
-    assert counts.attempts == 10
+    assert counts.attempts == 4
