@@ -45,9 +45,10 @@ def answer_columns(names: Sequence[str] = tuple(TRAINERS)) -> list[str]:
     return [*(each for name in names for each in (name, f"{name}_now", *quantile_columns(name).values())), *found]
 
 
-def _said(name: str, answers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def by_column(name: str, answers: Mapping[str, np.ndarray] | pd.DataFrame) -> dict[str, np.ndarray]:
     """Return the answers of a method by their columns."""
-    return {name: answers[PREDICTED], **{_column(name, output): answers[output] for output in LEVELS if output in answers}}
+    columns = {PREDICTED: name, **{output: _column(name, output) for output in LEVELS}}
+    return {column: np.asarray(answers[output]) for output, column in columns.items() if output in answers}
 
 
 def _column(name: str, output: str) -> str:
@@ -139,10 +140,10 @@ def predict_served(
             model = models.get((name, at)) or train(name, known, at, seed)
             if number >= len(instants) - REMEMBERED_NIGHTS:
                 models[name, at] = model
-            answers |= _said(name, model.answer(then, asked))
+            answers |= by_column(name, model.answer(then, asked))
             answers[f"{name}_now"] = up_to_the_second(model, known, rows[mine])
         groups = [
-            (mine[mask], version, _said(CHAMPION, carried_on(method, known, at).answer(then[mask], asked[mask])))
+            (mine[mask], version, by_column(CHAMPION, carried_on(method, known, at).answer(then[mask], asked[mask])))
             for mask, version, method in champion(at, rows[mine])
             if mask.any()
         ]
@@ -152,10 +153,10 @@ def predict_served(
         del models[name, at]
     numbers = np.unique(night).tolist()
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # nights are independent
-        for done, (mine, answers, said) in enumerate(pool.map(one, numbers)):
+        for done, (mine, answers, groups) in enumerate(pool.map(one, numbers)):
             for column, seconds in answers.items():
                 table.loc[mine, column] = seconds
-            for where, version, theirs in said:
+            for where, version, theirs in groups:
                 for column, answered in theirs.items():
                     table.loc[where, column] = answered
                 table.loc[where, "champion_version"] = version

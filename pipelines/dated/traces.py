@@ -6,7 +6,7 @@ Which of them becomes champion is decided in ``pipelines.dated.promote``.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from features.jobs.schema import fingerprint
 from models.packed.methods import METHODS, Method
 from models.packed.settings import FORMAT
 from models.registry.accounting import Accounting
-from models.registry.as_served import Models, answer_columns, predict_served
+from models.registry.as_served import Models, answer_columns, by_column, predict_served, serve
 from models.registry.candidates import TRAINERS, carried_on, outdated, train
 from models.registry.judged_window import judged_window
 from models.registry.performance import record
@@ -151,17 +151,34 @@ class TraceJudge:
             keys, answered = job_keys(records.jobs.iloc[rows].assign(end_s=records.end_s[rows])), job_keys(before)
             before = before[answered.isin(keys)]  # changed jobs are answered again
             rows = rows[~keys.isin(answered)]
+        once = self.date.follows and rival is None
         answers = predict_served(
             records,
             rows,
             instants,
-            names=tuple(TRAINERS),
+            names=() if once else tuple(TRAINERS),
             models=self.memo.models,
             champion=served_by(rival, submit, self._champions(submit[rows])),
             seed=self.seed,
             progress=progress_reporter("predict as served"),
         )
+        for name in TRAINERS if once else ():
+            answers = answers.assign(**by_column(name, self._trained_weekly(name, rows, instants)))
         return pd.concat([before, answers], ignore_index=True) if len(before) else answers
+
+    def _trained_weekly(self, name: str, rows: np.ndarray, instants: Sequence[int]) -> pd.DataFrame:
+        """Return the answers of a candidate trained each week and carried on each night.
+
+        So is what a run simulates. A row each of ``rows``, a column an output, seconds.
+        """
+        submit, parts = self.records.jobs["submit_s"].to_numpy(np.int64)[rows], []
+        for nights in (instants[first : first + 7] for first in range(0, len(instants), 7)):
+            after = int(np.searchsorted(instants, nights[-1], side="right"))
+            end_s = instants[after] if after < len(instants) else np.inf
+            mine = np.flatnonzero((submit >= nights[0]) & (submit < end_s))
+            method = train(name, self.records, nights[0], self.seed)
+            parts.append(serve(method, self.records, rows[mine], nights).set_index(mine))
+        return pd.concat(parts).sort_index()
 
     def _champions(self, submit_s: np.ndarray) -> dict[int, tuple[str, Method]]:
         """Return the champions of nights before that answered jobs submitted at ``submit_s``, by night."""

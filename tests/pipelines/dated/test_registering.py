@@ -13,7 +13,7 @@ import pytest
 
 from features.clock import DAY_S
 from features.errors import InputError
-from models.packed.methods import Boosting, Quantile
+from models.packed.methods import Last2, Quantile
 from models.registry import versions
 from models.registry.candidates import TRAINERS
 from models.registry.tracking import Tracking
@@ -96,7 +96,7 @@ def test_a_re_run_over_the_same_jobs_registers_nothing_and_shows_what_serves(reg
 @pytest.mark.parametrize("name", ["arriving", "another"], ids=["beside a champion", "the first of its trace"])
 def test_a_run_that_fails_leaves_nothing_in_the_registry(registered, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     home = registered[0]
-    monkeypatch.delitem(TRAINERS, Boosting.name)
+    monkeypatch.delitem(TRAINERS, Last2.name)
     store = own_registry(home)
     files = set((home / "mlartifacts").rglob("model.json"))
     before, named, models = numbers(store), aliases(store, NAME), store.client.search_registered_models()
