@@ -16,7 +16,7 @@ APART := --ignore=tests/campaigns --ignore=tests/benchmarks
 
 .PHONY: run test test-all test-fast server-test campaign kernels lint format ui lock clean help
 
-run: $(KERNELS)  ## the whole pipeline on the generated workload, and its comparison
+run: $(READY)  ## the whole pipeline on a real log and on a simulated cluster, and what it found
 	@$(BIN)/queuecast run
 
 test: $(KERNELS)  ## every test of the product
@@ -35,7 +35,7 @@ campaign: $(KERNELS)  ## an hour of attempts to break it: fresh examples, mutate
 	@$(BIN)/python -m pytest $(WORKERS) tests/campaigns tests/benchmarks
 	@$(BIN)/python -m tests.campaigns --write
 
-kernels: $(KERNELS)
+kernels: $(KERNELS)  ## compile all of the simulator; without it each part is compiled when it is first used
 
 $(KERNELS): $(READY) $(shell find features models sim -name '*.py')
 	@$(BIN)/python -m pipelines.cli.compiling

@@ -8,15 +8,13 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from filelock import FileLock
 from numba.core.caching import IndexDataCacheFile
 from numba.core.event import Event, Listener, register
 
 from pipelines.cli.notes import note
-
-if TYPE_CHECKING:
-    from multiprocessing.synchronize import Lock
 
 _AFTER_S = 2.0
 """Seconds of compilation before the announcement; a kernel from the cache takes none."""
@@ -27,15 +25,13 @@ class _Announcer(Listener):
 
     def __init__(self) -> None:
         self._depth = 0
-        self._began = 0.0
         self._said = False
         self._timer: threading.Timer | None = None
 
     def on_start(self, event: Event) -> None:
         """Handle the start of a compilation, perhaps within another."""
         self._depth += 1
-        if self._depth == 1:
-            self._began = time.monotonic()
+        if self._depth == 1 and not self._said:
             self._timer = threading.Timer(_AFTER_S, self._say)
             self._timer.daemon = True
             self._timer.start()
@@ -45,19 +41,17 @@ class _Announcer(Listener):
         self._depth -= 1
         if self._depth == 0 and self._timer is not None:
             self._timer.cancel()
-            if self._said:
-                note(f"compiled in {time.monotonic() - self._began:.0f} s, and kept")
-                self._said = False
 
     def _say(self) -> None:
         self._said = True
-        note("compiling the simulation kernels for this machine: once after each installation, up to a minute")
+        note("compiling the parts of the simulator that this command needs: once after each installation, one to two minutes")
 
 
 @cache
 def announce_compilation() -> None:
-    """From now on, announce slow compilation of kernels on standard error."""
+    """From now on, announce the first slow compilation, and keep kernels in turn."""
     register("numba:compile", _Announcer())
+    keep_in_turn()
 
 
 def compile_scheduler(weighs: bool = False, clustered: bool = False) -> None:
@@ -100,26 +94,25 @@ def compile_kernels() -> None:
     A process compiles the functions that its kernels share once.
     """
     import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures import ProcessPoolExecutor
 
     began, context = time.monotonic(), multiprocessing.get_context("spawn")
-    note("compiling the simulation kernels for this machine: once after each installation, a minute or two")
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(KERNELS)), context, _keep_in_turn, (context.Lock(),)) as pool:
-        names = {pool.submit(kernel): name for name, kernel in KERNELS.items()}
-        for done, future in enumerate(as_completed(names), 1):
+    note("compiling all of the simulator, for tests and what comes later: once after each installation, two to four minutes")
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(KERNELS)), context, keep_in_turn) as pool:
+        for future in [pool.submit(kernel) for kernel in KERNELS.values()]:
             future.result()
-            note(f"{done} of {len(names)} ready after {time.monotonic() - began:.0f} s: {names[future]}")
+    note(f"compiled in {time.monotonic() - began:.0f} s, and kept")
 
 
-def _keep_in_turn(lock: Lock) -> None:
-    """Let this process write to numba's cache only under ``lock``.
+def keep_in_turn() -> None:
+    """Let this process write to numba's cache only while no other does.
 
     Kernels share functions, compiled for each; numba reads the index of a function's forms, and writes it with one more.
     """
     save = IndexDataCacheFile.save
 
     def in_turn(self: IndexDataCacheFile, key: object, data: object) -> None:
-        with lock:
+        with FileLock(Path(self._cache_path) / "saving.lock"):
             save(self, key, data)
 
     IndexDataCacheFile.save = in_turn  # type: ignore[method-assign]
