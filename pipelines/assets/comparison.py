@@ -62,9 +62,11 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
 
     _, settings = lake.lake().read_for(clean, "comparison")
     generated = clean.generated
-    base = table[(table["scheduler"] == "EASY") & (table["predictor"] == "requested")].set_index("metric")["value"]
-    fresh = evaluate(judged(simulate(date.replayed(clean).jobs, procs=clean.procs, scheduler="EASY"), date))
-    same = [metric for metric in base.index if metric in fresh]
+    rows, policy = date.judged((jobs := date.replayed(clean).jobs)["submit_s"].to_numpy()), ("EASY", "requested")
+    kept = next(each for each in schedules if (each.scheduler, each.predictor) == policy)
+    again = simulate(jobs, procs=clean.procs, seed=kept.seed if kept.shake_s else 0, shake_s=kept.shake_s)
+    base, fresh = evaluate(judged(kept, rows)), evaluate(judged(again, rows))
+    same = [metric for metric in table["metric"].unique() if metric in fresh]
     moved = sum(float(base[metric]) != float(fresh[metric]) for metric in same)
     bounded = table.dropna(subset=["low", "high"])
     outside = ((bounded["relative"] < bounded["low"]) | (bounded["relative"] > bounded["high"])).sum()

@@ -22,7 +22,7 @@ CHECKS = {
 }
 
 
-class TrainingConfig(config_of(RunSettings, "until", "seed")):  # type: ignore[misc]
+class TrainingConfig(config_of(RunSettings, "until", "warm_up_weeks", "seed")):  # type: ignore[misc]
     """The settings of training; of a night, the seed alone."""
 
 
@@ -47,7 +47,7 @@ def runtime_model(
     work = lake.work(registry.tracking(), context.run_id)
     model, store, clean = work.subject, work.store, work.lake.read_clean(name)
     with lake.alone(), all_or_nothing(store):
-        train(work, clean, until=config.until, seed=config.seed, begun=work.begin())
+        train(work, clean, until=config.until, warm_up_weeks=config.warm_up_weeks, seed=config.seed, begun=work.begin())
     versions, marks = work.lake.read_for(clean, "runtime_model")
     date, models = dated_of(marks), work.lake.models(model)
     records = whole_accounting(clean, read_history(work.lake, clean))

@@ -6,12 +6,15 @@ In this process; results are printed.
 from __future__ import annotations
 
 import logging
+import os
 import re
+import signal
+import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,25 +25,35 @@ import pandas as pd
 from rich.progress import TaskID
 
 from features.errors import InputError
-from features.statistics import covers
 from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.last_resort import known_cause
 from pipelines.cli.notes import note
 from pipelines.cli.options import options
-from pipelines.dated.run_settings import RunSettings
-from pipelines.report.table import Table
-from pipelines.report.wording import takes_correction
+from pipelines.dated.run_settings import FIRST, PRIOR, RunSettings
+from pipelines.report.table import Row, Table
 from pipelines.storage.lake import Lake
+from pipelines.storage.registry import PREFIX
+from sim.metrics.verdict import WEIGHED
+from sim.policy import NAMES
 from sim.settings import TraceSettings
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
-COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
+BASELINE = ("EASY", "requested")
+COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", *WEIGHED[1:])
+LEFT_OUT = (
+    f"left out    the log before the {FIRST.warm_up_weeks} weeks that lead to the judged ones, further replays, EASY-SRF and other predictors: "
+    f"queuecast run --trace {FIRST.trace} --replicates 20\n"
+    "the log     KTH-SP2 of the Parallel Workloads Archive (D. Feitelson), an IBM SP2 of the Swedish Royal Institute of Technology; "
+    "acknowledge Lars Malinowsky and the archive"
+)
+"""What a first run says of itself."""
 
 
 @click.command()
 @click.option(
     "--trace",
-    help="Catalogue name, SWF file, canonical Parquet or Slurm accounting. [default: generated, if no system is named either]",
+    help=f"Catalogue name, SWF file, canonical Parquet or Slurm accounting. [default: {FIRST.trace}, in half a minute, if no system is "
+    "named either]",
 )
 @click.option(
     "--system",
@@ -48,12 +61,11 @@ COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
 )
 @options(RunSettings, without=("weighing",))
 def command(settings: RunSettings, system: str | None) -> None:
-    """Materialise everything of a trace or a monitored system, by default generated ones.
+    """Materialise everything of a trace or a monitored system, by default of one each.
 
-    Of a trace: ingest, features, registered predictors, their simulation, comparison, report. Of a monitored system: counters, control runs,
-    features, classifiers of variation.
+    These are a real log, which comes with Queuecast, and a simulated cluster. Of a trace: ingest, features, registered predictors, their
+    simulation, comparison, report. Of a monitored system: counters, control runs, features, classifiers of variation.
     """
-    from pipelines.assets.partitions import system_on, trace_on
     from pipelines.sources.system import SIMULATED
     from pipelines.sources.systems import system as known_system
     from pipelines.sources.traces import remember
@@ -61,10 +73,10 @@ def command(settings: RunSettings, system: str | None) -> None:
     from pipelines.storage.publishing import check_registry
     from pipelines.storage.registry import tracking
 
-    trace, given = settings.trace, settings.model_fields_set - {"trace", "seed"}
-    if not trace and system is None:
-        trace, system = "generated", SIMULATED
-    if not trace and given:
+    given, both = settings.model_fields_set - {"trace", "seed"}, not settings.trace and system is None
+    if both:
+        settings = FIRST.model_copy(update={name: getattr(settings, name) for name in (*given, "seed")})
+    if not settings.trace and given:
         raise InputError(
             "--scheduler, --predictor, --correction, --until, --procs, --time-zone, --missing-request and the like are of a trace: name one with --trace"
         )
@@ -77,39 +89,60 @@ def command(settings: RunSettings, system: str | None) -> None:
     chosen["weighing"] = [] if "schedulers" in given else list(settings.weighing)
     if system is not None:
         known_system(home(), system)
-    name = remember(trace, **settings.model_dump(include={*TraceSettings.model_fields, "grows"} - {"trace"})) if trace else None
+    name, stated = "", settings.model_dump(include={*TraceSettings.model_fields, "grows"} - {"trace"})
+    if settings.trace:
+        name = remember(settings.trace, **stated)
     store = tracking()  # fails early without a registry, and with one that lost what was published
-    for subject in [f"runtime-{name}"] * (name is not None) + [f"variability-{system}"] * (system is not None):
+    for subject in [f"runtime-{name}"] * bool(name) + [f"variability-{system}"] * (system is not None):
         check_registry(Lake(home() / "lake"), store, subject)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     fine = True
-    if name is not None:
-        ops = {
-            "runtime_model": {"config": {"until": settings.until, "seed": settings.seed}},
-            "schedules": {"config": {**chosen, "seed": settings.seed}},
-        }
-        done = _materialise("full_run", name, ops)
-        print_comparison(Lake(home() / "lake"), name)
-        fine &= _said(done)
-        click.echo("registry    " + _serves(Lake(home() / "lake"), name))
-        click.echo(f"report      {home() / 'reports' / name}.html")
-        click.echo("look at it  queuecast ui (or make ui), then Assets and the partition " + str(trace_on(name)))
+    with _also(SIMULATED, settings.seed) if both else nullcontext():
+        if name:
+            ops = {
+                "runtime_model": {"config": settings.model_dump(include={"until", "warm_up_weeks", "seed"})},
+                "schedules": {"config": {**chosen, "replicates": settings.replicates, "seed": settings.seed}},
+            }
+            fine &= _run_trace(name, ops)
+            if both:
+                click.echo(LEFT_OUT)
     if system is not None:
-        done = _materialise("variability", system, {"variability_model": {"config": {"seed": settings.seed}}})
-        _print_variability(Lake(home() / "lake"), system)
-        fine &= _said(done)
-        click.echo(f"counters    {home() / 'lake' / 'counters' / system}")
-        click.echo(
-            "look at it  queuecast ui (or make ui), then Assets, the group variability and the partition " + str(system_on(system))
-        )
+        fine &= _run_system(system, settings.seed)
     if not fine:
         sys.exit(1)
+
+
+def _run_trace(name: str, ops: Mapping[str, Any]) -> bool:
+    """Run everything of a trace, print what came of it; return True for warnings at most."""
+    from pipelines.assets.partitions import trace_on
+    from pipelines.storage.home import home
+
+    done, lake = _materialise("full_run", name, ops), Lake(home() / "lake")
+    print_comparison(lake, name)
+    fine = _said(done)
+    click.echo("registry    " + _serves(lake, name))
+    click.echo(f"report      {home() / 'reports' / name}.html")
+    click.echo(f"look at it  queuecast ui (or make ui), then Assets and the partition {trace_on(name)}")
+    return fine
+
+
+def _run_system(name: str, seed: int) -> bool:
+    """Run everything of a monitored system, print what came of it; return as of a trace."""
+    from pipelines.assets.partitions import system_on
+    from pipelines.storage.home import home
+
+    done = _materialise("variability", name, {"variability_model": {"config": {"seed": seed}}})
+    _print_variability(Lake(home() / "lake"), name)
+    fine = _said(done)
+    click.echo(f"counters    {home() / 'lake' / 'counters' / name}")
+    click.echo(f"look at it  queuecast ui (or make ui), then Assets, the group variability and the partition {system_on(name)}")
+    return fine
 
 
 def check_named(schedulers: Sequence[str], predictors: Sequence[str], corrections: Sequence[str]) -> None:
     """Raise InputError for an unknown name, and for a correction that cannot ask a predictor."""
     from models.runtime.names import predictor as named_predictor
-    from pipelines.storage.registry import PREFIX, registered_name
+    from pipelines.storage.registry import registered_name
     from sim.policy import Policy
 
     for name in predictors:
@@ -120,6 +153,26 @@ def check_named(schedulers: Sequence[str], predictors: Sequence[str], correction
     for name in schedulers:
         for correction in corrections:
             Policy(name, correction=correction).plan()
+
+
+@contextmanager
+def _also(system: str, seed: int) -> Iterator[None]:
+    """Run the monitored ``system`` in a process of its own meanwhile; print in the end what it printed."""
+    from pipelines.report.terminal import console
+
+    command = [sys.executable, "-m", "pipelines", "run", "--system", system, "--seed", str(seed)]
+    environment = {**os.environ, "COLUMNS": str(console().width)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as running:
+        try:
+            yield
+        except BaseException:
+            running.send_signal(signal.SIGINT)
+            raise
+        printed, notes = running.communicate()
+    click.echo(printed, nl=False)
+    if running.returncode:
+        note(notes.rstrip())
+        sys.exit(running.returncode)
 
 
 @dataclass(frozen=True)
@@ -286,29 +339,48 @@ def _serves(lake: Lake, name: str) -> str:
 
 
 def print_comparison(lake: Lake, name: str) -> None:
-    """Print the comparison of a trace: values, and changes to the baseline with intervals."""
+    """Print the comparison of a trace: values, changes with intervals, and the verdict."""
     from pipelines.report.wording import nothing_waited
-    from sim.policy import NAMES
+    from sim.metrics.formats import change, number
+    from sim.metrics.names import METRICS
+    from sim.metrics.verdict import is_bound, verdict
 
     table, settings = lake.read("comparison", name)
-    weeks = int(table["weeks"].iloc[0])
+    weeks, replays = int(table["weeks"].iloc[0]), int(table["replicates"].iloc[0])
+    over = f"{weeks} week{'s' * (weeks != 1)}" + (f" x {replays} shaken replays" if replays > 1 else "")
     title = (
-        f"{described(name, settings['generated'])}, {settings['judged_jobs']:,} of {settings['all_jobs']:,} jobs, submitted from "
-        f"{settings['since']} on: relative to EASY with requested times, {settings['confidence']:.0%} intervals over {weeks} week{'s' * (weeks != 1)}"
+        f"{described(name, settings['generated'])}: {settings['judged_jobs']:,} of {settings['all_jobs']:,} jobs, submitted from "
+        f"{settings['since']} on; changes are against EASY by requests, * sure at {settings['confidence']:.0%} over {over}"
     )
+    corrections = sorted({*table["correction"]} - {"", "requested"})
     caption = (
-        "registry: the registered model as served, the others learn in the simulator; "
-        "one replay of each: intervals leave out a schedule's chaos (queuecast campaign --replicates 20 --shake)"
+        "learned: in the simulator, trained anew each night; as served: the registered model, by the snapshot of the night before. "
+        "Corrected for all changes of the table; intervals are on the page"
     )
-    cells = []
-    policy = list(NAMES)
-    for (scheduler, predictor, correction), rows in table.groupby(policy, sort=False):
-        values = rows.set_index("metric")[["value", "relative", "low", "high", "coverage"]].to_dict("index")
-        shown = "–" if predictor and not takes_correction(str(scheduler)) else str(correction)
-        cells.append([str(scheduler), str(predictor), shown, *(_cell(values[metric]) for metric in COLUMNS)])
-    Table(title, [*policy, *(metric.replace("_", " ") for metric in COLUMNS)], cells, caption, keys=len(policy)).show()
+    rows: list[Row] = []
+    policies: Any = [(key, part.set_index("metric").to_dict("index")) for key, part in table.groupby([*NAMES], sort=False)]
+    bounds = sorted((each for each in policies if is_bound(each[0][1])), key=lambda each: each[1][COLUMNS[0]]["value"])
+    for (scheduler, predictor, correction), values in [*(each for each in policies if each not in bounds), *bounds[:1]]:
+        by = _words(predictor, name) + (f", {correction}" if correction in corrections[1:] else "")
+        rows.append([re.sub(r"^SCORE\(.*?\)-", "SCORE(…)-", scheduler), by])
+        for metric in COLUMNS:
+            row = values[metric]
+            against = "" if (scheduler, predictor) == BASELINE else f" {change(row['relative']):>8}{'*' if row['sure'] else ' '}"
+            rows[-1].append(number(row["value"], METRICS[metric].kind) + against)
+    units = [METRICS[metric].title.removeprefix("mean bounded ") + ", s" * metric.endswith("_s") for metric in COLUMNS]
+    Table(title, ["scheduler", "predictions", *units], rows, caption, keys=2).show()
+    click.echo(verdict(table, BASELINE, settings["confidence"]).text)
     if said := nothing_waited(table, settings["procs"]):
         note(said)
+
+
+def _words(predictor: str, trace: str) -> str:
+    """Return where predictions come from, in words."""
+    from pipelines.dated.pages import kind_of
+
+    words = {"requested": "requests", PRIOR: "requests", "clairvoyant": "exact runtimes (a bound)", "": "by the site itself"}
+    words[f"{PREFIX}runtime-{trace}"] = "as served"
+    return words.get(predictor, f"learned: {predictor}" if kind_of(predictor).startswith("learns") else predictor)
 
 
 def _print_variability(lake: Lake, name: str) -> None:
@@ -328,10 +400,3 @@ def _print_variability(lake: Lake, name: str) -> None:
     title = f"{subject}: means over {compared['trials'].iloc[0]} trials, differences from EASY with 95% intervals"
     overall(compared, SCHEDULERS[0], title).show()
     click.echo(f"report      {home() / 'reports' / TRIALS_PAGE.format(name)}")
-
-
-def _cell(row: Mapping[Any, Any]) -> str:
-    value = f"{row['value']:,.2f}" if row["value"] < 1e4 else f"{row['value']:,.0f}"
-    if pd.isna(row["low"]) or row["relative"] == 0:
-        return value
-    return f"{value}  {row['relative']:+.1%} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]{covers(row['coverage'])}"

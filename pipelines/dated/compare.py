@@ -11,6 +11,7 @@ import pandas as pd
 
 from features.clock import local_clock_s
 from features.jobs.cleaning import CleanTrace
+from features.jobs.shaking import moves
 from features.statistics import CONFIDENCE
 from models.packed.methods import LEVELS
 from pipelines.dated.dated import Dated, date_of, dated_of
@@ -47,16 +48,21 @@ def kept_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Dated
     return unpack_schedules(date.replayed(clean), table, marks["schedules"]), date
 
 
-def judged_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Dated]:
+def judged_schedules(lake: Lake, clean: CleanTrace, replicates: bool = False) -> tuple[list[Schedule], Dated]:
     """Return the judged part of the kept schedules, and their date.
 
-    Beside the whole trace stands the schedule that its site recorded.
+    Of a run stands beside them the schedule that its site recorded. Without ``replicates`` only the first replay of each policy.
     """
     schedules, date = kept_schedules(lake, clean)
-    if schedules and date.first_s is None:
+    first = [schedule for schedule in schedules if schedule.seed == schedules[0].seed]
+    replayed = date.replayed(clean)
+    if first and date.follows:
         # the recorded schedule is compared with the baseline as a replicate of its seed
-        schedules += [replace(schedule, seed=schedules[0].seed) for schedule in recorded_schedule(clean)]
-    return [judged(schedule, date) for schedule in schedules], date
+        shaken = moved(replayed, first[0].shake_s, first[0].seed)
+        schedules += (beside := [replace(schedule, seed=first[0].seed) for schedule in recorded_schedule(shaken)])
+        first += beside
+    rows = date.judged(replayed.jobs["submit_s"].to_numpy(np.int64))
+    return [judged(schedule, rows) for schedule in (schedules if replicates else first)], date
 
 
 def keep_comparison(lake: Lake, clean: CleanTrace, confidence: float = CONFIDENCE) -> pd.DataFrame:
@@ -64,19 +70,19 @@ def keep_comparison(lake: Lake, clean: CleanTrace, confidence: float = CONFIDENC
 
     Empty where nothing was submitted that could be compared.
     """
-    schedules, date = judged_schedules(lake, clean)
+    schedules, date = judged_schedules(lake, clean, replicates=True)
     table = pd.DataFrame({"scheduler": [], "predictor": [], "correction": [], "metric": [], "value": []})
     if schedules:
         table = compare(schedules, confidence=confidence)
     settings = {"confidence": confidence, "procs": clean.procs}
     counts = {"judged_jobs": len(schedules[0].jobs) if schedules else 0, "all_jobs": len(clean.jobs)}
+    counts["replayed_jobs"] = len(date.replayed(clean).jobs)
     lake.write_for(clean, "comparison", table, {**settings, "since": date_of(clean, date.simulate_from_s), **counts})
     return table
 
 
-def judged(schedule: Schedule, date: Dated) -> Schedule:
-    """Return the judged part of a schedule."""
-    rows = date.judged(schedule.jobs["submit_s"].to_numpy(np.int64))
+def judged(schedule: Schedule, rows: np.ndarray) -> Schedule:
+    """Return the part of a schedule that is judged: the jobs ``rows``."""
     quantiles = schedule.quantiles
     return replace(
         schedule,
@@ -92,9 +98,11 @@ def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: D
     ``level``, whose measure ``at_most`` is the share of jobs that ran at most as long.
     """
     first: dict[str, Schedule] = {}
-    for schedule in schedules:
-        first.setdefault(schedule.predictor, schedule)
     submit = clean.jobs["submit_s"].to_numpy(np.int64)
+    for schedule in schedules:  # the waits of a shaken replay, behind the recorded submissions
+        by_s = schedule.jobs["submit_s"] - submit
+        begun = {"submit_s": submit, "start_s": schedule.jobs["start_s"] - by_s, "end_s": schedule.jobs["end_s"] - by_s}
+        first.setdefault(schedule.predictor, replace(schedule, jobs=schedule.jobs.assign(**begun)))
     local = local_clock_s(submit, clean.origin_unix_s, clean.timezone)
     quality = judge(
         clean.jobs, list(first.values()), local, levels=JUDGED_LEVELS, leave_out=submit < date.simulate_from_s, seed=seed
@@ -118,6 +126,14 @@ def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: D
         }
     )
     return pd.concat([quality.measures, levels], ignore_index=True)
+
+
+def moved(clean: CleanTrace, shake_s: int, seed: int) -> CleanTrace:
+    """Return a trace as a shaken replay has it, in the order of the trace."""
+    if not shake_s:
+        return clean
+    submit = clean.jobs["submit_s"] + moves(len(clean.jobs), shake_s, seed)
+    return replace(clean, jobs=clean.jobs.assign(submit_s=submit))
 
 
 def recorded_schedule(clean: CleanTrace) -> list[Schedule]:
@@ -149,8 +165,9 @@ def unpack_schedules(clean: CleanTrace, table: pd.DataFrame, settings: Sequence[
     schedules = []
     for number, facts in enumerate(settings):
         rows = table[table["schedule"] == number]
+        shaken = moved(clean, int(str(facts["shake_s"])), int(str(facts["seed"])))
         jobs = schedule_table(
-            clean.jobs, rows["start_s"].to_numpy(), rows["predicted_s"].to_numpy(), rows["corrections"].to_numpy()
+            shaken.jobs, rows["start_s"].to_numpy(), rows["predicted_s"].to_numpy(), rows["corrections"].to_numpy()
         )
         schedules.append(Schedule(jobs=jobs, procs=clean.procs, trace=clean.name, generated=clean.generated, **facts))  # type: ignore[arg-type]
     return schedules

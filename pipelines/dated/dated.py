@@ -31,7 +31,8 @@ class Dated:
     """What a run or night of ``subject`` learns from, and what it simulates and judges.
 
     It learns from what had ended by ``until_s``, and judges what was submitted from ``simulate_from_s`` on, both in seconds from the
-    trace's origin. ``note`` says why these are not the default, else it is empty. ``night`` is the day of a night, "" of a run.
+    trace's origin. ``note`` says why these are not the default, else it is empty. ``night`` is the day of a night, "" of a run, which
+    replays what was submitted from ``replay_from_s`` on.
     """
 
     subject: str
@@ -39,6 +40,7 @@ class Dated:
     simulate_from_s: int
     note: str = ""
     night: str = ""
+    replay_from_s: int = 0
 
     @property
     def follows(self) -> bool:
@@ -49,9 +51,9 @@ class Dated:
     def first_s(self) -> int | None:
         """Return the first submission that is replayed; None for the whole trace.
 
-        What follows is simulated from the state that the whole trace leads to, in which learners have learned.
+        What follows is simulated from the state that the replay leads to, in which learners have learned.
         """
-        return None if self.follows else self.simulate_from_s
+        return (self.replay_from_s or None) if self.follows else self.simulate_from_s
 
     def judged(self, submit_s: np.ndarray) -> np.ndarray:
         """Return rows of the jobs that are judged, of those submitted at ``submit_s``."""
@@ -74,13 +76,14 @@ def dated_of(marks: Mapping[str, Any]) -> Dated:
     return Dated(**marks["dated"])
 
 
-def dated(clean: CleanTrace, end_s: np.ndarray, *, night: str = "", until: str = "") -> Dated:
+def dated(clean: CleanTrace, end_s: np.ndarray, *, night: str = "", until: str = "", warm_up_weeks: int | None = None) -> Dated:
     """Return the date of a night, or of a run, of ``clean``.
 
     Its jobs ended at ``end_s``; ``night`` is the day of a night. A night learns from everything and simulates the last
     :data:`COMPARED_DAYS`. A run divides the trace at ``until`` if that is given, else at a midnight that leaves :data:`LEFT_SHARE`
     and :data:`LEFT_WEEKS`. A trace too short for that leaves its last third, however little, or what is submitted after the first
-    job has ended. Raises InputError for a date at which nothing has ended or after which nothing is submitted.
+    job has ended. It replays ``warm_up_weeks`` before that, or everything. Raises InputError for a date at which nothing has ended or
+    after which nothing is submitted.
     """
     subject = f"runtime-{clean.name}"
     if night:
@@ -88,7 +91,8 @@ def dated(clean: CleanTrace, end_s: np.ndarray, *, night: str = "", until: str =
         note = f"The last {COMPARED_DAYS} days before the night are compared."
         return Dated(subject, last, max(last - COMPARED_DAYS * DAY_S, 0), note, night)
     at_s, note = _divided(clean, end_s, until)
-    return Dated(subject, at_s, at_s, note)
+    from_s = 0 if warm_up_weeks is None else max(at_s - warm_up_weeks * WEEK_S, 0)
+    return Dated(subject, at_s, at_s, note, replay_from_s=from_s)
 
 
 def as_of(clean: CleanTrace, records: Accounting, at_s: int) -> tuple[CleanTrace, Accounting]:

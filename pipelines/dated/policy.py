@@ -17,6 +17,7 @@ from models.registry.policy_registration import POLICY, gain
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_versions
 from pipelines.dated.promote import MADE_FROM, made_from
+from pipelines.dated.run_settings import shaken
 from pipelines.storage.lake import Lake
 from pipelines.storage.policies import registered_policy
 from pipelines.storage.provenance import code_version
@@ -68,18 +69,23 @@ def keep_learned_policy(
     return table
 
 
-def policy_schedules(lake: Lake, clean: CleanTrace, store: Tracking, seed: int = 0) -> list[Schedule]:
+def policy_schedules(
+    lake: Lake, clean: CleanTrace, store: Tracking, seed: int = 0, replicates: int = 1, first_s: int = 0
+) -> list[Schedule]:
     """Simulate the registered policy of the table ``learned_policy``, if there is one.
 
-    With requests and the threshold that it was learned with. ``seed`` is recorded, as in the schedules beside it.
+    With requests and the threshold that it was learned with, on the jobs submitted from ``first_s`` on. ``seed`` is recorded, and
+    ``replicates`` shaken, as in the schedules beside it.
     """
     version = lake.read_for(clean, "learned_policy")[1]["version"]
     if not version:
         return []
     policy = registered_policy(f"registry:{POLICY.registered(clean.name)}@{version}", lambda: store)
-    asked = Campaign(schedulers=(f"SCORE({policy.score}){policy.behind}",), starvation_s=(policy.starvation_s,))
+    replays, jobs = shaken(seed, replicates), clean.jobs[clean.jobs["submit_s"] >= first_s].reset_index(drop=True)
+    asked = Campaign(schedulers=(f"SCORE({policy.score}){policy.behind}",), starvation_s=(policy.starvation_s,), **replays)
     given = {"procs": clean.procs, "trace": clean.name, "generated": clean.generated, "clock": clean.clock}
-    return [replace(schedule, seed=seed) for schedule in campaign_schedules(clean.jobs, asked, **given)]  # type: ignore[arg-type]
+    schedules = campaign_schedules(jobs, asked, **given)  # type: ignore[arg-type]
+    return schedules if replays else [replace(schedule, seed=seed) for schedule in schedules]
 
 
 def point_champion(lake: Lake, trace: str, store: Tracking) -> None:

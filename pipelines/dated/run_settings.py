@@ -5,9 +5,12 @@ The options of ``queuecast run`` and the config of assets are made of it.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
-from sim.settings import Campaign, TraceSettings
+from features.jobs.shaking import SHAKE_S
+from sim.settings import Campaign, Count, Positive, TraceSettings
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY-SRF")
 WEIGHING = ("Harm",)
@@ -48,10 +51,35 @@ class RunSettings(TraceSettings):
         description="Learn from what had ended by this date (1997-05-01) or second of the trace, simulate and judge what is submitted from then on. "
         "[default: the last third of the trace's time, at least four weeks, is left]",
     )
+    warm_up_weeks: Count | None = Field(
+        default=None,
+        description="Replay no more than so many weeks before that date, in which queue and learners begin. [default: the whole trace]",
+    )
+    replicates: Positive = Field(
+        default=1,
+        description="Replays of each combination, each with submissions moved by up to a minute: intervals then contain a schedule's chaos.",
+    )
     grows: bool | None = Field(
         default=None,
         title="grows/--static",
         description="Whether the trace goes on to grow, so that it is retrained every night. [default: Slurm accounting does, SWF and Parquet "
         "files do not]",
     )
-    seed: int = Field(default=0, description="Seed of trainings, of schedulers that draw, and of random predictors.")
+    seed: int = Field(
+        default=0, description="Seed of trainings, of schedulers that draw, and of random predictors; the first of replicates."
+    )
+
+
+def shaken(seed: int, replicates: int) -> dict[str, Any]:
+    """Return the settings of a campaign's replays: none for a single one, as recorded."""
+    return {"seeds": tuple(range(seed, seed + replicates)), "shake_s": SHAKE_S} if replicates > 1 else {}
+
+
+FIRST = RunSettings(
+    trace="kth-sp2",
+    schedulers=("EASY", "EASY-SJBF"),
+    predictors=("requested", "quantile", "clairvoyant"),
+    warm_up_weeks=4,
+    replicates=2,
+)
+"""What a run does that names neither trace nor system: a real log, in half a minute."""

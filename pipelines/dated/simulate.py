@@ -1,6 +1,6 @@
 """Simulate the registered model as it serves, beside learners in the simulator.
 
-A run replays the whole trace under the same schedulers and corrections, and is judged on what was submitted from its date on. Before
+A run replays the trace under the same schedulers and corrections, and is judged on what was submitted from its date on. Before
 it the learners in the simulator learn; for the registered model the request answers, so that it begins from the state in which the
 baseline is. A night replays the last days, with what the champions of their nights answered.
 """
@@ -28,16 +28,16 @@ from pipelines.dated.dated import Dated, dated_of
 from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.policy import policy_schedules
 from pipelines.dated.publish import Work
-from pipelines.dated.run_settings import PRIOR, RunSettings
+from pipelines.dated.run_settings import PRIOR, RunSettings, shaken
 from pipelines.dated.served import ServedModel, served_model, simulated_model
 from pipelines.report.wording import takes_correction
 from pipelines.storage.registry import PREFIX, Ask, registered_name, registered_predictor
 from pipelines.workflows.progress import progress_reporter
-from sim.campaigns.campaign import campaign_schedules, predictor_name
+from sim.campaigns.campaign import campaign_schedules, policies, predictor_name
 from sim.estimates import as_predictor
 from sim.schedule import Schedule
 from sim.settings import Campaign
-from sim.shaken import moved_by_seed
+from sim.shaken import in_order, moved_by_seed
 
 LAST_DAYS = RunSettings(schedulers=judge.SCHEDULERS, predictors=("requested",), corrections=("requested",))
 """What a night simulates of its last days, beside the champion."""
@@ -75,7 +75,9 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings, ask: Ask | No
         sources = named_sources(clean, records, date, store, settings.predictors, following.predictor, ask)
         model: ServedModel = following
         facts = {"version": model.version, "method": model.method, "learned_until_s": model.learned_until_s}
-        beside = policy_schedules(lake, clean, store, settings.seed)
+        rows = np.flatnonzero(clean.jobs["submit_s"] >= (date.first_s or 0))
+        sources = [each if isinstance(each, str) else in_order(each, clean.jobs, rows) for each in sources]
+        beside = policy_schedules(lake, clean, store, settings.seed, settings.replicates, date.first_s or 0)
     else:
         settings, shown, model = LAST_DAYS, CHAMPION, served_model(name, version, clean, records, store)
         served, method = lake.read("served", clean.name)[0], marks["night"]["row"]["method"]
@@ -91,6 +93,7 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings, ask: Ask | No
         settings.seed,
         progress_reporter("simulate"),
         settings.weighing,
+        settings.replicates,
     )
     schedules += beside
     quality = keep_schedules(lake, clean, schedules, date, {**facts, "why": marks["why"]}, seed=settings.seed)
@@ -151,12 +154,14 @@ def campaign(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
     weighing: Sequence[str] = (),
+    replicates: int = 1,
 ) -> list[Schedule]:
     """Simulate every scheduler with every predictor and correction.
 
     Corrections apply where jobs can outlive the predictor's predictions and the scheduler goes by these. The schedulers
     ``weighing`` are simulated too, with ``PRIOR`` in place of requests and without learned points (:func:`worth_weighing`).
-    Schedules come scheduler by scheduler, and in the order of predictors and corrections within one.
+    Schedules come scheduler by scheduler, and in the order of predictors and corrections within one; ``replicates`` behind each
+    other, shaken by the seeds from ``seed`` on.
     """
     outlived = [each for each in predictors if not never_outlived(predictor_name(each))]
     correcting = [name for name in schedulers if takes_correction(name)]
@@ -175,12 +180,12 @@ def campaign(
             schedulers=tuple(by),
             predictors=tuple(group),
             corrections=fixes,
-            seeds=(seed if any(moved_by_seed(each, 0, by) for each in group) else 0,),
+            **{"seeds": (seed if any(moved_by_seed(each, 0, by) for each in group) else 0,)} | shaken(seed, replicates),
         )
         for by, group, fixes in groups
         if by and group
     ]
-    total = sum(len(part.schedulers) * len(part.predictors) * len(part.corrections) for part in parts)
+    total = sum(len(policies(part)) for part in parts)
     schedules: list[Schedule] = []
     for part in parts:
         before = len(schedules)
@@ -194,7 +199,7 @@ def campaign(
             progress=(lambda done, _, before=before: progress(before + done, total)) if progress else None,  # type: ignore[misc]
         )
     places = {name: place for place, name in reversed([*enumerate(map(predictor_name, predictors)), *enumerate(weighed)])}
-    schedules = [replace(schedule, seed=seed) for schedule in schedules]
+    schedules = [schedule if schedule.shake_s else replace(schedule, seed=seed) for schedule in schedules]
     return sorted(schedules, key=lambda schedule: (order.index(schedule.scheduler), places[schedule.predictor]))
 
 

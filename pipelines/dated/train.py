@@ -31,6 +31,7 @@ def train(
     clean: CleanTrace,
     *,
     until: str = "",
+    warm_up_weeks: int | None = None,
     seed: int = 0,
     schedulers: Sequence[str] = SCHEDULERS,
     memo: Memo | None = None,
@@ -38,15 +39,16 @@ def train(
 ) -> Promotion:
     """Train, judge and register candidates, and name the versions to serve; no alias moves.
 
-    They learn up to the date of the work's night, or ``until`` (:func:`pipelines.dated.dated.dated`). Writes ``runtime_model``, whose
-    metadata hold what the stages after it must know, and of a night ``served``. By ``schedulers`` a challenger is judged, too; ``begun``
+    They learn up to the date of the work's night, or ``until`` (:func:`pipelines.dated.dated.dated`, also for ``warm_up_weeks``).
+    Writes ``runtime_model``, whose metadata hold what the stages after it must know, and of a night ``served``. By ``schedulers`` a
+    challenger is judged, too; ``begun``
     are the lines of :meth:`pipelines.dated.publish.Work.begin`. Registers nothing over unchanged jobs and code. Raises InputError for a
     version that does not answer when it is loaded back, and for accounting that ends before the last night's.
     """
     lake, store, memo = work.lake, work.store, memo or Memo()
     users = read_history(lake, clean)
     records = whole_accounting(clean, users)
-    date = dated(clean, records.end_s, night=work.night, until=until)
+    date = dated(clean, records.end_s, night=work.night, until=until, warm_up_weeks=warm_up_weeks)
     with work.stage("predicting as served"):
         ledger = ledger_of(lake, clean, date)
         if ledger.gone_jobs:

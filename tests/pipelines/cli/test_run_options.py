@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -11,6 +14,7 @@ from features.jobs.cleaning import clean
 from models.runtime.protocol import TablePredictor
 from pipelines.assets.schedules import CampaignConfig
 from pipelines.cli import cli, run
+from pipelines.dated.compare import pack_schedules, unpack_schedules
 from pipelines.dated.simulate import campaign, never_outlived
 from pipelines.ingest.workload import Workload, generate
 from sim import simulate
@@ -114,20 +118,37 @@ def test_an_order_alone_is_refused_with_what_it_could_be_part_of(name):
 
 
 @pytest.mark.parametrize(
-    ("asked", "jobs"),
+    ("asked", "jobs", "other"),
     [
-        ([], ["full_run", "variability"]),
-        (["--trace", "generated"], ["full_run"]),
+        ([], ["full_run kth-sp2"], ["simulated"]),
+        (["--trace", "generated"], ["full_run generated"], []),
+        (["--system", "simulated"], ["variability simulated"], []),
     ],
 )
-def test_a_run_is_of_what_is_named_and_by_default_of_both_kinds(asked, jobs, tmp_path, monkeypatch):
+def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_cluster(asked, jobs, other, tmp_path, monkeypatch):
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
-    made = []
-    monkeypatch.setattr(run, "_materialise", lambda job, name, ops: made.append(job))
+    made, beside = [], []
+    monkeypatch.setattr(run, "_materialise", lambda job, name, ops: made.append(f"{job} {name}"))
     monkeypatch.setattr(run, "_said", lambda done: True)
+    monkeypatch.setattr(run, "_also", lambda system, seed: beside.append(system) or nullcontext())
     for name in ("print_comparison", "_serves", "_print_variability"):
         monkeypatch.setattr(run, name, lambda *_: "")
     monkeypatch.setattr("pipelines.storage.registry.tracking", lambda *_: None)
     monkeypatch.setattr("pipelines.storage.publishing.check_registry", lambda *_: None)
-    assert CliRunner().invoke(cli, ["run", *asked], catch_exceptions=False).exit_code == 0
-    assert made == jobs
+    done = CliRunner().invoke(cli, ["run", *asked], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert (made, beside) == (jobs, other)
+    assert ("Lars Malinowsky" in done.stdout) == bool(other), "the log is acknowledged"
+
+
+def test_replicates_are_shaken_replays_and_a_single_one_is_as_recorded():
+    trace = clean(generate(Workload(jobs=300, procs=64)))
+    made = campaign(trace, ("EASY",), ("requested",), replicates=2, weighing=("Harm",))
+    assert [(each.scheduler, each.seed, each.shake_s) for each in made] == [
+        (name, seed, 60) for name in ("EASY", "Harm") for seed in (0, 1)
+    ]
+    table, settings = pack_schedules(made)
+    for kept, schedule in zip(unpack_schedules(trace, table, settings), made, strict=True):
+        pd.testing.assert_frame_equal(kept.jobs, schedule.jobs)
+    (alone, _) = campaign(trace, ("EASY",), ("requested",), weighing=("Harm",))
+    assert (alone.jobs["submit_s"] == trace.jobs["submit_s"]).all()
