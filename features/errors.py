@@ -1,6 +1,7 @@
 """The one exception for bad input, and foreign text made safe to print."""
 
 import re
+from collections.abc import Iterable
 
 from features import limits
 
@@ -10,6 +11,24 @@ class InputError(ValueError):
 
     The command line prints the message alone and exits with 2; any other exception that escapes is a defect of Queuecast.
     """
+
+
+def unknown(what: str, name: object, known: Iterable[str], listed: str = "") -> InputError:
+    """Return the error for an unknown name: the known one that is most like it, or else all.
+
+    ``listed`` stands in place of a list that would be long.
+    """
+    known = list(known)
+    return InputError(f"unknown {what} {shown(name)}; {meant(name, known) or 'known: ' + (listed or ', '.join(known))}")
+
+
+def meant(name: object, known: Iterable[str]) -> str:
+    """Return ``did you mean X?`` for the known name that is most like ``name``, "" for none."""
+    from difflib import get_close_matches
+
+    by_letters = {each.lower(): each for each in known}
+    alike = get_close_matches(str(name).lower(), by_letters, n=1, cutoff=0.7)
+    return f"did you mean {by_letters[alike[0]]}?" if alike else ""
 
 
 def printable(text: str) -> str:

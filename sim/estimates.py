@@ -26,6 +26,8 @@ def as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.
     """
     if isinstance(predictor, str):
         return named_predictor(predictor)
+    if isinstance(predictor, type):
+        raise InputError(f"{predictor.__name__} is a class and no predictor: give an object, {predictor.__name__}()")
     if isinstance(predictor, (TablePredictor, CompiledPredictor, OnlinePredictor)):
         return predictor
     if isinstance(predictor, pd.Series):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from features.errors import InputError
+from features.errors import InputError, meant
 from sim.harm import Harm, harm
 from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, SCORE, STANDARDISED, changes_while_waiting
 from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, ORIGBF, PLANRS, STRICT
@@ -155,7 +155,7 @@ def _scheduler(name: str) -> Scheduler:
             f"scheduler {name!r}: is an order of the queue and no algorithm: without backfilling it is {name}-Strict, with it {name}-EASY or {name}-JustBF"
         )
     if at is None or at > 1 or len(parts) > at + 2:
-        raise InputError(f"unknown scheduler {name!r}; {grammar()}")
+        raise InputError(f"unknown scheduler {name!r}; {_meant(base, parts)}")
     algorithm = known[parts[at]]
     if algorithm in ("Harm", *PLANNERS):
         raise InputError(f"scheduler {name!r}: {algorithm} has an order of its own, and takes none; {grammar()}")
@@ -301,7 +301,7 @@ def _order(text: str, aliases: dict[str, str], name: str) -> Order:
         return Order("MIXED", weights + NO_WEIGHTS[len(weights) :], standardised=mixed[2] is not None)
     order = aliases.get(text, text)
     if order not in ORDERS or order == "MIXED":
-        raise InputError(f"unknown order {text!r} in scheduler {name!r}; {grammar()}")
+        raise InputError(f"unknown order {text!r} in scheduler {name!r}; {meant(text, (*ORDERS, *aliases)) or grammar()}")
     return Order(order)
 
 
@@ -314,14 +314,20 @@ def with_numbers(plan: Scheduler, numbers: Sequence[float]) -> str:
     return "-".join((order, *_parts(plan.name)[1:]))
 
 
+def _meant(base: str, parts: Sequence[str]) -> str:
+    """Return which name was meant, where a bracket is open, or else all names."""
+    if (opened := base.count("(") - base.count(")")) != 0:
+        return "a bracket is not closed" if opened > 0 else "a bracket is closed that was not opened"
+    algorithms = {each.upper(): each for each in (*ALGORITHMS, "Rollout")}
+    if len(parts) > 1:
+        algorithms |= {order: order for order in (*ORDERS, *ALIASES, *ALIASES_BEHIND)}
+    likely = [algorithms.get(part) or meant(part, algorithms.values())[len("did you mean ") : -1] for part in parts]
+    return f"did you mean {'-'.join(likely)}?" if all(likely) and len(parts) <= 3 else grammar()
+
+
 def grammar() -> str:
     """Return one line with all scheduler names."""
-    orders = " ".join(order for order in ORDERS if order != "MIXED")
     return (
-        f"known: [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k,plans=requested) Harm(memory=1,...) "
-        "Rollout(policies=EASY+SAF-EASY,...) PlanRS(iterations=300,...) OrigBF(reorder=0,...) "
-        f"(only EASY takes a backfill order, Harm, Rollout, PlanRS and OrigBF none) and orders {orders} "
-        "MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) SCORE(FORMULA) as in SCORE(r**a*n;a=2)-EASY-SPF "
-        "(SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF), "
-        "and +RUSH(model=...,skips=10,classes=variation) behind any where jobs run on a monitored cluster"
+        f"known: [ORDER-]ALGORITHM[-BACKFILLORDER]; algorithms {' '.join(ALGORITHMS)} Rollout; "
+        f"orders {' '.join(order for order in ORDERS if order != 'MIXED')} MIXED(w1,w2,w3) SCORE(FORMULA)"
     )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from features import limits
-from features.errors import InputError
+from features.errors import InputError, unknown
 from models.runtime.dispatch import OUTSIDE, answers_apart
 from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.loop import NEVER, Settings
@@ -76,7 +76,7 @@ class Policy(NamedTuple):
         """Return the scheduler; InputError for an unknown name or an invalid starvation threshold."""
         plan = named_scheduler(self.scheduler)
         if self.correction not in CORRECTIONS:
-            raise InputError(f"unknown correction {self.correction!r}; known: {', '.join(CORRECTIONS)}")
+            raise unknown("correction", self.correction, CORRECTIONS)
         named_semantics(self.semantics)
         if named_users(self.users).loop != OPEN and self.dependencies:
             raise InputError(f"users {self.users} and dependencies both say when jobs are submitted: give one of them")

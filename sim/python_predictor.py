@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from numbers import Real
 
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError
+from features.errors import InputError, shown
 from models.runtime.protocol import END, FIT, ORDER, OnlinePredictor, TellsQuantiles
 from models.runtime.remaining import LEVELS, whole_quantiles
 from sim.kernel.loop import ASK, ASK_AGAIN
@@ -121,6 +122,8 @@ class Conversation:
 
     def _ask(self, question: int, row: int, now: int, elapsed: int) -> int:
         predicted = self._source.estimate(question, row, now + self._origin, elapsed)
-        if not math.isfinite(predicted):
-            raise InputError(f"predictor {self._source.name}: predicts {predicted} for job {self._job_ids[row]}")
-        return round(predicted)
+        if not (isinstance(predicted, Real) and math.isfinite(predicted)):
+            raise InputError(
+                f"predictor {self._source.name}: predicts {shown(predicted)} for job {self._job_ids[row]}, not a number of seconds"
+            )
+        return round(float(predicted))

@@ -83,6 +83,20 @@ class Schedule:
     requeued: int = 0
     lost: int = 0
 
+    def __repr__(self) -> str:
+        """Return five lines: what made it, on what, and what came of it."""
+        jobs, machine = self.jobs, self.machine or "one pool"
+        wait = (jobs["start_s"] - jobs["submit_s"]) if len(jobs) else pd.Series([0])
+        return "\n".join(
+            (
+                f"Schedule of {self.trace or 'a trace'}{', generated' if self.generated else ''}: {self.label}, correction {self.correction}",
+                f"  machine    {self.procs:,} processors, {machine}",
+                f"  semantics  {self.semantics}, users {self.users}, seed {self.seed}",
+                f"  jobs       {len(jobs):,}, columns {' '.join(map(str, jobs.columns))}",
+                f"  waits      mean {wait.mean():,.0f} s, max {wait.max():,.0f} s; sim.evaluate(schedule) has all metrics",
+            )
+        )
+
     @property
     def label(self) -> str:
         """Return scheduler and predictor, as tables and plots name it."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from features.errors import InputError
+from features.errors import InputError, meant
 from sim.kernel import scores as kernel
 from sim.kernel.scores import DEEPEST, Scoring
 
@@ -110,14 +110,17 @@ def score(text: str) -> Score:
         values[name] = _number(value, f"score {_short(formula)}: parameter {name}")
     try:
         tree = ast.parse(formula, mode="eval").body
-        writer = _Writer(tuple(values))
+        writer = _Writer(formula, tuple(values))
         kind = writer.write(tree)
         text = ast.unparse(tree).replace(" ", "")
     except InputError:
         raise
     except RecursionError as error:
         raise InputError(f"score {_short(formula)}: is nested too deep") from error
-    except (SyntaxError, ValueError, MemoryError) as error:
+    except SyntaxError as error:
+        at = f"{_at(formula, (error.offset or len(formula) + 1) - 1)} is not expected"
+        raise InputError(f"score {_short(formula)}: {'is nested too deep' if 'nested' in error.msg else at}") from error
+    except (ValueError, MemoryError) as error:
         raise InputError(f"score {_short(formula)}: is no formula such as r*n or log(r)+a*log(n); a=0.5") from error
     if unused := set(values) - writer.used:
         raise InputError(f"score {_short(formula)}: parameter {sorted(unused)[0]} is not in the formula")
@@ -135,6 +138,12 @@ def _short(formula: str) -> str:
     return repr(formula if len(formula) <= 60 else f"{formula[:57]}...")
 
 
+def _at(formula: str, column: int) -> str:
+    """Return the token at ``column``, counted from 0, with its place in words."""
+    token = re.match(r"\w+|\*\*|[<>]=|.", formula[column:])
+    return f"{token[0]!r} at letter {column + 1}" if token else "the end"
+
+
 def _number(text: str, where: str) -> float:
     try:
         value = float(text)
@@ -146,10 +155,10 @@ def _number(text: str, where: str) -> float:
 
 
 class _Writer:
-    """Translates a syntax tree to a program; ``parameters`` come first among the values."""
+    """Translates the syntax tree of ``formula`` to a program; ``parameters`` come first among the values."""
 
-    def __init__(self, parameters: tuple[str, ...]) -> None:
-        self.parameters = parameters
+    def __init__(self, formula: str, parameters: tuple[str, ...]) -> None:
+        self.formula, self.parameters = formula, parameters
         self.numbers: list[float] = []
         self.code: list[tuple[int, int]] = []
         self.used: set[str] = set()
@@ -158,10 +167,10 @@ class _Writer:
     def write(self, node: ast.expr) -> int:
         """Append the steps of ``node``; return how its value changes."""
         if isinstance(node, ast.Name):
-            return self._name(node.id)
+            return self._name(node)
         if isinstance(node, ast.Constant):
             if isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
-                raise InputError(f"a score has numbers, and {node.value!r} is none")
+                raise self._wrong(node, "is no number")
             return self._push_number(_number(str(node.value), "a number of a score"))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
             kind = self.write(node.operand)
@@ -174,10 +183,14 @@ class _Writer:
             sides = (node.left, node.comparators[0])
             return self._two(_OPERATORS[type(node.ops[0])], *(sides if isinstance(node.ops[0], (ast.Lt, ast.LtE)) else sides[::-1]))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-            return self._call(node.func.id, node.args)
-        raise InputError(f"a score cannot have {_short(ast.unparse(node))}: {grammar()}")
+            return self._call(node, node.func.id)
+        raise self._wrong(node, f"begins {_short(ast.unparse(node))}, which a score cannot have: {grammar()}")
 
-    def _name(self, name: str) -> int:
+    def _wrong(self, node: ast.expr, what: str) -> InputError:
+        return InputError(f"score {_short(self.formula)}: {_at(self.formula, node.col_offset)} {what}")
+
+    def _name(self, node: ast.Name) -> int:
+        name = node.id
         if name in FEATURES:
             code = FEATURES[name][0]
             self._push(kernel.FEATURE, code)
@@ -187,7 +200,8 @@ class _Writer:
                 return _SAME
             return _FIXED if code <= kernel.SUBMIT else _CHANGES
         if name not in self.parameters:
-            raise InputError(f"a score has no feature {name!r}, and no parameter of that name has a value: {grammar()}")
+            hint = meant(name, (*FEATURES, *self.parameters)) or f"features {' '.join(FEATURES)}"
+            raise self._wrong(node, f"is no feature, and no parameter with a value: {hint}")
         self.used.add(name)
         self._push(kernel.VALUE, self.parameters.index(name))
         return _SAME
@@ -211,12 +225,13 @@ class _Writer:
         linear |= operation == kernel.DIVIDE and b == _SAME
         return _together((a, b), linear)
 
-    def _call(self, name: str, arguments: list[ast.expr]) -> int:
+    def _call(self, node: ast.Call, name: str) -> int:
         takes = {**dict.fromkeys(_OF_ONE, 1), **dict.fromkeys(_OF_TWO, 2), "where": 3}
-        if name not in takes or len(arguments) != takes[name]:
-            wanted = f"{takes[name]} values" if name in takes else grammar()
-            raise InputError(f"a score has no {name}(...) of {len(arguments)} values: {wanted}")
-        kinds = [self.write(each) for each in arguments]
+        if name not in takes:
+            raise self._wrong(node, f"is no function: {meant(name, takes) or ' '.join(takes)}")
+        if len(node.args) != takes[name]:
+            raise self._wrong(node, f"has {len(node.args)} values, and takes {takes[name]}")
+        kinds = [self.write(each) for each in node.args]
         self._replace({**_OF_ONE, **_OF_TWO, "where": kernel.WHERE}[name], len(kinds))
         return _together(kinds, False)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from features.errors import InputError
+from features.errors import InputError, unknown
 from models.runtime.options import check_known, chosen, named, whole
 
 SEMANTICS = ("per-second", "per-event")
@@ -51,8 +51,8 @@ def semantics(name: str) -> Semantics:
     except InputError as error:
         raise InputError(f"semantics {name}: {error}") from error
     if plain not in SEMANTICS:
-        raise InputError(
-            f"unknown semantics {name!r}; known: {', '.join(SEMANTICS)}, with options as in {SEMANTICS[0]}(expiry=pass,every=30)"
+        raise unknown(
+            "semantics", name, SEMANTICS, f"{', '.join(SEMANTICS)}, with options as in {SEMANTICS[0]}(expiry=pass,every=30)"
         )
     try:
         for option in given:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from features.errors import InputError
+from features.errors import InputError, unknown
 from models.runtime.clairvoyant import clairvoyant
 from models.runtime.hierarchy import hierarchy
 from models.runtime.knn import knn
@@ -49,14 +49,8 @@ ALL = (
 """Every predictor that does not know runtimes beforehand, with default options, from the simplest."""
 _AT_RANDOM = ("lightgbm", "quantile")
 """Predictors that draw random numbers, by an option ``seed``."""
-KNOWN = (
-    *_PLAIN,
-    *(f"{name}[(OPTION=VALUE,...)]" for name in _OPTIONAL),
-    "requested*FACTOR",
-    "clairvoyant*FACTOR",
-    "registry:NAME[@ALIAS][(seen=yes)]",
-    "table:FILE",
-)
+NAMES = (*_PLAIN, *_OPTIONAL)
+"""All names, without options, factors, registered models and tables."""
 
 
 def predictor(name: str, seed: int = 0) -> Predictor:
@@ -81,7 +75,8 @@ def predictor(name: str, seed: int = 0) -> Predictor:
             return _OPTIONAL[match[1]](**parse(match[2] or ""))
         except InputError as error:
             raise InputError(f"predictor {name}: {error}") from error
-    raise InputError(f"unknown predictor {name!r}; known: {', '.join(KNOWN)}")
+    listed = f"{' '.join(NAMES)}, options in brackets; requested*FACTOR; registry:NAME[@ALIAS]; table:FILE"
+    raise unknown("predictor", name, NAMES, listed)
 
 
 def takes_seed(name: str) -> bool:

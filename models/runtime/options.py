@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from features.errors import InputError
+from features.errors import InputError, meant, unknown
 
 
 def parse(text: str) -> dict[str, str]:
@@ -33,7 +33,7 @@ def named(text: str) -> tuple[str, dict[str, str]]:
 def check_known(option: str, known: tuple[str, ...]) -> None:
     """Raise InputError for an option that is not in ``known``."""
     if option not in known:
-        raise InputError(f"unknown option {option!r}; known: {', '.join(known)}")
+        raise unknown("option", option, known)
 
 
 def number(option: str, text: str, *, above: float = -math.inf, minimum: float = -math.inf, maximum: float = math.inf) -> float:
@@ -63,7 +63,7 @@ def whole(option: str, text: str, *, minimum: int, maximum: int) -> int:
 def chosen(option: str, text: str, known: tuple[str, ...]) -> str:
     """Return ``text`` if it is in ``known``; InputError, naming ``option``, otherwise."""
     if text not in known:
-        raise InputError(f"{option}; known: {', '.join(known)}")
+        raise InputError(f"{option}; {meant(text, known) or 'known: ' + ', '.join(known)}")
     return text
 
 

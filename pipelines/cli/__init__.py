@@ -73,6 +73,8 @@ def main() -> None:
             if os.environ.get(variable):
                 check_owner(Path(os.environ[variable]) / below)
         cli(standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from features.errors import unknown
+
 
 class LazyGroup(click.Group):
     """The commands named by ``summaries``, each of which is ``<package>.<name>.command``."""
@@ -22,7 +24,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in self._summaries:
-            return None
+            context.fail(str(unknown("command", name, self._summaries)))
         command: click.Command = importlib.import_module(f"{self._package}.{name}").command
         if gc.get_freeze_count() == 0:
             gc.freeze()  # what is imported stays: the first pass need not look at it

@@ -20,6 +20,7 @@ from models.runtime.protocol import Predictor
 from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, json_option, load, load_machine, options
 from pipelines.cli.progress import shown_progress
+from pipelines.storage.schedule_files import ENDINGS, check_ending, write_schedules
 from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
@@ -46,7 +47,9 @@ _QUIET_S = 1.5
     without=("replicates", "windows", "keep_first", "drop_rule"),
 )
 @click.option(
-    "--schedule-out", type=click.Path(path_type=Path, dir_okay=False), help="Write all schedules, job by job, to this Parquet file."
+    "--schedule-out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write all schedules, job by job, to this file: .parquet, .csv, or .swf of one schedule.",
 )
 @click.option(
     "--plans-out",
@@ -60,13 +63,17 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
     """
     check_outputs({"--schedule-out": schedule_out, "--plans-out": plans_out}, [asked.trace, *table_files(asked.predictors)])
-    for option, out in (("--schedule-out", schedule_out), ("--plans-out", plans_out)):
+    combinations = policies(asked)
+    for option, out, endings in (("--schedule-out", schedule_out, ENDINGS), ("--plans-out", plans_out, ENDINGS[:1])):
         if out is not None:
+            check_ending(option, out, len(combinations), endings)
             check_distinct(option, asked)
     if plans_out is not None:
         check_planning(asked.schedulers)
+    for policy in combinations:
+        policy.plan()  # a wrong name, before a long trace is read
     workload, machine, predictors = prepared(asked)
-    rows, tables, plans = [], [], []
+    rows, schedules, plans = [], [], []
     for policy in policies(asked.model_copy(update={"predictors": predictors})):
         moved = moved_by_seed(policy.predictor, policy.shake_s, [policy.scheduler])
         with shown_progress(
@@ -89,21 +96,22 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
             click.echo(json.dumps(row))
         rows.append(row)
         if schedule_out is not None:
-            tables.append(schedule_rows(schedule))
+            schedules.append(schedule)
         if plans_out is not None and schedule.plans is not None:
             plans.append(schedule.plans.assign(scheduler=schedule.scheduler, predictor=schedule.predictor))
     if not as_json:
         print_metrics(rows, workload)
     if sentence := nothing_waits(rows, workload.procs):
         note(f"{workload.name}: {sentence}")
-    for out, kind, written in ((schedule_out, "schedules", tables), (plans_out, "plans", plans)):
-        if out is None:
-            continue
+    metadata = {"trace": asked.submissions.label(workload.name), "generated": workload.generated}
+    if schedule_out is not None:
+        write_schedules(schedule_out, schedules, workload, metadata)
+        note(f"wrote {schedule_out}")
+    if plans_out is not None:
         from pipelines.storage.parquet import write_parquet
 
-        metadata = {"trace": asked.submissions.label(workload.name), "generated": workload.generated}
-        write_parquet(pd.concat(written, ignore_index=True), out, kind=kind, metadata=metadata)
-        note(f"wrote {out}")
+        write_parquet(pd.concat(plans, ignore_index=True), plans_out, kind="plans", metadata=metadata)
+        note(f"wrote {plans_out}")
 
 
 def prepared(asked: Campaign) -> tuple[CleanTrace, Machine | None, tuple[str | Predictor, ...]]:
@@ -192,15 +200,6 @@ def as_row(schedule: Schedule, tau_s: float) -> dict[str, object]:
     for name, value in evaluate(schedule, tau_s=tau_s).items():
         row[str(name)] = None if math.isnan(value) else value
     return row
-
-
-def schedule_rows(schedule: Schedule) -> pd.DataFrame:
-    """Return the columns of ``--schedule-out``."""
-    columns = ["job_id", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
-    rows = schedule.jobs[columns].copy()
-    rows.insert(0, "predictor", schedule.predictor)
-    rows.insert(0, "scheduler", schedule.scheduler)
-    return rows
 
 
 def print_metrics(rows: list[dict[str, object]], workload: CleanTrace) -> None:

@@ -107,6 +107,13 @@ def test_a_series_of_predictions_finds_its_jobs_by_label() -> None:
     assert by_position.jobs["predicted_s"].tolist() == [100, 60, 20, 30, 40]
 
 
+def test_a_schedule_shows_itself_in_five_lines() -> None:
+    lines = repr(simulate(jobs_from(FRAME), procs=4, scheduler="EASY-SJBF", predictor="last2")).splitlines()
+    assert len(lines) == 5
+    assert lines[0] == "Schedule of a trace: EASY-SJBF / last2, correction requested"
+    assert lines[-1].split("; ")[0] == "  waits      mean 46 s, max 130 s"
+
+
 def test_a_series_that_cannot_be_aligned_is_refused() -> None:
     jobs, runtimes = jobs_from(FRAME), FRAME["runtime_s"]
     end = "by the index of the table of 5 jobs: give it that index, or an array to go by position"
@@ -117,6 +124,7 @@ def test_a_series_that_cannot_be_aligned_is_refused() -> None:
         (runtimes.rename({"a": "b"}), "the index of the predictions has 'b' twice, so a Series cannot be aligned"),
         (runtimes.mask(FRAME["procs"] == 4), "predictor given: predicts nan for job 3"),
         (FRAME["user"], "a Series is no predictor: give a name, a predictor, or seconds, one a job"),
+        (dict, "dict is a class and no predictor: give an object, dict()"),
     ):
         assert message(simulate, jobs, procs=4, predictor=series) == error
     twice = jobs.rename(index={"a": "b"})

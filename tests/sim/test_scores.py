@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -168,24 +168,24 @@ def test_a_score_says_what_it_uses_and_whether_its_order_changes() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("r*m", "no feature 'm'"),
-        ("r+", "is no formula"),
-        ("", "is no formula"),
+        ("r*m", "'m' at letter 3 is no feature"),
+        ("r+", "the end is not expected"),
+        ("", "the end is not expected"),
         ("r;a=1", "parameter a is not in the formula"),
         ("r*a;a=x", "parameter a is 'x', not a number"),
         ("r*a;a=nan", "not a finite number"),
         ("r*a;a=1;a=2", "no NAME=VALUE with a name that is new"),
         ("r*n;n=2", "no NAME=VALUE"),
         ("r*log;log=2", "no NAME=VALUE"),
-        ("min(r)", r"no min\(...\) of 1 values"),
-        ("__import__('os')", "no __import__"),
-        ("r.real", "cannot have 'r.real'"),
-        ("(lambda: 1)()", "cannot have"),
+        ("min(r)", "'min' at letter 1 has 1 values, and takes 2"),
+        ("__import__('os')", "'__import__' at letter 1 is no function"),
+        ("r.real", "'r' at letter 1 begins 'r.real', which"),
+        ("(lambda: 1)()", "a score cannot have"),
         ("r and n", "cannot have"),
         ("1 < r < 3", "cannot have"),
-        ("'text'", "is none"),
+        ("'text'", "is no number"),
         ("1e999", "not a finite number"),
-        ("(" * 500 + "r" + ")" * 500, "is no formula"),
+        ("(" * 500 + "r" + ")" * 500, "nested too deep"),
         ("+".join(["r"] * 2000), "nested too deep"),
         ("+".join(["(" + "+".join(["r"] * 30) + ")"] * 50), "is longer than"),
         ("r*" * 20_000 + "r", "the limit is 20,000"),
@@ -221,10 +221,17 @@ def test_no_character_of_a_formula_is_left_out_of_what_is_parsed(written: Writte
         assert tokens(score(text).formula) == tokens(text.partition(";")[0])
 
 
-def test_messages_name_every_function_and_feature() -> None:
+@pytest.mark.parametrize(("text", "listed"), [("unknown", FEATURES), ("zzzzz(1)", FUNCTIONS)])
+def test_messages_name_every_function_and_feature(text: str, listed: Iterable[str]) -> None:
     with pytest.raises(InputError) as refused:
-        score("unknown")
-    assert all(name in str(refused.value) for name in (*FEATURES, *FUNCTIONS))
+        score(text)
+    assert all(name in str(refused.value) for name in listed)
+
+
+@pytest.mark.parametrize(("text", "hint"), [("r*wiat", "did you mean wait?"), ("squrt(r)", "did you mean sqrt?")])
+def test_a_name_that_is_almost_right_is_told(text: str, hint: str) -> None:
+    with pytest.raises(InputError, match=re.escape(hint)):
+        score(text)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from pipelines.ingest.swf import read_swf
 from pipelines.storage.provenance import code_version
 from tests.conftest import SHARED, needs_shared
 from tests.support.command import queuecast
@@ -95,6 +96,30 @@ def test_schedule_out_has_every_job_of_every_combination(trace: Path, tmp_path: 
     assert strict.to_dict() == {1: 0, 2: 100, 3: 200}
 
 
+def test_a_schedule_is_written_as_its_files_ending_says(trace: Path, tmp_path: Path) -> None:
+    for ending in ("csv", "swf"):
+        done = queuecast("simulate", str(trace), "--schedule-out", str(tmp_path / f"out.{ending}"), home=tmp_path)
+        assert done.returncode == 0, done.stderr
+    table = pd.read_csv(tmp_path / "out.csv").set_index("job_id")
+    assert table["start_s"].to_dict() == {1: 0, 2: 100, 3: 20}
+    back = read_swf(tmp_path / "out.swf")
+    assert (back.jobs["submit_s"] + back.jobs["wait_s"]).tolist() == table["start_s"].tolist()
+    assert (back.jobs["runtime_s"].tolist(), back.procs) == ((table["end_s"] - table["start_s"]).tolist(), 4)
+    for more, words in (
+        (("--schedule-out", str(tmp_path / "out.txt")), "out.txt: must end in .parquet, .csv, .swf, which says what is written"),
+        (("--scheduler", "EASY", "--scheduler", "List", "--schedule-out", str(tmp_path / "two.swf")), "holds one schedule, not 2"),
+    ):
+        done = queuecast("simulate", str(trace), *more, home=tmp_path)
+        assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+
+
+def test_a_command_alone_prints_its_help_and_a_wrong_one_what_was_meant(tmp_path: Path) -> None:
+    done = process(home=tmp_path)
+    assert (done.returncode, done.stdout.startswith("Usage: ")) == (0, True)
+    done = process("simlate", home=tmp_path)
+    assert done.stderr.startswith("queuecast: unknown command 'simlate'; did you mean simulate? (see ")
+
+
 def test_plans_out_has_what_each_job_was_told(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "plans.parquet"
     asked = ("--scheduler", "PlanRS(iterations=0)", "--scheduler", "Conservative", "--plans-out", str(out))
@@ -133,7 +158,7 @@ def test_schedules_that_rows_would_not_tell_apart_are_refused_before_anything_ru
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--scheduler", "ESAY"], ["unknown scheduler 'ESAY'", "EASY", "JustBF"]),
+        (["--scheduler", "ESAY"], ["unknown scheduler 'ESAY'", "did you mean EASY?"]),
         (["--scheduler", "XXX-EASY"], ["unknown order 'XXX'", "FCFS", "WFP3"]),
         (["--scheduler", "Strict-SPF"], ["takes no order behind it"]),
         (["--scheduler", "MIXED(1,x,2)-EASY"], ["not all numbers"]),

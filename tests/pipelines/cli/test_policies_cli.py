@@ -145,7 +145,7 @@ def test_a_formula_becomes_a_file_and_a_version_without_evidence_is_told(place: 
         (("area.json", "--register", "../x"), "registry: '../x' is no name"),
         (("area.json", "--register", "tiny@v1"), "alias 'v1': is no alias"),
         (("area.json", "--register", "tiny@3"), "alias '3': is no alias"),
-        (("SCORE(r*m)", "--name", "area", "--out", "x.json"), "no feature 'm'"),
+        (("SCORE(r*m)", "--name", "area", "--out", "x.json"), "'m' at letter 3 is no feature"),
         (("SCORE(r", "--name", "area", "--out", "x.json"), "a bracket is not closed"),
         (("SCORE(r)", "--name", "A B", "--out", "x.json"), "'A B' is no name"),
         (("SCORE(r)-EASY-none", "--name", "a", "--out", "x.json"), "algorithm 'EASY' with backfill 'none' is none"),

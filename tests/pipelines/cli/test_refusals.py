@@ -48,7 +48,7 @@ def test_two_outputs_do_not_overwrite_each_other_and_go_where_they_can(trace: Pa
         (["--scheduler", "MIXED(inf,0,1)-EASY"], "finite weights"),
         (["--scheduler", "EASY(reservations=99999999999999999999)"], "unknown scheduler"),
         (["--scheduler", "EASY(plans=maybe)"], "takes reservations=k and plans=requested"),
-        (["--scheduler", "SCORE(r*x)-EASY"], "no feature 'x'"),
+        (["--scheduler", "SCORE(r*x)-EASY"], "'x' at letter 3 is no feature"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -155,10 +155,10 @@ class TestConditional:
         assert [elapsed for *_, elapsed in source.asked] == [1, 2, 3, 4]
         assert made.corrections == [4]
 
-    @pytest.mark.parametrize("nonsense", [math.nan, math.inf, -math.inf])
-    def test_an_answer_that_is_no_number_is_refused(self, semantics: str, nonsense: float) -> None:
+    @pytest.mark.parametrize("nonsense", [math.nan, math.inf, -math.inf, None, "5"])
+    def test_an_answer_that_is_no_number_is_refused(self, semantics: str, nonsense: Any) -> None:
         source = Asked([5], lambda elapsed: nonsense)
-        with pytest.raises(InputError, match=f"asked: predicts {nonsense} for job 1"):
+        with pytest.raises(InputError, match=f"asked: predicts {nonsense!r} for job 1, not a number of seconds"):
             by_kernel(workload((0, 10, 6, 20)), predictor=source, semantics=semantics, **self.policy)
 
     @pytest.mark.parametrize(

@@ -1,0 +1,99 @@
+"""Schedules as files, by the file's ending: Parquet, CSV, or the Standard Workload Format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import IDENTITIES
+from pipelines.storage import atomic
+from pipelines.storage.csv_text import csv_text
+from pipelines.storage.parquet import write_parquet
+from sim.schedule import Schedule
+
+_ROW = ["job_id", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
+_PARQUET, _CSV, _SWF = ENDINGS = (".parquet", ".csv", ".swf")
+
+
+def check_ending(option: str, path: Path, schedules: int, endings: Sequence[str] = ENDINGS) -> None:
+    """Raise InputError for another ending, and for several schedules in an SWF file."""
+    if path.suffix.lower() not in endings:
+        raise InputError(f"{option} {path}: must end in {', '.join(endings)}, which says what is written")
+    if path.suffix.lower() == _SWF and schedules != 1:
+        raise InputError(f"{option} {path}: an SWF file holds one schedule, not {schedules}; {_PARQUET} and {_CSV} hold several")
+
+
+def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTrace, metadata: dict[str, Any]) -> None:
+    """Write ``schedules`` of ``workload``, a row a job, atomically.
+
+    Raises InputError where the disk refuses it.
+    """
+    if path.suffix.lower() == _SWF:
+        _write_text(path, swf_text(schedules[0], workload))
+        return
+    rows = pd.concat([_rows(schedule) for schedule in schedules], ignore_index=True)
+    if path.suffix.lower() == _CSV:
+        _write_text(path, csv_text(rows))
+    else:
+        write_parquet(rows, path, kind="schedules", metadata=metadata)
+
+
+def _rows(schedule: Schedule) -> pd.DataFrame:
+    rows = schedule.jobs[_ROW].copy()
+    rows.insert(0, "predictor", schedule.predictor)
+    rows.insert(0, "scheduler", schedule.scheduler)
+    return rows
+
+
+def swf_text(schedule: Schedule, workload: CleanTrace) -> str:
+    """Return a schedule in the Standard Workload Format 2.2.
+
+    Waits (field 3) are the simulated ones; predecessors and think times (fields 17 and 18) are the trace's. Names that are no
+    numbers are numbered in the order in which they come; what is unknown is -1.
+    """
+    jobs = schedule.jobs.merge(
+        workload.jobs[["job_id", *IDENTITIES, "status", "preceding_job", "think_s"]].drop(columns="user"), on="job_id"
+    )
+    unknown = np.full(len(jobs), -1)
+    fields = [
+        *(jobs["job_id"], jobs["submit_s"], jobs["start_s"] - jobs["submit_s"], jobs["end_s"] - jobs["start_s"], jobs["procs"]),
+        *(unknown, unknown, jobs["procs"], jobs["requested_s"], unknown, jobs["status"].fillna(-1)),
+        *(_numbers(jobs[name]) for name in IDENTITIES),
+        *(jobs["preceding_job"].fillna(-1), jobs["think_s"].fillna(-1)),
+    ]
+    header = {
+        "Version": "2.2",
+        "Computer": schedule.trace,
+        "Note": f"{'generated workload, ' if schedule.generated else ''}schedule simulated by Queuecast: {schedule.label}, "
+        f"correction {schedule.correction}, {schedule.semantics}",
+        "MaxRecords": len(jobs),
+        "MaxProcs": schedule.procs,
+        "UnixStartTime": workload.origin_unix_s,
+        "TimeZoneString": workload.timezone,
+    }
+    lines = [f"; {key}: {value}\n" for key, value in header.items() if value is not None]
+    table = np.column_stack([np.asarray(field, np.int64) for field in fields])
+    return "".join([*lines, *(" ".join(map(str, row)) + "\n" for row in table.tolist())])
+
+
+def _numbers(names: pd.Series) -> np.ndarray:
+    """Return the numbers that names are, or else their places in the order in which they come, from 1; -1 for none."""
+    texts = names.astype(object)
+    numbers = pd.to_numeric(texts, errors="coerce")
+    if (numbers.isna() == texts.isna()).all() and (numbers.fillna(0) % 1 == 0).all():
+        return numbers.fillna(-1).to_numpy(np.int64)
+    codes, _ = pd.factorize(texts)
+    return np.where(codes < 0, -1, codes + 1)
+
+
+def _write_text(path: Path, text: str) -> None:
+    try:
+        atomic.write(path, text)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
