@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from mlflow.entities import LoggedModel
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
@@ -102,10 +103,11 @@ class Pruned:
 def prune(tracking: Tracking, name: str, keep: Keep) -> Pruned:
     """Remove versions of ``name`` that ``keep`` does not keep, and old failed runs.
 
-    Versions go with their runs and files, failed runs if they are older than its days. Raises MlflowException or OSError where
-    the registry or the store of artifacts refuses; earlier removals stay.
+    Versions go with their runs and files; failed runs, and those of killed processes, with the models that they logged if they
+    are older than its days, and than one. Raises MlflowException or OSError where the registry or the store of artifacts refuses;
+    earlier removals stay.
     """
-    oldest_ms = time.time() * 1000 - keep.days * DAY_MS
+    oldest_ms, experiment = time.time() * 1000 - keep.days * DAY_MS, [tracking.experiment_id]
     every = sorted(all_versions(tracking, name), key=lambda each: -int(each.version))
     named = set(aliases(tracking, name).values())
     kept = {str(each.version) for place, each in enumerate(every) if place < keep.versions or each.creation_timestamp >= oldest_ms}
@@ -114,12 +116,16 @@ def prune(tracking: Tracking, name: str, keep: Keep) -> Pruned:
     old = [each for each in every if str(each.version) not in kept]
     for each in old:
         remove(tracking, each)
-    failed = tracking.client.search_runs(
-        [tracking.experiment_id],
-        f"attributes.status = 'FAILED' and attributes.start_time < {int(oldest_ms)} and tags.{REGISTERED_MODEL} = '{name}'",
+    ended_ms, of_versions = min(oldest_ms, time.time() * 1000 - DAY_MS), {each.run_id for each in every}
+    unfinished = tracking.client.search_runs(
+        experiment,
+        f"attributes.status != 'FINISHED' and attributes.start_time < {int(ended_ms)} and tags.{REGISTERED_MODEL} = '{name}'",
     )
-    for run in failed:
-        tracking.client.delete_run(run.info.run_id)
+    failed = [run.info.run_id for run in unfinished if run.info.run_id not in of_versions]
+    for run_id in failed:
+        for logged in tracking.client.search_logged_models(experiment, f"source_run_id = '{run_id}'"):
+            _forget(tracking, logged)
+        tracking.client.delete_run(run_id)
     return Pruned(len(old), len(failed))
 
 
@@ -141,11 +147,15 @@ def remove(tracking: Tracking, version: ModelVersion) -> None:
     # a listed version does not always have the logged model's number; its source does
     logged_id = version.model_id or (version.source or "").removeprefix(_LOGGED)
     if version.model_id or (version.source or "").startswith(_LOGGED):
-        logged = client.get_logged_model(logged_id)
-        get_artifact_repository(logged.artifact_location, tracking_uri=tracking.uri).delete_artifacts()
-        client.delete_logged_model(logged_id)
+        _forget(tracking, client.get_logged_model(logged_id))
     if version.run_id:
         client.delete_run(version.run_id)
+
+
+def _forget(tracking: Tracking, logged: LoggedModel) -> None:
+    """Remove a logged model and its files."""
+    get_artifact_repository(logged.artifact_location, tracking_uri=tracking.uri).delete_artifacts()
+    tracking.client.delete_logged_model(logged.model_id)
 
 
 def take_back(tracking: Tracking, name: str, numbers: set[str]) -> None:

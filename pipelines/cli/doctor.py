@@ -29,8 +29,9 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
     from pipelines.storage.home import trusted_home
     from pipelines.storage.places import at
     from pipelines.storage.registry import tracking
-    from pipelines.workflows.doctor import Finding, examine, repair
+    from pipelines.workflows.doctor import examine, repair
     from pipelines.workflows.doctor_site import reached
+    from pipelines.workflows.finding import Finding
 
     place = trusted_home(home.absolute()) if home is not None else site_home()
     connect = tracking if home is None else partial(tracking, f"sqlite:///{place / 'mlflow.db'}")
@@ -41,7 +42,7 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
         raise InputError(f"{place}: there is no home directory here; $QUEUECAST_HOME or --home names another")
     repaired: list[Finding] = []
     if not left:
-        left = repair(place, connect, repaired.append) if mend else examine(place, connect)
+        left = repair(place, connect, repaired.append) if mend else [*examine(place, connect)]
     if as_json:
         for finding in (*repaired, *left):
             stated = {name: getattr(finding, name) for name in ("part", "where", "what", "mend")}

@@ -46,21 +46,17 @@ class Drafts:
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self.place(id)}: is damaged: {error}; {MEND}") from error
 
-    def every(self) -> Iterator[tuple[Path, Draft | None]]:
-        """Yield the file of every draft, and the draft, None for a damaged one.
-
-        They come in the order of :meth:`files`.
-        """
+    def every(self) -> Iterator[Draft]:
+        """Yield every draft that can be read, in the order of :meth:`files`."""
         for path in self.files():
             try:
                 draft = self.read(path.stem)[0]
             except InputError as error:
                 if "is damaged" not in str(error):
                     raise
-                yield path, None
             else:
                 if draft is not None:  # else another process has just published or discarded it
-                    yield path, draft
+                    yield draft
 
     def files(self) -> list[Path]:
         """Return the files of all drafts, the last written one at the end."""

@@ -56,11 +56,7 @@ class SubjectFiles:
 
     def drafts(self) -> list[Draft]:
         """Return the drafts that can still be published, the last written one at the end."""
-        return [draft for _, draft in self._drafts.every() if draft is not None and draft.stage != OVERTAKEN]
-
-    def damaged_drafts(self) -> list[Path]:
-        """Return the files of drafts that cannot be read."""
-        return [path for path, draft in self._drafts.every() if draft is None]
+        return [draft for draft in self._drafts.every() if draft.stage != OVERTAKEN]
 
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which, in a directory, no file of the current version goes.

@@ -242,12 +242,6 @@ class Versions(SubjectFiles):
         with self._locked():
             self.pointer.put(version, before, seen(self.pointer.place))
 
-    def show(self) -> None:
-        """Show the pages of the current version again."""
-        for entry, file in self.current().files.items():
-            if entry.startswith(PAGES):
-                self._show(entry, file)
-
     def _begin(self, id: str) -> tuple[Draft, Seen]:
         """Return the draft ``id``, a new one where there is none, and what its file holds."""
         draft, there = self._drafts.read(id)

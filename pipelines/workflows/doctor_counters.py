@@ -23,7 +23,7 @@ from pipelines.storage.locks import held
 from pipelines.storage.parquet import read_parquet
 from pipelines.storage.version import COUNTERS, FILES, PARTS, Version, subject_of
 from pipelines.storage.versions import Versions
-from pipelines.workflows.doctor_registry import BY_HAND, Finding
+from pipelines.workflows.finding import BY_HAND, Finding
 
 _LEDGER, _QUARANTINED = "ledger.json", "quarantine.parquet"
 

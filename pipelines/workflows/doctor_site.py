@@ -11,7 +11,7 @@ from features.errors import InputError, masked
 from pipelines.storage.database import DATABASE, connected, named
 from pipelines.storage.places import at
 from pipelines.storage.remote import told
-from pipelines.workflows.doctor_registry import BY_HAND, Finding
+from pipelines.workflows.finding import BY_HAND, Finding
 
 
 def reached(home: Path) -> tuple[list[str], list[Finding]]:

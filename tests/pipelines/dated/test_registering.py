@@ -121,7 +121,12 @@ def plain(registered):
         store.client.create_model_version(name, f"runs:/{run.info.run_id}/m", run.info.run_id, tags=tags)
     store.client.set_registered_model_alias(name, "champion", "4")
     store.client.set_registered_model_alias(name, "challenger", "3")
-    store.client.set_terminated(store.client.create_run(store.experiment_id, tags={"registered_model": name}).info.run_id, "FAILED")
+    failed, _ = killed = [
+        store.client.create_run(store.experiment_id, tags={"registered_model": name}).info.run_id for _ in range(2)
+    ]
+    for run_id in killed:
+        store.client.create_logged_model(store.experiment_id, source_run_id=run_id)
+    store.client.set_terminated(failed, "FAILED")
     return store, name
 
 
@@ -132,10 +137,12 @@ def test_old_versions_go_with_their_runs_but_not_what_serves_nor_what_it_was_ref
     later = versions.time.time() + 5 * 86_400
     monkeypatch.setattr(versions.time, "time", lambda: later)
     assert str(prune(store, name, Keep(2, 10.0))) == "nothing"
-    assert str(prune(store, name, Keep(2, 1.0))) == "3 old versions with their runs, 1 failed runs"
+    assert str(prune(store, name, Keep(2, 1.0))) == "3 old versions with their runs, 2 failed runs"
     assert {str(each.version) for each in all_versions(store, name)} == {"1", "3", "4", "7", "8"}
     deleted = {number for number, run in runs.items() if store.client.get_run(run).info.lifecycle_stage == "deleted"}
     assert deleted == {"2", "5", "6"}
+    logged = store.client.search_logged_models([store.experiment_id])
+    assert {store.client.get_run(each.source_run_id).info.lifecycle_stage for each in logged} == {"active"}
     assert str(prune(store, name, Keep(2, 1.0))) == "nothing"
 
 

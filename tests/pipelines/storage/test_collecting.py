@@ -102,10 +102,9 @@ def test_the_doctor_looks_at_a_lake_and_goes_back_to_what_is_whole(lake: Path) -
 
     table = Lake(lake / "lake").path("jobs", "t")
     write(table, b"cut")
-    found = {each.part for each in examine(lake, none)} - {"permissions"}  # type: ignore[arg-type]
-    assert found == {"lake"}
+    assert {each.part for each in examine(lake, none)} == {"lake"}  # type: ignore[arg-type]
     assert repair(lake, none, lambda finding: None) == []  # type: ignore[arg-type]
     assert Lake(lake / "lake").read("jobs", "t")[0]["number"].tolist() == [1]
     (part,) = CountersStore(lake / "lake", "q").parts("s")
     write(CountersStore(lake / "lake", "q").path(part), b"cut")
-    assert "missing or damaged" in examine(lake, none)[0].what  # type: ignore[arg-type]
+    assert "missing or damaged" in next(examine(lake, none)).what  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 
@@ -18,19 +18,17 @@ import pytest
 from dagster._core.utils import make_new_run_id
 
 from features.errors import InputError
-from models.registry.versions import REGISTERED_MODEL
 from pipelines.ingest.ldms_ingest import ingest_counters, read_quarantine
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.home import home as site_home
 from pipelines.storage.instance import PROCESS_TAG, instance, process_mark
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import write_parquet
-from pipelines.storage.permissions import TRUSTED
 from pipelines.storage.publishing import aliases_of, alone
 from pipelines.storage.registry import tracking
 from pipelines.storage.versions import Versions
 from pipelines.workflows.doctor import examine, repair
-from pipelines.workflows.doctor_registry import run_state, runs_of_dagster, runs_of_the_registry
+from pipelines.workflows.doctor_databases import runs_of_dagster
 from pipelines.workflows.doctor_site import reached
 from tests.campaigns import doctor as campaign
 from tests.support.command import queuecast
@@ -106,12 +104,12 @@ def test_a_lake_at_an_object_store_is_looked_at_with_this_machines_home(tmp_path
         lake.name_models(MODEL, {"champion": str(number)})
         lake.versions(MODEL).publish(lake.draft, aliases_of(connect(tmp_path), MODEL))
     assert reached(place)[0][0] == f"lake: {url}: 2 entries"
-    assert [each.what for each in asked() if each.part != "permissions"] == []
+    assert [*asked()] == []
     table = Lake(place / "lake").path("jobs", "t")
     table.write_bytes(b"cut")
-    (tmp_path / f".left.{999999999}-{'0' * 12}.tmp").write_text("")
-    told = [(each.part, each.mend.partition(", ")[0]) for each in asked() if each.part != "permissions"]
-    assert told == [("lake", "go back to the version before"), ("files", "remove them")]
+    (tmp_path / "mlflow.db").write_bytes(b"")
+    told = [(each.part, each.mend.partition(", ")[0].partition(" (")[0]) for each in asked()]
+    assert told == [("registry", "begin anew without it"), ("lake", "go back to the version before")]
 
 
 def test_a_damaged_pointer_is_put_back_from_its_copy(home: Path) -> None:
@@ -145,31 +143,22 @@ def test_a_damaged_table_leads_back_to_the_version_before(home: Path) -> None:
 def test_a_damaged_page_costs_no_table(home: Path) -> None:
     current = Versions(home / "lake", MODEL).current()
     (home / "lake" / current.files["reports/t.html"]).write_text("cut")
-    assert mended(home) == ["leave them out of the version, so that they are made anew", "remove them"]
+    assert mended(home) == ["leave them out of the version, so that they are made anew"]
     assert seen(home) == (2, "2", "2")
     assert Versions(home / "lake", MODEL).kept()[1].version, "the version before is kept"
 
 
-def test_a_repair_looks_again_at_what_was_found(home: Path) -> None:
+def test_a_subject_at_which_a_night_works_is_left_alone_and_no_night_begins_while_it_is_repaired(home: Path) -> None:
     Lake(home / "lake").path("jobs", "t").write_bytes(b"cut")
-    looked = [each for each in examine(home, lambda: connect(home)) if each.repair is not None]
     with alone(home, "t"):
-        assert [each.repair() for each in looked if each.repair] == [False], "a night has begun"
-    connect(home).client.create_model_version(MODEL, home.as_uri())
-    publish(home, 3)
-    assert [each.repair() for each in looked if each.repair] == [False], "what a night published meanwhile stays"
-    assert seen(home) == (3, "3", "3")
-
-
-def test_what_an_ingestion_is_writing_is_left_alone_until_it_is_dead(home: Path) -> None:
-    (home / "log").write_text("#Time,ProducerName,a\n1.0,n,1\n")
-    store = CountersStore(home / "lake", "q")
-    ingest_counters(store, [home / "log"], sampler="s")
-    alive, dead = (store.root / f"{process}-0123456789ab.part" for process in (os.getpid(), 1 << 30))
-    for each in (alive, dead):
-        each.touch()
-    assert mended(home) == ["remove them"]
-    assert (alive.exists(), dead.exists()) == (True, False)
+        assert found(home) == []
+    for finding in examine(home, lambda: connect(home)):
+        with pytest.raises(InputError, match="is running"), alone(home, "t"):
+            pass
+        assert finding.repair is not None
+        finding.repair()
+    assert mended(home) == ["let aliases and pages follow it"], "the next round"
+    assert seen(home) == (1, "1", "1")
 
 
 def test_counters_of_an_older_queuecast_are_taken_over(home: Path) -> None:
@@ -204,41 +193,18 @@ def test_counters_of_an_older_queuecast_are_taken_over(home: Path) -> None:
     assert ingest_counters(now, [home / "log"], sampler="s").known == 1
 
 
-def test_only_runs_of_the_homes_own_registry_are_ended(home: Path) -> None:
-    store = connect(home)
-    run = store.client.create_run(store.experiment_id, tags={REGISTERED_MODEL: MODEL})
-    (here,), (elsewhere,) = (
-        [*runs_of_the_registry(home, each)] for each in (store, replace(store, uri="https://mlflow.example.org"))
-    )
-    assert (here.mend, elsewhere.repair) == ("mark them as killed", None)
-    assert elsewhere.mend.startswith("by hand: mark them as killed, unless")
-    assert mended(home) == ["mark them as killed"]
-    assert store.client.get_run(run.info.run_id).info.status == "KILLED"
-
-
-def test_files_of_a_group_that_is_believed_are_no_finding(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 12_345)
-    assert [each.split(": ")[0].partition(" ")[2] for each in found(home)] == ["files of another user"]
-    monkeypatch.setenv(TRUSTED, "1")
-    assert found(home) == []
-
-
 @pytest.mark.slow
 def test_another_home_is_looked_at_with_its_own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "there"))
-    ids, states = [make_new_run_id() for _ in range(4)], (dg.DagsterRunStatus.FAILURE, *[dg.DagsterRunStatus.STARTED] * 3)
-    root = {"dagster/root_run_id": ids[0], PROCESS_TAG: process_mark()}
-    tags = ({}, root, {PROCESS_TAG: "999999999"}, {PROCESS_TAG: "999999999@another.machine"})
+    ids, marks = [make_new_run_id() for _ in range(3)], (process_mark(), "999999999", "999999999@another.machine")
     with instance() as running:
-        for id, status, each in zip(ids, states, tags, strict=True):
-            running.add_run(dg.DagsterRun("full_run", run_id=id, status=status, tags=each))
+        for id, mark in zip(ids, marks, strict=True):
+            running.add_run(dg.DagsterRun("full_run", run_id=id, status=dg.DagsterRunStatus.STARTED, tags={PROCESS_TAG: mark}))
     monkeypatch.delenv("DAGSTER_HOME")
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "here"))
     (dead,) = runs_of_dagster(tmp_path / "there")
-    assert f"gone: {ids[2][:8]}" in dead.what
-    states_seen = [run_state(tmp_path / "there", each) for each in ids]
-    assert states_seen == ["STARTED", "STARTED", "gone", "STARTED"], "a run that goes on with a failed one works at its draft"
+    assert f"gone: {ids[1][:8]}" in dead.what
     assert not (tmp_path / "here").exists()
     assert dead.repair is not None
     dead.repair()
@@ -248,22 +214,23 @@ def test_another_home_is_looked_at_with_its_own_runs(tmp_path: Path, monkeypatch
 def test_aliases_and_pages_that_do_not_follow_are_set_again(home: Path) -> None:
     versions = Versions(home / "lake", MODEL)
     current, before = versions.kept()
-    (home / "reports" / "t.html").unlink()
     connect(home).client.delete_registered_model_alias(MODEL, "champion")
-    assert mended(home) == ["set the aliases again", "show what was published"]
+    assert mended(home) == ["set the aliases again"]
     versions.put(before, current)  # as if a process had died after the pointer
     assert mended(home) == ["let aliases and pages follow it"]
     assert seen(home) == (1, "1", "1")
 
 
-def test_a_damaged_draft_stops_no_other_and_goes(home: Path) -> None:
+def test_a_damaged_draft_stops_no_other_and_goes_after_a_week(home: Path) -> None:
     draft = home / "lake" / "drafts" / MODEL / "dead.json"
     draft.write_text('{"id": ')
     client = connect(home).client
     client.create_model_version(MODEL, home.as_uri())
     publish(home, 3)
     assert seen(home) == (3, "3", "3")
-    assert mended(home) == ["remove it"]
+    assert found(home) == []
+    os.utime(draft, (0, 0))
+    Versions(home / "lake", MODEL).sweep()
     assert not draft.exists()
 
 
@@ -287,9 +254,6 @@ def test_beside_a_damaged_database_of_dagster_the_other_checks_go_on(home: Path)
     (home / "dagster").mkdir()
     for name in (".ready", "runs.db"):  # what Dagster could not open
         (home / "dagster" / name).write_text("a note")
-    draft = Lake(home / "lake", str(uuid.uuid4()))
-    draft.write("jobs", "t", pd.DataFrame({"number": [3]}))
-    os.utime(home / "lake" / "drafts" / MODEL / f"{draft.draft}.json", (0, 0))
     table = Lake(home / "lake").path("jobs", "t")
     table.write_bytes(b"cut")
     asked = queuecast("doctor", "--json", home=home)
@@ -299,9 +263,7 @@ def test_beside_a_damaged_database_of_dagster_the_other_checks_go_on(home: Path)
     assert "is damaged: file is not a database" in stated[0]["what"]
     assert str(table.relative_to(home / "lake")) in stated[1]["what"]
     done = mended(home)
-    assert [each.partition(" ")[0] for each in done] == ["begin", "go", "discard", "let"], (
-        "drafts wait for what tells of their runs"
-    )
+    assert [each.partition(" ")[0] for each in done] == ["begin", "go", "let"]
 
 
 def test_whatever_dagster_cannot_read_is_a_finding_beside_others(home: Path) -> None:
@@ -313,12 +275,6 @@ def test_whatever_dagster_cannot_read_is_a_finding_beside_others(home: Path) -> 
     assert dagster.startswith("cannot be read: ")
     assert dagster.endswith("by hand: restore its folder from a backup, or move it away")
     assert lake.startswith("missing or damaged in the current version")
-
-
-def test_files_that_others_may_read_are_closed(home: Path) -> None:
-    (home / "lake").chmod(0o755)
-    assert mended(home) == ["take that away (umask 077)"]
-    assert (home / "lake").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.slow
