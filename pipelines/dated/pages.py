@@ -17,23 +17,31 @@ from pipelines.dated.dated import date_of, dated_of
 from pipelines.dated.ledger import COLUMNS, nights_before, slowdowns
 from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import PRIOR
+from pipelines.report import plots
 from pipelines.report.html import render_report
 from pipelines.report.night import Night, render_index, render_night
 from pipelines.report.wording import takes_correction
 from pipelines.storage.provenance import code_version, software
 from pipelines.storage.registry import PREFIX, registered_name
+from sim.metrics.verdict import WEIGHED
 from sim.schedule import Schedule
 
 
 def write_pages(work: Work, clean: CleanTrace) -> str:
     """Write and return the report of a trace; after a night it is the night's page.
 
-    A night's row is added to the table ``nights``, and shown in the index of nights, too.
+    Beside a run's lie its comparison as CSV, and what it shows as a picture. A night's row is added to the table ``nights``, and shown
+    in the index of nights, too.
     """
     if dated_of(work.lake.read_for(clean, "runtime_model")[1]).night:
         return write_night(work, clean).html
     html = run_page(work, clean)
     work.lake.write_page(f"{clean.name}.html", work.subject, html)
+    comparison = work.lake.read_for(clean, "comparison")[0]
+    work.lake.write_page(f"{clean.name}.csv", work.subject, comparison.to_csv(index=False))
+    shown = comparison[comparison["predictor"] != ""]
+    picture = plots.metrics_by_combination(shown, ("EASY", "requested"), clean.generated, WEIGHED)
+    work.lake.write_page(f"{clean.name}.png", work.subject, picture)
     return html
 
 

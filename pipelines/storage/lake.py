@@ -106,11 +106,14 @@ class Lake:
     def _pinned(self, subject: str) -> Version | None:
         return self.seen[1] if self.seen is not None and self.seen[0] == subject else None
 
-    def write_page(self, page: str, subject: str, html: str) -> Path:
-        """Write a page of ``subject`` into the draft; return where it is shown once published."""
+    def write_page(self, page: str, subject: str, content: str | bytes) -> Path:
+        """Write a page of ``subject``, or a file beside it, into the draft.
+
+        Return where it is shown once published.
+        """
         versions, entry = self.versions(subject), f"reports/{page}"
         part = versions.part(entry)
-        write(part, html)
+        write(part, content)
         versions.add(self.draft, entry, part)
         return self.root.parent / entry
 
