@@ -1,4 +1,4 @@
-"""The README says what is so: its Python prints what it shows, its commands are understood, and it stays short."""
+"""The README says what is so: its numbers are those of a run, its Python prints what it shows, its commands are understood, and it stays short."""
 
 from __future__ import annotations
 
@@ -8,13 +8,42 @@ import shlex
 from pathlib import Path
 
 import click
+import pandas as pd
 import pytest
 
 from pipelines.cli import cli
+from sim.metrics.formats import change, interval, number
+from sim.metrics.names import METRICS
+from sim.metrics.verdict import WEIGHED, verdict
+from sim.policy import NAMES
 
 HOUSE = Path(__file__).parents[1]
 TEXT = (HOUSE / "README.md").read_text(encoding="utf-8")
 PAGES = [HOUSE / "README.md", *sorted((HOUSE / "docs").rglob("*.md"))]
+
+
+def test_its_numbers_are_those_of_the_run_that_is_kept_beside_its_picture():
+    table = pd.read_csv(HOUSE / "docs" / "kth-sp2.csv", keep_default_na=False, na_values=[""])
+    table = table.fillna(dict.fromkeys(NAMES, ""))
+    words = {"requested": "requests", "prior": "requests", "quantile": "learned", "registry:runtime-kth-sp2": "as served"}
+    told, changes = [], set()
+    for (scheduler, predictor, _), rows in table.groupby([*NAMES], sort=False):
+        at = rows.set_index("metric").loc[[*WEIGHED]].to_dict("index")
+        values = [number(row["value"], METRICS[metric].kind) for metric, row in at.items()]
+        relative = [change(row["relative"]) for row in at.values()]
+        changes |= {f"{change(row['relative'])} {interval(row['low'], row['high'])}" for row in at.values()}
+        is_base = (scheduler, predictor) == ("EASY", "requested")
+        cells = values if is_base else [f"{value} ({moved})" for value, moved in zip(values, relative, strict=True)]
+        told.append(f"| {scheduler} | {words.get(predictor, predictor)} | {' | '.join(cells)} |")
+    shown = re.findall(r"^\| (?:EASY|Harm).*\|$", TEXT, re.MULTILINE)
+    assert len(shown) >= 5
+    assert set(shown) <= set(told)
+    quoted = re.findall(r"[+−][\d.]+ % \[[^\]]+\]", TEXT)
+    assert len(quoted) >= 2
+    assert set(quoted) <= changes
+    weighed = verdict(table, ("EASY", "requested"))
+    assert weighed.best == ("Harm", "quantile", "requested"), "the README says which surely lowers slowdown"
+    assert weighed.worse[weighed.best] == ()
 
 
 def commands(page: Path) -> list[str]:

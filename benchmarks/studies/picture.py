@@ -1,4 +1,4 @@
-"""Draw the picture of the README from the data of ``expected_harm``, and the example of docs/harm.md.
+"""Draw the pictures of docs/harm.md: of four traces from the data of ``expected_harm``, and the example.
 
 ``python -m benchmarks.studies.picture`` prints what they show, ``--write`` draws docs/harm.png and docs/harm-example.png. Of traces
 nothing is simulated; the example is four jobs.

@@ -1,4 +1,4 @@
-"""The picture of the README shows what the study found, and the example of docs/harm.md is what the simulator does."""
+"""The picture of docs/harm.md shows what the study found, and the example of docs/harm.md is what the simulator does."""
 
 from __future__ import annotations
 
