@@ -23,6 +23,7 @@ from features.clock import Clock
 from features.errors import InputError
 from features.jobs.file_clock import file_clock
 from features.jobs.schema import OVERRUN, REQUIRED, Trace, UnreadLine
+from features.jobs.usage import WIDE, usage
 
 MissingRequest = Literal["drop", "runtime", "queue-max"]
 AHEAD = "ahead-of-file-clock"
@@ -92,7 +93,9 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")
     size = procs if procs is not None else trace.procs
     if size is None:
-        raise InputError(f"{trace.source or trace.name}: the number of processors is unknown; give --procs N")
+        most = usage(trace.jobs).procs
+        hint = f"{most.peak}, the most in use at once by its own records, or the true number" if most is not None else "N"
+        raise InputError(f"{trace.source or trace.name}: the number of processors is unknown; give --procs {hint}")
     if not isinstance(size, Integral) or isinstance(size, bool):
         raise InputError(f"{trace.source or trace.name}: procs is a {type(size).__name__}, not a whole number of processors")
     if size <= 0:
@@ -124,7 +127,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         shaped = work.table["nodes"] * work.table["procs_per_node"]
         work.alter("procs-per-node-against-procs", (shaped != work.table["procs"]).fillna(False), "procs_per_node")
     _requests(work, trace, missing_request)
-    work.drop("wider-than-machine", work.table["procs"].fillna(0) > size, "procs")
+    work.drop(WIDE, work.table["procs"].fillna(0) > size, "procs")
     longer = (work.table["runtime_s"] > work.table["requested_s"]).fillna(False)
     work.table[OVERRUN] = (work.table["runtime_s"] - work.table["requested_s"]).where(longer, 0)
     work.alter("runtime-cut-to-request", longer, "runtime_s", work.table["requested_s"])

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from features.errors import InputError, one_line
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace
+from features.jobs.usage import doubts
 from pipelines.cli.notes import note
 from pipelines.ingest.read import find_entry, read_trace
 from pipelines.storage.permissions import name_outputs
@@ -291,7 +292,7 @@ def load(settings: TraceSettings, machine: Machine | None = None) -> CleanTrace:
     cleaned = clean(trace, size, missing_request, holds)
     touched = ", ".join(f"{words} {count:,}" for words, count in cleaned.touched().items())
     note(f"{cleaned.name}: {cleaned.jobs_read:,} jobs read, {len(cleaned.jobs):,} kept" + (f" ({touched})" if touched else ""))
-    for text in cleaned.notes:
+    for text in (*cleaned.notes, *(f"WARNING: {each}" for each in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs))):
         note(one_line(f"{cleaned.name}: {text}", _LONGEST_NOTE))
     if machine is not None and (unknown := machine.unknown_properties(cleaned.jobs)):
         listed = ", ".join(f"{word} ({count:,} jobs)" for word, count in unknown.items())

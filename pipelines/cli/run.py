@@ -91,7 +91,7 @@ def command(settings: RunSettings, system: str | None) -> None:
         known_system(home(), system)
     name, stated = "", settings.model_dump(include={*TraceSettings.model_fields, "grows"} - {"trace"})
     if settings.trace:
-        name = remember(settings.trace, **stated)
+        name = remember(settings.trace, note, **stated)
     store = tracking()  # fails early without a registry, and with one that lost what was published
     for subject in [f"runtime-{name}"] * bool(name) + [f"variability-{system}"] * (system is not None):
         check_registry(Lake(home() / "lake"), store, subject)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rich.console import Console
@@ -63,7 +64,8 @@ def _facts(inspection: Inspection) -> Grid:
     grid = Grid.grid(padding=(0, 2))
     days = (inspection.last_submit_s - inspection.first_submit_s) / DAY_S
     grid.add_row("jobs", f"{inspection.jobs:,}")
-    grid.add_row("processors", "[red]not stated: give --procs N[/red]" if inspection.procs is None else f"{inspection.procs:,}")
+    for line in _use(inspection):
+        grid.add_row(*line)
     for name, number in inspection.distinct.items():
         grid.add_row(f"{name}s", f"{number:,}" if number else "none stated")
     zone = inspection.timezone or "UTC, for want of a time zone"
@@ -82,6 +84,33 @@ def _facts(inspection: Inspection) -> Grid:
     if inspection.sha256:
         grid.add_row("sha256", inspection.sha256)
     return grid
+
+
+def _use(inspection: Inspection) -> Iterator[tuple[str, str]]:
+    """Yield what was in use at once, the machine's size that follows, whether anything waits, and what is missing or odd."""
+    use, size = inspection.usage, inspection.procs
+    for what, held in (("processors", use.procs), ("nodes", use.nodes)):
+        if held is not None:
+            yield f"{what} in use", f"at most {held.peak:,} at once; at most {held.high:,} for 99.9 % of the time"
+    if size is not None:
+        over = use.procs is not None and use.procs.exceeds(size)
+        yield (
+            "processors",
+            f"{size:,}" + (f" [red]stated, fewer than were in use: try --procs {use.procs.peak}[/red]" if over else ""),
+        )
+    else:
+        yield "processors", f"[red]not stated: give --procs {'N' if use.procs is None else use.procs.peak}[/red]"
+    waited = (
+        "no waits recorded"
+        if use.waited is None
+        else f"{use.waited:.1%} of {use.jobs:,} jobs with a known start waited over a minute"
+    )
+    yield "waits", waited
+    cleaning = inspection.cleaning[inspection.missing_request]
+    if not cleaning.refused:
+        read, dropped = inspection.jobs + inspection.unreadable_lines, sum(cleaning.dropped.values())
+        odd = f"{dropped:,} of {read:,} jobs ({dropped / read:.1%}) are dropped, {sum(cleaning.altered.values()):,} values altered"
+        yield "missing or odd", odd
 
 
 def _quantiles(inspection: Inspection) -> Table:

@@ -14,6 +14,7 @@ import tomlkit
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace
+from features.jobs.usage import doubts
 from pipelines.ingest.read import find_entry, is_accounting, read_trace
 from pipelines.ingest.source import trace_name
 from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, remembered
@@ -23,11 +24,12 @@ TRACES = "traces"
 """Dagster's name of the partitions by trace."""
 
 
-def remember(spec: str, **options: Any) -> str:
+def remember(spec: str, note: Callable[[str], object] = lambda text: None, **options: Any) -> str:
     """Keep TRACE's place and the given options in the home directory; return its name.
 
-    ``options`` are keys of an entry of the catalogue: ``procs timezone missing_request processors cpus_per_node
-    grows``; None is not given. The trace is read and cleaned first, so that nothing is kept on which the nightly run would fail. Raises InputError for
+    ``note`` is told what is doubtful about simulating it. ``options`` are keys of an entry of the catalogue: ``procs timezone
+    missing_request processors cpus_per_node grows``; None is not given. The trace is read and cleaned first, so that
+    nothing is kept on which the nightly run would fail. Raises InputError for
     a trace that cannot be used, and where the name of a file already belongs to another trace, whose results would be replaced.
     """
     catalogue = load_catalogue()
@@ -46,7 +48,9 @@ def remember(spec: str, **options: Any) -> str:
         stated = {**_as_table(entry), **stated}
     stated.setdefault("since", f"{datetime.now(UTC):%Y-%m-%d}")
     known = catalogue_entry(name, stated, remembered())
-    clean(read_trace(name, catalogue={name: known}), missing_request=known.missing_request)
+    cleaned = clean(read_trace(name, catalogue={name: known}), missing_request=known.missing_request)
+    for doubt in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs):
+        note(f"{name}: WARNING: {doubt}")
     _keep(name, stated)
     return name
 

@@ -17,6 +17,7 @@ from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import MISSING_REQUEST, Holds, clean
 from features.jobs.schema import COLUMNS, IDENTITIES, Trace
+from features.jobs.usage import Usage, offered_load, usage
 from pipelines.workflows.machine_demand import Demand, demand
 from sim.machine.description import Machine
 from sim.replays import user_facts
@@ -71,8 +72,9 @@ class Cleaning:
 class Inspection:
     """Facts about a trace as recorded; seconds from its origin unless a name says otherwise.
 
-    ``distributions`` has, for each quantity, its count, mean and :data:`QUANTILES`; ``missing`` the number of jobs without a
-    value, by column; ``requests_exceeded`` the number of jobs that ran for longer than they had requested, ``requests_stated``
+    ``usage`` is what was in use at once by its records. ``distributions`` has, for each quantity, its count, mean and
+    :data:`QUANTILES`; ``missing`` the number of jobs without a value, by column; ``requests_exceeded`` the number of jobs
+    that ran for longer than they had requested, ``requests_stated``
     those with both values; ``over_a_year`` by column implausible times; ``cleaning`` one entry for each way to treat missing
     requests, ``missing_request`` the chosen one; ``users`` by delimiting rule the sessions and batches of the jobs kept by it, or why they are
     ``users_unknown``.
@@ -87,6 +89,7 @@ class Inspection:
     procs: int | None
     origin_unix_s: int | None
     timezone: str | None
+    usage: Usage
     first_submit_s: int
     last_submit_s: int
     first_local: str | None
@@ -151,6 +154,7 @@ def inspect_trace(
         procs=procs if procs is not None else trace.procs,
         origin_unix_s=trace.origin_unix_s,
         timezone=trace.timezone,
+        usage=usage(jobs),
         first_submit_s=int(ordered[0]),
         last_submit_s=int(ordered[-1]),
         first_local=_local(trace, int(ordered[0])),
@@ -238,8 +242,4 @@ def _cleaning(trace: Trace, procs: int | None, missing_request: str, holds: Hold
     for action, kinds in counts.items():
         rules = cleaned.rejected_jobs.loc[cleaned.rejected_jobs["action"] == action, "rule"]
         kinds.update({str(rule): int(number) for rule, number in rules.value_counts(sort=False).items()})
-    jobs = cleaned.jobs
-    span = float(np.ptp(jobs["submit_s"].to_numpy()))
-    work = float(jobs["procs"].to_numpy(np.float64) @ jobs["runtime_s"].to_numpy(np.float64))
-    load = work / (cleaned.procs * span) if span else None
-    return Cleaning(len(jobs), counts["dropped"], counts["altered"], load)
+    return Cleaning(len(cleaned.jobs), counts["dropped"], counts["altered"], offered_load(cleaned.jobs, cleaned.procs))

@@ -282,7 +282,10 @@ def test_cerit_needs_to_be_told_its_processors() -> None:
     path = TRACES / "CERIT-wagap-2013.swf.gz"
     with pytest.raises(InputError) as caught:
         clean(read_trace(str(path)))
-    assert str(caught.value) == f"{path}: the number of processors is unknown; give --procs N"
+    assert (
+        str(caught.value)
+        == f"{path}: the number of processors is unknown; give --procs 1531, the most in use at once by its own records, or the true number"
+    )
 
 
 @needs_shared

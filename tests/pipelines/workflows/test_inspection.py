@@ -81,7 +81,7 @@ def test_every_way_of_cleaning_is_shown_as_cleaning_does_it() -> None:
 @pytest.mark.parametrize(
     ("case", "refusal"),
     [
-        (trace(header=""), "a.swf: the number of processors is unknown; give --procs N"),
+        (trace(header=""), "a.swf: the number of processors is unknown; give --procs 16, the most in use at once by its own records"),
         (trace(lines=[LINES[2]]), "a.swf: no job of 1 is left after cleaning (no-runtime: 1)"),
         (trace(lines=[LINES[1]]), "a.swf: no job states a requested time, so --missing-request drop cannot be applied; "),
     ],

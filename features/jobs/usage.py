@@ -1,0 +1,99 @@
+"""What the records of a trace used at once, and what is doubtful about simulating it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+HIGH = 0.999
+"""The share of the time for which :attr:`InUse.high` is not exceeded: clocks of accounting differ by seconds, so a peak may be of none."""
+WAITED_S = 60
+"""A job waited if it started later than so many seconds after its submission."""
+
+
+WIDE = "wider-than-machine"
+"""The rule that drops jobs that ask for more processors than there are."""
+
+
+class InUse(NamedTuple):
+    """The most in use at once: ever (``peak``), and for 99.9 % of the time (``high``)."""
+
+    peak: int
+    high: int
+
+    def exceeds(self, procs: int) -> bool:
+        """Tell whether more than 1 % over ``procs`` were in use for more than 0.1 % of the time."""
+        return self.high > 1.01 * procs
+
+
+class Usage(NamedTuple):
+    """What jobs with known waits and runtimes used; None where no job states it.
+
+    ``waited`` is the share of these ``jobs`` that waited over a minute.
+    """
+
+    jobs: int
+    procs: InUse | None
+    nodes: InUse | None
+    waited: float | None
+
+
+def usage(jobs: pd.DataFrame) -> Usage:
+    """Return what ``jobs``, a canonical table, used by their recorded starts."""
+    known = jobs[jobs["wait_s"].fillna(-1).ge(0) & jobs["runtime_s"].fillna(0).gt(0)]
+    if len(known) == 0:
+        return Usage(0, None, None, None)
+    wait_s = known["wait_s"].to_numpy(np.int64)
+    start_s = known["submit_s"].to_numpy(np.int64) + wait_s
+    end_s = start_s + known["runtime_s"].to_numpy(np.int64)
+    procs = known["allocated_procs"].where(known["allocated_procs"].fillna(0) > 0, known["procs"])
+    return Usage(
+        len(known), _in_use(start_s, end_s, procs), _in_use(start_s, end_s, known["nodes"]), float((wait_s > WAITED_S).mean())
+    )
+
+
+def _in_use(start_s: np.ndarray, end_s: np.ndarray, amount: pd.Series) -> InUse | None:
+    held = amount.fillna(0).to_numpy(np.int64)
+    if not (held > 0).any():
+        return None
+    times = np.concatenate((start_s, end_s))
+    order = np.argsort(times, kind="stable")
+    moments, first = np.unique(times[order], return_index=True)
+    values = np.add.reduceat(np.concatenate((held, -held))[order], first).cumsum()[:-1]
+    by_value = np.argsort(values, kind="stable")
+    passed = np.diff(moments)[by_value].cumsum()
+    return InUse(int(values.max()), int(values[by_value][np.searchsorted(passed, HIGH * passed[-1])]))
+
+
+def offered_load(jobs: pd.DataFrame, procs: int) -> float | None:
+    """Return the work of ``jobs`` over what ``procs`` processors do while they are submitted.
+
+    ``jobs`` is a cleaned table. None where all are submitted at once.
+    """
+    span_s = float(np.ptp(jobs["submit_s"].to_numpy()))
+    work = float(jobs["procs"].to_numpy(np.float64) @ jobs["runtime_s"].to_numpy(np.float64))
+    return work / (procs * span_s) if span_s else None
+
+
+def doubts(jobs: pd.DataFrame, procs: int, rejected_jobs: pd.DataFrame) -> list[str]:
+    """Return why a simulation of a cleaned trace may mean little: load, wide jobs, peak.
+
+    A line each; ``rejected_jobs`` as of :class:`features.jobs.cleaning.CleanTrace`.
+    """
+    machine, found = f"{procs:,} processors", []
+    load = offered_load(jobs, procs)
+    if load is not None and load > 1:
+        found.append(f"jobs ask for {load:.2f} times what {machine} can do, so the queue grows without end: is --procs right?")
+    wide = rejected_jobs.loc[rejected_jobs["rule"] == WIDE, "before"].astype(np.float64)
+    if len(wide):
+        found.append(
+            f"{len(wide):,} job{'s ask' if len(wide) > 1 else ' asks'} for more than {machine}, up to {wide.max():,.0f}, and left out: is --procs right?"
+        )
+    peak = usage(jobs).procs
+    if peak is not None and peak.exceeds(procs):
+        found.append(
+            f"its records have {peak.high:,} processors in use at once, at the peak {peak.peak:,}, not {procs:,}: is --procs right?"
+        )
+    return found
