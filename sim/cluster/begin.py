@@ -126,8 +126,6 @@ def as_site(
         owner=owner,
         chosen=np.zeros(nodes, np.int64),
         free=np.zeros(leaves, np.int64),
-        rest=np.zeros(leaves, np.int64),
-        loud=np.zeros(leaves),
         first_skip=np.full(jobs, -1),
         answered=np.full(jobs, -1),
         left=np.zeros(slots),

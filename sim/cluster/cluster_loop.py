@@ -63,7 +63,7 @@ def bring_up(now, bits, jobs, state, site, codes):
         job = state.running[sequence]
         if site.feature_row[job] >= 0:  # the machine as a start decision would see it
             settle(now, bits, jobs, state, site)
-            choose(job, jobs.procs[job], site)
+            choose(jobs.procs[job], site)
             look(now, job, jobs.procs[job], codes, site, site.features[site.feature_row[job]])
         occupy(job, sequence, jobs, site)
     counters[SEEN_STARTS] = counters[STARTED]

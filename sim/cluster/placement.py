@@ -4,33 +4,18 @@
 switches, as schedulers that know a tree do (Slurm's topology/tree): it takes the leaf with the fewest free nodes that are enough, or
 where none has enough the one with the most, and goes on with the rest. Ties go to the leaf of lowest number, and under a leaf to
 the nodes of lowest number.
-
-``informed`` is best fit that knows how loud each leaf is: the mean of its nodes' counters of congestion over the window that models
-read. A job under one leaf does not feel the network. A job that finds no such leaf leaves out the loudest ones, as many as make its
-exposure least: the max over its leaves of loudness times the share of its nodes under others. Ties go to the loudest leaf, so that
-quiet ones remain. I/O-intensive jobs, whose runtimes depend least on the network, go under two leaves where not more leaves with room
-for all of a job remain than half the leaves there are. ``oracle`` is the same rule with the true stretch of the moment, its bound.
-No rule keeps I/O-intensive jobs apart from each other: the one file system is as far from every node.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from features.jit import apart, kernel
-from features.monitoring.samplers import TYPES, counter_features
-from sim.cluster.contention import strain
-from sim.cluster.sampling import over_window
 from sim.cluster.site import (
-    BEST_FIT,
-    BROUGHT_UP_TO,
     CONTENTION,
     CUT,
     EXACT,
     FACTOR,
     FINISH,
     FIRST_FIT,
-    INFORMED,
     IO_STRETCH,
     IO_SUM,
     LATENTS,
@@ -39,51 +24,23 @@ from sim.cluster.site import (
     NETWORK_STRETCH,
     NETWORK_SUM,
     NODES_PER_LEAF,
-    ORACLE_FIT,
     PLACEMENT,
     REMAINING,
     SLOT,
     SLOTS,
-    STRETCH,
-    TYPE,
 )
-
-CONGESTED = counter_features().index("opa_info.sw_port_congestion.min") // 3
-"""Number of the counter that tells how loud a leaf is."""
-_IO = TYPES.index("io")
 
 
 @kernel
-def choose(job, needed, site):
-    """Write the ``needed`` nodes that ``job`` would get now to ``site.chosen``.
+def choose(needed, site):
+    """Write the ``needed`` nodes that a job would get now to ``site.chosen``.
 
     The scheduler ensures that they are free.
     """
     if site.clock[PLACEMENT] == FIRST_FIT:
         first_fit(needed, site)
-        return
-    size = site.clock[NODES_PER_LEAF]
-    listen(site)
-    for leaf in range(len(site.free)):
-        site.free[leaf] = 0
-    for node in range(len(site.owner)):
-        if site.owner[node] < 0:
-            site.free[node // size] += 1
-    roomiest = 0
-    for leaf in range(len(site.free)):
-        roomiest = max(roomiest, site.free[leaf])
-    quietest = np.inf
-    if makes_room(job, needed, site):
-        for leaf in range(len(site.free)):
-            if site.free[leaf] >= needed:
-                site.free[leaf] = 0
-    elif roomiest < needed:
-        least = fill(needed, np.inf, site)
-        for leaf in range(len(site.loud)):
-            exposed = fill(needed, site.loud[leaf], site)
-            if exposed < least:
-                quietest, least = site.loud[leaf], exposed
-    fill(needed, quietest, site)
+    else:
+        best_fit(needed, site)
 
 
 @kernel
@@ -99,64 +56,22 @@ def first_fit(needed, site):
 
 
 @kernel
-def listen(site):
-    """Write what the placement knows of each leaf's congestion to ``site.loud``.
-
-    Nothing, counters, or the truth.
-    """
-    size, now = site.clock[NODES_PER_LEAF], site.clock[BROUGHT_UP_TO]
-    if site.clock[PLACEMENT] == INFORMED:
-        for leaf in range(len(site.loud)):
-            for i in range(size):
-                site.chosen[i] = leaf * size + i
-            over_window(now, CONGESTED, size, True, site.found, 0, site)
-            site.loud[leaf] = site.found[2] if site.found[2] > 0.0 else 0.0
-    elif site.clock[PLACEMENT] == ORACLE_FIT:
-        strain(now, site)
-        for leaf in range(len(site.loud)):
-            site.loud[leaf] = site.leaves[leaf, STRETCH]
-
-
-@kernel
-def makes_room(job, needed, site):
-    """Tell whether ``job`` goes under two leaves, to leave whole places to others.
-
-    I/O-intensive jobs do, where few such leaves remain.
-    """
-    if site.clock[PLACEMENT] == BEST_FIT or site.variants[site.variant[job], TYPE] != _IO:
-        return False
-    whole, most, second = 0, 0, 0
-    for leaf in range(len(site.free)):
-        there = site.free[leaf]
-        whole += there // needed
-        if there < needed:
-            second = max(second, min(there, most))
-            most = max(most, there)
-    return 0 < whole <= len(site.free) // 2 and most + second >= needed
-
-
-@kernel
-def fill(needed, loudest, site):
-    """Write the nodes that best fit takes to ``site.chosen``; return the job's exposure.
-
-    Leaves louder than ``loudest`` are left out. Exposure is the max over its leaves of loudness times the share of other leaves
-    in the job; infinite if the leaves do not suffice.
-    """
+def best_fit(needed, site):
+    """Write the free nodes under as few leaves as can be to ``site.chosen``."""
     size = site.clock[NODES_PER_LEAF]
     for leaf in range(len(site.free)):
-        site.rest[leaf] = site.free[leaf] if site.loud[leaf] <= loudest else 0
+        site.free[leaf] = 0
+    for node in range(len(site.owner)):
+        if site.owner[node] < 0:
+            site.free[node // size] += 1
     found = 0
-    exposed = 0.0
     while found < needed:
         best = 0
         for leaf in range(1, len(site.free)):
-            if fits_better(leaf, best, needed - found, site):
+            if fits_better(site.free[leaf], site.free[best], needed - found):
                 best = leaf
-        left = min(site.rest[best], needed - found)
-        if left == 0:
-            return np.inf
-        exposed = max(exposed, (1.0 - left / needed) * site.loud[best])
-        site.rest[best] = 0
+        left = min(site.free[best], needed - found)
+        site.free[best] = 0
         node = best * size
         while left > 0:
             if site.owner[node] < 0:
@@ -164,15 +79,11 @@ def fill(needed, loudest, site):
                 found += 1
                 left -= 1
             node += 1
-    return exposed
 
 
 @kernel
-def fits_better(leaf, best, needed, site):
-    """Tell whether ``leaf`` is better for ``needed`` nodes than ``best``."""
-    one, other = site.rest[leaf], site.rest[best]
-    if one == other:
-        return site.loud[leaf] > site.loud[best]
+def fits_better(one, other, needed):
+    """Tell whether ``one`` number of free nodes is better for ``needed`` than the ``other``."""
     if other < needed:
         return one > other
     return needed <= one < other
@@ -185,7 +96,7 @@ def seat(job, needed, site):
     while slot < site.clock[SLOTS] and site.slot_job[slot] >= 0:
         slot += 1
     site.clock[SLOTS] = max(site.clock[SLOTS], slot + 1)
-    choose(job, needed, site)
+    choose(needed, site)
     for leaf in range(site.spread.shape[1]):
         site.spread[slot, leaf] = 0.0
     for i in range(needed):

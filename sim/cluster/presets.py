@@ -19,7 +19,7 @@ from typing import Any
 from features.errors import InputError
 from sim.cluster.background import NOTHING, Level
 
-PLACEMENTS = ("first-fit", "best-fit", "informed", "oracle")
+PLACEMENTS = ("first-fit", "best-fit")
 """How nodes are chosen: see :mod:`sim.cluster.placement`."""
 
 

@@ -18,8 +18,7 @@ from sim.cluster.advisers import Adviser, ask, sampled
 from sim.cluster.applications import application
 from sim.cluster.begin import as_site, behaviours, horizon_s
 from sim.cluster.cluster_loop import FULL, drive
-from sim.cluster.placement import CONGESTED
-from sim.cluster.presets import PLACEMENTS, Cluster
+from sim.cluster.presets import Cluster
 from sim.cluster.site import (
     ADDED,
     ASKED_TIMES,
@@ -28,7 +27,6 @@ from sim.cluster.site import (
     CUT,
     DECIDER,
     EXACT,
-    INFORMED,
     MEAN_IO,
     MEAN_NETWORK,
     NO_MODEL,
@@ -149,9 +147,8 @@ def simulate_on(
     sample_all = features is not None or record is not None
     wanted = np.flatnonzero(features) if features is not None else np.zeros(0, np.int64)
     site.feature_row[wanted] = np.arange(len(wanted))
-    heard = np.full(int(cluster.placement == PLACEMENTS[INFORMED]), CONGESTED)
     site = site._replace(
-        used=np.arange(COUNTERS) if sample_all else np.union1d(sampled(columns), heard),
+        used=np.arange(COUNTERS) if sample_all else sampled(columns),
         wanted=columns,
         x=np.zeros(len(columns)),
         y=np.zeros(len(columns)),

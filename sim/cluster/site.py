@@ -39,7 +39,7 @@ and seconds between two questions about a job; whether what a start does to runn
 which recorded since the record was last emptied; the time up to which progress is accounted for; the number of start decisions, and
 of skips."""
 
-FIRST_FIT, BEST_FIT, INFORMED, ORACLE_FIT = range(4)
+FIRST_FIT, BEST_FIT = range(2)
 """Ways to choose nodes: see :mod:`sim.cluster.placement`."""
 
 NO_MODEL, MODEL, ORACLE, NOWCAST, COIN, OUTSIDE = range(6)
@@ -94,8 +94,6 @@ class Site(NamedTuple):
     owner: np.ndarray  # int64 [nodes], slot or -1
     chosen: np.ndarray  # int64 [nodes]
     free: np.ndarray  # int64 [leaves], scratch: free nodes
-    rest: np.ndarray  # int64 [leaves], scratch: those of them not yet chosen
-    loud: np.ndarray  # [leaves], how congested the placement takes a leaf for
     first_skip: np.ndarray  # int64 [jobs], second of the first skip, -1 for none
     left: np.ndarray  # [slots], scratch: seconds of work
     there: np.ndarray  # int64 [slots], scratch: jobs

@@ -368,7 +368,7 @@ def decide(job, now, jobs, start, site):
 def advised(job, now, jobs, start, site):
     """Tell whether the deciding model lets ``job`` wait."""
     needed = jobs.procs[job]
-    choose(job, needed, site)
+    choose(needed, site)
     site.clock[ASKED_TIMES] += 1
     skip = False
     if site.clock[DECIDER] == COIN:

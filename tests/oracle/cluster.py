@@ -8,7 +8,7 @@ decides which jobs start, per second. Given are the machine, and what was drawn:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from functools import partial
@@ -65,8 +65,8 @@ class Run:
 class Machine:
     """The nodes, the jobs on them, and every job's speed."""
 
-    def __init__(self, cluster: Cluster, background: np.ndarray, heard: Callable[[int], list[float]] | None = None) -> None:
-        self.cluster, self.background, self.heard = cluster, background.tolist(), heard
+    def __init__(self, cluster: Cluster, background: np.ndarray) -> None:
+        self.cluster, self.background = cluster, background.tolist()
         self.on: list[int | None] = [None] * cluster.nodes  # number of the job on each node
         self.running: dict[int, Run] = {}
         if cluster.noise_nodes:
@@ -76,7 +76,7 @@ class Machine:
                     self.on[node] = NOISE
 
     def begin(self, run: Run, now: int) -> None:
-        run.nodes = self.chosen(run, now)
+        run.nodes = self.chosen(run.job.procs)
         assert len(run.nodes) == run.job.procs
         stretch, away = self.loads(now)[0], self.away(run.nodes)
         leaves = [node // self.cluster.nodes_per_leaf for node in run.nodes]
@@ -95,37 +95,24 @@ class Machine:
     def free(self) -> list[int]:
         return [node for node, number in enumerate(self.on) if number is None]
 
-    def chosen(self, run: Run, now: int) -> list[int]:
+    def chosen(self, needed: int) -> list[int]:
         """Return the nodes of a job that begins."""
-        placement, needed = self.cluster.placement, run.job.procs
-        if placement == "first-fit":
+        if self.cluster.placement == "first-fit":
             return self.free()[:needed]
-        loud = [0.0] * self.cluster.leaves
-        if placement != "best-fit":
-            loud = self.loads(now)[0] if placement == "oracle" else self.heard(now)
         under: dict[int, list[int]] = {}
         for node in self.free():
             under.setdefault(node // self.cluster.nodes_per_leaf, []).append(node)
-        small = {leaf: nodes for leaf, nodes in under.items() if len(nodes) < needed}
-        if placement != "best-fit" and run.type == "io":
-            whole = sum(len(nodes) // needed for nodes in under.values())
-            if 0 < whole <= self.cluster.leaves / 2 and sum(sorted(map(len, small.values()))[-2:]) >= needed:
-                return self.best_fit(needed, small, loud)
-        if len(small) < len(under):
-            return self.best_fit(needed, under, loud)
-        parts = [{leaf: nodes for leaf, nodes in under.items() if loud[leaf] <= most} for most in [np.inf, *loud]]
-        tries = [self.best_fit(needed, part, loud) for part in parts if sum(map(len, part.values())) >= needed]
-        return min(tries, key=lambda nodes: max(share * loud[leaf] for leaf, share in self.away(nodes).items()))
+        return self.best_fit(needed, under)
 
-    def best_fit(self, needed: int, under: dict[int, list[int]], loud: list[float]) -> list[int]:
-        """The leaf with fewest free nodes that are enough, else the one with most, and so on with the rest; of several the loudest."""
+    def best_fit(self, needed: int, under: dict[int, list[int]]) -> list[int]:
+        """The leaf with fewest free nodes that are enough, else the one with most, and so on with the rest."""
         if needed <= 0:
             return []
         enough = [leaf for leaf in under if len(under[leaf]) >= needed]
         size = -1 if enough else 1
-        best = max(enough or under, key=lambda leaf: (size * len(under[leaf]), loud[leaf]))
+        best = max(enough or under, key=lambda leaf: size * len(under[leaf]))
         rest = {leaf: nodes for leaf, nodes in under.items() if leaf != best}
-        return under[best][:needed] + self.best_fit(needed - len(under[best]), rest, loud)
+        return under[best][:needed] + self.best_fit(needed - len(under[best]), rest)
 
     def end(self, run: Run) -> None:
         assert all(self.on[node] == run.job.index for node in run.nodes)
@@ -278,15 +265,13 @@ def simulated(
     *,
     decision: Any = None,
     skips: int = 10,
-    heard: Callable[[int], list[float]] | None = None,
     **policy: Any,
 ) -> list[Run]:
     """Simulate ``jobs`` on ``cluster``, each ``work`` seconds long alone on the machine.
 
     ``jobs`` is a canonical table, ``background`` [ticks, 3]. ``policy`` says algorithm, order, backfill and reservations as the
-    oracle of scheduling calls them; ``decision``, if there is one, is asked about starts. ``heard`` tells an informed placement how
-    loud each leaf is at a time. All times are seconds from the first
-    submission.
+    oracle of scheduling calls them; ``decision``, if there is one, is asked about starts. All times are
+    seconds from the first submission.
     """
     policy = {"algorithm": "EASY", "order": "FCFS", "backfill": "FCFS", "correction": "requested", "reservations": 1} | policy
     make = Simulation if decision is None else partial(Deciding, decision=decision, most=skips)
@@ -297,7 +282,7 @@ def simulated(
         asks = int(row.requested_s)
         job = Job(row.Index, int(row.submit_s) - first, asks, int(row.procs), asks, None, asks, asks, asks, 0, 0)
         runs.append(Run(job, application(row.executable).on(job.procs, scaling), work[row.Index], application(row.executable).type))
-    machine, coming, then = Machine(cluster, background, heard), list(runs), 0
+    machine, coming, then = Machine(cluster, background), list(runs), 0
     if isinstance(decision, Foreseeing):
         decision.machine, decision.runs, decision.names = machine, runs, jobs["executable"].to_list()
     while coming or machine.running or sim.wake is not None:

@@ -45,8 +45,8 @@ def rush(made: str) -> Card:
         table_caption="Changes against EASY in 400 trials with standard errors; ADPA, PDPA, WS and SS are the paper's other experiments.",
         fails="Everything is simulated, under assumed disturbances, and says nothing of any site. Few trials with a storm hold half of all "
         "variation, so means over all are uncertain. The paper's makespans get 18 to 66 s shorter, and its F1 of 0.95 no model reaches here "
-        "([variability.md](variability.md)). Figure by figure beside the paper: section `beside` of the data. What the results depend on: "
-        "[rush-assumptions.md](rush-assumptions.md).",
+        "([variability.md](variability.md)). Placements that know of congestion, rows of the data, are no longer simulated. "
+        "Figure by figure beside the paper: section `beside` of the data. What the results depend on: [rush-assumptions.md](rush-assumptions.md).",
         data=["rush.csv"],
         made_by=made,
         picture="rush-ladder.png",

@@ -40,7 +40,7 @@ from benchmarks.papers.nichols.trials import Bench, Setting
 from features.errors import InputError
 
 CLUSTER, STORMY = "congested", "stormy"
-FIRST, INFORMED, BEST_KNOWN = "@first-fit", "@informed", "@oracle"
+FIRST = "@first-fit"
 """Placements other than best fit, the default."""
 EVERY = 10
 """Seconds after which a job with patience is asked about again at the earliest."""
@@ -108,7 +108,6 @@ class Settings:
         return {
             "EASY": Setting(EASY),
             "model": self.model(),
-            "model, informed": self.model(placement=INFORMED),
             "as published": self.shipped(),
             "nowcast": Setting(rush("nowcast", patience=BOUND_PATIENCE)),
             "oracle": Setting(rush("oracle", patience=BOUND_PATIENCE)),
@@ -132,7 +131,6 @@ class Settings:
                 "+ best fit": Setting(rush("oracle", skips=10)),
                 "+ patience": Setting(rush("oracle", patience=BOUND_PATIENCE)),
                 "+ harm": Setting(rush("oracle", patience=BOUND_PATIENCE, harm=True)),
-                "+ placement that knows": Setting(rush("oracle", patience=BOUND_PATIENCE, harm=True, placement=BEST_KNOWN)),
             },
         }
 
@@ -145,13 +143,10 @@ class Settings:
         }
         named |= {
             "EASY, best fit": Setting(EASY),
-            "EASY, informed": Setting(EASY + INFORMED),
-            "EASY, placement that knows": Setting(EASY + BEST_KNOWN),
             "model of 282 features, ten skips": self.shipped(),
             "model of 282 features, patience": self.shipped(skips=0, patience=self.chosen.patience),
             "model, ten skips": self.model(patience=0, skips=10),
             "model, patience": self.model(),
-            "model, patience, informed": self.model(placement=INFORMED),
             "model, harm, patience": self.harm(),
             "nowcast, patience": Setting(rush("nowcast", patience=BOUND_PATIENCE)),
             "nowcast, harm, patience": Setting(rush("nowcast", patience=BOUND_PATIENCE, harm=True)),
@@ -247,12 +242,6 @@ def choice(table: pd.DataFrame, named: Mapping[str, Choice]) -> Choice:
     return named[min(cheap, key=left.__getitem__) if cheap else min(prices, key=prices.__getitem__)]
 
 
-def placements(bench: Bench, settings: Settings) -> pd.DataFrame:
-    """Compare the model with informed placement with that of best fit, on the trials to choose on."""
-    named = {"best fit": settings.model(), "informed": settings.model(placement=INFORMED)}
-    return beside_easy(bench, named, baseline="best fit", seeds=bench.other_seeds)
-
-
 def patiences(bench: Bench, settings: Settings) -> dict[str, pd.DataFrame]:
     """Return how long a job may wait, on ADAA, by what is asked."""
     asked = {
@@ -332,7 +321,6 @@ def main(argv: Sequence[str] | None = None) -> None:
                 ("Trials to choose on", tried),
                 ("With harm", harmful[0]),
                 ("Trials that are judged", cutoffs(bench, settings)),
-                ("Placements", placements(bench, settings)),
             )
         ),
         "patience": "\n\n".join(f"{model}:\n\n{tables.settings_table('patience', rows)}" for model, rows in patient.items()),

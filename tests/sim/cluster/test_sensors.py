@@ -31,7 +31,6 @@ from models.variability.time_blocks import times_of
 from sim.cluster.advisers import Adviser
 from sim.cluster.applications import Behaviour, application
 from sim.cluster.background import Level
-from sim.cluster.placement import CONGESTED
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import ClusterRun, simulate_on
 from tests.oracle.cluster import Run
@@ -146,8 +145,9 @@ def test_what_a_counter_counts_without_noise_is_what_was_sent() -> None:
 def test_counters_show_the_noise_job_before_the_first_submission_as_after_it() -> None:
     cluster = SMALL.but(noise_background=Level(1.0), core_background=Level(0.0), sensor_noise=0.0)
     grown: list[np.ndarray] = []
+    congested = counter_features().index("opa_info.sw_port_congestion.min") // 3
     simulate_on(cluster, jobs_of(0, 1).assign(procs=8), seed=0, record=lambda first, some: grown.append(some.copy()))
-    seen = np.concatenate(grown)[:, CONGESTED].reshape(-1, cluster.leaves, cluster.nodes_per_leaf).mean(axis=2)
+    seen = np.concatenate(grown)[:, congested].reshape(-1, cluster.leaves, cluster.nodes_per_leaf).mean(axis=2)
     sent = cluster.noise_traffic * 2 / 2  # through the uplinks: two nodes here, as many elsewhere
     expected = 0.5 + 4e5 * 2.0 * ((sent / cluster.uplink) ** 3 + (2 * sent / cluster.core) ** 3)
     assert seen[:, 0] / cluster.interval_s == pytest.approx(expected, rel=1e-3)
