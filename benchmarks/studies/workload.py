@@ -26,7 +26,6 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.history import history
 from features.jobs.schema import codes
 from models.runtime.evaluation import accuracy
-from models.runtime.last2 import last2_table
 from pipelines.ingest.people import SESSION_GAP_S
 from pipelines.ingest.swf import read_swf
 from pipelines.ingest.workload import Workload, generate
@@ -56,8 +55,9 @@ def last2_accuracies(trace: CleanTrace) -> np.ndarray:
     """
     submit = trace.jobs["submit_s"].to_numpy()
     past = history(trace.jobs, submit, local_clock_s(submit, trace.origin_unix_s, trace.timezone))
-    predicted = last2_table(past["mean_last2_runtime_s"].to_numpy(), trace.jobs["requested_s"].to_numpy())
-    return accuracy(np.maximum(predicted, 1), trace.jobs["runtime_s"].to_numpy())
+    requested = trace.jobs["requested_s"].astype(np.float64)
+    predicted = np.floor(past["mean_last2_runtime_s"]).fillna(requested).clip(1, requested).to_numpy()
+    return accuracy(predicted, trace.jobs["runtime_s"].to_numpy())
 
 
 def by_user(trace: CleanTrace, column: str) -> tuple[np.ndarray, np.ndarray]:

@@ -65,22 +65,6 @@ def spread(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return number, np.arange(len(number)) + np.repeat(first - (np.cumsum(size) - size), size)
 
 
-def with_dependencies(jobs: pd.DataFrame, waits: Graph) -> tuple[pd.DataFrame, int]:
-    """Return ``jobs`` with what a graph says in SWF's fields 17 and 18.
-
-    ``preceding_job`` and ``think_s`` suffice for a job whose batch waits for one batch of one job. Also returns how many jobs wait for
-    more than they can state; those are left without, and would be submitted as recorded.
-    """
-    row = waits.stated_rows()
-    unstated = row < 0
-    named = jobs["job_id"].to_numpy(np.int64)[row]
-    table = jobs.assign(
-        preceding_job=pd.arrays.IntegerArray(named, unstated),
-        think_s=pd.arrays.IntegerArray(waits.after_s.copy(), unstated.copy()),
-    )
-    return table, int(((waits.after_s != OPEN) & unstated).sum())
-
-
 class Preceding(NamedTuple):
     """Rows waited for (``row``, -1: none) and think times (``think_s``, else 0), int64 [jobs].
 

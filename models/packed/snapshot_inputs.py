@@ -147,14 +147,6 @@ class History:
         return dict(zip(FEATURES, columns, strict=True))
 
 
-def inputs_from_snapshot(submissions: pd.DataFrame, snapshot: pd.DataFrame) -> pd.DataFrame:
-    """Return :meth:`History.inputs` of ``submissions`` from the table ``snapshot``.
-
-    To ask more than once, keep a :class:`History`.
-    """
-    return History.from_frame(snapshot).inputs(submissions)
-
-
 def _floats(table: Mapping[str, np.ndarray] | pd.DataFrame, name: str) -> np.ndarray:
     values = table[name]
     return values.to_numpy(np.float64, na_value=np.nan) if isinstance(values, pd.Series) else np.asarray(values, np.float64)

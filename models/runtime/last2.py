@@ -37,13 +37,3 @@ def learn(memory, user, runtime):
         memory.users[user, 1] = memory.users[user, 0]
         memory.users[user, 0] = runtime
         memory.users[user, 2] += 1.0
-
-
-def last2_table(mean_last2_runtime_s: np.ndarray, requested_s: np.ndarray) -> np.ndarray:
-    """Return the same predictions from a table of user history: float64 [jobs] seconds.
-
-    For ends that are known beforehand. ``mean_last2_runtime_s`` is the mean of the last two completed runtimes at submission, NaN
-    where there are fewer.
-    """
-    mean = np.floor(mean_last2_runtime_s)
-    return np.where(np.isnan(mean), requested_s, np.minimum(mean, requested_s)).astype(np.float64)

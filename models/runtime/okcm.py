@@ -2,8 +2,8 @@
 
 Li, Zhang et al., "OKCM: improving job scheduling of high-performance computing using efficiency runtime prediction model": the 15
 features of its table 1, Huber loss with l2 regularisation (equation 2), normalised adaptive gradient (equations 3 to 5); for
-other users :mod:`models.runtime.knn`. Its correction is to the request. Where table 1 is silent, on users without history, this
-is :func:`features.jobs.published.okcm`.
+other users :mod:`models.runtime.knn`. Its correction is to the request. Where table 1 is silent, on users without history: last
+runtimes and their means are the request, means of processors the job's own, and sums and intervals 0.
 """
 
 from __future__ import annotations

@@ -1,37 +1,11 @@
-"""Feature tables of two papers, as their text defines them, from the users' history.
+"""The feature table of OKCM (Li, Zhang et al., table 1), as its text defines it, from the users' history.
 
-Gaussier, Glesser, Reis & Trystram, "Improving backfilling by using machine learning to predict running times" (SC 2015), table 2;
-Li, Zhang et al., OKCM, table 1. In both, "the last job of the same user" is the last that had *ended* at submission, and
-"historical" means ended: nothing else is known then. The quirks of the programs published with them are not reproduced.
+"The last job of the same user" is the last that had *ended* at submission, and "historical" means ended: nothing else is known then.
 """
 
 from __future__ import annotations
 
 import pandas as pd
-
-GAUSSIER: dict[str, str] = {
-    "requested_s": "p~_j",
-    "last_runtime_s": "p_{j-1}^(k)",
-    "second_last_runtime_s": "p_{j-2}^(k)",
-    "third_last_runtime_s": "p_{j-3}^(k)",
-    "mean_last2_runtime_s": "AVE_2^(k)(p)",
-    "mean_last3_runtime_s": "AVE_3^(k)(p)",
-    "mean_runtime_s": "AVE_all^(k)(p)",
-    "procs": "q_j",
-    "mean_procs": "AVE_hist,rj^(k)(q)",
-    "procs_over_mean": "q_j / AVE_hist,rj^(k)(q)",
-    "running_mean_procs": "AVE_curr,rj^(k)(q)",
-    "running_jobs": "jobs currently running",
-    "longest_running_s": "longest current running time",
-    "sum_running_s": "sum current running times",
-    "occupied_procs": "occupied resources",
-    "break_s": "break time",
-    "cos_day": "cos(2 pi / t_day * (r_j mod t_day))",
-    "sin_day": "sin(2 pi / t_day * (r_j mod t_day))",
-    "cos_week": "cos(2 pi / t_week * (r_j mod t_week))",
-    "sin_week": "sin(2 pi / t_week * (r_j mod t_week))",
-}
-"""Columns of :func:`gaussier` and their symbols in table 2, in its order."""
 
 OKCM: dict[str, str] = {
     "procs": "x0",
@@ -61,17 +35,6 @@ RUNTIMES = (
     "mean_runtime_s",
 )
 """Columns whose missing values OKCM replaces by the requested time; x2 by its text."""
-
-
-def gaussier(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
-    """Return table 2 of Gaussier et al. 2015: float64 [jobs], columns :data:`GAUSSIER`.
-
-    ``jobs`` is a cleaned canonical table, ``history`` its ``features.jobs.history.history``. No value is NaN. The table states 0
-    for each missing one of the last three runtimes. Our choices where it is silent: every other feature without jobs is 0 too;
-    the averages of the last two and three take the runtimes that exist, as the published program does; times of day and week are
-    the local wall clock's, weeks from Monday (the table prints the release date, whose origin only turns the phase).
-    """
-    return _table(jobs, history)[list(GAUSSIER)].fillna(0.0)
 
 
 def okcm(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:

@@ -17,13 +17,13 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.history import HISTORY, history
 from features.jobs.inputs import FEATURES, model_inputs
-from features.jobs.published import GAUSSIER, OKCM, gaussier, okcm
 from features.jobs.schema import Trace, conform, masked
 from features.jobs.schema import start_s as recorded_start_s
 from models.registry.accounting import accounting
 from pipelines.dated.history import user_history
 from pipelines.dated.replay import Replay
 from tests.conftest import SHARED, needs_shared
+from tests.oracle.okcm import OKCM, okcm
 from tests.support.fresh import seeds
 
 CLOCK = ["cos_day", "sin_day", "cos_week", "sin_week"]
@@ -338,21 +338,6 @@ def example() -> tuple[pd.DataFrame, pd.DataFrame]:
     return jobs, history(jobs, np.array([0, 70, 110, 680, 700]), np.full(5, 4 * 86_400 + 21_600))
 
 
-def test_gaussier_is_table_2(example: tuple[pd.DataFrame, pd.DataFrame]) -> None:
-    quarter = [0.0, 1.0, math.cos(math.pi / 14), math.sin(math.pi / 14)]  # Monday, six in the morning
-    expected = [
-        #  p~  p1   p2  p3  AVE2 AVE3 AVEall  q  AVEh q/AVEh AVEc cur long  sum occ break
-        [600, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0],
-        [300, 0, 0, 0, 0, 0, 0, 2, 0, 0, 4, 1, 60, 60, 4, 0],
-        [900, 100, 0, 0, 100, 100, 100, 6, 4, 1.5, 2, 1, 30, 30, 2, 0],
-        [60, 50, 100, 0, 75, 75, 75, 9, 3, 3, 6, 1, 20, 20, 6, 10],
-        [20, 500, 50, 100, 275, 650 / 3, 650 / 3, 3, 4, 0.75, 9, 1, 20, 20, 9, 90],
-    ]
-    known = gaussier(*example)
-    assert list(known.columns) == list(GAUSSIER)
-    np.testing.assert_allclose(known, [row + quarter for row in expected], atol=1e-12)
-
-
 def test_okcm_is_table_1(example: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     sines = [math.sin(math.pi / 14), 1.0]
     expected = [
@@ -370,12 +355,12 @@ def test_okcm_is_table_1(example: tuple[pd.DataFrame, pd.DataFrame]) -> None:
 
 
 @needs_shared
-def test_published_tables_have_no_holes_on_kth() -> None:
+def test_okcms_table_has_no_holes_on_kth() -> None:
     jobs, start, clock = kth()
     known = history(jobs, start, clock)
-    for features in (gaussier(jobs, known), okcm(jobs, known)):
-        assert np.isfinite(features.to_numpy()).all()
-        assert len(features) == len(jobs)
+    features = okcm(jobs, known)
+    assert np.isfinite(features.to_numpy()).all()
+    assert len(features) == len(jobs)
 
 
 def test_inputs_are_one_matrix_in_the_stated_order() -> None:

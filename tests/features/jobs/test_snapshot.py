@@ -19,7 +19,7 @@ from features.jobs.history import history
 from features.jobs.inputs import model_inputs
 from features.jobs.snapshot import snapshot
 from models.packed import snapshot_inputs
-from models.packed.snapshot_inputs import FEATURES, KNOWN, History, inputs_from_snapshot
+from models.packed.snapshot_inputs import FEATURES, KNOWN, History
 from tests.conftest import needs_shared
 from tests.features.jobs.test_history import kth, local, perturbed, random_trace, table, traces
 from tests.support.fresh import seeds
@@ -38,7 +38,7 @@ def assert_as_from_the_trace(jobs: pd.DataFrame, start: np.ndarray, local_s: np.
     asked = submissions(jobs, local_s)
     for row in rows:
         now = int(jobs["submit_s"].iloc[row])
-        got = inputs_from_snapshot(asked.iloc[[row]], snapshot(jobs, start, now))
+        got = History.from_frame(snapshot(jobs, start, now)).inputs(asked.iloc[[row]])
         pd.testing.assert_frame_equal(got.iloc[:, :-4], expected.iloc[[row], :-4], check_exact=True)
         np.testing.assert_allclose(got.iloc[:, -4:], expected.iloc[[row], -4:], rtol=0, atol=1e-15)
 
@@ -84,7 +84,7 @@ def test_clock_alone_moves_on_after_the_snapshot(trace: tuple[pd.DataFrame, np.n
     starts = np.append(start[before], now)
     expected = model_inputs(everything, history(everything, starts, local(everything))).iloc[[-1]]
     asked = submissions(everything, local(everything)).iloc[[-1]]
-    pd.testing.assert_frame_equal(inputs_from_snapshot(asked, snapshot(jobs, start, at)), expected)
+    pd.testing.assert_frame_equal(History.from_frame(snapshot(jobs, start, at)).inputs(asked), expected)
 
 
 def test_many_rows_are_the_rows_one_by_one() -> None:
@@ -155,7 +155,7 @@ def test_snapshot_survives_parquet(tmp_path: Path) -> None:
     taken.to_parquet(tmp_path / "snapshot.parquet")
     again = pd.read_parquet(tmp_path / "snapshot.parquet")
     asked = submissions(jobs, local(jobs))
-    pd.testing.assert_frame_equal(inputs_from_snapshot(asked, again), inputs_from_snapshot(asked, taken))
+    pd.testing.assert_frame_equal(History.from_frame(again).inputs(asked), History.from_frame(taken).inputs(asked))
 
 
 def test_columns_are_those_of_training() -> None:

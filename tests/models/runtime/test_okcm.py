@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.jobs.history import history
-from features.jobs.published import okcm as published
 from sim import simulate
 from sim.semantics import SEMANTICS
 from tests.conftest import needs_shared
 from tests.models.runtime.test_knn import CORRECTIONS, LOAD, KnnByHand, agree, second_half, whole_trace
+from tests.oracle.okcm import okcm as published
 from tests.support.walls import Wall, own
 from tests.support.workloads import EASY_NAMES, Workload, by_kernel, crowd, dependent_workloads, workloads
 
