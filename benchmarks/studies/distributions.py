@@ -18,11 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
 
 from benchmarks.common.tables import markdown
 from features.clock import DAY_S, local_clock_s
 from features.jobs.cleaning import CleanTrace
-from pipelines.report.sharpness_plots import coverage_curves, loss_curves
+from pipelines.report.evaluation_plots import loss_curves
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim import simulate
 from sim.predictions.quality import Quality, judge
@@ -158,10 +160,27 @@ def draw(judgements: Sequence[Judged], path: Path) -> None:
             above.set_ylim(bottom=0)
             loss_curves(middle, sharpness.losses, ROWS)
             rows = _coverage(each)
-            coverage_curves(below, rows[rows["by"] == "request"])
+            _coverage_curves(below, rows[rows["by"] == "request"])
             below.set_xlabel("requested time from")
         panels[0, 0].set_ylabel("jobs that outlive the quantile, %", color=INK)
         panels[2, 0].set_ylabel("at most as long as the quantile", color=INK)
         for panel in panels[:, -1]:
             panel.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
         path.write_bytes(encode(canvas, "png"))
+
+
+def _coverage_curves(panel: Axes, rows: pd.DataFrame) -> None:
+    """Draw shares of jobs and processor-seconds within quantiles, of the rows that are ``by`` requested time."""
+    groups: Any = rows.groupby("level")
+    for colour, (level, mine) in zip(_COLOURS, groups, strict=False):
+        place = np.arange(len(mine))
+        panel.axhline(level, color=colour, linewidth=0.8, linestyle=":")
+        panel.plot(place, mine["at_most"], "o-", color=colour, markersize=3.5, linewidth=1.2, label=f"{level:g}: jobs")
+        panel.plot(
+            place, mine["work_at_most"], "s--", color=colour, markersize=3, linewidth=1.0, label=f"{level:g}: processor-seconds"
+        )
+        panel.set_xticks(
+            place, [f"{begin / 60:.0f}m" if begin < 7200 else f"{begin / 3600:.2g}h" for begin in mine["begin"]], rotation=45
+        )
+    panel.set_ylim(0, 1.02)
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.3g} %"))

@@ -14,8 +14,10 @@ from pipelines.dated.pages import write_pages
 from pipelines.report import plots
 from pipelines.report.page import data_uri
 from pipelines.report.table import markdown_of
+from pipelines.report.tables import leading
 from pipelines.workflows.progress import report_progress
 from sim import evaluate, simulate
+from sim.metrics.verdict import verdict
 
 
 class ComparisonConfig(dg.Config):
@@ -79,7 +81,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
             "judged": f"{settings['judged_jobs']:,} of {len(clean.jobs):,} jobs, those submitted from {settings['since']} on",
             "weeks": int(table["weeks"].iloc[0]),
             "metrics": dg.MetadataValue.md(markdown_of(wide.reset_index(), ".5g")),
-            "relative change": picture(plots.metrics_by_combination(table, ("EASY", "requested"), generated, image="svg")),
+            "relative change": picture(plots.changes(table, leading(table, verdict(table, ("EASY", "requested"))), generated)),
         },
         check_results=[
             broken("baseline_is_what_a_fresh_simulation_gives", moved, of=len(same)),
@@ -113,8 +115,8 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
     report_progress("report", 1, 1)
 
     pictures = {
-        "waits and slowdowns": picture(plots.distributions(schedules[:6], image="svg")),
-        "queue and machine over time": picture(plots.over_time(schedules[:2], image="svg")),
+        "waits and slowdowns": picture(plots.distributions(schedules[:6])),
+        "queue and machine over time": picture(plots.over_time(schedules[:2])),
     }
     return dg.MaterializeResult(
         metadata={

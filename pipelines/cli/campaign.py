@@ -5,7 +5,7 @@ Schedulers x predictors x corrections, resumable, with intervals over windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import click
 import pandas as pd
 
-from features.statistics import covers
 from pipelines.cli.notes import note
 from pipelines.cli.options import (
     check_outputs,
@@ -29,6 +28,9 @@ from pipelines.cli.progress import shown_progress
 from pipelines.cli.simulate import prepared, table_files
 from sim.campaigns.campaign import check_once, windows_of
 from sim.campaigns.windows import Windows
+from sim.metrics.formats import change, interval
+from sim.metrics.names import METRICS, READ_FIRST
+from sim.policy import NAMES
 from sim.settings import Campaign
 
 
@@ -66,12 +68,12 @@ def command(asked: Campaign, workers: int | None, on: str | None, out: Path, rep
         note(f"{workload.name}: {sentence}")
     if report is not None:
         from pipelines.report.campaign import render_campaign
-        from pipelines.report.html import write_report
+        from pipelines.report.html import data_of, write_report
         from pipelines.storage.provenance import software
 
         provenance = {**identity(workload, fitted, windows, machine), "software": software()}
-        page = render_campaign(table, summary, windows, provenance, notes=workload.notes)
-        write_report(report, page)
+        page = render_campaign(table, summary, windows, provenance, notes=workload.notes, data=data_of(report))
+        write_report(report, page, summary)
         note(f"wrote {report}")
 
 
@@ -97,49 +99,39 @@ def told_how_to_go_on() -> Iterator[None]:
 
 
 def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> None:
-    """Print mean bounded slowdown for each tau, and mean wait; best first.
+    """Print the metrics that are read first, lowest slowdown first, and a verdict.
 
-    Means over windows, ratios to the baseline, intervals, ranks.
+    A table for each semantics, threshold and tau. Means over windows, with changes to the baseline and their intervals.
     """
     from pipelines.report.table import Table
-    from sim.campaigns.window_comparison import POLICY
-    from sim.metrics.verdict import policy_labels
+    from sim.campaigns.window_comparison import as_changes
+    from sim.metrics.verdict import policy_labels, verdict
 
-    first, labels = summary.iloc[0], policy_labels(summary)
-    over = f"means over {first['windows']} windows ({windows.split})" if windows.split != "whole" else "the whole trace"
-    settings: Any = summary.groupby(["semantics", "starvation_s"], sort=False, dropna=False)
-    for (semantics, starvation_s), part in settings:
+    over = f"means over {summary['windows'].iloc[0]} windows ({windows.split})" if windows.split != "whole" else "the whole trace"
+    for (semantics, starvation_s, tau_s), part in as_changes(summary).items():
+        weighed, labels = verdict(part), policy_labels(part)
+        at = {(tuple(row[name] for name in NAMES), row["metric"]): row for row in part.to_dict("records")}
         threshold = "" if pd.isna(starvation_s) else f", starvation after {starvation_s:,} s"
-        title = f"{first['trace']}: {over}, {semantics}{threshold}" + (", a generated workload" if generated else "")
-        several = first["replicates"] > 1
-        caption = f"ratios to {labels[tuple(first[POLICY])]}" + (
-            f", {first['replicates']} replicates" if several else ", one replay of each"
+        title = f"{part['trace'].iloc[0]}: {over}, {semantics}{threshold}, tau {tau_s:g} s" + (
+            ", a generated workload" if generated else ""
+        )
+        replays = int(part["replicates"].iloc[0])
+        caption = f"changes against {labels[weighed.baseline]}, " + (
+            f"{replays} replicates" if replays > 1 else "one replay of each"
         )
         if part["low"].notna().any():
-            caption += ", 95 % intervals over windows" + (" and replicates" if several else ", which leave out a schedule's chaos")
-        taus = [(f"slowdown, τ {tau_s:g} s", ",.4f", tau_s, "mean_bounded_slowdown") for tau_s in part["tau_s"].unique()]
-        columns = [*taus, ("mean wait s", ",.1f", part["tau_s"].iloc[0], "mean_wait_s")]
-        tables = [part[(part["tau_s"] == tau_s) & (part["metric"] == metric)].set_index(POLICY) for _, _, tau_s, metric in columns]
-        headings = ["policy", *(name for heading, *_ in columns for name in (heading, "ratio", "rank"))]
-        rows: list[list[str]] = []
-        for policy in tables[0].sort_values("mean", kind="stable").index:
-            cells: list[str] = []
-            for (_, form, *_), values in zip(columns, tables, strict=True):
-                row = values.loc[policy]
-                cells += [format(row["mean"], form), ratio_cell(row), f"{row['rank']}{' =' if row['tied'] else ''}"]
-            rows.append([labels[policy], *cells])
-        Table(title, headings, rows, caption).show()
+            caption += ", 95 % intervals over windows" + (
+                " and replicates" if replays > 1 else ", which leave out a schedule's chaos"
+            )
+        order = sorted(labels, key=lambda key: at[key, READ_FIRST[0]]["value"])
+        rows = [[labels[key], *(_cell(at[key, name], key == weighed.baseline) for name in READ_FIRST)] for key in order]
+        Table(title, ["policy", *(METRICS[name].short for name in READ_FIRST)], rows, caption).show()
+        click.echo(f"\n{weighed.text}\n")
         for text in part.loc[part["note"] != "", "note"].unique():
             note(text)
 
 
-def ratio_cell(row: pd.Series) -> str:
-    """Format a ratio with its interval in brackets, if any; a dash for no ratio."""
-    if pd.isna(row["ratio"]):
-        return "–"
-    text = f"{row['ratio']:.3f}"
-    return (
-        text
-        if pd.isna(row["low"]) or row["low"] == row["high"]
-        else f"{text} [{row['low']:.2f}, {row['high']:.2f}]{covers(row['coverage'])}"
-    )
+def _cell(row: Mapping[Any, Any], baseline: bool) -> str:
+    """Format a mean and, but for the baseline, its change with its interval, if any."""
+    mean = format(row["value"], METRICS[row["metric"]].form)
+    return mean if baseline else f"{mean}  {change(row['relative'])} {interval(row['low'], row['high'], row['coverage'])}".rstrip()

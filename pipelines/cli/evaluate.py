@@ -87,11 +87,12 @@ def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | 
     if report is not None:
         from features.jobs.schema import fingerprint
         from pipelines.report.evaluation import render_evaluation
-        from pipelines.report.html import write_report
+        from pipelines.report.html import data_of, write_report
         from pipelines.storage.provenance import code_version, software
 
         provenance = {"version": code_version(), **stated, "jobs": fingerprint(workload.jobs), "software": software()}
-        write_report(report, render_evaluation(evaluation, provenance, notes=[*workload.notes, *remarks]))
+        page = render_evaluation(evaluation, provenance, notes=[*workload.notes, *remarks], data=data_of(report))
+        write_report(report, page, as_table(evaluation))
         note(f"wrote {report}")
 
 

@@ -9,7 +9,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pandas as pd
@@ -24,6 +24,7 @@ from pipelines.storage.schedule_files import ENDINGS, check_ending, write_schedu
 from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
+from sim.metrics.verdict import of_single_replays
 from sim.names import PLANNERS, PLANNING
 from sim.names import scheduler as scheduler_named
 from sim.policy import NAMES
@@ -73,7 +74,8 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
     for policy in combinations:
         policy.plan()  # a wrong name, before a long trace is read
     workload, machine, predictors = prepared(asked)
-    rows, schedules, plans = [], [], []
+    rows: list[dict[str, Any]] = []
+    schedules, plans = [], []
     for policy in policies(asked.model_copy(update={"predictors": predictors})):
         moved = moved_by_seed(policy.predictor, policy.shake_s, [policy.scheduler])
         with shown_progress(
@@ -91,16 +93,19 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
                 progress=progress,
             )
         schedule = replace(schedule, seed=policy.seed)
-        row = as_row(schedule, asked.taus_s[0])
-        if as_json:
-            click.echo(json.dumps(row))
-        rows.append(row)
+        rows.append(as_row(schedule, asked.taus_s[0]))
         if schedule_out is not None:
             schedules.append(schedule)
         if plans_out is not None and schedule.plans is not None:
             plans.append(schedule.plans.assign(scheduler=schedule.scheduler, predictor=schedule.predictor))
-    if not as_json:
+    weighed = of_single_replays(rows)
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps({**row, **weighed.record((row["scheduler"], row["predictor"], row["correction"]))}))
+    else:
         print_metrics(rows, workload)
+        if len(rows) > 1:
+            click.echo(f"\n{weighed.text}")
     if sentence := nothing_waits(rows, workload.procs):
         note(f"{workload.name}: {sentence}")
     metadata = {"trace": asked.submissions.label(workload.name), "generated": workload.generated}
@@ -194,15 +199,15 @@ def fitted(name: str, workload: CleanTrace) -> str | Predictor:
     return name
 
 
-def as_row(schedule: Schedule, tau_s: float) -> dict[str, object]:
+def as_row(schedule: Schedule, tau_s: float) -> dict[str, Any]:
     """Return a schedule's identity and metrics as plain Python values for JSON; NaN is null."""
-    row: dict[str, object] = {name: tau_s if name == "tau_s" else getattr(schedule, name) for name in IDENTITY}
+    row: dict[str, Any] = {name: tau_s if name == "tau_s" else getattr(schedule, name) for name in IDENTITY}
     for name, value in evaluate(schedule, tau_s=tau_s).items():
         row[str(name)] = None if math.isnan(value) else value
     return row
 
 
-def print_metrics(rows: list[dict[str, object]], workload: CleanTrace) -> None:
+def print_metrics(rows: list[dict[str, Any]], workload: CleanTrace) -> None:
     """Print the main metrics."""
     from pipelines.report.table import Table
 
@@ -212,7 +217,7 @@ def print_metrics(rows: list[dict[str, object]], workload: CleanTrace) -> None:
     shown = [(name, METRICS[name]) for name in SHOWN]
     cells = []
     for row in rows:
-        took = 1000 * row["simulate_s"]  # type: ignore[operator]
+        took = 1000 * row["simulate_s"]
         values = (format(row[name], metric.form) for name, metric in shown)
         cells.append([*(str(row[name]) for name in NAMES), *values, f"{took:.1f}"])
     caption = f"* mean bounded slowdown, tau {rows[0]['tau_s']:g} s"

@@ -20,10 +20,11 @@ from pipelines.dated.run_settings import PRIOR
 from pipelines.report import plots
 from pipelines.report.html import render_report
 from pipelines.report.night import Night, render_index, render_night
+from pipelines.report.tables import leading
 from pipelines.report.wording import takes_correction
 from pipelines.storage.provenance import code_version, software
 from pipelines.storage.registry import PREFIX, registered_name
-from sim.metrics.verdict import WEIGHED
+from sim.metrics.verdict import verdict
 from sim.schedule import Schedule
 
 
@@ -39,9 +40,8 @@ def write_pages(work: Work, clean: CleanTrace) -> str:
     work.lake.write_page(f"{clean.name}.html", work.subject, html)
     comparison = work.lake.read_for(clean, "comparison")[0]
     work.lake.write_page(f"{clean.name}.csv", work.subject, comparison.to_csv(index=False))
-    shown = comparison[comparison["predictor"] != ""]
-    picture = plots.metrics_by_combination(shown, ("EASY", "requested"), clean.generated, WEIGHED)
-    work.lake.write_page(f"{clean.name}.png", work.subject, picture)
+    first = leading(comparison, verdict(comparison, ("EASY", "requested")))
+    work.lake.write_page(f"{clean.name}.png", work.subject, plots.changes(comparison, first, clean.generated, image="png"))
     return html
 
 
@@ -61,7 +61,8 @@ def write_night(work: Work, clean: CleanTrace) -> Night:
     page = render_night(night, work.run_id)
     lake.write_page(f"{pages}/{label}.html", work.subject, page)
     lake.write_page(f"{clean.name}.html", work.subject, page.replace('href="index.html"', f'href="{pages}/index.html"'))
-    index = render_index(clean.name, nights, failures(folder), clean.generated)
+    index = render_index(clean.name, nights, failures(folder), clean.generated, "nights.csv")
+    lake.write_page(f"{pages}/nights.csv", work.subject, nights.to_csv(index=False))
     lake.write_page(f"{pages}/index.html", work.subject, index)
     return replace(night, html=page)
 
@@ -135,6 +136,7 @@ def run_page(work: Work, clean: CleanTrace) -> str:
         generated=clean.generated,
         requests_from_runtimes=clean.touched().get("request-from-runtime altered", 0),
         confidence=settings["confidence"],
+        data=f"{clean.name}.csv",
     )
 
 

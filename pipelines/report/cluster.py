@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipelines.report.page import data_uri, stated, template
+from pipelines.report.page import Front, Picture, data_uri, render
 from pipelines.report.style import INK, encode, figure
 from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import tone
@@ -19,6 +19,8 @@ from sim.cluster.comparison import ALL
 from sim.metrics.formats import sentence, signed
 from sim.metrics.names import TRIAL
 
+_GAINS = {"varied": "runs with variation a trial", "wait_s": "s of mean wait"}
+"""What waiting gains, and what it costs, with their words."""
 _COLOURS = (INK, "#0072b2", "#e69f00", "#009e73", "#cc79a7")
 
 
@@ -27,28 +29,46 @@ def render_cluster(plan: Plan, runs: pd.DataFrame, table: pd.DataFrame, provenan
 
     ``runs`` and ``table`` come from :func:`pipelines.workflows.variability_trials.try_model`; ``provenance`` is printed in its order.
     """
-    varied = [row for row in _rows(table, ALL) if row["metric"] == "varied"]
-    return template("cluster.html.j2").render(
-        cluster=plan.cluster.name,
+    front = Front(
+        title=f"Waiting for a quiet machine: trials on the simulated cluster {plan.cluster.name}",
+        answer=gains(table, plan.baseline),
+        table=overall(table, plan.baseline),
+        hint=f"Means over trials; below each, the paired difference from {plan.baseline} with its 95 % interval, and the same in per cent. Coloured where "
+        "the interval leaves out 0. For each job that could start, a model that reads counters, probes and the type of the application predicts "
+        "whether its run would vary; if so, the job waits (after RUSH, Nichols et al.).",
+        picture=Picture("", data_uri(varied_runs(table)), "Runs with variation a trial, by application: means over trials."),
+        warnings=[
+            "Simulated: cluster, counters and runtimes come from a simulator, not from a machine. They show what the method does there, and say "
+            "nothing about any site."
+        ],
         facts=[
             (f"{plan.trials}", "trials, paired"),
             (f"{len(plan.schedulers)}", "schedulers"),
             (f"{plan.workload.jobs}", "jobs a trial"),
             (f"{len(runs):,}", "simulated runs"),
         ],
-        baseline=plan.baseline,
-        summary=[
-            f"{row['scheduler']}: {row['mean']:.1f} runs with variation a trial, {plan.baseline} {row['baseline']:.1f}."
-            for row in varied
-            if row["scheduler"] != plan.baseline
-        ],
         notes=[text for text in (sentence(table["note"].iloc[0]),) if text],
-        overall=overall(table, plan.baseline),
-        applications=by_application(table, plan.baseline),
-        image=data_uri(varied_runs(table)),
-        described=[*TRIAL.values()],
-        provenance=stated({**provenance, "schedulers": plan.schedulers, "seed": plan.seed, "cluster": asdict(plan.cluster)}),
+        provenance={**provenance, "schedulers": plan.schedulers, "seed": plan.seed, "cluster": asdict(plan.cluster)},
     )
+    return render("cluster.html.j2", front, applications=by_application(table, plan.baseline), described=[*TRIAL.values()])
+
+
+def gains(table: pd.DataFrame, baseline: str) -> list[str]:
+    """Return a sentence on what each scheduler that waits gains, and what it costs.
+
+    Of the first three; bounds apart.
+    """
+    at = {(row["scheduler"], row["metric"]): row for row in _rows(table, ALL)}
+    names = [name for name in dict.fromkeys(table["scheduler"]) if name != baseline and "oracle" not in name]
+    return [
+        f"{name}: {' and '.join(_in_place(at[name, metric], words) for metric, words in _GAINS.items())}, instead of {baseline}'s "
+        f"{' and '.join(format(at[name, metric]['baseline'], TRIAL[metric].form) for metric in _GAINS)}."
+        for name in names[:3]
+    ]
+
+
+def _in_place(row: Mapping[Any, Any], words: str) -> str:
+    return f"{format(row['mean'], TRIAL[row['metric']].form)} {words} ({', '.join(_changed(row))})"
 
 
 def overall(table: pd.DataFrame, baseline: str, title: str = "") -> Table:
@@ -60,7 +80,10 @@ def overall(table: pd.DataFrame, baseline: str, title: str = "") -> Table:
     rows: list[Row] = [
         [name, *(_cell(at[name, metric], baseline) for metric in TRIAL)] for name in dict.fromkeys(table["scheduler"])
     ]
-    return Table(title, ["scheduler", *(Cell(metric.title, tip=metric.meaning) for metric in TRIAL.values())], rows)
+    classes = ["bound" if "oracle" in str(row[0]) else "" for row in rows]
+    return Table(
+        title, ["scheduler", *(Cell(metric.title, tip=metric.meaning) for metric in TRIAL.values())], rows, classes=classes
+    )
 
 
 def by_application(table: pd.DataFrame, baseline: str) -> Table:
@@ -77,7 +100,7 @@ def varied_runs(table: pd.DataFrame) -> bytes:
     """Draw the runs with variation a trial by application, a bar a scheduler; return SVG."""
     varied = table[(table["metric"] == "varied") & (table["application"] != ALL)]
     means = varied.pivot(index="application", columns="scheduler", values="mean")[list(dict.fromkeys(varied["scheduler"]))]
-    with figure(10.5, 3.2, True, "simulated cluster") as drawing:
+    with figure(6.8, 3.4, True, "simulated cluster") as drawing:
         panel, width = drawing.subplots(), 0.8 / len(means.columns)
         for place, (name, colour) in enumerate(zip(means, cycle(_COLOURS), strict=False)):
             x = np.arange(len(means)) + (place - (len(means.columns) - 1) / 2) * width
@@ -100,8 +123,13 @@ def _cell(row: Mapping[Any, Any], baseline: str) -> Cell:
     if row["scheduler"] == baseline:
         return Cell(mean)
     sure = tone(row["low"], row["high"])
+    return Cell(mean, tuple((text, sure) for text in _changed(row)))
+
+
+def _changed(row: Mapping[Any, Any]) -> list[str]:
+    """Return the difference with its interval, and the same in per cent, as far as there are any."""
+    form = TRIAL[row["metric"]].form
     change = signed(row["difference"], form)
     if np.isfinite(row["low"]):
         change += f" [{signed(row['low'], form)}, {signed(row['high'], form)}]"
-    percent = f"{signed(100 * row['relative'], '.1f')} %" if np.isfinite(row["relative"]) else ""
-    return Cell(mean, ((change, sure), (percent, sure)))
+    return [change, *([f"{signed(100 * row['relative'], '.1f')} %"] if np.isfinite(row["relative"]) else [])]

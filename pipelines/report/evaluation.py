@@ -7,53 +7,72 @@ from typing import Any
 
 import pandas as pd
 
-from pipelines.report import evaluation_plots, sharpness_plots
-from pipelines.report.page import data_uri, stated, template
+from pipelines.report import evaluation_plots
+from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
+from pipelines.report.plots import CURVES
 from pipelines.report.sharpness_tables import compared, coverage, difference, scores, windows
 from pipelines.report.style import Look, looks
 from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import kind_of_jobs
 from pipelines.workflows.evaluation import Evaluation
 from sim.metrics.formats import number, sentence
+from sim.metrics.verdict import is_bound
 from sim.predictions.at_once import AT_ONCE
 from sim.predictions.quality import STAGES, Quality
 from sim.predictions.sharpness import REFERENCES
 
-_CURVES = 6
-"""Max predictors drawn as curves; more cannot be told apart."""
-_BOUND = "clairvoyant"
 _LEVELS = (0.05, 0.2, 0.5, 0.8, 0.9, 0.95)
 """Levels whose losses the table shows."""
 
 
-def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], notes: Sequence[str] = ()) -> str:
+def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], notes: Sequence[str] = (), data: str = "") -> str:
     """Return the page, from values alone.
 
-    ``evaluation`` comes from :func:`pipelines.workflows.evaluation.evaluate_predictions`; ``provenance`` and ``notes`` are
-    printed in their order.
+    ``evaluation`` comes from :func:`pipelines.workflows.evaluation.evaluate_predictions`, and ``data`` is the file beside the page
+    that holds its table; ``provenance`` and ``notes`` are printed in their order.
     """
     first = evaluation.schedules[0]
     predictors = [schedule.predictor for schedule in evaluation.schedules]
-    baseline = evaluation.qualities[0].baseline
-    drawn = _drawn(evaluation.qualities[0], predictors)
-    return template("evaluation.html.j2").render(
-        trace=first.trace,
-        generated=first.generated,
-        scheduler=first.scheduler,
-        at_once=first.scheduler == AT_ONCE,
+    whole, *others = evaluation.qualities
+    drawn, shown = _drawn(whole, predictors), _first(whole, predictors)
+    parts = [_part(quality, evaluation, drawn, shown) for quality in evaluation.qualities]
+    how = (
+        "as if every runtime were known before the next submission, which no system can have: nothing is scheduled here"
+        if first.scheduler == AT_ONCE
+        else f"in a simulation under {first.scheduler}, with only what had ended there by then"
+    )
+    front = Front(
+        title=f"{first.trace}: how good the predictions are",
+        answer=[text if not others else f"{part['title']}: {text}" for part in parts for text in part["sentences"]][:3],
+        table=parts[0]["predictors"],
+        hint=f"{parts[0]['title']}: {whole.jobs:,} jobs judged, submitted in {whole.weeks} week{'s' * (whole.weeks != 1)}. Each is given a runtime at "
+        f"its submission, {how}. Below each value: its {100 * whole.confidence:g} % interval over weeks, then the difference to {whole.baseline} on "
+        "the same jobs (percentage points or seconds), coloured where its interval leaves out 0."
+        + (f" {sentence(remark)}" if (remark := whole.figures(whole.baseline)["accuracy"]["note"]) else ""),
+        picture=parts[0]["picture"],
+        data=data,
+        generated="evaluation" if first.generated else "",
         facts=[
             (f"{len(first.jobs):,}", f"jobs{kind_of_jobs(first.generated)}"),
             (f"{first.procs:,}", "processors"),
             (f"{first.jobs['user'].nunique():,}", "users"),
             (f"{len(predictors):,}", "predictors"),
         ],
-        baseline=baseline,
-        confidence=f"{100 * evaluation.qualities[0].confidence:g}",
-        parts=[_part(quality, evaluation, drawn) for quality in evaluation.qualities],
-        not_drawn=[name for name in predictors if name not in drawn],
         notes=list(map(sentence, notes)),
-        provenance=stated(provenance),
+        provenance=provenance,
     )
+    confidence = f"{100 * whole.confidence:g}"
+    not_drawn = [name for name in predictors if name not in drawn]
+    return render("evaluation.html.j2", front, parts=parts, baseline=whole.baseline, confidence=confidence, not_drawn=not_drawn)
+
+
+def _first(quality: Quality, predictors: Sequence[str]) -> list[str]:
+    """Return the predictors that are read first: baseline, requests, most accurate, bound."""
+    accurate = sorted(predictors, key=lambda name: -quality.figures(name)["accuracy"]["value"])
+    bound = [name for name in predictors if is_bound(name)][:1]
+    stated = [name for name in predictors if name == "requested"]  # what a site has
+    able = [name for name in dict.fromkeys([quality.baseline, *stated, *accurate]) if not is_bound(name)]
+    return able[: MOST_ROWS - len(bound)] + bound
 
 
 def _drawn(quality: Quality, predictors: Sequence[str]) -> dict[str, Look]:
@@ -63,71 +82,70 @@ def _drawn(quality: Quality, predictors: Sequence[str]) -> dict[str, Look]:
     """
     accurate = sorted(predictors, key=lambda name: -quality.figures(name)["accuracy"]["value"])
     wanted = [quality.baseline, *(name for name in ("requested",) if name in predictors), *accurate]
-    chosen = [name for name in dict.fromkeys(wanted) if name != _BOUND][:_CURVES] or [_BOUND]
+    chosen = [name for name in dict.fromkeys(wanted) if not is_bound(name)][:CURVES] or list(predictors[:1])
     return {name: look for (_, name, _), look in looks(("", name, "") for name in chosen).items()}
 
 
-def _part(quality: Quality, evaluation: Evaluation, drawn: Mapping[str, Look]) -> dict[str, Any]:
-    """Return one part: its title, sentences, table rows and figures."""
-    generated = evaluation.schedules[0].generated
-    predictors = [schedule.predictor for schedule in evaluation.schedules]
-    shown = [name for name in predictors if name != _BOUND] or predictors
-    figures: dict[str, Any] = {
-        "overall": data_uri(evaluation_plots.overall(quality, shown, drawn, generated)),
-        "learning": data_uri(evaluation_plots.learning(quality, drawn, generated)),
-        "errors": data_uri(evaluation_plots.errors(quality, shown, generated)),
-    }
-    if quality.knows_users:
-        figures["experience"] = data_uri(evaluation_plots.by_experience(quality, shown, drawn, generated))
-    told = [name for name in predictors if not quality.calibration.empty and (quality.calibration["predictor"] == name).any()]
+def _part(quality: Quality, evaluation: Evaluation, drawn: Mapping[str, Look], shown: Sequence[str]) -> dict[str, Any]:
+    """Return one part: its title, sentences, tables of the predictors ``shown``, and figures."""
+    generated, baseline = evaluation.schedules[0].generated, quality.baseline
+    title = "The whole trace" if quality.part == "all" else f"The {quality.part.replace('-', ' ')} of the jobs"
+    able = [name for name in shown if not is_bound(name)] or shown
+    told = [name for name in shown if not quality.calibration.empty and (quality.calibration["predictor"] == name).any()]
     distributions = [
         {
             "predictor": name,
             "image": data_uri(evaluation_plots.calibration(quality, name, generated)),
             "calibration": _calibration(quality, name),
-            "covered": data_uri(sharpness_plots.coverage(quality.sharpness.coverage, name, generated)),
             "coverage": coverage(quality, name),
         }
         for name in told
     ]
+    overall = data_uri(evaluation_plots.overall(quality, able, drawn, generated))
     return {
-        "title": "The whole trace" if quality.part == "all" else f"The {quality.part.replace('-', ' ')} of the jobs",
-        "jobs": f"{quality.jobs:,}",
-        "weeks": quality.weeks,
-        "sentences": _sentences(quality, predictors),
-        "remark": quality.figures(quality.baseline)["accuracy"]["note"],
-        "predictors": _predictors(quality, evaluation),
-        "stages": _stages(quality, predictors),
-        "unseen": [name for name in predictors if name not in shown],
-        "knows_users": quality.knows_users,
-        "figures": figures,
+        "title": title,
+        "sentences": _sentences(quality, [schedule.predictor for schedule in evaluation.schedules]),
+        "picture": Picture("", overall, f"{title}. Lines are {100 * quality.confidence:g} % intervals; {baseline} is in bold."),
+        "predictors": _predictors(quality, evaluation, shown),
+        "losses": _losses(quality, evaluation, shown),
+        "stages": _stages(quality, shown),
+        "learning": data_uri(evaluation_plots.learning(quality, drawn, generated)),
+        "errors": data_uri(evaluation_plots.errors(quality, able, generated)),
         "distributions": distributions,
         "sharpness": _sharpness(quality, generated) if distributions else None,
     }
 
 
-def _predictors(quality: Quality, evaluation: Evaluation) -> Table:
-    """Return accuracy, errors and losses, and what a prediction costs, a row a predictor."""
+def _predictors(quality: Quality, evaluation: Evaluation, shown: Sequence[str]) -> Table:
+    """Return accuracy, errors and what a prediction costs, a row a predictor."""
+    rows: list[Row] = []
+    for name in shown:
+        overall, cost, baseline = quality.figures(name), evaluation.costs[name], name == quality.baseline
+        rows.append(
+            [
+                Cell(name, (("a bound: knows the runtimes", ""),) if is_bound(name) else ()),
+                compared(overall["accuracy"], "share", False, baseline),
+                compared(overall["underprediction_rate"], "share", None, baseline),
+                compared(overall["mae_s"], "seconds", True, baseline),
+                "–" if cost is None else f"{cost.microseconds:.2f}" if cost.microseconds >= 0.01 else "< 0.01",
+            ]
+        )
+    headings = ["predictor", "accuracy", "under-predicted", "mean absolute error, s", "cost a job, µs"]
+    return Table("Predictions", headings, rows, classes=_classes(quality, shown))
+
+
+def _losses(quality: Quality, evaluation: Evaluation, shown: Sequence[str]) -> Table:
+    """Return quantile losses, clamped predictions, and how much of the cost is retraining, a row a predictor."""
     levels = [name for name in quality.figures(quality.baseline) if name.startswith("pinball_")]
-    retraining = any(cost is not None and cost.retraining_share > 0 for cost in evaluation.costs.values())
-    rows = []
-    for schedule in evaluation.schedules:
-        overall, cost = quality.figures(schedule.predictor), evaluation.costs[schedule.predictor]
-        baseline = schedule.predictor == quality.baseline
-        row: Row = [
-            schedule.predictor,
-            compared(overall["accuracy"], "share", False, baseline),
-            compared(overall["underprediction_rate"], "share", None, baseline),
-            *(compared(overall[name], "seconds", True, baseline) for name in ("mae_s", *levels)),
-            f"{schedule.clamped_predictions:,}",
-            "–" if cost is None else f"{cost.microseconds:.2f}" if cost.microseconds >= 0.01 else "< 0.01",
-        ]
+    clamped = {schedule.predictor: schedule.clamped_predictions for schedule in evaluation.schedules}
+    rows: list[Row] = []
+    for name in shown:
+        cost, figures = evaluation.costs[name], quality.figures(name)
         share = "" if cost is None or not cost.retraining_share else f"{cost.retraining_share:.0%}"
-        rows.append([*row, share] if retraining else row)
-    headings = ["predictor", "accuracy", "under-predicted", "mean absolute error, s"]
-    headings += [f"quantile loss at {name.removeprefix('pinball_').removesuffix('_s')}, s" for name in levels]
-    headings += ["clamped", "cost a job, µs", *(["of that retraining"] if retraining else [])]
-    return Table("Predictions", headings, rows, classes=_classes(quality, [row[0] for row in rows]))
+        losses = [compared(figures[level], "seconds", True, name == quality.baseline) for level in levels]
+        rows.append([name, *losses, f"{clamped[name]:,}", share])
+    headings = [f"quantile loss at {name.removeprefix('pinball_').removesuffix('_s')}, s" for name in levels]
+    return Table("Losses", ["predictor", *headings, "clamped", "of the cost retraining"], rows, classes=_classes(quality, shown))
 
 
 def _stages(quality: Quality, predictors: Sequence[str]) -> Table | None:
@@ -144,22 +162,25 @@ def _stages(quality: Quality, predictors: Sequence[str]) -> Table | None:
     return Table("Accuracy by experience", ["predictor", *STAGES.values()], rows, classes=_classes(quality, predictors))
 
 
-def _classes(quality: Quality, predictors: Sequence[object]) -> list[str]:
-    return ["baseline" if name == quality.baseline else "" for name in predictors]
+def _classes(quality: Quality, predictors: Sequence[str]) -> list[str]:
+    return ["baseline" if name == quality.baseline else "bound" if is_bound(name) else "" for name in predictors]
 
 
 def _sentences(quality: Quality, predictors: Sequence[str]) -> list[str]:
     """Say which predictor is most accurate, and by how much, with its interval."""
-    fair = [name for name in predictors if name != _BOUND]
-    if not fair:
+    able = [name for name in predictors if not is_bound(name)]
+    if not able:
         return []
-    rows = {name: quality.figures(name)["accuracy"] for name in fair}
-    best = max(fair, key=lambda name: rows[name]["value"])
+    rows = {name: quality.figures(name)["accuracy"] for name in able}
+    best = max(able, key=lambda name: rows[name]["value"])
     row = rows[best]
     text = f"The most accurate is {best}: {number(row['value'], 'share')}"
     if best == quality.baseline:
         return [text + ", the baseline."]
-    return [f"{text}, against {quality.baseline} {difference(row, 'share')} percentage points."]
+    chosen = (
+        "" if pd.isna(row["low"]) else f"; the interval is of this one comparison, not corrected for the choice among {len(able)}"
+    )
+    return [f"{text}, against {quality.baseline} {difference(row, 'share')} percentage points{chosen}."]
 
 
 def _calibration(quality: Quality, predictor: str) -> Table:
@@ -182,5 +203,5 @@ def _sharpness(quality: Quality, generated: bool) -> dict[str, Any]:
     return {
         "scores": scores(quality, _LEVELS),
         "windows": windows(quality),
-        "image": data_uri(sharpness_plots.losses(found.losses, names, generated)),
+        "image": data_uri(evaluation_plots.losses(found.losses, names, generated)),
     }

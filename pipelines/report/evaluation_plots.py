@@ -7,6 +7,7 @@ the look of each predictor that has a curve; the others are rows of points in gr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,9 +16,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from features.clock import DAY_S
 from pipelines.report.style import GRID, INK, MUTED, ImageFormat, Look, encode, figure
-from sim.predictions.quality import MONTH_S, STAGES, Quality
+from sim.predictions.quality import MONTH_S, Quality
+from sim.predictions.sharpness import REFERENCES
 
 _UNDER, _OVER = "#d55e00", "#0072b2"
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+_DASHES = (":", "--", "-.")
 _COLUMNS = 4
 """Panels side by side in the figure of errors."""
 
@@ -31,42 +35,27 @@ def overall(quality: Quality, predictors: Sequence[str], drawn: Drawn, generated
 
     A panel each, a row a predictor.
     """
-    panels = [("accuracy", "accuracy"), ("under-predicted", "underprediction_rate"), ("mean absolute error, h", "mae_s")]
-    groups = [("all", "all", measure, title) for title, measure in panels]
-    return _rows(quality, predictors, groups, drawn, generated, image)
-
-
-def by_experience(quality: Quality, predictors: Sequence[str], drawn: Drawn, generated: bool, image: ImageFormat = "svg") -> bytes:
-    """Draw accuracy with its interval in each stage of the user's experience.
-
-    A panel each, a row a predictor.
-    """
-    groups = [("experience", stage, "accuracy", f"accuracy, {words}") for stage, words in STAGES.items()]
-    return _rows(quality, predictors, groups, drawn, generated, image)
-
-
-def _rows(
-    quality: Quality,
-    predictors: Sequence[str],
-    groups: Sequence[tuple[str, str, str, str]],
-    drawn: Drawn,
-    generated: bool,
-    image: ImageFormat,
-) -> bytes:
-    with figure(10.5, 0.9 + 0.25 * len(predictors), generated) as drawing:
-        alike = len({measure for _, _, measure, _ in groups}) == 1
-        panels = drawing.subplots(1, len(groups), sharex=alike, sharey=True, squeeze=False)[0]
-        for panel, (by, group, measure, title) in zip(panels, groups, strict=True):
-            scale = 3600.0 if measure.endswith("_s") else 1.0
+    shown = [
+        ("accuracy", "accuracy", 1.0),
+        ("underprediction_rate", "under-predicted", 1.0),
+        ("mae_s", "mean absolute error", 3600.0),
+    ]
+    with figure(6.4, 1.2 + 0.3 * len(predictors), generated) as drawing:
+        panels = drawing.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+        for panel, (measure, title, scale) in zip(panels, shown, strict=True):
             for place, name in enumerate(predictors):
-                row = quality.figures(name, by, group)[measure]
+                row = quality.figures(name)[measure]
                 colour = drawn[name].colour if name in drawn else MUTED
-                if np.isfinite(row["low"]):
-                    panel.plot(np.array([row["low"], row["high"]]) / scale, [place, place], color=colour, linewidth=1.8, alpha=0.7)
+                panel.plot(
+                    np.array([row["low"], row["high"]], np.float64) / scale, [place, place], color=colour, linewidth=1.8, alpha=0.7
+                )
                 panel.plot(row["value"] / scale, place, "o", color=colour, markersize=5)
             panel.set_title(title)
             panel.grid(axis="y", linewidth=0.5)
-            panel.xaxis.set_major_locator(MaxNLocator(5))
+            panel.xaxis.set_major_locator(MaxNLocator(4, min_n_ticks=3))
+            panel.set_xlabel(
+                "share of jobs" if measure == "underprediction_rate" else "mean over jobs" if scale == 1.0 else "hours", fontsize=8
+            )
             if scale == 1.0:
                 panel.xaxis.set_major_formatter(_PERCENT)
         panels[0].set_yticks(range(len(predictors)), list(predictors))
@@ -132,7 +121,7 @@ def errors(quality: Quality, predictors: Sequence[str], generated: bool, image: 
             panel.tick_params(labelbottom=True)
         panels[0].set_xticks([-8, -4, 0, 4, 8], ["1/256", "1/16", "1", "16", "256"])
         panels[0].yaxis.set_major_formatter(_PERCENT)
-        drawing.supxlabel("predicted over actual runtime", fontsize=9)
+        drawing.supxlabel("predicted over actual runtime, logarithmic", fontsize=9)
         drawing.supylabel("share of jobs", fontsize=9)
         return encode(drawing, image)
 
@@ -184,3 +173,32 @@ def _band(panel: Axes, rows: pd.DataFrame, level: float) -> None:
     panel.set_title(f"longer than the {level:g} quantile: {int(within.sum())} of {len(rows)} windows inside {band}")
     panel.set_ylim(bottom=max(0.0, float(min(rows["low"].min(), rows["rate"].min())) - 0.01))
     panel.yaxis.set_major_formatter(_PERCENT)
+
+
+def losses(table: pd.DataFrame, names: Sequence[str], generated: bool, image: ImageFormat = "svg") -> bytes:
+    """Draw the quantile loss by level of predictors and references ``names``.
+
+    The requested time is in ink, references are grey.
+    """
+    with figure(8.4, 3.8, generated) as drawing:
+        panel = drawing.subplots()
+        loss_curves(panel, table, names)
+        drawing.legend(*panel.get_legend_handles_labels(), loc="outside right center", fontsize=8.5)
+        return encode(drawing, image)
+
+
+def loss_curves(panel: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
+    """Draw one panel of :func:`losses`."""
+    colours = iter(_COLOURS)
+    for name in names:
+        rows = table[table["predictor"] == name]
+        style: dict[str, Any] = {"linewidth": 1.2}
+        if name in REFERENCES:
+            style |= {"color": MUTED, "linestyle": _DASHES[REFERENCES.index(name)]}
+        elif name == "requested":
+            style |= {"color": INK}
+        else:
+            style |= {"color": next(colours, MUTED), "linewidth": 1.8 if "distribution" in set(rows["kind"]) else 1.2}
+        panel.plot(rows["level"], rows["pinball_s"] / 60, label=name, **style)
+    panel.set(xlabel="level of the quantile", ylabel="quantile loss, minutes", xlim=(0, 1))
+    panel.set_ylim(bottom=0)

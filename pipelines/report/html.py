@@ -1,4 +1,4 @@
-"""The comparison's page: tables, figures as data URIs, provenance, and notes on metrics."""
+"""The page of a comparison: what is best at what cost, and below it which jobs wait."""
 
 from __future__ import annotations
 
@@ -9,30 +9,25 @@ import pandas as pd
 
 from features.clock import DAY_S
 from pipelines.report import plots
-from pipelines.report.page import data_uri, stated, template
-from pipelines.report.style import Looks, key, looks
+from pipelines.report.page import Front, Picture, data_uri, render
+from pipelines.report.style import key, looks
 from pipelines.report.tables import (
-    accuracies,
-    any_interval,
     cleaning_table,
     experience_table,
     fairness_table,
     interval_notes,
+    intervals_hint,
+    leading,
     metric_table,
     metrics_of,
     prediction_table,
 )
-from pipelines.report.wording import kind_of_jobs, not_modelled, nothing_waited, requests_warning, summary
+from pipelines.report.wording import kind_of_jobs, not_modelled, nothing_waited, requests_warning
 from pipelines.storage.atomic import write
-from sim.metrics.names import FAIRNESS
+from sim.metrics.names import FAIRNESS, READ_FIRST
 from sim.metrics.schedule_metrics import TAU_S
-from sim.metrics.timeline import busiest_window
+from sim.metrics.verdict import is_bound, verdict
 from sim.schedule import Schedule
-
-WINDOW_S = 2 * DAY_S
-"""Length of the Gantt charts' window."""
-_CURVES = 6
-"""Max combinations drawn as curves; more cannot be told apart."""
 
 
 def render_report(
@@ -51,107 +46,75 @@ def render_report(
     baseline: tuple[str, str] = ("EASY", "requested"),
     confidence: float = 0.95,
     tau_s: float = TAU_S,
+    data: str = "",
 ) -> str:
     """Return the page, from values alone.
 
     ``comparison`` comes from :func:`sim.metrics.comparison.compare` of ``schedules`` at ``baseline``, ``confidence`` and
-    ``tau_s``, with its default metrics; ``quality`` has the ``Quality.measures`` of :mod:`sim.predictions.quality`, and may be
-    empty; ``kinds`` says by predictor where it gets its answers, ``since`` from what date on jobs are judged, if not all are;
-    ``cleaning_counts`` counts jobs by (action, rule); ``provenance`` and ``notes`` are printed in their order;
+    ``tau_s``, with its default metrics, and ``data`` is the file beside the page that holds it; ``quality`` has the
+    ``Quality.measures`` of :mod:`sim.predictions.quality`, and may be empty; ``kinds`` says by predictor where it gets its answers,
+    ``since`` from what date on jobs are judged, if not all are; ``cleaning_counts`` counts jobs by (action, rule);
     ``requests_from_runtimes`` is the number of jobs whose requested time was taken from their runtime.
     """
     generated = generated or any(schedule.generated for schedule in schedules)
-    table = looks(key(schedule) for schedule in schedules)
-    base = next(schedule for schedule in schedules if (schedule.scheduler, schedule.predictor) == tuple(baseline))
-    curves = _curves(schedules, base, comparison)
-    drawn = {key(schedule) for schedule in curves}
+    table, by_key = looks(key(schedule) for schedule in schedules), {key(schedule): schedule for schedule in schedules}
+    weighed = verdict(comparison, baseline, confidence)
+    first = leading(comparison, weighed)
+    base = by_key[weighed.baseline]
+    drawn = [by_key[each] for each in first if not is_bound(each[1])][: plots.CURVES]
     submit = base.jobs["submit_s"]
-    has_intervals = any_interval(comparison, key(base))
-    return template("report.html.j2").render(
-        trace=trace,
-        generated=generated,
-        requests_warning=requests_warning(requests_from_runtimes, len(base.jobs), baseline) if requests_from_runtimes else "",
+    front = Front(
+        title=f"{trace}: schedulers and predictors compared",
+        answer=[said] if (said := nothing_waited(comparison, base.procs)) else weighed.sentences,
+        table=metric_table(comparison, table, first, weighed, kinds=kinds),
+        hint=intervals_hint(comparison, " / ".join(baseline), confidence)
+        + (f" Judged are the jobs submitted from {since} on." if since else "")
+        + f" τ of bounded slowdown is {tau_s:g} s.",
+        picture=plots.picture_of_changes(comparison, first, generated, table),
+        data=data,
+        generated="pipeline" if generated else "",
+        warnings=[requests_warning(requests_from_runtimes, len(base.jobs), baseline)] if requests_from_runtimes else [],
         facts=[
             (f"{len(base.jobs):,}", f"jobs{kind_of_jobs(generated)}"),
             (f"{base.procs:,}", "processors"),
             (f"{(submit.max() - submit.min()) / DAY_S:,.0f}", "days of submissions"),
             (sum(schedule.predictor != "" for schedule in schedules), "combinations simulated"),
         ],
-        baseline=" / ".join(baseline),
-        confidence=f"{100 * confidence:g}",
-        tau=f"{tau_s:g}",
-        summary=summary(comparison, baseline, confidence, requests_known=requests_from_runtimes == 0),
-        metrics=metric_table(comparison, table, key(base), kinds),
+        notes=[*notes, *interval_notes(comparison), not_modelled()],
+        provenance=provenance,
+    )
+    figures = [
+        Picture(
+            "Which jobs wait, and how long",
+            data_uri(plots.distributions(drawn, tau_s, table)),
+            "Share of jobs beyond each value: means are decided in the tail.",
+        ),
+        Picture(
+            "When they wait",
+            data_uri(plots.over_time(drawn[:2], table)),
+            "Time-weighted means over steps of a two-hundredth of the trace.",
+        ),
+    ]
+    return render(
+        "report.html.j2",
+        front,
+        others=metric_table(comparison, table, first, weighed, [name for name in metrics_of(comparison) if name not in READ_FIRST]),
         described=[*metrics_of(comparison).values(), *FAIRNESS.values()],
-        since=since,
-        has_intervals=has_intervals,
-        interval_notes=interval_notes(comparison),
-        weeks=int(comparison["weeks"].iloc[0]),
-        replicates=int(comparison["replicates"].min()),
-        figures=_figures(comparison, curves, base, generated, tau_s, table, has_intervals),
-        left_out=[table[key(schedule)].label for schedule in schedules if key(schedule) not in drawn],
-        fairness=fairness_table(schedules, table),
+        figures=figures,
+        fairness=fairness_table([by_key[each] for each in first], table),
         predictions=prediction_table(quality, kinds or {}),
         by_experience=experience_table(quality),
-        prediction_figure=data_uri(plots.prediction_quality(schedules, accuracies(quality), table), "png") if len(quality) else "",
         cleaning=cleaning_table(cleaning_counts),
-        provenance=stated(provenance),
-        notes=[*filter(None, [nothing_waited(comparison, base.procs)]), *notes, not_modelled()],
     )
 
 
-def write_report(path: Path, html: str) -> None:
-    """Write the page atomically."""
+def write_report(path: Path, html: str, rows: pd.DataFrame | None = None) -> None:
+    """Write the page, and ``rows`` as CSV beside it (:func:`data_of`), each atomically."""
+    if rows is not None:
+        write(path.with_name(data_of(path)), rows.to_csv(index=False, lineterminator="\n"))
     write(path, html)
 
 
-def _curves(schedules: Sequence[Schedule], base: Schedule, comparison: pd.DataFrame) -> list[Schedule]:
-    """Return the schedules drawn as curves.
-
-    The baseline, the recorded one, and those of the lowest mean bounded slowdown, in this order.
-    """
-    rows = comparison[comparison["metric"] == "mean_bounded_slowdown"].set_index(["scheduler", "predictor", "correction"])
-    value = rows["value"].to_dict()
-    ranked = sorted(schedules, key=lambda schedule: (schedule is not base, schedule.predictor != "", value[key(schedule)]))
-    return ranked[:_CURVES]
-
-
-def _figures(
-    comparison: pd.DataFrame,
-    curves: Sequence[Schedule],
-    base: Schedule,
-    generated: bool,
-    tau_s: float,
-    table: Looks,
-    has_intervals: bool,
-) -> list[dict[str, str]]:
-    others = [schedule for schedule in curves if schedule is not base and schedule.predictor != ""]
-    # stable: the best one without hindsight comes first, clairvoyant only if it is the only one
-    others.sort(key=lambda schedule: schedule.predictor == "clairvoyant")
-    pair = [base, *others[:1]]
-    recorded = [schedule for schedule in curves if schedule.predictor == ""]
-    baseline = (base.scheduler, base.predictor)
-    return [
-        {
-            "title": "What changes, relative to the baseline",
-            "caption": f"Marks are the change over all judged jobs{', lines its intervals' if has_intervals else ''}. "
-            "A combination keeps its colour in all figures.",
-            "image": data_uri(plots.metrics_by_combination(comparison, baseline, generated, image="svg")),
-        },
-        {
-            "title": "Which jobs wait, and how long",
-            "caption": "Share of jobs beyond each value, on logarithmic axes: means are decided in the tail, at the lower right.",
-            "image": data_uri(plots.distributions(curves, tau_s, table, image="svg")),
-        },
-        {
-            "title": "When they wait",
-            "caption": "Time-weighted means over steps of a two-hundredth of the trace.",
-            "image": data_uri(plots.over_time([*pair, *recorded], table, image="svg")),
-        },
-        {
-            "title": "The busiest two days",
-            "caption": "The window in which the baseline's jobs, waiting or running, ask for most processors. A rectangle is a job or a "
-            "piece of one. Its rows are assigned for drawing: the simulator counts processors and does not name them.",
-            "image": data_uri(plots.gantt_chart(pair, busiest_window(base, WINDOW_S)), "png"),
-        },
-    ]
+def data_of(path: Path) -> str:
+    """Return the name of the file beside a page that holds all its rows."""
+    return path.with_suffix(".csv").name

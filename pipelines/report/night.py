@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from features.jobs.cleaning import CleanTrace
+from features.statistics import CONFIDENCE
 from models.registry.candidates import TRAINERS
 from models.registry.promotion import (
     CALIBRATION_MARGIN,
@@ -22,16 +23,18 @@ from models.registry.promotion import (
     UNDERPREDICTION_MARGIN,
 )
 from pipelines.report.night_plots import over_nights
-from pipelines.report.page import data_uri, template
+from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
+from pipelines.report.plots import picture_of_changes
 from pipelines.report.style import looks
-from pipelines.report.table import Cell, Table
-from pipelines.report.tables import any_interval, interval_notes, metric_table
+from pipelines.report.table import Cell, Row, Table
+from pipelines.report.tables import interval_notes, intervals_hint, leading, metric_table
 from pipelines.report.wording import instant
 from pipelines.storage.provenance import code_version, software
-from sim.metrics.formats import number, signed
+from sim.metrics.formats import number, sentence, signed
 from sim.metrics.names import Kind
+from sim.metrics.verdict import verdict
+from sim.policy import NAMES
 
-_COMPARED = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s", "underprediction_rate")
 _BASELINE = ("EASY", "requested")
 _INPUTS = {
     "procs": "processors",
@@ -97,48 +100,68 @@ def alarms(drift: pd.DataFrame, performance: pd.DataFrame) -> list[str]:
 
 def render_night(night: Night, run_id: str) -> str:
     """Return the page of one night."""
-    row, accuracies = night.row, accuracies_of(night.row)
-    table = night.comparison
-    kept = table[table["metric"].isin(_COMPARED)] if len(table) else table
-    combinations = (
-        [tuple(each) for each in kept[["scheduler", "predictor", "correction"]].drop_duplicates().to_numpy()] if len(kept) else []
+    row, accuracies, table = night.row, accuracies_of(night.row), night.comparison
+    drifted = [_NAMES.get(name, name) for name in night.drifted]
+    compared = _schedules(table, night.clean.generated) if len(table) else None
+    state = (
+        ("Promoted" if row["promoted"] else "First champion")
+        if not row["champion_before"] or row["promoted"]
+        else "The champion stays"
     )
-    base: Any = next((each for each in combinations if each[:2] == _BASELINE), None)
-    return template("night.html.j2").render(
-        trace=night.clean.name,
-        night=night.label,
-        generated=night.clean.generated,
+    front = Front(
+        title=f"{night.clean.name}: night {night.label}",
+        answer=[
+            sentence(f"{state}: {row['why']}"),
+            f"Drift: {', '.join(drifted)}." if drifted else "Nothing drifted.",
+            compared.answer[0] if compared else "Nothing was submitted in the last 30 days.",
+        ],
+        table=_accuracies(accuracies),
+        hint=f"Accuracy is min(p/r, r/p) of runtime p and prediction r, mean over the jobs that ended in the last {JUDGED_DAYS} days and, once they "
+        "are enough, were answered by a champion. As served: from the snapshot of the night before the submission. Up to the second: the same "
+        "models, had every end been known at once.",
+        picture=compared.picture if compared else None,
+        generated="pipeline" if night.clean.generated else "",
         facts=[
             (f"{row['new_jobs']:,}", "new jobs"),
             (f"{row['jobs']:,}", "jobs in all"),
             (row["method"] or "chosen by hand", f"champion, version {row['champion']}"),
             (number(accuracies["champion"], "share"), f"accuracy of what was served, last {JUDGED_DAYS} days"),
         ],
-        verdict=("Promoted" if row["champion_before"] else "First champion") if row["promoted"] else "The champion stays",
-        promoted=row["promoted"],
-        summary=_summary(night),
-        notes=night.notes,
+        notes=[*_summary(night), *night.notes, *(interval_notes(table) if len(table) else [])],
+        provenance={
+            "trace": night.clean.source or night.clean.name,
+            "accounting until": instant(row["until_s"], night.clean.origin_unix_s),
+            "data fingerprint": row["fingerprint"],
+            "code": code_version(),
+            "software": software(),
+            "run": run_id or "–",
+        },
+    )
+    return render(
+        "night.html.j2",
+        front,
         rule=_rule(),
         versions=_versions(night.registered),
         nothing_new=night.nothing_new,
         checks=[(name, "holds" if passed else "fails") for name, passed in night.told["checks"].items()],
-        accuracy=_accuracies(accuracies),
         judged_days=JUDGED_DAYS,
         drift=_drift(night.drift),
         performance=_performance(night.performance) if len(night.performance) else None,
-        drifted=[_NAMES.get(name, name) for name in night.drifted],
-        comparison=metric_table(kept, looks(combinations), base) if len(kept) else None,
-        has_intervals=bool(len(kept)) and any_interval(kept, base),
-        interval_notes=interval_notes(kept) if len(kept) else [],
-        baseline=" / ".join(_BASELINE),
-        provenance=[
-            ("trace", night.clean.source or night.clean.name),
-            ("accounting until", instant(row["until_s"], night.clean.origin_unix_s)),
-            ("data fingerprint", row["fingerprint"]),
-            ("code", code_version()),
-            ("software", software()),
-            ("run", run_id or "–"),
-        ],
+        compared=compared,
+    )
+
+
+def _schedules(table: pd.DataFrame, generated: bool) -> Front:
+    """Return what the last days' schedules come to, as the front of a page has it."""
+    weighed = verdict(table, _BASELINE)
+    first, drawn = leading(table, weighed), looks(table[list(NAMES)].itertuples(index=False, name=None))
+    against = " / ".join(_BASELINE)
+    return Front(
+        title="What it does to the schedule: the last 30 days",
+        answer=weighed.sentences,
+        table=metric_table(table, drawn, first, weighed),
+        hint=intervals_hint(table, against, CONFIDENCE),
+        picture=picture_of_changes(table, first, generated, drawn),
     )
 
 
@@ -147,23 +170,35 @@ def accuracies_of(row: Mapping[str, Any]) -> dict[str, float]:
     return {name.removeprefix("accuracy_"): value for name, value in row.items() if name.startswith("accuracy_")}
 
 
-def render_index(trace: str, nights: pd.DataFrame, failures: Sequence[str], generated: bool) -> str:
-    """Return the page over all nights, newest first."""
-    return template("nights.html.j2").render(
-        trace=trace,
-        generated=generated,
-        facts=[
-            (f"{len(nights):,}", "night" if len(nights) == 1 else "nights"),
-            (f"{int(nights['promoted'].sum()):,}", "promotions, the first champion included"),
-            (number(nights["accuracy_champion"].mean(), "share"), "accuracy of what was served, mean over nights"),
-            (f"{int((nights['drifted'] != '').sum()):,}", "nights with drift"),
+def render_index(trace: str, nights: pd.DataFrame, failures: Sequence[str], generated: bool, data: str = "") -> str:
+    """Return the page over all nights, newest first.
+
+    ``data`` is the file beside it that holds their table.
+    """
+    count, last = len(nights), nights.iloc[-1]
+    promotions, drifted = int(nights["promoted"].sum()), int((nights["drifted"] != "").sum())
+    served = number(last["accuracy_champion"], "share")
+    front = Front(
+        title=f"{trace}: the nights",
+        answer=[
+            f"In the night {last['night']} version {last['champion']} {'was promoted' if last['promoted'] else 'stayed champion'}; what was served "
+            f"in the {JUDGED_DAYS} days before had an accuracy of {served}, last2 of {number(last['accuracy_last2'], 'share')}.",
+            f"Nights: {count:,}; promotions, the first champion included: {promotions:,}; nights with drift: {drifted:,}.",
         ],
-        figure=data_uri(over_nights(nights, generated)),
-        judged_days=JUDGED_DAYS,
-        failures=list(failures),
-        rule=_rule(),
-        nights=_index(nights),
+        table=_index(nights.iloc[-MOST_ROWS:]),
+        hint=f"The newest nights. Accuracies are means over the jobs that ended in the last {JUDGED_DAYS} days, as served. Slowdowns are mean bounded "
+        "slowdowns of the last 30 days, of EASY with requested times, and what EASY-SJBF and Harm change.",
+        picture=Picture(
+            "",
+            data_uri(over_nights(nights, generated)),
+            "Accuracy is min(p/r, r/p) of runtime p and prediction r. All lines are over the same jobs of a night. Until a champion has answered 200 of "
+            "them it has no line, and the others are over all.",
+        ),
+        data=data,
+        generated="pipeline" if generated else "",
+        warnings=failures,
     )
+    return render("nights.html.j2", front, rule=_rule(), labels=list(nights["night"].iloc[::-1]))
 
 
 def nights_table(nights: pd.DataFrame) -> Table:
@@ -177,21 +212,23 @@ def nights_table(nights: pd.DataFrame) -> Table:
 def _index(nights: pd.DataFrame) -> Table:
     """Return :func:`nights_table` with slowdowns and links to pages, the newest first."""
     nights = nights.iloc[::-1]
-    table = nights_table(nights)
-    rows, classes = [], []
-    for row, told in zip(nights.to_dict("records"), table.rows, strict=True):
+    rows: list[Row] = []
+    for row, (night, _, champion, promoted, served, last2, *judged, drift) in zip(
+        nights.to_dict("records"), nights_table(nights).rows, strict=True
+    ):
         easy = row["slowdown_easy"]
-        changes = [
+        slowdowns = [
             "–" if pd.isna(row[name]) or not easy else signed(100 * (row[name] / easy - 1), ".0f") + " %"
             for name in ("slowdown_sjbf_requested", "slowdown_sjbf_champion", "slowdown_harm_champion")
         ]
-        slowdowns = ["–" if pd.isna(easy) else f"{easy:.2f}", *changes]
-        judged = f"{row['judged_jobs']:,}" if row["judged_jobs"] else "–"
-        rows.append([Cell(row["night"], link=f"{row['night']}.html"), *told[1:4], judged, *told[4:-1], *slowdowns, told[-1]])
-        classes.append("baseline" if row["promoted"] else "")
-    headings = [*table.headings[:4], "jobs that judge", "champion, as served", *table.headings[5:-1]]
-    headings += ["slowdown of EASY", "SJBF, requested", "SJBF, champion", "Harm, champion", "drift"]
-    return replace(table, headings=headings, rows=rows, classes=classes)
+        link = Cell(str(night), ((str(promoted), ""),), link=f"{night}.html")
+        rows.append(
+            [link, champion, Cell(str(served), ((f"last2 {last2}", ""),)), *judged, number(easy, "ratio"), *slowdowns, drift]
+        )
+    headings = ["night", "champion", "served", "challenger", "difference, points", "evidence", "slowdown of EASY"]
+    headings += ["SJBF, requested", "SJBF, champion", "Harm, champion", "drift"]
+    classes = ["baseline" if promoted else "" for promoted in nights["promoted"]]
+    return Table("Nights", headings, rows, left=("champion", "challenger", "evidence", "drift"), classes=classes)
 
 
 def _night_cells(row: Mapping[Any, Any]) -> list[str]:
@@ -215,8 +252,8 @@ def _night_cells(row: Mapping[Any, Any]) -> list[str]:
 
 
 def _summary(night: Night) -> list[str]:
-    row, accuracies = night.row, accuracies_of(night.row)
-    sentences = [row["why"] if row["why"].endswith(".") else row["why"] + "."]
+    """Return what histories of the second would have gained, and what a champion that stays got."""
+    row, accuracies, sentences = night.row, accuracies_of(night.row), []
     name = row["method"] if row["method"] in TRAINERS else ""
     if name and np.isfinite(accuracies[f"{name}_now"]):
         now, served = (number(accuracies[key], "share") for key in (f"{name}_now", name))

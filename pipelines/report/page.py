@@ -1,21 +1,66 @@
-"""Shared parts of the report pages: templates with one style, and embedded pictures.
+"""Pages in one style, that show the answer, a picture and eight rows first.
 
-What data say is text on them, never markup, and marks that would change the direction of writing are shown. Beyond that, a page forbids
-itself (``base.html.j2``) to run scripts and to load anything.
+Everything else is folded below, by topic, in the template of the page, which extends ``base.html.j2``. What data say is text, never
+markup, and marks that would change the direction of writing are shown. Beyond that, a page forbids itself (``base.html.j2``) to run
+scripts and to load anything.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
 from markupsafe import Markup
 
 from features.errors import printable
+from pipelines.report.table import Table
+
+MOST_ROWS = 8
+"""Max rows of the table that is read first; all rows are in a file beside the page."""
+
+
+class Picture(NamedTuple):
+    """A picture as the address of its bytes, with what it shows."""
+
+    title: str
+    image: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Front:
+    """What is read first: one to three sentences, a picture, at most eight rows.
+
+    ``hint`` explains the rows; ``data`` is the file beside the page that holds all rows, ``facts`` numbers with their words. ``generated`` names what shows
+    nothing about a site, if jobs were generated; ``warnings`` stand above all, ``notes`` and ``provenance`` are folded, last.
+    """
+
+    title: str
+    answer: Sequence[str]
+    table: Table
+    hint: str
+    picture: Picture | None = None
+    data: str = ""
+    generated: str = ""
+    warnings: Sequence[str] = ()
+    facts: Sequence[tuple[object, str]] = ()
+    notes: Sequence[str] = ()
+    provenance: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.table.rows) > MOST_ROWS or len(self.answer) > 3:
+            raise ValueError(f"{len(self.table.rows)} rows and {len(self.answer)} sentences are too many to be read first")
+
+
+def render(name: str, front: Front, **below: object) -> str:
+    """Return the page of the template ``name``, self-contained; ``below`` is what it folds."""
+    return template(name).render(front=front, provenance=stated(front.provenance), **below)
 
 
 def template(name: str) -> jinja2.Template:

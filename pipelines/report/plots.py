@@ -1,4 +1,4 @@
-"""The report's figures: changes, distributions, time, Gantt charts and prediction quality.
+"""Figures of a comparison: changes, distributions of waits and slowdowns, and time.
 
 Every function takes values and returns the bytes of an image, ``png`` or ``svg``. ``table`` holds the looks of a whole
 comparison, so that a combination looks the same in all its figures; by default those of the schedules given.
@@ -7,116 +7,121 @@ comparison, so that a combination looks the same in all its figures; by default 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.collections import PatchCollection
-from matplotlib.colors import LogNorm
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+from matplotlib.colors import Normalize
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
 from features.clock import DAY_S
-from pipelines.report.style import INK, MUTED, ImageFormat, Looks, encode, figure, key, log_durations, looks
+from pipelines.report.page import Picture, data_uri
+from pipelines.report.style import MUTED, ImageFormat, Key, Looks, encode, figure, key, log_durations, looks
+from sim.metrics.formats import change, signed
 from sim.metrics.names import METRICS
 from sim.metrics.schedule_metrics import TAU_S, bounded_slowdown
-from sim.metrics.timeline import busy_procs, gantt, queue_length, resample
+from sim.metrics.timeline import busy_procs, queue_length, resample
+from sim.metrics.verdict import WEIGHED
+from sim.policy import NAMES
 from sim.schedule import Schedule
 
-PANELS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
-_LOG_FROM = 2.0
-"""A panel whose largest change exceeds a factor of 1 + this is drawn on a logarithmic scale of ratios."""
-_DENSITIES = 5
-"""Max predictors drawn as densities, in the order given."""
+_LOG_FROM = 3.0
+"""A panel whose largest ratio exceeds this is drawn on a logarithmic scale."""
+_RATIOS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0, 10_000.0)
+"""Ticks of that scale."""
+_LONGEST = 20
+"""Max characters of a line of a label."""
+CURVES = 6
+"""Max combinations drawn as curves; more cannot be told apart."""
+_STRONGEST = 2.0
+"""Colours of ratios end at 2 to this power, up and down."""
 _POINTS = 400
 """Points of a distribution's curve."""
 _STEPS = 200
 """Steps of a time axis."""
 
 
-def metrics_by_combination(
-    comparison: pd.DataFrame,
-    baseline: tuple[str, str],
-    generated: bool,
-    metrics: Sequence[str] = PANELS,
-    image: ImageFormat = "png",
+def changes(
+    comparison: pd.DataFrame, keys: Sequence[Key], generated: bool, table: Looks | None = None, image: ImageFormat = "svg"
 ) -> bytes:
-    """Draw relative changes of metrics to the baseline with intervals.
+    """Draw changes of the metrics of a verdict to the first of ``keys``, with intervals.
 
-    A panel a metric, a row a combination. ``comparison`` comes from :func:`sim.metrics.comparison.compare`. A metric whose
-    baseline is 0 has an empty panel, which says so.
+    A panel a metric, a row each of the other combinations. ``comparison`` comes from :func:`sim.metrics.comparison.compare`. An
+    axis is linear, or logarithmic where something more than triples, and says so.
     """
-    rows = comparison.set_index(["scheduler", "predictor", "correction"])
-    table = looks(rows.index.unique())
-    height = 0.9 + 0.27 * len(table)
-    with figure(10.5, height, generated) as drawing:
-        panels = drawing.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
-        for panel, metric in zip(panels, metrics, strict=True):
-            chosen = rows[rows["metric"] == metric]
-            panel.set_title(METRICS[metric].title.removeprefix("mean "))  # beside each other there is no room for more
-            panel.grid(axis="y", linewidth=0.5)
-            low, high = _ratio_axis(panel, chosen)
-            for place, (combination, look) in enumerate(table.items()):
-                row = chosen.loc[[combination]].iloc[0]
-                if not np.isfinite(row["relative"]):
+    table, shown = table or looks(keys), keys[1:]
+    rows: Any = comparison.set_index([*NAMES, "metric"])[["relative", "low", "high"]].astype(np.float64)
+    with figure(5.8, 1.5 + 0.68 * max(len(shown), 1), generated) as drawing:
+        panels = drawing.subplots(2, 2, sharey=True).ravel()
+        for panel, metric in zip(panels, WEIGHED, strict=True):
+            panel.set_title(METRICS[metric].title.removeprefix("mean bounded "))
+            panel.grid(axis="y", visible=False)
+            there = [(place, key, rows.loc[(*key, metric)]) for place, key in enumerate(shown)]
+            _change_axis(panel, np.array([row for _, key, row in there if key[1]], np.float64).reshape(-1, 3))
+            for place, key, row in there:
+                look, x = table[key], 1.0 + row["relative"]
+                first, last = panel.get_xlim()
+                if not first <= x <= last:  # what a site recorded may be far off; no value has no mark
+                    text = "" if np.isnan(x) else f"◂ {change(row['relative'])}" if x < first else f"{change(row['relative'])} ▸"
+                    side = 0.02 if x < first else 0.98
+                    align = "left" if x < first else "right"
+                    panel.text(side, place, text, transform=panel.get_yaxis_transform(), ha=align, va="center", fontsize=8)
                     continue
-                if not low <= row["relative"] <= high:
-                    aside = ("◂ {}", 0.02, "left") if row["relative"] < low else ("{} ▸", 0.98, "right")
-                    text = aside[0].format(_signed(row["relative"], 0))
-                    panel.text(
-                        aside[1], place, text, transform=panel.get_yaxis_transform(), ha=aside[2], va="center", color=look.colour
-                    )
-                    continue
-                if np.isfinite(row["low"]):
-                    panel.plot(np.log1p([row["low"], row["high"]]), [place, place], color=look.colour, linewidth=1.6, alpha=0.75)
-                panel.plot(np.log1p(row["relative"]), place, look.marker, color=look.colour, markersize=5.5)
-        panels[0].set_yticks(range(len(table)), [look.label for look in table.values()])
-        panels[0].set_ylim(len(table) - 0.4, -0.6)
-        drawing.supxlabel(f"change relative to {' / '.join(baseline)} (left is better)", fontsize=9)
+                panel.plot(1.0 + row[["low", "high"]], [place, place], color=look.colour, linewidth=1.8, alpha=0.7)
+                panel.plot(x, place, look.marker, color=look.colour, markersize=6)
+        panels[0].set_yticks(range(len(shown)), [_folded(table[key].label) for key in shown])
+        for panel in panels:
+            panel.tick_params(axis="y", labelsize=8)
+        panels[0].set_ylim(len(shown) - 0.4, -0.6)
         return encode(drawing, image)
 
 
-def _ratio_axis(panel: Axes, chosen: pd.DataFrame) -> tuple[float, float]:
-    """Set up an axis of log ratios, ticked in per cent, over the simulated combinations.
+def picture_of_changes(comparison: pd.DataFrame, keys: Sequence[Key], generated: bool, table: Looks) -> Picture | None:
+    """Return :func:`changes` as the picture of a page; None where there is only the baseline."""
+    caption = f"Changes against {table[keys[0]].label}; left is better."
+    return Picture("", data_uri(changes(comparison, keys, generated, table)), caption) if len(keys) > 1 else None
 
-    A recorded schedule is often far off and may lie beyond it. Near 0 the axis is linear, and a factor of two looks the same up
-    and down. Returns its limits as relative changes.
+
+def _folded(label: str) -> str:
+    """Return a label with its scheduler and its predictor on lines of their own, cut where they are long."""
+    return "\n".join(part if len(part) <= _LONGEST else f"{part[: _LONGEST - 1]}…" for part in label.split(" / "))
+
+
+def _change_axis(panel: Axes, values: np.ndarray) -> None:
+    """Set up an axis of ratios to the baseline, ticked as changes in per cent.
+
+    It holds all changes, ``values`` [combinations, 3] in front of their intervals, and the intervals as far as these reach no
+    farther than the changes are apart.
     """
-    changes = chosen.loc[chosen.index.get_level_values("predictor") != "", ["relative", "low", "high"]].to_numpy(np.float64)
-    changes = changes[np.isfinite(changes) & (changes > -1)]
-    if len(changes) == 0:
-        panel.text(0.5, 0.5, "the baseline is 0", transform=panel.transAxes, ha="center", color=MUTED)
-        panel.set_xticks([])
-        return 0.0, 0.0
-    low, high = np.log1p(min(changes.min(), -0.01)), np.log1p(max(changes.max(), 0.01))
-    margin = 0.05 * (high - low)
-    panel.set_xlim(low - margin, high + margin)
-    panel.axvline(0.0, color=MUTED, linewidth=1)
-    if np.expm1(high) > _LOG_FROM:
-        candidates = [0, 1, 9, 99, 999, -0.5, -0.9, 3, 31, 315, -0.75]
+    marks = np.append(1.0 + values[np.isfinite(values[:, 0]), 0], [0.95, 1.0, 1.05])
+    ends, apart = 1.0 + values[np.isfinite(values)], np.ptp(marks)
+    low = max(min(ends.min(initial=1.0), marks.min()), marks.min() - apart, 0.02)
+    high = min(max(ends.max(initial=1.0), marks.max()), marks.max() + apart)
+    panel.axvline(1.0, color=MUTED, linewidth=1)
+    logarithmic = high > _LOG_FROM
+    if logarithmic:
+        panel.set_xscale("log")
+        ticks = [1.0]  # and as many others as have room, from it outwards
+        for tick in sorted((tick for tick in _RATIOS if low <= tick <= high), key=lambda tick: abs(np.log(tick))):
+            if min(abs(np.log(tick / other)) for other in ticks) > 0.18 * np.log(high / low):
+                ticks.append(tick)
     else:
-        candidates = sorted(
-            MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(float(np.expm1(low)), float(np.expm1(high))), key=abs
-        )
-    kept: list[float] = []
-    for tick in [tick for tick in candidates if tick > -1]:
-        place = np.log1p(tick)
-        if low - margin <= place <= high + margin and all(abs(place - np.log1p(other)) > 0.3 * (high - low) for other in kept):
-            kept.append(float(tick))
-    digits = 0 if np.allclose(np.multiply(kept, 100), np.round(np.multiply(kept, 100))) else 1
-    panel.set_xticks(np.log1p(kept), [_signed(tick, digits) for tick in kept])
-    return float(np.expm1(low - margin)), float(np.expm1(high + margin))
-
-
-def _signed(change: float, digits: int) -> str:
-    if change > _LOG_FROM:
-        return f"×{change + 1:,.0f}"
-    return "0" if change == 0 else f"{100 * change:+.{digits}f} %".replace("-", "−")
+        ticks = [1.0 + tick for tick in MaxNLocator(3, steps=[1, 2, 5, 10], min_n_ticks=3).tick_values(low - 1.0, high - 1.0)]
+        step = -(-len(ticks) // 4) if len(ticks) > 5 else 1
+        ticks = ticks[int(np.abs(np.subtract(ticks, 1.0)).argmin()) % step :: step]
+        low, high = min(low, ticks[0]), max(high, ticks[-1])
+    panel.set_xlim(low * 0.98, high * 1.02)
+    panel.set_xticks(
+        ticks, [f"× {tick:g}" if logarithmic else signed(100 * tick - 100, ".0f") + " %" for tick in ticks], fontsize=8
+    )
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.set_xlabel("ratio, logarithmic" if logarithmic else "change, per cent", fontsize=8)
 
 
 def distributions(
-    schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Looks | None = None, image: ImageFormat = "png"
+    schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Looks | None = None, image: ImageFormat = "svg"
 ) -> bytes:
     """Draw the shares of jobs above each wait and each slowdown, both axes logarithmic.
 
@@ -140,8 +145,8 @@ def distributions(
             panel.set_ylim(0.7 / len(schedules[0].jobs), 1.3)
             panel.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
         log_durations(left.xaxis, longest)
-        left.set(xlim=(1, longest), title="waits", xlabel="wait longer than", ylabel="share of jobs")
-        right.set(xlim=(1, slowest), title=f"bounded slowdowns (τ = {tau_s:g} s)", xlabel="bounded slowdown above")
+        left.set(xlim=(1, longest), title="waits", xlabel="wait longer than (logarithmic)", ylabel="share of jobs (logarithmic)")
+        right.set(xlim=(1, slowest), title=f"bounded slowdowns (τ = {tau_s:g} s)", xlabel="bounded slowdown above (logarithmic)")
         right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         drawing.legend(*left.get_legend_handles_labels(), loc="outside right center", fontsize=8.5, handlelength=3)
         return encode(drawing, image)
@@ -158,7 +163,7 @@ def _exceedance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return grid[share > 0], share[share > 0]
 
 
-def over_time(schedules: Sequence[Schedule], table: Looks | None = None, image: ImageFormat = "png") -> bytes:
+def over_time(schedules: Sequence[Schedule], table: Looks | None = None, image: ImageFormat = "svg") -> bytes:
     """Draw queue length and utilization over the trace, time-weighted means over steps."""
     table = table or looks(key(schedule) for schedule in schedules)
     with figure(10.5, 4.6, any(schedule.generated for schedule in schedules)) as drawing:
@@ -179,81 +184,28 @@ def over_time(schedules: Sequence[Schedule], table: Looks | None = None, image: 
         return encode(drawing, image)
 
 
-def gantt_chart(schedules: Sequence[Schedule], window: tuple[int, int], image: ImageFormat = "png") -> bytes:
-    """Draw the same window of several schedules, one above the other on one clock.
+def ratios_by_window(table: pd.DataFrame, unit: str, generated: bool, image: ImageFormat = "svg") -> bytes:
+    """Draw the baseline by window, and below it every other policy's ratio to it, a row each.
 
-    A rectangle is a job, coloured by its wait. Rows of processors are assigned for drawing (:func:`sim.metrics.timeline.gantt`);
-    a job may be in several pieces.
+    ``table`` is float64 [windows, policies], indexed by window number, the baseline in front; missing windows stay blank.
     """
-    charts = [gantt(schedule, window) for schedule in schedules]
-    waits = [(chart["start_s"] - chart["submit_s"]).to_numpy(np.float64) for chart in charts]
-    longest = max([60.0 * 60, *(wait.max() for wait in waits if len(wait))])
-    scale = ScalarMappable(LogNorm(60.0, longest), "cividis_r")
-    with figure(10.5, 0.5 + 2.6 * len(schedules), any(schedule.generated for schedule in schedules)) as drawing:
-        panels = drawing.subplots(len(schedules), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-        for panel, schedule, chart, wait in zip(panels, schedules, charts, waits, strict=True):
-            hours = (chart[["start_s", "end_s"]].to_numpy(np.float64) - window[0]) / 3600
-            places = chart[["row", "rows"]].to_numpy(np.float64)
-            rectangles = [
-                Rectangle((begin, row), end - begin, rows) for (begin, end), (row, rows) in zip(hours, places, strict=True)
-            ]
-            colours = scale.to_rgba(np.maximum(wait, 60.0))
-            panel.add_collection(PatchCollection(rectangles, facecolor=colours, edgecolor="white", linewidth=0.35, rasterized=True))
-            top = max(schedule.procs, int((chart["row"] + chart["rows"]).max()) if len(chart) else 0)
-            panel.set(xlim=(0, (window[1] - window[0]) / 3600), ylim=(0, top), title=schedule.label, ylabel="processors")
-            panel.grid(visible=False)
-        day = (window[0] - schedules[0].jobs["submit_s"].min()) / DAY_S
-        panels[-1].set_xlabel(f"hours since day {day:.2f} from the first submission")
-        bar = drawing.colorbar(scale, ax=list(panels), label="wait of the job before it started", pad=0.01, fraction=0.03)
-        log_durations(bar.ax.yaxis, longest, 60.0)
+    baseline, *others = table.columns
+    numbers = np.arange(table.index.min(), table.index.max() + 1)
+    ratios = np.log2(table[others].div(table[baseline], axis=0).reindex(numbers).to_numpy())
+    scale = ScalarMappable(Normalize(-_STRONGEST, _STRONGEST), "PuOr_r")
+    with figure(10.5, 2.4 + 0.3 * len(others), generated) as drawing:
+        above, below = drawing.subplots(2, 1, sharex=True, height_ratios=[1.3, max(0.3 * len(others), 0.5)])
+        above.bar(table.index, table[baseline], width=0.8, color=MUTED)
+        above.yaxis.set_major_locator(MaxNLocator(4, min_n_ticks=3))
+        above.set(title=f"mean bounded slowdown of {baseline}", ylabel="ratio", ylim=(1, None))
+        edges = np.append(numbers - 0.5, numbers[-1] + 0.5)
+        places = np.arange(len(others) + 1) - 0.5
+        below.pcolormesh(edges, places, ratios.T, cmap=scale.cmap, norm=scale.norm, rasterized=True)
+        below.set_yticks(range(len(others)), others)
+        below.set_ylim(len(others) - 0.5, -0.5)
+        below.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=3))
+        below.set_xlabel(f"window ({unit})")
+        below.grid(visible=False)
+        bar = drawing.colorbar(scale, ax=[above, below], pad=0.01, fraction=0.03, label="ratio to it, logarithmic")
+        bar.set_ticks([-2, -1, 0, 1, 2], labels=["1/4", "1/2", "1", "2", "4"])
         return encode(drawing, image)
-
-
-def prediction_quality(
-    schedules: Sequence[Schedule], accuracies: pd.DataFrame, table: Looks | None = None, image: ImageFormat = "png"
-) -> bytes:
-    """Draw accuracy by predictor, and predicted against actual runtimes as densities.
-
-    Exact predictions are left out of the densities. ``accuracies`` holds the columns ``predictor`` and ``accuracy``;
-    densities are of the predictors that a schedule used.
-    """
-    table = table or looks(key(schedule) for schedule in schedules)
-    colours = {predictor: {look.colour for (_, name, _), look in table.items() if name == predictor} for _, predictor, _ in table}
-    colour = {predictor: found.pop() for predictor, found in colours.items() if len(found) == 1}
-    first = {schedule.predictor: schedule for schedule in reversed(schedules) if schedule.predictor not in ("", "clairvoyant")}
-    names = [name for name in accuracies["predictor"] if name in first][:_DENSITIES]
-    columns = 1 + len(names)
-    with figure(10.5, 3.1, any(schedule.generated for schedule in schedules)) as drawing:
-        panels = drawing.subplots(1, columns, squeeze=False, width_ratios=[1.15] + [1.0] * len(names))[0]
-        _accuracy(panels[0], accuracies, colour)
-        longest = max((float(first[name].jobs[["predicted_s", "runtime_s"]].max().max()) for name in names), default=10.0)
-        for panel, name in zip(panels[1:], names, strict=True):
-            jobs = first[name].jobs
-            actual, predicted = np.maximum(jobs["runtime_s"], 1), np.maximum(jobs["predicted_s"], 1)
-            panel.hexbin(
-                actual, predicted, xscale="log", yscale="log", gridsize=34, bins="log", mincnt=1, cmap="cividis_r", linewidths=0.1
-            )
-            panel.plot([1, longest], [1, longest], color=INK, linewidth=0.8)
-            panel.set(title=name, xlim=(1, longest), ylim=(1, longest), xlabel="actual runtime")
-            panel.set_box_aspect(1)
-            for axis in (panel.xaxis, panel.yaxis):
-                log_durations(axis, longest)
-            panel.tick_params(labelsize=7.5)
-            panel.tick_params(axis="x", rotation=45)
-        if len(panels) > 1:
-            panels[1].set_ylabel("predicted runtime")
-        return encode(drawing, image)
-
-
-def _accuracy(panel: Axes, metrics: pd.DataFrame, colour: dict[str, str]) -> None:
-    places = range(len(metrics))
-    colours = [colour.get(name, MUTED) for name in metrics["predictor"]]
-    panel.barh(places, metrics["accuracy"], height=0.6, color=colours, alpha=0.85)
-    for place, accuracy in zip(places, metrics["accuracy"], strict=True):
-        inside = accuracy > 0.2
-        x, ink, side = (accuracy - 0.02, "white", "right") if inside else (accuracy + 0.02, INK, "left")
-        panel.text(x, place, f"{100 * accuracy:.0f} %", va="center", ha=side, color=ink, fontweight="bold")
-    panel.set_yticks(places, metrics["predictor"])
-    panel.set(ylim=(len(metrics) - 0.5, -0.5), xlim=(0, 1), title="accuracy min(p/r, r/p)")
-    panel.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-    panel.grid(axis="y", visible=False)

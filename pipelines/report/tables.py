@@ -9,12 +9,16 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
+from features.statistics import covers
+from pipelines.report.page import MOST_ROWS
 from pipelines.report.style import Key, Looks, key
 from pipelines.report.table import Cell, Table
-from pipelines.report.wording import takes_correction, tone
+from pipelines.report.wording import takes_correction
 from sim.metrics.formats import change, interval, number
-from sim.metrics.names import FAIRNESS, METRICS, Metric
+from sim.metrics.names import FAIRNESS, METRICS, READ_FIRST, Metric
 from sim.metrics.user_fairness import fairness
+from sim.metrics.verdict import Verdict, is_bound
+from sim.policy import NAMES
 from sim.predictions.quality import STAGES
 from sim.schedule import Schedule
 
@@ -31,47 +35,86 @@ def metrics_of(comparison: pd.DataFrame) -> dict[str, Metric]:
     return {name: METRICS[name] for name in names}
 
 
-def metric_table(comparison: pd.DataFrame, looks: Looks, baseline: Key, kinds: Mapping[str, str] | None = None) -> Table:
-    """Return a row a combination, with the words of ``kinds`` about its predictor.
+def leading(comparison: pd.DataFrame, weighed: Verdict) -> list[Key]:
+    """Return the combinations that are read first, at most ``MOST_ROWS``.
 
-    Its correction, too, where the scheduler takes one. Below each value: its change and interval, with their tone. The best
-    simulated value of a metric is marked.
+    The baseline, the best, the lowest slowdown of each scheduler, and the next lowest ones; last what the site recorded, and of the bounds
+    that know the runtimes the lowest.
     """
-    metrics, best = metrics_of(comparison), _best(comparison)
+    slowdowns = comparison[comparison["metric"] == "mean_bounded_slowdown"].sort_values("value", kind="stable")
+    ranked: list[Key] = [key for key in slowdowns[list(NAMES)].itertuples(index=False, name=None) if key != weighed.baseline]
+    last = [key for key in ranked if not key[1]][:1] + [key for key in ranked if is_bound(key[1])][:1]
+    able = [key for key in ranked if key[1] and not is_bound(key[1])]
+    lowest = {key[0]: key for key in reversed(able)}.values()
+    picked = dict.fromkeys([*([weighed.best] if weighed.best else []), *sorted(lowest, key=able.index), *able])
+    chosen = list(picked)[: MOST_ROWS - 1 - len(last)]
+    return [weighed.baseline, *sorted(chosen, key=lambda key: (key != weighed.best, able.index(key))), *last]
+
+
+def metric_table(
+    comparison: pd.DataFrame,
+    looks: Looks,
+    keys: Sequence[Key],
+    weighed: Verdict,
+    metrics: Sequence[str] = READ_FIRST,
+    kinds: Mapping[str, str] | None = None,
+) -> Table:
+    """Return a row for each combination of ``keys``, the first of them the baseline.
+
+    With the words of ``kinds`` about its predictor, and its correction where the scheduler takes one. Below each value: its change
+    and interval, in colour where ``weighed`` calls it sure. The best value of a metric is marked, bounds apart.
+    """
+    at = {(*row[:3], row[3]): place for place, row in enumerate(comparison[[*NAMES, "metric"]].itertuples(index=False, name=None))}
+    best, records = _best(comparison), comparison.to_dict("records")
     rows, classes = [], []
-    for combination, look in looks.items():
+    for combination in keys:
         scheduler, predictor, correction = combination
-        kind = "baseline" if combination == baseline else "" if predictor else "recorded"
+        kind = "baseline" if combination == keys[0] else "recorded" if not predictor else "bound" if is_bound(predictor) else ""
         words = [f"correction: {correction}"] if kind == "" and correction and takes_correction(scheduler) else []
-        words += filter(None, [(kinds or {}).get(predictor, "")])
+        words += ["a bound: knows the runtimes"] if kind == "bound" else filter(None, [(kinds or {}).get(predictor, "")])
         cells = [
             Cell(
-                number(row["value"], METRICS[row["metric"]].kind),
-                () if combination == baseline else _changes(row),
-                best=predictor != "" and row["value"] == best.get(row["metric"]),
+                number(row["value"], METRICS[metric].kind),
+                () if kind == "baseline" else _changes(row, weighed.tone(combination, metric)),
+                best=kind in ("", "baseline") and row["value"] == best.get(metric),
             )
-            for row in _records(comparison)
-            if (row["scheduler"], row["predictor"], row["correction"]) == combination
+            for metric in metrics
+            for row in [records[at[*combination, metric]]]
         ]
+        look = looks[combination]
         rows.append([Cell(look.label, tuple((text, "") for text in words), colour=look.colour), *cells])
         classes.append(kind)
-    headings = [Cell(metric.title + (", s" if name.endswith("_s") else ""), tip=name) for name, metric in metrics.items()]
+    headings = [Cell(METRICS[name].title + (", s" if name.endswith("_s") else ""), tip=name) for name in metrics]
     return Table("Metrics", ["combination", *headings], rows, classes=classes)
 
 
-def _changes(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the change to the baseline and its interval, with a tone where it is sure.
+def _changes(row: Mapping[Any, Any], tone: str) -> tuple[tuple[str, str], ...]:
+    """Return the change to the baseline, its interval, and how often that covers where this is low."""
+    lines = (
+        change(row["relative"]),
+        interval(row["low"], row["high"]),
+        "" if pd.isna(row["low"]) else covers(row["coverage"]).strip(),
+    )
+    return tuple((line, tone) for line in lines)
 
-    One replay shows nothing of a schedule's chaos.
-    """
-    sure = tone(row["low"], row["high"], METRICS[row["metric"]].lower_is_better) if row["sure"] else ""
-    return (change(row["relative"]), sure), (interval(row["low"], row["high"], row["coverage"]), sure)
 
-
-def any_interval(comparison: pd.DataFrame, baseline: Key) -> bool:
-    """Tell whether any change to the baseline has an interval, the baseline's own apart."""
-    rows = comparison[["scheduler", "predictor", "correction", "low"]].itertuples(index=False)
-    return any(pd.notna(low) and tuple(combination) != baseline for *combination, low in rows)
+def intervals_hint(comparison: pd.DataFrame, baseline: str, confidence: float, over: str = "weeks and users") -> str:
+    """Return how the lines below the values of :func:`metric_table` are to be read."""
+    replays = int(comparison["replicates"].min())
+    of_base = (comparison["relative"] == 0) & (comparison["low"] == comparison["high"])
+    there = bool((comparison["low"].notna() & ~of_base).any())
+    words = f"Below each value: its change against {baseline}"
+    words += (
+        f", with its {100 * confidence:g} % interval over {over}{f' and {replays} replays' if replays > 1 else ''}. "
+        if there
+        else ". "
+    )
+    if replays > 1:
+        return words + "Coloured where sure for all combinations together. Bold: the best value."
+    return (
+        words
+        + "Each is one replay and schedules are chaotic: nothing is sure, and nothing coloured (--replicates tells). Bold: the best value."
+    )
 
 
 def interval_notes(comparison: pd.DataFrame) -> list[str]:
@@ -96,12 +139,6 @@ def fairness_table(schedules: Sequence[Schedule], looks: Looks) -> Table | None:
         rows.append([looks[key(schedule)].label, counts[0], *cells, counts[1]])
     titles = [metric.title for metric in FAIRNESS.values()]
     return Table("Fairness between users", ["combination", "users", *titles, "jobs of no known user"], rows)
-
-
-def accuracies(quality: pd.DataFrame) -> pd.DataFrame:
-    """``predictor`` and ``accuracy`` over all judged jobs, a row a predictor."""
-    rows = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")]
-    return rows[["predictor", "value"]].rename(columns={"value": "accuracy"}).reset_index(drop=True)
 
 
 def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table | None:
@@ -149,17 +186,13 @@ def cleaning_table(counts: pd.Series) -> Table | None:
     return Table("Cleaning", ["action", "rule", "jobs"], rows, left=["rule"]) if rows else None
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
-
-
 def _best(comparison: pd.DataFrame) -> dict[str, float]:
-    """Return the best simulated value of each metric, without ties."""
-    simulated = comparison[comparison["predictor"] != ""]
+    """Return the best simulated value of each metric, without ties and bounds."""
+    simulated = comparison[[bool(name) and not is_bound(name) for name in comparison["predictor"]]]
     best = {}
-    for metric in simulated["metric"].unique():
+    for metric, described in metrics_of(simulated).items():
         values = simulated.loc[simulated["metric"] == metric, "value"].to_numpy(np.float64)
-        top = values.min() if METRICS[metric].lower_is_better else values.max()
+        top = values.min() if described.lower_is_better else values.max()
         if len(values) > 1 and (values == top).sum() == 1:
             best[metric] = float(top)
     return best

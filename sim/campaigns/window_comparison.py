@@ -18,7 +18,6 @@ from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, inte
 from sim.metrics.names import COMPARED
 from sim.metrics.names import METRICS as NAMED
 from sim.metrics.schedule_metrics import nothing_waits
-from sim.metrics.verdict import Verdict, verdict
 from sim.policy import NAMES
 
 NOTHING_LEFT = "no interval: the baseline is 0 without one window"
@@ -75,16 +74,14 @@ def over_windows(
     return summary.assign(sure=surely(summary["p"].where((summary["replicates"] > 1) & ~of_base), confidence))
 
 
-def verdicts(summary: pd.DataFrame, confidence: float = CONFIDENCE) -> dict[tuple[Any, Any], Verdict]:
-    """Return the verdict of each semantics and starvation threshold.
+def as_changes(summary: pd.DataFrame) -> dict[tuple[str, Any, float], pd.DataFrame]:
+    """Return the rows of each semantics, starvation threshold and tau.
 
-    ``summary`` is that of :func:`over_windows`. Slowdowns are those of the first tau; the baseline is the table's first policy.
+    Means are ``value``; ``summary`` is that of :func:`over_windows`; ``relative low high`` are changes, as :func:`sim.metrics.comparison.compare` has them.
     """
-    changes = summary.assign(**{name: summary[of] - 1.0 for name, of in (("relative", "ratio"), ("low", "low"), ("high", "high"))})
-    rows: Any = changes[changes["tau_s"] == changes["tau_s"].iloc[0]].groupby(
-        ["semantics", "starvation_s"], sort=False, dropna=False
-    )
-    return {setting: verdict(part, confidence=confidence) for setting, part in rows}
+    rows = summary.rename(columns={"mean": "value", "ratio": "relative"})
+    changes: Any = rows.assign(**{name: rows[name] - 1.0 for name in ("relative", "low", "high")})
+    return dict(iter(changes.groupby(SETTING[1:], sort=False, dropna=False)))
 
 
 def nothing_waited(summary: pd.DataFrame, procs: int) -> str:

@@ -204,6 +204,8 @@ TRIAL: dict[str, Metric] = {
 
 COMPARED = tuple(name for name, metric in METRICS.items() if metric.compared)
 """The metrics of a comparison by default."""
+READ_FIRST = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s", "longest_wait_s")
+"""The metrics of a comparison that are read first: those of a verdict, and what users feel."""
 SHOWN = (
     "mean_wait_s",
     "mean_bounded_slowdown",

@@ -1,12 +1,13 @@
 """Weigh slowdown, packing, fairness and longest wait: which combination is best.
 
-A combination that makes one of these surely worse is not best, however much it lowers another. A change is sure if it survives
-:func:`features.statistics.surely` among the four changes of every combination that was to be chosen from, and if replicates measure
-it: one replay is one draw. What knows the runtimes is a bound and what a site recorded is history: neither can be chosen.
+The best has the lowest slowdown of those that lower it surely and make none of the four surely worse. A change is sure if it
+survives :func:`features.statistics.surely` among the changes of the same metric under all combinations that were to be chosen from,
+and if replicates measure it: one replay is one draw. What knows the runtimes is a bound and what a site recorded is history: neither can be chosen.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from sim.metrics.names import METRICS
 from sim.policy import NAMES
 
 WEIGHED = ("mean_bounded_slowdown", "awf_s", "p2sf_s", "longest_wait_s")
-"""The metrics of which none may be surely worse; the lowest of the first is best."""
+"""The metrics of which none may be surely worse; the first decides."""
 _COSTS = WEIGHED[1:]
 
 Key = tuple[str, str, str]
@@ -30,18 +31,26 @@ Key = tuple[str, str, str]
 class Verdict:
     """The ``best`` combination, if any, and the one to three ``sentences`` that say so.
 
-    ``worse`` names of each candidate the metrics that it makes worse: surely, or where no change can be ``sure`` in the one replay.
+    ``worse`` and ``better`` name of each candidate the metrics that it surely changes; where nothing can be ``sure``, ``worse`` names
+    those that are higher in the one replay.
     """
 
     baseline: Key
     best: Key | None
     worse: Mapping[Key, tuple[str, ...]]
+    better: Mapping[Key, tuple[str, ...]]
     sure: bool
     sentences: tuple[str, ...]
 
     @property
     def text(self) -> str:
         return " ".join(self.sentences)
+
+    def tone(self, key: Key, metric: str) -> str:
+        """Return ``better`` or ``worse`` where a combination surely changes ``metric``, else ""."""
+        if metric in self.better.get(key, ()):
+            return "better"
+        return "worse" if self.sure and metric in self.worse.get(key, ()) else ""
 
     def record(self, key: Key) -> dict[str, Any]:
         """Return what JSON says of a combination: ``best worse verdict``."""
@@ -60,22 +69,42 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
     base = next(key for key in keys if key[: len(baseline)] == tuple(baseline))
     candidates = [key for key in keys if key != base and key[1] and not is_bound(key[1])]
     if not candidates:
-        return Verdict(base, None, {}, False, (f"There is nothing to choose from beside {names[base]}.",))
+        return Verdict(base, None, {}, {}, False, (f"There is nothing to choose from beside {names[base]}.",))
     weighed = weighed[[key in candidates for key in weighed[list(NAMES)].itertuples(index=False, name=None)]]
-    sure = surely(weighed["p"].where(weighed["replicates"] > 1), confidence)
+    measured = weighed["p"].where(weighed["replicates"] > 1)
+    sure = measured.groupby(weighed["metric"]).transform(surely, confidence)
     rows: dict[Key, dict[str, Any]] = {key: {} for key in candidates}
     for row in weighed.assign(sure=sure).to_dict("records"):
         rows[row["scheduler"], row["predictor"], row["correction"]][row["metric"]] = row
-    some = bool((weighed["p"].notna() & (weighed["replicates"] > 1)).any())
-    worse = {key: tuple(name for name in WEIGHED if _changes(rows[key][name], 1, some)) for key in candidates}
+    some = bool(measured.notna().any())
+    worse, better = (
+        {key: tuple(name for name in WEIGHED if _changes(rows[key][name], way, only_sure)) for key in candidates}
+        for way, only_sure in ((1, some), (-1, True))
+    )
     ranked = sorted(candidates, key=lambda key: _relative(rows[key][WEIGHED[0]]))
-    sound = [key for key in ranked if not worse[key] and any(_changes(rows[key][name], -1, some) for name in WEIGHED)]
+    sound = [key for key in ranked if not worse[key] and _changes(rows[key][WEIGHED[0]], -1, some)]
     if not some:
-        return Verdict(base, None, worse, False, tuple(_unsure(rows, ranked, sound, names, base)))
+        return Verdict(base, None, worse, better, False, tuple(_unsure(rows, ranked, sound, names, base)))
     best = sound[0] if sound else None
-    family = int((weighed["p"].notna() & (weighed["replicates"] > 1)).sum())
-    how = f"Sure means at {100 * confidence:g} % for {family} changes together, over {int(weighed['replicates'].min())} replays."
-    return Verdict(base, best, worse, True, (*_sure(rows, worse, ranked, best, names, base), how))
+    how = (
+        f"Sure means at {100 * confidence:g} % for all {len(candidates)} together, over {int(weighed['replicates'].min())} replays."
+    )
+    said = _sure(rows, (worse, better), ranked, best, names, base)
+    return Verdict(base, best, worse, better, True, (*said, how))
+
+
+def of_single_replays(rows: Sequence[Mapping[str, Any]]) -> Verdict:
+    """Weigh one replay of each combination, the first the baseline.
+
+    ``rows`` hold names and metrics by name.
+    """
+    changes = [
+        {**{name: row[name] for name in NAMES}, "metric": metric, "relative": row[metric] / base - 1.0 if base else float("nan")}
+        for row in rows
+        for metric, base in ((name, rows[0][name]) for name in WEIGHED)
+    ]
+    nothing = dict.fromkeys(("low", "high", "p"), float("nan"))
+    return verdict(pd.DataFrame(changes).assign(**nothing, replicates=1, note=""))
 
 
 def is_bound(predictor: str) -> bool:
@@ -84,13 +113,14 @@ def is_bound(predictor: str) -> bool:
 
 
 def policy_labels(table: pd.DataFrame) -> dict[Key, str]:
-    """Return scheduler / predictor / correction, without the parts that all share.
+    """Return scheduler / predictor / correction of every combination, in order of appearance.
 
-    In order of appearance. A recorded schedule has its name alone.
+    Without the predictor if all have the same, and without the correction where it tells no two apart.
     """
     keys = _keys(table)
-    shown = [place for place in range(len(NAMES)) if place == 0 or len({key[place] for key in keys if key[1]}) > 1]
-    return {key: " / ".join(key[place] for place in shown if key[place]) for key in keys}
+    one = len({key[1] for key in keys if key[1]}) == 1
+    pairs = Counter(key[:2] for key in keys)
+    return {key: " / ".join(filter(None, (key[0], "" if one else key[1], key[2] if pairs[key[:2]] > 1 else ""))) for key in keys}
 
 
 def _keys(table: pd.DataFrame) -> list[Key]:
@@ -117,20 +147,26 @@ def _sizes(rows: Mapping[str, Mapping[str, Any]], metrics: Sequence[str]) -> str
 
 def _sure(
     rows: Mapping[Key, Mapping[str, Mapping[str, Any]]],
-    worse: Mapping[Key, Sequence[str]],
+    changed: tuple[Mapping[Key, Sequence[str]], Mapping[Key, Sequence[str]]],
     ranked: Sequence[Key],
     best: Key | None,
     names: Mapping[Key, str],
     base: Key,
 ) -> Iterator[str]:
-    """Yield what the ``best`` changes, and why the one of the lowest slowdown is another."""
-    of = f" (of {len(ranked)} combinations)" if len(ranked) > 1 else ""
+    """Yield what the ``best`` changes, of what each makes surely worse and better, and why the one of the lowest slowdown is another."""
+    worse, better = changed
+    of = f" of {len(ranked)} combinations" if len(ranked) > 1 else ""
     if best is None:
-        yield f"No combination{of} is surely better than {names[base]} without making something surely worse."
+        which = f"None{of} is" if of else f"{names[ranked[0]]} is not"
+        yield f"{which} surely better than {names[base]} without making something surely worse."
     else:
-        lowered = [name for name in WEIGHED if _changes(rows[best][name], -1, True)]
+        lowered = better[best]
         rest = [name for name in WEIGHED if name not in lowered]
-        lead = f"{names[best]} is best{of}: against {names[base]} it surely lowers {_sizes(rows[best], lowered)}"
+        alike = [
+            names[key] for key in ranked if key != best and _relative(rows[key][WEIGHED[0]]) == _relative(rows[best][WEIGHED[0]])
+        ]
+        tie = f" (a tie with {', '.join(alike)})" if alike else ""
+        lead = f"{names[best]}{tie} is the best{of}: against {names[base]} it surely lowers {_sizes(rows[best], lowered)}"
         yield lead + (f", and {_sizes(rows[best], rest)} {'do' if len(rest) > 1 else 'does'} not surely change." if rest else ".")
     if ranked[0] != best:
         row, costs = rows[ranked[0]], worse[ranked[0]]
@@ -153,9 +189,8 @@ def _unsure(
         yield f"None has a lower {METRICS[WEIGHED[0]].title}."
         return
     yield f"{names[ranked[0]]} has the lowest slowdown: {_sizes(rows[ranked[0]], WEIGHED)}."
-    costs = " or ".join(METRICS[name].title for name in _COSTS)
-    free = [key for key in sound if _relative(rows[key][WEIGHED[0]]) < 0]
-    if free and free[0] != ranked[0]:
-        yield f"Without more {costs} it is that of {names[free[0]]} ({_size(rows[free[0]][WEIGHED[0]])})."
-    elif not free:
+    costs = f"{', '.join(METRICS[name].title for name in _COSTS[:-1])} or {METRICS[_COSTS[-1]].title}"
+    if sound and sound[0] != ranked[0]:
+        yield f"Without more {costs} it is that of {names[sound[0]]} ({_size(rows[sound[0]][WEIGHED[0]])})."
+    elif not sound:
         yield f"Each that lowers it raises {costs}."

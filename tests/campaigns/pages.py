@@ -73,9 +73,23 @@ _ELEMENTS = re.findall(
     "html head meta title style body main header section footer h1 h2 h3 p ul ol li b i em strong span small a img figure figcaption "
     "table thead tbody tr th td dl dt dd div details summary code cite sup sub br",
 )
-_ATTRIBUTES = ("lang", "charset", "name", "content", "http-equiv", "class", "id", "style", "href", "src", "alt", "title")
+_ATTRIBUTES = (
+    "lang",
+    "charset",
+    "name",
+    "content",
+    "http-equiv",
+    "class",
+    "id",
+    "style",
+    "href",
+    "src",
+    "alt",
+    "title",
+    "data-label",
+)
 _IMAGE = re.compile(r"data:image/(svg\+xml|png);base64,[A-Za-z0-9+/=]*")
-_LINK = re.compile(r"[\w.-]+\.html|#[\w-]+")
+_LINK = re.compile(r"[\w.-]+\.(?:html|csv)|#[\w-]+")
 _STYLE = re.compile(r"(background|color|width|height):[\w#().%-]+;?")
 _ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -200,8 +214,9 @@ def templates() -> list[str]:
 def poisoned(name: str, rng: np.random.Generator) -> str:
     """Return the page of a template all of whose values are hostile."""
     made = pages.template(name)
-    source = (Path(pages.__file__).parent / name).read_text(encoding="utf-8")
-    names = meta.find_undeclared_variables(made.environment.parse(source))
+    folder = Path(pages.__file__).parent
+    sources = [made.environment.parse((folder / each).read_text(encoding="utf-8")) for each in (name, "base.html.j2")]
+    names = set().union(*map(meta.find_undeclared_variables, sources))
     numbers = {each: 3 for each in names if each in ("weeks", "replicates", "repeat")}
     return made.render({each: poison(rng) for each in names} | numbers)
 

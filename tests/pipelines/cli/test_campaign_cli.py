@@ -291,13 +291,13 @@ def test_the_command_says_what_it_left_out_and_writes_what_run_campaign_gives(
     alone = run_campaign(workload.jobs, asked, procs=64, windows=windows, trace="crowd").drop(columns="simulate_s")
     pd.testing.assert_frame_equal(table, alone, check_exact=True)
     assert metadata["dropped"] == {"first-window": 40}
-    assert done.stdout.count("means over 6 windows (weeks)") == 2
+    assert done.stdout.count("means over 6 windows (weeks)") == 4  # a table for each threshold and tau
     assert "starvation after 600 s" in done.stdout
 
     html = page.read_text(encoding="utf-8")
     assert "Generated workload" not in html
-    assert not re.search(r'(?:src|href)="(?!data:)', html)
-    assert html.count("data:image/svg+xml") == 4  # two figures for each of two thresholds
+    assert not re.search(r'(?:src|href)="(?!data:|out\.csv)', html)
+    assert html.count("data:image/svg+xml") == 5  # for each threshold and tau, and of windows
     waits = table[(table["tau_s"] == 10) & table["starvation_s"].isna()].groupby(["scheduler", "predictor"])["mean_wait_s"].mean()
     for (scheduler, predictor), wait in waits.items():
         assert f"{scheduler} / {predictor}" in html

@@ -300,6 +300,7 @@ def test_the_scheduled_job_leaves_the_same(replayed, tmp_path: Path, monkeypatch
     assert [each.name for each in sorted((tmp_path / "home" / "reports" / "nights" / "arriving").iterdir())] == [
         *(f"{each.label}.html" for each in made[:2]),
         "index.html",
+        "nights.csv",
     ]
 
 

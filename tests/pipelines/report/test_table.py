@@ -46,9 +46,13 @@ def test_all_three_show_every_cell_and_only_the_asked_lines() -> None:
 def test_a_page_has_marks_and_no_markup_of_the_data() -> None:
     page = on_page(TABLE)
     assert '<th title="mean_wait_s">wait, s</th><th class="text">why</th>' in page
-    assert '<tr class="baseline"><th><span class="dot" style="background:#123456"></span>EASY</th><td>12</td>' in page
     assert (
-        '<a href="sjbf.html">SJBF</a></th><td><span class="best">9</span><small class="better">−25 %</small><small>[1, 2]' in page
+        '<tr class="baseline"><th><span class="dot" style="background:#123456"></span>EASY</th><td data-label="wait, s"><div>12</div></td>'
+        in page
+    )
+    assert (
+        '<a href="sjbf.html">SJBF</a></th><td data-label="wait, s"><div><span class="best">9</span><small class="better">−25 %</small><small>[1, 2]'
+        in page
     )
     assert "&lt;b&gt;" in page
     assert "Of all jobs." in page

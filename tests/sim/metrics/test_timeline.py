@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from sim.metrics.timeline import busiest_window, busy_procs, gantt, queue_length, resample
+from sim.metrics.timeline import busy_procs, queue_length, resample
 from tests.conftest import needs_shared
 from tests.sim.metrics.test_schedule_metrics import reference, schedule_of
 
@@ -61,56 +61,6 @@ def test_a_step_of_no_length_is_refused():
         resample(np.array([0, 1]), np.array([1, 0]), 0)
 
 
-@pytest.mark.slow
-@settings(deadline=None, max_examples=20)
-@given(jobs, st.integers(0, 60), st.integers(1, 60))
-def test_gantt_places_every_job_of_the_window_on_its_own_processors(rows, begin, length):
-    schedule = schedule_from(rows)
-    window = (begin, begin + length)
-    chart = gantt(schedule, window)
-    inside = schedule.jobs[(schedule.jobs["end_s"] > window[0]) & (schedule.jobs["start_s"] < window[1])].set_index("job_id")
-    assert chart.groupby("job_id")["rows"].sum().to_dict() == inside["procs"].to_dict()
-    for second in range(*window):
-        running = chart[(chart["start_s"] <= second) & (second < chart["end_s"])]
-        rows_taken = [row for piece in running.itertuples() for row in range(piece.row, piece.row + piece.rows)]
-        assert len(rows_taken) == len(set(rows_taken))
-
-
-def test_gantt_takes_the_lowest_free_rows_and_splits_a_job_around_the_others():
-    # Rows 0, 1-2 and 3; the second job ends first and the first runs on: the last job, of three processors, gets 1-2 and 4.
-    schedule = schedule_of([0, 0, 0, 10], [0, 0, 0, 0], [50, 10, 50, 5], [1, 2, 1, 3])
-    chart = gantt(schedule, (0, 60))
-    pieces = [tuple(piece) for piece in chart[["job_id", "row", "rows"]].itertuples(index=False)]
-    assert pieces == [(1, 0, 1), (2, 1, 2), (3, 3, 1), (4, 1, 2), (4, 4, 1)]
-
-
-def test_free_rows_beside_each_other_are_one_piece():
-    # the middle row is freed last, and joins those above and below it
-    chart = gantt(schedule_of([0, 0, 0, 30], [0, 0, 0, 0], [10, 20, 10, 5], [1, 1, 1, 3]), (0, 60))
-    pieces = [tuple(piece) for piece in chart[["job_id", "row", "rows"]].itertuples(index=False)]
-    assert pieces == [(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 0, 3)]
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=40)
-@given(jobs, st.integers(1, 80))
-def test_the_busiest_window_is_the_busiest_of_all(rows, length):
-    schedule = schedule_from(rows)
-    table = schedule.jobs
-    begin, end = busiest_window(schedule, length)
-    first, last = int(table["submit_s"].min()), int(table["end_s"].max())
-    demand = [int(table["procs"][(table["submit_s"] <= second) & (second < table["end_s"])].sum()) for second in range(first, last)]
-    if last - first <= length:
-        assert (begin, end) == (first, last)
-        return
-    totals = [sum(demand[i : i + length]) for i in range(last - first - length + 1)]
-    assert (begin, end) == (first + totals.index(max(totals)), first + totals.index(max(totals)) + length)
-
-
-def test_the_earliest_of_equal_windows_may_end_where_a_job_does():
-    assert busiest_window(schedule_of([0, 7], [0, 0], [10, 2], [1, 5]), 5) == (4, 9)
-
-
 @needs_shared
 @pytest.mark.parametrize(("name", "machine"), [("kth-sp2", 100), ("sdsc-sp2", 128)])
 def test_a_whole_trace_never_holds_more_than_the_machine_and_keeps_waits_and_areas(name, machine):
@@ -121,5 +71,3 @@ def test_a_whole_trace_never_holds_more_than_the_machine_and_keeps_waits_and_are
     assert (busy[:-1] * np.diff(times)).sum() == (table["procs"] * table["runtime_s"]).sum()
     times, waiting = queue_length(schedule)
     assert (waiting[:-1] * np.diff(times)).sum() == (table["start_s"] - table["submit_s"]).sum()
-    chart = gantt(schedule, busiest_window(schedule, 2 * 86_400))
-    assert (chart["row"] + chart["rows"]).max() <= machine
