@@ -6,6 +6,7 @@ from pipelines.assets.cluster_experiments import cluster_experiments
 from pipelines.assets.comparison import comparison, report
 from pipelines.assets.counters import control_runs, counters, counters_by_day
 from pipelines.assets.described import described
+from pipelines.assets.external import external
 from pipelines.assets.history import user_history_of_trace
 from pipelines.assets.jobs import ingest
 from pipelines.assets.learned_policy import learned_policy
@@ -51,7 +52,7 @@ nightly_variability = dg.define_asset_job(
 
 
 defs = dg.Definitions(
-    assets=dg.map_asset_specs(described, [*TRACE_STAGES, night, *SYSTEM_STAGES, counters_by_day, variability_night]),
+    assets=[*dg.map_asset_specs(described, [*TRACE_STAGES, night, *SYSTEM_STAGES, counters_by_day, variability_night]), *external],
     jobs=[full_run, variability, nightly, nightly_variability],
     schedules=[nightly_retraining, nightly_variability_retraining],
     sensors=[changed_traces, failed_nights, drift],

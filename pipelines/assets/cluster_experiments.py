@@ -8,7 +8,7 @@ from pydantic import Field
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
-from pipelines.assets.described import told
+from pipelines.assets.described import page_link, told
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_systems
 from pipelines.assets.resources import LakeResource, RegistryResource
@@ -64,7 +64,7 @@ def cluster_experiments(
     runs, table = try_model(plan, adviser, lambda done, total: report_progress("try the champion", done, total))
     lake.lake().write(TRIALS_TABLE, name, table, {"generated": True, "champion": champion.version})
     provenance = {"model": champion.uri, "code": code_version(), "software": software(), "Dagster run": context.run.run_id}
-    path = lake.lake().write_page(TRIALS_PAGE.format(name), model, render_cluster(plan, runs, table, provenance))
+    lake.lake().write_page(page := TRIALS_PAGE.format(name), model, render_cluster(plan, runs, table, provenance))
 
     means = over_all(table)
     of_table = told(lake.lake(), TRIALS_TABLE, name)
@@ -75,7 +75,7 @@ def cluster_experiments(
             "simulated": True,
             "cluster": plan.cluster.name,
             "champion": champion.uri,
-            "page": dg.MetadataValue.path(str(path)),
+            "page": page_link(page),
             "trials": plan.trials,
             "jobs a trial": plan.workload.jobs,
             "means over trials": dg.MetadataValue.md(markdown_of(means, ".5g")),

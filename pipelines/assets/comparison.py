@@ -5,7 +5,7 @@ from pydantic import Field
 
 from features.statistics import CONFIDENCE
 from pipelines.assets.checks import broken, holds, specs
-from pipelines.assets.described import told
+from pipelines.assets.described import page_link, told
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
@@ -120,7 +120,7 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
     }
     return dg.MaterializeResult(
         metadata={
-            "page": dg.MetadataValue.path(str(lake.place() / "reports" / f"{name}.html")),
+            "page": page_link(f"{name}.html"),
             "bytes": len(html.encode()),
             "generated": clean.generated,
             **(pictures if schedules else {}),

@@ -5,6 +5,7 @@ import pandas as pd
 
 from pipelines.assets.checks import specs
 from pipelines.assets.described import digest, told
+from pipelines.assets.external import LDMS_DIRECTORY, RUN_FILES
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import counter_days, days, name_and_day, of_systems
 from pipelines.assets.resources import LakeResource
@@ -60,6 +61,7 @@ def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame)
 
 
 @dg.asset(
+    deps=[LDMS_DIRECTORY],
     partitions_def=of_systems,
     group_name="variability",
     kinds={"parquet"},
@@ -107,6 +109,7 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
 
 
 @dg.asset(
+    deps=[RUN_FILES],
     partitions_def=of_systems,
     group_name="variability",
     kinds={"parquet"},

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from features.jobs.schema import fingerprint
 from pipelines.dated.promote import MADE_FROM
+from pipelines.storage.home import PAGES
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import schema_of
 
@@ -133,6 +134,11 @@ def models_version(store: "Tracking", model: str, models: Mapping[str, str], **f
 def _unit(metadata: dict[bytes, bytes] | None) -> str | None:
     unit = (metadata or {}).get(b"unit", b"").decode()
     return f"in {unit}" if unit else None
+
+
+def page_link(page: str) -> dg.MetadataValue:
+    """Return where ``queuecast ui`` answers with a page, once it is published."""
+    return dg.MetadataValue.url(f"{PAGES}/{page}")
 
 
 def registry_link(uri: str, model: str) -> dg.MetadataValue:

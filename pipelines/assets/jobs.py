@@ -8,6 +8,7 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import specs
 from pipelines.assets.described import told
+from pipelines.assets.external import TRACE_FILE
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource
@@ -32,10 +33,15 @@ def _of_day(name: str, day: str) -> dict[str, Any]:
 @dg.multi_asset(
     specs=[
         dg.AssetSpec(
-            "jobs", group_name="ingest", kinds={"parquet"}, description="The cleaned jobs of a trace, in order of submission."
+            "jobs",
+            deps=[TRACE_FILE],
+            group_name="ingest",
+            kinds={"parquet"},
+            description="The cleaned jobs of a trace, in order of submission.",
         ),
         dg.AssetSpec(
             "rejected_jobs",
+            deps=[TRACE_FILE],
             group_name="ingest",
             kinds={"parquet"},
             description="Every job dropped and every value altered, with the rule's name.",

@@ -10,6 +10,7 @@ import dagster as dg
 import pandas as pd
 
 from pipelines.assets.checks import holds, specs
+from pipelines.assets.described import page_link
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
@@ -27,6 +28,7 @@ CHECKS = {
     deps=["runtime_model", "report"],
     partitions_def=of_traces,
     group_name="nights",
+    kinds={"python"},
     check_specs=specs("night", CHECKS),
     description="The mark of a day: the night was done. Missing where it was missed; a backfill of it and everything above it does it.",
 )
@@ -50,7 +52,7 @@ def night(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regis
             "accuracy as served": dg.MetadataValue.json(served),
             **({"answers over HTTP": dg.MetadataValue.json(answers)} if (answers := answered(clean)) else {}),
             "notes": dg.MetadataValue.md("\n".join(f"* {escaped(note)}" for note in decided["notes"]) or "none"),
-            "page": dg.MetadataValue.path(str(lake.place() / "reports" / "nights" / name / f"{day}.html")),
+            "page": page_link(f"nights/{name}/{day}.html"),
             "generated": clean.generated,
         },
         check_results=[

@@ -19,6 +19,7 @@ from pipelines.storage.home import home
     job_name="nightly",
     cron_schedule="0 2 * * *",
     name="nightly_retraining",
+    description="Does the night of the day of each trace that grows, at 02:00 UTC.",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
@@ -47,6 +48,7 @@ def nightly_retraining(context: dg.ScheduleEvaluationContext):
     job_name="nightly_variability",
     cron_schedule="30 2 * * *",
     name="nightly_variability_retraining",
+    description="Reads what is new of each monitored system and retrains its classifiers, at 02:30 UTC.",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
@@ -60,7 +62,12 @@ def nightly_variability_retraining(context: dg.ScheduleEvaluationContext):
     return [dg.RunRequest(run_key=f"{day}/{name}", partition_key=system_on(name, day)) for name in names]
 
 
-@dg.sensor(job_name="full_run", minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(
+    job_name="full_run",
+    description="Runs a trace again once its file was replaced; one that grows is left to its nights.",
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+)
 def changed_traces(context: dg.SensorEvaluationContext):
     """Run a remembered trace again once its file was replaced and is stable for a minute.
 
@@ -81,7 +88,9 @@ def changed_traces(context: dg.SensorEvaluationContext):
     )
 
 
-@dg.run_failure_sensor(name="failed_nights", default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.run_failure_sensor(
+    name="failed_nights", description="Alerts for each night that failed.", default_status=dg.DefaultSensorStatus.RUNNING
+)
 def failed_nights(context: dg.RunFailureSensorContext):
     """Alert for every night that failed."""
     run = context.dagster_run
@@ -95,7 +104,12 @@ def failed_nights(context: dg.RunFailureSensorContext):
     return None
 
 
-@dg.run_status_sensor(name="drift", run_status=dg.DagsterRunStatus.SUCCESS, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.run_status_sensor(
+    name="drift",
+    description="Alerts for each failed check of a night: inputs that drifted, a champion that became worse.",
+    run_status=dg.DagsterRunStatus.SUCCESS,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+)
 def drift(context: dg.RunStatusSensorContext):
     """Alert for every failed check of a night: drifted inputs, or a worse champion."""
     run = context.dagster_run

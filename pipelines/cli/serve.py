@@ -115,10 +115,7 @@ def _run(app: Callable, host: str, port: int) -> None:
 
     import uvicorn
 
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list | None = None) -> None:
-            await super().startup(sockets)
-            note(f"http://{host}:{port}: POST /predict, GET /health, GET /openapi.json")
+    from pipelines.cli.answering import Announced
 
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it once more when it has ended
     sys.setswitchinterval(0.0005)  # the thread that loads versions holds the answering one up by no more
@@ -135,4 +132,4 @@ def _run(app: Callable, host: str, port: int) -> None:
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=ENDS_S,
     )
-    Server(config).run()
+    Announced(config, f"http://{host}:{port}: POST /predict, GET /health, GET /openapi.json").run()

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from subprocess import Popen
+from threading import Timer
 from typing import Any, NoReturn
 
 import click
+import psutil
 
 import pipelines
 from features.errors import InputError
 from pipelines.cli.guard import allowed_hosts
+from pipelines.cli.interrupts import INTERRUPTED
 from pipelines.cli.notes import note
 from pipelines.cli.options import listening
 
 WORKSPACE = str(Path(pipelines.__file__).with_name("workspace.yaml"))
+ENDS_S = 7
+"""Max seconds that the servers have to end by themselves."""
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 _NAME = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:\d{1,5})?|[0-9a-f]*(:[0-9a-f.]*){2,}", re.IGNORECASE)
 
 
@@ -39,15 +47,51 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
 
     place = dagster_home()
     check_reads()  # children would go on without
-    if only == "daemon":
-        note(f"instance {place}, daemon")
-        run_daemon()
-        return
-    hosts = listen(host, port, names, "start runs and read users' names")
-    note(f"instance {place}, web server http://{host}:{port}")
-    if only == "web":
-        become("pipelines.cli.webserver", ",".join(sorted(hosts)), *web_server(host, port))
-    serve(host, port, hosts)
+    note(f"instance {place}")
+    with ends_with_children():
+        if only == "daemon":
+            run_daemon()
+            return
+        hosts = listen(host, port, names, "start runs and read users' names")
+        if only == "web":
+            become("pipelines.cli.webserver", ",".join(sorted(hosts)), *web_server(host, port))
+        serve(host, port, hosts)
+
+
+@contextmanager
+def ends_with_children() -> Iterator[None]:
+    """End the body at SIGINT and SIGTERM, and what it started within :data:`ENDS_S` seconds.
+
+    A shell starts what it puts in the background with SIGINT ignored; here, and in children, that is undone, as Dagster stops its
+    processes by it.
+    """
+    began: list[psutil.Process] = []
+
+    def end(number: int, frame: object) -> NoReturn:
+        for each in _ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        began.extend(psutil.Process().children(recursive=True))
+        late.start()
+        raise KeyboardInterrupt
+
+    def kill() -> None:
+        for each in [*began, *psutil.Process().children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+
+    def give_up() -> NoReturn:
+        kill()
+        os._exit(INTERRUPTED)
+
+    late = Timer(ENDS_S, give_up)
+    late.daemon = True
+    for each in _ENDING:
+        signal.signal(each, end)
+    try:
+        yield
+    finally:
+        kill()
+        late.cancel()
 
 
 def become(module: str, *arguments: str) -> NoReturn:

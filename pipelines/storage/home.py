@@ -16,6 +16,8 @@ from pipelines.storage.remote import place_of
 
 LAKE = "QUEUECAST_LAKE"
 """Environment variable: URL or directory of what machines share."""
+PAGES = "/pages"
+"""The path of the home directory's pages under the UI's own address, so that links hold wherever it is served."""
 
 _DECIDING = (
     "",

@@ -98,7 +98,18 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "published_system",
         "variability_night",
     }
-    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *of_systems, "counters_by_day"}
+    outside = {
+        "trace_file",
+        "ldms_directory",
+        "control_run_files",
+        "registered_runtime",
+        "registered_policy",
+        "registered_variability",
+    }
+    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *of_systems, "counters_by_day", *outside}
+    scheduled = [*defs.jobs, *defs.schedules, *defs.sensors]
+    assert [each.name for each in scheduled if not each.description] == []
+    assert [key.to_user_string() for key in graph.get_all_asset_keys() if not graph.get(key).kinds] == []
     checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
     assert checked == {*stages, *of_systems} - {"rejected_jobs"}
     for key in graph.get_all_asset_keys():
@@ -114,6 +125,8 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
             "nights",
             "publishing",
         }
+        if key.to_user_string() in outside:
+            continue
         by_system = node.group_name == "variability" or key.to_user_string() in ("variability_night", "published_system")
         partitions = node.partitions_def.get_partitions_def_for_dimension("system" if by_system else "trace")
         assert isinstance(partitions, dg.DynamicPartitionsDefinition)
@@ -123,14 +136,19 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
 def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
     graph = defs.resolve_asset_graph()
     of_a_run = {
-        "jobs": set(),
-        "rejected_jobs": set(),
+        "jobs": {"trace_file"},
+        "rejected_jobs": {"trace_file"},
         "user_history": {"jobs"},
         "runtime_model": {"jobs", "user_history"},
         "learned_policy": {"jobs", "user_history", "runtime_model"},
         "schedules": {"jobs", "user_history", "runtime_model", "learned_policy"},
         "comparison": {"jobs", "schedules"},
         "report": {"jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"},
+        "counters": {"ldms_directory"},
+        "control_runs": {"control_run_files"},
+        "registered_runtime": {"published_trace"},
+        "registered_policy": {"published_trace"},
+        "registered_variability": {"published_system"},
     }
     for name, above in of_a_run.items():
         assert {key.to_user_string() for key in graph.get(dg.AssetKey(name)).parent_keys} == above, name

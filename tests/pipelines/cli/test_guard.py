@@ -252,12 +252,16 @@ def server(tmp_path_factory):
     """A port where Dagster's web server runs behind the guard, without any code, started in a hostile directory."""
     home, foreign = tmp_path_factory.mktemp("dagster"), tmp_path_factory.mktemp("foreign")
     (foreign / "dagster_webserver.py").write_text("raise SystemExit('ran what lies in the working directory')")
+    (home / "reports" / "nights").mkdir(parents=True)
+    (home / "reports" / "nights" / "2026-03-01.html").write_text("<p>a night")
+    (home / "reports" / "secret.txt").write_text("no page")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = {
         **os.environ,
         "DAGSTER_HOME": str(home),
+        "QUEUECAST_HOME": str(home),
         "DAGSTER_DISABLE_TELEMETRY": "1",
         "PYTHONPATH": str(HOUSE),
         "PYTHONSAFEPATH": "1",
@@ -320,3 +324,10 @@ def test_a_real_server_does_what_its_own_page_asks_and_nothing_else(server):
     headers = {"Host": f"localhost:{server}", "Origin": own, **{name.replace("_", "-"): value for name, value in upgrade.items()}}
     connection.request("GET", "/graphql", headers={**headers, "Sec-WebSocket-Protocol": "graphql-ws"})
     assert connection.getresponse().status == 101
+
+
+@pytest.mark.slow
+def test_a_published_page_is_served_beside_the_ui_and_no_other_file(server):
+    assert asked(server, "GET", "/pages/nights/2026-03-01.html") == (200, b"<p>a night")
+    for other in ("secret.txt", "../dagster.yaml", "nights/../../x.html", "%2e%2e/x.html", "gone.html", "nights", ""):
+        assert asked(server, "GET", f"/pages/{other}")[0] == 404

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pipelines.cli.interrupts import INTERRUPTED
@@ -37,15 +38,30 @@ except KeyboardInterrupt:
     print("its own way", flush=True)
 """
 
+WITH_A_CHILD = """
+import pathlib, subprocess, sys, time
+from pipelines.cli import ui
+ui.ENDS_S = 0.3
+with ui.ends_with_children():
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", deaf])
+    pathlib.Path(sys.argv[1]).write_text(str(child.pid))
+    print("ready", flush=True)
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        child.wait()
+"""
 
-def interrupted(script: str, mark: Path) -> tuple[subprocess.Popen, str, str, float]:
+
+def interrupted(script: str, mark: Path, number: int = signal.SIGINT) -> tuple[subprocess.Popen, str, str, float]:
     process = subprocess.Popen(
         [sys.executable, "-c", script, str(mark)], cwd=HOUSE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     began = time.monotonic()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=50)
     return process, out, err, time.monotonic() - began
 
@@ -70,3 +86,15 @@ def test_a_body_that_ends_by_itself_is_left_alone(tmp_path):
     assert process.returncode == 0
     assert out == "its own way\n"
     assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_servers_end_with_children_that_do_not_listen_though_a_shell_ignores_the_interrupt(tmp_path, number):
+    mark, ignoring = tmp_path / "pid", signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process, *_ = interrupted(WITH_A_CHILD, mark, number)
+    finally:
+        signal.signal(signal.SIGINT, ignoring)
+    assert process.returncode == INTERRUPTED
+    assert not psutil.pid_exists(int(mark.read_text())) or psutil.Process(int(mark.read_text())).status() == psutil.STATUS_ZOMBIE
