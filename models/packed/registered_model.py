@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.pyfunc import PythonModel
 
 _PREFIX = "_queuecast_model_"
+_OLD_S = 7 * 86_400
+"""Age of a snapshot from which it is said."""
 
 
 def _predictor_module() -> Any:
@@ -57,9 +60,14 @@ class RegisteredModel(PythonModel):
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
         try:
-            return self._predictor.predict(model_input)
+            answer = self._predictor.predict(model_input, **(params or {}))
         except ValueError as error:  # the scoring server hides the message of any other exception
             raise MlflowException(str(error), error_code=INVALID_PARAMETER_VALUE) from error
+        if "snapshot_age_s" in answer and (oldest := answer["snapshot_age_s"].max()) > _OLD_S:
+            warnings.warn(
+                f"the model's snapshot of users' histories is {oldest / 86_400:.0f} days old: load a newer version", stacklevel=2
+            )
+        return answer
 
 
 set_model(RegisteredModel())

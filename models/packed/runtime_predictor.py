@@ -5,7 +5,7 @@ Packed unchanged into registered models; needs numpy and pandas with pyarrow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .methods import METHODS, Method
+from .conditional import conditional
+from .methods import LEVELS, METHODS, PREDICTED, Method
 from .settings import SETTINGS, read_settings
 from .site_names import HASHED, as_stored
 from .snapshot_inputs import History
+from .submitted import columns, refuse
 
 HISTORY = "history.parquet"
 EARLY = "is of 1970 or before: was a Unix number taken for a time? Give the wall clock"
@@ -63,24 +65,48 @@ class RuntimePredictor:
         self._zone: str | None = settings["timezone"] if settings["origin_unix_s"] is not None else None
         self._history = History.from_frame(pd.read_parquet(directory / HISTORY))
 
-    def predict(self, submissions: pd.DataFrame) -> pd.DataFrame:
+    def predict(self, submissions: pd.DataFrame, quantiles: Sequence[float] = ()) -> pd.DataFrame:
         """Answer ``submissions``, a row each.
 
-        Columns: the method's answers (``predicted_s`` first; seconds, 1..request), ``snapshot_age_s`` (submission minus snapshot) and
-        ``user_known`` (does the snapshot list the user?).
+        Columns: the method's answers (``predicted_s`` first; seconds, 1..request), ``quantile_<level>_s`` for each level of ``quantiles``,
+        ``snapshot_age_s`` (submission minus snapshot) and ``user_known`` (does the snapshot list the user?).
 
-        ``submissions``: ``user`` (text, null where it is unknown), ``procs`` and ``requested_s`` (whole numbers from 1), ``submit_time`` (the
-        site's wall clock, no time zone), and, where the method looks at them, ``group`` and ``executable`` (text, may be null or left out). A
-        user that is null or that the snapshot does not list has no history. Raises ValueError naming row and column of what makes no sense.
+        ``submissions`` have the columns that ``submitted.py`` reads. A user that is null or that the snapshot does not list has no history.
+        Raises ValueError naming row and column of what makes no sense.
         """
-        _check(submissions, self.method.optional)
-        local = submissions["submit_time"].to_numpy("datetime64[s]").astype(np.int64)
-        _refuse(local < self.earliest_local_s, submissions, "submit_time", EARLY)
-        texts = {name: submissions[name].to_numpy(object) for name in ("user", *self.method.optional) if name in submissions}
-        numbers = {name: submissions[name].to_numpy(np.float64) for name in ("procs", "requested_s")}
-        asked = self.asked({**texts, **numbers, "local_s": local})
+        given = columns(submissions, self.method.optional, self.timezone)
+        refuse(given["local_s"] < self.earliest_local_s, submissions, "submit_time", EARLY)
+        elapsed_s = given.pop("elapsed_s")
+        asked = self.asked(given)
         answers = self.method.answer(self._history.columns(asked.given), asked.given)
+        if (late := elapsed_s > 0).any() or len(quantiles):
+            named = {name: level for name, level in LEVELS.items() if name in answers}
+            point, told = self.given_elapsed(asked, elapsed_s, (*named.values(), *quantiles))
+            if len(quantiles) and not self.method.levels:
+                raise ValueError(f"quantiles: {self.method.name} tells none")
+            of = dict(zip((*named, *(f"quantile_{level!r}_s" for level in quantiles)), told.T, strict=True))
+            later = {PREDICTED: point, **{name: of.pop(name) for name in named}}
+            answers = {name: np.where(late, later[name], each) for name, each in answers.items()} | of
         return pd.DataFrame({**answers, "snapshot_age_s": asked.age_s, "user_known": asked.known}, index=submissions.index)
+
+    def given_elapsed(self, asked: Asked, elapsed_s: np.ndarray, levels: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+        """Return ``predicted_s`` and quantiles of jobs that have run for ``elapsed_s``.
+
+        The prediction is that at the submission while the job has not outlived it; then the median of what is left, or, without
+        quantiles, the request. Quantiles at ``levels`` are [jobs, levels], none of a method without. ValueError for a level outside (0, 1).
+        """
+        if not all(0 < level < 1 for level in levels):
+            raise ValueError(f"quantiles: {', '.join(map(str, levels))} are not all between 0 and 1")
+        point, own = self.method.distribution(self._history.columns(asked.given), asked.given)
+        known, request_s, point = self.method.levels, asked.given["requested_s"], point.copy()
+
+        def beyond(row: int, wanted: Sequence[float]) -> list[float]:
+            return conditional(known, own[row].tolist(), float(request_s[row]), float(elapsed_s[row]), wanted)
+
+        for row in np.flatnonzero((elapsed_s > 0) & (elapsed_s >= point)).tolist():
+            point[row] = beyond(row, (0.5,))[0] if known else request_s[row]
+        told = [beyond(row, levels) if known else [] for row in range(len(point))] if levels else []
+        return point, np.array(told, np.float64).reshape(len(point), len(levels) if known else 0)
 
     def asked(self, given: Mapping[str, Any]) -> Asked:
         """Return checked submissions as the method wants them.
@@ -95,10 +121,6 @@ class RuntimePredictor:
                 if name in given:
                     asked[name] = np.array(as_stored(given[name], self.hashed_with, "the model"), object)
         return Asked(asked, submit - self._at_s, self._history.lists(asked["user"]))
-
-    def distribution(self, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
-        """Return ``predicted_s`` and, [submissions, ``method.levels``], quantiles: seconds."""
-        return self.method.distribution(self._history.columns(asked.given), asked.given)
 
     @property
     def earliest_local_s(self) -> int:
@@ -125,31 +147,3 @@ class RuntimePredictor:
         clock = pd.DatetimeIndex(local.astype("datetime64[s]"))
         unix = clock.tz_localize(self._zone, ambiguous=np.ones(len(clock), bool), nonexistent="shift_forward").tz_convert(None)
         return unix.to_numpy("datetime64[s]").astype(np.int64)
-
-
-def _check(submissions: pd.DataFrame, optional: tuple[str, ...]) -> None:
-    for name in ("user", "procs", "requested_s", "submit_time"):
-        if name not in submissions:
-            raise ValueError(f"column {name} is missing")
-        if name != "user":
-            _refuse(submissions[name].isna().to_numpy(bool), submissions, name, "is missing")
-    for name in ("user", *(each for each in optional if each in submissions)):
-        given = submissions[name]
-        text = np.fromiter((isinstance(value, str) for value in given.to_numpy(object)), bool, len(given))
-        _refuse(~text & ~given.isna().to_numpy(bool), submissions, name, "is not text")
-    for name in ("procs", "requested_s"):
-        if not pd.api.types.is_integer_dtype(submissions[name].dtype):
-            raise ValueError(f"column {name} holds {submissions[name].dtype}, not whole numbers")
-        _refuse(submissions[name].to_numpy(np.int64) < 1, submissions, name, "is below 1")
-    if submissions["submit_time"].dtype.kind != "M" or getattr(submissions["submit_time"].dtype, "tz", None) is not None:
-        raise ValueError(
-            f"column submit_time holds {submissions['submit_time'].dtype}, not timestamps of the site's wall clock without time zone"
-        )
-
-
-def _refuse(wrong: np.ndarray, table: pd.DataFrame, column: str, why: str) -> None:
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(
-            f"row {row} (counted from 0), column {column}: {table[column].iloc[row]} {why} ({int(wrong.sum())} such rows)"
-        )

@@ -17,7 +17,8 @@ import pandas as pd
 from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.pyfunc import PyFuncModel
-from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
+from mlflow.types.schema import AnyType
 
 from features.clock import local_clock_s
 from features.errors import InputError
@@ -31,12 +32,7 @@ from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM
 
 RUNTIME = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy as served", tuple(METHODS), "the simpler")
-_ASKED = (
-    ColSpec(DataType.string, "user"),
-    ColSpec(DataType.long, "procs"),
-    ColSpec(DataType.long, "requested_s"),
-    ColSpec(DataType.datetime, "submit_time"),
-)
+_ASKED = ("user", "procs", "requested_s", "submit_time")
 _UNREADABLE = (ValueError, KeyError, TypeError, OSError, MlflowException, BadZipFile, zlib.error)
 """Whatever reading damaged or foreign files of a version may raise."""
 
@@ -132,14 +128,19 @@ def signature(outputs: Sequence[str], optional: Sequence[str] = ()) -> ModelSign
     """Make the signature of a version.
 
     It answers with ``outputs`` (seconds), the snapshot's age and whether the user is known, and looks at ``optional`` text if it is given.
+    Columns have any type: the model reads and checks them itself (``models.packed.submitted``), where MLflow would refuse users that are
+    numbers, times with a zone, and whole numbers as floats. The parameter ``quantiles`` asks for further levels.
     """
     answers: list[ColSpec | TensorSpec] = [
         *(ColSpec(DataType.double, name) for name in outputs),
         ColSpec(DataType.long, "snapshot_age_s"),
         ColSpec(DataType.boolean, "user_known"),
     ]
-    asked: list[ColSpec | TensorSpec] = [*_ASKED, *(ColSpec(DataType.string, name, required=False) for name in optional)]
-    return ModelSignature(inputs=Schema(asked), outputs=Schema(answers))
+    asked: list[ColSpec | TensorSpec] = [
+        ColSpec(AnyType(), name, required=name in _ASKED) for name in (*_ASKED, *optional, "elapsed_s")
+    ]
+    levels = ParamSchema([ParamSpec("quantiles", DataType.double, [], (-1,))])
+    return ModelSignature(inputs=Schema(asked), outputs=Schema(answers), params=levels)
 
 
 def trained_method(tracking: Tracking, trace: str, number: str) -> Method:
@@ -185,7 +186,7 @@ def ask(model: RuntimePredictor | PyFuncModel, submitted: pd.DataFrame) -> pd.Da
     if isinstance(model, RuntimePredictor):
         return model.predict(submitted)
     schema = model.metadata.get_input_schema()
-    wanted = schema.input_names() if schema is not None and schema.has_input_names() else [column.name for column in _ASKED]
+    wanted = schema.input_names() if schema is not None and schema.has_input_names() else _ASKED
     return pd.DataFrame(model.predict(submitted[[name for name in submitted if name in wanted]]))
 
 

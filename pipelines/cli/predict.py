@@ -37,7 +37,7 @@ def command(spec: str, jobs: Path) -> None:
     table = read_submissions(jobs)
     from pipelines.storage.registry import predict_registered
 
-    given = [*ASKED, *(name for name in OPTIONAL if name in table)]
+    given = [*ASKED, *(name for name in (*OPTIONAL, "elapsed_s") if name in table)]
     answers = predict_registered(spec, table[given])
     if KNOWN in answers and (unknown := int((~answers[KNOWN].astype(bool)).sum())):  # older versions lack the column
         note(

@@ -28,7 +28,7 @@ from pipelines.serving.questions import FIELDS, ManyAnswers, OneAnswer, OneJob, 
 LARGEST = 4 << 20
 """Max bytes of a request's body."""
 _WHY = {
-    400: "the body is not one JSON object",
+    400: "the body is neither one JSON object nor a list of jobs",
     404: "only POST /predict and GET /health are served here",
     413: f"a request may have {LARGEST:,} bytes",
 }
@@ -98,7 +98,7 @@ def application(service: Service) -> FastAPI:
         max_body_size=LARGEST,
         exception_handlers={RequestValidationError: _refuse_fields, HTTPException: _refuse_request},
     )
-    refusals: dict[int | str, dict[str, Any]] = {status: {"model": Refusal} for status in (400, 413, 422, 500, 503)}
+    refusals: dict[int | str, dict[str, Any]] = {status: {"model": Refusal} for status in (400, 405, 413, 422, 500, 503)}
     app.add_api_route("/predict", service.predict, methods=["POST"], response_model=OneAnswer | ManyAnswers, responses=refusals)
     app.add_api_route("/health", service.health, methods=["GET"], response_model=dict[str, Any])
     app.add_api_route("/health", service.health, methods=["HEAD"], include_in_schema=False)

@@ -19,7 +19,6 @@ import numpy as np
 
 from features.errors import InputError, one_line
 from models.packed.runtime_predictor import EARLY, RuntimePredictor
-from models.runtime.conditional import conditional
 from pipelines.serving.questions import TEXTS, Job, Unanswerable
 from pipelines.serving.site_registry import SiteRegistry
 
@@ -68,14 +67,15 @@ class Loaded:
         texts = {name: np.array([getattr(job, name) or None for job in jobs], object) for name in TEXTS}
         numbers = {name: np.array([getattr(job, name) for job in jobs], np.float64) for name in ("procs", "requested_s")}
         submitted = predictor.asked({**texts, **numbers, "local_s": np.array(local_s, np.int64)})
-        point, quantiles = predictor.distribution(submitted)
-        own, answers = predictor.method.levels, []
-        for row, (job, seconds) in enumerate(zip(jobs, point.tolist(), strict=True)):
-            at_own = quantiles[row].tolist()
-            answer: dict[str, Any] = {"predicted_s": _whole(_given_that(job, seconds, own, at_own))}
+        elapsed_s, answers = np.array([job.elapsed_s for job in jobs], np.float64), []
+        point, quantiles = predictor.given_elapsed(submitted, elapsed_s, levels)
+        for row, seconds in enumerate(point.tolist()):
+            answer: dict[str, Any] = {"predicted_s": _whole(seconds)}
             if levels:
-                asked = conditional(own, at_own, job.requested_s, job.elapsed_s, levels) if own else None
-                answer["quantiles"] = asked and {repr(level): _whole(each) for level, each in zip(levels, asked, strict=True)}
+                told = quantiles[row].tolist()
+                answer["quantiles"] = (
+                    {repr(level): _whole(each) for level, each in zip(levels, told, strict=True)} if told else None
+                )
             answer |= {"snapshot_age_s": int(submitted.age_s[row]), "user_known": bool(submitted.known[row])}
             answers.append(answer)
         return answers, submitted.given
@@ -94,16 +94,6 @@ class Loaded:
             asked = {"procs": job.procs, "requested_s": job.requested_s, "elapsed_s": job.elapsed_s, "submit_unix_s": submit_s[row]}
             entries.append({**head, **texts, **asked, "job_id": None if job.job_id == "" else job.job_id, **answer})
         return entries
-
-
-def _given_that(job: Job, seconds: float, levels: Sequence[float], quantiles: Sequence[float]) -> float:
-    """Return a prediction for a job that has run for ``elapsed_s``.
-
-    The one at its submission while it has not outlived that; then the median of what is left, or, without quantiles, the request.
-    """
-    if job.elapsed_s == 0 or job.elapsed_s < seconds:
-        return seconds
-    return conditional(levels, quantiles, job.requested_s, job.elapsed_s, (0.5,))[0] if levels else float(job.requested_s)
 
 
 def _whole(seconds: float) -> float | int:

@@ -119,15 +119,29 @@ def _form(body: Any) -> str | None:
     return ("many" if "jobs" in body else "one") if isinstance(body, dict) else None
 
 
-Question = Annotated[Annotated[OneJob, Tag("one")] | Annotated[ManyJobs, Tag("many")], Discriminator(_form)]
+def _listed(body: Any) -> Any:
+    return {"jobs": body} if isinstance(body, list) else body
+
+
+Question = Annotated[
+    Annotated[OneJob, Tag("one")] | Annotated[ManyJobs, Tag("many")],
+    Discriminator(_form),
+    BeforeValidator(_listed, json_schema_input_type=OneJob | ManyJobs | list[Job]),
+]
 FIELDS = {*OneJob.model_fields, *ManyJobs.model_fields}
 
 
 class Answer(BaseModel):
     """What is answered for a job, in seconds."""
 
-    predicted_s: float = Field(description="in 1..requested_s")
-    quantiles: dict[str, float] | None = Field(None, description="by level, if asked for; null of a model without quantiles")
+    predicted_s: float = Field(
+        description="in 1..requested_s; of a model with quantiles the time whose ratio to the runtime is expected to be closest to 1. "
+        'That is no median: quantiles["0.5"] is, and may lie far from it where many jobs end early and many run to their request'
+    )
+    quantiles: dict[str, float] | None = Field(
+        None,
+        description="runtimes by level, if asked for: 0.5 is the median, which half of such jobs exceed; null of a model without",
+    )
     snapshot_age_s: int = Field(description="from the snapshot of users' histories to the submission")
     user_known: bool = Field(description="whether the snapshot lists the user")
 

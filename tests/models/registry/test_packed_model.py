@@ -11,6 +11,7 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
+from mlflow.exceptions import MlflowException
 
 from features.clock import local_clock_s
 from features.jobs.snapshot import snapshot
@@ -21,7 +22,7 @@ from models.registry import boosting_training
 from models.registry.accounting import accounting
 from models.registry.packing import assemble, content_hash, private_name
 from models.registry.quantile_training import grow
-from models.registry.runtime_registration import RuntimeContent, Snapshot
+from models.registry.runtime_registration import RuntimeContent, Snapshot, signature
 from tests.support.learning import ORIGIN_S, ZONE, inputs_of, workload
 
 
@@ -119,15 +120,17 @@ def test_what_the_forest_says_travels_with_it(tmp_path, learned):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"user": pd.Series([7], dtype=object)}, "row 0 .*column user: 7 is not text"),
+        ({"user": pd.Series([7.5], dtype=object)}, "row 0 .*column user: 7.5 is not text, nor a whole number"),
         ({"requested_s": [0]}, "row 0 .*column requested_s: 0 is below 1"),
         ({"requested_s": pd.array([None], dtype="Int64")}, "row 0 .*column requested_s: .* is missing"),
         ({"procs": [-3]}, "row 0 .*column procs: -3 is below 1"),
-        ({"procs": [1.5]}, "column procs holds float64"),
-        ({"submit_time": ["yesterday"]}, "column submit_time holds"),
+        ({"procs": [1.5]}, "row 0 .*column procs: 1.5 is not a whole number"),
+        ({"procs": ["4"]}, "row 0 .*column procs: 4 is not a whole number"),
+        ({"submit_time": ["yesterday"]}, "row 0 .*column submit_time: yesterday is no time such as"),
         ({"submit_time": pd.to_datetime([1709283600])}, "row 0 .*column submit_time: 1970-.*was a Unix number taken for a time"),
         ({"submit_time": pd.to_datetime([1709283600000], unit="us")}, "row 0 .*column submit_time: 1970-.*was a Unix number"),
-        ({"submit_time": pd.to_datetime(["2024-01-01"]).tz_localize("UTC")}, "without time zone"),
+        ({"submit_time": [1709283600]}, "row 0 .*column submit_time: 1709283600 is no time such as"),
+        ({"elapsed_s": [10**6]}, "row 0 .*column elapsed_s: 1000000 is not in 0..requested_s"),
     ],
 )
 def test_values_that_make_no_sense_are_refused_by_row_and_column(tmp_path, learned, changes, says):
@@ -137,8 +140,8 @@ def test_values_that_make_no_sense_are_refused_by_row_and_column(tmp_path, learn
 
 
 def test_a_group_that_is_not_text_is_refused_where_it_is_looked_at(tmp_path, learned):
-    odd = submission(learned, group=pd.Series([3], dtype=object))
-    with pytest.raises(ValueError, match=r"row 0 .*column group: 3 is not text"):
+    odd = submission(learned, group=pd.Series([b"g"], dtype=object))
+    with pytest.raises(ValueError, match=r"row 0 .*column group: b'g' is not text"):
         RuntimePredictor(pack(tmp_path / "a", learned, "quantile(order=accuracy)").data).predict(odd)
     RuntimePredictor(pack(tmp_path / "b", learned, "last2").data).predict(odd)
 
@@ -159,9 +162,55 @@ def save(directory, learned, **kwargs):
         code_paths=[str(parts.code)],
         artifacts={"runtime_model": str(parts.data)},
         pip_requirements=["mlflow"],
+        signature=signature(("predicted_s",), ("group", "executable")),
     )
     shutil.rmtree(directory / "parts")
     return directory / "model"
+
+
+def test_submissions_are_taken_as_sites_have_them(tmp_path, learned):
+    users = learned[4].assign(user=[f"{number}" for number in range(1000, 1000 + len(learned[4]))])
+    model = mlflow.pyfunc.load_model(str(save(tmp_path, learned, method="last2", table=users)))
+    plain = submission(learned, user=["1000"], group=["g"])
+    clock = plain["submit_time"]
+    alike = {
+        "integer users": {"user": [1000]},
+        "users that are floats for a missing one": {"user": [1000.0]},
+        "categories": {"user": pd.Categorical(["1000"], ["1000", "2"]), "group": pd.Categorical(["g"])},
+        "float processors and requests": {name: plain[name].astype(float) for name in ("procs", "requested_s")},
+        "nullable integers": {name: plain[name].astype("Int64") for name in ("procs", "requested_s")},
+        "text": {"submit_time": clock.dt.strftime("%Y-%m-%d %H:%M:%S")},
+        "a time zone": {"submit_time": clock.dt.tz_localize(ZONE).dt.tz_convert("Asia/Tokyo")},
+        "text with a zone": {"submit_time": [clock.dt.tz_localize(ZONE).iloc[0].isoformat()]},
+        "no time run yet": {"elapsed_s": [0]},
+        "unknown time run": {"elapsed_s": [None]},
+    }
+    expected = model.predict(plain)
+    assert expected["user_known"].all()
+    for form, changes in alike.items():
+        pd.testing.assert_frame_equal(model.predict(plain.assign(**changes)), expected, obj=form)
+
+
+@pytest.mark.slow
+def test_elapsed_time_and_levels_are_honoured_as_over_http(tmp_path, learned):
+    model = mlflow.pyfunc.load_model(str(save(tmp_path, learned, method="quantile(order=accuracy)")))
+    one = submission(learned, requested_s=[7200])
+    fresh = model.predict(one)
+    elapsed, point = int(fresh["predicted_50_s"].iloc[0]), fresh["predicted_s"].iloc[0]
+    late = model.predict(one.assign(elapsed_s=[elapsed]), params={"quantiles": [0.5, 0.9]}).iloc[0]
+    assert elapsed < late["predicted_50_s"] == late["quantile_0.5_s"] <= late["quantile_0.9_s"] <= 7200
+    assert late["predicted_s"] == (late["predicted_50_s"] if elapsed >= point else point)
+    outlived = model.predict(one.assign(elapsed_s=[int(point)])).iloc[0]
+    assert outlived["predicted_s"] == outlived["predicted_50_s"] > point
+    with pytest.raises(MlflowException, match="not all between 0 and 1"):
+        model.predict(one, params={"quantiles": [1.5]})
+
+
+def test_a_snapshot_older_than_a_week_is_warned_of(tmp_path, learned):
+    model, one = mlflow.pyfunc.load_model(str(save(tmp_path, learned, method="last2"))), submission(learned)
+    assert (model.predict(one.assign(submit_time=one["submit_time"] + pd.Timedelta(days=7)))["snapshot_age_s"] == 7 * 86_400).all()
+    with pytest.warns(UserWarning, match="snapshot of users' histories is 8 days old"):
+        model.predict(one.assign(submit_time=one["submit_time"] + pd.Timedelta(days=8)))
 
 
 def test_two_versions_in_one_process_keep_their_own_data_and_code(tmp_path, learned):

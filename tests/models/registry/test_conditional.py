@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from models.packed.conditional import conditional
 from models.runtime import quantile
-from models.runtime.conditional import conditional
 from tests.support.fresh import seeds
 
 LEVELS = tuple(quantile.REGULAR.tolist())
