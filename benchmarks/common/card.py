@@ -22,7 +22,7 @@ from pipelines.storage.atomic import replacing
 MOST_WORDS = 400
 """Of the whole card, as ``wc -w`` counts: bars of the table are words, too."""
 MOST_ROWS = 10
-NUMBER = re.compile(r"[-+−±]?\d|[–-]?$")
+NUMBER = re.compile(r"(?:\*\*)?[-+−±]?\d|[–-]?$")
 MADE_BY = re.compile(r"Made by `python -m[^`]*`[^.]*\bcommit [^.]*\.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.common.card import made_before
+from benchmarks.common.pages import STUDIES
 from benchmarks.papers.klusacek import contended, figures, whole_traces
 from features.clock import DAY_S
 from sim.simulate import simulate
@@ -42,6 +45,15 @@ def test_changes_are_means_over_pairs_of_seeds() -> None:
     # two values 0.1 from their mean: standard error 0.1, and Student's 97.5 % quantile with one degree of freedom
     assert wait["high"] - wait["change"] == pytest.approx(12.7062 * 0.1, rel=1e-4)
     assert np.isnan(changed.loc["PlanRS", "predicted_start_error_s"]["change"])
+
+
+def test_the_card_counts_what_its_table_shows_and_is_what_its_program_makes() -> None:
+    made = contended.card(pd.read_csv(contended.DATA), made_before("planning"))
+    assert made.markdown() == (STUDIES / "planning.md").read_text(encoding="utf-8")
+    ways = (("lower", "-"), ("higher", "+"))
+    columns = [made.table[name].str for name in made.table.columns[1:]]
+    counts = [f"{word} in {column.startswith(f'**{sign}').sum()}" for column in columns for word, sign in ways]
+    assert re.findall(r"(?:lower|higher) in \d", made.answer) == counts
 
 
 def test_every_figure_is_drawn_of_schedules_that_search() -> None:

@@ -24,6 +24,7 @@ from pipelines.workflows.evaluation import BY_CHANCE, KIND, WITH_FEEDBACK, Proto
 from sim import simulate
 from sim.predictions.sharpness import CONSTANT, REFERENCES
 from tests.conftest import SHARED, needs_shared
+from tests.support.answers import numbers_from_nowhere
 from tests.support.command import queuecast
 from tests.support.workloads import crowd
 
@@ -117,6 +118,7 @@ def test_the_table_and_the_page_name_every_predictor_and_its_accuracy(trace: Pat
         assert row is not None
         assert row[1] == f"{100 * accuracy:.1f} %"
     assert "Generated workload" not in page
+    assert numbers_from_nowhere(page) == set()
     assert page.count('<img src="data:image/svg') == 3
     assert "http" not in re.sub(r"data:image/[^\"]*|http-equiv=", "", page), "the page needs nothing outside itself"
 

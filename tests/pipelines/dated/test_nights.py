@@ -23,6 +23,7 @@ from pipelines.dated.night import night, own_registry, replay_nights
 from pipelines.ingest.canonical import write_canonical
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import submissions
+from tests.support.answers import numbers_from_nowhere
 from tests.support.arriving import CHANGE_DAY, arriving, source
 
 pytestmark = pytest.mark.usefixtures("unlaid_pictures")
@@ -200,9 +201,11 @@ def test_every_night_leaves_a_page_and_the_index_links_them(replayed) -> None:
     for each in made:
         assert f'href="{each.label}.html"' in index
         page = each.report.read_text()
+        assert numbers_from_nowhere(page) == set()
         assert str(each.row["why"])[:40] in page
         assert "up to the" in page
         assert 'src="http' not in page + index
+    assert numbers_from_nowhere(index) == set()
     assert not list((home / "nights" / "arriving").glob("*"))[1:]  # nothing but the lock
 
 

@@ -17,6 +17,7 @@ from sim.campaigns.window_comparison import over_windows
 from sim.campaigns.windows import Windows
 from sim.metrics.formats import change
 from tests.sim.campaigns.test_campaign import JOBS, WIDTH
+from tests.support.answers import numbers_from_nowhere
 
 MANY = tuple(f"MIXED({round(angle, 2)},1,0)-List" for angle in np.linspace(0, 1, 45))
 
@@ -58,6 +59,7 @@ def test_the_page_prints_means_and_changes_lowest_slowdown_first_for_each_tau() 
         for name, mean in means.items():
             changed = "" if name == "Strict" else f" {change(mean / means['Strict'] - 1)}"
             assert printed[name][0].startswith(f"{mean:,.2f}{changed}")
+    assert numbers_from_nowhere(page) == set()
     assert "1 rule leaves jobs out of all windows" in page
     assert re.search(r"first-window.*?60</div></td>", page, re.DOTALL)
     assert "&lt;toy&gt;" in page

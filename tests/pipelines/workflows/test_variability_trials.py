@@ -17,6 +17,7 @@ from sim.cluster.comparison import ALL
 from sim.cluster.experiments import control_runs
 from sim.metrics.formats import signed
 from sim.metrics.names import TRIAL
+from tests.support.answers import numbers_from_nowhere
 
 PLAN = replace(trial_plan(2, 0), days=0.2)
 
@@ -70,6 +71,7 @@ def test_the_page_says_that_it_is_simulated_and_prints_what_was_found(tried: tup
     page = render_cluster(PLAN, runs, table, {"model": "models:/variability-simulated/1"})
     assert "Simulated: cluster, counters and runtimes" in page
     assert page.count("data:image/svg+xml;base64,") == 1
+    assert numbers_from_nowhere(page) == set()
     row = table[(table["application"] == ALL) & (table["metric"] == "makespan_s") & (table["scheduler"] == SCHEDULERS[2])].iloc[0]
     assert f"{row['mean']:,.0f}<small" in page
     assert signed(row["difference"], ",.0f") in page
