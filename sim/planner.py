@@ -216,13 +216,7 @@ def as_rules(rule: PlanRS) -> Rules:
         float(rule.slowdown),
         float(rule.fairness),
         SPREADS.index(rule.spread),
-        rule.base == "first",
-        rule.users == "all",
-        rule.counted == "running",
         float(rule.least),
-        3600.0 * rule.decay,
-        float(rule.temperature),
-        rule.tenure,
     )
 
 
@@ -233,14 +227,10 @@ def as_search(clusters: int, jobs: int, users: int, seed: int) -> Search:
         slots=np.zeros(SLOTS, np.int64),
         random=np.array([1 + int(first) % 2147483562, 1 + int(second) % 2147483398]),
         first=np.zeros(3),
-        current=np.zeros(3),
         best=np.zeros(3),
         trial=np.zeros(3),
-        base=np.zeros(3),
-        chosen=np.zeros(1),
         saved=np.empty((clusters, jobs), np.int64),
         saved_size=np.zeros(clusters, np.int64),
-        moved=np.empty(jobs, np.int64),
         key=np.empty(jobs),
         steep=np.zeros(users),
         log=np.zeros((TOGETHER, 3), np.int64),

@@ -43,23 +43,11 @@ class PlanRS:
     bound: int = 10
     """The threshold of bounded slowdown, seconds; 0 for slowdown."""
     spread: str = "sum"
-    """How mean and standard deviation of NUWT are one number: their ``sum``, one alone, or ``squares``, the sum of (1 + mean - NUWT) squared."""
+    """How mean and standard deviation of NUWT are one number: their ``sum``, or ``squares``, the sum of (1 + mean - NUWT) squared."""
     usage: str = "mean"
     """What a user has consumed, of a machine with memory: the ``mean`` of the shares of processors and memory, the ``larger``, or ``procs``."""
-    users: str = "planned"
-    """Whose NUWT count: users with ``planned`` jobs, or ``all`` that have submitted one."""
     least: float = 3600.0
     """What each user counts as having consumed at the least, processor-seconds."""
-    decay: float = 0.0
-    """Hours after which waits and consumption count half; 0 for never."""
-    counted: str = "waiting"
-    """Whose waits and slowdowns count: of ``waiting`` jobs, or of ``running`` ones too."""
-    base: str = "best"
-    """What improvements are relative to: the ``best`` plan so far, or the ``first`` of the search."""
-    temperature: float = 0.02
-    """At the beginning of ``search=anneal``, in parts of the weighted sum."""
-    tenure: int = 5
-    """For how many moves ``search=tabu`` does not move a job again."""
 
     @property
     def every_s(self) -> int:
@@ -103,15 +91,12 @@ _CHOICES = {
     "width": ("none", "sqrt"),
     "spread": SPREADS,
     "usage": ("mean", "larger", "procs"),
-    "users": ("planned", "all"),
-    "counted": ("waiting", "running"),
-    "base": ("best", "first"),
     "queues": ("walltime", "trace", "one"),
     "priority": ("short", "long"),
     "reservations": ("kept", "anew"),
 }
 _WHOLE = {
-    **{"iterations": (0, MOST_ITERATIONS), "interval": (1, LONGEST_S), "takes": (0, LONGEST_S), "tenure": (0, LONGEST_S)},
+    **{"iterations": (0, MOST_ITERATIONS), "interval": (1, LONGEST_S), "takes": (0, LONGEST_S)},
     **{"reorder": (0, LONGEST_S), "threshold": (0, LONGEST_S), "bound": (0, LONGEST_S)},
 }
 

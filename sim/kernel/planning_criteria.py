@@ -17,7 +17,6 @@ from sim.kernel.planning_seats import (
     BITS,
     LEAST,
     NOW,
-    SEEN_AT,
     SEEN_ENDS,
     SUM_SLOWDOWN,
     SUM_WAIT,
@@ -26,11 +25,11 @@ from sim.kernel.planning_seats import (
     slowdown_at,
     user_of,
 )
-from sim.kernel.state import ENDED, NEXT, PLANS
+from sim.kernel.state import ENDED, PLANS
 
-SPREADS = ("sum", "mean", "sd", "squares")
-SUM, MEAN, DEVIATION, SQUARES = range(4)
-"""Unfairness: mean plus standard deviation of NUWT, one of them, or the sum over users of (1 + mean - NUWT) squared."""
+SPREADS = ("sum", "squares")
+SUM, SQUARES = range(2)
+"""Unfairness: mean plus standard deviation of NUWT, or the sum over users of (1 + mean - NUWT) squared."""
 
 SMALLEST = 1e-9
 """The least value that improvements are relative to."""
@@ -41,23 +40,16 @@ WAIT, SLOWDOWN, UNFAIRNESS = range(3)
     JOBS,  # planned jobs
     SEARCHES,  # so far
     FOUND,  # accepted moves in the log
-    BETTER,  # whether the plan is the best one found, not one that was accepted since
-    CANDIDATE,  # of tabu search: the best move of this round: its job, plus one,
-    TO_CLUSTER,  # the cluster
-    TO_POSITION,  # and the position
-    MOVES,  # made by tabu search
     STARTED_FROM,  # orders that were tried
     SLOTS,
-) = range(12)
+) = range(7)
 
 
 class Rules(NamedTuple):
     """What is searched for, and how.
 
     ``iterations`` of one search, ``per_cluster``: of the jobs of each cluster. ``wait``, ``slowdown`` and ``fairness``: weights.
-    ``from_first``: improvements are relative to the first plan of the search, not the best so far. ``everyone``: users without waiting
-    jobs count in the means. ``running``: the waits and slowdowns of running jobs count. ``least``: the least consumption of a user,
-    processor-seconds. ``half_life`` of waits and consumption, seconds, 0 for none. ``temperature`` and ``tenure`` are of ANNEAL and TABU.
+    ``least``: the least consumption of a user, processor-seconds.
     """
 
     method: int
@@ -67,36 +59,25 @@ class Rules(NamedTuple):
     slowdown: float
     fairness: float
     spread: int
-    from_first: bool
-    everyone: bool
-    running: bool
     least: float
-    half_life: float
-    temperature: float
-    tenure: int
 
 
 class Search(NamedTuple):
     """What a search remembers: int64 unless stated.
 
-    ``slots``; ``random`` [2]; ``first``, ``current``, ``best``, ``trial`` [3]: the criteria, float, ``base`` [3]: what improvements
-    are relative to; ``chosen`` [1]: the gain of tabu's candidate, float. ``saved`` [clusters, jobs] and ``saved_size``: the lists of the
-    best plan, or of that before a change of all. ``moved`` [jobs]: when tabu moved a job. ``key`` [jobs], float: what jobs are ordered
-    by; ``steep`` [users + 1], float: by how much a second of wait makes the weighted sum worse. ``log`` [rows, 3] and ``gains``
-    [rows, 3], float: of accepted moves search, iteration and planned jobs, and relative improvements.
+    ``slots``; ``random`` [2]; ``first``, ``best``, ``trial`` [3]: the criteria, float. ``saved`` [clusters, jobs] and ``saved_size``:
+    the lists of the plan before a change of all. ``key`` [jobs], float: what jobs are ordered by; ``steep`` [users + 1], float: by how
+    much a second of wait makes the weighted sum worse. ``log`` [rows, 3] and ``gains`` [rows, 3], float: of accepted moves search,
+    iteration and planned jobs, and relative improvements.
     """
 
     slots: np.ndarray
     random: np.ndarray
     first: np.ndarray
-    current: np.ndarray
     best: np.ndarray
     trial: np.ndarray
-    base: np.ndarray
-    chosen: np.ndarray
     saved: np.ndarray
     saved_size: np.ndarray
-    moved: np.ndarray
     key: np.ndarray
     steep: np.ndarray
     log: np.ndarray
@@ -104,18 +85,12 @@ class Search(NamedTuple):
 
 
 @apart
-def account(now, rules, planner, state):
+def account(planner, state):
     """Add waits and consumption of jobs that have ended to their users' sums.
 
     Of those that have since the last search.
     """
     numbers, counters, jobs = planner.numbers, state.counters, planner.jobs
-    if rules.half_life > 0.0:
-        factor = math.exp(-math.log(2.0) * (now - numbers[SEEN_AT]) / rules.half_life)
-        for user in range(len(planner.past)):
-            planner.past[user] *= factor
-            planner.usage[user] *= factor
-    numbers[SEEN_AT] = now
     while numbers[SEEN_ENDS] < counters[ENDED]:
         job = state.ended[numbers[SEEN_ENDS]]
         planner.past[user_of(job, planner)] += state.start[job] - jobs.submit[job]
@@ -132,9 +107,6 @@ def add_up(rules, planner, state):
         planner.inverse[user] = -1.0
     numbers[SUM_WAIT] = numbers[SUM_SLOWDOWN] = numbers[USERS] = 0
     unknown = len(planner.waits) - 1
-    if rules.everyone:
-        for job in range(counters[NEXT]):
-            let_count(user_of(job, planner), unknown, planner)
     for cluster in range(len(planner.size)):
         for position in range(planner.size[cluster]):
             job = planner.order[cluster, position]
@@ -150,9 +122,6 @@ def add_up(rules, planner, state):
         if planner.inverse[user] >= 0.0:
             planner.inverse[user] += (numbers[NOW] - start) * planner.claim[planner.nodes.row[job]]
             planner.waits[user] += start - jobs.submit[job]
-        if rules.running:
-            numbers[SUM_WAIT] += (start - jobs.submit[job]) * planner.scale[job]
-            numbers[SUM_SLOWDOWN] += slowdown_at(job, start, planner)
     for i in range(numbers[USERS]):
         user = planner.present[i]
         planner.inverse[user] = 1.0 / max(planner.inverse[user], rules.least)
@@ -189,28 +158,15 @@ def evaluate(wait, slowdown, waits, rules, planner, criteria):
     if rules.spread == SQUARES:
         criteria[UNFAIRNESS] = squares
         return
-    deviation = math.sqrt(squares / max(users, 1))
-    criteria[UNFAIRNESS] = 0.0
-    if rules.spread != DEVIATION:
-        criteria[UNFAIRNESS] += mean
-    if rules.spread != MEAN:
-        criteria[UNFAIRNESS] += deviation
+    criteria[UNFAIRNESS] = mean + math.sqrt(squares / max(users, 1))
 
 
 @kernel
-def gain(before, after, base, rules):
+def gain(before, after, rules):
     """Return the weighted sum of relative improvements from ``before`` to ``after``."""
-    found = rules.wait * ((before[WAIT] - after[WAIT]) / max(base[WAIT], SMALLEST))
-    found += rules.slowdown * ((before[SLOWDOWN] - after[SLOWDOWN]) / max(base[SLOWDOWN], SMALLEST))
-    return found + rules.fairness * ((before[UNFAIRNESS] - after[UNFAIRNESS]) / max(base[UNFAIRNESS], SMALLEST))
-
-
-@kernel
-def gain_over_best(rules, find):
-    """Return the weighted sum of relative improvements of the trial over the best plan."""
-    if rules.from_first:
-        return gain(find.best, find.trial, find.first, rules)
-    return gain(find.best, find.trial, find.best, rules)
+    found = rules.wait * ((before[WAIT] - after[WAIT]) / max(before[WAIT], SMALLEST))
+    found += rules.slowdown * ((before[SLOWDOWN] - after[SLOWDOWN]) / max(before[SLOWDOWN], SMALLEST))
+    return found + rules.fairness * ((before[UNFAIRNESS] - after[UNFAIRNESS]) / max(before[UNFAIRNESS], SMALLEST))
 
 
 @apart
@@ -234,22 +190,17 @@ def set_steepness(rules, planner, find):
     for i in range(users):
         user = planner.present[i]
         off = (planner.past[user] + planner.waits[user]) * planner.inverse[user] - mean
-        slope = 0.0
-        if rules.spread == SQUARES:
-            slope = 2.0 * off  # the others' part is the same for all
-        if rules.spread == SUM or rules.spread == MEAN:
-            slope = 1.0
-        if rules.spread == SUM or rules.spread == DEVIATION:
-            slope += off / deviation
+        # of squares, the others' part is the same for all
+        slope = 2.0 * off if rules.spread == SQUARES else 1.0 + off / deviation
         slope *= planner.inverse[user] / max(users, 1)
-        find.steep[user] = rules.fairness * slope / max(find.base[UNFAIRNESS], SMALLEST)
+        find.steep[user] = rules.fairness * slope / max(find.best[UNFAIRNESS], SMALLEST)
 
 
 @kernel
 def smith_key(job, rules, planner, find):
     """Return the area of a job over what a second of its wait costs; the smallest goes first."""
-    cost = rules.wait * planner.scale[job] / max(find.base[WAIT], SMALLEST) + find.steep[user_of(job, planner)]
+    cost = rules.wait * planner.scale[job] / max(find.best[WAIT], SMALLEST) + find.steep[user_of(job, planner)]
     if planner.slowdown[job] > planner.numbers[LEAST] * planner.scale[job]:
-        cost += rules.slowdown * planner.rate[job] / UNIT / max(find.base[SLOWDOWN], SMALLEST)
+        cost += rules.slowdown * planner.rate[job] / UNIT / max(find.best[SLOWDOWN], SMALLEST)
     area = 1.0 * planner.fit[job] * planner.claim[planner.nodes.row[job]]
     return area / cost if cost > 0.0 else 1e300

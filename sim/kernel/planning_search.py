@@ -3,10 +3,6 @@
 After Klusacek & Chlumsky (2016); ours where it says so. The searches differ in what they try (``Rules.method``):
 
 RANDOM    a random job to a random position of a random cluster that it may use; kept if better
-WORST     the same, of three random jobs that with the largest slowdown, to an earlier position
-ANNEAL    as RANDOM, and a worse plan is kept with probability exp(gain / temperature), which falls to 0; the best is returned
-TABU      the best of ten random moves, even if worse; a job that was moved stays for so many moves, unless the plan is the best yet
-STARTS    first all jobs in order of duration, of area, of their users' NUWT, kept if better; then RANDOM
 SMITH     ours: first all jobs in order of area over what a second of their wait costs, by the derivative of the weighted sum (the rule of
           Smith 1956 for one machine), again while that is better; then of two random jobs of a cluster that stand in the other order the
           later to the earlier's position
@@ -14,28 +10,20 @@ SMITH     ours: first all jobs in order of area over what a second of their wait
 
 from __future__ import annotations
 
-import math
-
 from features.jit import apart, kernel
 from sim.kernel.planning import gather_ends
 from sim.kernel.planning_criteria import (
     ACCEPTED,
-    BETTER,
-    CANDIDATE,
     FOUND,
     ITERATION,
     JOBS,
-    MOVES,
     SEARCHES,
     SMALLEST,
     STARTED_FROM,
-    TO_CLUSTER,
-    TO_POSITION,
     account,
     add_up,
     evaluate,
     gain,
-    gain_over_best,
     set_steepness,
     smith_key,
 )
@@ -50,13 +38,10 @@ from sim.kernel.planning_seats import (
     TRIAL_WAIT,
     USERS,
     seat,
-    user_of,
 )
 
-METHODS = ("random", "worst", "anneal", "tabu", "starts", "smith")
-RANDOM, WORST, ANNEAL, TABU, STARTS, SMITH = range(6)
-CANDIDATES = 10
-"""Moves of which tabu search makes the best."""
+METHODS = ("random", "smith")
+RANDOM, SMITH = range(2)
 PAIRS = 4
 """Pairs of jobs that are looked at for one in the other order."""
 AGAIN = 5
@@ -76,16 +61,13 @@ def search(now, bits, count, rules, planner, state, find):
         begin(now, bits, rules, planner, state, find)
     last = rules.iterations * (len(planner.size) if rules.per_cluster else 1)
     stop = min(last, slots[ITERATION] + count)
-    if rules.method >= STARTS:
+    if rules.method == SMITH:
         try_orders(stop, rules, planner, find)
     while slots[ITERATION] < stop:
-        iterate(last, rules, planner, find)
+        iterate(rules, planner, find)
         slots[ITERATION] += 1
     over = slots[ITERATION] >= last
     if over:
-        if slots[BETTER] == 0:
-            restore(planner, find)
-            seat_all(planner)
         slots[SEARCHES] += 1
         slots[ITERATION] = 0
     return over
@@ -97,21 +79,17 @@ def begin(now, bits, rules, planner, state, find):
     numbers, slots = planner.numbers, find.slots
     numbers[NOW], numbers[BITS], numbers[STRIDE] = now, bits, SPACING
     gather_ends(state, planner)
-    account(now, rules, planner, state)
-    slots[JOBS] = slots[ACCEPTED] = slots[CANDIDATE] = slots[MOVES] = slots[STARTED_FROM] = 0
-    slots[BETTER] = 1
+    account(planner, state)
+    slots[JOBS] = slots[ACCEPTED] = slots[STARTED_FROM] = 0
     for user in range(len(planner.waits)):
         planner.waits[user] = 0
     for cluster in range(len(planner.size)):
         slots[JOBS] += planner.size[cluster]
-        for position in range(planner.size[cluster]):
-            find.moved[planner.order[cluster, position]] = -rules.tenure - 1
     seat_all(planner)
     add_up(rules, planner, state)
     evaluate(numbers[SUM_WAIT], numbers[SUM_SLOWDOWN], planner.waits, rules, planner, find.first)
     for i in range(3):
-        find.current[i] = find.best[i] = find.base[i] = find.first[i]
-    save(planner, find)
+        find.best[i] = find.first[i]
 
 
 @kernel
@@ -203,27 +181,18 @@ def make_move(source, i, target, j, planner):
 
 
 @apart
-def accept(rules, planner, find):
-    """Go on from the trial, which is now the plan; remember it if it is the best."""
+def accept(find):
+    """Go on from the trial, which is now the plan, the best so far."""
     slots = find.slots
     row = slots[FOUND]
     if row < len(find.log):
         find.log[row, 0], find.log[row, 1], find.log[row, 2] = slots[SEARCHES], slots[ITERATION], slots[JOBS]
         for i in range(3):
-            find.gains[row, i] = (find.current[i] - find.trial[i]) / max(find.current[i], SMALLEST)
+            find.gains[row, i] = (find.best[i] - find.trial[i]) / max(find.best[i], SMALLEST)
         slots[FOUND] = row + 1
     slots[ACCEPTED] += 1
-    better = gain_over_best(rules, find) > 0.0
     for i in range(3):
-        find.current[i] = find.trial[i]
-        if not rules.from_first:
-            find.base[i] = find.trial[i]
-    slots[BETTER] = 1 if better else 0
-    if better:
-        for i in range(3):
-            find.best[i] = find.trial[i]
-        if rules.method == ANNEAL or rules.method == TABU:
-            save(planner, find)
+        find.best[i] = find.trial[i]
 
 
 @apart
@@ -245,10 +214,10 @@ def restore(planner, find):
 
 
 @kernel
-def iterate(last, rules, planner, find):
-    """Try a move, and make it if the rule says so."""
+def iterate(rules, planner, find):
+    """Try a move, and make it if it is better."""
     slots = find.slots
-    source, place, total = 0, 0, slots[JOBS]
+    source, total = 0, slots[JOBS]
     if rules.per_cluster:
         source = slots[ITERATION] // rules.iterations
         total = planner.size[source]
@@ -257,27 +226,12 @@ def iterate(last, rules, planner, find):
     if rules.method == SMITH:
         source, i, target, j = pair_in_other_order(source, total, rules, planner, find)
     else:
-        place = draw(find.random, total)
-        if rules.method == WORST:
-            place = worst_of_three(source, place, total, rules, planner, find)
-        source, i = at_place(source, place, rules, planner)
+        source, i = at_place(source, draw(find.random, total), rules, planner)
         target, j = random_target(source, i, planner, find)
-        if rules.method == WORST and source == target and i > 0:
-            j = draw(find.random, i)
     fits = (source != target or i != j) and try_move(source, i, target, j, rules, planner, find)
-    if rules.method == TABU:
-        note_candidate(source, i, target, j, fits, rules, planner, find)
-        return
-    if not fits:
-        return
-    gained = gain(find.current, find.trial, find.base, rules)
-    takes = gained > 0.0
-    if rules.method == ANNEAL and not takes:
-        temperature = rules.temperature * (1.0 - slots[ITERATION] / last)
-        takes = temperature > 0.0 and draw(find.random, 1 << 30) < math.exp(gained / temperature) * (1 << 30)
-    if takes:
+    if fits and gain(find.best, find.trial, rules) > 0.0:
         make_move(source, i, target, j, planner)
-        accept(rules, planner, find)
+        accept(find)
 
 
 @kernel
@@ -310,55 +264,12 @@ def random_target(source, i, planner, find):
 
 
 @apart
-def worst_of_three(source, place, total, rules, planner, find):
-    """Return the place of the job with the largest slowdown of that at ``place`` and two more."""
-    for _ in range(2):
-        other = draw(find.random, total)
-        one_cluster, one = at_place(source, place, rules, planner)
-        cluster, position = at_place(source, other, rules, planner)
-        if planner.slowdown[planner.order[cluster, position]] > planner.slowdown[planner.order[one_cluster, one]]:
-            place = other
-    return place
-
-
-@apart
-def note_candidate(source, i, target, j, fits, rules, planner, find):
-    """Remember the best move of a round, and make it at the end of the round."""
-    slots = find.slots
-    if fits:
-        job = planner.order[source, i]
-        gained = gain(find.current, find.trial, find.base, rules)
-        free = slots[MOVES] - find.moved[job] > rules.tenure
-        if not free:
-            free = gain_over_best(rules, find) > 0.0
-        if free and (slots[CANDIDATE] == 0 or gained > find.chosen[0]):
-            slots[CANDIDATE], slots[TO_CLUSTER], slots[TO_POSITION] = job + 1, target, j
-            find.chosen[0] = gained
-    if slots[ITERATION] % CANDIDATES != CANDIDATES - 1 or slots[CANDIDATE] == 0:
-        return
-    job = slots[CANDIDATE] - 1
-    slots[CANDIDATE] = 0
-    cluster, position = 0, 0
-    while planner.order[cluster, position] != job:
-        position += 1
-        if position == planner.size[cluster]:
-            cluster, position = cluster + 1, 0
-    make_move(cluster, position, slots[TO_CLUSTER], slots[TO_POSITION], planner)
-    numbers = planner.numbers
-    evaluate(numbers[SUM_WAIT], numbers[SUM_SLOWDOWN], planner.waits, rules, planner, find.trial)
-    slots[MOVES] += 1
-    find.moved[job] = slots[MOVES]
-    accept(rules, planner, find)
-
-
-@apart
 def try_orders(stop, rules, planner, find):
-    """Try to put all jobs in a few orders, each an iteration."""
+    """Put all jobs in the order of Smith's rule, each time an iteration, while it is better."""
     slots = find.slots
-    most = AGAIN if rules.method == SMITH else 3
-    while slots[STARTED_FROM] < most and slots[ITERATION] < stop:
+    while slots[STARTED_FROM] < AGAIN and slots[ITERATION] < stop:
         save(planner, find)
-        set_keys(slots[STARTED_FROM], rules, planner, find)
+        set_keys(rules, planner, find)
         start_trial(planner)
         fits = True
         for cluster in range(len(planner.size)):
@@ -367,33 +278,23 @@ def try_orders(stop, rules, planner, find):
         numbers = planner.numbers
         evaluate(numbers[TRIAL_WAIT], numbers[TRIAL_SLOWDOWN], planner.trial_waits, rules, planner, find.trial)
         slots[STARTED_FROM] += 1
-        if fits and gain(find.current, find.trial, find.base, rules) > 0.0:
+        if fits and gain(find.best, find.trial, rules) > 0.0:
             seat_all(planner)
-            accept(rules, planner, find)
+            accept(find)
         else:
             restore(planner, find)
-            if rules.method == SMITH:
-                slots[STARTED_FROM] = most
+            slots[STARTED_FROM] = AGAIN
         slots[ITERATION] += 1
 
 
 @apart
-def set_keys(which, rules, planner, find):
-    """Set the keys of all planned jobs for one of the orders that are tried."""
-    if rules.method == SMITH:
-        set_steepness(rules, planner, find)
+def set_keys(rules, planner, find):
+    """Set the keys of all planned jobs, by Smith's rule."""
+    set_steepness(rules, planner, find)
     for cluster in range(len(planner.size)):
         for position in range(planner.size[cluster]):
             job = planner.order[cluster, position]
-            if rules.method == SMITH:
-                find.key[job] = smith_key(job, rules, planner, find)
-            elif which == 0:
-                find.key[job] = planner.fit[job]
-            elif which == 1:
-                find.key[job] = 1.0 * planner.fit[job] * planner.jobs.procs[job]
-            else:
-                user = user_of(job, planner)
-                find.key[job] = -(planner.past[user] + planner.waits[user]) * planner.inverse[user]
+            find.key[job] = smith_key(job, rules, planner, find)
 
 
 @apart

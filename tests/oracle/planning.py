@@ -40,9 +40,7 @@ class Planning(OnClusters):
     next_search: int = 0
     past: dict[Any, float] = field(default_factory=dict)
     usage: dict[Any, float] = field(default_factory=dict)
-    known: list[Job] = field(default_factory=list)
     ended: list[Job] = field(default_factory=list)
-    last_account: int = 0
     promised: dict[Job, int] = field(default_factory=dict)  # the first planned start
 
     def finish(self, job: Job) -> list[Job]:
@@ -115,12 +113,12 @@ class Planning(OnClusters):
     # the search
 
     def search(self, now: int) -> bool:
-        self.account(now)
+        self.account()
         for cluster in range(len(self.site.clusters)):
             self.update(cluster, now)
-        whose = self.known if self.rule.users == "all" else [job for jobs in self.lists for job in jobs]
+        whose = [job for jobs in self.lists for job in jobs]
         self.counting = list(dict.fromkeys(job.user for job in whose if job.user is not None))
-        first = best = self.criteria(now)
+        best = self.criteria(now)
         accepted = False
         for iteration in range(self.rule.iterations * (len(self.site.clusters) if self.rule.per == "cluster" else 1)):
             cluster = iteration // self.rule.iterations
@@ -139,9 +137,8 @@ class Planning(OnClusters):
             for each in {source, target}:
                 self.update(each, now)
             trial = self.criteria(now)
-            base = first if self.rule.base == "first" else best
             weights = (self.rule.wait, self.rule.slowdown, self.rule.fairness)
-            gains = [w * ((b - t) / max(of, 1e-9)) for w, b, t, of in zip(weights, best, trial, base, strict=True)]
+            gains = [w * ((b - t) / max(b, 1e-9)) for w, b, t in zip(weights, best, trial, strict=True)]
             all_fit = sum(map(len, self.lists)) == sum(map(len, before))
             if all_fit and self.lists != before and gains[0] + gains[1] + gains[2] > 0:
                 best, accepted = trial, True
@@ -151,15 +148,8 @@ class Planning(OnClusters):
                     self.update(each, now)
         return accepted
 
-    def account(self, now: int) -> None:
+    def account(self) -> None:
         """Bring up to date what users have waited and consumed."""
-        half_life = 3600.0 * self.rule.decay
-        if half_life > 0:
-            factor = math.exp(-math.log(2.0) * (now - self.last_account) / half_life)
-            for sums in (self.past, self.usage):
-                for user in sums:
-                    sums[user] *= factor
-        self.last_account = now
         for job in self.ended:
             self.past[job.user] = self.past.get(job.user, 0.0) + job.start - job.submit
             self.usage[job.user] = self.usage.get(job.user, 0.0) + job.runtime * self.claim(job)
@@ -176,11 +166,8 @@ class Planning(OnClusters):
 
     def criteria(self, now: int) -> tuple[float, float, float]:
         planned = [job for jobs in self.lists for job in jobs]
-        starts = [(job, self.at[job]) for job in planned]
-        if self.rule.counted == "running":
-            starts += [(job, job.start) for job in self.running if job.predicted_end > now]
         wait = slowdown = 0
-        for job, start in starts:
+        for job, start in ((job, self.at[job]) for job in planned):
             weight = math.sqrt(job.procs) if self.rule.width == "sqrt" else 1.0
             scale = int(1024 * weight) if self.rule.width == "sqrt" else 1
             rate = 65536 * weight / max(job.fit_s, int(self.rule.bound))
@@ -202,12 +189,7 @@ class Planning(OnClusters):
         mean = sum(nuwt) / max(len(nuwt), 1)
         if self.rule.spread == "squares":
             return sum((1.0 + mean - each) ** 2 for each in nuwt)
-        deviation = math.sqrt(sum((mean - each) ** 2 for each in nuwt) / max(len(nuwt), 1))
-        return {"sum": mean + deviation, "mean": mean, "sd": deviation}[self.rule.spread]
-
-    def submit(self, job: Job) -> None:
-        super().submit(job)
-        self.known.append(job)
+        return mean + math.sqrt(sum((mean - each) ** 2 for each in nuwt) / max(len(nuwt), 1))
 
 
 QUEUES_S = [3600, 7200, *(days * 86400 for days in (1, 2, 4, 7, 14, 61))]

@@ -32,10 +32,15 @@ OPTIONS = {
         "preset": ["paper", "program"],
         "per": ["search", "cluster"],
         "interval": [1, 7, 60],
-        "spread": ["sum", "mean", "sd", "squares"],
+        "spread": ["sum", "squares"],
     },
-    **{"users": ["planned", "all"], "counted": ["waiting", "running"], "base": ["best", "first"], "width": ["none", "sqrt"]},
-    **{"usage": ["mean", "larger", "procs"], "least": [1, 3600], "fairness": [0, 1, 10], "bound": [0, 10], "decay": [0, 1]},
+    **{
+        "width": ["none", "sqrt"],
+        "usage": ["mean", "larger", "procs"],
+        "least": [1, 3600],
+        "fairness": [0, 1, 10],
+        "bound": [0, 10],
+    },
 }
 
 
@@ -199,9 +204,8 @@ def test_every_search_accepts_moves_by_its_rule(search: str) -> None:
     assert made.searches is not None
     assert (made.jobs["start_s"] >= made.jobs["submit_s"]).all()
     assert len(made.searches) > 0
-    if search in ("random", "worst", "starts", "smith"):
-        weighed = made.searches["wait_gain"] + made.searches["slowdown_gain"] + 10 * made.searches["fairness_gain"]
-        assert (weighed > 0).all()
+    weighed = made.searches["wait_gain"] + made.searches["slowdown_gain"] + 10 * made.searches["fairness_gain"]
+    assert (weighed > 0).all()
 
 
 @pytest.mark.parametrize("scheduler", ["OrigBF", "Conservative", "PlanRS(iterations=0)"])
@@ -229,7 +233,7 @@ def test_jobs_that_cannot_be_planned_are_refused_in_one_line(scheduler: str) -> 
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("PlanRS(iteration=3)", "unknown option 'iteration'; known: iterations, per"),
+        ("PlanRS(iteration=3)", "unknown option 'iteration'; did you mean iterations[?]"),
         ("PlanRS(wait=0,slowdown=0,fairness=0)", "one of them must weigh something"),
         ("PlanRS(preset=mine)", "preset=mine; known: paper, program"),
         ("OrigBF(preset=program)", "unknown option 'preset'; known: queues"),
