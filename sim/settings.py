@@ -67,6 +67,7 @@ class TraceSettings(Settings):
         default=None,
         description="In Slurm accounting of a machine that gives whole nodes: count each node as so many processors.",
     )
+    cluster: str | None = Field(default=None, description="Of Slurm accounting of several clusters: the one to read.")
     missing_request: Literal[MISSING_REQUEST] | None = Field(  # type: ignore[valid-type]
         default=None,
         description="Jobs that state no requested time: drop them, take their runtime, or the longest request of their queue. "

@@ -11,7 +11,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import combinations_with_replacement, islice
 from math import comb
@@ -114,7 +114,8 @@ class SetAside:
 class AccountingTable:
     """The columns of ``wanted`` (names in lower case) that the file has, as strings.
 
-    ``titles`` are all columns as the file writes them; ``what`` is the name of a row, for errors. With ``mending``, lines of a
+    ``titles`` are all columns as the file writes them; ``what`` is the name of a row, for errors. With ``mending``, ``latin1`` are the
+    numbers of lines that are not UTF-8 and were read as Latin-1, and lines of a
     wrong width are ``recovered`` (a count) or ``set_aside``; without, they are an InputError, as is a file of nothing else.
     """
 
@@ -132,7 +133,7 @@ class AccountingTable:
         self.titles = [title.strip() for title in self._split_header(header)]
         self._place = {title.lower(): place for place, title in reversed(list(enumerate(self.titles))) if title}
         kept = sorted(self._place[name] for name in wanted & self._place.keys()) or [0]
-        self._check_utf8()
+        self.latin1 = self._read_as_utf8()
         self._table = self._read(lines, [str(place) for place in kept])
         self.rows = self._table.num_rows
 
@@ -207,7 +208,8 @@ class AccountingTable:
             )
             for place in np.flatnonzero(np.isnat(times)):
                 if texts[place].lower() not in MISSING:
-                    raise self._error_at(name, texts[place], "is not a time YYYY-MM-DDTHH:MM:SS")
+                    kind = "is in Unix seconds" if texts[place].isdecimal() else "is not a time YYYY-MM-DDTHH:MM:SS"
+                    raise self._error_at(name, texts[place], f"{kind}: run sacct with SLURM_TIME_FORMAT=standard")
             years = times.astype("datetime64[Y]").astype(np.int64) + 1970
             for place in np.flatnonzero(~np.isnat(times) & ((years < _YEARS[0]) | (years > _YEARS[-1]))):
                 raise self._error_at(name, texts[place], f"is not of the years {_YEARS[0]} to {_YEARS[-1]}")
@@ -251,14 +253,26 @@ class AccountingTable:
             raise InputError(f"{self.path}: holds no {self._what}, only {'a header' if found else 'an empty'} line")
         return found[0], 1 + len(re.findall(rb"\r\n|\r|\n", head[: found.start()]))
 
-    def _check_utf8(self) -> None:
-        """Raise InputError for the first line that is not UTF-8."""
+    def _read_as_utf8(self) -> list[int]:
+        """Take lines that are not UTF-8 as Latin-1, in which every byte is a letter; return their numbers.
+
+        Raises InputError for the first one where lines are not mended either.
+        """
+        found = []
         with self._source.open() as text:
             for number, line in enumerate(text, start=1):
                 try:
                     line.decode()
                 except UnicodeDecodeError as error:
-                    raise InputError(f"{self.path}:{number}: is not UTF-8 text (byte 0x{line[error.start]:02x})") from error
+                    if self._mending is None:
+                        raise InputError(f"{self.path}:{number}: is not UTF-8 text (byte 0x{line[error.start]:02x})") from error
+                    found.append(number)
+        if found:
+            odd = set(found)
+            with self._source.open() as text:
+                lines = [line.decode("latin-1").encode() if number in odd else line for number, line in enumerate(text, start=1)]
+            self._source = replace(self._source, content=b"".join(lines))
+        return found
 
     def _split_header(self, header: bytes) -> list[str]:
         try:

@@ -25,12 +25,14 @@ def read_trace(
     timezone: str | None = None,
     processors: str | None = None,
     cpus_per_node: int | None = None,
+    cluster: str | None = None,
     catalogue: Mapping[str, Entry] | None = None,
 ) -> Trace:
     """Read TRACE: a catalogue name or a file (SWF, canonical Parquet, Slurm accounting).
 
     SWF may be plain or gzip. ``procs`` and ``timezone`` (IANA name) override catalogue and file; ``processors`` (``cpus`` or
-    ``nodes``) and ``cpus_per_node`` define a processor in Slurm accounting and are ignored elsewhere; ``catalogue`` is by default
+    ``nodes``) and ``cpus_per_node`` define a processor in Slurm accounting, ``cluster`` is the one to read, and all three are ignored
+    elsewhere; ``catalogue`` is by default
     the one of :func:`load_catalogue`. Names go before files: write ``./NAME``, or give a Path, for a file called like an entry.
     Raises InputError.
     """
@@ -40,7 +42,7 @@ def read_trace(
     entry = find_entry(spec, entries) if isinstance(spec, str) else _copy_of(entries, spec)
     if timezone is not None:
         zone(timezone)
-    counted = {"processors": processors, "cpus_per_node": cpus_per_node}
+    counted = {"processors": processors, "cpus_per_node": cpus_per_node, "cluster": cluster}
     given: dict[str, Any] = {key: value for key, value in counted.items() if value is not None}
     if entry is None:
         trace = read_file(spec, timezone=timezone, **given)
@@ -90,10 +92,10 @@ def _copy_of(entries: Mapping[str, Entry], spec: str | Path) -> Entry | None:
 
 
 def read_file(
-    path: str | Path, *, timezone: str | None = None, processors: str = "cpus", cpus_per_node: int | None = None
+    path: str | Path, *, timezone: str | None = None, processors: str = "cpus", cpus_per_node: int | None = None, cluster: str = ""
 ) -> Trace:
     """Read one file by its content; options as in :func:`read_sacct`. Raises InputError."""
-    return read_canonical(path) if _is_parquet(path) else _parse(load(path), "", timezone, processors, cpus_per_node)
+    return read_canonical(path) if _is_parquet(path) else _parse(load(path), "", timezone, processors, cpus_per_node, cluster)
 
 
 def is_accounting(path: str | Path) -> bool:
@@ -115,29 +117,36 @@ def _is_parquet(path: str | Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def _parse(source: Source, format: str, timezone: str | None, processors: str, cpus_per_node: int | None) -> Trace:
+def _parse(source: Source, format: str, timezone: str | None, processors: str, cpus_per_node: int | None, cluster: str) -> Trace:
     kind = format or _kind(source)
     if kind == "slurm":
         from pipelines.ingest.slurm import parse_sacct
 
-        return parse_sacct(source, timezone, processors, cpus_per_node)
+        return parse_sacct(source, timezone, processors, cpus_per_node, cluster)
     return parse_swf(source)
 
 
 def _kind(source: Source) -> str:
     """Return the format by the first line that is not blank.
 
-    A comment or a number begins SWF, names of columns between | or , Slurm accounting.
+    A comment or a number begins SWF, names of columns between | or , or an object of JSON Slurm accounting.
     """
     line = re.search(rb"[^\s][^\r\n]*", source.head())
     text = line[0].removeprefix(b"\xef\xbb\xbf") if line else b""
+    if text.startswith(b"{"):
+        return "slurm"
+    between = re.search(rb"[|,]", text)
+    if between and re.match(rb"\d[\d_.+]*[|,]", text):
+        raise InputError(f"{source.path}:1: has no header line that names the columns: run sacct without --noheader")
     if re.match(rb"[;+\-.\d]", text):
         return "swf"
-    if re.search(rb"[|,]", text) and re.search(rb"job_?id|submit", text.lower()):
-        return "slurm"
+    if re.search(rb"job_?id|submit", text.lower()):
+        if between:
+            return "slurm"
+        raise InputError(f"{source.path}:1: is a table aligned by spaces, which cuts values short: run sacct with --parsable2")
     raise InputError(
         f"{source.path}: is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or , between "
-        "names), nor canonical Parquet"
+        "names, or JSON), nor canonical Parquet"
     )
 
 
@@ -154,7 +163,7 @@ def _read_entry(entry: Entry, timezone: str | None) -> Trace:
         entry.check(source)
     if parquet:
         return read_canonical(entry.path)
-    return _parse(source, entry.format, timezone or entry.timezone, entry.processors, entry.cpus_per_node)
+    return _parse(source, entry.format, timezone or entry.timezone, entry.processors, entry.cpus_per_node, entry.cluster)
 
 
 def _generate(entry: Entry) -> Trace:

@@ -1,4 +1,4 @@
-"""Reads Slurm accounting: ``sacct --parsable2`` or ``--parsable``, and CSV exports.
+"""Reads Slurm accounting: ``sacct --parsable2``, ``--parsable``, ``--json``, and CSV exports.
 
 CSV exports have a header such as NREL's of Eagle. The header names the columns. Steps (``123.batch``) are skipped. Times are the
 cluster's local time, so its zone must be given (:mod:`pipelines.ingest.slurm_times`). sacct escapes nothing, so a job's name with
@@ -28,6 +28,7 @@ from pipelines.ingest.accounting import (
 )
 from pipelines.ingest.hashed_names import with_hashed_names
 from pipelines.ingest.localtime import NEVER, zone
+from pipelines.ingest.sacct_json import as_table, is_json
 from pipelines.ingest.slurm_ids import RAW, is_id, job_ids, job_steps
 from pipelines.ingest.slurm_requests import READ, asked
 from pipelines.ingest.slurm_times import END, START, SUBMIT, JobTimes, job_times
@@ -98,6 +99,7 @@ _KNOWN = {
     *(name for kind in _PROCESSORS.values() for names in kind.values() for name in names),
     *(name for names in _IDENTITIES.values() for name in names),
     *READ,
+    "cluster",
     "state",
     "suspended",
 }
@@ -116,37 +118,46 @@ MENDING = Mending(
 """Rules to split lines with the delimiter in free text, such as a job name."""
 
 
-def read_sacct(path: str | Path, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None) -> Trace:
+def read_sacct(
+    path: str | Path, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None, cluster: str = ""
+) -> Trace:
     """Read one Slurm accounting file.
 
     ``timezone`` is the IANA name of the cluster's zone. ``processors`` defines a processor: ``cpus``, or ``nodes`` for machines
     that give whole nodes; where the file has only nodes, they are taken. With ``cpus_per_node`` each node counts as so many
-    processors, whatever the job requested of it. Second 0 is the earliest submission. A job that has not started, or not ended,
+    processors, whatever the job requested of it. Of a file of several clusters one must be named. Second 0 is the earliest
+    submission. A job that has not started, or not ended,
     has no runtime. The account is the group, the job name the executable, the QOS the queue; names are hashed where the site
     sets a key. Raises InputError with file, line,
     column and what is wrong.
     """
-    return parse_sacct(load(path), timezone, processors, cpus_per_node)
+    return parse_sacct(load(path), timezone, processors, cpus_per_node, cluster)
 
 
-def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None) -> Trace:
+def parse_sacct(
+    source: Source, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None, cluster: str = ""
+) -> Trace:
     """Parse a file already read, as :func:`read_sacct` does."""
     if processors not in PROCESSORS:
         raise InputError(f"unknown kind of processors {processors!r}; known: {', '.join(PROCESSORS)}")
-    if timezone is None:
+    if timezone is None and not is_json(source):
         raise InputError(
             f"{source.path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver"
         )
-    place = zone(timezone)
-    table = AccountingTable(source, _KNOWN, mending=MENDING)
+    place = zone("UTC" if is_json(source) else str(timezone))
+    table = AccountingTable(as_table(source) if is_json(source) else source, _KNOWN, mending=MENDING)
     job = table.column(*RAW, title="JobID")
     submitted = table.column(*SUBMIT, title="Submit")
     notes: list[str] = []
+    if table.latin1:
+        listed = ", ".join(map(str, table.latin1[:5])) + (", ..." if len(table.latin1) > 5 else "")
+        notes.append(f"Lines with bytes that are not UTF-8 are read as Latin-1: {len(table.latin1):,} ({listed}).")
 
     steps = job_steps(table)
     jobs = ~steps
     if not jobs.any():
         raise InputError(f"{source.path}: holds no job, only {int(steps.sum())} job steps")
+    jobs &= _of_cluster(table, jobs, cluster, notes)
     if steps.any():
         notes.append(f"Job steps are not read: {int(steps.sum()):,} of {table.rows:,} lines.")
     unread = _unread(table, job, notes)
@@ -185,6 +196,25 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", 
         unread=unread,
     )
     return with_hashed_names(trace)
+
+
+def _of_cluster(table: AccountingTable, jobs: np.ndarray, cluster: str, notes: list[str]) -> np.ndarray:
+    """Tell which lines are of ``cluster``, bool [rows]; InputError for several clusters and none named."""
+    codes, names = table.texts("cluster") if "cluster" in table else (np.zeros(table.rows, np.int64), [""])
+    counts = {name: int((jobs & (codes == code)).sum()) for code, name in enumerate(names)}
+    there = ", ".join(f"{name or 'without a name'} ({count:,} jobs)" for name, count in counts.items() if count)
+    if not cluster:
+        if sum(count > 0 for count in counts.values()) > 1:
+            raise InputError(
+                f"{table.path}: holds jobs of several clusters, whose queues are apart: name one with --cluster: {there}"
+            )
+        return np.ones(table.rows, bool)
+    if not counts.get(cluster):
+        raise InputError(f"{table.path}: holds no job of the cluster {cluster!r}, only of {there}")
+    chosen = codes == names.index(cluster)
+    if others := int((jobs & ~chosen).sum()):
+        notes.append(f"Jobs of other clusters than {cluster} are not read: {others:,}.")
+    return chosen
 
 
 def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadLine, ...]:

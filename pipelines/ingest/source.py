@@ -16,7 +16,7 @@ from features.errors import InputError
 from features.names import check_name, with_hyphens
 from pipelines.ingest.text import BLOCK, opened, text_of
 
-_SUFFIXES = {".gz", ".swf", ".csv", ".txt", ".parquet"}
+_SUFFIXES = {".gz", ".swf", ".csv", ".txt", ".json", ".parquet"}
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Source:
 def trace_name(path: str | Path) -> str:
     """Return the trace name of a file: lower case, other characters as hyphens.
 
-    Without directories and .gz .swf .csv .txt .parquet. InputError where that leaves no name (:mod:`features.names`).
+    Without directories and .gz .swf .csv .txt .json .parquet. InputError where that leaves no name (:mod:`features.names`).
     """
     name = Path(path).name
     while Path(name).suffix.lower() in _SUFFIXES:

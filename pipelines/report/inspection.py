@@ -93,11 +93,8 @@ def _use(inspection: Inspection) -> Iterator[tuple[str, str]]:
         if held is not None:
             yield f"{what} in use", f"at most {held.peak:,} at once; at most {held.high:,} for 99.9 % of the time"
     if size is not None:
-        over = use.procs is not None and use.procs.exceeds(size)
-        yield (
-            "processors",
-            f"{size:,}" + (f" [red]stated, fewer than were in use: try --procs {use.procs.peak}[/red]" if over else ""),
-        )
+        more = use.procs.peak if use.procs is not None and use.procs.exceeds(size) else None
+        yield "processors", f"{size:,}" + (f" [red]stated, fewer than were in use: try --procs {more}[/red]" if more else "")
     else:
         yield "processors", f"[red]not stated: give --procs {'N' if use.procs is None else use.procs.peak}[/red]"
     waited = (

@@ -52,6 +52,7 @@ class Entry:
     missing_request: Literal[MISSING_REQUEST] = "drop"  # type: ignore[valid-type]
     processors: Literal[PROCESSORS] = "cpus"  # type: ignore[valid-type]
     cpus_per_node: int | None = None
+    cluster: str = ""
     format: Literal[FORMATS] = ""  # type: ignore[valid-type]
     options: Mapping[str, Any] = field(default_factory=dict)
     grows: bool | None = None

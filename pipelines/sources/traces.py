@@ -28,7 +28,7 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
     """Keep TRACE's place and the given options in the home directory; return its name.
 
     ``note`` is told what is doubtful about simulating it. ``options`` are keys of an entry of the catalogue: ``procs timezone
-    missing_request processors cpus_per_node grows``; None is not given. The trace is read and cleaned first, so that
+    missing_request processors cpus_per_node cluster grows``; None is not given. The trace is read and cleaned first, so that
     nothing is kept on which the nightly run would fail. Raises InputError for
     a trace that cannot be used, and where the name of a file already belongs to another trace, whose results would be replaced.
     """
@@ -159,6 +159,7 @@ def _as_table(entry: Entry) -> dict[str, Any]:
         "missing_request",
         "processors",
         "cpus_per_node",
+        "cluster",
         "format",
         "options",
         "grows",

@@ -431,11 +431,11 @@ BAD = {
     ),
     "a duration": (sacct(JOB, "", job(elapsed="1:2:3:4")), ZONE, ":4: Elapsed '1:2:3:4' is not a duration [D-]HH:MM:SS"),
     "sixty minutes": (sacct(job(timelimit="01:60:00")), ZONE, ":2: Timelimit '01:60:00' is not a duration [D-]HH:MM:SS"),
-    "a time": (sacct(JOB, job(start="yesterday")), ZONE, ":3: Start 'yesterday' is not a time YYYY-MM-DDTHH:MM:SS"),
+    "a time": (sacct(JOB, job(start="yesterday")), ZONE, ":3: Start 'yesterday' is not a time YYYY-MM-DDTHH:MM:SS: run sacct with SLURM_TIME_FORMAT=standard"),
     "a date that does not exist": (
         sacct(job(submit="2024-02-30T10:00:00")),
         ZONE,
-        ":2: Submit '2024-02-30T10:00:00' is not a time YYYY-MM-DDTHH:MM:SS",
+        ":2: Submit '2024-02-30T10:00:00' is not a time YYYY-MM-DDTHH:MM:SS: run sacct with SLURM_TIME_FORMAT=standard",
     ),
     "no submission": (sacct(JOB, job(submit="Unknown")), ZONE, ":3: Submit 'Unknown' says no time of submission"),
     "a count": (sacct(JOB, JOB, job(reqcpus="4K")), ZONE, ":4: ReqCPUS '4K' is not a whole number"),
@@ -473,12 +473,12 @@ def test_the_line_of_an_error_counts_lines_within_quotes() -> None:
         parse(table(columns, '1,2024-05-01 10:00:00,5,1,"two\nlines"', "2,2024-05-01 10:00:00,x,1,b"))
 
 
-def test_text_that_is_not_utf8_is_refused_by_line_and_gzip_is_read(tmp_path: Path) -> None:
+def test_lines_that_are_not_utf8_are_read_as_latin1_and_counted_and_gzip_is_read(tmp_path: Path) -> None:
     path = tmp_path / "sacct"
     path.write_bytes(sacct(JOB, job(jobname="Köln")).encode("latin-1"))
-    with pytest.raises(InputError) as caught:
-        read_sacct(path, ZONE)
-    assert str(caught.value) == f"{path}:3: is not UTF-8 text (byte 0xf6)"
+    read = read_sacct(path, ZONE)
+    assert read.jobs["executable"].iloc[1] == "Köln"
+    assert "Lines with bytes that are not UTF-8 are read as Latin-1: 1 (3)." in read.notes
     path.write_bytes(gzip.compress(sacct(JOB, job(jobname="Köln")).encode()))
     assert read_sacct(path, ZONE).jobs["executable"].tolist() == ["sim", "Köln"]
 

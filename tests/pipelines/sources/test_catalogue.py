@@ -30,7 +30,7 @@ from tests.conftest import SHARED, needs_shared
 
 SWF = "; MaxProcs: 64\n1 0 5 100 4 -1 -1 4 3600 -1 1 3 2 7 1 2 -1 -1\n"
 SACCT = "JobID|Submit|Elapsed|ReqCPUS|ReqNodes\n1|2024-05-01T10:00:00|10:00|8|2\n"
-KEYS = "title, place, sha256, sha256_content, procs, timezone, missing_request, processors, cpus_per_node, format, options, grows, since"
+KEYS = "title, place, sha256, sha256_content, procs, timezone, missing_request, processors, cpus_per_node, cluster, format, options, grows, since"
 PACKED = gzip.compress(SWF.encode(), mtime=0)
 
 
@@ -330,7 +330,7 @@ def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
         ("nasa-ipsc-1993-3.1-cln", "nasa-ipsc-1993-3.1-cln: not fetched yet: run `queuecast fetch nasa-ipsc-1993-3.1-cln`"),
     ):
         assert message(read_trace, spec) == error
-    neither = "is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or , between names), nor canonical Parquet"
+    neither = "is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or , between names, or JSON), nor canonical Parquet"
     assert message(read_trace, "rubbish.swf") == f"rubbish.swf: {neither}"
     assert message(read_trace, "prose.txt") == f"prose.txt: {neither}"
     assert message(read_trace, "damaged.parquet").startswith("damaged.parquet: is damaged or no Parquet file: ")

@@ -1,0 +1,97 @@
+"""``sacct --json`` as the columns that ``sacct --parsable2`` prints.
+
+Slurm's data parsers differ by version: a number is plain (22.05), or an object ``{"set", "infinite", "number"}``; a state is a word
+or a list of words. Times are Unix seconds and are written in UTC; a time limit is in minutes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from features.errors import InputError, shown
+from pipelines.ingest.source import Source
+
+_COLUMNS = (
+    *("Cluster", "JobIDRaw", "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Start", "End", "ElapsedRaw"),
+    *("TimelimitRaw", "ReqCPUS", "AllocCPUS", "AllocNodes", "ReqTRES", "NodeList", "JobName"),
+)
+
+
+def is_json(source: Source) -> bool:
+    """Tell whether a file begins like a JSON object."""
+    return source.head().lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+
+
+def as_table(source: Source) -> Source:
+    """Return the same accounting as comma-separated text; InputError for other JSON."""
+    try:
+        with source.open() as text:
+            document = json.load(text)
+    except (ValueError, RecursionError) as error:
+        at = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise InputError(f"{source.path}{at}: is no JSON: {error}") from error
+    jobs = document.get("jobs")
+    if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
+        raise InputError(f"{source.path}: is JSON without a list of jobs, which sacct --json writes")
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(_COLUMNS)
+    for number, job in enumerate(jobs, start=1):
+        try:
+            rows.writerow(_row(job))
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, OSError) as error:
+            raise InputError(f"{source.path}: job {number} of its list: {type(error).__name__}: {shown(str(error))}") from error
+    return Source(source.path, out.getvalue().encode(), source.sha256)
+
+
+def _row(job: Mapping[str, Any]) -> list[object]:
+    time, tres, array = job["time"], job.get("tres", {}), job.get("array") or {}
+    state = job["state"]["current"]
+    task = _number(array.get("task_id")) if _number(array.get("job_id")) else ""
+    asked, allocated = _tres(tres.get("requested")), _tres(tres.get("allocated"))
+    required = _number(job.get("required", {}).get("CPUs"))
+    written = f"{_number(array.get('job_id'))}_{task}" if task != "" else job["job_id"]
+    nodes = job.get("allocation_nodes")
+    return [
+        *(job.get("cluster") or "", job["job_id"], written, job.get("user") or job.get("association", {}).get("user") or ""),
+        *(job.get("account") or "", job.get("partition") or "", job.get("qos") or ""),
+        *(state[0] if isinstance(state, list) else state, *(_utc(time[name]) for name in ("submission", "start", "end"))),
+        *(_number(time["elapsed"]), _number(time.get("limit")), required or asked.get("cpu", ""), allocated.get("cpu", 0)),
+        *(_number(nodes), ",".join(f"{name}={_sized(name, count)}" for name, count in asked.items())),
+        *(job.get("nodes") or "", job.get("name") or ""),
+    ]
+
+
+def _number(value: object) -> object:
+    """Return a whole number, "" for none or for infinity."""
+    if isinstance(value, Mapping):
+        value = value["number"] if value.get("set") and not value.get("infinite") else None
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+        raise ValueError(f"{shown(value)} is no whole number")
+    return int(value)
+
+
+def _utc(value: object) -> str:
+    second = _number(value)
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S") if second else ""  # type: ignore[arg-type]
+
+
+def _tres(counted: object) -> dict[str, object]:
+    """Return trackable resources by name, ``gres/gpu`` or ``gres/gpu:a100``."""
+    found: dict[str, object] = {}
+    for each in counted or ():  # type: ignore[attr-defined]
+        name = f"{each['type']}/{each['name']}" if each.get("name") else each["type"]
+        if name.split("/")[0] in ("cpu", "mem", "node", "gres"):
+            found[name] = _number(each["count"])
+    return found
+
+
+def _sized(name: str, count: object) -> str:
+    return f"{count}M" if name == "mem" else str(count)
