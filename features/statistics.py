@@ -93,12 +93,31 @@ def interval_of_change(
         degrees = np.append(degrees, replicates - 1.0)
     error = variances.sum() ** 0.5
     freedom = float(_satterthwaite(variances, degrees))
+    return _around(centre, error, freedom, logarithms, confidence, _coverage(sample, centre, logarithms, confidence))
+
+
+def interval_of_replicates(terms: Ratio, base: Ratio, confidence: float = CONFIDENCE) -> Interval:
+    """Return the interval of the change ``terms`` over ``base`` on these very blocks, less 1.
+
+    Both are as :func:`interval_of_change` takes them, here with any number of blocks. Student's t of the replicates' changes, or of
+    their logarithms: it says what a schedule's chaos leaves open, and nothing of other weeks. None from one replicate.
+    """
+    each = replicate_changes(terms, base) + 1.0
+    if len(each) < 2 or not np.isfinite(each).all():
+        return Interval()
+    logarithms = bool(each.min() > 0)
+    values = np.log(each) if logarithms else each
+    return _around(values.mean(), values.std(ddof=1) / len(values) ** 0.5, len(values) - 1.0, logarithms, confidence, None)
+
+
+def _around(centre: float, error: float, freedom: float, logarithms: bool, confidence: float, coverage: float | None) -> Interval:
+    """Return the interval about ``centre`` on its scale, as a change."""
     reach = _quantile(confidence, freedom) * error
     ends = [centre - reach, centre + reach]
     away = centre if logarithms else centre - 1.0
     p = _two_sided(away / error, freedom) if error > 0 else 1.0 if away == 0 else None  # nothing varies: no evidence of how sure
     low, high = np.exp(ends) if logarithms else ends
-    return Interval(max(float(low) - 1.0, -1.0), float(high) - 1.0, _coverage(sample, centre, logarithms, confidence), p)
+    return Interval(max(float(low) - 1.0, -1.0), float(high) - 1.0, coverage, p)
 
 
 def replicate_changes(terms: Ratio, base: Ratio) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import Any
 import click
 import pandas as pd
 
+from features.statistics import FEWEST_BLOCKS
 from pipelines.cli.notes import note
 from pipelines.cli.options import (
     check_outputs,
@@ -120,9 +121,9 @@ def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> N
             f"{replays} replicates" if replays > 1 else "one replay of each"
         )
         if part["low"].notna().any():
-            caption += ", 95 % intervals over windows" + (
-                " and replicates" if replays > 1 else ", which leave out a schedule's chaos"
-            )
+            weeks = int(part["windows"].iloc[0]) >= FEWEST_BLOCKS
+            over_what = "windows and replicates" if replays > 1 and weeks else "replicates" if replays > 1 else "windows"
+            caption += f", 95 % intervals over {over_what}" + ("" if replays > 1 else ", which leave out a schedule's chaos")
         order = sorted(labels, key=lambda key: at[key, READ_FIRST[0]]["value"])
         rows = [[labels[key], *(_cell(at[key, name], key == weighed.baseline) for name in READ_FIRST)] for key in order]
         Table(title, ["policy", *(METRICS[name].short for name in READ_FIRST)], rows, caption).show()

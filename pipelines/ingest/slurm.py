@@ -1,4 +1,4 @@
-"""Reads Slurm accounting: ``sacct --parsable2``, ``--parsable``, ``--json``, and CSV exports.
+"""Reads Slurm accounting: ``sacct --parsable2``, ``--parsable``, ``--json``, or CSV.
 
 CSV exports have a header such as NREL's of Eagle. The header names the columns. Steps (``123.batch``) are skipped. Times are the
 cluster's local time, so its zone must be given (:mod:`pipelines.ingest.slurm_times`). sacct escapes nothing, so a job's name with

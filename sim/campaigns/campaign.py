@@ -41,6 +41,7 @@ from sim.campaigns.windows import Window, Windows, split_windows
 from sim.estimates import check_answerable
 from sim.kernel.state import Jobs
 from sim.machine.nodes import Description
+from sim.names import scheduler as named_scheduler
 from sim.outcome import TRACE_SECONDS, outcome
 from sim.policy import Policy
 from sim.prepare import Prepared, check_machine, counted, kernel_columns, on_clusters, prepare
@@ -56,7 +57,12 @@ _R = TypeVar("_R")
 
 
 def policies(campaign: Campaign) -> list[Policy]:
-    """Return every combination, in the order of the campaign's choices."""
+    """Return every combination, in the order of the campaign's choices.
+
+    Of ``requested`` and ``prior``, which are one number and a distribution of the same requests, ``Harm`` takes ``prior`` and all others
+    ``requested``, where both are chosen: elsewhere the two are equal.
+    """
+    both = {"requested", "prior"} <= set(map(predictor_name, campaign.predictors))
     fixed = campaign.submissions._replace(shake_s=campaign.shake_s)
     return [
         fixed._replace(
@@ -75,6 +81,7 @@ def policies(campaign: Campaign) -> list[Policy]:
             campaign.starvation_s,
             campaign.drawn,
         )
+        if not both or predictor_name(predictor) != ("prior" if named_scheduler(scheduler).harm is None else "requested")
     ]
 
 

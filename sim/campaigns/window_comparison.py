@@ -14,12 +14,22 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, remark, surely
+from features.statistics import (
+    CONFIDENCE,
+    FEWEST_BLOCKS,
+    Interval,
+    Ratio,
+    interval_of_change,
+    interval_of_replicates,
+    remark,
+    surely,
+)
 from sim.metrics.names import COMPARED
 from sim.metrics.names import METRICS as NAMED
 from sim.metrics.schedule_metrics import nothing_waits
 from sim.policy import NAMES
 
+OF_REPLICATES = "intervals are over replicates alone: they are about these jobs, and say nothing of other weeks"
 NOTHING_LEFT = "no interval: the baseline is 0 without one window"
 METRICS = tuple(metric for metric in COMPARED if metric != "underprediction_rate")
 """The metrics summarised by default."""
@@ -43,7 +53,8 @@ def over_windows(
     the ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval
     at ``confidence``, which contains chaos if there are replicates; ``rank`` is 1 for the best mean of the setting, equal for
     equal means, and ``tied`` counts the other policies with that very mean. ``baseline`` is a (scheduler, predictor), by default
-    the table's first policy. ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows; ``note`` says
+    the table's first policy. ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows without replicates, with
+    them it is then over these alone; ``note`` says
     why, or how rough it is. ``sure`` is true of a ratio that survives :func:`features.statistics.surely` among all of the table that
     replicates measure. Raises InputError for an absent baseline, an unknown metric, and where a policy lacks a window or
     seed that another has.
@@ -133,6 +144,8 @@ def _against(
             if count >= FEWEST_BLOCKS:
                 interval = interval_of_change(term, reference, confidence)
                 note = note if interval.low is not None else NOTHING_LEFT
+            elif replicates > 1:
+                interval, note = interval_of_replicates(term, reference, confidence), OF_REPLICATES
         ends = {name: None if end is None else end + 1.0 for name, end in (("low", interval.low), ("high", interval.high))}
         record = {"windows": count, "replicates": replicates, "mean": term.value(), "ratio": ratio, **ends}
         yield tuple(policy), {**record, "coverage": interval.coverage, "p": interval.p, "note": note}

@@ -431,7 +431,11 @@ BAD = {
     ),
     "a duration": (sacct(JOB, "", job(elapsed="1:2:3:4")), ZONE, ":4: Elapsed '1:2:3:4' is not a duration [D-]HH:MM:SS"),
     "sixty minutes": (sacct(job(timelimit="01:60:00")), ZONE, ":2: Timelimit '01:60:00' is not a duration [D-]HH:MM:SS"),
-    "a time": (sacct(JOB, job(start="yesterday")), ZONE, ":3: Start 'yesterday' is not a time YYYY-MM-DDTHH:MM:SS: run sacct with SLURM_TIME_FORMAT=standard"),
+    "a time": (
+        sacct(JOB, job(start="yesterday")),
+        ZONE,
+        ":3: Start 'yesterday' is not a time YYYY-MM-DDTHH:MM:SS: run sacct with SLURM_TIME_FORMAT=standard",
+    ),
     "a date that does not exist": (
         sacct(job(submit="2024-02-30T10:00:00")),
         ZONE,

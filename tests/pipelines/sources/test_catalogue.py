@@ -330,7 +330,10 @@ def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
         ("nasa-ipsc-1993-3.1-cln", "nasa-ipsc-1993-3.1-cln: not fetched yet: run `queuecast fetch nasa-ipsc-1993-3.1-cln`"),
     ):
         assert message(read_trace, spec) == error
-    neither = "is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or , between names, or JSON), nor canonical Parquet"
+    neither = (
+        "is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or , between names, or JSON), "
+        "nor canonical Parquet"
+    )
     assert message(read_trace, "rubbish.swf") == f"rubbish.swf: {neither}"
     assert message(read_trace, "prose.txt") == f"prose.txt: {neither}"
     assert message(read_trace, "damaged.parquet").startswith("damaged.parquet: is damaged or no Parquet file: ")

@@ -17,7 +17,7 @@ from features.clock import WEEK_S
 from features.errors import InputError
 from models.runtime.protocol import TablePredictor
 from sim import Campaign, Point, campaign_schedules, evaluate, run_campaign, simulate
-from sim.campaigns.campaign import points
+from sim.campaigns.campaign import points, policies
 from sim.campaigns.maps import serial, threads
 from sim.campaigns.points import IDENTITY
 from sim.campaigns.windows import Windows, split_windows
@@ -301,3 +301,12 @@ def test_saf_is_best_and_laf_worst_over_the_weeks_of_kth_sp2() -> None:
     for tau_s in (10.0, 60.0):
         ours = summary[summary["tau_s"] == tau_s].sort_values("mean")["policy"].tolist()
         assert (ours[0], ours[-1]) == (order[0], order[-1]) == ("SAF", "LAF")
+
+
+def test_where_requests_and_their_distribution_are_both_chosen_each_scheduler_has_the_one_it_goes_by() -> None:
+    def combinations(*predictors: str) -> list[tuple[str, str]]:
+        return [policy[:2] for policy in policies(Campaign(schedulers=("EASY", "Harm"), predictors=predictors))]
+
+    assert combinations("requested", "prior") == [("EASY", "requested"), ("Harm", "prior")]
+    assert combinations("prior") == [("EASY", "prior"), ("Harm", "prior")]
+    assert combinations("requested") == [("EASY", "requested"), ("Harm", "requested")]

@@ -120,7 +120,7 @@ def test_of_a_long_trace_the_last_weeks_are_taken() -> None:
     [
         ({"formula": "r*n"}, "fewer than the two parameters"),
         ({"formula": "r*n**a;a=1"}, "fewer than the two parameters"),
-        ({"formula": "r*m"}, "no feature 'm'"),
+        ({"formula": "r*m"}, "'m' at letter 3 is no feature"),
         ({"budget": 0}, "budget"),
         ({"replicates": 1}, "replicates"),
     ],

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from sim.campaigns.window_comparison import over_windows
+from sim.campaigns.window_comparison import OF_REPLICATES, over_windows
 from sim.metrics.verdict import policy_labels
 
 BASE, OTHER = ("EASY", "requested", "requested"), ("SAF-EASY", "requested", "requested")
@@ -100,6 +100,18 @@ def test_settings_are_summarised_apart_each_against_its_own_baseline() -> None:
     assert summary["ratio"].tolist() == [1.0, 1.0, 1.0, 0.5]
     assert summary["rank"].tolist() == [1, 1, 2, 1]
     assert summary["starvation_s"].isna().tolist() == [True, True, False, False]
+
+
+def test_replicates_of_one_window_have_an_interval_that_covers() -> None:
+    rng, covered = np.random.default_rng(3), 0
+    for _ in range(200):
+        base = rng.lognormal(0, 1, 6)
+        other = base * 0.8 * rng.lognormal(0, 0.2, 6)
+        table = pd.concat([results({BASE: [base[seed]], OTHER: [other[seed]]}).assign(seed=seed) for seed in range(6)])
+        row = row_of(over_windows(table, metrics=["mean_wait_s"]), OTHER)
+        assert row["note"] == OF_REPLICATES
+        covered += row["low"] <= 0.8 <= row["high"]
+    assert 0.9 <= covered / 200 <= 0.99
 
 
 def test_seeds_are_averaged_within_their_window() -> None:
