@@ -23,7 +23,6 @@ from features.monitoring.labels import BINARY, DELAYS, baselines, labels, z_scor
 from features.monitoring.samplers import DELAY_FEATURES, FEATURES, MORE_FEATURES, NEWEST_FEATURES, SITUATION_FEATURES, TYPE_FEATURES
 from models.variability.evaluation import BLOCKED, LEFT_OUT, Fold, folds
 from models.variability.model import VariabilityModel, best_cutoff, fit
-from models.variability.reliability import above
 from models.variability.time_blocks import apart, times_of
 from sim.cluster.experiments import VARIES, control_runs
 from sim.cluster.simulate import ClusterRun
@@ -49,6 +48,14 @@ class Asked(NamedTuple):
     classifier: str = LEARNED
     every: int = 1
     shuffled: bool = False
+
+
+def above(probabilities: np.ndarray) -> np.ndarray:
+    """Return the probability to exceed each threshold, float64 [rows, classes - 1].
+
+    ``probabilities`` [rows, classes] are those of the classes that the thresholds divide.
+    """
+    return np.cumsum(probabilities[:, :0:-1], axis=1)[:, ::-1]
 
 
 def without(*left_out: str) -> tuple[str, ...]:

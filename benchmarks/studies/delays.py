@@ -46,7 +46,7 @@ from benchmarks.studies.delay_answers import (
 from benchmarks.studies.variability import PAGE, RUN, START
 from features.monitoring.labels import DELAYS
 from models.variability.evaluation import ALL, BLOCKED, LEFT_OUT, measured
-from models.variability.reliability import reliability, share, skill, squared_error
+from models.variability.reliability import share, skill, squared_error
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.cluster.experiments import VARIES
 
@@ -98,6 +98,22 @@ def skills(said: pd.DataFrame) -> list[str]:
 def of_model(said: pd.DataFrame, name: str = FEW) -> pd.DataFrame:
     """The rows of ``ordinal`` with the columns ``name``."""
     return said[(said["features"] == name) & (said["classifier"] == LEARNED)]
+
+
+def reliability(probability: np.ndarray, came: np.ndarray, start_s: np.ndarray, edges: Sequence[float]) -> pd.DataFrame:
+    """Return what was said and what came, a row for each bin of probability that holds runs.
+
+    Bins lie between ascending ``edges``, the lower one included, the last one with both. Columns ``above below runs said`` (mean
+    probability) ``came low high`` (share of the runs for which ``came``, bool [runs], and its 95 % interval over days).
+    """
+    bins = np.clip(np.searchsorted(np.asarray(edges), probability, side="right") - 1, 0, len(edges) - 2)
+    rows = []
+    for number in np.unique(bins).tolist():
+        inside = (bins == number).astype(np.float64)
+        value, low, high = share(inside * came, inside, start_s)
+        found = {"above": edges[number], "below": edges[number + 1], "runs": int(inside.sum())}
+        rows.append({**found, "said": float(probability[bins == number].mean()), "came": value, "low": low, "high": high})
+    return pd.DataFrame(rows)
 
 
 def reliable(said: pd.DataFrame) -> pd.DataFrame:

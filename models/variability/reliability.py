@@ -1,32 +1,20 @@
-"""Calibration of probabilities that a run exceeds a threshold of z.
+"""Brier score and skill of probabilities that a run exceeds a threshold of z.
 
-Reliability, Brier score, skill. A probability is reliable if of the runs that are given p a share p comes true; a constant, the
-share of all runs, is reliable too. What
-a model adds is its skill: by how much its Brier score, the mean squared error of the probability (Brier 1950), is below that of a
-constant. The sum of Brier scores over ascending thresholds is a ranked probability score (Epstein 1969), proper for the distribution.
-Intervals resample days, whose runs share the machine's state (``features.statistics``).
+A constant, the share of all runs, is reliable too. What a model adds is its skill: by how much its Brier score, the mean squared
+error of the probability (Brier 1950), is below that of a constant. The sum of Brier scores over ascending thresholds is a ranked
+probability score (Epstein 1969), proper for the distribution. Intervals resample days, whose runs share the machine's state
+(``features.statistics``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import pandas as pd
 
 from features.clock import DAY_S
 from features.statistics import FEWEST_BLOCKS, drawn, tail
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
-
-
-def above(probabilities: np.ndarray) -> np.ndarray:
-    """Return the probability to exceed each threshold, float64 [rows, classes - 1].
-
-    ``probabilities`` [rows, classes] are those of the classes that the thresholds divide.
-    """
-    return np.cumsum(probabilities[:, :0:-1], axis=1)[:, ::-1]
 
 
 def share(numerator: np.ndarray, denominator: np.ndarray, start_s: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
@@ -44,22 +32,6 @@ def share(numerator: np.ndarray, denominator: np.ndarray, start_s: np.ndarray, s
         draws, cut = drawn(days, RESAMPLES, seed), tail(CONFIDENCE, days)
         low, high = np.quantile(draws @ over / (draws @ under), [cut, 1.0 - cut])
     return value, float(low), float(high)
-
-
-def reliability(probability: np.ndarray, came: np.ndarray, start_s: np.ndarray, edges: Sequence[float]) -> pd.DataFrame:
-    """Return what was said and what came, a row for each bin of probability that holds runs.
-
-    Bins lie between ascending ``edges``, the lower one included, the last one with both. Columns ``above below runs said`` (mean
-    probability) ``came low high`` (share of the runs for which ``came``, bool [runs], and its 95 % interval over days).
-    """
-    bins = np.clip(np.searchsorted(np.asarray(edges), probability, side="right") - 1, 0, len(edges) - 2)
-    rows = []
-    for number in np.unique(bins).tolist():
-        inside = (bins == number).astype(np.float64)
-        value, low, high = share(inside * came, inside, start_s)
-        found = {"above": edges[number], "below": edges[number + 1], "runs": int(inside.sum())}
-        rows.append({**found, "said": float(probability[bins == number].mean()), "came": value, "low": low, "high": high})
-    return pd.DataFrame(rows)
 
 
 def squared_error(probability: np.ndarray, came: np.ndarray) -> np.ndarray:

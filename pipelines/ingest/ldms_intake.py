@@ -224,7 +224,7 @@ class Intake:
         """Hand rows of one day to the writer's thread, which may be two parts behind."""
         when = rows.time_us[chosen]
         name = f"part-{self.scanned.sha256[:16]}-{sum(map(len, self._planned.values())):05d}"
-        part = self.run.change.planned(rows.sampler, name, chosen.size, int(when[0]), int(when[-1]))
+        part = Part.of(rows.sampler, name, chosen.size, int(when[0]), int(when[-1]))
         self._planned.setdefault(rows.sampler, []).append(part)
         self.run.keep_keys(part, when, rows.node[chosen])
         tally = self.tallies[rows.sampler]

@@ -43,15 +43,6 @@ def changing(store: CountersStore) -> Iterator[Change]:
             change.end()
 
 
-def compact(store: CountersStore, sampler: str, day: str) -> bool:
-    """Merge the parts of a day into few that do not overlap, if they are many or deep.
-
-    Returns True if something was done.
-    """
-    with changing(store) as change:
-        return change.compact(sampler, day)
-
-
 class Change:
     """Parts on their way in: staged, then adopted or discarded; committed at once."""
 
@@ -84,10 +75,6 @@ class Change:
         size, footer = sizes_of(path)
         values = sum(column.length() - column.null_count for column in table.columns[len(KEYS) :])
         return replace(planned, values=values, bytes=size, footer=footer)
-
-    def planned(self, sampler: str, name: str, rows: int, first_us: int, last_us: int) -> Part:
-        """Return a part not yet written."""
-        return Part.of(sampler, name, rows, first_us, last_us)
 
     def path(self, part: Part) -> Path:
         """Return where a part lies now."""
@@ -134,7 +121,10 @@ class Change:
         self._gone, self._changed = [], False
 
     def compact(self, sampler: str, day: str) -> bool:
-        """Compact as :func:`compact`, after committing earlier adoptions."""
+        """Merge the parts of a day into few that do not overlap, if they are many or deep.
+
+        Earlier adoptions are committed first. Returns True if something was done.
+        """
         self.commit()
         limit = part_rows(len(self.store.metrics(sampler)) + len(KEYS))
         before: tuple[int, int] | None = None
@@ -161,7 +151,7 @@ class Change:
 
         def write(table: pa.Table) -> None:
             first_us, last_us = (round(table.column("time_s")[place].as_py() * 1e6) for place in (0, table.num_rows - 1))
-            planned = self.planned(sampler, f"part-{label}-{len(merged):05d}", table.num_rows, first_us, last_us)
+            planned = Part.of(sampler, f"part-{label}-{len(merged):05d}", table.num_rows, first_us, last_us)
             merged.append(self.stage(planned, sampler, table))
 
         for table in merge(self.path, parts, Wanted(schema)):

@@ -23,7 +23,7 @@ from features.errors import InputError
 from pipelines.ingest import ldms, ldms_ingest, ldms_intake
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
 from pipelines.storage import counters_change, counters_merge, counters_parts, counters_store, places
-from pipelines.storage.counters_change import Change, changing, compact
+from pipelines.storage.counters_change import Change, changing
 from pipelines.storage.counters_parts import KEYS
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.pointer import Pointer
@@ -372,7 +372,8 @@ def test_many_small_files_are_compacted(tmp_path: Path) -> None:
         ingest(tmp_path, log(tmp_path / str(number), [(number * 3 + row, "a", row) for row in range(3)]))
     assert len(store(tmp_path).parts("s")) <= counters_change._DEEP + 2
     assert content(tmp_path).time_s.tolist() == list(range(3, 120))  # second 0 is no time: that file is quarantined
-    assert not compact(store(tmp_path), "s", "1970-01-01")
+    with changing(store(tmp_path)) as change:
+        assert not change.compact("s", "1970-01-01")
 
 
 def test_a_reader_keeps_its_snapshot_while_parts_are_compacted_under_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,7 +383,8 @@ def test_a_reader_keeps_its_snapshot_while_parts_are_compacted_under_it(tmp_path
     reading = store(tmp_path).batches("s")
     first = next(reading)
     monkeypatch.setattr(counters_change, "_DEEP", -3)
-    assert compact(store(tmp_path), "s", "1970-01-01")
+    with changing(store(tmp_path)) as change:
+        assert change.compact("s", "1970-01-01")
     assert not set(store(tmp_path).parts("s")) & set(before)
     ingest(tmp_path, log(tmp_path / "more", [(1, "b", 1)]))
     seen = [first, *reading]

@@ -14,7 +14,7 @@ import pytest
 from features.errors import InputError
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
 from pipelines.storage import counters_change, counters_parts, places, remote
-from pipelines.storage.counters_change import compact
+from pipelines.storage.counters_change import changing
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.pointer import Pointer
@@ -82,7 +82,8 @@ def test_parts_that_were_replaced_stay_for_readers_and_then_go(
     before = objects(store)
     later(monkeypatch, 30)  # they were put a month ago
     monkeypatch.setattr(counters_change, "_DEEP", -3)
-    assert compact(opened(store), "s", DAY)
+    with changing(opened(store)) as change:
+        assert change.compact("s", DAY)
     ingested((200, "a", 9))
     assert before < objects(store)
     assert first + [value for batch in reading for value in batch["a"].to_pylist()] == [1, 2, 3] * 2
