@@ -103,8 +103,8 @@ def test_an_unknown_policy_is_refused(name: str, error: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"formula": "r*memory"}, "a score has no feature 'memory'"),
-        ({"formula": "r**b*n"}, "a score has no feature 'b'"),
+        ({"formula": "r*memory"}, "'memory' at letter 3 is no feature"),
+        ({"formula": "r**b*n"}, "'b' at letter 4 is no feature"),
         ({"formula": "__import__('os').system('true')"}, "cannot have"),
         ({"formula": "r*" * 20_000 + "n"}, "the limit is 20,000"),
         ({"parameters": {"a": 2, "b": 1}}, "parameter b is not in the formula"),
