@@ -36,6 +36,11 @@ from sim.metrics.verdict import verdict
 from sim.policy import NAMES
 
 _BASELINE = ("EASY", "requested")
+_SLOWDOWNS = {
+    "slowdown_sjbf_requested": "SJBF, requested",
+    "slowdown_sjbf_champion": "SJBF, champion",
+    "slowdown_harm_champion": "Harm, champion",
+}
 _INPUTS = {
     "procs": "processors",
     "requested_s": "requested time",
@@ -111,7 +116,7 @@ def render_night(night: Night, run_id: str) -> str:
     front = Front(
         title=f"{night.clean.name}: night {night.label}",
         answer=[
-            sentence(f"{state}: {row['why']}"),
+            sentence(f"{state}: {row['why'][:1].lower()}{row['why'][1:]}"),
             f"Drift: {', '.join(drifted)}." if drifted else "Nothing drifted.",
             compared.answer[0] if compared else "Nothing was submitted in the last 30 days.",
         ],
@@ -178,11 +183,16 @@ def render_index(trace: str, nights: pd.DataFrame, failures: Sequence[str], gene
     count, last = len(nights), nights.iloc[-1]
     promotions, drifted = int(nights["promoted"].sum()), int((nights["drifted"] != "").sum())
     served = number(last["accuracy_champion"], "share")
+    accuracy = (
+        f"had an accuracy of {served}, last2 of {number(last['accuracy_last2'], 'share')}"
+        if served != "–"
+        else "is too little to be judged yet"
+    )
     front = Front(
         title=f"{trace}: the nights",
         answer=[
             f"In the night {last['night']} version {last['champion']} {'was promoted' if last['promoted'] else 'stayed champion'}; what was served "
-            f"in the {JUDGED_DAYS} days before had an accuracy of {served}, last2 of {number(last['accuracy_last2'], 'share')}.",
+            f"in the {JUDGED_DAYS} days before {accuracy}.",
             f"Nights: {count:,}; promotions, the first champion included: {promotions:,}; nights with drift: {drifted:,}.",
         ],
         table=_index(nights.iloc[-MOST_ROWS:]),
@@ -217,16 +227,16 @@ def _index(nights: pd.DataFrame) -> Table:
         nights.to_dict("records"), nights_table(nights).rows, strict=True
     ):
         easy = row["slowdown_easy"]
-        slowdowns = [
-            "–" if pd.isna(row[name]) or not easy else signed(100 * (row[name] / easy - 1), ".0f") + " %"
-            for name in ("slowdown_sjbf_requested", "slowdown_sjbf_champion", "slowdown_harm_champion")
-        ]
+        changes = tuple(
+            (f"{words} {signed(100 * (row[name] / easy - 1), '.0f')} %", "")
+            for name, words in _SLOWDOWNS.items()
+            if easy and not pd.isna(row[name])
+        )
         link = Cell(str(night), ((str(promoted), ""),), link=f"{night}.html")
         rows.append(
-            [link, champion, Cell(str(served), ((f"last2 {last2}", ""),)), *judged, number(easy, "ratio"), *slowdowns, drift]
+            [link, champion, Cell(str(served), ((f"last2 {last2}", ""),)), *judged, Cell(number(easy, "ratio"), changes), drift]
         )
-    headings = ["night", "champion", "served", "challenger", "difference, points", "evidence", "slowdown of EASY"]
-    headings += ["SJBF, requested", "SJBF, champion", "Harm, champion", "drift"]
+    headings = ["night", "champion", "served", "challenger", "difference, points", "evidence", "slowdown of EASY", "drift"]
     classes = ["baseline" if promoted else "" for promoted in nights["promoted"]]
     return Table("Nights", headings, rows, left=("champion", "challenger", "evidence", "drift"), classes=classes)
 

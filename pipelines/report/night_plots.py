@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
 from models.packed.methods import Boosting
 from pipelines.report.style import GRID, INK, MUTED, ImageFormat, encode, figure
@@ -20,7 +20,7 @@ _TICKS = 12
 def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg") -> bytes:
     """Draw accuracy by night (table ``nights``), the challenger's advantage, and its evidence."""
     place = np.arange(len(nights))
-    with figure(10.5, 8.0, generated) as drawing:
+    with figure(7.0, 6.4, generated) as drawing:
         above, below, lowest = drawing.subplots(3, 1, sharex=True, height_ratios=[1.7, 1, 1])
         dot: dict[str, Any] = {"marker": "o", "markersize": 3.5} if len(nights) == 1 else {}  # one night is no line
         best = nights["challenger_method"].replace("", np.nan).mode()
@@ -58,9 +58,10 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
             label="champion, as it was served",
         )
         _mark(above, nights)
-        above.set(title="mean accuracy of the jobs that ended in the last 14 days, as served from nightly snapshots")
+        above.set(title="as served, over the last 14 days", ylabel="accuracy")
+        above.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], min_n_ticks=3))
         above.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %", decimals=0))
-        drawing.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8.5, handlelength=3)
+        drawing.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8, handlelength=3)
 
         points = 100 * nights[["low", "difference", "high"]].to_numpy(np.float64)
         finite = np.isfinite(points).all(axis=1)
@@ -68,7 +69,8 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
         below.vlines(place[finite], points[finite, 0], points[finite, 2], color=_GREEN, linewidth=1.4, alpha=0.7)
         below.plot(place[finite], points[finite, 1], "s", color=_GREEN, markersize=4.5)
         _mark(below, nights)
-        below.set(title="challenger less champion, points of accuracy in the last 14 days, with the interval of that night alone")
+        below.set(title="challenger less champion, with the interval of that night alone", ylabel="points")
+        below.yaxis.set_major_locator(MaxNLocator(4, min_n_ticks=3))
         _draw_evidence(lowest, nights)
         step = max(1, -(-len(nights) // _TICKS))
         lowest.set_xticks(place[::step], nights["night"].iloc[::step], rotation=30, ha="right")
@@ -78,13 +80,17 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
 def _draw_evidence(panel: Axes, nights: pd.DataFrame) -> None:
     """Draw the evidence of each night on a logarithmic axis, and the evidence needed."""
     place = np.arange(len(nights))
-    panel.set(title="evidence that the challenger is better, which decides; dashed: what is needed", xlabel="night", yscale="log")
+    panel.set(
+        title="evidence that the challenger is better; dashed: what is needed", xlabel="night", ylabel="logarithmic", yscale="log"
+    )
     for name, colour, line, marker in (("evidence_needed", INK, "--", ""), ("evidence", _GREEN, "-", "s")):
         values = nights[name].to_numpy(np.float64)
         there = np.isfinite(values) & (values > 0)
         panel.plot(place[there], values[there], color=colour, linestyle=line, marker=marker, markersize=4.5, linewidth=1.1)
     panel.axhline(1.0, color=MUTED, linewidth=0.9)
     panel.set_ylim(bottom=min(0.1, *panel.get_ylim()))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.yaxis.set_minor_locator(NullLocator())
     _mark(panel, nights)
 
 
