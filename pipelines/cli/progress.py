@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 from pipelines.cli.notes import note
+from pipelines.workflows.progress import Listener
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 EVERY_S = 10.0
 """Seconds between lines of progress where there is no terminal."""
@@ -37,19 +44,20 @@ def shown_progress(what: str = "points", doing: str = "simulating", after_s: flo
 
         def bar(done: int, total: int) -> None:
             if not shown and time.monotonic() - began >= after_s:
-                shown.append(_bar(doing, stack))
+                shown.append(partial(stack.enter_context(stage_bars()), doing))
             if shown:
                 shown[0](done, total)
 
         yield bar
 
 
-def _bar(doing: str, stack: ExitStack) -> Callable[[int, int], None]:
-    """Return the callback of a bar that disappears with ``stack``."""
+@contextmanager
+def stage_bars() -> Iterator[Listener]:
+    """Yield what shows a bar a stage of work."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    bars = stack.enter_context(Progress(*columns, console=Console(stderr=True)))
-    task = bars.add_task("", total=None)
-    return lambda done, total: bars.update(task, completed=done, total=total)
+    columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, TaskID] = defaultdict(lambda: bars.add_task("", total=None))
+        yield lambda stage, done, total: bars.update(tasks[stage], description=stage, completed=done, total=total)

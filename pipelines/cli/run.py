@@ -14,25 +14,25 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import click
 import dagster as dg
 import pandas as pd
-from rich.progress import TaskID
 
 from features.errors import InputError
 from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.last_resort import known_cause
 from pipelines.cli.notes import note
 from pipelines.cli.options import options
+from pipelines.cli.progress import stage_bars
 from pipelines.dated.run_settings import FIRST, PRIOR, RunSettings
 from pipelines.report.table import Row, Table
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import PREFIX
+from pipelines.workflows.progress import listening
 from sim.metrics.verdict import WEIGHED
 from sim.policy import NAMES
 from sim.settings import TraceSettings
@@ -117,9 +117,8 @@ def _run_trace(name: str, ops: Mapping[str, Any]) -> bool:
     from pipelines.assets.partitions import trace_on
     from pipelines.storage.home import home
 
-    done, lake = _materialise("full_run", name, ops), Lake(home() / "lake")
+    fine, lake = _materialise("full_run", name, ops), Lake(home() / "lake")
     print_comparison(lake, name)
-    fine = _said(done)
     click.echo("registry    " + _serves(lake, name))
     click.echo(f"report      {home() / 'reports' / name}.html")
     click.echo(f"look at it  queuecast ui (or make ui), then Assets and the partition {trace_on(name)}")
@@ -131,9 +130,8 @@ def _run_system(name: str, seed: int) -> bool:
     from pipelines.assets.partitions import system_on
     from pipelines.storage.home import home
 
-    done = _materialise("variability", name, {"variability_model": {"config": {"seed": seed}}})
+    fine = _materialise("variability", name, {"variability_model": {"config": {"seed": seed}}})
     _print_variability(Lake(home() / "lake"), name)
-    fine = _said(done)
     click.echo(f"counters    {home() / 'lake' / 'counters' / name}")
     click.echo(f"look at it  queuecast ui (or make ui), then Assets, the group variability and the partition {system_on(name)}")
     return fine
@@ -175,14 +173,11 @@ def _also(system: str, seed: int) -> Iterator[None]:
         sys.exit(running.returncode)
 
 
-@dataclass(frozen=True)
-class _Done:
-    result: dg.ExecuteInProcessResult
-    seconds: float
+def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> bool:
+    """Run a job of one trace or system today in this process; a failure ends the command.
 
-
-def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> _Done:
-    """Run a job of one trace or system today in this process; a failure ends the command."""
+    Prints what was checked; returns True for warnings at most.
+    """
     from pipelines.assets.partitions import system_on, systems, trace_on, traces
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
@@ -193,9 +188,9 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> _Done:
     kind, on = (systems, system_on) if job == "variability" else (traces, trace_on)
     definition = defs.resolve_job_def(job)
     run_id = str(uuid.uuid4())
-    with instance() as running, prompt_interrupt(partial(_cancel, running, run_id)), _Stages() as stages:
+    with instance() as running, prompt_interrupt(partial(_cancel, running, run_id)), stage_bars() as bars:
         running.add_dynamic_partitions(str(kind.name), [name])
-        with stages.heard():
+        with listening(bars):
             result = definition.execute_in_process(
                 run_config={"ops": ops, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
                 partition_key=on(name),
@@ -209,7 +204,9 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> _Done:
             raise KeyboardInterrupt
     if not result.success:
         _explain(result)
-    return _Done(result, time.perf_counter() - began)
+    checks = result.get_asset_check_evaluations()
+    note(f"{sum(check.passed for check in checks)} of {len(checks)} checks passed, {time.perf_counter() - began:.1f} s")
+    return _say_checks(result)
 
 
 def _cancel(running: dg.DagsterInstance, run_id: str) -> None:
@@ -229,14 +226,6 @@ def _interrupted(event: dg.DagsterEvent) -> bool:
 def _error(event: dg.DagsterEvent) -> Any:
     """Return what made a step fail, or the run outside of its steps; None for other events."""
     return getattr(event.event_specific_data, "error", None) if event.is_failure else None
-
-
-def _said(done: _Done) -> bool:
-    """Print which checks did not pass; return True if those are warnings at most."""
-    checks = done.result.get_asset_check_evaluations()
-    passed = sum(check.passed for check in checks)
-    note(f"{passed} of {len(checks)} checks passed, {done.seconds:.1f} s")
-    return _say_checks(done.result)
 
 
 def _say_checks(result: dg.ExecuteInProcessResult) -> bool:
@@ -276,53 +265,9 @@ def _explain(result: dg.ExecuteInProcessResult) -> None:
     sys.exit(1)
 
 
-class _Stages:
-    """A progress bar a stage on standard error."""
-
-    def __enter__(self) -> _Stages:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description:<24}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-        )
-        self._bars = Progress(*columns, console=Console(stderr=True))
-        self._tasks: dict[str, TaskID] = {}
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    def heard(self) -> AbstractContextManager[None]:
-        from pipelines.workflows.progress import listening
-
-        return listening(self._hear)
-
-    def _hear(self, stage: str, done: int, total: int) -> None:
-        task = self._tasks.get(stage)
-        if task is None:
-            task = self._tasks[stage] = self._bars.add_task(stage, total=total)
-        self._bars.update(task, completed=done, total=total)
-
-
-def described(name: str, generated: bool) -> str:
-    """Return a trace by kind and name, without repeated words."""
-    if name == "generated":
-        return "generated workload"
-    return f"{'generated workload' if generated else 'trace'} {name}"
-
-
-def described_system(name: str, generated: bool) -> str:
-    """Return a monitored system by kind and name, without repeated words."""
-    if name == "simulated":
-        return "simulated cluster"
-    return f"{'simulated cluster' if generated else 'system'} {name}"
+def described(name: str, generated: bool, kind: str = "trace", simulated: str = "generated workload") -> str:
+    """Return a trace or system by kind and name, without repeated words."""
+    return simulated if name == simulated.split()[0] else f"{simulated if generated else kind} {name}"
 
 
 def _serves(lake: Lake, name: str) -> str:
@@ -392,7 +337,7 @@ def _print_variability(lake: Lake, name: str) -> None:
     from pipelines.workflows.variability_trials import SCHEDULERS, TRIALS_PAGE, TRIALS_TABLE
 
     models, settings = lake.read(MODEL_TABLE, name)
-    subject = described_system(name, bool(settings["generated"]))
+    subject = described(name, bool(settings["generated"]), "system", "simulated cluster")
     variability_versions(models, f"{subject}, registered as variability-{name}").show()
     if not settings["generated"]:
         return

@@ -128,8 +128,7 @@ def test_an_order_alone_is_refused_with_what_it_could_be_part_of(name):
 def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_cluster(asked, jobs, other, tmp_path, monkeypatch):
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     made, beside = [], []
-    monkeypatch.setattr(run, "_materialise", lambda job, name, ops: made.append(f"{job} {name}"))
-    monkeypatch.setattr(run, "_said", lambda done: True)
+    monkeypatch.setattr(run, "_materialise", lambda job, name, ops: made.append(f"{job} {name}") or True)
     monkeypatch.setattr(run, "_also", lambda system, seed: beside.append(system) or nullcontext())
     for name in ("print_comparison", "_serves", "_print_variability"):
         monkeypatch.setattr(run, name, lambda *_: "")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from features.errors import InputError
-from pipelines.cli.run import described, described_system
+from pipelines.cli.run import described
 from pipelines.cli.ui import check_free, web_server
 from pipelines.report.table import escaped
 from pipelines.workflows.doctor_databases import databases
@@ -96,4 +96,4 @@ def test_no_word_twice(name, generated, words):
     [("simulated", True, "simulated cluster"), ("small", True, "simulated cluster small"), ("quartz", False, "system quartz")],
 )
 def test_no_word_twice_of_a_system(name, generated, words):
-    assert described_system(name, generated) == words
+    assert described(name, generated, "system", "simulated cluster") == words
