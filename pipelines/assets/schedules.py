@@ -20,7 +20,7 @@ from pipelines.storage.policies import all_resolved
 from pipelines.storage.registry import predict_registered
 
 
-class CampaignConfig(config_of(RunSettings, "schedulers", "weighing", "predictors", "corrections", "replicates", "seed")):  # type: ignore[misc]
+class CampaignConfig(config_of(RunSettings, "schedulers", "predictors", "corrections", "replicates", "seed")):  # type: ignore[misc]
     """The settings of the simulations of a run; a night has its own."""
 
 

@@ -28,7 +28,7 @@ from pipelines.cli.last_resort import known_cause
 from pipelines.cli.notes import note
 from pipelines.cli.options import options
 from pipelines.cli.progress import stage_bars
-from pipelines.dated.run_settings import FIRST, PRIOR, RunSettings
+from pipelines.dated.run_settings import ACKNOWLEDGED, FIRST, PRIOR, RunSettings
 from pipelines.report.table import Row, Table
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import PREFIX
@@ -41,10 +41,9 @@ _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 BASELINE = ("EASY", "requested")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", *WEIGHED[1:])
 LEFT_OUT = (
-    f"left out    the log before the {FIRST.warm_up_weeks} weeks that lead to the judged ones, further replays, EASY-SRF and other predictors: "
-    f"queuecast run --trace {FIRST.trace} --replicates 20\n"
-    "the log     KTH-SP2 of the Parallel Workloads Archive (D. Feitelson), an IBM SP2 of the Swedish Royal Institute of Technology; "
-    "acknowledge Lars Malinowsky and the archive"
+    f"left out    the log before the {FIRST.warm_up_weeks} weeks that lead to the judged ones, further replays, other schedulers and predictors: "
+    f"queuecast run --trace {FIRST.trace} --replicates 20 --predictor lightgbm ...\n"
+    f"the log     {ACKNOWLEDGED}"
 )
 """What a first run says of itself."""
 
@@ -59,7 +58,7 @@ LEFT_OUT = (
     "--system",
     help="A monitored system that queuecast variability ingest has read, or simulated. [default: simulated, if no trace is named either]",
 )
-@options(RunSettings, without=("weighing",))
+@options(RunSettings)
 def command(settings: RunSettings, system: str | None) -> None:
     """Materialise everything of a trace or a monitored system, by default of one each.
 
@@ -86,7 +85,6 @@ def command(settings: RunSettings, system: str | None) -> None:
         "corrections": list(dict.fromkeys(settings.corrections)),
     }
     check_named(**chosen)  # fails early for a wrong name
-    chosen["weighing"] = [] if "schedulers" in given else list(settings.weighing)
     if system is not None:
         known_system(home(), system)
     name, stated = "", settings.model_dump(include={*TraceSettings.model_fields, "grows"} - {"trace"})

@@ -16,7 +16,7 @@ from pipelines.dated.compare import judged_schedules
 from pipelines.dated.dated import date_of, dated_of
 from pipelines.dated.ledger import COLUMNS, nights_before, slowdowns
 from pipelines.dated.publish import Work
-from pipelines.dated.run_settings import PRIOR
+from pipelines.dated.run_settings import ACKNOWLEDGED, FIRST, PRIOR
 from pipelines.report import plots
 from pipelines.report.html import render_report
 from pipelines.report.night import Night, render_index, render_night
@@ -84,8 +84,8 @@ def _weighing(schedules: Sequence[Schedule]) -> list[str]:
     """Return what schedulers that take no correction go by instead, if any were simulated."""
     names = dict.fromkeys(each.scheduler for each in schedules if each.predictor and not takes_correction(each.scheduler))
     return [
-        f"{name} weighs the distribution that a predictor tells, and takes no correction. Unless it was asked for by name, it is not simulated with "
-        f"predictors that learn a point, and goes by {PRIOR} instead of requests: what a request says of a runtime, without a model."
+        f"{name} weighs the distribution that a predictor tells, and takes no correction. It goes by {PRIOR} instead of requests: what a "
+        "request says of a runtime, without a model."
         for name in names
     ]
 
@@ -107,6 +107,7 @@ def run_page(work: Work, clean: CleanTrace) -> str:
         "Learning in the simulator: these predictors learn inside each schedule, the time before that date included, from what has ended there; those that are "
         "trained are trained anew each midnight of the trace's time zone.",
         "The table of predictions judges what each predictor said at submission in the first of its schedules, on the same jobs.",
+        *([ACKNOWLEDGED] if clean.name == FIRST.trace else []),
         *_weighing(schedules),
         *_waits(clean),
         *clean.notes,

@@ -12,12 +12,10 @@ from pydantic import Field
 from features.jobs.shaking import SHAKE_S
 from sim.settings import Campaign, Count, Positive, TraceSettings
 
-SCHEDULERS = ("EASY", "EASY-SJBF", "EASY-SRF")
-WEIGHING = ("Harm",)
-"""Simulated by default with predictors that tell a distribution, exact runtimes and registered models: not with those that learn a point."""
+SCHEDULERS = ("EASY", "EASY-SJBF", "Harm")
 PRIOR = "prior"
-"""What these go by in place of requests: the distribution that a request tells without any model."""
-COMPARED = ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
+"""What schedulers that weigh a distribution, as Harm, go by in place of requests: what a request tells without any model."""
+COMPARED = ("requested", "quantile", "clairvoyant")
 CORRECTIONS = ("conditional(when=pass)",)
 """Simulated by default: every learned predictor under one correction, so that predictors are compared and not corrections."""
 
@@ -28,12 +26,7 @@ class RunSettings(TraceSettings):
     schedulers: tuple[str, ...] = Field(
         default=SCHEDULERS,
         title="scheduler",
-        description=f"{Campaign.model_fields['schedulers'].description} By default also, with {PRIOR} and those of the predictors that do not "
-        f"learn a point, {', '.join(WEIGHING)}. EASY is always there to compare with.",
-    )
-    weighing: tuple[str, ...] = Field(
-        default=WEIGHING,
-        description=f"More schedulers, with {PRIOR} instead of requests and without predictors that learn a point.",
+        description=f"{Campaign.model_fields['schedulers'].description} EASY is always there to compare with; Harm takes {PRIOR} for requested.",
     )
     predictors: tuple[str, ...] = Field(
         default=COMPARED,
@@ -75,11 +68,9 @@ def shaken(seed: int, replicates: int) -> dict[str, Any]:
     return {"seeds": tuple(range(seed, seed + replicates)), "shake_s": SHAKE_S} if replicates > 1 else {}
 
 
-FIRST = RunSettings(
-    trace="kth-sp2",
-    schedulers=("EASY", "EASY-SJBF"),
-    predictors=("requested", "quantile", "clairvoyant"),
-    warm_up_weeks=4,
-    replicates=2,
+ACKNOWLEDGED = (
+    "KTH-SP2 is a log of the Parallel Workloads Archive (D. Feitelson), of an IBM SP2 of the Swedish Royal Institute of Technology; where you "
+    "publish results, acknowledge Lars Malinowsky and the archive."
 )
+FIRST = RunSettings(trace="kth-sp2", warm_up_weeks=4, replicates=2)
 """What a run does that names neither trace nor system: a real log, in half a minute."""

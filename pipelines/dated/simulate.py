@@ -20,8 +20,7 @@ from models.registry.as_served import CHAMPION, quantile_columns
 from models.registry.candidates import TRAINERS
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
-from models.runtime.dispatch import tells_quantiles
-from models.runtime.protocol import CompiledPredictor, Predictor
+from models.runtime.protocol import Predictor
 from pipelines.dated import judge
 from pipelines.dated.compare import keep_schedules
 from pipelines.dated.dated import Dated, dated_of
@@ -34,12 +33,11 @@ from pipelines.report.wording import takes_correction
 from pipelines.storage.registry import PREFIX, Ask, registered_name, registered_predictor
 from pipelines.workflows.progress import progress_reporter
 from sim.campaigns.campaign import campaign_schedules, policies, predictor_name
-from sim.estimates import as_predictor
 from sim.schedule import Schedule
 from sim.settings import Campaign
 from sim.shaken import in_order, moved_by_seed
 
-LAST_DAYS = RunSettings(schedulers=judge.SCHEDULERS, predictors=("requested",), corrections=("requested",))
+LAST_DAYS = RunSettings(schedulers=(*judge.SCHEDULERS, "Harm"), predictors=("requested",), corrections=("requested",))
 """What a night simulates of its last days, beside the champion."""
 
 
@@ -92,7 +90,6 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings, ask: Ask | No
         settings.corrections,
         settings.seed,
         progress_reporter("simulate"),
-        settings.weighing,
         settings.replicates,
     )
     schedules += beside
@@ -153,26 +150,21 @@ def campaign(
     corrections: Sequence[str] = ("requested",),
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
-    weighing: Sequence[str] = (),
     replicates: int = 1,
 ) -> list[Schedule]:
     """Simulate every scheduler with every predictor and correction.
 
-    Corrections apply where jobs can outlive the predictor's predictions and the scheduler goes by these. The schedulers
-    ``weighing`` are simulated too, with ``PRIOR`` in place of requests and without learned points (:func:`worth_weighing`).
-    Schedules come scheduler by scheduler, and in the order of predictors and corrections within one; ``replicates`` behind each
-    other, shaken by the seeds from ``seed`` on.
+    Corrections apply where jobs can outlive the predictor's predictions and the scheduler goes by these. Schedulers that go by none
+    take ``PRIOR`` for requests. Schedules come scheduler by scheduler, and in the order of predictors and corrections within one;
+    ``replicates`` behind each other, shaken by the seeds from ``seed`` on.
     """
     outlived = [each for each in predictors if not never_outlived(predictor_name(each))]
-    correcting = [name for name in schedulers if takes_correction(name)]
-    added = [name for name in weighing if name not in schedulers]
-    order, one = [*schedulers, *added], ("requested",)
+    correcting, one = [name for name in schedulers if takes_correction(name)], ("requested",)
     weighed = {predictor_name(each): each for each in (PRIOR if each == "requested" else each for each in predictors)}
     groups: list[tuple[list[str], list[str | Predictor], tuple[str, ...]]] = [
         (correcting, [each for each in predictors if each not in outlived], one),
         (correcting, outlived, tuple(corrections)),
-        ([name for name in schedulers if name not in correcting], list(predictors), one),
-        (added, [each for each in weighed.values() if worth_weighing(each)], one),
+        ([name for name in schedulers if name not in correcting], list(weighed.values()), one),
     ]
     # a seed is refused where nothing learns by it; the schedules of such a run still record it
     parts = [
@@ -200,16 +192,7 @@ def campaign(
         )
     places = {name: place for place, name in reversed([*enumerate(map(predictor_name, predictors)), *enumerate(weighed)])}
     schedules = [schedule if schedule.shake_s else replace(schedule, seed=seed) for schedule in schedules]
-    return sorted(schedules, key=lambda schedule: (order.index(schedule.scheduler), places[schedule.predictor]))
-
-
-def worth_weighing(predictor: str | Predictor) -> bool:
-    """Tell whether ``predictor`` is no learner of points.
-
-    Either it tells a distribution, or it learns nothing in the simulator.
-    """
-    source = as_predictor(predictor)
-    return not isinstance(source, CompiledPredictor) or tells_quantiles(source.code)
+    return sorted(schedules, key=lambda schedule: (schedulers.index(schedule.scheduler), places[schedule.predictor]))
 
 
 def never_outlived(predictor: str) -> bool:

@@ -166,7 +166,7 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
     combinations = set(zip(table["scheduler"], table["predictor"], strict=True))
     both = {"quantile", "registry:runtime-small", "clairvoyant"}
     assert combinations == {
-        *((s, p) for s in ("EASY", "EASY-SJBF", "EASY-SRF") for p in (*both, "requested", "last2", "lightgbm")),
+        *((s, p) for s in ("EASY", "EASY-SJBF") for p in (*both, "requested")),
         *(("Harm", p) for p in (*both, "prior")),
     }
     learned = table[~table["predictor"].isin(["requested", "clairvoyant"]) & (table["scheduler"] != "Harm")]

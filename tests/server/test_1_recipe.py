@@ -24,7 +24,7 @@ _LAUNCH = """mutation($p: ExecutionParams!) {launchRun(executionParams: $p) {
 _BACKFILL = """mutation($p: LaunchBackfillParams!) {launchPartitionBackfill(backfillParams: $p) {
   __typename ... on LaunchBackfillSuccess {backfillId} ... on PythonError {message}}}"""
 _RUNS = "{runsOrError(limit: 20) {... on Runs {results {runId jobName status tags {key value}}}}}"
-FEW = {"schedulers": ["EASY"], "predictors": ["requested"], "corrections": ["requested"], "weighing": []}
+FEW = {"schedulers": ["EASY"], "predictors": ["requested"], "corrections": ["requested"]}
 """Policies of a run, as :data:`LESS` says for a command."""
 NIGHTLY = (*OF_TRACES, "night", "published_trace")
 

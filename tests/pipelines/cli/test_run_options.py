@@ -45,40 +45,15 @@ def test_every_learned_predictor_is_simulated_under_every_correction():
     assert (again.jobs["start_s"] == found.jobs["start_s"]).all()
 
 
-def test_a_scheduler_that_weighs_is_simulated_with_distributions_and_exact_runtimes_but_not_with_learned_points():
+def test_a_scheduler_that_weighs_takes_the_prior_for_requests_and_no_correction():
     trace = clean(generate(Workload(jobs=300, procs=64)))
     half = TablePredictor("registry:half", lambda jobs: jobs["requested_s"].to_numpy(np.float64) / 2)
-    sources = ("requested", "last2", "knn", "sp3", half, "clairvoyant")
-    made = campaign(trace, ("EASY",), sources, ("tsafrir",), weighing=("Harm",))
-    weighed = ["prior", "sp3", "registry:half", "clairvoyant"]
+    sources = ("requested", "last2", half, "clairvoyant")
+    made = campaign(trace, ("EASY", "Harm"), sources, ("tsafrir", "doubling"))
     assert [(each.predictor, each.correction) for each in made if each.scheduler == "Harm"] == [
-        (name, "requested") for name in weighed
+        (name, "requested") for name in ("prior", "last2", "registry:half", "clairvoyant")
     ]
-    assert len([each for each in made if each.scheduler == "EASY"]) == len(sources)
-
-
-def test_a_scheduler_asked_for_gets_every_predictor_and_no_correction_twice():
-    trace = clean(generate(Workload(jobs=300, procs=64)))
-    made = campaign(trace, ("EASY", "Harm"), ("requested", "last2"), ("tsafrir", "doubling"), weighing=("Harm",))
-    assert [(each.predictor, each.correction) for each in made if each.scheduler == "Harm"] == [
-        ("requested", "requested"),
-        ("last2", "requested"),
-    ]
-
-
-@pytest.mark.parametrize(("asked", "weighing"), [([], ["Harm"]), (["--scheduler", "SAF-EASY"], [])])
-def test_schedulers_asked_for_stand_instead_of_all_others(asked, weighing, tmp_path, monkeypatch):
-    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
-    told = {}
-
-    def materialised(job, name, ops):
-        told.update(ops["schedules"]["config"])
-        raise InputError("stop here")
-
-    monkeypatch.setattr(run, "_materialise", materialised)
-    CliRunner().invoke(cli, ["run", "--trace", "generated", *asked])
-    assert told["weighing"] == weighing
-    assert CampaignConfig(**told).weighing == weighing
+    assert len([each for each in made if each.scheduler == "EASY"]) == 2 + 2 * 2
 
 
 @pytest.mark.parametrize(
@@ -142,12 +117,12 @@ def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_
 
 def test_replicates_are_shaken_replays_and_a_single_one_is_as_recorded():
     trace = clean(generate(Workload(jobs=300, procs=64)))
-    made = campaign(trace, ("EASY",), ("requested",), replicates=2, weighing=("Harm",))
+    made = campaign(trace, ("EASY", "Harm"), ("requested",), replicates=2)
     assert [(each.scheduler, each.seed, each.shake_s) for each in made] == [
         (name, seed, 60) for name in ("EASY", "Harm") for seed in (0, 1)
     ]
     table, settings = pack_schedules(made)
     for kept, schedule in zip(unpack_schedules(trace, table, settings), made, strict=True):
         pd.testing.assert_frame_equal(kept.jobs, schedule.jobs)
-    (alone, _) = campaign(trace, ("EASY",), ("requested",), weighing=("Harm",))
+    (alone, _) = campaign(trace, ("EASY", "Harm"), ("requested",))
     assert (alone.jobs["submit_s"] == trace.jobs["submit_s"]).all()

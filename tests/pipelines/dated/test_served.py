@@ -121,7 +121,7 @@ def test_each_job_is_answered_by_the_night_before_its_submission_and_by_its_requ
 def test_all_policies_replay_the_whole_trace_and_are_judged_on_the_same_jobs(ran, clean: CleanTrace, known) -> None:
     home, made = ran
     named = ("requested", "last2", "clairvoyant")
-    plan = RunSettings(schedulers=("EASY",), weighing=(), predictors=named, corrections=("conditional(when=pass)",))
+    plan = RunSettings(schedulers=("EASY",), predictors=named, corrections=("conditional(when=pass)",))
     found = simulate_run(work_in(home, "arriving"), clean, plan)
     assert [each.predictor for each in found.schedules] == ["requested", "last2", f"registry:{NAME}", "clairvoyant"]
     assert {len(each.jobs) for each in found.schedules} == {len(clean.jobs)}
