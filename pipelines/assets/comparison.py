@@ -1,9 +1,7 @@
 """Stage 5: schedules compared with EASY on requested times, week by week; and the page."""
 
 import dagster as dg
-from pydantic import Field
 
-from features.statistics import CONFIDENCE
 from pipelines.assets.checks import broken, holds, specs
 from pipelines.assets.described import page_link, told
 from pipelines.assets.nights import stage
@@ -18,13 +16,6 @@ from pipelines.report.tables import leading
 from pipelines.workflows.progress import report_progress
 from sim import evaluate, simulate
 from sim.metrics.verdict import verdict
-
-
-class ComparisonConfig(dg.Config):
-    """The settings of intervals."""
-
-    confidence: float = Field(default=CONFIDENCE, gt=0, lt=1)
-
 
 CHECKS = {
     "baseline_is_what_a_fresh_simulation_gives": "EASY with requested times, simulated once more, has the metrics that everything is compared with.",
@@ -49,12 +40,12 @@ def picture(image: bytes, kind: str = "svg+xml") -> dg.MetadataValue:
     description="Metrics of every schedule relative to EASY with requested times, with paired intervals over weeks.",
 )
 @stage("comparing")
-def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake: LakeResource) -> dg.MaterializeResult:
+def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read the schedules, compare them, keep the table."""
     name, _ = name_and_day(context.partition_key)
     report_progress("compare", 0, 1)
     clean = lake.lake().read_clean(name)
-    table = keep_comparison(lake.lake(), clean, config.confidence)
+    table = keep_comparison(lake.lake(), clean)
     of_table = told(lake.lake(), "comparison", name)
     report_progress("compare", 1, 1)
     schedules, date = kept_schedules(lake.lake(), clean)

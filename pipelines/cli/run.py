@@ -51,7 +51,7 @@ LEFT_OUT = (
 @click.command()
 @click.option(
     "--trace",
-    help=f"Catalogue name, SWF file, canonical Parquet or Slurm accounting. [default: {FIRST.trace}, in half a minute, if no system is "
+    help=f"Catalogue name, SWF file, canonical Parquet or Slurm accounting. [default: the last months of {FIRST.trace}, if no system is "
     "named either]",
 )
 @click.option(
@@ -329,7 +329,7 @@ def _words(predictor: str, trace: str) -> str:
 def _print_variability(lake: Lake, name: str) -> None:
     """Print the candidates of a system and, if simulated, the gain of asking the champion."""
     from pipelines.cli.variability.train import variability_versions
-    from pipelines.report.cluster import overall
+    from pipelines.report.cluster import gains, overall
     from pipelines.storage.home import home
     from pipelines.workflows.variability_table import MODEL_TABLE
     from pipelines.workflows.variability_trials import SCHEDULERS, TRIALS_PAGE, TRIALS_TABLE
@@ -342,4 +342,5 @@ def _print_variability(lake: Lake, name: str) -> None:
     compared, _ = lake.read(TRIALS_TABLE, name)
     title = f"{subject}: means over {compared['trials'].iloc[0]} trials, differences from EASY with 95% intervals"
     overall(compared, SCHEDULERS[0], title).show()
+    click.echo(" ".join(gains(compared, SCHEDULERS[0])))
     click.echo(f"report      {home() / 'reports' / TRIALS_PAGE.format(name)}")

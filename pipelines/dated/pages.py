@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,11 +20,9 @@ from pipelines.report import plots
 from pipelines.report.html import render_report
 from pipelines.report.night import Night, render_index, render_night
 from pipelines.report.tables import leading
-from pipelines.report.wording import takes_correction
 from pipelines.storage.provenance import code_version, software
 from pipelines.storage.registry import PREFIX, registered_name
 from sim.metrics.verdict import verdict
-from sim.schedule import Schedule
 
 
 def write_pages(work: Work, clean: CleanTrace) -> str:
@@ -80,16 +77,6 @@ def _waits(clean: CleanTrace) -> list[str]:
     return [f"{missing:,} of {len(clean.jobs):,} waits are not recorded, so there is no row for the recorded schedule."]
 
 
-def _weighing(schedules: Sequence[Schedule]) -> list[str]:
-    """Return what schedulers that take no correction go by instead, if any were simulated."""
-    names = dict.fromkeys(each.scheduler for each in schedules if each.predictor and not takes_correction(each.scheduler))
-    return [
-        f"{name} weighs the distribution that a predictor tells, and takes no correction. It goes by {PRIOR} instead of requests: what a "
-        "request says of a runtime, without a model."
-        for name in names
-    ]
-
-
 def run_page(work: Work, clean: CleanTrace) -> str:
     """Return the report of a run: its schedules, and the lake's tables about them."""
     lake, (schedules, date) = work.lake, judged_schedules(work.lake, clean)
@@ -108,7 +95,6 @@ def run_page(work: Work, clean: CleanTrace) -> str:
         "trained are trained anew each midnight of the trace's time zone.",
         "The table of predictions judges what each predictor said at submission in the first of its schedules, on the same jobs.",
         *([ACKNOWLEDGED] if clean.name == FIRST.trace else []),
-        *_weighing(schedules),
         *_waits(clean),
         *clean.notes,
     ]

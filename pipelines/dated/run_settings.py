@@ -73,4 +73,4 @@ ACKNOWLEDGED = (
     "publish results, acknowledge Lars Malinowsky and the archive."
 )
 FIRST = RunSettings(trace="kth-sp2", warm_up_weeks=4, replicates=2)
-"""What a run does that names neither trace nor system: a real log, in half a minute."""
+"""What a run does that names neither trace nor system: a real log, within a minute on two cores."""
