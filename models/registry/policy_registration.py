@@ -35,6 +35,7 @@ POLICY = Kind(
     "the first",
     "Orders waiting jobs: the one with the smallest `score` starts first, ties by submission. Inputs are the features of the version's formula, a row a "
     "job, in the units that its policy.json states.",
+    "learned policies",
 )
 _LONGEST_TAG = 4000
 

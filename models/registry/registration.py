@@ -19,6 +19,8 @@ import mlflow.artifacts
 import mlflow.pyfunc
 import numpy as np
 import pandas as pd
+from mlflow.data.code_dataset_source import CodeDatasetSource
+from mlflow.data.meta_dataset import MetaDataset
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
@@ -41,7 +43,8 @@ class Kind:
     """A kind of registered model, ``<name>-<subject>``; the subject is a trace or a system.
 
     A version records how good it was as ``judged_<score>`` over ``judged_<things>``; ``basis`` is the score in words. Of candidates whose
-    scores are equal the first in ``order`` is chosen, which is ``first``, in words. ``description`` is the registered model's own.
+    scores are equal the first in ``order`` is chosen, which is ``first``, in words. ``description`` is the registered model's own, and
+    ``experiment`` is that of its runs, by default the store's first.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Kind:
     order: tuple[str, ...]
     first: str
     description: str = ""
+    experiment: str = ""
 
     def registered(self, subject: str) -> str:
         """Name the registered model of ``subject``."""
@@ -148,12 +152,14 @@ def log_and_register(
     named = {kind.subject: training.subject, "method": content.method, "seed": training.seed}
     with (
         mlflow.start_run(
-            experiment_id=tracking.experiment_id,
+            experiment_id=tracking.experiment(kind.experiment),
             run_name=f"{training.subject} {content.method} {kind.name}",
             tags={**facts, REGISTERED_MODEL: name},
         ) as run,
         tempfile.TemporaryDirectory(prefix="queuecast-") as directory,
     ):
+        source = CodeDatasetSource({kind.subject: training.subject, "window_s": facts["training_window_s"]})
+        mlflow.log_input(MetaDataset(source, training.subject, training.fingerprint or None), "training")  # type: ignore[abstract]
         mlflow.log_params({**named, **(parameters or {})})
         numbers = {**metrics, **content.numbers, **{key: float(value) for key, value in score.items()}}
         parts = assemble(Path(directory), kind.name, content.write)
@@ -175,6 +181,8 @@ def log_and_register(
         describe(tracking, name, made, why)
     if kind.description:
         tracking.client.update_registered_model(name, kind.description)
+    for key, value in {"kind": kind.name, kind.subject: training.subject, "generated": facts["generated"]}.items():
+        tracking.client.set_registered_model_tag(name, key, value)
     return Candidate(content.method, made, float(judged[0]), int(judged[1]), facts)
 
 

@@ -31,7 +31,16 @@ from models.registry.registration import Kind, registered_version
 from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM
 
-RUNTIME = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy as served", tuple(METHODS), "the simpler")
+_DESCRIPTION = """Predicts how long a job will run, from what is known when it is submitted and from what its user ran before.
+
+Inputs, a row a job: `user` (text or number, null where it is unknown), `procs`, `requested_s`, `submit_time` (a timestamp or its text, the \
+site's wall clock or with a time zone); optional `group`, `executable`, and `elapsed_s` (the job has run so long: answers are given that). The \
+parameter `quantiles` asks for further levels.
+
+Outputs, seconds: `predicted_s`, the time whose ratio to the runtime is expected to be closest to 1, no median; of a method with quantiles \
+`predicted_50_s` (the median), `predicted_80_s` and `predicted_95_s`; `snapshot_age_s`, the age of the users' histories at the submission, and \
+`user_known`. The champion is refreshed with new histories every night: load it by its alias, and anew each day."""
+RUNTIME = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy as served", tuple(METHODS), "the simpler", _DESCRIPTION)
 _ASKED = ("user", "procs", "requested_s", "submit_time")
 _UNREADABLE = (ValueError, KeyError, TypeError, OSError, MlflowException, BadZipFile, zlib.error)
 """Whatever reading damaged or foreign files of a version may raise."""

@@ -18,6 +18,7 @@ import mlflow
 import sqlalchemy
 from filelock import FileLock
 from mlflow.entities import ViewType
+from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from features.errors import masked
@@ -28,6 +29,9 @@ _SITE = os.environ.get("MLFLOW_TRACKING_URI")
 _CHATTY = ("mlflow", "alembic")
 _TELLS_ALL = "mlflow.store.db.utils"
 """Logs the whole traceback of a database error that it then raises."""
+_OURS = "queuecast"
+_TAGS = {_OURS: "yes", "mlflow.experimentKind": "custom_model_development"}
+"""Tags of experiments: MLflow opens one without a kind on traces of language models, and not on its runs."""
 WAIT_S = 60.0
 """Default max seconds to wait for a database that another process has locked, or a server that does not answer."""
 _MOST_RETRIES = 10  # MLflow allows no more
@@ -35,11 +39,23 @@ _MOST_RETRIES = 10  # MLflow allows no more
 
 @dataclass(frozen=True)
 class Tracking:
-    """An opened store: its URI, the experiment's id, and a client to it."""
+    """An opened store: its URI, its first experiment, a client.
+
+    ``artifacts`` is where those of further experiments lie, None where the server decides.
+    """
 
     uri: str
     experiment_id: str
     client: MlflowClient
+    artifacts: str | None = None
+
+    def experiment(self, name: str) -> str:
+        """Return the id of another experiment of Queuecast's, by default that of the first."""
+        return _experiment(self.client, name, self.artifacts) if name else self.experiment_id
+
+    def experiments(self) -> list[str]:
+        """Return the ids of Queuecast's experiments."""
+        return [each.experiment_id for each in self.client.search_experiments(filter_string=f"tags.{_OURS} = 'yes'")]
 
     @property
     def place(self) -> str:
@@ -86,12 +102,24 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
         _answers(uri)
     mlflow.set_tracking_uri(uri)
     client = MlflowClient(uri)
-    found = [each for each in client.search_experiments(ViewType.ALL) if each.name == experiment]
-    if not found:
-        return Tracking(uri, client.create_experiment(experiment, artifact_location), client)
-    if found[0].lifecycle_stage != "active":
-        client.restore_experiment(found[0].experiment_id)
-    return Tracking(uri, found[0].experiment_id, client)
+    return Tracking(uri, _experiment(client, experiment, artifact_location), client, artifact_location)
+
+
+def _experiment(client: MlflowClient, name: str, artifact_location: str | None) -> str:
+    """Return the id of the experiment ``name``, made or restored where needed, with its tags."""
+    found = next((each for each in client.search_experiments(ViewType.ALL) if each.name == name), None)
+    if found is None:
+        try:
+            return client.create_experiment(name, artifact_location, _TAGS)
+        except MlflowException:  # another process has just made it
+            if (found := client.get_experiment_by_name(name)) is None:
+                raise
+    if found.lifecycle_stage != "active":
+        client.restore_experiment(found.experiment_id)
+    for key, value in _TAGS.items():
+        if key not in found.tags:
+            client.set_experiment_tag(found.experiment_id, key, value)
+    return found.experiment_id
 
 
 def _initialise(database: Path) -> None:

@@ -51,7 +51,7 @@ _NUMBERS = ("kind", "neighbours")
 """The members of Arrays that are no arrays."""
 
 
-VARIABILITY = Kind("variability", "system", "f1", "runs", "F1", CLASSIFIERS, "the one named first", _DESCRIPTION)
+VARIABILITY = Kind("variability", "system", "f1", "runs", "F1", CLASSIFIERS, "the one named first", _DESCRIPTION, "variability")
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def prune(tracking: Tracking, name: str, keep: Keep) -> Pruned:
     are older than its days, and than one. Raises MlflowException or OSError where the registry or the store of artifacts refuses;
     earlier removals stay.
     """
-    oldest_ms, experiment = time.time() * 1000 - keep.days * DAY_MS, [tracking.experiment_id]
+    oldest_ms, experiment = time.time() * 1000 - keep.days * DAY_MS, tracking.experiments()
     every = sorted(all_versions(tracking, name), key=lambda each: -int(each.version))
     named = set(aliases(tracking, name).values())
     kept = {str(each.version) for place, each in enumerate(every) if place < keep.versions or each.creation_timestamp >= oldest_ms}
@@ -149,6 +149,9 @@ def remove(tracking: Tracking, version: ModelVersion) -> None:
     if version.model_id or (version.source or "").startswith(_LOGGED):
         _forget(tracking, client.get_logged_model(logged_id))
     if version.run_id:
+        if client.list_artifacts(version.run_id):
+            place = client.get_run(version.run_id).info.artifact_uri
+            get_artifact_repository(place, tracking_uri=tracking.uri).delete_artifacts()
         client.delete_run(version.run_id)
 
 

@@ -8,7 +8,7 @@ from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.compare import judged, judged_schedules, keep_comparison, kept_schedules
-from pipelines.dated.pages import write_pages
+from pipelines.dated.pages import keep_evidence, write_pages
 from pipelines.report import plots
 from pipelines.report.page import data_uri
 from pipelines.report.table import markdown_of
@@ -101,7 +101,9 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
     name, _ = name_and_day(context.partition_key)
     report_progress("report", 0, 1)
     clean = lake.lake().read_clean(name)
-    html = write_pages(lake.work(registry.tracking(), context.run_id), clean)
+    work = lake.work(registry.tracking(), context.run_id)
+    html = write_pages(work, clean)
+    keep_evidence(work, clean, html)
     schedules, _ = judged_schedules(lake.lake(), clean)
     report_progress("report", 1, 1)
 

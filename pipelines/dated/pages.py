@@ -42,6 +42,15 @@ def write_pages(work: Work, clean: CleanTrace) -> str:
     return html
 
 
+def keep_evidence(work: Work, clean: CleanTrace, html: str) -> None:
+    """Log the page, and the table of versions that were judged, with the champion's run."""
+    champion = work.store.client.get_model_version(work.subject, work.lake.models(work.subject)["champion"])
+    if champion.run_id:
+        versions, _ = work.lake.read_for(clean, "runtime_model")
+        work.store.client.log_text(champion.run_id, versions.to_csv(index=False), "evaluation.csv")
+        work.store.client.log_text(champion.run_id, html, "report.html")
+
+
 def write_night(work: Work, clean: CleanTrace) -> Night:
     """Write the row of a night and its pages; return what they show."""
     lake, pages = work.lake, f"nights/{clean.name}"

@@ -329,7 +329,8 @@ def refreshed(
     from models.registry.registration import Training, log_and_register
     from models.registry.runtime_registration import RUNTIME, RuntimeContent
 
-    before = dict(store.client.get_model_version(f"runtime-{clean.name}", number).tags)
+    version = store.client.get_model_version(f"runtime-{clean.name}", number)
+    before, recorded = dict(version.tags), store.client.get_run(version.run_id or "").data.metrics
     trained, data = before.get(REFRESHED_FROM, number), before["data_fingerprint"]
     first, learned = (int(each) for each in before["training_window_s"].split(".."))
     jobs, seed = int(before["training_jobs"]), int(before.get("seed", 0))
@@ -340,7 +341,7 @@ def refreshed(
         RuntimeContent(carried, snapshot_of(clean, records), trained),
         Training(clean.name, data, jobs, (first, learned), clean.generated, seed),
         judged or (float(before["judged_accuracy"]), int(before["judged_jobs"])),
-        metrics or {},
+        metrics or recorded,
         tags={**tags, **{name: value for name, value in before.items() if name.startswith("recorded_")}},
         why=f"The model of version {trained}, which learned up to {instant(learned, clean.origin_unix_s)}, with the histories up to "
         f"{taken}; before, version {number}.",
