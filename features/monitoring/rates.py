@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from features.errors import InputError
-from features.jit import kernel, njit
+from features.jit import kernel
 
 KINDS = ("difference", "wrap_32", "wrap_64", "reset", "gap", "first", "gauge", "null", "invalid")
 """Kinds of values. Rates come from ``difference``, ``wrap_32`` and ``wrap_64``, readings from ``gauge``. No rate comes from a ``reset``, a
@@ -23,17 +22,18 @@ NEVER = np.int64(np.iinfo(np.int64).min)
 
 
 @kernel
-def increment(previous, value, width_bits):
+def increment(previous, value):
     """Return (growth, kind) between two finite, non-negative values of a counter.
 
-    See :func:`increments`.
+    A smaller value is a wrap if the previous one lies in the last sixteenth of the smallest width, 32 or 64 bits, that holds it, and
+    the new one in the first sixteenth; else a reset, whose growth is NaN.
     """
     if value >= previous:
         return value - previous, DIFFERENCE
-    for width, span, kind in ((32, 4294967296.0, WRAP_32), (64, 18446744073709551616.0, WRAP_64)):
+    for span, kind in ((4294967296.0, WRAP_32), (18446744073709551616.0, WRAP_64)):
         # a 64-bit counter's last values are rounded to 2^64 itself
-        holds = previous < span or (width == 64 and previous == span)
-        if holds and width_bits in (0, width):
+        holds = previous < span or (kind == WRAP_64 and previous == span)
+        if holds:
             if previous >= span / 16 * 15 and value < span / 16:
                 return (span - previous) + value, kind  # in this order: the large numbers cancel exactly
             return np.nan, RESET
@@ -67,39 +67,10 @@ def rates_of_sample(micros, sample, gauge, values, since, longest, rate, counts)
             elif micros - last > longest:
                 counts[GAP] += 1
             else:
-                growth, kind = increment(values[metric], value, 0)
+                growth, kind = increment(values[metric], value)
                 counts[kind] += 1
                 rate[metric] = growth / ((micros - last) / 1e6)
                 some = some or kind != RESET
             values[metric] = value
             since[metric] = micros
     return some
-
-
-def increments(previous: np.ndarray, value: np.ndarray, width_bits: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the growth of counters from ``previous`` to ``value``, and its kind.
-
-    Both arguments are float64 of one shape; so is the growth, in the counters' unit. Kinds are int64 places in :data:`KINDS`. A
-    value not below the previous one is a plain difference. A smaller one is a wrap if the previous value lies in the last
-    sixteenth below 2^``width_bits`` and the new one in the first sixteenth of that range; else a reset, whose growth is NaN.
-    Without a width (32 or 64), the smallest one that holds the previous value is taken. NaN, infinite and negative values on
-    either side are null or invalid, their growth NaN.
-    """
-    if width_bits not in (None, 32, 64):
-        raise InputError(f"counters are 32 or 64 bits wide, not {width_bits}")
-    previous, value = (np.ascontiguousarray(each, np.float64) for each in np.broadcast_arrays(previous, value))
-    growth = np.empty(value.shape)
-    kind = np.empty(value.shape, np.int64)
-    _increments(previous.reshape(-1), value.reshape(-1), width_bits or 0, growth.reshape(-1), kind.reshape(-1))
-    return growth, kind
-
-
-@njit
-def _increments(previous, value, width_bits, growth, kind):
-    for place in range(len(value)):
-        if np.isnan(previous[place]) or np.isnan(value[place]):
-            growth[place], kind[place] = np.nan, NULL
-        elif min(previous[place], value[place]) < 0 or np.isinf(previous[place]) or np.isinf(value[place]):
-            growth[place], kind[place] = np.nan, INVALID
-        else:
-            growth[place], kind[place] = increment(previous[place], value[place], width_bits)
