@@ -6,8 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from filelock import FileLock
@@ -54,38 +53,22 @@ def announce_compilation() -> None:
     keep_in_turn()
 
 
-def compile_scheduler(weighs: bool = False, clustered: bool = False) -> None:
-    """Compile the schedulers' kernel, or load it from its cache.
-
-    Harm, which ``weighs``, and ``clustered`` machines have one of their own each.
-    """
-    from sim.outcome import load_kernel
-
-    load_kernel(weighs, clustered)
+KERNELS = ("clusters", "schedulers", "Harm", "simulated cluster", "searches for plans")
+"""What :func:`compile_kernel` compiles, from what takes longest."""
 
 
-def compile_search() -> None:
-    """Compile the search of planners, or load it from its cache."""
-    from sim.outcome import load_search
-
-    load_search()
-
-
-def compile_cluster() -> None:
-    """Compile the simulated cluster's kernel, or load it from its cache."""
+def compile_kernel(name: str) -> None:
+    """Compile one of :data:`KERNELS`, or load it from its cache."""
     from sim.cluster.experiments import control_runs
     from sim.cluster.presets import CONGESTED
+    from sim.outcome import load_kernel, load_search
 
-    control_runs(CONGESTED, days=0.01, seed=0)
-
-
-KERNELS: dict[str, Callable[[], None]] = {
-    "clusters": partial(compile_scheduler, clustered=True),  # takes longest
-    "schedulers": compile_scheduler,
-    "Harm": partial(compile_scheduler, weighs=True),
-    "simulated cluster": compile_cluster,
-    "searches for plans": compile_search,
-}
+    if name == "simulated cluster":
+        control_runs(CONGESTED, days=0.01, seed=0)
+    elif name == "searches for plans":
+        load_search()
+    else:
+        load_kernel(weighs=name == "Harm", clustered=name == "clusters")
 
 
 def compile_kernels() -> None:
@@ -99,8 +82,7 @@ def compile_kernels() -> None:
     began, context = time.monotonic(), multiprocessing.get_context("spawn")
     note("compiling all of the simulator, for tests and what comes later: once after each installation, two to four minutes")
     with ProcessPoolExecutor(min(os.cpu_count() or 1, len(KERNELS)), context, keep_in_turn) as pool:
-        for future in [pool.submit(kernel) for kernel in KERNELS.values()]:
-            future.result()
+        list(pool.map(compile_kernel, KERNELS))  # an error is raised here
     note(f"compiled in {time.monotonic() - began:.0f} s, and kept")
 
 

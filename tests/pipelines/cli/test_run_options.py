@@ -115,6 +115,17 @@ def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_
     assert ("Lars Malinowsky" in done.stdout) == bool(other), "the log is acknowledged"
 
 
+def test_what_runs_beside_is_printed_afterwards_and_its_failure_is_the_command_s(monkeypatch, capsys):
+    monkeypatch.setattr(run.sys, "executable", "/bin/echo")
+    with run._also("simulated", 3):
+        print("the trace")
+    assert capsys.readouterr().out.splitlines() == ["the trace", "-m pipelines run --system simulated --seed 3"]
+    monkeypatch.setattr(run.sys, "executable", "/bin/false")
+    with pytest.raises(SystemExit) as ended, run._also("simulated", 3):
+        pass
+    assert ended.value.code == 1
+
+
 def test_replicates_are_shaken_replays_and_a_single_one_is_as_recorded():
     trace = clean(generate(Workload(jobs=300, procs=64)))
     made = campaign(trace, ("EASY", "Harm"), ("requested",), replicates=2)
