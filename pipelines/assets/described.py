@@ -142,7 +142,10 @@ def page_link(page: str) -> dg.MetadataValue:
 
 
 def registry_link(uri: str, model: str) -> dg.MetadataValue:
-    """Return where a model is seen: a link to MLflow's server, or the command that starts one."""
+    """Return where a model is seen: a link to MLflow's server, or the command that starts one.
+
+    MLflow's pages show what they do for language models, unless the link, or the switch on them, says model training.
+    """
     if uri.startswith("http"):
-        return dg.MetadataValue.url(f"{uri}/#/models/{model}")
+        return dg.MetadataValue.url(f"{uri}/#/models/{model}?workflowType=machine_learning")
     return dg.MetadataValue.text(f"mlflow ui --backend-store-uri {uri}")

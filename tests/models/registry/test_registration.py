@@ -29,6 +29,7 @@ from models.registry.runtime_registration import (
     signature,
     trained_method,
 )
+from models.registry.versions import remove
 from tests.support.learning import ORIGIN_S, ZONE, workload
 
 JOBS = 6000
@@ -80,11 +81,29 @@ def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
     models = mlflow.search_logged_models(experiment_ids=[run.info.experiment_id], output_format="list")
     [its] = [each for each in models if each.source_run_id == found.run_id]
     assert {each.key: each.value for each in its.metrics} == run.data.metrics, "the model's page shows them too"
+    assert [(each.dataset.name, each.dataset.digest) for each in run.inputs.dataset_inputs] == [("one", "0123456789abcdef")]
+    assert opened.client.get_registered_model("runtime-one").tags == {"kind": "runtime", "trace": "one", "generated": "true"}
     model = mlflow.pyfunc.load_model(f"models:/runtime-one/{made.version}")
     assert model.metadata.signature == signature(("predicted_s",), ("group", "executable"))
     answer = model.predict(model.input_example)
     assert (answer["snapshot_age_s"] == 0).all()
     assert answer["predicted_s"].between(1, 3600).all()
+
+
+def test_each_kind_has_an_experiment_that_opens_on_its_runs(opened):
+    other = opened.experiment("variability")
+    assert other == opened.experiment("variability") != opened.experiment("") == opened.experiment_id
+    assert {*opened.experiments()} == {other, opened.experiment_id}
+    kinds = {opened.client.get_experiment(each).tags["mlflow.experimentKind"] for each in opened.experiments()}
+    assert kinds == {"custom_model_development"}
+
+
+def test_what_was_logged_with_a_version_goes_with_it(opened, learned):
+    made = registered(opened, learned, "gone", Last2(), {}, (0.5, 100))
+    version = opened.client.get_model_version("runtime-gone", made.version)
+    opened.client.log_text(version.run_id, "<p>a page", "report.html")
+    remove(opened, version)
+    assert opened.client.list_artifacts(version.run_id) == []
 
 
 @pytest.mark.slow

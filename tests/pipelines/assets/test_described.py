@@ -106,7 +106,9 @@ def test_every_file_that_makes_an_asset_is_there() -> None:
 
 
 def test_links_open_in_a_browser() -> None:
-    assert registry_link("http://mlflow.example", "a") == dg.MetadataValue.url("http://mlflow.example/#/models/a")
+    assert registry_link("http://mlflow.example", "a") == dg.MetadataValue.url(
+        "http://mlflow.example/#/models/a?workflowType=machine_learning"
+    )
     assert registry_link("sqlite:////b/mlflow.db", "a").value == "mlflow ui --backend-store-uri sqlite:////b/mlflow.db"
     shown = [file for file in (HOUSE / "pipelines" / "assets").glob("*.py") if "as_uri" in file.read_text()]
     assert shown == []
