@@ -53,6 +53,7 @@ def commands(page: Path) -> list[str]:
     return [line.removeprefix("$ ") for line in lines if line.removeprefix("$ ").startswith("queuecast ")]
 
 
+@pytest.mark.slow
 def test_the_python_prints_what_it_says():
     failed, attempted = doctest.testfile(str(HOUSE / "README.md"), module_relative=False)
     assert attempted >= 5
