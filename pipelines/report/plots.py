@@ -86,7 +86,11 @@ def picture_of_changes(comparison: pd.DataFrame, keys: Sequence[Key], generated:
 
 def _folded(label: str) -> str:
     """Return a label with its scheduler and its predictor on lines of their own, cut where they are long."""
-    return "\n".join(part if len(part) <= _LONGEST else f"{part[: _LONGEST - 1]}…" for part in label.split(" / "))
+    return "\n".join(_short(part, _LONGEST) for part in label.split(" / "))
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _change_axis(panel: Axes, values: np.ndarray) -> None:
@@ -128,7 +132,7 @@ def distributions(
     Means are made in these tails.
     """
     table = table or looks(key(schedule) for schedule in schedules)
-    with figure(10.5, 3.9, any(schedule.generated for schedule in schedules)) as drawing:
+    with figure(9.0, 4.6, any(schedule.generated for schedule in schedules)) as drawing:
         left, right = drawing.subplots(1, 2, sharey=True)
         longest = slowest = 10.0
         for schedule in schedules:
@@ -138,7 +142,9 @@ def distributions(
             longest, slowest = max(longest, wait.max()), max(slowest, slowdown.max())
             for panel, values in ((left, wait), (right, slowdown)):
                 grid, share = _exceedance(values)
-                panel.plot(grid, share, color=look.colour, linestyle=look.dashes, linewidth=1.5, label=look.label)
+                panel.plot(
+                    grid, share, color=look.colour, linestyle=look.dashes, linewidth=1.5, label=_short(look.label, 2 * _LONGEST)
+                )
         for panel in (left, right):
             panel.set_xscale("log")
             panel.set_yscale("log")
@@ -148,7 +154,7 @@ def distributions(
         left.set(xlim=(1, longest), title="waits", xlabel="wait longer than (logarithmic)", ylabel="share of jobs (logarithmic)")
         right.set(xlim=(1, slowest), title=f"bounded slowdowns (τ = {tau_s:g} s)", xlabel="bounded slowdown above (logarithmic)")
         right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        drawing.legend(*left.get_legend_handles_labels(), loc="outside right center", fontsize=8.5, handlelength=3)
+        drawing.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8.5, handlelength=3)
         return encode(drawing, image)
 
 
@@ -175,7 +181,14 @@ def over_time(schedules: Sequence[Schedule], table: Looks | None = None, image: 
             for panel, steps, scale in ((above, waiting, 1), (below, busy, schedule.procs)):
                 starts, means = resample(*steps, step)
                 days = (starts + step / 2 - schedule.jobs["submit_s"].min()) / DAY_S
-                panel.plot(days, means / scale, color=look.colour, linestyle=look.dashes, linewidth=1.2, label=look.label)
+                panel.plot(
+                    days,
+                    means / scale,
+                    color=look.colour,
+                    linestyle=look.dashes,
+                    linewidth=1.2,
+                    label=_short(look.label, 2 * _LONGEST),
+                )
         above.set(title="jobs waiting", ylim=(0, None))
         below.set(title="utilization", ylim=(0, None), xlabel="days since the first submission")
         below.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))

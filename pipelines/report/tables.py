@@ -12,7 +12,7 @@ from features.errors import InputError
 from features.statistics import covers
 from pipelines.report.page import MOST_ROWS
 from pipelines.report.style import Key, Looks, key
-from pipelines.report.table import Cell, Table
+from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import takes_correction
 from sim.metrics.formats import change, interval, number
 from sim.metrics.names import FAIRNESS, METRICS, READ_FIRST, Metric
@@ -100,7 +100,7 @@ def _changes(row: Mapping[Any, Any], tone: str) -> tuple[tuple[str, str], ...]:
 
 def intervals_hint(comparison: pd.DataFrame, baseline: str, confidence: float, over: str = "weeks and users") -> str:
     """Return how the lines below the values of :func:`metric_table` are to be read."""
-    replays = int(comparison["replicates"].min())
+    replays = int(comparison.loc[comparison["predictor"] != "", "replicates"].min())  # a site recorded one schedule
     of_base = (comparison["relative"] == 0) & (comparison["low"] == comparison["high"])
     there = bool((comparison["low"].notna() & ~of_base).any())
     words = f"Below each value: its change against {baseline}"
@@ -147,12 +147,12 @@ def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table |
         return None
     overall, levels = quality[quality["by"] == "all"], quality[quality["by"] == "level"]
     measures, told = list(overall["measure"].unique()), list(levels["group"].unique())
-    headings = ["predictor", "where its answers come from", "jobs", *(_heading(name) for name in measures)]
+    headings = ["predictor", "jobs", *(_heading(name) for name in measures)]
     headings += [f"runtimes within its {float(level):.0%} quantile" for level in told]
     rows = []
     for predictor, mine in overall.groupby("predictor", sort=False):
         values = mine.set_index("measure")
-        cells = [str(predictor), kinds.get(str(predictor), ""), number(mine["jobs"].iloc[0], "count")]
+        cells: Row = [Cell(str(predictor), ((kinds.get(str(predictor), ""), ""),)), number(mine["jobs"].iloc[0], "count")]
         for name in measures:
             row = values.loc[name]
             cells.append(_measure(name, row["value"]) + (_bounds(row) if name == "accuracy" else ""))
