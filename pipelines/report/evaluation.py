@@ -96,7 +96,6 @@ def _part(quality: Quality, evaluation: Evaluation, drawn: Mapping[str, Look], s
         {
             "predictor": name,
             "image": data_uri(evaluation_plots.calibration(quality, name, generated)),
-            "calibration": _calibration(quality, name),
             "coverage": coverage(quality, name),
         }
         for name in told
@@ -181,15 +180,6 @@ def _sentences(quality: Quality, predictors: Sequence[str]) -> list[str]:
         "" if pd.isna(row["low"]) else f"; the interval is of this one comparison, not corrected for the choice among {len(able)}"
     )
     return [f"{text}, against {quality.baseline} {difference(row, 'share')} percentage points{chosen}."]
-
-
-def _calibration(quality: Quality, predictor: str) -> Table:
-    rows: list[Row] = []
-    for row in quality.calibration[quality.calibration["predictor"] == predictor].to_dict("records"):
-        between = "" if pd.isna(row["at_most_low"]) else f"[{100 * row['at_most_low']:.1f}, {100 * row['at_most_high']:.1f}]"
-        shares = [f"{100 * row[name]:.2f} %" for name in ("at_most", "below", "above")]
-        rows.append([f"{row['level']:g}", Cell(shares[0], ((between, ""),)), *shares[1:], number(row["pinball_s"], "seconds")])
-    return Table("Calibration", ["level", "jobs at most as long", "shorter", "longer", "quantile loss, s"], rows)
 
 
 def _sharpness(quality: Quality, generated: bool) -> dict[str, Any]:

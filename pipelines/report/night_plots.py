@@ -48,15 +48,8 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
             )
         above.plot(place, nights["accuracy_last2"], color=_PURPLE, linestyle="-.", linewidth=1.3, label="last2", **dot)
         above.plot(place, nights["accuracy_requested"], color=MUTED, linewidth=1, label="requested", **dot)
-        above.plot(
-            place,
-            nights["accuracy_champion"],
-            color=_BLUE,
-            marker="o",
-            markersize=4,
-            linewidth=1.8,
-            label="champion, as it was served",
-        )
+        style: dict[str, Any] = {"color": _BLUE, "marker": "o", "markersize": 4, "linewidth": 1.8}
+        above.plot(place, nights["accuracy_champion"], label="champion, as it was served", **style)
         _mark(above, nights)
         above.set(title="as served, over the last 14 days", ylabel="accuracy")
         above.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], min_n_ticks=3))

@@ -124,9 +124,7 @@ def _change_axis(panel: Axes, values: np.ndarray) -> None:
     panel.set_xlabel("ratio, logarithmic" if logarithmic else "change, per cent", fontsize=8)
 
 
-def distributions(
-    schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Looks | None = None, image: ImageFormat = "svg"
-) -> bytes:
+def distributions(schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Looks | None = None) -> bytes:
     """Draw the shares of jobs above each wait and each slowdown, both axes logarithmic.
 
     Means are made in these tails.
@@ -155,7 +153,7 @@ def distributions(
         right.set(xlim=(1, slowest), title=f"bounded slowdowns (τ = {tau_s:g} s)", xlabel="bounded slowdown above (logarithmic)")
         right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         drawing.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8.5, handlelength=3)
-        return encode(drawing, image)
+        return encode(drawing, "svg")
 
 
 def _exceedance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -169,7 +167,7 @@ def _exceedance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return grid[share > 0], share[share > 0]
 
 
-def over_time(schedules: Sequence[Schedule], table: Looks | None = None, image: ImageFormat = "svg") -> bytes:
+def over_time(schedules: Sequence[Schedule], table: Looks | None = None) -> bytes:
     """Draw queue length and utilization over the trace, time-weighted means over steps."""
     table = table or looks(key(schedule) for schedule in schedules)
     with figure(10.5, 4.6, any(schedule.generated for schedule in schedules)) as drawing:
@@ -194,7 +192,7 @@ def over_time(schedules: Sequence[Schedule], table: Looks | None = None, image: 
         below.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
         above.margins(x=0.01)
         drawing.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8.5, handlelength=3)
-        return encode(drawing, image)
+        return encode(drawing, "svg")
 
 
 def ratios_by_window(table: pd.DataFrame, unit: str, generated: bool, image: ImageFormat = "svg") -> bytes:
