@@ -42,7 +42,7 @@ BASELINE = ("EASY", "requested")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", *WEIGHED[1:])
 LEFT_OUT = (
     f"left out    the log before the {FIRST.warm_up_weeks} weeks that lead to the judged ones, further replays, other schedulers and predictors: "
-    f"queuecast run --trace {FIRST.trace} --replicates 20 --predictor lightgbm ...\n"
+    f"queuecast run --trace {FIRST.trace} --replicates 20\n"
     f"the log     {ACKNOWLEDGED}"
 )
 """What a first run says of itself."""
