@@ -20,6 +20,7 @@ from pipelines.report import plots
 from pipelines.report.html import render_report
 from pipelines.report.night import Night, render_index, render_night
 from pipelines.report.tables import leading
+from pipelines.storage.csv_text import csv_text
 from pipelines.storage.provenance import code_version, software
 from pipelines.storage.registry import PREFIX, registered_name
 from sim.metrics.verdict import verdict
@@ -36,7 +37,7 @@ def write_pages(work: Work, clean: CleanTrace) -> str:
     html = run_page(work, clean)
     work.lake.write_page(f"{clean.name}.html", work.subject, html)
     comparison = work.lake.read_for(clean, "comparison")[0]
-    work.lake.write_page(f"{clean.name}.csv", work.subject, comparison.to_csv(index=False))
+    work.lake.write_page(f"{clean.name}.csv", work.subject, csv_text(comparison))
     first = leading(comparison, verdict(comparison, ("EASY", "requested")))
     work.lake.write_page(f"{clean.name}.png", work.subject, plots.changes(comparison, first, clean.generated, image="png"))
     return html
@@ -47,7 +48,7 @@ def keep_evidence(work: Work, clean: CleanTrace, html: str) -> None:
     champion = work.store.client.get_model_version(work.subject, work.lake.models(work.subject)["champion"])
     if champion.run_id:
         versions, _ = work.lake.read_for(clean, "runtime_model")
-        work.store.client.log_text(champion.run_id, versions.to_csv(index=False), "evaluation.csv")
+        work.store.client.log_text(champion.run_id, csv_text(versions), "evaluation.csv")
         work.store.client.log_text(champion.run_id, html, "report.html")
 
 
@@ -68,7 +69,7 @@ def write_night(work: Work, clean: CleanTrace) -> Night:
     lake.write_page(f"{pages}/{label}.html", work.subject, page)
     lake.write_page(f"{clean.name}.html", work.subject, page.replace('href="index.html"', f'href="{pages}/index.html"'))
     index = render_index(clean.name, nights, failures(folder), clean.generated, "nights.csv")
-    lake.write_page(f"{pages}/nights.csv", work.subject, nights.to_csv(index=False))
+    lake.write_page(f"{pages}/nights.csv", work.subject, csv_text(nights))
     lake.write_page(f"{pages}/index.html", work.subject, index)
     return replace(night, html=page)
 

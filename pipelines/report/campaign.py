@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from features.statistics import CONFIDENCE
+from features.statistics import CONFIDENCE, FEWEST_BLOCKS
 from pipelines.report.page import Front, Picture, data_uri, render
 from pipelines.report.plots import picture_of_changes, ratios_by_window
 from pipelines.report.style import Key, looks
@@ -84,7 +84,7 @@ def _setting(rows: pd.DataFrame, windows: Windows, generated: bool, confidence: 
         title=f"{start['semantics'].capitalize()}, {threshold}, τ of bounded slowdown {start['tau_s']:g} s",
         answer=weighed.sentences,
         table=metric_table(rows, drawn, first, weighed),
-        hint=intervals_hint(rows, base, confidence, "windows"),
+        hint=intervals_hint(rows, base, confidence, "windows" if int(start["windows"]) >= FEWEST_BLOCKS else ""),
         picture=picture_of_changes(rows, first, generated, drawn),
     )
 

@@ -24,6 +24,7 @@ from pipelines.report.tables import (
 )
 from pipelines.report.wording import kind_of_jobs, not_modelled, nothing_waited, requests_warning
 from pipelines.storage.atomic import write
+from pipelines.storage.csv_text import csv_text
 from sim.metrics.names import FAIRNESS, READ_FIRST
 from sim.metrics.schedule_metrics import TAU_S
 from sim.metrics.verdict import is_bound, verdict
@@ -111,7 +112,7 @@ def render_report(
 def write_report(path: Path, html: str, rows: pd.DataFrame | None = None) -> None:
     """Write the page, and ``rows`` as CSV beside it (:func:`data_of`), each atomically."""
     if rows is not None:
-        write(path.with_name(data_of(path)), rows.to_csv(index=False, lineterminator="\n"))
+        write(path.with_name(data_of(path)), csv_text(rows))
     write(path, html)
 
 

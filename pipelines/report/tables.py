@@ -105,7 +105,7 @@ def intervals_hint(comparison: pd.DataFrame, baseline: str, confidence: float, o
     there = bool((comparison["low"].notna() & ~of_base).any())
     words = f"Below each value: its change against {baseline}"
     words += (
-        f", with its {100 * confidence:g} % interval over {over}{f' and {replays} replays' if replays > 1 else ''}. "
+        f", with its {100 * confidence:g} % interval over {' and '.join(filter(None, (over, f'{replays} replays' * (replays > 1))))}. "
         if there
         else ". "
     )
