@@ -15,7 +15,7 @@ from dagster_webserver import cli
 from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from pipelines.cli.answering import Announced
@@ -26,16 +26,18 @@ LARGEST = 16 << 20
 """Max bytes of a request's body."""
 ENDS_S = 2
 """Max seconds that requests under way have after a signal."""
-_PAGE = re.compile(r"([a-z0-9][a-z0-9._-]*/)*[a-z0-9][a-z0-9._-]*\.html")
+_KINDS = {"html": "text/html", "csv": "text/csv", "png": "image/png"}
+"""The files of a page, by ending: itself, its rows and its picture."""
+_PAGE = re.compile(rf"([a-z0-9][a-z0-9._-]*/)*[a-z0-9][a-z0-9._-]*\.({'|'.join(_KINDS)})")
 
 
-def page(request: Request) -> HTMLResponse:
-    """Answer with a published page of the home directory, as it is now."""
+def page(request: Request) -> Response:
+    """Answer with a published page of the home directory, or its rows or picture."""
     name = request.path_params["name"]
     try:
-        if not _PAGE.fullmatch(name):
+        if not (found := _PAGE.fullmatch(name)):
             raise FileNotFoundError
-        return HTMLResponse((home() / "reports" / name).read_bytes())
+        return Response((home() / "reports" / name).read_bytes(), media_type=_KINDS[found[2]])
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise HTTPException(404, "no such page: it is there once its run is published") from None
 

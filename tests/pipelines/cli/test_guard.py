@@ -254,6 +254,7 @@ def server(tmp_path_factory):
     (foreign / "dagster_webserver.py").write_text("raise SystemExit('ran what lies in the working directory')")
     (home / "reports" / "nights").mkdir(parents=True)
     (home / "reports" / "nights" / "2026-03-01.html").write_text("<p>a night")
+    (home / "reports" / "nights" / "nights.csv").write_text("night\n")
     (home / "reports" / "secret.txt").write_text("no page")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -329,5 +330,6 @@ def test_a_real_server_does_what_its_own_page_asks_and_nothing_else(server):
 @pytest.mark.slow
 def test_a_published_page_is_served_beside_the_ui_and_no_other_file(server):
     assert asked(server, "GET", "/pages/nights/2026-03-01.html") == (200, b"<p>a night")
+    assert asked(server, "GET", "/pages/nights/nights.csv") == (200, b"night\n")
     for other in ("secret.txt", "../dagster.yaml", "nights/../../x.html", "%2e%2e/x.html", "gone.html", "nights", ""):
         assert asked(server, "GET", f"/pages/{other}")[0] == 404
