@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 from filelock import FileLock, Timeout
 from numba import njit
 from numba.core.caching import IndexDataCacheFile
+from numba.core.event import install_listener
 
 from pipelines.cli import compiling
-from pipelines.cli.compiling import announce_compilation
 from sim import simulate
 from sim.cluster.cluster_loop import drive
 from sim.kernel.planning_search import search
@@ -20,31 +21,33 @@ from sim.kernel.run import run
 from tests.support.workloads import crowd
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _announced():
-    announce_compilation()
+@pytest.fixture
+def compiled(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], str]]:
+    """Return what a compilation prints in a process that has announced none yet."""
+
+    def printed() -> str:
+        @njit
+        def twice(number):
+            return 2 * number
+
+        assert twice(21) == 42
+        return capsys.readouterr().err
+
+    with install_listener("numba:compile", compiling._Announcer()):
+        yield printed
 
 
-def compiled(capsys: pytest.CaptureFixture[str]) -> str:
-    @njit
-    def twice(number):
-        return 2 * number
-
-    assert twice(21) == 42
-    return capsys.readouterr().err
-
-
-def test_a_short_one_is_silent(monkeypatch, capsys):
+def test_a_short_one_is_silent(monkeypatch, capsys, compiled):
     monkeypatch.setattr(compiling, "_AFTER_S", 600.0)
-    assert compiled(capsys) == ""
+    assert compiled() == ""
     time.sleep(0.01)
     assert capsys.readouterr().err == ""
 
 
-def test_the_first_long_compilation_is_said_and_no_other(monkeypatch, capsys):
+def test_the_first_long_compilation_is_said_and_no_other(monkeypatch, compiled):
     monkeypatch.setattr(compiling, "_AFTER_S", 0.0)
-    assert "compiling the parts of the simulator that this command needs" in compiled(capsys)
-    assert compiled(capsys) == ""
+    assert "compiling the parts of the simulator that this command needs" in compiled()
+    assert compiled() == ""
 
 
 def test_all_kernels_are_compiled_beforehand_where_that_is_asked_for():

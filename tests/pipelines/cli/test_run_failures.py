@@ -49,7 +49,7 @@ def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
 def test_a_run_whose_log_cannot_be_written_between_steps_ends_with_a_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run._materialise("full_run", "arriving", {}).result.success
+    assert run._materialise("full_run", "arriving", {})
     _fails(monkeypatch, OSError(NO_ROOM))
     with pytest.raises(SystemExit) as ended:
         run._materialise("full_run", "arriving", {})
