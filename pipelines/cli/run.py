@@ -289,6 +289,7 @@ def print_comparison(lake: Lake, name: str) -> None:
     from sim.metrics.verdict import is_bound, verdict
 
     table, settings = lake.read("comparison", name)
+    weighed = verdict(table, BASELINE, settings["confidence"])
     weeks, replays = int(table["weeks"].iloc[0]), int(table["replicates"].iloc[0])
     over = f"{weeks} week{'s' * (weeks != 1)}" + (f" x {replays} shaken replays" if replays > 1 else "")
     title = (
@@ -298,7 +299,7 @@ def print_comparison(lake: Lake, name: str) -> None:
     corrections = sorted({*table["correction"]} - {"", "requested"})
     caption = (
         "learned: in the simulator, trained anew each night; as served: the registered model, by the snapshot of the night before. "
-        "Corrected for all changes of the table; intervals are on the page"
+        "Sure: of each metric for all combinations together; intervals are on the page"
     )
     rows: list[Row] = []
     policies: Any = [(key, part.set_index("metric").to_dict("index")) for key, part in table.groupby([*NAMES], sort=False)]
@@ -308,11 +309,12 @@ def print_comparison(lake: Lake, name: str) -> None:
         rows.append([re.sub(r"^SCORE\(.*?\)-", "SCORE(…)-", scheduler), by])
         for metric in COLUMNS:
             row = values[metric]
-            against = "" if (scheduler, predictor) == BASELINE else f" {change(row['relative']):>8}{'*' if row['sure'] else ' '}"
+            sure = weighed.tone((scheduler, predictor, correction), metric)
+            against = "" if (scheduler, predictor) == BASELINE else f" {change(row['relative']):>8}{'*' if sure else ' '}"
             rows[-1].append(number(row["value"], METRICS[metric].kind) + against)
     units = [METRICS[metric].title.removeprefix("mean bounded ") + ", s" * metric.endswith("_s") for metric in COLUMNS]
     Table(title, ["scheduler", "predictions", *units], rows, caption, keys=2).show()
-    click.echo(verdict(table, BASELINE, settings["confidence"]).text)
+    click.echo(weighed.text)
     if said := nothing_waited(table, settings["procs"]):
         note(said)
 
