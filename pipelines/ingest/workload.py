@@ -1,4 +1,4 @@
-"""The embedded default: a generated workload with users, sessions and requested times.
+"""A generated workload with users, sessions and requested times, where no log will do.
 
 The model of Lublin & Feitelson (:mod:`pipelines.ingest.lublin`) gives sizes, runtimes and arrivals; the users' model
 (:mod:`pipelines.ingest.people`) orders them: each user's jobs are alike, and the distributions stay the model's. docs/workload.md
