@@ -1,7 +1,7 @@
 """A generated workload with users, sessions and requested times, where no log will do.
 
 The model of Lublin & Feitelson (:mod:`pipelines.ingest.lublin`) gives sizes, runtimes and arrivals; the users' model
-(:mod:`pipelines.ingest.people`) orders them: each user's jobs are alike, and the distributions stay the model's. docs/workload.md
+(:mod:`pipelines.ingest.people`) orders them: each user's jobs are alike, and the distributions stay the model's. docs/studies/workload.md
 compares it with a real trace.
 """
 
