@@ -25,7 +25,7 @@ test: $(KERNELS)  ## every test of the product
 test-all: $(KERNELS)  ## those, samples of the campaigns and the tests of benchmarks
 	@$(BIN)/python -m pytest $(WORKERS)
 
-test-fast: $(KERNELS)  ## the tests that take a moment each, about a minute on two cores
+test-fast: $(KERNELS)  ## the tests that take a moment each, two minutes on two cores
 	@$(BIN)/python -m pytest $(WORKERS) $(APART) -m "not slow and not end_to_end"
 
 server-test: $(KERNELS)  ## a server's PostgreSQL, object store, MLflow, Dagster and Dask, started, used and stopped (half an hour on two cores)
