@@ -46,8 +46,8 @@ with ui.ends_with_children():
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
     child = subprocess.Popen([sys.executable, "-c", deaf])
     pathlib.Path(sys.argv[1]).write_text(str(child.pid))
-    print("ready", flush=True)
     try:
+        print("ready", flush=True)
         time.sleep(60)
     except KeyboardInterrupt:
         child.wait()
