@@ -248,6 +248,8 @@ def version_at(tracking: Tracking, name: str, alias: str = "champion") -> ModelV
 def registered_version(tracking: Tracking, name: str, alias: str = "champion", *, made_by: str = "queuecast run") -> ModelVersion:
     """Return the version of ``name`` that ``alias`` points to; InputError if there is none."""
     found = version_at(tracking, name, alias)
+    if found is None and alias == "champion" and (best := version_at(tracking, name, "simulated")) is not None:
+        raise InputError(f"{name}: {best.description}")
     if found is None:
         raise InputError(f"no registered model {name}@{alias} at {tracking.place}: {made_by} registers one")
     return found

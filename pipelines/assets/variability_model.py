@@ -52,7 +52,7 @@ def variability_model(
         trained = train(work, table, known.scope, learning, begun=work.begin())
     report_progress("train and register", 1, 1)
 
-    champion = store.client.get_model_version(model, trained.champion)
+    champion = store.client.get_model_version(model, trained.champion or trained.simulated)
     plot = importances(
         trained.importance,
         trained.model.classifier,
@@ -65,7 +65,7 @@ def variability_model(
         data_version=models_version(store, model, trained.serves),
         metadata={
             **told(work.lake, MODEL_TABLE, name).metadata,
-            "champion once published": f"models:/{model}/{trained.champion}",
+            "champion once published": f"models:/{model}/{trained.champion}" if trained.champion else "none",
             "version": int(champion.version),
             "classifier": champion.tags.get("method", "unknown"),
             "why": trained.why,

@@ -17,7 +17,7 @@ from pipelines.storage.counters_store import CountersStore
 from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
 
 NIGHTS_TABLE = "variability_nights"
-CHECKS = {"a_champion_serves": "There is a version for the alias champion to point to."}
+CHECKS = {"a_champion_serves": "A version is good enough for the alias champion (a warning if none is)."}
 
 
 @dg.asset(
@@ -52,11 +52,11 @@ def variability_night(context: dg.AssetExecutionContext, lake: LakeResource) -> 
     return dg.MaterializeResult(
         metadata={
             **row,
-            "champion": f"models:/{VARIABILITY.registered(name)}/{champion}",
+            "champion": f"models:/{VARIABILITY.registered(name)}/{champion}" if champion else "none",
             "simulated": decided["generated"],
             "candidates": dg.MetadataValue.md(markdown_of(registered.drop(columns="why"), ".4f")),
         },
-        check_results=[holds("a_champion_serves", champion != "", version=champion)],
+        check_results=[holds("a_champion_serves", champion != "", severity=dg.AssetCheckSeverity.WARN, why=decided["why"])],
     )
 
 

@@ -339,6 +339,8 @@ def _print_variability(lake: Lake, name: str) -> None:
     models, settings = lake.read(MODEL_TABLE, name)
     subject = described(name, bool(settings["generated"]), "system", "simulated cluster")
     variability_versions(models, f"{subject}, registered as variability-{name}").show()
+    if "champion" not in set(models["alias"]):
+        click.echo(settings["why"])
     if not settings["generated"]:
         return
     compared, _ = lake.read(TRIALS_TABLE, name)

@@ -34,6 +34,8 @@ MADE_FROM = "made_from"
 _HOUSE = Path(__file__).resolve().parents[2]
 _LEARNING = ("features", "models", *(f"pipelines/dated/{name}.py" for name in ("promote", "train", "judge", "systems")))
 """Code that decides what is learned and judged; a change makes something new."""
+_NONE = "No champion"
+"""How the note of the best candidate begins where it is too weak."""
 _LEARNERS = ("numpy", "pandas", "numba", "lightgbm", "scikit-learn")
 Method = TypeVar("Method")
 
@@ -96,13 +98,14 @@ def incumbent(store: Tracking, kind: Kind, subject: str, read: Callable[[str], M
 class Score:
     """A candidate's score over ``judged`` jobs or runs.
 
-    ``metrics`` and ``tags`` are recorded on its version.
+    ``metrics`` and ``tags`` are recorded on its version. ``below`` says why it is too weak for a first champion, "" if it is not.
     """
 
     value: float
     judged: int
     metrics: Mapping[str, float] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    below: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,7 @@ class Judge(Protocol):
 class Promotion:
     """The result: which versions of ``name`` are to be champion and challenger, and why.
 
-    The challenger is "" if there is none. ``simulated`` is the version to simulate, and ``instead`` says why that is not the
+    Champion and challenger are "" if there is none. ``simulated`` is the version to simulate, and ``instead`` says why that is not the
     champion's model, if so. ``versions`` are the numbers of the new versions and of those that serve. ``challenger_method`` is
     the method that was judged, over ``judged`` jobs or runs. ``comparison`` is None for a first champion. Where there was
     ``nothing_new`` no version was made.
@@ -179,6 +182,15 @@ class Promotion:
         """Return the versions that are to serve, by alias."""
         return {"champion": self.champion, "challenger": self.challenger}
 
+    def beside(self, store: Tracking) -> dict[str, str]:
+        """Return the alias of what is simulated instead of a champion's model.
+
+        It keeps a version that nothing else points to.
+        """
+        if self.instead:
+            return {SIMULATED: self.simulated}
+        return {SIMULATED: ""} if SIMULATED in aliases(store, self.name) else {}
+
     def serving(self, champion: str) -> Promotion:
         """Return it with another version of the champion's model as the one to serve."""
         return replace(self, champion=champion, versions=tuple(dict.fromkeys([*self.versions, champion])))
@@ -198,10 +210,10 @@ class Promotion:
 def promote(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Promotion:
     """Judge the candidates, register what is new, and say which versions are to serve.
 
-    A first champion is the best of all candidates, which are all registered; else the best is registered as challenger, and
-    promoted by the rule. A champion chosen by hand stays. So does one that has learned from what is to be simulated: the best of
-    the candidates is simulated in its place. Where champion or challenger was made from the same, nothing
-    is done. InputError for a first champion that fails a check.
+    A first champion is the best of all candidates, which are all registered; if that is too weak there is none, and the best is
+    simulated all the same. Else the best is registered as challenger, and promoted by the rule. A champion chosen by hand stays. So
+    does one that has learned from what is to be simulated: the best of the candidates is simulated in its place. Where champion or
+    challenger was made from the same, nothing is done. InputError for a first champion that fails a check.
     """
     name = judge.kind.registered(judge.subject)
     if present is not None and judge.instead:
@@ -238,9 +250,13 @@ def promote(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Pr
 def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
     from models.registry.registration import rank_candidates
 
-    new = [judge.register(method, score) for method, score in judge.scores().items()]
+    if old := _weak_of_the_same(store, judge, name):
+        return old
+    scores = judge.scores()
+    new = [judge.register(method, score) for method, score in scores.items()]
     ranked, basis = rank_candidates(new, judge.kind)
-    titles = ["First champion", "Challenger", *["Candidate"] * len(ranked)]
+    weak = scores[ranked[0].method].below
+    titles = [f"{_NONE}: {weak}. First" if weak else "First champion", "Challenger", *["Candidate"] * len(ranked)]
     notes = [f"{title} by {basis}{note and ' ' + note}" for title, _ in zip(titles, ranked, strict=False)]
     for each, text in zip(ranked, notes, strict=True):
         store.client.update_model_version(name, each.version, description=text)
@@ -248,9 +264,27 @@ def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
     checks = {each.version: judge.checks(each) for each in new}[first.version]
     if failed := [check for check, passed in checks.items() if not passed]:
         raise InputError(f"{name}/{first.version} ({first.method}) cannot become champion: {', '.join(failed)}: does not hold")
-    challenger, method = (second.version, second.method) if second else ("", "")
     versions = tuple(sorted((each.version for each in new), key=int))
+    if weak:
+        return _without(name, first.version, notes[0], versions, first.judged, checks)
+    challenger, method = (second.version, second.method) if second else ("", "")
     return Promotion(name, first.version, challenger, method, True, notes[0], first.version, versions, None, first.judged, checks)
+
+
+def _weak_of_the_same(store: Tracking, judge: Judge, name: str) -> Promotion | None:
+    """Return the promotion of the night before, if its best was too weak and was made from the same."""
+    best = aliases(store, name).get(SIMULATED)
+    same = [each for each in all_versions(store, name) if each.tags.get(MADE_FROM) == judge.key]
+    for each in same:
+        if str(each.version) == best and (each.description or "").startswith(_NONE):
+            judged = int(each.tags.get(f"judged_{judge.kind.things}", 0))
+            result = _without(name, best, each.description or "", tuple(str(one.version) for one in same), judged, {})
+            return replace(result, nothing_new=True)
+    return None
+
+
+def _without(name: str, best: str, why: str, versions: tuple[str, ...], judged: int, checks: Mapping[str, bool]) -> Promotion:
+    return Promotion(name, "", "", "", False, why, best, versions, None, judged, checks, why)
 
 
 def _beside(store: Tracking, judge: Judge, name: str, present: Incumbent[Any]) -> Promotion:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _ASKED_BACK = 200
 """Last runs that a version loaded back from the registry is asked about."""
+_STRETCHES = 20
+"""Min stretches of time into which the record is cut where a first champion is judged."""
 _NO_F1 = 0.5
 """The F1 of a champion without a record."""
 
@@ -48,7 +50,7 @@ _NO_F1 = 0.5
 class Retrained(Promotion):
     """The result of a retraining; ``registered`` is its :meth:`table`.
 
-    ``model`` is the new champion or the challenger or, with ``nothing_new``, what serves; ``model_version`` its number and
+    ``model`` is the new champion, the best without one, or the challenger or, with ``nothing_new``, what serves; ``model_version`` its number and
     ``importance`` its columns', NaN nowhere; ``left_out`` counts runs not used for training.
     """
 
@@ -67,7 +69,7 @@ def train(work: Work, table: TrainingTable, scope: str, learning: Learning, begu
     result = retrain(table, scope, work.store, learning, tags=work.tags)
     marks = {"generated": table.generated, "why": result.why, "promoted": result.promoted, "notes": [*begun]}
     work.lake.write(MODEL_TABLE, table.system, result.registered, marks)
-    work.lake.name_models(work.subject, result.serves)
+    work.lake.name_models(work.subject, {**result.beside(work.store), **result.serves})
     return result
 
 
@@ -76,7 +78,8 @@ def retrain(
 ) -> Retrained:
     """Train candidates on the features of ``scope``; judge and register them.
 
-    Without a champion all classifiers are registered, judged by cross-validation in blocks of time. With one, candidates and
+    Without a champion all classifiers are registered, judged by cross-validation in blocks of time; the best becomes champion if its
+    F1 is surely above that of warning of every run. With one, candidates and
     champion are judged on the runs that started after all that it learned from had ended
     (:func:`models.variability.evaluation.forward`), and the best candidate is registered. InputError for a champion of another scope.
     """
@@ -98,9 +101,10 @@ def retrain(
     if result.nothing_new and present is not None and present.method is not None:
         models = {result.champion: present.method}
     elif result.nothing_new:
-        last = result.versions[-1]
+        last = result.versions[-1] if result.champion else result.simulated
         models = {last: load_version(name, last)}
-    number = result.champion if result.champion in models else next(iter(models))
+    best = result.champion or result.simulated
+    number = best if best in models else next(iter(models))
     return Retrained(
         **vars(result),
         registered=result.table(store, VARIABILITY),
@@ -158,8 +162,25 @@ class ClassifierJudge:
             pooled = pooled[pooled["application"] == ALL]
             numbers = {f"blocked_{row['measure']}": float(row["value"]) for row in pooled.to_dict("records")}
             f1 = float(f1_scores(rows["varies"].to_numpy(bool), rows["varied"].to_numpy(bool)).mean())
-            scores[name] = Score(f1, len(rows), numbers)
+            scores[name] = Score(f1, len(rows), numbers, below=self._below(rows))
         return scores
+
+    def _below(self, rows: pd.DataFrame) -> str:
+        """Say why predictions are too weak for a first champion: their F1 is not surely above that of warning always.
+
+        Of all answers that read no counters that has the highest F1. ``rows`` come from :func:`predictions`; those of one stretch of
+        time, a day or a part of a short record, err together.
+        """
+        start = rows["start_s"].to_numpy(np.int64)
+        stretch = (start - start.min()) // max(min(DAY_S, int(np.ptp(start)) // _STRETCHES), 1)
+        varies, varied = (rows[name].to_numpy(bool) for name in ("varies", "varied"))
+        against = compare_classifiers(varies, np.ones(len(rows), bool), varied, stretch, Evidence(), len(self.learning.names))
+        if against.low > 0:
+            return ""
+        return (
+            f"F1 {against.challenger.value:.3f} is not surely above {against.champion.value:.3f}, which warning of every run reaches "
+            f"(difference {against.difference.value:+.3f} [{against.low:+.3f}, {against.high:+.3f}])"
+        )
 
     def against(self, present: Incumbent[VariabilityModel]) -> Verdict:
         names = self.learning.names

@@ -15,13 +15,12 @@ from features.jobs.cleaning import CleanTrace
 from models.packed.methods import PREDICTED
 from models.registry.accounting import Accounting
 from models.registry.tracking import Tracking
-from models.registry.versions import aliases
-from pipelines.dated.dated import Dated, as_of, dated
+from pipelines.dated.dated import as_of, dated
 from pipelines.dated.decided import night_marks
 from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.judge import SCHEDULERS
 from pipelines.dated.ledger import ledger_of
-from pipelines.dated.promote import SIMULATED, Promotion, promote
+from pipelines.dated.promote import Promotion, promote
 from pipelines.dated.publish import Work
 from pipelines.dated.traces import Memo, TraceJudge, incumbent
 
@@ -71,20 +70,9 @@ def train(
         if date.night:
             marks["night"] = night_marks(judging, result, begun)
         lake.write_for(clean, "runtime_model", result.table(store, judging.kind), marks)
-        lake.name_models(work.subject, {**_other_aliases(work, date, result), **result.serves})
+        beside = result.beside(work.store) if date.follows else work.lake.models(work.subject)
+        lake.name_models(work.subject, {**beside, **result.serves})
     return result
-
-
-def _other_aliases(work: Work, date: Dated, result: Promotion) -> dict[str, str]:
-    """Return aliases beside champion and challenger: of a run, the version simulated instead of the champion.
-
-    The alias keeps a version that nothing else points to.
-    """
-    if not date.follows:
-        return dict(work.lake.models(work.subject))
-    if result.instead:
-        return {SIMULATED: result.simulated}
-    return {SIMULATED: ""} if SIMULATED in aliases(work.store, work.subject) else {}
 
 
 def last_answers(clean: CleanTrace, records: Accounting, champion: str, store: Tracking) -> pd.DataFrame:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "--model",
-    default="variability-simulated@champion",
+    default="variability-simulated",
     show_default=True,
-    help="A registered model, variability-SYSTEM@ALIAS; in --scheduler it is called registered.",
+    help="A registered model, variability-SYSTEM[@ALIAS], by default its champion, else its best; in --scheduler it is called registered.",
 )
 @click.option(
     "--scheduler",
@@ -70,7 +70,9 @@ def command(model: str, schedulers: tuple[str, ...], trials: int, seed: int, rep
 
 def _registered(spec: str) -> Adviser:
     """Return a model of the registry, with the scope that it was trained on."""
+    from models.registry.registration import version_at
     from models.registry.variability_registration import registered_classifier
+    from pipelines.dated.promote import SIMULATED
     from pipelines.storage.home import home
     from pipelines.storage.publishing import finish_for_reader
     from pipelines.storage.registry import tracking
@@ -78,8 +80,8 @@ def _registered(spec: str) -> Adviser:
 
     name, at, alias = spec.partition("@")
     if not name.startswith("variability-") or (at and not alias):
-        raise InputError(f"--model {spec}: not of the form variability-SYSTEM@champion")
+        raise InputError(f"--model {spec}: not of the form variability-SYSTEM or variability-SYSTEM@champion")
     store = tracking()
     finish_for_reader(home(), store, name)
-    registered = registered_classifier(store, name, alias or "champion")
+    registered = registered_classifier(store, name, alias or ("champion" if version_at(store, name) else SIMULATED))
     return Adviser(registered.model, registered.scope, registered.thresholds)

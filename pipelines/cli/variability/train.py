@@ -86,7 +86,7 @@ def command(
         work.publish()
     kind = ", simulated" if table.generated else ""
     variability_versions(made.registered, f"{made.name}{kind}: {len(table.runs):,} runs").show()
-    click.echo(f"champion    version {made.champion}: {made.why}")
+    click.echo(f"champion    version {made.champion}: {made.why}" if made.champion else made.why)
     if plot is not None:
         image = importances(
             made.importance,

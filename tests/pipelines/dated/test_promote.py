@@ -42,9 +42,10 @@ class Judge:
     registered: list[str] = field(default_factory=list)
     kind: Kind = KIND
     instead: str = ""
+    below: str = ""
 
     def scores(self) -> dict[str, Score]:
-        return {"simple": Score(0.5995, 300), "clever": Score(0.6, 300)}
+        return {"simple": Score(0.5995, 300, below=self.below), "clever": Score(0.6, 300)}
 
     def against(self, present: object) -> Verdict:
         return Verdict("clever", Score(0.6, 300), self.found, self.vetoes)
@@ -90,6 +91,20 @@ def test_of_equal_candidates_the_first_named_is_champion_and_no_alias_moves(stor
     assert made.why.startswith("First champion by mean accuracy over 300 jobs (within 0.001 the simpler): simple (version 1)")
     assert made.table(store, KIND)["alias"].tolist() == ["champion", "challenger"]
     assert aliases(store, made.name) == {}
+
+
+def test_the_best_candidate_becomes_no_champion_if_it_is_too_weak_and_the_same_is_not_registered_again(store: Tracking) -> None:
+    judge = Judge(store, "weak", below="it guesses")
+    made = promote(store, judge, None)
+    assert made.serves == {"champion": "", "challenger": ""}
+    assert (made.promoted, made.simulated, made.beside(store)) == (False, "1", {SIMULATED: "1"})
+    assert made.why.startswith("No champion: it guesses. First by mean accuracy over 300 jobs")
+    store.client.set_registered_model_alias(made.name, SIMULATED, "1")
+    again = promote(store, judge, None)
+    assert again.nothing_new
+    assert (again.serves, again.simulated, again.why, judge.registered) == (made.serves, "1", made.why, ["simple", "clever"])
+    later = promote(store, replace(judge, key="more jobs", below=""), None)
+    assert (later.champion, later.challenger, later.beside(store)) == ("3", "4", {SIMULATED: ""})
 
 
 def test_a_first_champion_that_fails_a_check_is_refused(store: Tracking) -> None:

@@ -112,7 +112,16 @@ def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened,
     blind = table_of(made, slice(0, 150), "second")
     shuffled = blind.features["own"].sample(frac=1, random_state=0).reset_index(drop=True)
     blind = TrainingTable("second", blind.runs, {"own": shuffled})
-    retrained(blind, "own", opened, learning())
+    weak = retrain(blind, "own", opened, learning())
+    assert (weak.champion, weak.challenger, weak.model_version, weak.promoted) == ("", "", "1", False)
+    assert re.match(
+        r"No champion: F1 0\.\d+ is not surely above 0\.\d+, which warning of every run reaches \(difference [-+]0", weak.why
+    )
+    opened.client.set_registered_model_alias(weak.name, "simulated", weak.simulated)
+    again = retrain(blind, "own", opened, learning())
+    assert again.nothing_new
+    assert (again.champion, again.versions, again.model_version, again.why) == ("", ("1",), "1", weak.why)
+    set_aliases(opened, weak.name, "1")
     found = retrained(table_of(made, system="second"), "own", opened, learning(NAMES))
     assert found.promoted, found.why
     assert (found.champion, found.challenger) == ("2", "1")
