@@ -24,6 +24,8 @@ ALGORITHMS: dict[str, int] = {
     **{"EASY": EASY, "JustBF": JUSTBF, "Conservative": CONSERVATIVE, "Harm": HARM},
     **{"List": LIST, "Strict": STRICT, "PlanRS": PLANRS, "OrigBF": ORIGBF},
 }
+SLURM = "Slurm"
+"""The scheduler of a site described by its slurm.conf (:mod:`sim.site_replay`)."""
 BACKFILLING = ("EASY",)
 """Algorithms with a separate order for backfilling; the others have one queue."""
 PLANNING = ("JustBF", "Conservative")
@@ -136,6 +138,8 @@ def _scheduler(name: str) -> Scheduler:
         )
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
     base, rush = _rush(name)
+    if base.upper() == SLURM.upper():
+        raise InputError(f"scheduler {name!r}: needs the site's files: give the folder with its slurm.conf as --machine")
     if not base.isascii():  # other letters may have those of a name as their capitals
         raise InputError(f"unknown scheduler {name!r}: names are ASCII")
     if choosing := re.fullmatch(r"ROLLOUT(?:\((.+)\))?", base, re.IGNORECASE):

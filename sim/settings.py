@@ -17,6 +17,7 @@ from features.jobs.scaling import LARGEST
 from features.jobs.shaking import SHAKE_S
 from features.validation import refusal
 from sim.metrics.schedule_metrics import TAU_S
+from sim.names import SLURM
 from sim.policy import Policy
 from sim.shaken import check_seed
 from sim.users.names import OPEN
@@ -159,7 +160,8 @@ class Campaign(TraceSettings):
     )
     machine: Path | None = Field(
         default=None,
-        description="Run on the clusters of nodes that FILE describes (TOML or .machines), not on one pool of processors.",
+        description="Run on the clusters of nodes that FILE describes (TOML or .machines), or on the Slurm site of a folder with its "
+        "slurm.conf, not on one pool of processors.",
         json_schema_extra={"metavar": "FILE"},
     )
 
@@ -169,7 +171,8 @@ class Campaign(TraceSettings):
             raise InputError("--replicates and --seed exclude each other")
         if self.machine is not None and self.procs is not None:
             raise InputError(f"--machine {self.machine} says how many processors there are: give no --procs")
-        check_seed(self.predictors, self.drawn, self.shake_s, self.schedulers)
+        if SLURM not in self.schedulers:
+            check_seed(self.predictors, self.drawn, self.shake_s, self.schedulers)
         self.submissions.plan()
         return self
 

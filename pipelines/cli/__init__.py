@@ -25,6 +25,8 @@ _COMMANDS = {
     "judge": "judge what a service answered by what the jobs then ran",
     "fetch": "download a trace of the catalogue, checked",
     "campaign": "compare many combinations over the weeks or months of a trace",
+    "parity": "say how far replays of a Slurm site are from its accounting",
+    "machine": "show what the files of a Slurm site say, and how to make them",
     "policies": "learn an order of waiting jobs on a trace; show, write and register policies",
     "bench": "measure the simulator",
     "nights": "replay a trace night by night: retrain, judge, promote or refresh, report",

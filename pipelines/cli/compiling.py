@@ -53,7 +53,7 @@ def announce_compilation() -> None:
     keep_in_turn()
 
 
-KERNELS = ("clusters", "schedulers", "Harm", "simulated cluster", "searches for plans")
+KERNELS = ("clusters", "schedulers", "Harm", "simulated cluster", "Slurm", "searches for plans")
 """What :func:`compile_kernel` compiles, from what takes longest."""
 
 
@@ -62,9 +62,12 @@ def compile_kernel(name: str) -> None:
     from sim.cluster.experiments import control_runs
     from sim.cluster.presets import CONGESTED
     from sim.outcome import load_kernel, load_search
+    from sim.parity import load_kernels
 
     if name == "simulated cluster":
         control_runs(CONGESTED, days=0.01, seed=0)
+    elif name == "Slurm":
+        load_kernels()
     elif name == "searches for plans":
         load_search()
     else:

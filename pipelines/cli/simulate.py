@@ -20,12 +20,13 @@ from models.runtime.protocol import Predictor
 from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, json_option, load, load_machine, options
 from pipelines.cli.progress import shown_progress
+from pipelines.ingest.slurm_site import is_site
 from pipelines.storage.schedule_files import ENDINGS, check_ending, write_schedules
 from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
 from sim.metrics.verdict import of_single_replays
-from sim.names import PLANNERS, PLANNING
+from sim.names import PLANNERS, PLANNING, SLURM
 from sim.names import scheduler as scheduler_named
 from sim.policy import NAMES
 from sim.schedule import IDENTITY, Schedule
@@ -64,6 +65,9 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
     """
     check_outputs({"--schedule-out": schedule_out, "--plans-out": plans_out}, [asked.trace, *table_files(asked.predictors)])
+    if asked.machine is not None and is_site(asked.machine):
+        simulate_site(asked, schedule_out, as_json)
+        return
     combinations = policies(asked)
     for option, out, endings in (("--schedule-out", schedule_out, ENDINGS), ("--plans-out", plans_out, ENDINGS[:1])):
         if out is not None:
@@ -103,7 +107,7 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
         for row in rows:
             click.echo(json.dumps({**row, **weighed.record((row["scheduler"], row["predictor"], row["correction"]))}))
     else:
-        print_metrics(rows, workload)
+        print_metrics(rows, workload.name, len(workload.jobs), workload.procs, generated=workload.generated)
         if len(rows) > 1:
             click.echo(f"\n{weighed.text}")
     if sentence := nothing_waits(rows, workload.procs):
@@ -117,6 +121,38 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
 
         write_parquet(pd.concat(plans, ignore_index=True), plans_out, kind="plans", metadata=metadata)
         note(f"wrote {plans_out}")
+
+
+def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> None:
+    """Replay the accounting as the site's own Slurm would schedule it, with phases of its clocks drawn by the seed."""
+    import time
+
+    from pipelines.cli.parity import load_site_jobs
+    from sim.site_replay import as_schedule, replay
+
+    if asked.schedulers != (SLURM,):
+        raise InputError(f"--machine {asked.machine}: is a Slurm site, which runs under --scheduler {SLURM} alone")
+    assert asked.machine is not None
+    site, jobs = load_site_jobs(Path(asked.trace), asked.machine, asked.timezone, asked.cluster or "")
+    seed = asked.seeds[0]
+    replay(site, jobs.table.head(1), seed)  # compiled before the clock runs
+    began = time.perf_counter()
+    made = replay(site, jobs.table, seed)
+    schedule = as_schedule(site, jobs.table, made, trace=jobs.name, seed=seed, seconds=time.perf_counter() - began)
+    row = as_row(schedule, asked.taus_s[0])
+    if schedule.never_started:
+        named = ", ".join(map(str, schedule.never_started[:5]))
+        note(f"WARNING: {len(schedule.never_started):,} jobs never start in this replay, the first are {named}")
+    if as_json:
+        click.echo(json.dumps(row))
+    else:
+        print_metrics([row], jobs.name, len(jobs.table), site.procs)
+        click.echo(
+            "\nOne replay of many: the phases of Slurm's clocks are drawn by --seed; queuecast parity shows their range and the record."
+        )
+    if schedule_out is not None:
+        write_schedules(schedule_out, [schedule], None, {"trace": jobs.name, "generated": False})
+        note(f"wrote {schedule_out}")
 
 
 def prepared(asked: Campaign) -> tuple[CleanTrace, Machine | None, tuple[str | Predictor, ...]]:
@@ -207,13 +243,13 @@ def as_row(schedule: Schedule, tau_s: float) -> dict[str, Any]:
     return row
 
 
-def print_metrics(rows: list[dict[str, Any]], workload: CleanTrace) -> None:
-    """Print the main metrics."""
+def print_metrics(rows: list[dict[str, Any]], trace: str, jobs: int, procs: int, *, generated: bool = False) -> None:
+    """Print the main metrics of schedules of so many ``jobs``."""
     from pipelines.report.table import Table
 
     of_machine = f" of {rows[0]['machine']}" if rows[0]["machine"] else ""
-    made_up = ", a generated workload" if workload.generated else ""
-    title = f"{rows[0]['trace']}: {len(workload.jobs):,} jobs on {workload.procs:,} processors{of_machine}{made_up}"
+    made_up = ", a generated workload" if generated else ""
+    title = f"{rows[0]['trace'] or trace}: {jobs:,} jobs on {procs:,} processors{of_machine}{made_up}"
     shown = [(name, METRICS[name]) for name in SHOWN]
     cells = []
     for row in rows:

@@ -16,9 +16,9 @@ import pandas as pd
 
 from features import limits
 from features.errors import InputError
+from features.node_list import expand_nodes
 from pipelines.ingest.accounting import AccountingTable, duration, seconds
 from pipelines.ingest.localtime import NEVER, to_unix, zone
-from pipelines.ingest.node_list import expand_nodes
 from pipelines.ingest.slurm import MENDING, STATUS, UNFINISHED
 from pipelines.ingest.source import load
 

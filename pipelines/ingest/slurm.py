@@ -157,7 +157,7 @@ def parse_sacct(
     jobs = ~steps
     if not jobs.any():
         raise InputError(f"{source.path}: holds no job, only {int(steps.sum())} job steps")
-    jobs &= _of_cluster(table, jobs, cluster, notes)
+    jobs &= of_cluster(table, jobs, cluster, notes)
     if steps.any():
         notes.append(f"Job steps are not read: {int(steps.sum()):,} of {table.rows:,} lines.")
     unread = _unread(table, job, notes)
@@ -198,7 +198,7 @@ def parse_sacct(
     return with_hashed_names(trace)
 
 
-def _of_cluster(table: AccountingTable, jobs: np.ndarray, cluster: str, notes: list[str]) -> np.ndarray:
+def of_cluster(table: AccountingTable, jobs: np.ndarray, cluster: str, notes: list[str]) -> np.ndarray:
     """Tell which lines are of ``cluster``, bool [rows]; InputError for several clusters and none named."""
     codes, names = table.texts("cluster") if "cluster" in table else (np.zeros(table.rows, np.int64), [""])
     counts = {name: int((jobs & (codes == code)).sum()) for code, name in enumerate(names)}

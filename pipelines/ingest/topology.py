@@ -13,9 +13,9 @@ import pandas as pd
 
 from features.errors import InputError, shown
 from features.monitoring.situation import Job
+from features.node_list import expand_nodes
 from pipelines.ingest.accounting import AccountingTable
 from pipelines.ingest.control_runs import node_lists, numbers, texts
-from pipelines.ingest.node_list import expand_nodes
 from pipelines.ingest.source import Source, load
 
 _SWITCH = re.compile(r"\s*switchname\s*=", re.IGNORECASE)

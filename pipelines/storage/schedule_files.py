@@ -18,6 +18,8 @@ from pipelines.storage.parquet import write_parquet
 from sim.schedule import Schedule
 
 _ROW = ["job_id", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
+_OF_SITES = ("started_by", "nodes")
+"""Columns of a replay of a site."""
 _PARQUET, _CSV, _SWF = ENDINGS = (".parquet", ".csv", ".swf")
 
 
@@ -29,12 +31,14 @@ def check_ending(option: str, path: Path, schedules: int, endings: Sequence[str]
         raise InputError(f"{option} {path}: an SWF file holds one schedule, not {schedules}; {_PARQUET} and {_CSV} hold several")
 
 
-def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTrace, metadata: dict[str, Any]) -> None:
+def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTrace | None, metadata: dict[str, Any]) -> None:
     """Write ``schedules`` of ``workload``, a row a job, atomically.
 
-    Raises InputError where the disk refuses it.
+    Raises InputError where the disk refuses it, and for an SWF file without a workload.
     """
     if path.suffix.lower() == _SWF:
+        if workload is None:
+            raise InputError(f"{path}: a replay of a site has nodes, which SWF has no field for: write {_PARQUET} or {_CSV}")
         _write_text(path, swf_text(schedules[0], workload))
         return
     rows = pd.concat([_rows(schedule) for schedule in schedules], ignore_index=True)
@@ -45,7 +49,7 @@ def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTr
 
 
 def _rows(schedule: Schedule) -> pd.DataFrame:
-    rows = schedule.jobs[_ROW].copy()
+    rows = schedule.jobs[[*_ROW, *(name for name in _OF_SITES if name in schedule.jobs)]].copy()
     rows.insert(0, "predictor", schedule.predictor)
     rows.insert(0, "scheduler", schedule.scheduler)
     return rows

@@ -55,7 +55,9 @@ from sim.kernel.state import (
     heap_pop,
     plan_insert,
     plan_remove,
+    start_job,
 )
+from sim.slurm.clocks import next_clock, work
 
 DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, CHOOSE, SEARCH = range(9)
 """Stop reasons. DONE: all jobs have ended. ASK: estimates are needed for the jobs submitted in this second, ``counters[ASKED]`` rows from
@@ -113,11 +115,11 @@ class Settings(NamedTuple):
 
 
 @kernel
-def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, scenarios, clusters):
+def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, scenarios, clusters, slurm):
     """Run until done or in need of an answer; return (reason, now).
 
-    ``now`` is 0 at first, then the last returned value. ``scenarios`` are those of ``state``: numba leaves
-    out what a branch on an argument rules out.
+    ``now`` is 0 at first, then the last returned value. ``scenarios`` and ``slurm`` are those of ``state``: numba leaves
+    out what a branch on an argument rules out. With ``slurm`` all times are in milliseconds.
     """
     counters = state.counters
     total = len(jobs.submit)
@@ -138,7 +140,10 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 counters[EVENTS] -= 1
                 if counters[EVENTS] < 0:
                     return PAUSE, now
+                before = now
                 now = next_event(settings, jobs, dependencies, state, now, clusters)
+                if slurm is not None:
+                    now = min(now, next_clock(before, counters[NEXT] == total, slurm))
                 if now == NEVER:
                     return DONE, now
                 if settings.monitored and counters[MOMENT] <= now:
@@ -178,6 +183,12 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 if arriving > 0 and settings.predictor == OUTSIDE:
                     counters[ASKED] = arriving
                     return ASK, now
+            if slurm is not None:
+                for _ in range(arriving):
+                    submit_job(settings, jobs, estimates, memory, state)
+                for i in range(work(now, state.ended, counters[ENDED], counters[NEXT], slurm)):
+                    start_job(slurm.now.begun[i], now, jobs, estimates, state, settings.bits)
+                continue
             promote_starving(settings, now, jobs, estimates, front, state, clusters)
             if (
                 settings.timed

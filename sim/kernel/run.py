@@ -77,7 +77,19 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
             if len(sweep.runtimes) > 0:
                 resume(row, settings, now, jobs, estimates, front, back, state, sweep)
         reason, now = advance(
-            settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, state.scenarios, clusters
+            settings,
+            jobs,
+            estimates,
+            dependencies,
+            front,
+            back,
+            profile,
+            state,
+            memory,
+            now,
+            state.scenarios,
+            clusters,
+            state.slurm,
         )
         if simulations > 0:
             if state.counters[UNUSABLE] > 0:

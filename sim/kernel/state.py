@@ -107,6 +107,7 @@ class State(NamedTuple):
     skips: np.ndarray  # job -> how often it was skipped
     deciding: bool | None  # None without start decisions: compiled separately, so that this costs little
     scenarios: Any  # None without the algorithm Harm, which is compiled separately; else sim.kernel.scenarios.Scenarios
+    slurm: Any = None  # None without Slurm's scheduler, which is compiled separately; else sim.slurm.state.Slurm
 
 
 @kernel

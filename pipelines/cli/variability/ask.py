@@ -54,7 +54,7 @@ def command(
     It uses the ingested counters of the five minutes before, and says how many samples those were; with an ingested topology also
     what runs under the same leaf switches.
     """
-    from pipelines.ingest.node_list import expand_nodes
+    from features.node_list import expand_nodes
     from pipelines.ingest.topology import read_running
     from pipelines.storage.home import home
     from pipelines.storage.registry import tracking

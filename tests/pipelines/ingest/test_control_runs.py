@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from features.errors import InputError
+from features.node_list import expand_nodes
 from pipelines.ingest.control_runs import ControlRuns, read_accounting_runs, read_runs
-from pipelines.ingest.node_list import expand_nodes
 from pipelines.ingest.probes import read_probes, read_types
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TYPES, application_types, keep, stored

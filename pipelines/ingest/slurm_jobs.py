@@ -1,0 +1,208 @@
+"""What jobs asked of Slurm, from accounting: the jobs that a replay of the site runs (:data:`sim.slurm.begin.COLUMNS`).
+
+Options that accounting keeps in no column, such as the throttle of an array or a dependency, come from SubmitLine where the file has
+it. Without, the time at which a job became eligible stands for what kept it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from pipelines.ingest.accounting import MISSING, AccountingTable, minutes
+from pipelines.ingest.localtime import NEVER, zone
+from pipelines.ingest.sacct_json import as_table, is_json
+from pipelines.ingest.slurm import MENDING, of_cluster
+from pipelines.ingest.slurm_ids import job_steps
+from pipelines.ingest.slurm_requests import memory, resources
+from pipelines.ingest.slurm_times import job_times
+from pipelines.ingest.source import load
+from sim.slurm.site import UNLIMITED, Site
+
+_COLUMNS = {"jobid", "jobidraw", "user", "account", "partition", "qos", "submit", "eligible", "start", "end", "elapsedraw"}
+_COLUMNS |= {"timelimitraw", "reqcpus", "reqmem", "reqtres", "nodelist", "priority", "constraints", "flags", "submitline", "state"}
+_COLUMNS |= {"reservation", "cluster", "alloccpus"}
+_NEEDED = ("jobid", "user", "account", "partition", "qos", "submit", "start", "end", "elapsedraw", "timelimitraw", "reqcpus")
+_ID = re.compile(r"(\d+)(?:_(\d+))?(?:\+\d+)?")
+_SHORT = {"N": "nodes", "p": "partition", "d": "dependency", "a": "array", "w": "nodelist", "b": "begin", "G": "gpus"}
+_NOT_MODELLED = ("time-min", "nodelist", "exclude", "switches", "licenses", "contiguous", "spread-job", "prefer")
+_FREE_OPTIONS = ("exclusive", "contiguous", "hold", "requeue", "spread-job", "parsable", "no-requeue", "wait")
+"""Options that may stand without a value."""
+
+
+class SlurmJobs(NamedTuple):
+    """Jobs that have run, in order of submission, and what was noted while they were read.
+
+    ``table`` has the columns of a replay, and of the record ``start_s``, ``end_s`` (Unix seconds), ``started_by`` (main, backfill,
+    submit, or ``""``), ``nodes`` and ``priority``.
+    """
+
+    table: pd.DataFrame
+    notes: tuple[str, ...]
+    name: str
+
+
+def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster: str = "") -> SlurmJobs:
+    """Read the jobs of ``path``, what ``sacct`` printed, as the ``site`` saw them.
+
+    Times are local to ``timezone``. InputError for a file without the columns that a replay needs, or a line that cannot be read.
+    """
+    source = load(path)
+    table = AccountingTable(as_table(source) if is_json(source) else source, _COLUMNS, mending=MENDING)
+    for name in _NEEDED:
+        table.column(name, title=name)
+    notes: list[str] = []
+    jobs = ~job_steps(table)
+    jobs &= of_cluster(table, jobs, cluster, notes)
+    elapsed = table.numbers("elapsedraw", float)[jobs]
+    times = job_times(table, "submit", jobs, zone("UTC" if is_json(source) else timezone), elapsed, notes)
+    texts = {name: _texts(table, name, jobs) for name in _COLUMNS if name in table}
+    ran = (times.start != NEVER) & (times.end != NEVER) & ~np.isnan(elapsed)
+    if left := int((~ran).sum()):
+        notes.append(f"Jobs that have not started, or not ended, are left out: {left:,}.")
+    if not ran.any():
+        raise InputError(f"{path}: holds no job that has run")
+    eligible = _eligible(table, jobs, timezone, times.submit) if "eligible" in table else times.submit
+    limit = table.numbers("timelimitraw", minutes)[jobs]
+    cpus = table.numbers("reqcpus", float)[jobs]
+    rows, unmodelled = [], dict[str, int]()
+    for at in np.flatnonzero(ran):
+        row = {name: values[at] for name, values in texts.items()}
+        found = _ID.fullmatch(row["jobid"])
+        if found is None:
+            raise InputError(f"{path}: JobID {row['jobid']} is no number of a job or a task")
+        options = _options(row.get("submitline", ""))
+        for name in options.keys() & set(_NOT_MODELLED):
+            unmodelled[f"--{name}"] = unmodelled.get(f"--{name}", 0) + 1
+        partition = options.get("partition") or row["partition"]
+        if not set(partition.split(",")) <= set(site.partitions):
+            partition = row["partition"]
+        throttle, after = _throttle(options), _after(options)
+        waits = eligible[at] > times.submit[at] + 1 and throttle == 0 and after < 0
+        rows.append(
+            {
+                "job_id": row["jobid"],
+                "group": int(found[1]),
+                "task": int(found[2]) if found[2] else -1,
+                "submit_s": int(times.submit[at]),
+                "eligible_s": int(eligible[at]) if waits else -1,
+                "runtime_s": int(elapsed[at]),
+                "limit_s": UNLIMITED if np.isnan(limit[at]) else int(limit[at]),
+                "user": row["user"],
+                "account": row["account"],
+                "partition": partition,
+                "qos": row["qos"] or "normal",
+                "cpus": max(int(cpus[at]), 1),
+                **_nodes_and_memory(row, options, int(cpus[at]), site, partition.split(",")[0]),
+                "features": ""
+                if row.get("constraints", "").lower() in MISSING
+                else row["constraints"].replace("[", "").replace("]", ""),
+                "exclusive": "exclusive" in options,
+                "throttle": throttle,
+                "after": after,
+                "nice": _whole(options.get("nice", "0")),
+                "reservation": options.get("reservation", row.get("reservation", "")),
+                "start_s": int(times.start[at]),
+                "end_s": int(times.end[at]),
+                "started_by": next(
+                    (by for by in ("main", "backfill", "submit") if f"sched{by}" in row.get("flags", "").lower()), ""
+                ),
+                "nodes": row.get("nodelist", ""),
+                "priority": _whole(row.get("priority", "")),
+            }
+        )
+    found_jobs = pd.DataFrame(rows).sort_values(["submit_s", "group", "task"], kind="stable", ignore_index=True)
+    longest = found_jobs["partition"].map(
+        lambda each: (
+            max(site.partitions[name].max_s for name in each.split(",") if name in site.partitions)
+            if each.split(",")[0] in site.partitions
+            else UNLIMITED
+        )
+    )
+    found_jobs["limit_s"] = np.where(found_jobs["limit_s"] >= UNLIMITED, np.minimum(longest, 365 * 86_400), found_jobs["limit_s"])
+    notes += [f"Jobs with the option {name}, which is not modelled: {count:,}." for name, count in sorted(unmodelled.items())]
+    if "submitline" not in table:
+        notes.append("The file has no SubmitLine: dependencies and throttles are taken from when jobs became eligible.")
+    return SlurmJobs(found_jobs, tuple(notes), source.name)
+
+
+def _texts(table: AccountingTable, name: str, jobs: np.ndarray) -> np.ndarray:
+    codes, distinct = table.texts(name)
+    return np.array(distinct, object)[codes[jobs]]
+
+
+def _eligible(table: AccountingTable, jobs: np.ndarray, timezone: str, submit: np.ndarray) -> np.ndarray:
+    from pipelines.ingest.localtime import to_unix
+
+    found = to_unix(table.times("eligible")[jobs], zone(timezone), submit).unix_s
+    return np.where(found == NEVER, submit, found)
+
+
+def _options(line: str) -> dict[str, str]:
+    """Return the options of a command such as ``sbatch -N 2 --mem=4G job.sh``, by their long names."""
+    try:
+        words = shlex.split(line)[1:]
+    except ValueError:
+        words = line.split()[1:]
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(words):
+        word, at = words[at], at + 1
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            if not equals and name not in _FREE_OPTIONS and at < len(words) and not words[at].startswith("-"):
+                value, at = words[at], at + 1
+            found[name] = value
+        elif len(word) > 1 and word[0] == "-" and word[1] in _SHORT:
+            value = word[2:].lstrip("=")
+            if not value and at < len(words):
+                value, at = words[at], at + 1
+            found[_SHORT[word[1]]] = value
+    return found
+
+
+def _whole(text: str) -> int:
+    return int(text) if re.fullmatch(r"-?\d+", text) else 0
+
+
+def _throttle(options: dict[str, str]) -> int:
+    return _whole(options.get("array", "").partition("%")[2])
+
+
+def _after(options: dict[str, str]) -> int:
+    """Return the first job that a dependency names, -1 for none."""
+    found = re.search(r"after\w*:(\d+)", options.get("dependency", ""))
+    return int(found[1]) if found else -1
+
+
+def _nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, site: Site, partition: str) -> dict[str, int]:
+    """Return nodes, memory and GPUs as they were asked for."""
+    try:
+        tres = resources(row.get("reqtres", ""))
+        total = tres.get("mem", memory(row["reqmem"]) if row.get("reqmem", "") else 0) / 1024
+        size = {name: memory(options[name]) / 1024 for name in ("mem", "mem-per-cpu") if options.get(name)}
+    except ValueError as error:
+        raise InputError(f"job {row['jobid']}: states no {error}") from error
+    nodes = max(int(tres.get("node", 1)), 1)
+    low, _, high = options.get("nodes", "").partition("-")
+    least = max(_whole(low), 1) if low else nodes
+    most = _whole(high) or _whole(low) if low else (nodes if nodes > 1 and not row.get("submitline") else 0)
+    of = site.partitions.get(partition)
+    each = of.memory_cpu if of else 0
+    node_memory, cpu_memory = int(size.get("mem", 0)), int(size.get("mem-per-cpu", 0))
+    if not size and total:
+        if round(total) == each * cpus:
+            cpu_memory = each
+        else:
+            node_memory = round(total / least)
+    if gres := re.search(r"gpu(?::[A-Za-z]\w*)?(?::(\d+))?", options.get("gres", options.get("gpus-per-node", ""))):
+        gpus = int(gres[1] or 1)
+    else:
+        gpus = -(-int(tres.get("gpu", 0)) // least)
+    return {"min_nodes": least, "max_nodes": most, "memory_node": node_memory, "memory_cpu": cpu_memory, "gpus": gpus}

@@ -1,0 +1,43 @@
+"""The files that describe a Slurm site, from a folder or a tar."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+from features.errors import InputError
+from sim.slurm.files import CONF, read_site
+from sim.slurm.site import Site
+
+_MOST_BYTES = 50_000_000
+
+
+def is_site(path: str | Path) -> bool:
+    """Tell whether ``path`` describes a Slurm site, and not a machine of clusters."""
+    return Path(path).is_dir() or ".tar" in Path(path).name or Path(path).name == CONF
+
+
+def load_site(path: str | Path, timezone: str = "UTC") -> Site:
+    """Read a site's folder, a tar of it, or a slurm.conf alone.
+
+    InputError as :func:`sim.slurm.files.read_site`, and for files that cannot be read.
+    """
+    place = Path(path)
+    try:
+        if place.is_dir():
+            files = {
+                each.name: each.read_bytes()
+                for each in sorted(place.iterdir())
+                if each.is_file() and each.stat().st_size <= _MOST_BYTES
+            }
+        elif place.name == CONF:
+            files = {CONF: place.read_bytes()}
+        else:
+            with tarfile.open(place) as packed:
+                members = [each for each in packed.getmembers() if each.isfile() and each.size <= _MOST_BYTES]
+                files = {
+                    Path(each.name).name: content.read() for each in members if (content := packed.extractfile(each)) is not None
+                }
+    except (OSError, tarfile.TarError) as error:
+        raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    return read_site({name: content.decode("utf-8", "replace") for name, content in files.items()}, str(path), timezone)

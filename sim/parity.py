@@ -1,0 +1,324 @@
+"""How far replays of a site are from its record: waits, single decisions, and what each rule contributes.
+
+A record is one sample: the phases of Slurm's clocks are not in any accounting, and two real runs of the same submissions differ. So
+there are many replays, each with phases of its own, and the record is compared with their range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from sim.site_replay import replay
+from sim.slurm.begin import COLUMNS, Phases, begin, clock_settings, draw_phases, origin_of
+from sim.slurm.files import CONF, read_site
+from sim.slurm.recorded import CYCLE, DECAY, END, PASS, START, SUBMIT, step
+from sim.slurm.site import Site
+from sim.slurm.state import STAMP, Slurm
+
+RANGE = (0.025, 0.975)
+"""The quantiles over phases between which a record should lie."""
+WITHIN_S = (1, 5, 30)
+BY = ("partition", "qos", "account", "size", "hour")
+_SIZES = (1, 2, 5, 17, 65, 257, 1025)
+_PHASES = 12
+"""Phases of the computation of priorities that are tried."""
+_MOST_ASKED = 5_000
+_NOISE_S = 30
+"""Seconds outside the range over phases that need no explanation: a cycle of backfilling earlier or later."""
+Rule = Callable[[Site, pd.DataFrame], tuple[Site, pd.DataFrame]]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Open:
+    """Open replays: ``wait_s`` float64 [replays, jobs] and who started each job, ``by`` object [replays, jobs].
+
+    A job that a replay never starts has the wait NaN. ``recorded_s`` [jobs] are the recorded waits.
+    """
+
+    wait_s: np.ndarray
+    by: np.ndarray
+    recorded_s: np.ndarray
+
+    def summary(self) -> dict[str, float]:
+        """Return the figures of ``queuecast parity --json`` that open replays give."""
+        means = np.nanmean(self.wait_s, axis=1)
+        low, high = np.quantile(means, RANGE)
+        off = np.abs(self.wait_s - self.recorded_s)
+        return {
+            "jobs": len(self.recorded_s),
+            "recorded_mean_wait_s": float(self.recorded_s.mean()),
+            "mean_wait_s": float(means.mean()),
+            "low_s": float(low),
+            "high_s": float(high),
+            **{f"within_{seconds}_s": float((off <= seconds).mean()) for seconds in WITHIN_S},
+        }
+
+
+class Decisions(NamedTuple):
+    """Decisions from recorded states: counts of recorded starts, of those ``predicted``, and of starts that did not happen."""
+
+    starts: int
+    predicted: int
+    extra: int
+    same_scheduler: int
+
+    def summary(self) -> dict[str, float]:
+        """Return shares of the recorded starts."""
+        return {"decisions": self.predicted / self.starts, "decisions_extra": self.extra / self.starts}
+
+
+def open_replays(
+    site: Site, jobs: pd.DataFrame, replays: int, seed: int, progress: Progress | None = None, phases: Phases | None = None
+) -> Open:
+    """Replay ``jobs`` so many times, with phases drawn from ``seed`` on, or moved by up to 20 ms around these ``phases``.
+
+    ``jobs`` has ``start_s`` beside the columns of a replay; whole seconds are compared, as accounting has them.
+    """
+    submit = jobs["submit_s"].to_numpy(np.float64)
+    waits, by = np.empty((replays, len(jobs))), np.empty((replays, len(jobs)), object)
+    for row in range(replays):
+        made = replay(site, jobs, seed + row if phases is None else near(phases, seed + row))
+        waits[row], by[row] = np.floor(made.start_s) - submit, made.started_by
+        if progress is not None:
+            progress(row + 1, replays)
+    return Open(waits, by, jobs["start_s"].to_numpy(np.float64) - submit)
+
+
+def near(phases: Phases, seed: int, by_s: float = 0.02) -> Phases:
+    """Return phases moved by up to ``by_s``: a log's clock is not exact to the millisecond either."""
+    random = np.random.default_rng([seed, 0x52])
+    turn, cycle, decay = random.uniform(0, by_s, 3)
+    return phases._replace(
+        turn_s=phases.turn_s + turn, cycle_s=phases.cycle_s + cycle, decay_s=phases.decay_s + decay,
+        parts_s=phases.parts_s + random.uniform(-by_s / 2, by_s / 2, len(phases.parts_s)),
+    )  # fmt: skip
+
+
+def by_group(jobs: pd.DataFrame, made: Open, by: str) -> pd.DataFrame:
+    """Return recorded and replayed mean waits by partition, QOS, account, size or hour of submission.
+
+    A size is the least number of processors of its class. Columns ``by value jobs recorded_s mean_s low_s high_s outside``: the last
+    tells whether the record lies outside the range over phases.
+    """
+    if by == "size":
+        values = pd.Series(np.array(_SIZES)[np.searchsorted(_SIZES, jobs["cpus"], side="right") - 1])
+    elif by == "hour":
+        values = pd.Series([f"{hour:02d}" for hour in jobs["submit_s"] // 3600 % 24])
+    else:
+        values = jobs[by].astype(str)
+    rows = []
+    for value, chosen in values.groupby(values).groups.items():
+        of = np.asarray(chosen)
+        means = np.nanmean(made.wait_s[:, of], axis=1)
+        low, high = np.quantile(means, RANGE)
+        recorded = float(made.recorded_s[of].mean())
+        rows.append(
+            (
+                by,
+                f"{value:,} or more" if by == "size" else value,
+                len(of),
+                recorded,
+                float(means.mean()),
+                float(low),
+                float(high),
+                not low <= recorded <= high,
+            )
+        )
+    return pd.DataFrame(rows, columns=["by", "value", "jobs", "recorded_s", "mean_s", "low_s", "high_s", "outside"])
+
+
+def unexplained(jobs: pd.DataFrame, made: Open, most: int = 10) -> pd.DataFrame:
+    """Return the jobs whose recorded wait lies over 30 s outside the range over phases, the farthest first.
+
+    Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s why``.
+    """
+    low, high = np.nanquantile(made.wait_s, RANGE, axis=0)
+    beyond = np.where(made.recorded_s > high, made.recorded_s - high, np.where(made.recorded_s < low, made.recorded_s - low, 0.0))
+    rows = np.argsort(-np.abs(beyond), kind="stable")[:most]
+    rows = rows[np.abs(beyond[rows]) > _NOISE_S]
+    found = jobs.iloc[rows][["job_id", "user", "partition", "qos", "cpus"]].reset_index(drop=True)
+    return found.assign(
+        recorded_s=made.recorded_s[rows], low_s=low[rows], high_s=high[rows], beyond_s=beyond[rows],
+        why=[_why(jobs.iloc[row], beyond[row]) for row in rows],
+    )  # fmt: skip
+
+
+def _why(job: pd.Series, beyond: float) -> str:
+    """Return what may explain a wait that no replay has, in words of an operator."""
+    if beyond < 0:
+        return "started sooner than the rules let it: a raised priority, a reservation, or nodes that the site's files do not show"
+    if job["reservation"]:
+        return f"ran in the reservation {job['reservation']}"
+    if job["eligible_s"] >= 0:
+        return "became eligible late: a hold, a begin time or a dependency"
+    return "started later than the rules let it: a hold, nodes down or drained, a limit, or a lowered priority"
+
+
+def _settings(**values: str) -> Rule:
+    return lambda site, jobs: (replace(site, settings={**site.settings, **values}), jobs)
+
+
+def _columns(**values: Any) -> Rule:
+    return lambda site, jobs: (site, jobs.assign(**values))
+
+
+def _no_clocks(site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame]:
+    at_once = {"bf_interval": "1", "sched_interval": "1", "batch_sched_delay": "0", "sched_min_interval": "0"}
+    return replace(site, scheduler={**site.scheduler, **at_once}), jobs
+
+
+def _one_tier(site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame]:
+    return replace(site, partitions={name: replace(each, tier=1) for name, each in site.partitions.items()}), jobs
+
+
+RULES: Mapping[str, Rule] = {
+    "backfill": _settings(schedulertype="sched/builtin"),
+    "clocks": _no_clocks,
+    "age": _settings(priorityweightage="0"),
+    "fair share": _settings(priorityweightfairshare="0"),
+    "job size": _settings(priorityweightjobsize="0"),
+    "partition factor": _settings(priorityweightpartition="0"),
+    "QOS factor": _settings(priorityweightqos="0"),
+    "usage at the beginning": lambda site, jobs: (
+        replace(site, associations=tuple(replace(each, usage=0.0) for each in site.associations)),
+        jobs,
+    ),
+    "tiers": _one_tier,
+    "limits": _settings(accountingstorageenforce=""),
+    "memory": _settings(selecttypeparameters="CR_CPU"),
+    "GPUs": _columns(gpus=0),
+    "features": _columns(features=""),
+    "node counts": _columns(min_nodes=1, max_nodes=0),
+    "exclusive": _columns(exclusive=False),
+    "throttles": _columns(throttle=0),
+    "dependencies": _columns(after=-1),
+    "eligible times": _columns(eligible_s=-1),
+    "reservations": lambda site, jobs: (replace(site, reservations=()), jobs.assign(reservation="")),
+    "outages": lambda site, jobs: (replace(site, outages=()), jobs),
+}
+"""What can be left out, to see what the figures can see."""
+
+
+def without(
+    site: Site, jobs: pd.DataFrame, replays: int, seed: int, rules: Sequence[str] = tuple(RULES), progress: Progress | None = None
+) -> pd.DataFrame:
+    """Return what replays give with each rule left out, of those that the site and its jobs make use of.
+
+    Columns ``rule mean_wait_s low_s high_s within_5_s``.
+    """
+    used = [name for name in rules if not _same((site, jobs), RULES[name](site, jobs))]
+    rows = []
+    for at, name in enumerate(used):
+        made = open_replays(*RULES[name](site, jobs), replays, seed).summary()
+        rows.append((name, *(made[figure] for figure in ("mean_wait_s", "low_s", "high_s", "within_5_s"))))
+        if progress is not None:
+            progress(at + 1, len(used))
+    return pd.DataFrame(rows, columns=["rule", "mean_wait_s", "low_s", "high_s", "within_5_s"])
+
+
+def _same(one: tuple[Site, pd.DataFrame], other: tuple[Site, pd.DataFrame]) -> bool:
+    (site, jobs), (changed, table) = one, other
+    unset = {key for key, value in changed.settings.items() if value in ("", "0") and key not in site.settings}
+    settings = {key: value for key, value in changed.settings.items() if key not in unset}
+    return replace(changed, settings=settings) == site and jobs.equals(table)
+
+
+def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
+    """Ask, at each second with recorded starts, what a pass and a cycle would start from the recorded state.
+
+    Of the two the better is taken, and of the phases of the computation of priorities the one that explains most: it is in no
+    accounting. A start did not happen if the record does not make it within the time between two cycles; so did none that they would
+    make at moments at which nothing happens for longer than that. ``jobs`` has ``start_s end_s nodes started_by`` beside the columns
+    of a replay; the first 5,000 are asked about.
+    """
+    jobs = jobs.head(_MOST_ASKED)
+    drawn, period = draw_phases(site, len(jobs), seed), clock_settings(site)[2]
+    tries = [period * part / _PHASES for part in range(_PHASES)] if site.multifactor else [drawn.decay_s]
+    made = [_decisions(site, jobs, drawn._replace(decay_s=decay)) for decay in tries]
+    return max(made, key=lambda each: each.predicted - each.extra / 2)
+
+
+def _decisions(site: Site, jobs: pd.DataFrame, phases: Phases) -> Decisions:
+    origin = origin_of(jobs)
+    slurm = begin(site, jobs, phases)
+    state: list[np.ndarray] = [*slurm.now, slurm.numbers]
+    nodes = {node.name: row for row, node in enumerate(site.nodes)}
+    start, end = (jobs[name].to_numpy(np.int64) - origin for name in ("start_s", "end_s"))
+    submit, by = jobs["submit_s"].to_numpy(np.int64) - origin, jobs["started_by"].to_numpy(object)
+    events = [(when, kind, row) for kind, times in ((END, end), (SUBMIT, submit), (START, start)) for row, when in enumerate(times)]
+    if site.multifactor:
+        period = clock_settings(site)[2]
+        first = int(phases.decay_s) + max((int(submit.min()) - int(phases.decay_s)) // period, 0) * period
+        events += [(when, DECAY, 0) for when in range(first, int(end.max()), period)]
+    events.sort()
+    wait, starts, predicted, extra, same = clock_settings(site)[1] + 5, 0, 0, 0, 0
+
+    def tried(kind: int, second: int) -> set[int]:
+        kept, before = [array.copy() for array in state], slurm.now.phase.copy()
+        step(kind, 0, second * 1000 + 900, slurm)
+        found, stamp = set(np.flatnonzero(slurm.now.phase != before).tolist()), slurm.numbers[STAMP]
+        for array, old in zip(state, kept, strict=True):
+            array[:] = old
+        slurm.numbers[STAMP] = stamp  # what was marked in this try must not count in the next
+        return found
+
+    at = 0
+    while at < len(events):
+        second, here = events[at][0], at
+        while at < len(events) and events[at][0] == second:
+            at += 1
+        together = events[here:at]
+        for _, kind, row in together:
+            if kind != START:
+                step(kind, row, second * 1000 + 500, slurm)
+        real = {row for _, kind, row in together if kind == START}
+        if real:
+            soon = real | set(np.flatnonzero((start > second) & (start <= second + wait)).tolist())
+            tries = [tried(PASS, second), tried(CYCLE, second)]
+            best = max(tries, key=lambda each: len(each & real) - len(each - soon) / 2)
+            starts, predicted, extra = starts + len(real), predicted + len(best & real), extra + len(best - soon)
+            same += sum(by[row] == ("main", "backfill")[tries.index(best)] for row in best & real)
+        for row in sorted(real, key=lambda each: (-int(jobs["priority"].iloc[each]), each)):
+            _as_recorded(slurm, nodes, jobs["nodes"].iloc[row])
+            step(START, row, second * 1000 + 900, slurm)
+        if at < len(events) and events[at][0] - second > wait:
+            extra += len(tried(PASS, second + wait) | tried(CYCLE, second + wait))
+    return Decisions(starts, predicted, extra, same)
+
+
+def _as_recorded(slurm: Slurm, nodes: Mapping[str, int], recorded: str) -> None:
+    """Mark the recorded nodes of a job, all of them where the record does not tell."""
+    from features.node_list import expand_nodes
+
+    names = [name for name in expand_nodes(recorded) if name in nodes] if recorded else []
+    slurm.room.usable[:] = 0 if names else 1
+    for name in names:
+        slurm.room.usable[nodes[name]] = 1
+
+
+def load_kernels() -> None:
+    """Compile the kernels of replays and of decisions, or load them, by replaying one job on one node."""
+    site = read_site({CONF: "NodeName=n1 CPUs=1\nPartitionName=all Nodes=n1\n"}, "one node")
+    row = {
+        "submit_s": 100,
+        "runtime_s": 1,
+        "limit_s": 60,
+        "cpus": 1,
+        "min_nodes": 1,
+        "group": 1,
+        "task": -1,
+        "eligible_s": -1,
+        "after": -1,
+    }
+    texts = {"job_id": "1", "user": "u", "account": "a", "partition": "all", "qos": "normal", "features": "", "reservation": ""}
+    job = dict.fromkeys(COLUMNS, 0) | row | texts
+    record = {"start_s": 101, "end_s": 102, "nodes": "n1", "started_by": "", "priority": 1}
+    jobs = pd.DataFrame([job | record])
+    replay(site, jobs)
+    decisions(site, jobs)

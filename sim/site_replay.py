@@ -1,0 +1,105 @@
+"""Replays of a site: the jobs of an accounting under Slurm's scheduler, on the one event loop."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from models.runtime.dispatch import TABLE
+from models.runtime.memory import Memory
+from sim.kernel.run import run
+from sim.kernel.scratch import Scratch
+from sim.kernel.state import Estimates, Jobs
+from sim.names import SLURM
+from sim.policy import Policy, kernel_settings
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
+from sim.schedule import Schedule, schedule_table
+from sim.slurm.begin import COLUMNS, LAUNCH_MS, Phases, begin, draw_phases, origin_of
+from sim.slurm.site import Site
+from sim.slurm.state import CYCLES, PASSES, Slurm
+
+_STARTED_BY = ("", "main", "backfill")
+"""By the values of ``Now.by``."""
+
+
+class Replay(NamedTuple):
+    """One replay, in the order of the jobs.
+
+    ``start_s`` float64 [jobs] Unix seconds, NaN for a job that never started; ``started_by`` (``main`` or ``backfill``) and ``nodes``
+    object [jobs]. ``passes`` and ``cycles`` count what the main and the backfill scheduler did.
+    """
+
+    start_s: np.ndarray
+    started_by: np.ndarray
+    nodes: np.ndarray
+    passes: int
+    cycles: int
+
+
+def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
+    """Replay ``jobs`` on ``site`` as Slurm would start them, with these ``phases``, or those drawn by a seed.
+
+    ``jobs`` has the columns of :data:`sim.slurm.begin.COLUMNS`, in order of submission. InputError for a table without them, or jobs
+    that the site does not admit.
+    """
+    if missing := [name for name in COLUMNS if name not in jobs]:
+        raise InputError(f"the jobs have no column {missing[0]}")
+    if len(jobs) == 0:
+        raise InputError("there are no jobs to replay")
+    drawn = draw_phases(site, len(jobs), phases) if isinstance(phases, int) else phases
+    submit_ms = np.round((jobs["submit_s"].to_numpy(np.float64) - origin_of(jobs) + drawn.parts_s) * 1000).astype(np.int64)
+    order = np.argsort(submit_ms, kind="stable")
+    table = jobs.iloc[order].reset_index(drop=True)
+    slurm = begin(site, table, drawn)
+    _advance(slurm, submit_ms[order], table, site.procs)
+    now, names = slurm.now, np.array([node.name for node in site.nodes], object)
+    start = np.where(now.start_ms >= 0, now.start_ms / 1000 + origin_of(jobs), np.nan)
+    nodes = np.array([",".join(names[now.node[a : a + held]]) for a, held in zip(now.nodes, now.held, strict=False)], object)
+    back = np.argsort(order)
+    by = np.array(_STARTED_BY, object)[now.by]
+    return Replay(start[back], by[back], nodes[back], int(slurm.numbers[PASSES]), int(slurm.numbers[CYCLES]))
+
+
+def _advance(slurm: Slurm, submit_ms: np.ndarray, jobs: pd.DataFrame, procs: int) -> None:
+    """Run the event loop, in milliseconds, until the last job has ended."""
+    runtime = np.array(jobs["runtime_s"], np.int64) * 1000 + LAUNCH_MS
+    arrays = Jobs(submit_ms, runtime, np.array(jobs["cpus"], np.int64), runtime, np.zeros(len(jobs), np.int64))
+    policy, bits = Policy("Strict"), max(len(jobs).bit_length(), 1)
+    settings = kernel_settings(policy, policy.plan(), TABLE, bits)
+    work = Scratch().work(len(jobs), max(procs, 1))
+    work = work._replace(state=work.state._replace(slurm=slurm))
+    run(settings, arrays, Estimates(runtime, runtime, runtime), NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)
+
+
+def as_schedule(site: Site, jobs: pd.DataFrame, made: Replay, *, trace: str, seed: int, seconds: float) -> Schedule:
+    """Return a replay of ``jobs`` as a schedule in whole seconds, as accounting states them.
+
+    Its jobs have ``started_by`` and ``nodes`` too; those that never started are left out and named.
+    """
+    started, origin = np.isfinite(made.start_s), int(jobs["submit_s"].min())
+    start = np.floor(np.where(started, made.start_s, 0)).astype(np.int64) - origin
+    given = pd.DataFrame(
+        {
+            "job_id": jobs["job_id"].to_numpy(object),
+            "submit_s": jobs["submit_s"].to_numpy(np.int64) - origin,
+            "procs": jobs["cpus"].to_numpy(np.int64),
+            "runtime_s": np.maximum(jobs["runtime_s"].to_numpy(np.int64), 1),
+            "requested_s": jobs["limit_s"].to_numpy(np.int64),
+            "user": pd.Categorical(jobs["user"]),
+        }
+    )
+    table = schedule_table(given, start, given["requested_s"].to_numpy(np.float64))
+    table = table.assign(started_by=made.started_by, nodes=made.nodes)
+    return Schedule(
+        jobs=table[started].reset_index(drop=True),
+        procs=site.procs,
+        machine=site.name,
+        trace=trace,
+        scheduler=SLURM,
+        seed=seed,
+        simulate_s=seconds,
+        never_started=tuple(jobs["job_id"][~started]),
+    )

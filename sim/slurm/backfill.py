@@ -1,0 +1,269 @@
+"""The backfill scheduler: a plan for every job tested, on whole nodes (sched/backfill/backfill.c ``_attempt_backfill``)."""
+
+from __future__ import annotations
+
+from features.jit import apart, kernel
+from sim.slurm.choice import occupy, pick
+from sim.slurm.queue import drop_started, independent, limited, open_to, start, throttled
+from sim.slurm.state import (
+    BACKFILL,
+    BEGUN,
+    CYCLES,
+    INTERVALS,
+    NONE,
+    PENDING,
+    QUEUED,
+    RUNNING,
+    STAMP,
+)
+
+
+@apart
+def cycle(now, slurm):
+    """Go once through the queue: start what fits beside all plans before it, plan the others."""
+    numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
+    numbers[CYCLES] += 1
+    numbers[STAMP] += 1
+    stamp, begun, tested, second = numbers[STAMP], numbers[BEGUN], 0, now // 1000
+    _empty_map(second, slurm)
+    for i in range(numbers[QUEUED]):
+        record = state.queue[i]
+        job, partition = ask.job[record], ask.partition[record]
+        if state.phase[job] != PENDING or not independent(job, now, slurm) or ask.limit[job] > slurm.hardware.max_s[partition]:
+            continue
+        array = ask.array[job]
+        if array != NONE:
+            if room.planned[array] != stamp:
+                room.planned[array], room.plans[array] = stamp, 0
+            if room.rejected[array] == stamp or room.plans[array] >= rules.bf_max_job_array_resv:
+                continue
+        if throttled(job, slurm) or limited(job, slurm):
+            if array != NONE:
+                room.rejected[array] = stamp
+            continue
+        if rules.bf_max_job_user > 0 and _over_its_share(job, stamp, slurm):
+            continue
+        if tested >= rules.bf_max_job_test:
+            break
+        tested += 1
+        planned = plan(job, partition, now, slurm)
+        if array != NONE:
+            if planned == 0:
+                room.rejected[array] = stamp
+            elif planned > 0:
+                room.plans[array] += 1
+    if numbers[BEGUN] > begun:
+        drop_started(slurm)
+
+
+@kernel
+def _over_its_share(job, stamp, slurm):
+    """Count a test for the job's user; tell whether it is one too many."""
+    user, room = slurm.ask.user[job], slurm.room
+    if room.tested[user] != stamp:
+        room.tested[user], room.submitted[user] = stamp, 0
+    room.submitted[user] += 1
+    return room.submitted[user] > slurm.rules.bf_max_job_user
+
+
+@kernel
+def _empty_map(second, slurm):
+    room, rules = slurm.room, slurm.rules
+    room.begin[0] = second // rules.bf_resolution * rules.bf_resolution
+    room.end[0] = (second + rules.bf_window) // rules.bf_resolution * rules.bf_resolution
+    for node in range(len(room.mask)):
+        room.free[0, node] = 1
+    slurm.numbers[INTERVALS] = 1
+
+
+@apart
+def plan(job, partition, now, slurm):
+    """Start ``job`` (return -1), plan it (1), or give it up in this cycle (0)."""
+    ask, state, room, rules = slurm.ask, slurm.now, slurm.room, slurm.rules
+    second, limit = now // 1000, ask.limit[job]
+    waits = rules.bf_min_age_reserve > 0 and second - state.eligible[job] < rules.bf_min_age_reserve
+    later = second
+    while True:
+        begin = later
+        later = _free_throughout(job, partition, begin, begin + limit, slurm)
+        if _count(room.mask) < ask.min_nodes[job]:
+            if later > 0 and not waits:
+                continue
+            return 0
+        when, chosen = will_run(job, second, slurm)
+        if chosen == 0 or (when > second and waits):
+            if later > 0 and not waits:
+                continue
+            return 0
+        when = max(when, begin)
+        if when <= second:
+            if _completing(chosen, slurm):
+                when, later = second + 1, 0
+            else:
+                for node in range(len(room.mask)):
+                    room.mask[node] = room.mask[node] if state.busy[node] == 0 else 0
+                chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
+                if chosen > 0:
+                    start(job, chosen, BACKFILL, now, slurm)
+                    return -1
+                _free_throughout(job, partition, begin, begin + limit, slurm)
+                chosen, later = will_run(job, second, slurm)[1], 0
+        if 0 < later < when:
+            continue
+        if when > second + rules.bf_window:
+            return 0
+        first, last = when // rules.bf_resolution * rules.bf_resolution, (when + limit) // rules.bf_resolution * rules.bf_resolution
+        if when > second and _overlaps(first, last, chosen, slurm):
+            later = when
+            continue
+        reserve(first, last, chosen, slurm)
+        return 1
+
+
+@kernel
+def _count(mask):
+    count = 0
+    for node in range(len(mask)):
+        count += mask[node]
+    return count
+
+
+@kernel
+def _free_throughout(job, partition, begin, end, slurm):
+    """Write to ``mask`` the nodes that are free of plans and reservations from ``begin`` to ``end``.
+
+    Return the end of the first interval after which one more comes back, 0 if none does.
+    """
+    room, ask, kept, later = slurm.room, slurm.ask, slurm.reservations, 0
+    open_to(job, partition, begin, slurm, room.mask)
+    for row in range(len(kept.start)):
+        if row == ask.reservation[job]:
+            if begin < kept.start[row]:
+                later = kept.start[row]
+        elif begin < kept.end[row] and begin + ask.limit[job] > kept.start[row] and (later == 0 or kept.end[row] < later):
+            later = kept.end[row]
+    count, by_plans = slurm.numbers[INTERVALS], False
+    for k in range(count):
+        if room.end[k] > begin and k + 1 < count and not by_plans and _more_later(k, partition, slurm):
+            by_plans = True
+            if later == 0 or room.end[k] < later:
+                later = room.end[k]
+        if room.end[k] <= begin:
+            continue
+        if room.begin[k] > end:
+            break
+        for node in range(len(room.mask)):
+            room.mask[node] &= room.free[k, node]
+    return later
+
+
+@kernel
+def _more_later(k, partition, slurm):
+    """Tell whether a node of the partition is free in interval ``k + 1`` that is not free now."""
+    room, member = slurm.room, slurm.hardware.member
+    for node in range(len(room.mask)):
+        if member[partition, node] & room.free[k + 1, node] != 0 and room.mask[node] & room.free[k, node] == 0:
+            return True
+    return False
+
+
+@apart
+def will_run(job, second, slurm):
+    """Return when ``job`` could start on the nodes of ``mask``, and how many it takes, 0 if never (``_will_run_test``).
+
+    Where it does not fit now, running jobs are removed in order of their limits' ends, in groups whose reach doubles, and the answer
+    is the last end of the group.
+    """
+    room, state, numbers = slurm.room, slurm.now, slurm.numbers
+    chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
+    if chosen > 0:
+        return second, chosen
+    for node in range(len(room.cpus)):
+        room.cpus[node], room.memory[node], room.gpus[node] = state.cpus[node], state.memory[node], state.gpus[node]
+    reach, barrier, removed, left = 30, -1, False, 0
+    for i in range(numbers[RUNNING]):
+        other = state.running[i]
+        if not _shares_nodes(other, slurm):
+            continue
+        ends = state.limit_end[other]
+        if barrier < 0:
+            barrier = ends + 30 - ends % 30
+        if removed and ends > barrier + reach:
+            chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
+            if chosen > 0:
+                return _guessed_end(left, second, slurm), chosen
+            reach *= 2
+            while ends > barrier + reach:
+                reach *= 2
+        occupy(other, 1, slurm, room.cpus, room.memory, room.gpus)
+        removed, left = True, ends
+    if removed:
+        chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
+    return (_guessed_end(left, second, slurm) if chosen > 0 else 0), chosen
+
+
+@kernel
+def _guessed_end(end, second, slurm):
+    """Return when a job past its limit is taken to end (``_guess_job_end``)."""
+    return end if end > second else max(end + slurm.rules.kill_wait, second + 1)
+
+
+@kernel
+def _shares_nodes(other, slurm):
+    state, mask = slurm.now, slurm.room.mask
+    for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
+        if mask[state.node[at]] != 0:
+            return True
+    return False
+
+
+@kernel
+def _completing(chosen, slurm):
+    for i in range(chosen):
+        if slurm.now.busy[slurm.room.chosen[i]] > 0:
+            return True
+    return False
+
+
+@kernel
+def _overlaps(first, last, chosen, slurm):
+    """Tell whether a plan from ``first`` to ``last`` would lie on another one."""
+    room = slurm.room
+    for k in range(slurm.numbers[INTERVALS]):
+        if room.end[k] > first and room.begin[k] < last:
+            for i in range(chosen):
+                if room.free[k, room.chosen[i]] == 0:
+                    return True
+    return False
+
+
+@kernel
+def reserve(begin, end, chosen, slurm):
+    """Take the chosen nodes, whole, out of the map from ``begin`` to ``end``."""
+    room, numbers = slurm.room, slurm.numbers
+    begin = max(begin, room.begin[0])
+    end = max(end, begin + slurm.rules.bf_resolution)
+    _cut(begin, slurm)
+    _cut(end, slurm)
+    for k in range(numbers[INTERVALS]):
+        if room.begin[k] >= begin and room.end[k] <= end:
+            for i in range(chosen):
+                room.free[k, room.chosen[i]] = 0
+
+
+@kernel
+def _cut(at, slurm):
+    """Cut the interval around ``at`` in two."""
+    room, numbers = slurm.room, slurm.numbers
+    for k in range(numbers[INTERVALS]):
+        if room.begin[k] < at < room.end[k]:
+            for later in range(numbers[INTERVALS], k + 1, -1):
+                room.begin[later], room.end[later] = room.begin[later - 1], room.end[later - 1]
+                for node in range(len(room.mask)):
+                    room.free[later, node] = room.free[later - 1, node]
+            room.begin[k + 1], room.end[k + 1] = at, room.end[k]
+            for node in range(len(room.mask)):
+                room.free[k + 1, node] = room.free[k, node]
+            room.end[k] = at
+            numbers[INTERVALS] += 1
+            return

@@ -1,0 +1,402 @@
+"""The arrays at the beginning of a replay: a site, its jobs, and the phases of its clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S
+from features.errors import InputError
+from sim.slurm.shares import rank_users
+from sim.slurm.site import UNLIMITED, Limits, Partition, Site
+from sim.slurm.state import (
+    CYCLE,
+    DECAY,
+    FIRST_PRIORITY,
+    LAST_ASKED,
+    LAST_CYCLE,
+    LAST_DECAY,
+    LAST_FULL,
+    LAST_PASS,
+    NEVER,
+    NONE,
+    NUMBERS,
+    PASS,
+    TICK,
+    Ask,
+    Hardware,
+    Now,
+    Outages,
+    Reservations,
+    Room,
+    Rules,
+    Slurm,
+    Tree,
+)
+
+LEAD_S = 30
+"""Seconds before the first submission at which slurmctld is taken to have made its last full pass."""
+TURN_MS = 1_004
+"""Time between turns of slurmctld's background loop: a second and its own work (1,003 to 1,005 ms measured)."""
+EPILOG_MS = 16
+"""How long a node is COMPLETING where no Epilog is set (about 20 ms measured)."""
+LAUNCH_MS = 80
+"""Seconds of launch and exit beyond a program's runtime (50 to 150 ms measured)."""
+COLUMNS = {
+    **{"job_id": "its number, with its task: 12 or 12_3", "group": "number of the job or array", "task": "task, -1: none"},
+    **{"submit_s": "Unix second", "eligible_s": "Unix second, -1: as submitted", "runtime_s": "seconds that it ran"},
+    **{"limit_s": "seconds", "user": "", "account": "", "partition": "one or more, comma between", "qos": "", "cpus": "processors"},
+    **{"min_nodes": "nodes", "max_nodes": "nodes, 0: any", "memory_node": "MiB a node, 0: none stated"},
+    **{"memory_cpu": "MiB a processor, 0: none stated", "gpus": "a node", "features": "& between", "exclusive": "whole nodes"},
+    **{"throttle": "tasks that may run, 0: all", "after": "group that must have ended, -1: none", "nice": "", "reservation": ""},
+}
+"""Columns of the jobs that a site is asked to run."""
+_NO_NODE = 1 << 62
+"""The bit of a feature that no node has."""
+_FACTORS = ("cpu", "node", "mem", "gres/gpu", "jobs")
+
+
+class Phases(NamedTuple):
+    """What no accounting holds: seconds of the first turn, cycle and computation of priorities, and parts of submissions' seconds.
+
+    Seconds count from the beginning of the replay; ``parts_s`` float64 [jobs] are added to the submissions; ``turn_length_s`` is the
+    time between turns of the background loop.
+    """
+
+    turn_s: float
+    cycle_s: float
+    decay_s: float
+    parts_s: np.ndarray
+    turn_length_s: float = TURN_MS / 1000
+
+
+def draw_phases(site: Site, jobs: int, seed: int) -> Phases:
+    """Draw one of the many sets of phases that an accounting stands for."""
+    random = np.random.default_rng([seed, 0x51])
+    _, interval, period = clock_settings(site)
+    turn, cycle, decay = random.random(3) * (TURN_MS / 1000, interval, period)
+    return Phases(turn, cycle, decay, random.random(jobs))
+
+
+def clock_settings(site: Site) -> tuple[int, int, int]:
+    """Return ``sched_interval``, ``bf_interval`` and ``PriorityCalcPeriod`` in seconds."""
+    from sim.slurm.files import seconds
+
+    period = seconds(site.settings.get("prioritycalcperiod", "5"))
+    return _number(site, "sched_interval", 60), max(_number(site, "bf_interval", 30), 1), max(period, 1)
+
+
+def _number(site: Site, key: str, default: int) -> int:
+    return int(site.scheduler.get(key) or default)
+
+
+def as_rules(site: Site, phases: Phases) -> Rules:
+    """Return the settings that the kernel reads."""
+    from sim.slurm.files import seconds
+
+    settings, (interval, between, period) = site.settings, clock_settings(site)
+    half_life = seconds(settings.get("prioritydecayhalflife", "7-0"))
+    return Rules(
+        backfills=settings.get("schedulertype", "sched/backfill") == "sched/backfill",
+        bf_interval=between,
+        bf_resolution=max(_number(site, "bf_resolution", 60), 1),
+        bf_window=_number(site, "bf_window", 1440) * 60,
+        bf_max_job_test=_number(site, "bf_max_job_test", 500),
+        bf_max_job_array_resv=_number(site, "bf_max_job_array_resv", 20),
+        bf_max_job_user=_number(site, "bf_max_job_user", 0),
+        bf_min_age_reserve=_number(site, "bf_min_age_reserve", 0),
+        sched_interval=max(interval, 1),
+        batch_sched_delay=_number(site, "batch_sched_delay", 3),
+        sched_min_interval_ms=_number(site, "sched_min_interval", 2) // 1000,
+        depth=_number(site, "default_queue_depth", 100),
+        kill_wait=int(settings.get("killwait", "30")),
+        calc_period=period,
+        multifactor=site.multifactor,
+        weight_age=float(settings.get("priorityweightage", 0)),
+        weight_fair=float(settings.get("priorityweightfairshare", 0)),
+        max_age=float(max(seconds(settings.get("prioritymaxage", "7-0")), 1)),
+        decay=1 - 0.693 / half_life if 0 < half_life < UNLIMITED else 1.0,
+        memory="MEMORY" in settings.get("selecttypeparameters", "").upper(),
+        turn_ms=round(phases.turn_length_s * 1000),
+        first_turn_ms=int(phases.turn_s * 1000),
+        epilog_ms=EPILOG_MS,
+    )
+
+
+def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
+    """Return the arrays of a replay of ``jobs`` (:data:`COLUMNS`, in order of submission) on ``site``.
+
+    InputError for a job in an unknown partition or QOS, or one that no node could ever hold.
+    """
+    rules, partitions = as_rules(site, phases), list(site.partitions)
+    names = [node.name for node in site.nodes]
+    of_node = {name: row for row, name in enumerate(names)}
+    feature_bits = _feature_bits(site)
+    hardware = Hardware(
+        np.array([node.cpus for node in site.nodes]),
+        np.array([node.memory for node in site.nodes]),
+        np.array([node.gpus for node in site.nodes]),
+        np.array([sum(feature_bits[each] for each in node.features) for node in site.nodes], np.int64),
+        np.array([node.weight for node in site.nodes]),
+        np.array([[name in site.partitions[each].nodes for name in names] for each in partitions], np.uint8),
+        np.array([site.partitions[each].tier for each in partitions]),
+        np.array([site.partitions[each].max_s for each in partitions]),
+    )
+    origin = origin_of(jobs)
+    tree, leaves = _tree(site)
+    ask, most, groups = _ask(site, jobs, partitions, feature_bits, leaves, origin)
+    count, nodes = len(jobs), len(names)
+    now = _now(hardware, ask, most, groups, count)
+    outages = [(each, up, s) for each in site.outages for s, up in ((each.start_s, 0), (each.end_s, 1)) if s < UNLIMITED]
+    changes = [(max(s - origin, 0) * 1000, of_node[each.node], up) for each, up, s in outages]
+    changes += [(max(s - origin, 0) * 1000, NONE, 0) for each in site.reservations for s in (each.start_s, each.end_s)]
+    changes += [(int(ms), NONE, 0) for ms in ask.begin_ms[ask.begin_ms > 0]]
+    events = np.array(sorted(changes), np.int64).reshape(-1, 3)
+    kept = site.reservations
+    reservations = Reservations(
+        np.array([each.start_s - origin for each in kept], np.int64),
+        np.array([each.end_s - origin for each in kept], np.int64),
+        np.array([[name in each.nodes for name in names] for each in kept], np.uint8).reshape(len(kept), nodes),
+    )
+    users = int(ask.user.max(initial=-1)) + 1
+    intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
+    counts, masks, marks = np.zeros((8, nodes), np.int64), np.zeros((2, nodes), np.uint8), np.full((3, groups), NONE)
+    room = Room(
+        room=counts[0],
+        chosen=counts[1],
+        take=counts[2],
+        first=counts[3],
+        last=counts[4],
+        cpus=counts[5],
+        memory=counts[6],
+        gpus=counts[7],
+        mask=masks[0],
+        usable=masks[1],
+        begin=np.zeros(intervals, np.int64),
+        end=np.zeros(intervals, np.int64),
+        free=np.zeros((intervals, nodes), np.uint8),
+        rejected=marks[0],
+        planned=marks[1],
+        plans=marks[2],
+        failed=np.full(len(partitions), NONE),
+        tested=np.full(users + 1, NONE),
+        submitted=np.zeros(users + 1, np.int64),
+    )
+    numbers = np.zeros(NUMBERS, np.int64)
+    numbers[TICK] = numbers[PASS] = NEVER
+    numbers[LAST_PASS], numbers[FIRST_PRIORITY] = -NEVER, NEVER >> 8
+    numbers[CYCLE], numbers[DECAY] = int(phases.cycle_s * 1000), int(phases.decay_s * 1000)
+    numbers[LAST_CYCLE] = numbers[CYCLE] - rules.bf_interval * 1000
+    numbers[LAST_DECAY] = int(jobs["submit_s"].min()) - LEAD_S - origin
+    numbers[LAST_FULL] = numbers[LAST_ASKED] = numbers[LAST_DECAY] * 1000
+    slurm = Slurm(rules, hardware, ask, tree, Outages(*np.ascontiguousarray(events.T)), reservations, now, room, numbers)
+    rank_users(slurm)
+    return slurm
+
+
+def origin_of(jobs: pd.DataFrame) -> int:
+    """Return the Unix second at which a replay of ``jobs`` begins: a midnight, as Slurm rounds to multiples of seconds since 1970."""
+    return (int(jobs["submit_s"].min()) - LEAD_S) // DAY_S * DAY_S
+
+
+def _feature_bits(site: Site) -> dict[str, int]:
+    every = sorted(set().union(*(node.features for node in site.nodes)))
+    if len(every) > 62:
+        raise InputError(f"site {site.name}: nodes have {len(every)} different features; at most 62 are possible")
+    return {name: 1 << bit for bit, name in enumerate(every)}
+
+
+def _tree(site: Site) -> tuple[Tree, dict[tuple[str, str], int]]:
+    """Return the associations as arrays, and the row of each (account, user)."""
+    every = site.associations
+    row = {(each.account, each.user): at for at, each in enumerate(every)}
+    below: list[list[int]] = [[] for _ in every]
+    for at, each in enumerate(every):
+        if at:
+            below[row[each.parent, ""]].append(at)
+    below = [sorted(children, key=lambda child: not every[child].user) for children in below]
+    size = len(every)
+    return Tree(
+        np.array([row[each.parent, ""] if at else NONE for at, each in enumerate(every)], np.int64).reshape(size),
+        np.array([each.shares for each in every], np.float64),
+        np.array([each.user != "" for each in every], np.int64),
+        np.concatenate(([0], np.cumsum([len(children) for children in below]))).astype(np.int64),
+        np.array([child for children in below for child in children], np.int64),
+        np.array([each.usage for each in every], np.float64),
+        np.ones(size),
+        np.zeros(size),
+        np.zeros(size + 1, np.int64),
+        np.zeros(size + 1, np.int64),
+    ), row  # fmt: skip
+
+
+def _ask(
+    site: Site, jobs: pd.DataFrame, partitions: list[str], feature_bits: Mapping[str, int], leaves: Mapping[tuple[str, str], int], origin: int
+) -> tuple[Ask, np.ndarray, int]:  # fmt: skip
+    """Return what jobs ask for, the limits that count them, and the number of groups."""
+    groups, group = np.unique(np.array(jobs["group"], np.int64), return_inverse=True)
+    of_group = {int(number): at for at, number in enumerate(groups)}
+    submit, task = np.array(jobs["submit_s"], np.int64), np.array(jobs["task"], np.int64)
+    eligible = np.array(jobs["eligible_s"], np.int64)
+    rows, first = list[Any](jobs.itertuples(index=False)), [0]
+    record_job, record_partition, fixed = [], [], []
+    for at, row in enumerate(rows):
+        if row.qos not in site.qos:
+            raise InputError(
+                f"job {row.job_id} has the QOS {row.qos}, which the site's files do not name; known: {', '.join(site.qos)}"
+            )
+        for name in row.partition.split(","):
+            if name not in site.partitions:
+                raise InputError(
+                    f"job {row.job_id} is of the partition {name}, which slurm.conf does not name; known: {', '.join(partitions)}"
+                )
+            record_job.append(at)
+            record_partition.append(partitions.index(name))
+            fixed.append(_fixed_priority(site, row, site.partitions[name]))
+        first.append(len(record_job))
+    slots, limits, slot, amount = _Slots(site, leaves), [0], [], []
+    for row in rows:
+        for where, value in slots.of(row):
+            slot.append(where)
+            amount.append(value)
+        limits.append(len(slot))
+    order = np.empty(len(jobs), np.int64)
+    order[np.lexsort((task, np.array(jobs["group"], np.int64), submit))] = np.arange(len(jobs))
+    names = {each.name: at for at, each in enumerate(site.reservations)}
+    whole = {name: each.exclusive for name, each in site.partitions.items()}
+    linear = site.settings.get("selecttype", "select/cons_tres") == "select/linear"
+    plain = {
+        name: np.array(jobs[name], np.int64) for name in ("cpus", "min_nodes", "max_nodes", "memory_node", "memory_cpu", "gpus")
+    }
+    ask = Ask(
+        **plain,
+        features=np.array(
+            [sum(feature_bits.get(each, _NO_NODE) for each in filter(None, row.features.split("&"))) for row in rows], np.int64
+        ),
+        exclusive=np.array([bool(row.exclusive) or linear or whole[row.partition.split(",")[0]] for row in rows], np.int64),
+        limit=np.array(jobs["limit_s"], np.int64),
+        begin_ms=np.where(eligible >= 0, (eligible - origin) * 1000, 0),
+        user=pd.factorize(jobs["user"])[0].astype(np.int64),
+        group=group.astype(np.int64),
+        array=np.where(task >= 0, group, NONE),
+        throttle=np.array(jobs["throttle"], np.int64),
+        after=np.array([of_group.get(int(each), NONE) for each in jobs["after"]], np.int64),
+        order=order,
+        reservation=np.array([names.get(row.reservation, NONE) for row in rows], np.int64),
+        leaf=np.array([leaves.get((row.account, row.user), NONE) for row in rows], np.int64),
+        usage=np.array(jobs["cpus"], np.float64) * np.array([site.qos[row.qos].usage_factor for row in rows]),
+        records=np.array(first, np.int64),
+        job=np.array(record_job, np.int64),
+        partition=np.array(record_partition, np.int64),
+        fixed=np.array(fixed, np.float64),
+        limits=np.array(limits, np.int64),
+        slot=np.array(slot, np.int64),
+        amount=np.array(amount, np.int64),
+    )
+    return ask, np.array(slots.most, np.int64), len(groups)
+
+
+def _fixed_priority(site: Site, row: Any, partition: Partition) -> float:
+    """Return what priority is made of beside age and fair share (priority_multifactor.c ``set_priority_factors``)."""
+    weight = {name: float(site.settings.get(f"priorityweight{name}", 0)) for name in ("jobsize", "partition", "qos")}
+    cpus, nodes = row.cpus / site.procs, max(row.min_nodes, 1) / len(site.nodes)
+    small = site.settings.get("priorityfavorsmall", "no").lower() == "yes"
+    size = ((1 - cpus) + (1 - nodes) if small else cpus + nodes) / 2
+    largest = max(each.factor for each in site.partitions.values()) or 1
+    best = max(each.priority for each in site.qos.values()) or 1
+    qos = site.qos[row.qos].priority / best
+    return min(1.0, size) * weight["jobsize"] + partition.factor / largest * weight["partition"] + qos * weight["qos"] - row.nice
+
+
+class _Slots:
+    """Limits as counters: each (whose, resource) is a slot with its max value."""
+
+    def __init__(self, site: Site, leaves: Mapping[tuple[str, str], int]) -> None:
+        self.most: list[int] = []
+        self._site, self._leaves = site, leaves
+        self._rows: dict[tuple[object, ...], int] = {}
+
+    def of(self, row: Any) -> list[tuple[int, int]]:
+        """Return (slot, amount) of what counts a job: partition's QOS, its own, and its associations'."""
+        site = self._site
+        held: dict[tuple[str, str], bool] = {}
+        found: list[tuple[int, int]] = []
+        if not site.enforces_limits:
+            return []
+        user, account = row.user, row.account
+        wanted = {"cpu": row.cpus, "node": max(row.min_nodes, 1), "jobs": 1, "gres/gpu": row.gpus * max(row.min_nodes, 1)}
+        wanted["mem"] = row.memory_node * max(row.min_nodes, 1) or row.memory_cpu * row.cpus
+        own = site.qos[row.qos]
+        of_partition = site.qos.get(site.partitions[row.partition.split(",")[0]].qos)
+        kinds = [each for each in ((own, of_partition) if own.over_partition else (of_partition, own)) if each is not None]
+        for each in kinds:
+            for scope, limits in (("group", each.limits.group), ("user", each.limits.user), ("account", each.limits.account)):
+                for name in _FACTORS:
+                    if name in limits and (scope, name) not in held:
+                        held[scope, name] = True
+                        whose = {"group": "", "user": user, "account": account}[scope]
+                        found.append((self._slot((each.name, scope, whose, name), limits[name]), wanted[name]))
+        at = self._leaves.get((account, user))
+        while at is not None and at >= 0:
+            each_of = site.associations[at]
+            self._associated(each_of.limits, at, held, found, wanted)
+            at = self._leaves.get((each_of.parent, "")) if at else None
+        return found
+
+    def _associated(
+        self, limits: Limits, at: int, held: Mapping[tuple[str, str], bool], found: list[tuple[int, int]], wanted: Mapping[str, int]
+    ) -> None:
+        for scope, values in (("group", limits.group), ("user", limits.user)):
+            for name in _FACTORS:
+                if name in values and (scope, name) not in held:
+                    found.append((self._slot((at, scope, name), values[name]), wanted[name]))
+
+    def _slot(self, key: tuple[object, ...], most: int) -> int:
+        if key not in self._rows:
+            self._rows[key] = len(self.most)
+            self.most.append(most)
+        return self._rows[key]
+
+
+def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int, count: int) -> Now:
+    nodes, records = len(hardware.cpus), len(ask.job)
+    widest = np.minimum(np.maximum(ask.cpus, ask.min_nodes), nodes)
+    rows = np.concatenate(([0], np.cumsum(widest))).astype(np.int64)
+    undone = np.bincount(ask.group, minlength=groups).astype(np.int64)
+
+    def zeros(size: int) -> np.ndarray:
+        return np.zeros(size, np.int64)
+
+    def unknown() -> np.ndarray:
+        return np.full(count, NONE)
+
+    return Now(
+        cpus=hardware.cpus.copy(),
+        memory=hardware.memory.copy(),
+        gpus=hardware.gpus.copy(),
+        busy=zeros(nodes),
+        up=np.ones(nodes, np.int64),
+        phase=zeros(count),
+        by=zeros(count),
+        start_ms=unknown(),
+        end_ms=unknown(),
+        limit_end=unknown(),
+        eligible=unknown(),
+        accrues=unknown(),
+        priority=zeros(records),
+        nodes=rows,
+        node=zeros(int(rows[-1])),
+        taken=zeros(int(rows[-1])),
+        held=zeros(count),
+        queue=zeros(records),
+        running=zeros(count),
+        begun=zeros(count),
+        ended=zeros(count),
+        undone=undone,
+        tasks=zeros(groups),
+        used=zeros(len(most)),
+        most=most,
+    )

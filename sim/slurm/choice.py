@@ -1,0 +1,160 @@
+"""Choice of nodes: select/cons_tres without topology (cons_common/job_test.c, cons_tres/job_test.c ``_eval_nodes``)."""
+
+from __future__ import annotations
+
+from features.jit import apart, kernel
+
+
+@kernel
+def room_on(job, node, slurm, cpus, memory, gpus):
+    """Return the processors that ``job`` may take on ``node``, of what is left there."""
+    ask, hardware = slurm.ask, slurm.hardware
+    if ask.features[job] & ~hardware.features[node] != 0 or gpus[node] < ask.gpus[job]:
+        return 0
+    room = cpus[node]
+    if ask.exclusive[job] != 0 and room < hardware.cpus[node]:
+        return 0
+    if slurm.rules.memory:
+        if ask.memory_node[job] > 0:
+            if ask.memory_node[job] > memory[node]:
+                return 0
+        elif ask.memory_cpu[job] > 0 and ask.exclusive[job] == 0:
+            room = min(room, memory[node] // ask.memory_cpu[job])
+    if ask.max_nodes[job] == 1 and room < ask.cpus[job]:
+        return 0
+    return room
+
+
+@apart
+def pick(job, mask, slurm, cpus, memory, gpus):
+    """Choose nodes of ``mask`` for ``job``; return how many, 0 if it does not fit.
+
+    They stand in ``slurm.room.chosen``, with processors in ``take``. On failure the nodes with fewest processors are left out, and
+    it is tried again.
+    """
+    ask, room = slurm.ask, slurm.room.room
+    largest, total, there = 0, 0, 0
+    for node in range(len(mask)):
+        room[node] = room_on(job, node, slurm, cpus, memory, gpus) if mask[node] != 0 else 0
+        largest = max(largest, room[node])
+        total += room[node]
+        there += room[node] > 0
+    if there < ask.min_nodes[job] or total < ask.cpus[job] or largest == 0:
+        return 0
+    if ask.gpus[job] > ask.cpus[job] and ask.min_nodes[job] == 1:
+        _keep_roomiest(room, gpus)
+    small = 0
+    while small < largest:
+        chosen = choose(job, small, slurm)
+        if chosen > 0:
+            return chosen
+        larger = largest
+        for node in range(len(room)):
+            if small < room[node] < larger:
+                larger = room[node]
+        small = larger
+    return 0
+
+
+@kernel
+def _keep_roomiest(room, gpus):
+    """Keep the node with most processors and GPUs alone: measured of jobs with more GPUs than tasks; the cause is not known."""
+    best = -1
+    for node in range(len(room)):
+        if room[node] > 0 and (best < 0 or room[node] + gpus[node] > room[best] + gpus[best]):
+            best = node
+    for node in range(len(room)):
+        if node != best:
+            room[node] = 0
+
+
+@kernel
+def choose(job, small, slurm):
+    """Choose among nodes with more than ``small`` processors; return how many nodes, 0 if they do not suffice.
+
+    From sets of consecutive nodes of equal weight: the lightest first, then the tightest that suffices, then the largest. Where one
+    node is enough, the one of the set with fewest processors that suffices.
+    """
+    ask, room = slurm.ask, slurm.room
+    need = budget = ask.cpus[job]
+    nodes = max(ask.min_nodes[job], ask.max_nodes[job])
+    most = min(ask.max_nodes[job] if ask.max_nodes[job] > 0 else len(room.room), max(ask.cpus[job], ask.min_nodes[job]))
+    sets, chosen = _sets(small, slurm), 0
+    while most > 0:
+        best = _best_set(sets, need, nodes, small, slurm)
+        if best < 0:
+            break
+        first, last = room.first[best], room.last[best]
+        room.first[best] = -1
+        if nodes <= 1:
+            tightest = -1
+            for node in range(first, last + 1):
+                if room.room[node] > small and room.room[node] >= need and (tightest < 0 or room.room[node] < room.room[tightest]):
+                    tightest = node
+            if tightest >= 0:
+                first = last = tightest
+        for node in range(first, last + 1):
+            if room.room[node] <= small or (most == 1 and room.room[node] < need):
+                continue
+            if most == 0 or (nodes <= 0 and need <= 0):
+                break
+            take = min(room.room[node], max(budget - max(nodes - 1, 0), 1))
+            if ask.exclusive[job] != 0:
+                take = room.room[node]
+            room.chosen[chosen], room.take[chosen] = node, take
+            chosen += 1
+            need -= take
+            budget -= take
+            nodes -= 1
+            most -= 1
+        if nodes <= 0 and need <= 0:
+            return chosen
+    return 0
+
+
+@kernel
+def _sets(small, slurm):
+    """Write first and last node of each set of consecutive nodes of equal weight; return how many sets."""
+    room, weight = slurm.room, slurm.hardware.weight
+    sets, before = 0, -1
+    for node in range(len(room.room)):
+        if room.room[node] <= small:
+            continue
+        if sets > 0 and before == node - 1 and weight[node] == weight[before]:
+            room.last[sets - 1] = node
+        else:
+            room.first[sets] = room.last[sets] = node
+            sets += 1
+        before = node
+    return sets
+
+
+@kernel
+def _best_set(sets, need, nodes, small, slurm):
+    """Return the set to take from next, -1 if none is left."""
+    room, weights = slurm.room, slurm.hardware.weight
+    best, best_weight, best_enough, best_total = -1, 0, False, 0
+    for each in range(sets):
+        if room.first[each] < 0:
+            continue
+        total, count, weight = 0, 0, weights[room.first[each]]
+        for node in range(room.first[each], room.last[each] + 1):
+            if room.room[node] > small:
+                total += room.room[node]
+                count += 1
+        enough = total >= need and count >= nodes
+        better = (enough and (not best_enough or total < best_total)) or (not enough and not best_enough and total > best_total)
+        if best < 0 or weight < best_weight or (weight == best_weight and better):
+            best, best_weight, best_enough, best_total = each, weight, enough, total
+    return best
+
+
+@kernel
+def occupy(job, sign, slurm, cpus, memory, gpus):
+    """Take what a running job holds (``sign`` -1), or give it back (1)."""
+    ask, now = slurm.ask, slurm.now
+    for at in range(now.nodes[job], now.nodes[job] + now.held[job]):
+        node, taken = now.node[at], now.taken[at]
+        cpus[node] += sign * taken
+        memory[node] += sign * (ask.memory_node[job] if ask.memory_node[job] > 0 else ask.memory_cpu[job] * taken)
+        gpus[node] += sign * ask.gpus[job]

@@ -1,0 +1,404 @@
+"""The text of a site's files: slurm.conf, gres.conf, sacctmgr dump, sacctmgr show qos, sshare, reservations, events.
+
+Text in, values of :mod:`sim.slurm.site` out. Slurm's own rules of reading hold: keys in any case, ``DEFAULT`` lines, ranges of
+names, continued lines, comments. Errors name file, line and key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from features.errors import InputError, meant
+from features.node_list import expand_nodes
+from sim.slurm.site import UNLIMITED, Association, Limits, Node, Outage, Partition, Qos, Reservation, Site
+
+CONF, GRES, ACCOUNTS, QOS, SSHARE = "slurm.conf", "gres.conf", "accounts.dump", "qos.txt", "sshare.txt"
+RESERVATIONS, EVENTS = "reservations.txt", "events.txt"
+FILES = {
+    CONF: "cp /etc/slurm/slurm.conf .      # and the files that it includes",
+    GRES: "cp /etc/slurm/gres.conf .",
+    ACCOUNTS: "sacctmgr dump CLUSTER file=accounts.dump",
+    QOS: "sacctmgr -P show qos > qos.txt",
+    SSHARE: "sshare -alP > sshare.txt      # when the accounting begins",
+    RESERVATIONS: "scontrol -o show reservation > reservations.txt",
+    EVENTS: "sacctmgr -P show event start=2026-01-01 > events.txt",
+}
+"""What a site's folder holds, and the command that makes each file; all but the first may be missing."""
+
+_SCHEDULER = (
+    *("bf_interval", "bf_resolution", "bf_window", "bf_max_job_test", "bf_max_job_array_resv", "bf_max_job_user"),
+    *("bf_min_age_reserve", "sched_interval", "batch_sched_delay", "sched_min_interval", "default_queue_depth", "bf_continue"),
+)
+_WEIGHTS = ("age", "fairshare", "jobsize", "partition", "qos")
+_MODELLED = {
+    *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters", "killwait"),
+    *("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce", "priorityfavorsmall"),
+    *(f"priorityweight{name}" for name in _WEIGHTS),
+}
+_DECIDES = {
+    "preempttype": ("preempt/none",),
+    "preemptmode": ("off",),
+    "completewait": ("0",),
+    "topologyplugin": ("topology/none", "topology/default"),
+    "priorityweighttres": ("",),
+    "priorityweightassoc": ("0",),
+    "priorityflags": ("",),
+    "overtimelimit": ("0",),
+    "suspendtime": ("-1", "infinite"),
+    "enforcepartlimits": ("no", "any", "all", "yes"),
+    "priorityusageresetperiod": ("none",),
+    "licenses": ("",),
+}
+"""Keys that change decisions and are not modelled, with the values at which they do not."""
+_NODE = {"nodename", "cpus", "sockets", "boards", "socketsperboard", "corespersocket", "threadspercore", "realmemory", "gres"}
+_NODE |= {"feature", "features", "weight", "memspeclimit", "corespeccount"}
+_PARTITION = {"partitionname", "nodes", "prioritytier", "priorityjobfactor", "priority", "maxtime", "defmempercpu", "defmempernode"}
+_PARTITION |= {"oversubscribe", "shared", "qos", "default", "state"}
+_HARMLESS = {"nodehostname", "nodeaddr", "port", "state", "cores", "reason", "tmpdisk", "cpubind", "alloc", "defaulttime", "hidden"}
+_GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d+))?(?:\([^)]*\))?$")
+
+
+class Line(NamedTuple):
+    """A line of a file, its keys in lower case."""
+
+    file: str
+    number: int
+    pairs: dict[str, str]
+
+    def error(self, what: str) -> InputError:
+        """Return an error that names the place."""
+        return InputError(f"{self.file}, line {self.number}: {what}")
+
+    def whole(self, key: str, default: int) -> int:
+        """Return the whole number of ``key``; InputError for any other value."""
+        text = self.pairs.get(key)
+        if text is None:
+            return default
+        if not re.fullmatch(r"-?\d+", text):
+            raise self.error(f"{key}={text} is no whole number")
+        return int(text)
+
+
+def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Site:
+    """Return the site that ``texts`` describe, by file name; ``name`` stands in errors.
+
+    Times of reservations and outages are local to ``timezone``.
+
+    InputError for what Slurm would refuse: nodes or a QOS that nothing defines, values that are no numbers, no node at all.
+    """
+    if CONF not in texts:
+        raise InputError(f"{name}: holds no {CONF}: {FILES[CONF]}")
+    site = _configuration(texts, name)
+    if QOS in texts:
+        site = replace(site, qos={each.name: each for each in _qos(texts[QOS], f"{name}/{QOS}")})
+    for partition in site.partitions.values():
+        if partition.qos and QOS in texts and partition.qos not in site.qos:
+            raise InputError(f"{name}/{CONF}: partition {partition.name} has QOS={partition.qos}, which {QOS} does not name")
+    if ACCOUNTS in texts:
+        site = replace(site, associations=_associations(texts[ACCOUNTS], f"{name}/{ACCOUNTS}"))
+    if SSHARE in texts:
+        site = replace(site, associations=_with_usage(site.associations, texts[SSHARE], f"{name}/{SSHARE}"))
+    if RESERVATIONS in texts:
+        site = replace(site, reservations=_reservations(texts[RESERVATIONS], f"{name}/{RESERVATIONS}", site, timezone))
+    if EVENTS in texts:
+        site = replace(site, outages=_outages(texts[EVENTS], f"{name}/{EVENTS}", site, timezone))
+    return site
+
+
+def expand(names: str, line: Line) -> tuple[str, ...]:
+    """Return the names that ``n[1-3,07],b1`` stands for, in that order; InputError for a list that cannot be read."""
+    try:
+        return expand_nodes(names)
+    except ValueError as error:
+        raise line.error(f"{names} is not {error}") from error
+
+
+def seconds(text: str) -> int:
+    """Return Slurm's ``minutes``, ``H:M:S``, ``D-H``, ``D-H:M:S`` in seconds; ValueError for another form."""
+    if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
+        return UNLIMITED
+    days, dash, rest = text.rpartition("-")
+    parts = [int(part) for part in rest.split(":")]
+    if dash:
+        return int(days) * 86_400 + sum(part * each for part, each in zip(parts, (3600, 60, 1), strict=False))
+    if len(parts) == 3:
+        return parts[0] * 3600 + parts[1] * 60 + parts[2]
+    return parts[0] * 60 + (parts[1] if len(parts) == 2 else 0)
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """Return a sort key in which n2 goes before n10, as in slurmctld's table of nodes."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.findall(r"\d+|\D+", name)]
+
+
+def _lines(texts: Mapping[str, str], file: str, name: str, depth: int = 0) -> Iterator[Line]:
+    """Return the lines of a configuration file with those that it includes, continued lines as one."""
+    held, begun = "", 0
+    for number, raw in enumerate(texts[file].splitlines(), start=1):
+        text = re.sub(r"(?<!\\)#.*", "", raw).rstrip()
+        begun = begun or number
+        if text.endswith("\\"):
+            held += text[:-1]
+            continue
+        text, held, at, begun = held + text, "", begun, 0
+        if not text.strip():
+            continue
+        if found := re.match(r"\s*include\s+(\S+)", text, re.IGNORECASE):
+            other = found[1].rsplit("/", 1)[-1]
+            if other not in texts or depth > 3:
+                raise InputError(f"{name}/{file}, line {at}: includes {found[1]}, which is not there")
+            yield from _lines(texts, other, name, depth + 1)
+            continue
+        pairs = {key.lower(): value.strip('"') for key, value in re.findall(r'([\w./-]+)\s*=\s*("[^"]*"|\S*)', text)}
+        if not pairs:
+            raise InputError(f"{name}/{file}, line {at}: {text.strip()!r} is no KEY=VALUE")
+        yield Line(f"{name}/{file}", at, pairs)
+
+
+def _configuration(texts: Mapping[str, str], name: str) -> Site:
+    """Read slurm.conf and gres.conf."""
+    settings: dict[str, str] = {}
+    defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
+    nodes: dict[str, Node] = {}
+    sets: dict[str, Line] = {}
+    stated: list[Line] = []
+    ignored: dict[str, int] = {}
+    for line in _lines(texts, CONF, name):
+        first = next(iter(line.pairs))
+        if first in defaults:
+            named = line.pairs[first]
+            if named.upper() == "DEFAULT":
+                defaults[first] |= {key: value for key, value in line.pairs.items() if key != first}
+                continue
+            whole = line._replace(pairs={**defaults[first], **line.pairs})
+            known = _NODE if first == "nodename" else _PARTITION
+            for key in line.pairs.keys() - known - _HARMLESS:
+                ignored[key] = ignored.get(key, 0) + 1
+            if first == "nodename":
+                for each in expand(named, line):
+                    nodes[each] = _node(whole, each)
+            else:
+                stated.append(whole)
+        elif first == "nodeset":
+            sets[line.pairs[first]] = line
+        else:
+            settings |= line.pairs
+    if not nodes:
+        raise InputError(f"{name}/{CONF}: no line NodeName=... describes a node")
+    if GRES in texts:
+        _add_gres(nodes, texts, name)
+    ordered = tuple(sorted(nodes.values(), key=lambda node: natural(node.name)))
+    partitions = {line.pairs["partitionname"]: _partition(line, nodes, sets) for line in stated}
+    if not partitions:
+        raise InputError(f"{name}/{CONF}: no line PartitionName=... describes a partition")
+    parts = [part.partition("=") for part in settings.get("schedulerparameters", "").split(",") if part]
+    scheduler = {key.strip().lower(): value for key, _, value in parts}
+    _check_numbers(scheduler, settings, name)
+    unknown = [key for key in settings if key not in _MODELLED] + [
+        f"SchedulerParameters {key}" for key in scheduler if key not in _SCHEDULER
+    ]
+    warnings = [f"{key}={settings[key]}" for key, idle in _DECIDES.items() if settings.get(key, idle[0]).lower() not in idle]
+    warnings += [
+        f"SchedulerParameters {key}"
+        for key in scheduler
+        if key not in _SCHEDULER and key.startswith(("bf_", "sched", "preempt", "assoc", "defer"))
+    ]
+    return Site(
+        settings.get("clustername", name), ordered, partitions, settings, scheduler,
+        not_modelled=tuple(sorted([*unknown, *ignored])), warnings=tuple(warnings),
+    )  # fmt: skip
+
+
+def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], name: str) -> None:
+    for key in _SCHEDULER:
+        if not re.fullmatch(r"\d*", scheduler.get(key, "")):
+            raise InputError(f"{name}/{CONF}: SchedulerParameters {key}={scheduler[key]} is no whole number")
+    for weight in _WEIGHTS:
+        if not re.fullmatch(r"\d+", settings.get(f"priorityweight{weight}", "0")):
+            raise InputError(f"{name}/{CONF}: PriorityWeight{weight}={settings[f'priorityweight{weight}']} is no whole number")
+    for key in ("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage"):
+        try:
+            seconds(settings.get(key, "1"))
+        except ValueError:
+            raise InputError(f"{name}/{CONF}: {key}={settings[key]} is no time such as 7-0 or 5") from None
+
+
+def _node(line: Line, name: str) -> Node:
+    sockets = line.whole("sockets", line.whole("boards", 1) * line.whole("socketsperboard", 1))
+    cpus = sockets * line.whole("corespersocket", 1) * line.whole("threadspercore", 1)
+    gpus = 0
+    for part in filter(None, line.pairs.get("gres", "").split(",")):
+        if part.startswith("gpu"):
+            found = _GRES_COUNT.fullmatch(part)
+            if found is None:
+                raise line.error(f"Gres={part} is not of the form gpu[:TYPE]:NUMBER")
+            gpus += int(found[1] or 1)
+    features = line.pairs.get("features", line.pairs.get("feature", ""))
+    return Node(
+        name,
+        line.whole("cpus", cpus),
+        max(line.whole("realmemory", 1) - line.whole("memspeclimit", 0), 1),
+        gpus,
+        frozenset(filter(None, features.split(","))),
+        line.whole("weight", 1),
+    )
+
+
+def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) -> Partition:
+    pairs, members = line.pairs, set[str]()
+    for part in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[]*)*", pairs.get("nodes", "")):
+        if part.upper() == "ALL":
+            members |= set(nodes)
+        elif part in sets:
+            of = sets[part].pairs
+            members |= set(expand(of.get("nodes", ""), line)) | {
+                each.name for each in nodes.values() if of.get("feature", "\0") in each.features
+            }
+        else:
+            members |= set(expand(part, line))
+    if unknown := sorted(members - set(nodes), key=natural):
+        hint = meant(unknown[0], nodes)
+        raise line.error(
+            f"partition {pairs['partitionname']} has the unknown node {unknown[0]}; {hint or 'no line NodeName describes it'}"
+        )
+    priority = line.whole("priority", 1)
+    try:
+        longest = seconds(pairs.get("maxtime", "UNLIMITED"))
+    except ValueError:
+        raise line.error(f"MaxTime={pairs['maxtime']} is no time such as 1-0, 30 or 12:00:00") from None
+    return Partition(
+        pairs["partitionname"],
+        frozenset(members),
+        line.whole("prioritytier", priority),
+        line.whole("priorityjobfactor", priority),
+        longest,
+        line.whole("defmempercpu", 0),
+        line.whole("defmempernode", 0),
+        pairs.get("oversubscribe", pairs.get("shared", "NO")).upper() == "EXCLUSIVE",
+        pairs.get("qos", ""),
+        pairs.get("default", "NO").upper() == "YES",
+    )
+
+
+def _add_gres(nodes: dict[str, Node], texts: Mapping[str, str], name: str) -> None:
+    """Take the GPUs of nodes whose line in slurm.conf states none from gres.conf."""
+    for line in _lines(texts, GRES, name):
+        if line.pairs.get("name") != "gpu" or "nodename" not in line.pairs:
+            continue
+        files = len(expand(line.pairs.get("file", ""), line)) or 1
+        for each in expand(line.pairs["nodename"], line):
+            if each in nodes and nodes[each].gpus == 0:
+                nodes[each] = replace(nodes[each], gpus=line.whole("count", files))
+
+
+def _table(text: str, file: str, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Return line number and fields of a table as Slurm's commands print it with -P."""
+    lines = text.splitlines()
+    head = lines[0].split("|") if lines else []
+    for each in needed:
+        if each not in head:
+            raise InputError(f"{file}, line 1: has no column {each}; make it with {FILES[file.rsplit('/', 1)[-1]]}")
+    for number, line in enumerate(lines[1:], start=2):
+        if line.strip():
+            yield number, dict(zip(head, line.split("|"), strict=False))
+
+
+def _amounts(text: str, file: str, number: int) -> dict[str, int]:
+    """Return ``cpu=4,node=2,gres/gpu=1,mem=4G`` as numbers, memory in MiB; limits of -1 hold nothing back."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        scale = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}.get(value[-1:].upper(), 1)
+        digits = value.rstrip("KMGTkmgt")
+        if not re.fullmatch(r"-?\d+(\.\d+)?", digits):
+            raise InputError(f"{file}, line {number}: {part} is no limit such as cpu=100")
+        if float(digits) >= 0:
+            found["gres/gpu" if name.startswith("gres/gpu") else name] = int(float(digits) * scale)
+    return found
+
+
+def _qos(text: str, file: str) -> Iterator[Qos]:
+    def count(row: Mapping[str, str], column: str, number: int) -> dict[str, int]:
+        return _amounts(f"jobs={row[column]}" if row.get(column) else "", file, number)
+
+    for number, row in _table(text, file, ("Name", "Priority")):
+        per_user = _amounts(row.get("MaxTRESPU", ""), file, number) | count(row, "MaxJobsPU", number)
+        per_account = _amounts(row.get("MaxTRESPA", ""), file, number) | count(row, "MaxJobsPA", number)
+        group = _amounts(row.get("GrpTRES", ""), file, number) | count(row, "GrpJobs", number)
+        limits = Limits(group, per_user, per_account, _amounts(row.get("MaxTRES", ""), file, number))
+        flags = row.get("Flags", "").split(",")
+        yield Qos(row["Name"], int(row["Priority"] or 0), float(row.get("UsageFactor") or 1), limits, "OverPartQOS" in flags)
+
+
+def _associations(text: str, file: str) -> tuple[Association, ...]:
+    """Read ``sacctmgr dump``: lines ``Parent - 'x'``, ``Account - 'y':KEY=VALUE:...``, ``User - 'z':...``."""
+    found, parent = [Association("root")], "root"
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith(("#", "Cluster")):
+            continue
+        form = re.match(r"(Parent|Account|User) - '([^']*)'(.*)", line)
+        if form is None:
+            raise InputError(f"{file}, line {number}: is no line Parent, Account or User of sacctmgr dump")
+        kind, name = form[1], form[2]
+        if kind == "Parent":
+            parent = name
+            continue
+        values = {key.lower(): value.strip("'") for key, value in re.findall(r":(\w+)=('[^']*'|[^:]*)", form[3])}
+        share = values.get("fairshare", "1")
+        group = _amounts(values.get("grptres", ""), file, number) | _amounts(
+            f"jobs={values['grpjobs']}" if "grpjobs" in values else "", file, number
+        )
+        own = _amounts(f"jobs={values['maxjobs']}" if "maxjobs" in values else "", file, number)
+        limits = Limits(group, user=own, job=_amounts(values.get("maxtresperjob", ""), file, number))
+        shares = 1.0 if share == "parent" else float(share)
+        found.append(Association(parent if kind == "User" else name, name if kind == "User" else "", parent, shares, limits=limits))
+    return tuple(found)
+
+
+def _with_usage(associations: tuple[Association, ...], text: str, file: str) -> tuple[Association, ...]:
+    """Return the associations with the usage that ``sshare -alP`` shows."""
+    usage = {}
+    for number, row in _table(text, file, ("Account", "User", "RawUsage")):
+        if not re.fullmatch(r"\d*", row["RawUsage"]):
+            raise InputError(f"{file}, line {number}: RawUsage {row['RawUsage']} is no number")
+        usage[row["Account"].strip(), row["User"].strip()] = float(row["RawUsage"] or 0)
+    return tuple(replace(each, usage=usage.get((each.account, each.user), 0.0)) for each in associations)
+
+
+def _reservations(text: str, file: str, site: Site, timezone: str) -> tuple[Reservation, ...]:
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        pairs = dict(re.findall(r"(\w+)=(\S*)", line))
+        if "ReservationName" not in pairs:
+            continue
+        line_of = Line(file, number, {})
+        members = frozenset(expand(pairs.get("Nodes", ""), line_of))
+        if unknown := members - {node.name for node in site.nodes}:
+            raise line_of.error(f"reservation {pairs['ReservationName']} has the unknown node {min(unknown)}")
+        start, end = (_unix(pairs.get(key, ""), line_of, timezone) for key in ("StartTime", "EndTime"))
+        found.append(Reservation(pairs["ReservationName"], start, end, members))
+    return tuple(found)
+
+
+def _outages(text: str, file: str, site: Site, timezone: str) -> tuple[Outage, ...]:
+    """Read ``sacctmgr -P show event``: each row of a node is a time in which it started nothing."""
+    names, found = {node.name for node in site.nodes}, []
+    for number, row in _table(text, file, ("NodeName", "TimeStart", "TimeEnd", "State")):
+        if row["NodeName"] not in names or row["State"].upper().startswith("UNK"):
+            continue
+        line = Line(file, number, {})
+        end = UNLIMITED if row["TimeEnd"] in ("Unknown", "None", "") else _unix(row["TimeEnd"], line, timezone)
+        found.append(Outage(row["NodeName"], _unix(row["TimeStart"], line, timezone), end))
+    return tuple(found)
+
+
+def _unix(text: str, line: Line, timezone: str) -> int:
+    try:
+        return int(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(timezone)).timestamp())
+    except ValueError:
+        raise line.error(f"{text!r} is no time such as 2026-11-21T21:17:42") from None

@@ -1,0 +1,58 @@
+"""The main pass: first come, first served by priority in each partition (job_scheduler.c ``_schedule``)."""
+
+from __future__ import annotations
+
+from features.jit import apart
+from sim.slurm.choice import pick
+from sim.slurm.queue import drop_started, independent, limited, open_to, start, throttled
+from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NEVER, NONE, PASS, PASSES, PENDING, QUEUED, STAMP
+
+
+@apart
+def main_pass(depth, now, slurm):
+    """Start jobs in order of the queue, of which ``depth`` are tested.
+
+    The first of a partition that finds no nodes ends it, and keeps the partition's nodes from all others in this pass.
+    """
+    numbers, ask, state, room = slurm.numbers, slurm.ask, slurm.now, slurm.room
+    numbers[PASS], numbers[LAST_PASS] = NEVER, now
+    if numbers[DIRTY] == 0:
+        return
+    numbers[DIRTY] = 0
+    numbers[PASSES] += 1
+    numbers[STAMP] += 1
+    stamp, begun, tested = numbers[STAMP], numbers[BEGUN], 0
+    for node in range(len(room.usable)):
+        room.usable[node] = 1
+    for i in range(numbers[QUEUED]):
+        record = state.queue[i]
+        job, partition = ask.job[record], ask.partition[record]
+        if state.phase[job] != PENDING or not independent(job, now, slurm) or ask.limit[job] > slurm.hardware.max_s[partition]:
+            continue
+        tested += 1
+        if tested > depth:
+            break
+        if room.failed[partition] == stamp or (ask.array[job] != NONE and room.rejected[ask.array[job]] == stamp):
+            continue
+        if throttled(job, slurm) or limited(job, slurm):
+            if ask.array[job] != NONE:
+                room.rejected[ask.array[job]] = stamp
+            continue
+        open_to(job, partition, now // 1000, slurm, room.mask)
+        for node in range(len(room.mask)):
+            if room.usable[node] == 0 or state.busy[node] > 0:
+                room.mask[node] = 0
+        chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
+        if chosen > 0:
+            start(job, chosen, MAIN, now, slurm)
+            continue
+        if ask.array[job] != NONE:
+            room.rejected[ask.array[job]] = stamp
+        if ask.reservation[job] != NONE:
+            continue
+        room.failed[partition] = stamp
+        for node in range(len(room.usable)):
+            if slurm.hardware.member[partition, node] != 0:
+                room.usable[node] = 0
+    if numbers[BEGUN] > begun:
+        drop_started(slurm)

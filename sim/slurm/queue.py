@@ -1,0 +1,181 @@
+"""The queue: which jobs may start now, and in which order (job_mgr.c ``job_independent``, job_scheduler.c ``build_job_queue``)."""
+
+from __future__ import annotations
+
+from features.jit import apart, kernel
+from sim.slurm.choice import occupy
+from sim.slurm.state import (
+    BACKFILL_DIRTY,
+    BEGUN,
+    CHANGED_AT,
+    DIRTY,
+    FIRST_PRIORITY,
+    NONE,
+    PENDING,
+    QUEUED,
+    RUNNING,
+    RUNS,
+)
+
+
+@kernel
+def touch(now, slurm):
+    """Note that something has changed: passes and cycles have work again."""
+    numbers = slurm.numbers
+    numbers[DIRTY] = numbers[BACKFILL_DIRTY] = 1
+    numbers[CHANGED_AT] = now
+
+
+@kernel
+def throttled(job, slurm):
+    """Tell whether as many tasks of its array run as may."""
+    ask = slurm.ask
+    return ask.throttle[job] > 0 and slurm.now.tasks[ask.group[job]] >= ask.throttle[job]
+
+
+@kernel
+def independent(job, now, slurm):
+    """Tell whether ``job`` may start as far as it alone is concerned, and note since when.
+
+    The time from which age counts is that of the first time; a throttled task loses the other one again.
+    """
+    ask, state = slurm.ask, slurm.now
+    if ask.begin_ms[job] > now or (ask.after[job] != NONE and state.undone[ask.after[job]] > 0):
+        return False
+    if throttled(job, slurm):
+        state.eligible[job] = NONE
+        return False
+    if state.eligible[job] == NONE:
+        state.eligible[job] = now // 1000
+        if state.accrues[job] == NONE:
+            state.accrues[job] = now // 1000
+    return True
+
+
+@kernel
+def limited(job, slurm):
+    """Tell whether ``job`` would pass a limit of a QOS or an association: it waits, and blocks no other (acct_policy.c)."""
+    ask, state = slurm.ask, slurm.now
+    for row in range(ask.limits[job], ask.limits[job + 1]):
+        if state.used[ask.slot[row]] + ask.amount[row] > state.most[ask.slot[row]]:
+            return True
+    return False
+
+
+@kernel
+def prioritise(record, second, slurm):
+    """Write the priority of a record (priority_multifactor.c ``_get_priority_internal``)."""
+    ask, state, rules = slurm.ask, slurm.now, slurm.rules
+    job = ask.job[record]
+    if not rules.multifactor:
+        if state.priority[record] == 0:
+            state.priority[record] = slurm.numbers[FIRST_PRIORITY]
+            slurm.numbers[FIRST_PRIORITY] -= 1
+        return
+    age = 0.0
+    if state.accrues[job] != NONE:
+        age = min(1.0, max(0, second - state.accrues[job]) / rules.max_age)
+    factor = slurm.tree.factor[ask.leaf[job]] if ask.leaf[job] >= 0 else 0.0
+    state.priority[record] = int(max(1.0, age * rules.weight_age + factor * rules.weight_fair + ask.fixed[record]))
+
+
+@kernel
+def goes_before(one, other, slurm):
+    """Tell whether a record goes before another (``sort_job_queue2``): tier, priority, submission, number."""
+    ask, priority = slurm.ask, slurm.now.priority
+    tiers = slurm.hardware.tier
+    tier, other_tier = tiers[ask.partition[one]], tiers[ask.partition[other]]
+    if tier != other_tier:
+        return tier > other_tier
+    if priority[one] != priority[other]:
+        return priority[one] > priority[other]
+    if ask.order[ask.job[one]] != ask.order[ask.job[other]]:
+        return ask.order[ask.job[one]] < ask.order[ask.job[other]]
+    return one < other
+
+
+@kernel
+def insert(record, size, slurm):
+    """Insert a record into the first ``size`` of the queue, which are in order."""
+    queue, i = slurm.now.queue, size
+    while i > 0 and goes_before(record, queue[i - 1], slurm):
+        queue[i] = queue[i - 1]
+        i -= 1
+    queue[i] = record
+
+
+@apart
+def join(job, now, slurm):
+    """Let a submitted job join the queue, with its first priority."""
+    ask, numbers = slurm.ask, slurm.numbers
+    slurm.now.phase[job] = PENDING
+    independent(job, now, slurm)
+    for record in range(ask.records[job], ask.records[job + 1]):
+        prioritise(record, now // 1000, slurm)
+        insert(record, numbers[QUEUED], slurm)
+        numbers[QUEUED] += 1
+
+
+@apart
+def line_up(second, slurm):
+    """Compute all priorities anew, and bring the queue into their order."""
+    queue = slurm.now.queue
+    for i in range(slurm.numbers[QUEUED]):
+        prioritise(queue[i], second, slurm)
+    for i in range(slurm.numbers[QUEUED]):
+        insert(queue[i], i, slurm)
+
+
+@apart
+def drop_started(slurm):
+    """Let the records of jobs that have started leave the queue."""
+    queue, left = slurm.now.queue, 0
+    for i in range(slurm.numbers[QUEUED]):
+        if slurm.now.phase[slurm.ask.job[queue[i]]] == PENDING:
+            queue[left] = queue[i]
+            left += 1
+    slurm.numbers[QUEUED] = left
+
+
+@apart
+def start(job, chosen, by, now, slurm):
+    """Start ``job`` on the ``chosen`` nodes that :func:`sim.slurm.choice.pick` has written; the loop begins its run."""
+    ask, state, room, numbers = slurm.ask, slurm.now, slurm.room, slurm.numbers
+    state.phase[job], state.by[job], state.start_ms[job] = RUNS, by, now
+    state.held[job] = chosen
+    for i in range(chosen):
+        state.node[state.nodes[job] + i] = room.chosen[i]
+        state.taken[state.nodes[job] + i] = room.take[i]
+    occupy(job, -1, slurm, state.cpus, state.memory, state.gpus)
+    state.limit_end[job] = now // 1000 + ask.limit[job]
+    for row in range(ask.limits[job], ask.limits[job + 1]):
+        state.used[ask.slot[row]] += ask.amount[row]
+    state.tasks[ask.group[job]] += 1
+    i = numbers[RUNNING]
+    while i > 0 and state.limit_end[state.running[i - 1]] > state.limit_end[job]:
+        state.running[i] = state.running[i - 1]
+        i -= 1
+    state.running[i] = job
+    numbers[RUNNING] += 1
+    state.begun[numbers[BEGUN]] = job
+    numbers[BEGUN] += 1
+    touch(now, slurm)
+
+
+@kernel
+def open_to(job, partition, second, slurm, mask):
+    """Write to ``mask`` the nodes of a partition that are up and that no reservation keeps from ``job`` if it starts now."""
+    state, ask, kept = slurm.now, slurm.ask, slurm.reservations
+    member = slurm.hardware.member
+    for node in range(len(mask)):
+        mask[node] = member[partition, node] if state.up[node] != 0 else 0
+    for row in range(len(kept.start)):
+        if row == ask.reservation[job]:
+            inside = kept.start[row] <= second < kept.end[row]
+            for node in range(len(mask)):
+                if not inside or kept.nodes[row, node] == 0:
+                    mask[node] = 0
+        elif second < kept.end[row] and second + ask.limit[job] > kept.start[row]:
+            for node in range(len(mask)):
+                if kept.nodes[row, node] != 0:
+                    mask[node] = 0

@@ -1,0 +1,62 @@
+"""A replay led along the record: the same state as recorded, and what the scheduler would do in it."""
+
+from __future__ import annotations
+
+from features.jit import kernel
+from sim.slurm.backfill import cycle
+from sim.slurm.choice import pick
+from sim.slurm.clocks import clear, end
+from sim.slurm.main_pass import main_pass
+from sim.slurm.queue import drop_started, join, line_up, start
+from sim.slurm.shares import decay_usage
+from sim.slurm.state import BEGUN, CLEARED, DIRTY, JOINED, MAIN, PENDING, SEEN_ENDS
+
+END, DECAY, SUBMIT, START, PASS, CYCLE = range(6)
+"""Kinds of :func:`step`; those of one second are handled in this order."""
+_ALL = 1 << 30
+
+
+@kernel
+def step(kind, job, now, slurm):
+    """Handle one recorded event, or try a PASS or a CYCLE.
+
+    The recorded nodes of a START stand in ``slurm.room.usable``. What a try changes is the caller's to undo.
+    """
+    numbers = slurm.numbers
+    numbers[BEGUN] = 0
+    if kind == END:
+        end(job, now, slurm)
+        clear(job, now, slurm)
+        numbers[CLEARED] = numbers[SEEN_ENDS]
+    elif kind == DECAY:
+        decay_usage(now // 1000, slurm)
+        line_up(now // 1000, slurm)
+    elif kind == SUBMIT:
+        join(job, now, slurm)
+        numbers[JOINED] += 1
+    elif kind == START:
+        _start_as_recorded(job, now, slurm)
+    elif kind == PASS:
+        numbers[DIRTY] = 1
+        main_pass(_ALL, now, slurm)
+    else:
+        cycle(now, slurm)
+
+
+@kernel
+def _start_as_recorded(job, now, slurm):
+    room, state, asked = slurm.room, slurm.now, 0
+    if state.phase[job] != PENDING:
+        return
+    for node in range(len(room.mask)):
+        room.mask[node] = room.usable[node]
+        asked += room.usable[node]
+    chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
+    if chosen != asked:  # accounting does not say how many processors on which node
+        chosen = 0
+        for node in range(len(room.mask)):
+            if room.usable[node] != 0:
+                room.chosen[chosen], room.take[chosen] = node, max(1, slurm.ask.cpus[job] // asked)
+                chosen += 1
+    start(job, chosen, MAIN, now, slurm)
+    drop_started(slurm)

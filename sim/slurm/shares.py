@@ -1,0 +1,90 @@
+"""Fair share: usage of associations, decayed, and the factor of each user (priority_multifactor.c, fair_tree.c)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from features.jit import apart, kernel
+from sim.slurm.state import LAST_DECAY, RANK, RUNNING
+
+
+@kernel
+def charge(job, since, until, slurm):
+    """Add what ``job`` has used between two times, float seconds, to its association and all above it."""
+    tree, ask = slurm.tree, slurm.ask
+    seconds = max(0.0, until - max(since, slurm.now.start_ms[job] / 1000))
+    amount = seconds * slurm.rules.decay**seconds * ask.usage[job]
+    leaf = ask.leaf[job]
+    while leaf >= 0:
+        tree.usage[leaf] += amount
+        leaf = tree.parent[leaf]
+
+
+@apart
+def decay_usage(second, slurm):
+    """Let usage decay, charge the running jobs, and compute the users' factors (``decay_apply_new_usage``)."""
+    tree, numbers, rules = slurm.tree, slurm.numbers, slurm.rules
+    factor = rules.decay ** max(second - numbers[LAST_DECAY], 0)
+    for row in range(len(tree.usage)):
+        tree.usage[row] *= factor
+    for i in range(numbers[RUNNING]):
+        charge(slurm.now.running[i], float(numbers[LAST_DECAY]), float(second), slurm)
+    numbers[LAST_DECAY] = second
+    rank_users(slurm)
+
+
+@apart
+def rank_users(slurm):
+    """Write the factor of each user: its rank among all, by a walk down the tree from the highest level (fair_tree.c).
+
+    Siblings go by level = shares over usage, users before accounts at ties; users that tie have one rank.
+    """
+    tree, numbers = slurm.tree, slurm.numbers
+    users = 0
+    for row in range(len(tree.user)):
+        users += tree.user[row]
+    if users == 0:
+        return
+    numbers[RANK], rank = users, users
+    tree.stack[0], tree.tied[0], size = 0, 0, 1
+    while size > 0:
+        size -= 1
+        row, tied = tree.stack[size], tree.tied[size]
+        if tree.user[row] != 0:
+            if tied == 0:
+                rank = numbers[RANK]
+            tree.factor[row] = rank / users
+            numbers[RANK] -= 1
+            continue
+        first, last = tree.children[row], tree.children[row + 1]
+        _sort_children(first, last, tree.usage[row], slurm)
+        for i in range(last - 1, first - 1, -1):  # the last on the stack is the first to leave it
+            child = tree.child[i]
+            tree.stack[size] = child
+            if i == first:
+                tree.tied[size] = tied
+            else:
+                tree.tied[size] = tree.level[child] == tree.level[tree.child[i - 1]]
+            size += 1
+
+
+@kernel
+def _sort_children(first, last, usage, slurm):
+    """Sort the children of an account by their levels, the highest first."""
+    tree = slurm.tree
+    for i in range(first, last):
+        child = tree.child[i]
+        share = tree.usage[child] / usage if usage > 0 else 0.0
+        tree.level[child] = np.inf if share == 0 else tree.shares[child] / share
+        k = i
+        while k > first and _before(child, tree.child[k - 1], tree):
+            tree.child[k] = tree.child[k - 1]
+            k -= 1
+        tree.child[k] = child
+
+
+@kernel
+def _before(one, other, tree):
+    if tree.level[one] != tree.level[other]:
+        return tree.level[one] > tree.level[other]
+    return tree.user[one] > tree.user[other]

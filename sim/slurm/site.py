@@ -1,0 +1,131 @@
+"""A site as values: nodes, partitions, associations, QOS, reservations and outages, whatever files they come from.
+
+Counts are whole numbers, memory in MiB, times in seconds; Unix seconds for reservations and outages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+UNLIMITED = 1 << 50
+"""Seconds or a count that nothing reaches."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node; ``cpus`` are what Slurm allocates."""
+
+    name: str
+    cpus: int
+    memory: int = 1
+    gpus: int = 0
+    features: frozenset[str] = frozenset()
+    weight: int = 1
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition; ``memory_cpu`` and ``memory_node`` are what a job gets that asks for no memory, 0: none stated."""
+
+    name: str
+    nodes: frozenset[str]
+    tier: int = 1
+    factor: int = 1
+    max_s: int = UNLIMITED
+    memory_cpu: int = 0
+    memory_node: int = 0
+    exclusive: bool = False
+    qos: str = ""
+    default: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Max values of a QOS or an association, by resource (``cpu node mem gres/gpu jobs``).
+
+    ``group``: of all jobs together; ``user`` and ``account``: of the jobs of each; ``job``: of one job.
+    """
+
+    group: Mapping[str, int] = field(default_factory=dict)
+    user: Mapping[str, int] = field(default_factory=dict)
+    account: Mapping[str, int] = field(default_factory=dict)
+    job: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Qos:
+    """A quality of service."""
+
+    name: str
+    priority: int = 0
+    usage_factor: float = 1.0
+    limits: Limits = field(default_factory=Limits)
+    over_partition: bool = False
+
+
+@dataclass(frozen=True)
+class Association:
+    """An account (``user`` empty) or a user in one, below ``parent``; ``usage`` in processor-seconds at the beginning."""
+
+    account: str
+    user: str = ""
+    parent: str = ""
+    shares: float = 1.0
+    usage: float = 0.0
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """An advance reservation of nodes."""
+
+    name: str
+    start_s: int
+    end_s: int
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A node that was down or drained for a time."""
+
+    node: str
+    start_s: int
+    end_s: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """A cluster under Slurm. ``settings`` are the keys of slurm.conf in lower case; ``scheduler`` are its SchedulerParameters.
+
+    ``not_modelled`` says which keys count for nothing here, ``warnings`` which of them change decisions.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    partitions: Mapping[str, Partition]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    scheduler: Mapping[str, str] = field(default_factory=dict)
+    qos: Mapping[str, Qos] = field(default_factory=lambda: {"normal": Qos("normal")})
+    associations: tuple[Association, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    outages: tuple[Outage, ...] = ()
+    not_modelled: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def procs(self) -> int:
+        """Return the processors of all nodes."""
+        return sum(node.cpus for node in self.nodes)
+
+    @property
+    def multifactor(self) -> bool:
+        """Tell whether priorities come from priority/multifactor."""
+        return self.settings.get("prioritytype", "priority/basic") == "priority/multifactor"
+
+    @property
+    def enforces_limits(self) -> bool:
+        """Tell whether limits of associations and QOS hold."""
+        words = {word.strip().lower() for word in self.settings.get("accountingstorageenforce", "").split(",")}
+        return bool(words & {"limits", "qos", "all", "safe"})

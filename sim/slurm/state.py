@@ -1,0 +1,250 @@
+"""The arrays of Slurm's scheduler: the site, what jobs ask for, and what changes.
+
+Times of events are milliseconds from the beginning of the replay, times that Slurm keeps are whole seconds from it, as slurmctld
+truncates its clock.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+(
+    QUEUED,  # records in the queue
+    RUNNING,  # running jobs
+    BEGUN,  # jobs that the loop must start
+    JOINED,  # jobs submitted so far
+    SEEN_ENDS,  # ends of jobs seen so far
+    CLEARED,  # of these, those whose nodes have answered
+    REQUESTS,  # requests for a pass
+    LAST_FULL,  # the last full pass, ms
+    LAST_ASKED,  # the last pass that the background loop started, ms
+    LAST_PASS,  # the last pass, ms
+    TICK,  # the next turn of the background loop that may start a pass, ms; NEVER without one
+    PASS,  # a pass put off, ms; NEVER without one
+    CYCLE,  # the next time that the backfill scheduler wakes, ms
+    LAST_CYCLE,  # the end of its last cycle, ms
+    DECAY,  # the next computation of priorities, ms
+    LAST_DECAY,  # the last, s
+    DIRTY,  # whether anything has changed since the last pass
+    BACKFILL_DIRTY,  # and since the last cycle
+    CHANGED_AT,  # the last start, end or submission, ms
+    OUTAGE,  # the next outage or return of a node, a row of Outages
+    STAMP,  # the number of the present pass or cycle
+    INTERVALS,  # intervals of the map of plans
+    FIRST_PRIORITY,  # priority/basic: the priority of the next job
+    RANK,  # fair tree: the rank that is given next
+    PASSES,  # main passes so far
+    CYCLES,  # backfill cycles so far
+    NUMBERS,
+) = range(27)
+"""Slots of ``Slurm.numbers``."""
+
+NEVER = 1 << 62
+NEW, PENDING, RUNS, COMPLETING, DONE = range(5)
+"""Values of ``Now.phase``."""
+MAIN, BACKFILL = 1, 2
+"""Values of ``Now.by``: the scheduler that started a job."""
+NONE = -1
+
+
+class Rules(NamedTuple):
+    """Settings of slurm.conf as numbers: seconds unless the name ends in ``_ms``.
+
+    ``depth`` is default_queue_depth, ``turn_ms`` the time between turns of the background loop, ``epilog_ms`` how long the nodes
+    of an ended job are COMPLETING, ``first_turn_ms`` a turn's time, ``decay`` the share of usage that is left after a second.
+    """
+
+    backfills: bool
+    bf_interval: int
+    bf_resolution: int
+    bf_window: int
+    bf_max_job_test: int
+    bf_max_job_array_resv: int
+    bf_max_job_user: int
+    bf_min_age_reserve: int
+    sched_interval: int
+    batch_sched_delay: int
+    sched_min_interval_ms: int
+    depth: int
+    kill_wait: int
+    calc_period: int
+    multifactor: bool
+    weight_age: float
+    weight_fair: float
+    max_age: float
+    decay: float
+    memory: bool
+    turn_ms: int
+    first_turn_ms: int
+    epilog_ms: int
+
+
+class Hardware(NamedTuple):
+    """Nodes in order of their names, and partitions.
+
+    int64 [nodes]: ``memory`` in MiB, ``features`` as bits. ``member`` uint8 [partitions, nodes]. ``max_s`` and ``tier`` int64
+    [partitions].
+    """
+
+    cpus: np.ndarray
+    memory: np.ndarray
+    gpus: np.ndarray
+    features: np.ndarray
+    weight: np.ndarray
+    member: np.ndarray
+    tier: np.ndarray
+    max_s: np.ndarray
+
+
+class Ask(NamedTuple):
+    """What jobs ask for, int64 [jobs], and their records: a job has one in each partition that it names.
+
+    ``memory_node`` and ``memory_cpu`` in MiB, ``gpus`` a node; ``max_nodes`` 0: any. ``group`` is that of the tasks of one array,
+    or the job's own, ``array`` the same or NONE, ``after`` a group that must have ended, or NONE. ``order`` settles ties of
+    priority. ``begin_ms``: not before. ``records`` [jobs + 1] are rows of ``job``, ``partition`` and ``fixed`` (the priority
+    without age and fair share, float64). ``limits`` [jobs + 1] are rows of ``slot`` and ``amount``: what counts against which
+    limit. ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association.
+    """
+
+    cpus: np.ndarray
+    min_nodes: np.ndarray
+    max_nodes: np.ndarray
+    memory_node: np.ndarray
+    memory_cpu: np.ndarray
+    gpus: np.ndarray
+    features: np.ndarray
+    exclusive: np.ndarray
+    limit: np.ndarray
+    begin_ms: np.ndarray
+    user: np.ndarray
+    group: np.ndarray
+    array: np.ndarray
+    throttle: np.ndarray
+    after: np.ndarray
+    order: np.ndarray
+    reservation: np.ndarray
+    leaf: np.ndarray
+    usage: np.ndarray
+    records: np.ndarray
+    job: np.ndarray
+    partition: np.ndarray
+    fixed: np.ndarray
+    limits: np.ndarray
+    slot: np.ndarray
+    amount: np.ndarray
+
+
+class Outages(NamedTuple):
+    """Nodes that go (``up`` 0) and come back (1), in order of ``time_ms``; int64 [events].
+
+    Without a node (NONE) something else lets jobs start: a reservation begins or ends, or a job becomes eligible.
+    """
+
+    time_ms: np.ndarray
+    node: np.ndarray
+    up: np.ndarray
+
+
+class Reservations(NamedTuple):
+    """Advance reservations: ``start`` and ``end`` in seconds, int64 [reservations], ``nodes`` uint8 [reservations, nodes]."""
+
+    start: np.ndarray
+    end: np.ndarray
+    nodes: np.ndarray
+
+
+class Tree(NamedTuple):
+    """Associations: row 0 is the root account; ``children`` [associations + 1] are rows of ``child``, users first.
+
+    ``usage`` float64 in processor-seconds, decayed; ``factor`` float64 is the fair-share factor of users.
+    """
+
+    parent: np.ndarray
+    shares: np.ndarray
+    user: np.ndarray
+    children: np.ndarray
+    child: np.ndarray
+    usage: np.ndarray
+    factor: np.ndarray
+    level: np.ndarray
+    stack: np.ndarray
+    tied: np.ndarray
+
+
+class Now(NamedTuple):
+    """What changes: of nodes, jobs, records, groups and limits.
+
+    ``busy`` [nodes] counts ended jobs whose nodes have not answered. ``nodes`` [jobs + 1] are rows of ``node`` and ``taken``, where
+    ``held`` [jobs] of them say on which nodes a job runs, with how many processors. ``queue`` holds records in order of priority,
+    ``running`` jobs in order of their limits' ends, ``ended`` jobs in order of their ends.
+    """
+
+    cpus: np.ndarray
+    memory: np.ndarray
+    gpus: np.ndarray
+    busy: np.ndarray
+    up: np.ndarray
+    phase: np.ndarray
+    by: np.ndarray
+    start_ms: np.ndarray
+    end_ms: np.ndarray
+    limit_end: np.ndarray
+    eligible: np.ndarray
+    accrues: np.ndarray
+    priority: np.ndarray
+    nodes: np.ndarray
+    node: np.ndarray
+    taken: np.ndarray
+    held: np.ndarray
+    queue: np.ndarray
+    running: np.ndarray
+    begun: np.ndarray
+    ended: np.ndarray
+    undone: np.ndarray
+    tasks: np.ndarray
+    used: np.ndarray
+    most: np.ndarray
+
+
+class Room(NamedTuple):
+    """Scratch of a choice of nodes and of a cycle's plans.
+
+    ``chosen`` and ``take`` [nodes] are the nodes last chosen, with processors. ``begin``, ``end`` [intervals] in seconds and
+    ``free`` uint8 [intervals, nodes] are the map of plans. ``rejected`` and ``planned`` [groups] go by the number of the pass.
+    """
+
+    room: np.ndarray
+    chosen: np.ndarray
+    take: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    cpus: np.ndarray
+    memory: np.ndarray
+    gpus: np.ndarray
+    mask: np.ndarray
+    usable: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    free: np.ndarray
+    rejected: np.ndarray
+    planned: np.ndarray
+    plans: np.ndarray
+    failed: np.ndarray
+    tested: np.ndarray
+    submitted: np.ndarray
+
+
+class Slurm(NamedTuple):
+    """Everything that Slurm's scheduler reads and changes."""
+
+    rules: Rules
+    hardware: Hardware
+    ask: Ask
+    tree: Tree
+    outages: Outages
+    reservations: Reservations
+    now: Now
+    room: Room
+    numbers: np.ndarray

@@ -1,0 +1,123 @@
+"""The files of a Slurm site: what they say, and how wrong ones are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from features.errors import InputError
+from sim.slurm.files import read_site, seconds
+from sim.slurm.site import UNLIMITED, Site
+
+CONF = """\
+# a comment
+ClusterName=here
+AccountingStorageEnforce=limits
+SchedulerParameters=bf_interval=10,bf_resolution=60,bf_continue,defer
+PriorityType=priority/multifactor
+prioritymaxage=1-0      # keys in any case
+NodeName=DEFAULT CPUs=12 RealMemory=48000 \\
+    Weight=5
+NodeName=n[2-3,10] Feature=cpu
+NodeName=g1 Gres=gpu:a100:4,gpu:2 Sockets=2 CoresPerSocket=8 ThreadsPerCore=2 CPUs=32
+include parts.conf
+"""
+PARTS = """\
+PartitionName=DEFAULT MaxTime=12:00:00
+PartitionName=all Nodes=ALL Default=YES
+PartitionName=fast Nodes=n[2-3] MaxTime=30 PriorityTier=3 PriorityJobFactor=100 QOS=fast OverSubscribe=EXCLUSIVE
+"""
+QOS = "Name|Priority|UsageFactor|Flags|MaxTRESPU|MaxJobsPU|GrpTRES\nnormal|0|1.000000||||\nfast|100|2.000000|OverPartQOS|cpu=24,mem=2G|3|gres/gpu=4\n"
+DUMP = """\
+Cluster - 'here':Fairshare=1:QOS='normal'
+Parent - 'root'
+User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1
+Account - 'physics':Description='physics':Fairshare=60:GrpTRES=cpu=100
+Parent - 'physics'
+User - 'u1':DefaultAccount='physics':Fairshare=2:MaxJobs=7
+"""
+SHARE = "Account|User|RawShares|RawUsage\nroot|||7\n physics||60|7\n  physics|u1|2|7\n"
+
+
+def site(**texts: str) -> Site:
+    names = {"conf": "slurm.conf", "dump": "accounts.dump"}
+    given = {names.get(name, f"{name}.txt"): text for name, text in texts.items()}
+    return read_site({"slurm.conf": CONF, "parts.conf": PARTS, **given}, "site")
+
+
+def test_nodes_are_read_as_slurm_reads_them_and_stand_in_natural_order() -> None:
+    nodes = {node.name: node for node in site(qos=QOS).nodes}
+    assert list(nodes) == ["g1", "n2", "n3", "n10"]
+    assert (nodes["n10"].cpus, nodes["n10"].memory, nodes["n10"].weight, nodes["n10"].features) == (12, 48000, 5, {"cpu"})
+    assert (nodes["g1"].cpus, nodes["g1"].gpus) == (32, 6)
+
+
+def test_partitions_have_defaults_tiers_and_limits() -> None:
+    parts = site(qos=QOS).partitions
+    assert (parts["all"].nodes, parts["all"].max_s, parts["all"].tier) == ({"g1", "n2", "n3", "n10"}, 12 * 3600, 1)
+    fast = parts["fast"]
+    assert (fast.nodes, fast.max_s, fast.tier, fast.factor, fast.qos, fast.exclusive) == ({"n2", "n3"}, 1800, 3, 100, "fast", True)
+
+
+def test_limits_shares_and_usage_are_read() -> None:
+    found = site(qos=QOS, dump=DUMP, sshare=SHARE)
+    fast = found.qos["fast"]
+    assert (fast.priority, fast.usage_factor, fast.over_partition) == (100, 2.0, True)
+    assert (fast.limits.user, fast.limits.group) == ({"cpu": 24, "mem": 2048, "jobs": 3}, {"gres/gpu": 4})
+    tree = {(each.account, each.user): each for each in found.associations}
+    assert tree["physics", "u1"].parent == "physics"
+    assert (tree["physics", "u1"].shares, tree["physics", "u1"].usage, tree["physics", "u1"].limits.user) == (2.0, 7.0, {"jobs": 7})
+    assert (tree["physics", ""].parent, tree["physics", ""].limits.group) == ("root", {"cpu": 100})
+
+
+def test_keys_that_are_not_modelled_are_named_and_those_that_decide_are_warnings() -> None:
+    found = site(qos=QOS)
+    assert "SchedulerParameters defer" in found.not_modelled
+    assert found.warnings == ("SchedulerParameters defer",)
+    changed = read_site(
+        {"slurm.conf": CONF.replace("include parts.conf", "PreemptType=preempt/qos\n") + PARTS, "qos.txt": QOS}, "s"
+    )
+    assert "preempttype=preempt/qos" in changed.warnings
+
+
+def test_outages_and_reservations_are_in_local_time() -> None:
+    reservations = "ReservationName=weekly StartTime=2026-03-01T10:00:00 EndTime=2026-03-01T12:00:00 Nodes=n[2-3] Flags=MAINT\n"
+    events = (
+        "NodeName|TimeStart|TimeEnd|State\nn10|2026-03-01T10:00:00|Unknown|DRAIN\nn2|2026-03-01T00:00:00|2026-03-01T00:00:01|UNK\n"
+    )
+    texts = {"slurm.conf": CONF, "parts.conf": PARTS, "qos.txt": QOS, "reservations.txt": reservations, "events.txt": events}
+    found = read_site(texts, "site", "Europe/Berlin")
+    assert (found.reservations[0].start_s, found.reservations[0].nodes) == (1772355600, {"n2", "n3"})
+    assert [(each.node, each.start_s, each.end_s) for each in found.outages] == [("n10", 1772355600, UNLIMITED)]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("Nodes=n[2-3] MaxTime=30", "Nodes=n[2-4] MaxTime=30"), r"parts.conf, line 3: partition fast has the unknown node n4"),
+        (("MaxTime=30", "MaxTime=soon"), r"parts.conf, line 3: MaxTime=soon is no time"),
+        (("PriorityTier=3", "PriorityTier=high"), r"parts.conf, line 3: prioritytier=high is no whole number"),
+        (("RealMemory=48000", "RealMemory=48G"), r"slurm.conf, line 9: realmemory=48G is no whole number"),
+        (("bf_interval=10", "bf_interval=often"), r"SchedulerParameters bf_interval=often is no whole number"),
+        (("include parts.conf", "include other.conf"), r"slurm.conf, line 11: includes other.conf, which is not there"),
+        (("QOS=fast", "QOS=slow"), r"partition slow has|partition fast has QOS=slow, which qos.txt does not name"),
+        (("n[2-3,10]", "n[3-2]"), r"slurm.conf, line 9: n\[3-2\] is not a list of nodes"),
+        (("ClusterName=here", "some words"), r"slurm.conf, line 2: 'some words' is no KEY=VALUE"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_line(change: tuple[str, str], said: str) -> None:
+    texts = {"slurm.conf": CONF.replace(*change), "parts.conf": PARTS.replace(*change), "qos.txt": QOS}
+    with pytest.raises(InputError, match=said):
+        read_site(texts, "site")
+
+
+def test_a_folder_without_slurm_conf_is_refused() -> None:
+    with pytest.raises(InputError, match=r"holds no slurm\.conf"):
+        read_site({"gres.conf": ""}, "site")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("30", 1800), ("1:30:00", 5400), ("2-0", 172_800), ("1-12:30", 131_400), ("10:30", 630), ("INFINITE", UNLIMITED)],
+)
+def test_times_have_all_of_slurms_forms(text: str, expected: int) -> None:
+    assert seconds(text) == expected

@@ -1,0 +1,263 @@
+"""Replays of a site under Slurm's scheduler, against a prototype in plain Python and against real runs."""
+
+from __future__ import annotations
+
+import importlib.util
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from pipelines.ingest.slurm_jobs import read_slurm_jobs
+from pipelines.ingest.slurm_site import load_site
+from sim.parity import decisions, open_replays, without
+from sim.site_replay import replay
+from sim.slurm.begin import COLUMNS, Phases, draw_phases, origin_of
+from sim.slurm.files import read_site
+from sim.slurm.site import Site
+from tests.conftest import SHARED, needs_shared
+
+SLURM = SHARED / "slurm"
+RUNS = {"pool-1": ("pool", 0.035), "micro-1": ("micro", 0.10), "pair-A": ("pair", 0.08), "pair-B": ("pair", 0.16)}
+"""Recorded runs, their sites, and how far the mean over phases may be from the recorded mean wait."""
+
+
+@pytest.fixture(scope="module")
+def prototype() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("slurm_model", SHARED / "reference" / "slurm_model.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def asked_of(job: Any) -> dict[str, object]:
+    """Return a job of the prototype as a row of a replay, with the part of its second."""
+    return {
+        **{"job_id": job.row["JobID"], "group": job.id, "task": -1 if job.task is None else job.task, "submit_s": int(job.submit)},
+        **{"part": job.submit % 1, "eligible_s": -1, "runtime_s": int(job.runtime), "limit_s": int(job.limit), "user": job.user},
+        **{"account": job.account, "partition": job.part, "qos": job.qos, "cpus": job.cpus, "min_nodes": job.min_nodes},
+        **{"max_nodes": job.max_nodes, "memory_node": job.mem_node, "memory_cpu": job.mem_cpu, "gpus": job.gpus},
+        **{"features": "&".join(job.features), "exclusive": False, "throttle": job.throttle, "after": job.after or -1},
+        **{"nice": 0, "reservation": ""},
+    }
+
+
+def both(prototype: ModuleType, conf: Any, site: Site, jobs: list[Any], turn: float, cycle: float, decay: float) -> pd.DataFrame:
+    """Return the starts of the prototype and of a replay with the same phases, in whole seconds."""
+    model = prototype.Slurmctld(conf, jobs, (), (turn, cycle, decay))
+    model.shares.last = model.t0
+    model.run()
+    table = pd.DataFrame([asked_of(job) for job in jobs])
+    origin = origin_of(table)
+    shifted = (model.t0 - origin + turn, (cycle - origin) % conf.bf_interval, (decay - origin) % conf.calc_period)
+    made = replay(site, table, Phases(*shifted, table["part"].to_numpy()))
+    starts = {"prototype": [int(job.start) for job in jobs], "ours": made.start_s.astype(np.int64)}
+    return pd.DataFrame({**starts, "by": [job.by for job in jobs], "our_by": made.started_by}, index=table["job_id"])
+
+
+@needs_shared
+@pytest.mark.slow
+@pytest.mark.parametrize("phases", [(0.2371, 3.7713, 41.0), (0.4419, 1.119, 3.0)])
+@pytest.mark.parametrize(
+    ("site", "run", "csv"),
+    [("pool", "pool-1", None), ("micro", "micro-1", "micro-1"), ("pair", "pair-A", "pair"), ("pair", "pair-B", "pair")],
+)
+def test_recorded_submissions_start_in_the_seconds_of_the_prototype(
+    prototype: ModuleType, site: str, run: str, csv: str | None, phases: tuple[float, float, float]
+) -> None:
+    conf = prototype.Conf(str(SLURM / f"{site}.conf"))
+    rows = prototype.read_sacct(SLURM / f"{run}.sacct.txt")
+    jobs = prototype.read_jobs(conf, rows, SLURM / f"{csv}.csv" if csv else None)
+    found = both(prototype, conf, load_site(SLURM / "sites" / site), jobs, *phases)
+    pd.testing.assert_series_equal(found["ours"], found["prototype"], check_names=False)
+    pd.testing.assert_series_equal(found["our_by"], found["by"], check_names=False)
+
+
+@needs_shared
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_random_workloads_start_in_the_seconds_of_the_prototype(prototype: ModuleType, seed: int) -> None:
+    """Random jobs with the rules that both model; runtimes are such that no end meets a pass in its very millisecond."""
+    random = np.random.default_rng(seed)
+    conf, site = prototype.Conf(str(SLURM / "micro.conf")), load_site(SLURM / "sites" / "micro")
+    users = [(user, account) for (user, account) in conf.users if user != "root"]
+    jobs: list[Any] = []
+    for number in range(1, 61):
+        user, account = users[random.integers(len(users))]
+        debug = random.random() < 0.15
+        tasks = int(random.integers(2, 5)) if random.random() < 0.15 else 1
+        gpus = int(random.choice([0, 0, 0, 1, 2])) if not debug else 0
+        shared = {
+            **{"id": number, "raw": number, "user": user, "account": account, "part": "debug" if debug else "normal"},
+            **{
+                "qos": str(random.choice(["normal", "low", "two"])),
+                "cpus": int(random.choice([1, 2, 4, 6] if debug or gpus else [1, 2, 4, 12, 24, 36])),
+            },
+            **{
+                "min_nodes": 1,
+                "max_nodes": 0,
+                "mem_node": 0,
+                "mem_cpu": 3000,
+                "gpus": gpus,
+                "features": {"gpu"} if gpus else set(),
+            },
+            **{"limit": float(random.choice([60, 120, 240])), "name": "j", "recorded": 0.0},
+            "submit": 1_700_000_000 + round(float(random.uniform(0, 900)), 3),
+        }
+        if tasks == 1 and random.random() < 0.15 and number > 3:
+            shared["after"] = int(random.integers(1, number))
+        for task in range(tasks):
+            runtime = float(random.choice([5, 7, 11, 33, 37, 41, 57, 59]))
+            own = {"task": task, "array": number, "throttle": 2} if tasks > 1 else {}
+            jobs.append(
+                prototype.Job(row={"JobID": f"{number}_{task}" if tasks > 1 else str(number)}, runtime=runtime, **shared, **own)
+            )
+    for job in jobs:  # a dependency on a later submission is met by nothing
+        if job.after is not None and next(each for each in jobs if each.id == job.after).submit > job.submit:
+            job.after = None
+    jobs.sort(key=lambda job: (int(job.submit), job.id))
+    found = both(prototype, conf, site, jobs, 0.2371, 3.7713, 41.0)
+    pd.testing.assert_series_equal(found["ours"], found["prototype"], check_names=False)
+
+
+@needs_shared
+@pytest.mark.slow
+@pytest.mark.parametrize(("run", "site", "off"), [(run, *given) for run, given in RUNS.items()])
+def test_a_recorded_mean_wait_lies_in_the_range_over_phases_and_decisions_agree(run: str, site: str, off: float) -> None:
+    found = load_site(SLURM / "sites" / site)
+    jobs = read_slurm_jobs(SLURM / f"{run}.sacct.txt", found).table
+    made = open_replays(found, jobs, 20, seed=0).summary()
+    assert made["low_s"] <= made["recorded_mean_wait_s"] <= made["high_s"]
+    assert abs(made["mean_wait_s"] / made["recorded_mean_wait_s"] - 1) <= off
+    asked = decisions(found, jobs).summary()
+    assert asked["decisions"] >= (0.97 if site == "pool" else 0.90)
+    assert asked["decisions_extra"] <= 0.03
+
+
+@needs_shared
+@pytest.mark.slow
+def test_leaving_backfill_out_is_seen_and_a_rule_that_is_not_used_is_not_shown() -> None:
+    site = load_site(SLURM / "sites" / "pool")
+    jobs = read_slurm_jobs(SLURM / "pool-1.sacct.txt", site).table
+    found = without(site, jobs, 4, seed=0).set_index("rule")["mean_wait_s"]
+    assert found["backfill"] > 1.5 * 408
+    assert not {"fair share", "GPUs", "memory", "tiers", "reservations"} & set(found.index)
+
+
+CONF = """\
+SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0,bf_resolution=1
+SelectTypeParameters=CR_CPU
+NodeName=n[1-4] CPUs=8
+PartitionName=low Nodes=ALL
+PartitionName=high Nodes=n[1-2] PriorityTier=5
+"""
+
+
+def jobs_of(*rows: dict[str, object]) -> pd.DataFrame:
+    usual: dict[str, object] = {
+        **dict.fromkeys(COLUMNS, 0),
+        **dict.fromkeys(("user", "account", "qos"), "normal"),
+        "partition": "low",
+    }
+    usual |= {
+        "features": "",
+        "reservation": "",
+        "task": -1,
+        "eligible_s": -1,
+        "after": -1,
+        "runtime_s": 100,
+        "limit_s": 120,
+        "min_nodes": 1,
+    }
+    made = [
+        {**usual, "group": at, "job_id": str(at), "submit_s": 1_000_000 + at, "cpus": 8, **row}
+        for at, row in enumerate(rows, start=1)
+    ]
+    return pd.DataFrame(made)
+
+
+def waits(conf: str, jobs: pd.DataFrame, **texts: str) -> list[float]:
+    site = read_site({"slurm.conf": conf, **{f"{name}.txt": text for name, text in texts.items()}}, "site")
+    return (replay(site, jobs, 1).start_s - jobs["submit_s"]).round(-1).tolist()
+
+
+def test_a_job_for_several_partitions_goes_where_there_is_room_first() -> None:
+    full = [{"partition": "high"}, {"partition": "high"}]
+    assert waits(CONF, jobs_of(*full, {"partition": "high,low"}, {"partition": "high"})) == [0, 0, 0, 100]
+
+
+def test_a_higher_tier_goes_first_whatever_came_before() -> None:
+    jobs = jobs_of({"cpus": 32}, {"cpus": 24}, {"cpus": 16, "partition": "high"})
+    assert waits(CONF, jobs) == [0, 200, 100]
+    assert waits(CONF.replace(" PriorityTier=5", ""), jobs) == [0, 100, 200]
+
+
+def test_a_maintenance_reservation_keeps_jobs_out_that_would_reach_into_it() -> None:
+    start = pd.Timestamp(1_000_000 + 60, unit="s").isoformat()
+    end = pd.Timestamp(1_000_000 + 300, unit="s").isoformat()
+    kept = f"ReservationName=m StartTime={start} EndTime={end} Nodes=n[1-4]\n"
+    assert waits(CONF, jobs_of({}, {"limit_s": 30, "runtime_s": 20}), reservations=kept) == [300, 0]
+
+
+def test_a_drained_node_starts_nothing_until_it_is_back() -> None:
+    start, end = (pd.Timestamp(1_000_000 + second, unit="s").isoformat() for second in (0, 200))
+    rows = "".join(f"{name}|{start}|{end}|DRAIN\n" for name in ("n1", "n2"))
+    assert waits(CONF, jobs_of({"partition": "high"}, {}), events=f"NodeName|TimeStart|TimeEnd|State\n{rows}") == [200, 0]
+
+
+def test_an_exclusive_job_holds_whole_nodes_and_waits_for_one() -> None:
+    one = CONF.replace("n[1-4]", "n1").replace("PartitionName=high Nodes=n[1-2] PriorityTier=5\n", "")
+    assert waits(one, jobs_of({"cpus": 1, "exclusive": True}, {"cpus": 1})) == [0, 100]
+    assert waits(one, jobs_of({"cpus": 1}, {"cpus": 1})) == [0, 0]
+
+
+def test_a_qos_limit_holds_a_job_back_and_no_other() -> None:
+    qos = "Name|Priority|MaxJobsPU|GrpTRES\nnormal|0||\none|0|1|\nfew|0||cpu=8\n"
+    conf = "AccountingStorageEnforce=limits\n" + CONF
+    assert waits(conf, jobs_of({"qos": "one"}, {"qos": "one"}, {}), qos=qos) == [0, 100, 0]
+    assert waits(conf, jobs_of({"qos": "few"}, {"qos": "few", "user": "b"}, {}), qos=qos) == [0, 100, 0]
+    assert waits(CONF, jobs_of({"qos": "one"}, {"qos": "one"}, {}), qos=qos) == [0, 0, 0]
+
+
+def test_a_begin_time_a_dependency_and_a_throttle_hold_jobs() -> None:
+    jobs = jobs_of(
+        {"eligible_s": 1_000_051}, {"after": 1}, {"group": 9, "task": 0, "throttle": 1}, {"group": 9, "task": 1, "throttle": 1}
+    )
+    assert waits(CONF, jobs.assign(cpus=1)) == [50, 150, 0, 100]
+
+
+def test_a_job_that_nothing_can_hold_never_starts_and_the_others_do() -> None:
+    jobs = jobs_of({"features": "absent"}, {"partition": "high"})
+    site = read_site({"slurm.conf": CONF}, "site")
+    assert np.isnan(replay(site, jobs, 1).start_s).tolist() == [True, False]
+
+
+def test_a_seed_makes_a_replay_and_other_phases_make_another() -> None:
+    site = read_site({"slurm.conf": CONF.replace("bf_interval=1,", "").replace("batch_sched_delay=0,", "")}, "site")
+    jobs = jobs_of(*[{"cpus": 16, "runtime_s": 10 + at} for at in range(20)])
+    one, same, other = (replay(site, jobs, seed).start_s for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+    assert draw_phases(site, 3, 1).cycle_s != draw_phases(site, 3, 2).cycle_s
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"qos": "none"}, "QOS none, which the site's files do not name"),
+        ({"partition": "gone"}, "partition gone, which slurm.conf"),
+    ],
+)
+def test_jobs_that_the_site_does_not_know_are_refused(change: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        replay(read_site({"slurm.conf": CONF}, "site"), jobs_of(change), 0)
+
+
+def test_a_table_without_a_column_is_refused() -> None:
+    with pytest.raises(InputError, match="no column throttle"):
+        replay(read_site({"slurm.conf": CONF}, "site"), jobs_of({}).drop(columns="throttle"), 0)
