@@ -1,4 +1,4 @@
-"""How far replays of a site are from its record: waits, single decisions, and what each rule contributes.
+"""How far replays of a site are from its record: in waits, and decision by decision.
 
 A record is one sample: the phases of Slurm's clocks are not in any accounting, and two real runs of the same submissions differ. So
 there are many replays, each with phases of its own, and the record is compared with their range.
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from sim.site_replay import replay
-from sim.slurm.begin import COLUMNS, Phases, begin, clock_settings, draw_phases, origin_of
+from sim.slurm.begin import COLUMNS, Phases, as_set, begin, clock_settings, draw_phases, origin_of
 from sim.slurm.files import CONF, read_site
 from sim.slurm.recorded import CYCLE, DECAY, END, PASS, START, SUBMIT, step
 from sim.slurm.site import Site
@@ -36,9 +36,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Open:
-    """Open replays: ``wait_s`` float64 [replays, jobs] and who started each job, ``by`` object [replays, jobs].
+    """The waits of open replays.
 
-    A job that a replay never starts has the wait NaN. ``recorded_s`` [jobs] are the recorded waits.
+    ``wait_s`` float64 [replays, jobs], and the scheduler that started each job, ``by`` object [replays, jobs]. A job that a
+    replay never starts has the wait NaN. ``recorded_s`` [jobs] are the recorded waits.
     """
 
     wait_s: np.ndarray
@@ -61,7 +62,10 @@ class Open:
 
 
 class Decisions(NamedTuple):
-    """Decisions from recorded states: counts of recorded starts, of those ``predicted``, and of starts that did not happen."""
+    """Decisions from recorded states.
+
+    Counts of recorded starts, of those ``predicted``, of starts that did not happen, and of those by the recorded scheduler.
+    """
 
     starts: int
     predicted: int
@@ -76,9 +80,10 @@ class Decisions(NamedTuple):
 def open_replays(
     site: Site, jobs: pd.DataFrame, replays: int, seed: int, progress: Progress | None = None, phases: Phases | None = None
 ) -> Open:
-    """Replay ``jobs`` so many times, with phases drawn from ``seed`` on, or moved by up to 20 ms around these ``phases``.
+    """Replay ``jobs`` so many times.
 
-    ``jobs`` has ``start_s`` beside the columns of a replay; whole seconds are compared, as accounting has them.
+    With phases drawn from ``seed`` on, or a little beside these ``phases``. ``jobs`` has ``start_s`` beside the columns of a
+    replay; whole seconds are compared, as accounting has them.
     """
     submit = jobs["submit_s"].to_numpy(np.float64)
     waits, by = np.empty((replays, len(jobs))), np.empty((replays, len(jobs)), object)
@@ -91,7 +96,7 @@ def open_replays(
 
 
 def near(phases: Phases, seed: int, by_s: float = 0.02) -> Phases:
-    """Return phases moved by up to ``by_s``: a log's clock is not exact to the millisecond either."""
+    """Return phases moved by up to ``by_s``, as a log's clock is not exact either."""
     random = np.random.default_rng([seed, 0x52])
     turn, cycle, decay = random.uniform(0, by_s, 3)
     return phases._replace(
@@ -101,7 +106,7 @@ def near(phases: Phases, seed: int, by_s: float = 0.02) -> Phases:
 
 
 def by_group(jobs: pd.DataFrame, made: Open, by: str) -> pd.DataFrame:
-    """Return recorded and replayed mean waits by partition, QOS, account, size or hour of submission.
+    """Return recorded and replayed mean waits by one of :data:`BY`.
 
     A size is the least number of processors of its class. Columns ``by value jobs recorded_s mean_s low_s high_s outside``: the last
     tells whether the record lies outside the range over phases.
@@ -134,9 +139,9 @@ def by_group(jobs: pd.DataFrame, made: Open, by: str) -> pd.DataFrame:
 
 
 def unexplained(jobs: pd.DataFrame, made: Open, most: int = 10) -> pd.DataFrame:
-    """Return the jobs whose recorded wait lies over 30 s outside the range over phases, the farthest first.
+    """Return the jobs whose recorded wait lies over 30 s outside the range over phases.
 
-    Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s why``.
+    The farthest first. Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s why``.
     """
     low, high = np.nanquantile(made.wait_s, RANGE, axis=0)
     beyond = np.where(made.recorded_s > high, made.recorded_s - high, np.where(made.recorded_s < low, made.recorded_s - low, 0.0))
@@ -208,7 +213,7 @@ RULES: Mapping[str, Rule] = {
 def without(
     site: Site, jobs: pd.DataFrame, replays: int, seed: int, rules: Sequence[str] = tuple(RULES), progress: Progress | None = None
 ) -> pd.DataFrame:
-    """Return what replays give with each rule left out, of those that the site and its jobs make use of.
+    """Return what replays give with each rule left out that the site makes use of.
 
     Columns ``rule mean_wait_s low_s high_s within_5_s``.
     """
@@ -230,9 +235,9 @@ def _same(one: tuple[Site, pd.DataFrame], other: tuple[Site, pd.DataFrame]) -> b
 
 
 def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
-    """Ask, at each second with recorded starts, what a pass and a cycle would start from the recorded state.
+    """Ask at each second with recorded starts what would start from the recorded state.
 
-    Of the two the better is taken, and of the phases of the computation of priorities the one that explains most: it is in no
+    A pass and a cycle are asked. Of the two the better is taken, and of the phases of the computation of priorities the one that explains most: it is in no
     accounting. A start did not happen if the record does not make it within the time between two cycles; so did none that they would
     make at moments at which nothing happens for longer than that. ``jobs`` has ``start_s end_s nodes started_by`` beside the columns
     of a replay; the first 5,000 are asked about.
@@ -250,6 +255,7 @@ def _decisions(site: Site, jobs: pd.DataFrame, phases: Phases) -> Decisions:
     state: list[np.ndarray] = [*slurm.now, slurm.numbers]
     nodes = {node.name: row for row, node in enumerate(site.nodes)}
     start, end = (jobs[name].to_numpy(np.int64) - origin for name in ("start_s", "end_s"))
+    end = np.maximum(end, start + 1)  # a job that ends in the second of its start
     submit, by = jobs["submit_s"].to_numpy(np.int64) - origin, jobs["started_by"].to_numpy(object)
     events = [(when, kind, row) for kind, times in ((END, end), (SUBMIT, submit), (START, start)) for row, when in enumerate(times)]
     if site.multifactor:
@@ -297,13 +303,11 @@ def _as_recorded(slurm: Slurm, nodes: Mapping[str, int], recorded: str) -> None:
     from features.node_list import expand_nodes
 
     names = [name for name in expand_nodes(recorded) if name in nodes] if recorded else []
-    slurm.room.usable[:] = 0 if names else 1
-    for name in names:
-        slurm.room.usable[nodes[name]] = 1
+    slurm.room.usable[:] = as_set([nodes[name] for name in names or nodes], len(nodes))
 
 
 def load_kernels() -> None:
-    """Compile the kernels of replays and of decisions, or load them, by replaying one job on one node."""
+    """Compile the kernels of replays and decisions, or load them, by one job on one node."""
     site = read_site({CONF: "NodeName=n1 CPUs=1\nPartitionName=all Nodes=n1\n"}, "one node")
     row = {
         "submit_s": 100,

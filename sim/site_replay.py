@@ -1,4 +1,4 @@
-"""Replays of a site: the jobs of an accounting under Slurm's scheduler, on the one event loop."""
+"""Replays of a site: its accounting under Slurm's scheduler, on the one event loop."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Replay(NamedTuple):
 
 
 def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
-    """Replay ``jobs`` on ``site`` as Slurm would start them, with these ``phases``, or those drawn by a seed.
+    """Replay ``jobs`` on ``site`` as Slurm would start them.
 
-    ``jobs`` has the columns of :data:`sim.slurm.begin.COLUMNS`, in order of submission. InputError for a table without them, or jobs
-    that the site does not admit.
+    With these ``phases``, or those drawn by a seed. ``jobs`` has the columns of :data:`sim.slurm.begin.COLUMNS`, in order of
+    submission. InputError for a table without them, or jobs that the site does not admit.
     """
     if missing := [name for name in COLUMNS if name not in jobs]:
         raise InputError(f"the jobs have no column {missing[0]}")

@@ -14,7 +14,10 @@ from features.errors import InputError
 @click.option("--commands", is_flag=True, help="Print the commands that make a site's folder.")
 @click.option("--time-zone", "timezone", default="UTC", show_default=True, help="IANA time zone of the local times in the files.")
 def command(site: Path | None, commands: bool, timezone: str) -> None:
-    """Show what the files of SITE say: nodes, partitions, QOS, accounts, and the keys that count for nothing here."""
+    """Show what the files of SITE say, and the keys that count for nothing here.
+
+    Nodes, partitions, QOS, accounts.
+    """
     from sim.slurm.files import FILES
 
     if commands:

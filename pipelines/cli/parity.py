@@ -46,7 +46,7 @@ _LONGEST_NOTE = 600
 def command(
     accounting: Path, machine: Path, replays: int, seed: int, timezone: str, cluster: str, log: Path | None, as_json: bool
 ) -> None:
-    """Replay ACCOUNTING as the site's Slurm would schedule it, and say how far that is from the record.
+    """Replay ACCOUNTING as the site's Slurm would schedule it, beside the record.
 
     Waits are compared with their range over the phases of Slurm's clocks, which no accounting holds; single decisions with what the
     rules give in the recorded state; and each rule that the site uses is left out once, to show what the figures can see.

@@ -124,7 +124,10 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
 
 
 def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> None:
-    """Replay the accounting as the site's own Slurm would schedule it, with phases of its clocks drawn by the seed."""
+    """Replay the accounting as the site's own Slurm would schedule it.
+
+    The seed draws the phases of its clocks.
+    """
     import time
 
     from pipelines.cli.parity import load_site_jobs

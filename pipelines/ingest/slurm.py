@@ -199,7 +199,10 @@ def parse_sacct(
 
 
 def of_cluster(table: AccountingTable, jobs: np.ndarray, cluster: str, notes: list[str]) -> np.ndarray:
-    """Tell which lines are of ``cluster``, bool [rows]; InputError for several clusters and none named."""
+    """Tell which lines are of ``cluster``, bool [rows].
+
+    InputError for several clusters and none named.
+    """
     codes, names = table.texts("cluster") if "cluster" in table else (np.zeros(table.rows, np.int64), [""])
     counts = {name: int((jobs & (codes == code)).sum()) for code, name in enumerate(names)}
     there = ", ".join(f"{name or 'without a name'} ({count:,} jobs)" for name, count in counts.items() if count)

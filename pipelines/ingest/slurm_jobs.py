@@ -1,7 +1,8 @@
-"""What jobs asked of Slurm, from accounting: the jobs that a replay of the site runs (:data:`sim.slurm.begin.COLUMNS`).
+"""What jobs asked of Slurm, from accounting: the jobs that a replay of the site runs.
 
-Options that accounting keeps in no column, such as the throttle of an array or a dependency, come from SubmitLine where the file has
-it. Without, the time at which a job became eligible stands for what kept it.
+Their columns are those of :data:`sim.slurm.begin.COLUMNS`. Options that accounting keeps in no column, such as the throttle of an
+array or a dependency, come from SubmitLine where the file has it. Without, the time at which a job became eligible stands for
+what kept it.
 """
 
 from __future__ import annotations

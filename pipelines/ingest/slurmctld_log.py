@@ -26,9 +26,10 @@ _KINDS = {
 
 
 def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC") -> Phases:
-    """Return the phases that a log with ``SlurmctldDebug=debug`` and ``DebugFlags=Backfill`` shows.
+    """Return the phases that a log shows.
 
-    ``jobs`` are those of the accounting of the same time. InputError for a log that shows no pass.
+    Slurm writes it with ``SlurmctldDebug=debug`` and ``DebugFlags=Backfill``. ``jobs`` are those of the accounting of the same
+    time. InputError for a log that shows no pass.
     """
     opened = gzip.open if path.suffix == ".gz" else open
     seen: dict[str, list[float]] = defaultdict(list)

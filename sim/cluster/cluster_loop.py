@@ -30,7 +30,19 @@ def drive(settings, jobs, estimates, dependencies, front, back, profile, state, 
         bring_up(counters[MOMENT], settings.bits, jobs, state, site, codes)
     while True:
         reason, now = advance(
-            settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, state.scenarios, clusters
+            settings,
+            jobs,
+            estimates,
+            dependencies,
+            front,
+            back,
+            profile,
+            state,
+            memory,
+            now,
+            state.scenarios,
+            clusters,
+            state.slurm,
         )
         if reason in (MOVED, DECIDE):
             bring_up(now, settings.bits, jobs, state, site, codes)

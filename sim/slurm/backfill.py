@@ -1,19 +1,24 @@
-"""The backfill scheduler: a plan for every job tested, on whole nodes (sched/backfill/backfill.c ``_attempt_backfill``)."""
+"""The backfill scheduler: a plan for every job tested, on whole nodes.
+
+From sched/backfill/backfill.c, ``_attempt_backfill``.
+"""
 
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.choice import occupy, pick
+from sim.slurm.choice import holds, occupy, pick
 from sim.slurm.queue import drop_started, independent, limited, open_to, start, throttled
 from sim.slurm.state import (
     BACKFILL,
     BEGUN,
     CYCLES,
     INTERVALS,
+    LOW,
     NONE,
     PENDING,
     QUEUED,
     RUNNING,
+    SHIFT,
     STAMP,
 )
 
@@ -71,8 +76,8 @@ def _empty_map(second, slurm):
     room, rules = slurm.room, slurm.rules
     room.begin[0] = second // rules.bf_resolution * rules.bf_resolution
     room.end[0] = (second + rules.bf_window) // rules.bf_resolution * rules.bf_resolution
-    for node in range(len(room.mask)):
-        room.free[0, node] = 1
+    for word in range(len(room.mask)):
+        room.free[0, word] = slurm.now.up[word]
     slurm.numbers[INTERVALS] = 1
 
 
@@ -100,8 +105,8 @@ def plan(job, partition, now, slurm):
             if _completing(chosen, slurm):
                 when, later = second + 1, 0
             else:
-                for node in range(len(room.mask)):
-                    room.mask[node] = room.mask[node] if state.busy[node] == 0 else 0
+                for word in range(len(room.mask)):
+                    room.mask[word] &= ~state.completing[word]
                 chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
                 if chosen > 0:
                     start(job, chosen, BACKFILL, now, slurm)
@@ -123,8 +128,11 @@ def plan(job, partition, now, slurm):
 @kernel
 def _count(mask):
     count = 0
-    for node in range(len(mask)):
-        count += mask[node]
+    for word in range(len(mask)):
+        left = mask[word]
+        while left != 0:
+            left &= left - 1
+            count += 1
     return count
 
 
@@ -152,8 +160,8 @@ def _free_throughout(job, partition, begin, end, slurm):
             continue
         if room.begin[k] > end:
             break
-        for node in range(len(room.mask)):
-            room.mask[node] &= room.free[k, node]
+        for word in range(len(room.mask)):
+            room.mask[word] &= room.free[k, word]
     return later
 
 
@@ -161,42 +169,48 @@ def _free_throughout(job, partition, begin, end, slurm):
 def _more_later(k, partition, slurm):
     """Tell whether a node of the partition is free in interval ``k + 1`` that is not free now."""
     room, member = slurm.room, slurm.hardware.member
-    for node in range(len(room.mask)):
-        if member[partition, node] & room.free[k + 1, node] != 0 and room.mask[node] & room.free[k, node] == 0:
+    for word in range(len(room.mask)):
+        if member[partition, word] & room.free[k + 1, word] & ~(room.mask[word] & room.free[k, word]) != 0:
             return True
     return False
 
 
 @apart
 def will_run(job, second, slurm):
-    """Return when ``job`` could start on the nodes of ``mask``, and how many it takes, 0 if never (``_will_run_test``).
+    """Return when ``job`` could start on the nodes of ``mask``, and how many it takes.
 
-    Where it does not fit now, running jobs are removed in order of their limits' ends, in groups whose reach doubles, and the answer
-    is the last end of the group.
+    0 if never (``_will_run_test``). Where it does not fit now, running jobs are removed in order of their limits' ends, in groups
+    whose reach doubles, and the answer is the last end of the group.
     """
-    room, state, numbers = slurm.room, slurm.now, slurm.numbers
+    room, state, numbers, ask = slurm.room, slurm.now, slurm.numbers, slurm.ask
     chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
     if chosen > 0:
         return second, chosen
     for node in range(len(room.cpus)):
         room.cpus[node], room.memory[node], room.gpus[node] = state.cpus[node], state.memory[node], state.gpus[node]
+    free = 0
+    for node in range(len(room.cpus)):
+        if holds(room.mask, node):
+            free += state.cpus[node]
     reach, barrier, removed, left = 30, -1, False, 0
     for i in range(numbers[RUNNING]):
         other = state.running[i]
-        if not _shares_nodes(other, slurm):
+        gain = _held_there(other, slurm)
+        if gain == 0:
             continue
         ends = state.limit_end[other]
         if barrier < 0:
             barrier = ends + 30 - ends % 30
         if removed and ends > barrier + reach:
-            chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
+            if free >= ask.cpus[job]:
+                chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
             if chosen > 0:
                 return _guessed_end(left, second, slurm), chosen
             reach *= 2
             while ends > barrier + reach:
                 reach *= 2
         occupy(other, 1, slurm, room.cpus, room.memory, room.gpus)
-        removed, left = True, ends
+        removed, left, free = True, ends, free + gain
     if removed:
         chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
     return (_guessed_end(left, second, slurm) if chosen > 0 else 0), chosen
@@ -209,12 +223,13 @@ def _guessed_end(end, second, slurm):
 
 
 @kernel
-def _shares_nodes(other, slurm):
-    state, mask = slurm.now, slurm.room.mask
+def _held_there(other, slurm):
+    """Return how many processors a running job holds on nodes of ``mask``."""
+    state, mask, held = slurm.now, slurm.room.mask, 0
     for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
-        if mask[state.node[at]] != 0:
-            return True
-    return False
+        if holds(mask, state.node[at]):
+            held += state.taken[at]
+    return held
 
 
 @kernel
@@ -232,7 +247,8 @@ def _overlaps(first, last, chosen, slurm):
     for k in range(slurm.numbers[INTERVALS]):
         if room.end[k] > first and room.begin[k] < last:
             for i in range(chosen):
-                if room.free[k, room.chosen[i]] == 0:
+                node = room.chosen[i]
+                if room.free[k, node >> SHIFT] >> (node & LOW) & 1 == 0:
                     return True
     return False
 
@@ -248,7 +264,8 @@ def reserve(begin, end, chosen, slurm):
     for k in range(numbers[INTERVALS]):
         if room.begin[k] >= begin and room.end[k] <= end:
             for i in range(chosen):
-                room.free[k, room.chosen[i]] = 0
+                node = room.chosen[i]
+                room.free[k, node >> SHIFT] &= ~(1 << (node & LOW))
 
 
 @kernel
@@ -259,11 +276,11 @@ def _cut(at, slurm):
         if room.begin[k] < at < room.end[k]:
             for later in range(numbers[INTERVALS], k + 1, -1):
                 room.begin[later], room.end[later] = room.begin[later - 1], room.end[later - 1]
-                for node in range(len(room.mask)):
-                    room.free[later, node] = room.free[later - 1, node]
+                for word in range(len(room.mask)):
+                    room.free[later, word] = room.free[later - 1, word]
             room.begin[k + 1], room.end[k + 1] = at, room.end[k]
-            for node in range(len(room.mask)):
-                room.free[k + 1, node] = room.free[k, node]
+            for word in range(len(room.mask)):
+                room.free[k + 1, word] = room.free[k, word]
             room.end[k] = at
             numbers[INTERVALS] += 1
             return

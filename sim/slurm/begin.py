@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +21,12 @@ from sim.slurm.state import (
     LAST_DECAY,
     LAST_FULL,
     LAST_PASS,
+    LOW,
     NEVER,
     NONE,
     NUMBERS,
     PASS,
+    SHIFT,
     TICK,
     Ask,
     Hardware,
@@ -60,10 +62,10 @@ _FACTORS = ("cpu", "node", "mem", "gres/gpu", "jobs")
 
 
 class Phases(NamedTuple):
-    """What no accounting holds: seconds of the first turn, cycle and computation of priorities, and parts of submissions' seconds.
+    """What no accounting holds: phases of Slurm's clocks, and parts of seconds.
 
-    Seconds count from the beginning of the replay; ``parts_s`` float64 [jobs] are added to the submissions; ``turn_length_s`` is the
-    time between turns of the background loop.
+    The first turn, cycle and computation of priorities. Seconds count from the beginning of the replay; ``parts_s`` float64
+    [jobs] are added to the submissions; ``turn_length_s`` is the time between turns of the background loop.
     """
 
     turn_s: float
@@ -127,9 +129,9 @@ def as_rules(site: Site, phases: Phases) -> Rules:
 
 
 def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
-    """Return the arrays of a replay of ``jobs`` (:data:`COLUMNS`, in order of submission) on ``site``.
+    """Return the arrays of a replay of ``jobs`` on ``site``.
 
-    InputError for a job in an unknown partition or QOS, or one that no node could ever hold.
+    They have :data:`COLUMNS` and are in order of submission. InputError for a job in an unknown partition or QOS, or one that no node could ever hold.
     """
     rules, partitions = as_rules(site, phases), list(site.partitions)
     names = [node.name for node in site.nodes]
@@ -141,14 +143,14 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         np.array([node.gpus for node in site.nodes]),
         np.array([sum(feature_bits[each] for each in node.features) for node in site.nodes], np.int64),
         np.array([node.weight for node in site.nodes]),
-        np.array([[name in site.partitions[each].nodes for name in names] for each in partitions], np.uint8),
+        np.array([as_set([of_node[name] for name in site.partitions[each].nodes], len(names)) for each in partitions]),
         np.array([site.partitions[each].tier for each in partitions]),
         np.array([site.partitions[each].max_s for each in partitions]),
     )
     origin = origin_of(jobs)
     tree, leaves = _tree(site)
     ask, most, groups = _ask(site, jobs, partitions, feature_bits, leaves, origin)
-    count, nodes = len(jobs), len(names)
+    count, nodes, words = len(jobs), len(names), len(as_set([], len(names)))
     now = _now(hardware, ask, most, groups, count)
     outages = [(each, up, s) for each in site.outages for s, up in ((each.start_s, 0), (each.end_s, 1)) if s < UNLIMITED]
     changes = [(max(s - origin, 0) * 1000, of_node[each.node], up) for each, up, s in outages]
@@ -159,11 +161,11 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     reservations = Reservations(
         np.array([each.start_s - origin for each in kept], np.int64),
         np.array([each.end_s - origin for each in kept], np.int64),
-        np.array([[name in each.nodes for name in names] for each in kept], np.uint8).reshape(len(kept), nodes),
+        np.array([as_set([of_node[name] for name in each.nodes], nodes) for each in kept], np.int64).reshape(len(kept), words),
     )
     users = int(ask.user.max(initial=-1)) + 1
     intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
-    counts, masks, marks = np.zeros((8, nodes), np.int64), np.zeros((2, nodes), np.uint8), np.full((3, groups), NONE)
+    counts, masks, marks = np.zeros((8, nodes), np.int64), np.zeros((2, words), np.int64), np.full((3, groups), NONE)
     room = Room(
         room=counts[0],
         chosen=counts[1],
@@ -177,7 +179,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         usable=masks[1],
         begin=np.zeros(intervals, np.int64),
         end=np.zeros(intervals, np.int64),
-        free=np.zeros((intervals, nodes), np.uint8),
+        free=np.zeros((intervals, words), np.int64),
         rejected=marks[0],
         planned=marks[1],
         plans=marks[2],
@@ -197,8 +199,19 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     return slurm
 
 
+def as_set(nodes: Iterable[int], of: int) -> np.ndarray:
+    """Return a set of nodes, of so many, as bits: int64 [words]."""
+    found = np.zeros((of >> SHIFT) + 1, np.int64)
+    for node in nodes:
+        found[node >> SHIFT] |= 1 << (node & LOW)
+    return found
+
+
 def origin_of(jobs: pd.DataFrame) -> int:
-    """Return the Unix second at which a replay of ``jobs`` begins: a midnight, as Slurm rounds to multiples of seconds since 1970."""
+    """Return the Unix second at which a replay of ``jobs`` begins.
+
+    A midnight, as Slurm rounds to multiples of seconds since 1970.
+    """
     return (int(jobs["submit_s"].min()) - LEAD_S) // DAY_S * DAY_S
 
 
@@ -378,7 +391,8 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int, count: int
         memory=hardware.memory.copy(),
         gpus=hardware.gpus.copy(),
         busy=zeros(nodes),
-        up=np.ones(nodes, np.int64),
+        completing=as_set([], nodes),
+        up=as_set(range(nodes), nodes),
         phase=zeros(count),
         by=zeros(count),
         start_ms=unknown(),

@@ -1,8 +1,12 @@
-"""Choice of nodes: select/cons_tres without topology (cons_common/job_test.c, cons_tres/job_test.c ``_eval_nodes``)."""
+"""Choice of nodes: select/cons_tres without topology.
+
+From cons_common/job_test.c and cons_tres/job_test.c, ``_eval_nodes``.
+"""
 
 from __future__ import annotations
 
 from features.jit import apart, kernel
+from sim.slurm.state import LOW, SHIFT
 
 
 @kernel
@@ -34,11 +38,13 @@ def pick(job, mask, slurm, cpus, memory, gpus):
     """
     ask, room = slurm.ask, slurm.room.room
     largest, total, there = 0, 0, 0
-    for node in range(len(mask)):
-        room[node] = room_on(job, node, slurm, cpus, memory, gpus) if mask[node] != 0 else 0
-        largest = max(largest, room[node])
-        total += room[node]
-        there += room[node] > 0
+    for word in range(len(mask)):
+        for node in range(word << SHIFT, min((word + 1) << SHIFT, len(room))):
+            fits = mask[word] >> (node & LOW) & 1 != 0 and cpus[node] > 0
+            room[node] = room_on(job, node, slurm, cpus, memory, gpus) if fits else 0
+            largest = max(largest, room[node])
+            total += room[node]
+            there += room[node] > 0
     if there < ask.min_nodes[job] or total < ask.cpus[job] or largest == 0:
         return 0
     if ask.gpus[job] > ask.cpus[job] and ask.min_nodes[job] == 1:
@@ -70,9 +76,9 @@ def _keep_roomiest(room, gpus):
 
 @kernel
 def choose(job, small, slurm):
-    """Choose among nodes with more than ``small`` processors; return how many nodes, 0 if they do not suffice.
+    """Choose among nodes with more than ``small`` processors; return how many nodes.
 
-    From sets of consecutive nodes of equal weight: the lightest first, then the tightest that suffices, then the largest. Where one
+    0 if they do not suffice. From sets of consecutive nodes of equal weight: the lightest first, then the tightest that suffices, then the largest. Where one
     node is enough, the one of the set with fewest processors that suffices.
     """
     ask, room = slurm.ask, slurm.room
@@ -147,6 +153,24 @@ def _best_set(sets, need, nodes, small, slurm):
         if best < 0 or weight < best_weight or (weight == best_weight and better):
             best, best_weight, best_enough, best_total = each, weight, enough, total
     return best
+
+
+@kernel
+def holds(nodes, node):
+    """Tell whether a set of nodes, int64 [words], holds ``node``."""
+    return nodes[node >> SHIFT] >> (node & LOW) & 1 != 0
+
+
+@kernel
+def put(nodes, node):
+    """Put ``node`` into a set."""
+    nodes[node >> SHIFT] |= 1 << (node & LOW)
+
+
+@kernel
+def drop(nodes, node):
+    """Take ``node`` out of a set."""
+    nodes[node >> SHIFT] &= ~(1 << (node & LOW))
 
 
 @kernel

@@ -1,10 +1,13 @@
-"""Slurm's clocks: when passes, cycles and priorities are due (controller.c ``_slurmctld_background``, backfill.c ``backfill_agent``)."""
+"""Slurm's clocks: when passes, cycles and priorities are due.
+
+From controller.c, ``_slurmctld_background``, and backfill.c, ``backfill_agent``.
+"""
 
 from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.slurm.backfill import cycle
-from sim.slurm.choice import occupy
+from sim.slurm.choice import drop, occupy, put
 from sim.slurm.main_pass import main_pass
 from sim.slurm.queue import join, line_up, touch
 from sim.slurm.shares import charge, decay_usage
@@ -41,7 +44,10 @@ _ALL = 1 << 30
 
 @kernel
 def next_clock(now, submitted_all, slurm):
-    """Return when Slurm next does something by itself, in ms; NEVER once nothing can change any more."""
+    """Return when Slurm next does something by itself, in ms.
+
+    NEVER once nothing can change any more.
+    """
     numbers = slurm.numbers
     empty = numbers[RUNNING] == 0 and numbers[CLEARED] == numbers[SEEN_ENDS]
     if empty and numbers[QUEUED] == 0:
@@ -89,7 +95,10 @@ def work(now, ended, ends, submitted, slurm):
         ask_for_pass(now, slurm)
     while numbers[OUTAGE] < len(slurm.outages.time_ms) and slurm.outages.time_ms[numbers[OUTAGE]] <= now:
         if slurm.outages.node[numbers[OUTAGE]] != NONE:
-            state.up[slurm.outages.node[numbers[OUTAGE]]] = slurm.outages.up[numbers[OUTAGE]]
+            if slurm.outages.up[numbers[OUTAGE]] != 0:
+                put(state.up, slurm.outages.node[numbers[OUTAGE]])
+            else:
+                drop(state.up, slurm.outages.node[numbers[OUTAGE]])
         numbers[OUTAGE] += 1
         touch(now, slurm)
         ask_for_pass(now, slurm)
@@ -144,6 +153,7 @@ def end(job, now, slurm):
         state.used[ask.slot[row]] -= ask.amount[row]
     for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
         state.busy[state.node[at]] += 1
+        put(state.completing, state.node[at])
     state.tasks[ask.group[job]] -= 1
     charge(job, float(numbers[LAST_DECAY]), now / 1000, slurm)
     touch(now, slurm)
@@ -151,10 +161,12 @@ def end(job, now, slurm):
 
 @kernel
 def clear(job, now, slurm):
-    """Let the nodes of an ended job answer: they are whole again, and jobs that waited for it may go."""
+    """Let the nodes of an ended job answer, and jobs that waited for it go."""
     state = slurm.now
     for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
         state.busy[state.node[at]] -= 1
+        if state.busy[state.node[at]] == 0:
+            drop(state.completing, state.node[at])
     state.phase[job] = DONE
     state.undone[slurm.ask.group[job]] -= 1
     touch(now, slurm)
@@ -170,7 +182,10 @@ def ask_for_pass(now, slurm):
 
 @kernel
 def expect_turn(now, slurm):
-    """Set the next turn of the background loop, and make up for the full passes over an empty queue before it."""
+    """Set the next turn of the background loop.
+
+    Make up for the full passes over an empty queue before it.
+    """
     numbers, rules = slurm.numbers, slurm.rules
     if numbers[TICK] != NEVER:
         return
@@ -213,7 +228,10 @@ def begin_pass(depth, now, slurm):
 
 @kernel
 def wake(now, slurm):
-    """Wake the backfill scheduler: it goes through the queue if something has changed, or a limit is over."""
+    """Wake the backfill scheduler.
+
+    It goes through the queue if something has changed, or a limit is over.
+    """
     numbers, rules, state = slurm.numbers, slurm.rules, slurm.now
     if now // 1000 - numbers[LAST_CYCLE] // 1000 < rules.bf_interval:
         numbers[CYCLE] = now + 1000

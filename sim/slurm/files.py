@@ -1,4 +1,4 @@
-"""The text of a site's files: slurm.conf, gres.conf, sacctmgr dump, sacctmgr show qos, sshare, reservations, events.
+"""The text of a site's files: slurm.conf, and what sacctmgr, sshare and scontrol print.
 
 Text in, values of :mod:`sim.slurm.site` out. Slurm's own rules of reading hold: keys in any case, ``DEFAULT`` lines, ranges of
 names, continued lines, comments. Errors name file, line and key.
@@ -111,7 +111,10 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
 
 
 def expand(names: str, line: Line) -> tuple[str, ...]:
-    """Return the names that ``n[1-3,07],b1`` stands for, in that order; InputError for a list that cannot be read."""
+    """Return the names that ``n[1-3,07],b1`` stands for, in that order.
+
+    InputError for a list that cannot be read.
+    """
     try:
         return expand_nodes(names)
     except ValueError as error:
@@ -119,7 +122,10 @@ def expand(names: str, line: Line) -> tuple[str, ...]:
 
 
 def seconds(text: str) -> int:
-    """Return Slurm's ``minutes``, ``H:M:S``, ``D-H``, ``D-H:M:S`` in seconds; ValueError for another form."""
+    """Return Slurm's ``minutes``, ``H:M:S``, ``D-H`` or ``D-H:M:S`` in seconds.
+
+    ValueError for another form.
+    """
     if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
         return UNLIMITED
     days, dash, rest = text.rpartition("-")

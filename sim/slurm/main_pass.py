@@ -1,4 +1,7 @@
-"""The main pass: first come, first served by priority in each partition (job_scheduler.c ``_schedule``)."""
+"""The main pass: first come, first served by priority in each partition.
+
+From job_scheduler.c, ``_schedule``.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ def main_pass(depth, now, slurm):
     numbers[PASSES] += 1
     numbers[STAMP] += 1
     stamp, begun, tested = numbers[STAMP], numbers[BEGUN], 0
-    for node in range(len(room.usable)):
-        room.usable[node] = 1
+    for word in range(len(room.usable)):
+        room.usable[word] = state.up[word]
     for i in range(numbers[QUEUED]):
         record = state.queue[i]
         job, partition = ask.job[record], ask.partition[record]
@@ -39,9 +42,8 @@ def main_pass(depth, now, slurm):
                 room.rejected[ask.array[job]] = stamp
             continue
         open_to(job, partition, now // 1000, slurm, room.mask)
-        for node in range(len(room.mask)):
-            if room.usable[node] == 0 or state.busy[node] > 0:
-                room.mask[node] = 0
+        for word in range(len(room.mask)):
+            room.mask[word] &= room.usable[word] & ~state.completing[word]
         chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
         if chosen > 0:
             start(job, chosen, MAIN, now, slurm)
@@ -51,8 +53,7 @@ def main_pass(depth, now, slurm):
         if ask.reservation[job] != NONE:
             continue
         room.failed[partition] = stamp
-        for node in range(len(room.usable)):
-            if slurm.hardware.member[partition, node] != 0:
-                room.usable[node] = 0
+        for word in range(len(room.usable)):
+            room.usable[word] &= ~slurm.hardware.member[partition, word]
     if numbers[BEGUN] > begun:
         drop_started(slurm)

@@ -1,4 +1,7 @@
-"""The queue: which jobs may start now, and in which order (job_mgr.c ``job_independent``, job_scheduler.c ``build_job_queue``)."""
+"""The queue: which jobs may start now, and in which order.
+
+From job_mgr.c, ``job_independent``, and job_scheduler.c, ``build_job_queue``.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ def independent(job, now, slurm):
 
 @kernel
 def limited(job, slurm):
-    """Tell whether ``job`` would pass a limit of a QOS or an association: it waits, and blocks no other (acct_policy.c)."""
+    """Tell whether ``job`` would pass a limit of a QOS or an association (acct_policy.c).
+
+    It then waits, and blocks no other.
+    """
     ask, state = slurm.ask, slurm.now
     for row in range(ask.limits[job], ask.limits[job + 1]):
         if state.used[ask.slot[row]] + ask.amount[row] > state.most[ask.slot[row]]:
@@ -81,7 +87,10 @@ def prioritise(record, second, slurm):
 
 @kernel
 def goes_before(one, other, slurm):
-    """Tell whether a record goes before another (``sort_job_queue2``): tier, priority, submission, number."""
+    """Tell whether a record goes before another (``sort_job_queue2``).
+
+    By tier, priority, submission, and number.
+    """
     ask, priority = slurm.ask, slurm.now.priority
     tiers = slurm.hardware.tier
     tier, other_tier = tiers[ask.partition[one]], tiers[ask.partition[other]]
@@ -139,7 +148,10 @@ def drop_started(slurm):
 
 @apart
 def start(job, chosen, by, now, slurm):
-    """Start ``job`` on the ``chosen`` nodes that :func:`sim.slurm.choice.pick` has written; the loop begins its run."""
+    """Start ``job`` on the ``chosen`` nodes that :func:`sim.slurm.choice.pick` has written.
+
+    The loop begins its run.
+    """
     ask, state, room, numbers = slurm.ask, slurm.now, slurm.room, slurm.numbers
     state.phase[job], state.by[job], state.start_ms[job] = RUNS, by, now
     state.held[job] = chosen
@@ -164,18 +176,19 @@ def start(job, chosen, by, now, slurm):
 
 @kernel
 def open_to(job, partition, second, slurm, mask):
-    """Write to ``mask`` the nodes of a partition that are up and that no reservation keeps from ``job`` if it starts now."""
+    """Write to ``mask`` the nodes of a partition that are up and open to ``job``.
+
+    Those are kept from it in which a reservation begins before its limit ends.
+    """
     state, ask, kept = slurm.now, slurm.ask, slurm.reservations
     member = slurm.hardware.member
-    for node in range(len(mask)):
-        mask[node] = member[partition, node] if state.up[node] != 0 else 0
+    for word in range(len(mask)):
+        mask[word] = member[partition, word] & state.up[word]
     for row in range(len(kept.start)):
         if row == ask.reservation[job]:
             inside = kept.start[row] <= second < kept.end[row]
-            for node in range(len(mask)):
-                if not inside or kept.nodes[row, node] == 0:
-                    mask[node] = 0
+            for word in range(len(mask)):
+                mask[word] = mask[word] & kept.nodes[row, word] if inside else 0
         elif second < kept.end[row] and second + ask.limit[job] > kept.start[row]:
-            for node in range(len(mask)):
-                if kept.nodes[row, node] != 0:
-                    mask[node] = 0
+            for word in range(len(mask)):
+                mask[word] &= ~kept.nodes[row, word]

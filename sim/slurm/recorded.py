@@ -1,10 +1,10 @@
-"""A replay led along the record: the same state as recorded, and what the scheduler would do in it."""
+"""A replay led along the record: what the scheduler would do in the recorded state."""
 
 from __future__ import annotations
 
 from features.jit import kernel
 from sim.slurm.backfill import cycle
-from sim.slurm.choice import pick
+from sim.slurm.choice import holds, pick
 from sim.slurm.clocks import clear, end
 from sim.slurm.main_pass import main_pass
 from sim.slurm.queue import drop_started, join, line_up, start
@@ -48,14 +48,15 @@ def _start_as_recorded(job, now, slurm):
     room, state, asked = slurm.room, slurm.now, 0
     if state.phase[job] != PENDING:
         return
-    for node in range(len(room.mask)):
-        room.mask[node] = room.usable[node]
-        asked += room.usable[node]
+    for word in range(len(room.mask)):
+        room.mask[word] = room.usable[word]
+    for node in range(len(room.room)):
+        asked += holds(room.usable, node)
     chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
     if chosen != asked:  # accounting does not say how many processors on which node
         chosen = 0
-        for node in range(len(room.mask)):
-            if room.usable[node] != 0:
+        for node in range(len(room.room)):
+            if holds(room.usable, node):
                 room.chosen[chosen], room.take[chosen] = node, max(1, slurm.ask.cpus[job] // asked)
                 chosen += 1
     start(job, chosen, MAIN, now, slurm)

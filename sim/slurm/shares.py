@@ -1,4 +1,7 @@
-"""Fair share: usage of associations, decayed, and the factor of each user (priority_multifactor.c, fair_tree.c)."""
+"""Fair share: usage of associations, decayed, and the factor of each user.
+
+From priority_multifactor.c and fair_tree.c.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from sim.slurm.state import LAST_DECAY, RANK, RUNNING
 
 @kernel
 def charge(job, since, until, slurm):
-    """Add what ``job`` has used between two times, float seconds, to its association and all above it."""
+    """Add what ``job`` has used between two times to its association and all above it.
+
+    Times are float seconds.
+    """
     tree, ask = slurm.tree, slurm.ask
     seconds = max(0.0, until - max(since, slurm.now.start_ms[job] / 1000))
     amount = seconds * slurm.rules.decay**seconds * ask.usage[job]
@@ -22,7 +28,7 @@ def charge(job, since, until, slurm):
 
 @apart
 def decay_usage(second, slurm):
-    """Let usage decay, charge the running jobs, and compute the users' factors (``decay_apply_new_usage``)."""
+    """Let usage decay, charge the running jobs, and compute the users' factors."""
     tree, numbers, rules = slurm.tree, slurm.numbers, slurm.rules
     factor = rules.decay ** max(second - numbers[LAST_DECAY], 0)
     for row in range(len(tree.usage)):
@@ -35,9 +41,9 @@ def decay_usage(second, slurm):
 
 @apart
 def rank_users(slurm):
-    """Write the factor of each user: its rank among all, by a walk down the tree from the highest level (fair_tree.c).
+    """Write the factor of each user: its rank among all (fair_tree.c).
 
-    Siblings go by level = shares over usage, users before accounts at ties; users that tie have one rank.
+    By a walk down the tree from the highest level. Siblings go by level = shares over usage, users before accounts at ties; users that tie have one rank.
     """
     tree, numbers = slurm.tree, slurm.numbers
     users = 0

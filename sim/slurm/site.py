@@ -1,4 +1,4 @@
-"""A site as values: nodes, partitions, associations, QOS, reservations and outages, whatever files they come from.
+"""A site as values: nodes, partitions, associations, QOS, reservations and outages.
 
 Counts are whole numbers, memory in MiB, times in seconds; Unix seconds for reservations and outages.
 """
@@ -26,7 +26,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition; ``memory_cpu`` and ``memory_node`` are what a job gets that asks for no memory, 0: none stated."""
+    """A partition of nodes.
+
+    ``memory_cpu`` and ``memory_node`` are what a job gets that asks for no memory, 0: none stated.
+    """
 
     name: str
     nodes: frozenset[str]
@@ -66,7 +69,10 @@ class Qos:
 
 @dataclass(frozen=True)
 class Association:
-    """An account (``user`` empty) or a user in one, below ``parent``; ``usage`` in processor-seconds at the beginning."""
+    """An account (``user`` empty) or a user in one, below ``parent``.
+
+    ``usage`` is in processor-seconds, at the beginning.
+    """
 
     account: str
     user: str = ""
@@ -97,8 +103,9 @@ class Outage:
 
 @dataclass(frozen=True)
 class Site:
-    """A cluster under Slurm. ``settings`` are the keys of slurm.conf in lower case; ``scheduler`` are its SchedulerParameters.
+    """A cluster under Slurm.
 
+    ``settings`` are the keys of slurm.conf in lower case; ``scheduler`` are its SchedulerParameters.
     ``not_modelled`` says which keys count for nothing here, ``warnings`` which of them change decisions.
     """
 

@@ -47,6 +47,8 @@ NEW, PENDING, RUNS, COMPLETING, DONE = range(5)
 MAIN, BACKFILL = 1, 2
 """Values of ``Now.by``: the scheduler that started a job."""
 NONE = -1
+SHIFT, LOW = 5, 31
+"""Of a set of nodes: node ``n`` is bit ``n & LOW`` of word ``n >> SHIFT``."""
 
 
 class Rules(NamedTuple):
@@ -84,7 +86,7 @@ class Rules(NamedTuple):
 class Hardware(NamedTuple):
     """Nodes in order of their names, and partitions.
 
-    int64 [nodes]: ``memory`` in MiB, ``features`` as bits. ``member`` uint8 [partitions, nodes]. ``max_s`` and ``tier`` int64
+    int64 [nodes]: ``memory`` in MiB, ``features`` as bits. ``member`` int64 [partitions, words] are sets of nodes. ``max_s`` and ``tier`` int64
     [partitions].
     """
 
@@ -99,13 +101,13 @@ class Hardware(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """What jobs ask for, int64 [jobs], and their records: a job has one in each partition that it names.
+    """What jobs ask for, int64 [jobs], and their records.
 
-    ``memory_node`` and ``memory_cpu`` in MiB, ``gpus`` a node; ``max_nodes`` 0: any. ``group`` is that of the tasks of one array,
-    or the job's own, ``array`` the same or NONE, ``after`` a group that must have ended, or NONE. ``order`` settles ties of
-    priority. ``begin_ms``: not before. ``records`` [jobs + 1] are rows of ``job``, ``partition`` and ``fixed`` (the priority
-    without age and fair share, float64). ``limits`` [jobs + 1] are rows of ``slot`` and ``amount``: what counts against which
-    limit. ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association.
+    A job has a record in each partition that it names. ``memory_node`` and ``memory_cpu`` in MiB, ``gpus`` a node; ``max_nodes``
+    0: any. ``group`` is that of the tasks of one array, or the job's own, ``array`` the same or NONE, ``after`` a group that must
+    have ended, or NONE. ``order`` settles ties of priority. ``begin_ms``: not before. ``records`` [jobs + 1] are rows of ``job``,
+    ``partition`` and ``fixed`` (the priority without age and fair share, float64). ``limits`` [jobs + 1] are rows of ``slot`` and
+    ``amount``: what counts against which limit. ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association.
     """
 
     cpus: np.ndarray
@@ -148,7 +150,10 @@ class Outages(NamedTuple):
 
 
 class Reservations(NamedTuple):
-    """Advance reservations: ``start`` and ``end`` in seconds, int64 [reservations], ``nodes`` uint8 [reservations, nodes]."""
+    """Advance reservations.
+
+    ``start`` and ``end`` in seconds, int64 [reservations], ``nodes`` int64 [reservations, words] are sets.
+    """
 
     start: np.ndarray
     end: np.ndarray
@@ -156,9 +161,10 @@ class Reservations(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Associations: row 0 is the root account; ``children`` [associations + 1] are rows of ``child``, users first.
+    """Associations; row 0 is the root account.
 
-    ``usage`` float64 in processor-seconds, decayed; ``factor`` float64 is the fair-share factor of users.
+    ``children`` [associations + 1] are rows of ``child``, users first. ``usage`` float64 in processor-seconds, decayed;
+    ``factor`` float64 is the fair-share factor of users.
     """
 
     parent: np.ndarray
@@ -176,7 +182,8 @@ class Tree(NamedTuple):
 class Now(NamedTuple):
     """What changes: of nodes, jobs, records, groups and limits.
 
-    ``busy`` [nodes] counts ended jobs whose nodes have not answered. ``nodes`` [jobs + 1] are rows of ``node`` and ``taken``, where
+    ``busy`` [nodes] counts ended jobs whose nodes have not answered; ``completing`` and ``up`` [words] are the sets of nodes on which
+    there are such, and that are not down. ``nodes`` [jobs + 1] are rows of ``node`` and ``taken``, where
     ``held`` [jobs] of them say on which nodes a job runs, with how many processors. ``queue`` holds records in order of priority,
     ``running`` jobs in order of their limits' ends, ``ended`` jobs in order of their ends.
     """
@@ -185,6 +192,7 @@ class Now(NamedTuple):
     memory: np.ndarray
     gpus: np.ndarray
     busy: np.ndarray
+    completing: np.ndarray
     up: np.ndarray
     phase: np.ndarray
     by: np.ndarray
@@ -212,7 +220,8 @@ class Room(NamedTuple):
     """Scratch of a choice of nodes and of a cycle's plans.
 
     ``chosen`` and ``take`` [nodes] are the nodes last chosen, with processors. ``begin``, ``end`` [intervals] in seconds and
-    ``free`` uint8 [intervals, nodes] are the map of plans. ``rejected`` and ``planned`` [groups] go by the number of the pass.
+    ``free`` int64 [intervals, words] are the map of plans, ``mask`` and ``usable`` [words] sets of nodes. ``rejected`` and
+    ``planned`` [groups] go by the number of the pass.
     """
 
     room: np.ndarray
