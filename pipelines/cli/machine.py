@@ -10,7 +10,7 @@ from features.errors import InputError
 
 
 @click.command()
-@click.argument("site", type=click.Path(path_type=Path, exists=True), required=False)
+@click.argument("site", type=click.Path(path_type=Path), required=False)
 @click.option("--commands", is_flag=True, help="Print the commands that make a site's folder.")
 @click.option("--time-zone", "timezone", default="UTC", show_default=True, help="IANA time zone of the local times in the files.")
 def command(site: Path | None, commands: bool, timezone: str) -> None:

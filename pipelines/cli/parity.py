@@ -24,10 +24,10 @@ _LONGEST_NOTE = 600
 
 
 @click.command()
-@click.argument("accounting", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("accounting", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
     "--machine",
-    type=click.Path(path_type=Path, exists=True),
+    type=click.Path(path_type=Path),
     required=True,
     help="The site: a folder or tar with slurm.conf and what queuecast machine --commands lists, or slurm.conf alone.",
 )
@@ -39,7 +39,7 @@ _LONGEST_NOTE = 600
 @click.option("--cluster", default="", help="Of accounting of several clusters: the one to read.")
 @click.option(
     "--log",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False),
     help="slurmctld's log of the same time: the phases are its.",
 )
 @json_option
