@@ -46,14 +46,24 @@ class Open:
     by: np.ndarray
     recorded_s: np.ndarray
 
+    @property
+    def starts(self) -> np.ndarray:
+        """Tell which jobs start in every replay, bool [jobs]."""
+        return np.asarray(np.isfinite(self.wait_s).all(axis=0))
+
     def summary(self) -> dict[str, float]:
-        """Return the figures of ``queuecast parity --json`` that open replays give."""
-        means = np.nanmean(self.wait_s, axis=1)
+        """Return the figures of ``queuecast parity --json`` that open replays give.
+
+        Means are over the jobs that start in every replay.
+        """
+        waits, recorded = self.wait_s[:, self.starts], self.recorded_s[self.starts]
+        means = waits.mean(axis=1)
         low, high = np.quantile(means, RANGE)
-        off = np.abs(self.wait_s - self.recorded_s)
+        off = np.abs(waits - recorded)
         return {
             "jobs": len(self.recorded_s),
-            "recorded_mean_wait_s": float(self.recorded_s.mean()),
+            "never_started": len(self.recorded_s) - len(recorded),
+            "recorded_mean_wait_s": float(recorded.mean()),
             "mean_wait_s": float(means.mean()),
             "low_s": float(low),
             "high_s": float(high),
@@ -118,9 +128,10 @@ def by_group(jobs: pd.DataFrame, made: Open, by: str) -> pd.DataFrame:
     else:
         values = jobs[by].astype(str)
     rows = []
+    values = values[made.starts]
     for value, chosen in values.groupby(values).groups.items():
         of = np.asarray(chosen)
-        means = np.nanmean(made.wait_s[:, of], axis=1)
+        means = made.wait_s[:, of].mean(axis=1)
         low, high = np.quantile(means, RANGE)
         recorded = float(made.recorded_s[of].mean())
         rows.append(
@@ -143,10 +154,10 @@ def unexplained(jobs: pd.DataFrame, made: Open, most: int = 10) -> pd.DataFrame:
 
     The farthest first. Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s why``.
     """
-    low, high = np.nanquantile(made.wait_s, RANGE, axis=0)
+    low, high = np.quantile(np.nan_to_num(made.wait_s), RANGE, axis=0)
     beyond = np.where(made.recorded_s > high, made.recorded_s - high, np.where(made.recorded_s < low, made.recorded_s - low, 0.0))
     rows = np.argsort(-np.abs(beyond), kind="stable")[:most]
-    rows = rows[np.abs(beyond[rows]) > _NOISE_S]
+    rows = rows[(np.abs(beyond[rows]) > _NOISE_S) & made.starts[rows]]
     found = jobs.iloc[rows][["job_id", "user", "partition", "qos", "cpus"]].reset_index(drop=True)
     return found.assign(
         recorded_s=made.recorded_s[rows], low_s=low[rows], high_s=high[rows], beyond_s=beyond[rows],
@@ -202,7 +213,9 @@ RULES: Mapping[str, Rule] = {
     "node counts": _columns(min_nodes=1, max_nodes=0),
     "exclusive": _columns(exclusive=False),
     "throttles": _columns(throttle=0),
-    "dependencies": _columns(after=-1),
+    "dependencies": _columns(after=""),
+    "licenses": _columns(licenses=""),
+    "min limits": lambda site, jobs: (site, jobs.assign(least_limit_s=jobs["limit_s"])),
     "eligible times": _columns(eligible_s=-1),
     "reservations": lambda site, jobs: (replace(site, reservations=()), jobs.assign(reservation="")),
     "outages": lambda site, jobs: (replace(site, outages=()), jobs),
@@ -320,7 +333,17 @@ def load_kernels() -> None:
         "eligible_s": -1,
         "after": -1,
     }
-    texts = {"job_id": "1", "user": "u", "account": "a", "partition": "all", "qos": "normal", "features": "", "reservation": ""}
+    texts = {
+        "job_id": "1",
+        "user": "u",
+        "account": "a",
+        "partition": "all",
+        "qos": "normal",
+        "features": "",
+        "reservation": "",
+        "after": "",
+        "licenses": "",
+    }
     job = dict.fromkeys(COLUMNS, 0) | row | texts
     record = {"start_s": 101, "end_s": 102, "nodes": "n1", "started_by": "", "priority": 1}
     jobs = pd.DataFrame([job | record])

@@ -37,8 +37,8 @@ from pipelines.ingest.source import Source, load
 PROCESSORS = ("cpus", "nodes")
 
 # Names in lower case, the first present one is read: sacct's fields first, then those of the export.
-_RUNTIME = {"elapsedraw": seconds, "elapsed": duration, "run_time": seconds}
-_REQUESTED = {"timelimitraw": minutes, "timelimit": duration, "wallclock_req": seconds}
+RUNTIME = {"elapsedraw": seconds, "elapsed": duration, "run_time": seconds}
+REQUESTED = {"timelimitraw": minutes, "timelimit": duration, "wallclock_req": seconds}
 _PROCESSORS = {
     "cpus": {"procs": ("reqcpus", "processors_req"), "allocated_procs": ("alloccpus", "ncpus")},
     "nodes": {"procs": ("reqnodes", "nodes_req"), "allocated_procs": ("allocnodes", "nnodes")},
@@ -94,8 +94,8 @@ _KNOWN = {
     *SUBMIT,
     *START,
     *END,
-    *_RUNTIME,
-    *_REQUESTED,
+    *RUNTIME,
+    *REQUESTED,
     *(name for kind in _PROCESSORS.values() for names in kind.values() for name in names),
     *(name for names in _IDENTITIES.values() for name in names),
     *READ,
@@ -109,7 +109,7 @@ MENDING = Mending(
     {
         **dict.fromkeys(RAW, is_id),
         **dict.fromkeys((*SUBMIT, *START, *END), is_time),
-        **{name: tells(parse) for name, parse in (_RUNTIME | _REQUESTED).items()},
+        **{name: tells(parse) for name, parse in (RUNTIME | REQUESTED).items()},
         **{name: tells(whole) for kind in _PROCESSORS.values() for names in kind.values() for name in names},
         **{name: tells(parse) for name, parse in READ.items()},
         "state": lambda text: text.upper().split(" ")[0] in (*STATUS, *UNFINISHED),
@@ -162,9 +162,9 @@ def parse_sacct(
         notes.append(f"Job steps are not read: {int(steps.sum()):,} of {table.rows:,} lines.")
     unread = _unread(table, job, notes)
 
-    elapsed = table.find(*_RUNTIME)
+    elapsed = table.find(*RUNTIME)
     times = job_times(
-        table, submitted, jobs, place, None if elapsed is None else table.numbers(elapsed, _RUNTIME[elapsed])[jobs], notes
+        table, submitted, jobs, place, None if elapsed is None else table.numbers(elapsed, RUNTIME[elapsed])[jobs], notes
     )
     submit, start = times.submit, times.start
     columns: dict[str, object] = {"job_id": job_ids(table, job, jobs, notes)}
@@ -268,11 +268,11 @@ def _states(table: AccountingTable, jobs: np.ndarray, times: JobTimes, notes: li
 
 
 def _runtime(table: AccountingTable, jobs: np.ndarray, times: JobTimes, unfinished: np.ndarray, notes: list[str]) -> object:
-    name = table.find(*_RUNTIME)
+    name = table.find(*RUNTIME)
     has_start, has_end = table.find(*START) is not None, table.find(*END) is not None
     between = times.between
     if name is not None:
-        runtime = _rounded(table, name, _RUNTIME[name], jobs, notes)
+        runtime = _rounded(table, name, RUNTIME[name], jobs, notes)
     elif has_start and has_end:
         runtime = between
     else:
@@ -300,12 +300,12 @@ def _shorter(table: AccountingTable, jobs: np.ndarray, shorter: np.ndarray, note
 
 
 def _requested(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> object:
-    name = table.find(*_REQUESTED)
+    name = table.find(*REQUESTED)
     if name is None:
         return None
     if count := int(table.matches(name, lambda text: text.lower() in UNBOUNDED)[jobs].sum()):
         notes.append(f"Time limits UNLIMITED or Partition_Limit are taken as missing: {count:,}.")
-    requested = _rounded(table, name, _REQUESTED[name], jobs, notes)
+    requested = _rounded(table, name, REQUESTED[name], jobs, notes)
     return masked(requested, requested >= 0)
 
 

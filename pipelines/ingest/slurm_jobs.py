@@ -16,23 +16,38 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from pipelines.ingest.accounting import MISSING, AccountingTable, minutes
+from pipelines.ingest.accounting import MISSING, AccountingTable, whole
 from pipelines.ingest.localtime import NEVER, zone
 from pipelines.ingest.sacct_json import as_table, is_json
-from pipelines.ingest.slurm import MENDING, of_cluster
+from pipelines.ingest.slurm import MENDING, REQUESTED, RUNTIME, of_cluster
 from pipelines.ingest.slurm_ids import job_steps
 from pipelines.ingest.slurm_requests import memory, resources
-from pipelines.ingest.slurm_times import job_times
+from pipelines.ingest.slurm_times import END, START, SUBMIT, job_times
 from pipelines.ingest.source import load
+from sim.slurm.files import seconds
 from sim.slurm.site import UNLIMITED, Site
 
-_COLUMNS = {"jobid", "jobidraw", "user", "account", "partition", "qos", "submit", "eligible", "start", "end", "elapsedraw"}
-_COLUMNS |= {"timelimitraw", "reqcpus", "reqmem", "reqtres", "nodelist", "priority", "constraints", "flags", "submitline", "state"}
-_COLUMNS |= {"reservation", "cluster", "alloccpus"}
-_NEEDED = ("jobid", "user", "account", "partition", "qos", "submit", "start", "end", "elapsedraw", "timelimitraw", "reqcpus")
+_NAMES = {
+    **{name: (name,) for name in ("user", "account", "partition", "qos", "eligible", "reqmem", "reqtres", "nodelist", "priority")},
+    **{name: (name,) for name in ("constraints", "flags", "reservation")},
+    **{"jobid": ("jobid", "job_id"), "submit": SUBMIT, "start": START, "end": END, "submitline": ("submitline", "submit_line")},
+    **{"reqcpus": ("reqcpus", "processors_req"), "reqnodes": ("reqnodes", "nodes_req"), "gpus": ("gpus_req",)},
+    **{"elapsed": tuple(RUNTIME), "limit": tuple(REQUESTED)},
+}
+"""Columns by what they hold: sacct's names, then those of exports; the first that is there is read."""
+_NEEDED = ("jobid", "user", "account", "partition", "qos", "submit", "start", "end", "elapsed", "limit", "reqcpus")
 _ID = re.compile(r"(\d+)(?:_(\d+))?(?:\+\d+)?")
-_SHORT = {"N": "nodes", "p": "partition", "d": "dependency", "a": "array", "w": "nodelist", "b": "begin", "G": "gpus"}
-_NOT_MODELLED = ("time-min", "nodelist", "exclude", "switches", "licenses", "contiguous", "spread-job", "prefer")
+_SHORT = {
+    "N": "nodes",
+    "p": "partition",
+    "d": "dependency",
+    "a": "array",
+    "w": "nodelist",
+    "b": "begin",
+    "G": "gpus",
+    "L": "licenses",
+}
+_NOT_MODELLED = ("nodelist", "exclude", "switches", "contiguous", "spread-job", "prefer")
 _FREE_OPTIONS = ("exclusive", "contiguous", "hold", "requeue", "spread-job", "parsable", "no-requeue", "wait")
 """Options that may stand without a value."""
 
@@ -55,23 +70,25 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     Times are local to ``timezone``. InputError for a file without the columns that a replay needs, or a line that cannot be read.
     """
     source = load(path)
-    table = AccountingTable(as_table(source) if is_json(source) else source, _COLUMNS, mending=MENDING)
+    wanted = {each for names in _NAMES.values() for each in names} | {"cluster", "jobidraw", "state"}
+    table = AccountingTable(as_table(source) if is_json(source) else source, wanted, mending=MENDING)
     for name in _NEEDED:
-        table.column(name, title=name)
+        table.column(*_NAMES[name], title=name)
+    there = {name: column for name, names in _NAMES.items() if (column := table.find(*names))}
     notes: list[str] = []
     jobs = ~job_steps(table)
     jobs &= of_cluster(table, jobs, cluster, notes)
-    elapsed = table.numbers("elapsedraw", float)[jobs]
-    times = job_times(table, "submit", jobs, zone("UTC" if is_json(source) else timezone), elapsed, notes)
-    texts = {name: _texts(table, name, jobs) for name in _COLUMNS if name in table}
+    elapsed = table.numbers(there["elapsed"], RUNTIME[there["elapsed"]])[jobs]
+    times = job_times(table, there["submit"], jobs, zone("UTC" if is_json(source) else timezone), elapsed, notes)
+    texts = {name: _texts(table, column, jobs) for name, column in there.items()}
     ran = (times.start != NEVER) & (times.end != NEVER) & ~np.isnan(elapsed)
     if left := int((~ran).sum()):
         notes.append(f"Jobs that have not started, or not ended, are left out: {left:,}.")
     if not ran.any():
         raise InputError(f"{path}: holds no job that has run")
-    eligible = _eligible(table, jobs, timezone, times.submit) if "eligible" in table else times.submit
-    limit = table.numbers("timelimitraw", minutes)[jobs]
-    cpus = table.numbers("reqcpus", float)[jobs]
+    eligible = _eligible(table, jobs, timezone, times.submit) if "eligible" in there else times.submit
+    limit = table.numbers(there["limit"], REQUESTED[there["limit"]])[jobs]
+    cpus = table.numbers(there["reqcpus"], whole)[jobs]
     rows, unmodelled = [], dict[str, int]()
     for at in np.flatnonzero(ran):
         row = {name: values[at] for name, values in texts.items()}
@@ -85,7 +102,8 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
         if not set(partition.split(",")) <= set(site.partitions):
             partition = row["partition"]
         throttle, after = _throttle(options), _after(options)
-        waits = eligible[at] > times.submit[at] + 1 and throttle == 0 and after < 0
+        limit_s = UNLIMITED if np.isnan(limit[at]) else int(limit[at])
+        waits = eligible[at] > times.submit[at] + 1 and throttle == 0 and not after
         rows.append(
             {
                 "job_id": row["jobid"],
@@ -94,7 +112,9 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "submit_s": int(times.submit[at]),
                 "eligible_s": int(eligible[at]) if waits else -1,
                 "runtime_s": int(elapsed[at]),
-                "limit_s": UNLIMITED if np.isnan(limit[at]) else int(limit[at]),
+                "limit_s": limit_s,
+                "least_limit_s": _least_limit(options, limit_s),
+                "licenses": options.get("licenses", ""),
                 "user": row["user"],
                 "account": row["account"],
                 "partition": partition,
@@ -127,8 +147,9 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
         )
     )
     found_jobs["limit_s"] = np.where(found_jobs["limit_s"] >= UNLIMITED, np.minimum(longest, 365 * 86_400), found_jobs["limit_s"])
+    found_jobs["least_limit_s"] = np.minimum(found_jobs["least_limit_s"], found_jobs["limit_s"])
     notes += [f"Jobs with the option {name}, which is not modelled: {count:,}." for name, count in sorted(unmodelled.items())]
-    if "submitline" not in table:
+    if "submitline" not in there:
         notes.append("The file has no SubmitLine: dependencies and throttles are taken from when jobs became eligible.")
     return SlurmJobs(found_jobs, tuple(notes), source.name)
 
@@ -176,10 +197,18 @@ def _throttle(options: dict[str, str]) -> int:
     return _whole(options.get("array", "").partition("%")[2])
 
 
-def _after(options: dict[str, str]) -> int:
-    """Return the first job that a dependency names, -1 for none."""
-    found = re.search(r"after\w*:(\d+)", options.get("dependency", ""))
-    return int(found[1]) if found else -1
+def _after(options: dict[str, str]) -> str:
+    """Return the jobs that a dependency names, comma between."""
+    found = re.findall(r"after\w*((?::\d+(?:\+\d+)?)+)", options.get("dependency", ""))
+    return ",".join(re.sub(r"\+\d+", "", part) for each in found for part in each.split(":") if part)
+
+
+def _least_limit(options: dict[str, str], limit_s: int) -> int:
+    """Return the limit with which a job may be planned: its --time-min."""
+    try:
+        return min(seconds(options["time-min"]), limit_s) if "time-min" in options else limit_s
+    except ValueError:
+        return limit_s
 
 
 def _nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, site: Site, partition: str) -> dict[str, int]:
@@ -190,7 +219,7 @@ def _nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, s
         size = {name: memory(options[name]) / 1024 for name in ("mem", "mem-per-cpu") if options.get(name)}
     except ValueError as error:
         raise InputError(f"job {row['jobid']}: states no {error}") from error
-    nodes = max(int(tres.get("node", 1)), 1)
+    nodes = max(int(tres.get("node", _whole(row.get("reqnodes", "1")))), 1)
     low, _, high = options.get("nodes", "").partition("-")
     least = max(_whole(low), 1) if low else nodes
     most = _whole(high) or _whole(low) if low else (nodes if nodes > 1 and not row.get("submitline") else 0)
@@ -205,5 +234,5 @@ def _nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, s
     if gres := re.search(r"gpu(?::[A-Za-z]\w*)?(?::(\d+))?", options.get("gres", options.get("gpus-per-node", ""))):
         gpus = int(gres[1] or 1)
     else:
-        gpus = -(-int(tres.get("gpu", 0)) // least)
+        gpus = -(-int(tres.get("gpu", _whole(row.get("gpus", "0")))) // least)
     return {"min_nodes": least, "max_nodes": most, "memory_node": node_memory, "memory_cpu": cpu_memory, "gpus": gpus}

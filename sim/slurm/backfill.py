@@ -85,7 +85,7 @@ def _empty_map(second, slurm):
 def plan(job, partition, now, slurm):
     """Start ``job`` (return -1), plan it (1), or give it up in this cycle (0)."""
     ask, state, room, rules = slurm.ask, slurm.now, slurm.room, slurm.rules
-    second, limit = now // 1000, ask.limit[job]
+    second, limit = now // 1000, ask.least[job]
     waits = rules.bf_min_age_reserve > 0 and second - state.eligible[job] < rules.bf_min_age_reserve
     later = second
     while True:
@@ -110,6 +110,8 @@ def plan(job, partition, now, slurm):
                 chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
                 if chosen > 0:
                     start(job, chosen, BACKFILL, now, slurm)
+                    if limit < ask.limit[job]:
+                        _limit_to_plans(job, second, limit, slurm)
                     return -1
                 _free_throughout(job, partition, begin, begin + limit, slurm)
                 chosen, later = will_run(job, second, slurm)[1], 0
@@ -123,6 +125,27 @@ def plan(job, partition, now, slurm):
             continue
         reserve(first, last, chosen, slurm)
         return 1
+
+
+@kernel
+def _limit_to_plans(job, second, limit, slurm):
+    """Shorten the limit of a job with --time-min to the next plan on its nodes (``_reset_job_time_limit``)."""
+    state, room, numbers = slurm.now, slurm.room, slurm.numbers
+    ends = state.limit_end[job]
+    for k in range(numbers[INTERVALS]):
+        if room.end[k] <= second or room.begin[k] >= ends:
+            continue
+        for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
+            node = state.node[at]
+            if room.free[k, node >> SHIFT] >> (node & LOW) & 1 == 0:
+                ends = min(ends, max(room.begin[k], second + limit))
+    at = numbers[RUNNING] - 1
+    while state.running[at] != job:
+        at -= 1
+    while at > 0 and state.limit_end[state.running[at - 1]] > ends:
+        state.running[at] = state.running[at - 1]
+        at -= 1
+    state.running[at], state.limit_end[job] = job, ends
 
 
 @kernel

@@ -53,7 +53,13 @@ COLUMNS = {
     **{"limit_s": "seconds", "user": "", "account": "", "partition": "one or more, comma between", "qos": "", "cpus": "processors"},
     **{"min_nodes": "nodes", "max_nodes": "nodes, 0: any", "memory_node": "MiB a node, 0: none stated"},
     **{"memory_cpu": "MiB a processor, 0: none stated", "gpus": "a node", "features": "& between", "exclusive": "whole nodes"},
-    **{"throttle": "tasks that may run, 0: all", "after": "group that must have ended, -1: none", "nice": "", "reservation": ""},
+    **{
+        "throttle": "tasks that may run, 0: all",
+        "after": "groups that must have ended, comma between",
+        "nice": "",
+        "reservation": "",
+    },
+    **{"least_limit_s": "seconds with which it may be planned", "licenses": "name:count, comma between"},
 }
 """Columns of the jobs that a site is asked to run."""
 _NO_NODE = 1 << 62
@@ -284,6 +290,7 @@ def _ask(
     plain = {
         name: np.array(jobs[name], np.int64) for name in ("cpus", "min_nodes", "max_nodes", "memory_node", "memory_cpu", "gpus")
     }
+    afters = [[of_group[int(each)] for each in text.split(",") if each and int(each) in of_group] for text in jobs["after"]]
     ask = Ask(
         **plain,
         features=np.array(
@@ -291,12 +298,14 @@ def _ask(
         ),
         exclusive=np.array([bool(row.exclusive) or linear or whole[row.partition.split(",")[0]] for row in rows], np.int64),
         limit=np.array(jobs["limit_s"], np.int64),
+        least=np.array(jobs["least_limit_s"], np.int64),
         begin_ms=np.where(eligible >= 0, (eligible - origin) * 1000, 0),
         user=pd.factorize(jobs["user"])[0].astype(np.int64),
         group=group.astype(np.int64),
         array=np.where(task >= 0, group, NONE),
         throttle=np.array(jobs["throttle"], np.int64),
-        after=np.array([of_group.get(int(each), NONE) for each in jobs["after"]], np.int64),
+        afters=np.concatenate(([0], np.cumsum([len(each) for each in afters]))).astype(np.int64),
+        after=np.array([each for groups_of in afters for each in groups_of], np.int64),
         order=order,
         reservation=np.array([names.get(row.reservation, NONE) for row in rows], np.int64),
         leaf=np.array([leaves.get((row.account, row.user), NONE) for row in rows], np.int64),
@@ -333,12 +342,15 @@ class _Slots:
         self._rows: dict[tuple[object, ...], int] = {}
 
     def of(self, row: Any) -> list[tuple[int, int]]:
-        """Return (slot, amount) of what counts a job: partition's QOS, its own, and its associations'."""
+        """Return (slot, amount) of what counts a job: licenses, partition's QOS, its own, and its associations'."""
         site = self._site
         held: dict[tuple[str, str], bool] = {}
         found: list[tuple[int, int]] = []
+        for part in filter(None, row.licenses.split(",")):
+            name, _, count = part.replace("=", ":").partition(":")
+            found.append((self._slot(("license", name), site.licenses.get(name, 0)), int(count or 1)))
         if not site.enforces_limits:
-            return []
+            return found
         user, account = row.user, row.account
         wanted = {"cpu": row.cpus, "node": max(row.min_nodes, 1), "jobs": 1, "gres/gpu": row.gpus * max(row.min_nodes, 1)}
         wanted["mem"] = row.memory_node * max(row.min_nodes, 1) or row.memory_cpu * row.cpus

@@ -38,6 +38,7 @@ _WEIGHTS = ("age", "fairshare", "jobsize", "partition", "qos")
 _MODELLED = {
     *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters", "killwait"),
     *("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce", "priorityfavorsmall"),
+    "licenses",
     *(f"priorityweight{name}" for name in _WEIGHTS),
 }
 _DECIDES = {
@@ -52,7 +53,6 @@ _DECIDES = {
     "suspendtime": ("-1", "infinite"),
     "enforcepartlimits": ("no", "any", "all", "yes"),
     "priorityusageresetperiod": ("none",),
-    "licenses": ("",),
 }
 """Keys that change decisions and are not modelled, with the values at which they do not."""
 _NODE = {"nodename", "cpus", "sockets", "boards", "socketsperboard", "corespersocket", "threadspercore", "realmemory", "gres"}
@@ -221,6 +221,8 @@ def _configuration(texts: Mapping[str, str], name: str) -> Site:
 
 
 def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], name: str) -> None:
+    if not re.fullmatch(r"(\s*[\w.@-]+(:\d+)?\s*,?)*", settings.get("licenses", "")):
+        raise InputError(f"{name}/{CONF}: Licenses={settings['licenses']} is not of the form NAME:COUNT,...")
     for key in _SCHEDULER:
         if not re.fullmatch(r"\d*", scheduler.get(key, "")):
             raise InputError(f"{name}/{CONF}: SchedulerParameters {key}={scheduler[key]} is no whole number")

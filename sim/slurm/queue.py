@@ -43,8 +43,11 @@ def independent(job, now, slurm):
     The time from which age counts is that of the first time; a throttled task loses the other one again.
     """
     ask, state = slurm.ask, slurm.now
-    if ask.begin_ms[job] > now or (ask.after[job] != NONE and state.undone[ask.after[job]] > 0):
+    if ask.begin_ms[job] > now:
         return False
+    for row in range(ask.afters[job], ask.afters[job + 1]):
+        if state.undone[ask.after[row]] > 0:
+            return False
     if throttled(job, slurm):
         state.eligible[job] = NONE
         return False

@@ -53,10 +53,13 @@ def _start_as_recorded(job, now, slurm):
     for node in range(len(room.room)):
         asked += holds(room.usable, node)
     chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
-    if chosen != asked:  # accounting does not say how many processors on which node
-        chosen = 0
+    most = state.nodes[job + 1] - state.nodes[job]
+    if chosen != asked and (
+        asked <= most or chosen == 0
+    ):  # it is not recorded how many processors on which node, or not which nodes
+        chosen, asked = 0, min(asked, most)
         for node in range(len(room.room)):
-            if holds(room.usable, node):
+            if chosen < asked and holds(room.usable, node):
                 room.chosen[chosen], room.take[chosen] = node, max(1, slurm.ask.cpus[job] // asked)
                 chosen += 1
     start(job, chosen, MAIN, now, slurm)

@@ -122,6 +122,12 @@ class Site:
     warnings: tuple[str, ...] = ()
 
     @property
+    def licenses(self) -> dict[str, int]:
+        """Return how many licenses there are of each name."""
+        parts = [part.strip().partition(":") for part in self.settings.get("licenses", "").split(",") if part.strip()]
+        return {name: int(count or 1) for name, _, count in parts}
+
+    @property
     def procs(self) -> int:
         """Return the processors of all nodes."""
         return sum(node.cpus for node in self.nodes)

@@ -104,8 +104,9 @@ class Ask(NamedTuple):
     """What jobs ask for, int64 [jobs], and their records.
 
     A job has a record in each partition that it names. ``memory_node`` and ``memory_cpu`` in MiB, ``gpus`` a node; ``max_nodes``
-    0: any. ``group`` is that of the tasks of one array, or the job's own, ``array`` the same or NONE, ``after`` a group that must
-    have ended, or NONE. ``order`` settles ties of priority. ``begin_ms``: not before. ``records`` [jobs + 1] are rows of ``job``,
+    0: any. ``least`` is the limit with which it may be planned (--time-min), ``limit`` the one asked for. ``group`` is that of the
+    tasks of one array, or the job's own, ``array`` the same or NONE. ``afters`` [jobs + 1] are rows of ``after``: groups that must
+    have ended. ``order`` settles ties of priority. ``begin_ms``: not before. ``records`` [jobs + 1] are rows of ``job``,
     ``partition`` and ``fixed`` (the priority without age and fair share, float64). ``limits`` [jobs + 1] are rows of ``slot`` and
     ``amount``: what counts against which limit. ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association.
     """
@@ -119,11 +120,13 @@ class Ask(NamedTuple):
     features: np.ndarray
     exclusive: np.ndarray
     limit: np.ndarray
+    least: np.ndarray
     begin_ms: np.ndarray
     user: np.ndarray
     group: np.ndarray
     array: np.ndarray
     throttle: np.ndarray
+    afters: np.ndarray
     after: np.ndarray
     order: np.ndarray
     reservation: np.ndarray

@@ -40,7 +40,10 @@ def test_json_is_one_simulated_number_a_line_and_the_same_again(tmp_path: Path) 
     ("arguments", "said"),
     [
         (("experiment", "--scheduler", "EASY", "--scheduler", "EASY+RUSH(model=nope)"), "known models"),
-        (("experiment", "--model", "runtime-kth-sp2@champion"), "not of the form variability-SYSTEM@champion"),
+        (
+            ("experiment", "--model", "runtime-kth-sp2@champion"),
+            "not of the form variability-SYSTEM or variability-SYSTEM@champion",
+        ),
         (("emit", "--cluster", "nope", "--out", "new"), "'nope' is not one of"),
         (("emit", "--out", "full"), "full: is there already and not empty"),
     ],

@@ -42,7 +42,14 @@ def asked_of(job: Any) -> dict[str, object]:
         **{"part": job.submit % 1, "eligible_s": -1, "runtime_s": int(job.runtime), "limit_s": int(job.limit), "user": job.user},
         **{"account": job.account, "partition": job.part, "qos": job.qos, "cpus": job.cpus, "min_nodes": job.min_nodes},
         **{"max_nodes": job.max_nodes, "memory_node": job.mem_node, "memory_cpu": job.mem_cpu, "gpus": job.gpus},
-        **{"features": "&".join(job.features), "exclusive": False, "throttle": job.throttle, "after": job.after or -1},
+        **{
+            "features": "&".join(job.features),
+            "exclusive": False,
+            "throttle": job.throttle,
+            "after": str(job.after or ""),
+            "licenses": "",
+            "least_limit_s": int(job.limit),
+        },
         **{"nice": 0, "reservation": ""},
     }
 
@@ -169,13 +176,22 @@ def jobs_of(*rows: dict[str, object]) -> pd.DataFrame:
         "reservation": "",
         "task": -1,
         "eligible_s": -1,
-        "after": -1,
+        "after": "",
+        "licenses": "",
         "runtime_s": 100,
         "limit_s": 120,
         "min_nodes": 1,
     }
     made = [
-        {**usual, "group": at, "job_id": str(at), "submit_s": 1_000_000 + at, "cpus": 8, **row}
+        {
+            **usual,
+            "group": at,
+            "job_id": str(at),
+            "submit_s": 1_000_000 + at,
+            "cpus": 8,
+            "least_limit_s": row.get("limit_s", 120),
+            **row,
+        }
         for at, row in enumerate(rows, start=1)
     ]
     return pd.DataFrame(made)
@@ -226,9 +242,21 @@ def test_a_qos_limit_holds_a_job_back_and_no_other() -> None:
 
 def test_a_begin_time_a_dependency_and_a_throttle_hold_jobs() -> None:
     jobs = jobs_of(
-        {"eligible_s": 1_000_051}, {"after": 1}, {"group": 9, "task": 0, "throttle": 1}, {"group": 9, "task": 1, "throttle": 1}
+        {"eligible_s": 1_000_051}, {"after": "1"}, {"group": 9, "task": 0, "throttle": 1}, {"group": 9, "task": 1, "throttle": 1}
     )
     assert waits(CONF, jobs.assign(cpus=1)) == [50, 150, 0, 100]
+
+
+def test_a_job_waits_for_all_that_it_depends_on_and_for_licenses() -> None:
+    jobs = jobs_of({"runtime_s": 50}, {"runtime_s": 90}, {"after": "1,2"}, {"licenses": "x:2"}, {"licenses": "x"}, {})
+    assert waits("Licenses=x:2,y\n" + CONF, jobs.assign(cpus=1)) == [0, 0, 90, 0, 100, 0]
+
+
+def test_a_job_with_a_min_limit_fits_before_a_plan_where_its_limit_does_not() -> None:
+    first, wide = {"runtime_s": 100, "cpus": 8}, {"cpus": 32, "runtime_s": 10}
+    short, long = {"cpus": 8, "limit_s": 300, "runtime_s": 20, "least_limit_s": 60}, {"cpus": 8, "limit_s": 300, "runtime_s": 20}
+    assert waits(CONF, jobs_of(first, wide, short)) == [0, 100, 0]
+    assert waits(CONF, jobs_of(first, wide, long))[2] > 90
 
 
 def test_a_job_that_nothing_can_hold_never_starts_and_the_others_do() -> None:
