@@ -16,9 +16,9 @@ import pandas as pd
 from sim.site_replay import replay
 from sim.slurm.begin import COLUMNS, Phases, as_set, begin, clock_settings, draw_phases, origin_of
 from sim.slurm.files import CONF, read_site
-from sim.slurm.recorded import CYCLE, DECAY, END, PASS, START, SUBMIT, step
+from sim.slurm.recorded import CANCEL, CYCLE, DECAY, END, PASS, START, SUBMIT, step
 from sim.slurm.site import Site
-from sim.slurm.state import STAMP, Slurm
+from sim.slurm.state import RUNS, STAMP, Slurm
 
 RANGE = (0.025, 0.975)
 """The quantiles over phases between which a record should lie."""
@@ -39,7 +39,7 @@ class Open:
     """The waits of open replays.
 
     ``wait_s`` float64 [replays, jobs], and the scheduler that started each job, ``by`` object [replays, jobs]. A job that a
-    replay never starts has the wait NaN. ``recorded_s`` [jobs] are the recorded waits.
+    replay never starts has the wait NaN. ``recorded_s`` [jobs] are the recorded waits, NaN for jobs that were cancelled before they started.
     """
 
     wait_s: np.ndarray
@@ -48,8 +48,13 @@ class Open:
 
     @property
     def starts(self) -> np.ndarray:
-        """Tell which jobs start in every replay, bool [jobs]."""
-        return np.asarray(np.isfinite(self.wait_s).all(axis=0))
+        """Tell which of the jobs that ran start in every replay, bool [jobs]."""
+        return np.asarray(np.isfinite(self.wait_s).all(axis=0) & np.isfinite(self.recorded_s))
+
+    @property
+    def lost(self) -> np.ndarray:
+        """Tell which of the jobs that ran some replay never starts, bool [jobs]."""
+        return np.asarray(np.isfinite(self.recorded_s) & ~self.starts)
 
     def summary(self) -> dict[str, float]:
         """Return the figures of ``queuecast parity --json`` that open replays give.
@@ -61,8 +66,8 @@ class Open:
         low, high = np.quantile(means, RANGE)
         off = np.abs(waits - recorded)
         return {
-            "jobs": len(self.recorded_s),
-            "never_started": len(self.recorded_s) - len(recorded),
+            "jobs": int(np.isfinite(self.recorded_s).sum()),
+            "never_started": int(self.lost.sum()),
             "recorded_mean_wait_s": float(recorded.mean()),
             "mean_wait_s": float(means.mean()),
             "low_s": float(low),
@@ -102,7 +107,8 @@ def open_replays(
         waits[row], by[row] = np.floor(made.start_s) - submit, made.started_by
         if progress is not None:
             progress(row + 1, replays)
-    return Open(waits, by, jobs["start_s"].to_numpy(np.float64) - submit)
+    start = jobs["start_s"].to_numpy(np.float64)
+    return Open(waits, by, np.where(start < 0, np.nan, start) - submit)
 
 
 def near(phases: Phases, seed: int, by_s: float = 0.02) -> Phases:
@@ -156,8 +162,9 @@ def unexplained(jobs: pd.DataFrame, made: Open, most: int = 10) -> pd.DataFrame:
     """
     low, high = np.quantile(np.nan_to_num(made.wait_s), RANGE, axis=0)
     beyond = np.where(made.recorded_s > high, made.recorded_s - high, np.where(made.recorded_s < low, made.recorded_s - low, 0.0))
+    beyond[~made.starts] = 0
     rows = np.argsort(-np.abs(beyond), kind="stable")[:most]
-    rows = rows[(np.abs(beyond[rows]) > _NOISE_S) & made.starts[rows]]
+    rows = rows[np.abs(beyond[rows]) > _NOISE_S]
     found = jobs.iloc[rows][["job_id", "user", "partition", "qos", "cpus"]].reset_index(drop=True)
     return found.assign(
         recorded_s=made.recorded_s[rows], low_s=low[rows], high_s=high[rows], beyond_s=beyond[rows],
@@ -216,6 +223,8 @@ RULES: Mapping[str, Rule] = {
     "dependencies": _columns(after=""),
     "licenses": _columns(licenses=""),
     "min limits": lambda site, jobs: (site, jobs.assign(least_limit_s=jobs["limit_s"])),
+    "preemption": _settings(preempttype="preempt/none"),
+    "cancelled jobs": lambda site, jobs: (site, jobs[jobs["start_s"] >= 0].reset_index(drop=True)),
     "eligible times": _columns(eligible_s=-1),
     "reservations": lambda site, jobs: (replace(site, reservations=()), jobs.assign(reservation="")),
     "outages": lambda site, jobs: (replace(site, outages=()), jobs),
@@ -265,12 +274,14 @@ def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
 def _decisions(site: Site, jobs: pd.DataFrame, phases: Phases) -> Decisions:
     origin = origin_of(jobs)
     slurm = begin(site, jobs, phases)
-    state: list[np.ndarray] = [*slurm.now, slurm.numbers]
+    state: list[np.ndarray] = [*slurm.now, slurm.numbers, slurm.tree.usage]
     nodes = {node.name: row for row, node in enumerate(site.nodes)}
     start, end = (jobs[name].to_numpy(np.int64) - origin for name in ("start_s", "end_s"))
-    end = np.maximum(end, start + 1)  # a job that ends in the second of its start
+    end, ran = np.maximum(end, start + 1), np.array(jobs["start_s"] >= 0)  # later than the start, where both are in one second
+    gone = jobs["cancel_s"].to_numpy(np.int64) - origin
     submit, by = jobs["submit_s"].to_numpy(np.int64) - origin, jobs["started_by"].to_numpy(object)
-    events = [(when, kind, row) for kind, times in ((END, end), (SUBMIT, submit), (START, start)) for row, when in enumerate(times)]
+    kinds = ((END, end, ran), (SUBMIT, submit, submit >= 0), (CANCEL, gone, ~ran & (gone >= 0)), (START, start, ran))
+    events = [(int(times[row]), kind, int(row)) for kind, times, of in kinds for row in np.flatnonzero(of)]
     if site.multifactor:
         period = clock_settings(site)[2]
         first = int(phases.decay_s) + max((int(submit.min()) - int(phases.decay_s)) // period, 0) * period
@@ -281,7 +292,7 @@ def _decisions(site: Site, jobs: pd.DataFrame, phases: Phases) -> Decisions:
     def tried(kind: int, second: int) -> set[int]:
         kept, before = [array.copy() for array in state], slurm.now.phase.copy()
         step(kind, 0, second * 1000 + 900, slurm)
-        found, stamp = set(np.flatnonzero(slurm.now.phase != before).tolist()), slurm.numbers[STAMP]
+        found, stamp = set(np.flatnonzero((slurm.now.phase != before) & (slurm.now.phase == RUNS)).tolist()), slurm.numbers[STAMP]
         for array, old in zip(state, kept, strict=True):
             array[:] = old
         slurm.numbers[STAMP] = stamp  # what was marked in this try must not count in the next
@@ -332,6 +343,7 @@ def load_kernels() -> None:
         "task": -1,
         "eligible_s": -1,
         "after": -1,
+        "cancel_s": -1,
     }
     texts = {
         "job_id": "1",

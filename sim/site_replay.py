@@ -29,12 +29,14 @@ class Replay(NamedTuple):
     """One replay, in the order of the jobs.
 
     ``start_s`` float64 [jobs] Unix seconds, NaN for a job that never started; ``started_by`` (``main`` or ``backfill``) and ``nodes``
-    object [jobs]. ``passes`` and ``cycles`` count what the main and the backfill scheduler did.
+    object [jobs]. ``start_s`` is a job's first start of so many ``attempts``, int64 [jobs], ``nodes`` are those of the last.
+    ``passes`` and ``cycles`` count what the main and the backfill scheduler did.
     """
 
     start_s: np.ndarray
     started_by: np.ndarray
     nodes: np.ndarray
+    attempts: np.ndarray
     passes: int
     cycles: int
 
@@ -56,11 +58,12 @@ def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
     slurm = begin(site, table, drawn)
     _advance(slurm, submit_ms[order], table, site.procs)
     now, names = slurm.now, np.array([node.name for node in site.nodes], object)
-    start = np.where(now.start_ms >= 0, now.start_ms / 1000 + origin_of(jobs), np.nan)
+    start = np.where(now.first_ms >= 0, now.first_ms / 1000 + origin_of(jobs), np.nan)
     nodes = np.array([",".join(names[now.node[a : a + held]]) for a, held in zip(now.nodes, now.held, strict=False)], object)
     back = np.argsort(order)
     by = np.array(_STARTED_BY, object)[now.by]
-    return Replay(start[back], by[back], nodes[back], int(slurm.numbers[PASSES]), int(slurm.numbers[CYCLES]))
+    counts = int(slurm.numbers[PASSES]), int(slurm.numbers[CYCLES])
+    return Replay(start[back], by[back], nodes[back], now.attempts[back], *counts)
 
 
 def _advance(slurm: Slurm, submit_ms: np.ndarray, jobs: pd.DataFrame, procs: int) -> None:

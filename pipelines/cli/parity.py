@@ -60,8 +60,8 @@ def command(
     phases = None if log is None else read_phases(log, site, jobs.table, timezone)
     with shown_progress("replays") as progress:
         made = open_replays(site, jobs.table, replays, seed, progress, phases)
-    if lost := jobs.table["job_id"][~made.starts].tolist():
-        if len(lost) == len(jobs.table):
+    if lost := jobs.table["job_id"][made.lost].tolist():
+        if not made.starts.any():
             raise InputError(f"{accounting}: no job starts on the site's nodes: its files do not have what the jobs ask for")
         note(
             f"WARNING: {len(lost):,} jobs do not start in every replay, the first are {', '.join(lost[:5])}: the site's files have no node "

@@ -28,8 +28,8 @@ from sim.slurm.files import seconds
 from sim.slurm.site import UNLIMITED, Site
 
 _NAMES = {
-    **{name: (name,) for name in ("user", "account", "partition", "qos", "eligible", "reqmem", "reqtres", "nodelist", "priority")},
-    **{name: (name,) for name in ("constraints", "flags", "reservation")},
+    **{name: (name,) for name in ("user", "account", "partition", "qos", "state", "eligible", "reqmem", "reqtres", "nodelist")},
+    **{name: (name,) for name in ("constraints", "flags", "reservation", "priority")},
     **{"jobid": ("jobid", "job_id"), "submit": SUBMIT, "start": START, "end": END, "submitline": ("submitline", "submit_line")},
     **{"reqcpus": ("reqcpus", "processors_req"), "reqnodes": ("reqnodes", "nodes_req"), "gpus": ("gpus_req",)},
     **{"elapsed": tuple(RUNTIME), "limit": tuple(REQUESTED)},
@@ -50,13 +50,18 @@ _SHORT = {
 _NOT_MODELLED = ("nodelist", "exclude", "switches", "contiguous", "spread-job", "prefer")
 _FREE_OPTIONS = ("exclusive", "contiguous", "hold", "requeue", "spread-job", "parsable", "no-requeue", "wait")
 """Options that may stand without a value."""
+_STOPPED = ("PREEMPTED", "NODE_FAIL", "REQUEUED", "RUNNING", "COMPLETING", "SUSPENDED")
+"""States that do not tell how long a job would have run."""
+_KILLED = ("TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "REQUEUED")
+"""States of jobs that slurmctld has ended."""
 
 
 class SlurmJobs(NamedTuple):
-    """Jobs that have run, in order of submission, and what was noted while they were read.
+    """Jobs in order of submission, and what was noted while they were read.
 
     ``table`` has the columns of a replay, and of the record ``start_s``, ``end_s`` (Unix seconds), ``started_by`` (main, backfill,
-    submit, or ``""``), ``nodes`` and ``priority``.
+    submit, or ``""``), ``nodes`` and ``priority``. Of a job that was requeued they are those of its first run. A job that never started has
+    -1: it waits in replays too, until it is cancelled.
     """
 
     table: pd.DataFrame
@@ -70,7 +75,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     Times are local to ``timezone``. InputError for a file without the columns that a replay needs, or a line that cannot be read.
     """
     source = load(path)
-    wanted = {each for names in _NAMES.values() for each in names} | {"cluster", "jobidraw", "state"}
+    wanted = {each for names in _NAMES.values() for each in names} | {"cluster", "jobidraw"}
     table = AccountingTable(as_table(source) if is_json(source) else source, wanted, mending=MENDING)
     for name in _NEEDED:
         table.column(*_NAMES[name], title=name)
@@ -81,16 +86,19 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     elapsed = table.numbers(there["elapsed"], RUNTIME[there["elapsed"]])[jobs]
     times = job_times(table, there["submit"], jobs, zone("UTC" if is_json(source) else timezone), elapsed, notes)
     texts = {name: _texts(table, column, jobs) for name, column in there.items()}
-    ran = (times.start != NEVER) & (times.end != NEVER) & ~np.isnan(elapsed)
-    if left := int((~ran).sum()):
-        notes.append(f"Jobs that have not started, or not ended, are left out: {left:,}.")
+    state = texts.get("state", np.full(len(times.submit), "COMPLETED", object))
+    gone = np.array([each.startswith("CANCELLED") for each in state]) & (np.nan_to_num(elapsed) == 0)
+    ran = (times.start != NEVER) & ~np.isnan(elapsed) & ~(gone & _on_no_node(texts, len(gone)))
     if not ran.any():
         raise InputError(f"{path}: holds no job that has run")
     eligible = _eligible(table, jobs, timezone, times.submit) if "eligible" in there else times.submit
+    waited = ~ran & (eligible != NEVER)
+    if left := int((~ran & ~waited).sum()):
+        notes.append(f"Jobs that never became eligible are left out: {left:,}.")
     limit = table.numbers(there["limit"], REQUESTED[there["limit"]])[jobs]
     cpus = table.numbers(there["reqcpus"], whole)[jobs]
     rows, unmodelled = [], dict[str, int]()
-    for at in np.flatnonzero(ran):
+    for at in np.flatnonzero(ran | waited):
         row = {name: values[at] for name, values in texts.items()}
         found = _ID.fullmatch(row["jobid"])
         if found is None:
@@ -111,7 +119,10 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "task": int(found[2]) if found[2] else -1,
                 "submit_s": int(times.submit[at]),
                 "eligible_s": int(eligible[at]) if waits else -1,
-                "runtime_s": int(elapsed[at]),
+                "runtime_s": -1 if not ran[at] or str(state[at]).startswith(_STOPPED) else int(elapsed[at]),
+                "killed": str(state[at]).startswith(_KILLED),
+                "elapsed_s": int(elapsed[at]) if ran[at] else 0,
+                "cancel_s": int(times.end[at]) if not ran[at] and times.end[at] != NEVER else -1,
                 "limit_s": limit_s,
                 "least_limit_s": _least_limit(options, limit_s),
                 "licenses": options.get("licenses", ""),
@@ -129,8 +140,8 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "after": after,
                 "nice": _whole(options.get("nice", "0")),
                 "reservation": options.get("reservation", row.get("reservation", "")),
-                "start_s": int(times.start[at]),
-                "end_s": int(times.end[at]),
+                "start_s": int(times.start[at]) if ran[at] else -1,
+                "end_s": int(times.start[at] + elapsed[at]) if ran[at] else -1,
                 "started_by": next(
                     (by for by in ("main", "backfill", "submit") if f"sched{by}" in row.get("flags", "").lower()), ""
                 ),
@@ -138,7 +149,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "priority": _whole(row.get("priority", "")),
             }
         )
-    found_jobs = pd.DataFrame(rows).sort_values(["submit_s", "group", "task"], kind="stable", ignore_index=True)
+    found_jobs = _estimate_unknown(_one_row_a_job(pd.DataFrame(rows)), notes)
     longest = found_jobs["partition"].map(
         lambda each: (
             max(site.partitions[name].max_s for name in each.split(",") if name in site.partitions)
@@ -152,6 +163,43 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     if "submitline" not in there:
         notes.append("The file has no SubmitLine: dependencies and throttles are taken from when jobs became eligible.")
     return SlurmJobs(found_jobs, tuple(notes), source.name)
+
+
+def _on_no_node(texts: dict[str, np.ndarray], rows: int) -> np.ndarray:
+    nodes = texts.get("nodelist", np.full(rows, "", object))
+    return np.array([each.strip().lower() in ("", "none assigned", "none", "unknown") for each in nodes])
+
+
+def _one_row_a_job(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each job, in order of submission, from one for each of its runs.
+
+    It is that of the first, with the runtime and the cancellation of the last.
+    """
+    runs = runs.sort_values(["submit_s", "group", "task"], kind="stable", ignore_index=True)
+    of_job = runs.groupby("job_id", sort=False)
+    first = of_job.head(1).set_index("job_id")
+    last = of_job.tail(1).set_index("job_id").reindex(first.index)
+    first["requeues"] = (of_job.size() > 1).reindex(first.index)
+    first[["runtime_s", "cancel_s", "killed"]] = last[["runtime_s", "cancel_s", "killed"]]
+    first["elapsed_s"] = of_job["elapsed_s"].max().reindex(first.index)
+    return first.reset_index()[["requeues", *runs.columns]]
+
+
+def _estimate_unknown(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Fill in runtimes that the record does not have: the median share of the limit, and at least what the job has run."""
+    known = jobs[jobs["runtime_s"] >= 0]
+    share = float((known["runtime_s"] / known["limit_s"]).median()) if len(known) else 0.5
+    unknown = jobs["runtime_s"] < 0
+    guess = np.maximum(jobs["elapsed_s"] + 1, np.minimum(jobs["limit_s"] * share, 365 * 86_400)).round().astype(np.int64)
+    for name, count in (
+        ("were stopped, or still ran", int((unknown & (jobs["start_s"] >= 0)).sum())),
+        ("never started, and wait until they were cancelled", int((unknown & (jobs["start_s"] < 0)).sum())),
+    ):
+        if count:
+            notes.append(
+                f"Jobs that {name}: {count:,}. Where they run on or start in a replay, it is for {share:.0%} of their limits."
+            )
+    return jobs.assign(runtime_s=np.where(unknown, guess, jobs["runtime_s"])).drop(columns="elapsed_s")
 
 
 def _texts(table: AccountingTable, name: str, jobs: np.ndarray) -> np.ndarray:

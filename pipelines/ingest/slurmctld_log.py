@@ -25,6 +25,10 @@ _KINDS = {
 }
 
 
+_FIRST_POLL_S = 30.8
+"""Seconds from the priority plugin's start to the first poll of time limits (measured)."""
+
+
 def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC") -> Phases:
     """Return the phases that a log shows.
 
@@ -53,4 +57,4 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     length = float(np.polyfit(steps, turns, 1)[0]) if len(turns) > 2 else 1.004
     first = (seen["cycle"] or [origin + 0.0])[0] - origin
     decay = (seen["decay"] or [float(origin)])[0] - origin
-    return Phases(float(turns[0]), first % interval, decay % period, np.clip(parts, 0.0, 1.5), length)
+    return Phases(float(turns[0]), first % interval, decay % period, np.clip(parts, 0.0, 1.5), length, decay + _FIRST_POLL_S)

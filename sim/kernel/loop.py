@@ -17,7 +17,7 @@ from sim.kernel.clusters import EARLIER, LATER, give_back, join
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
 from sim.kernel.harm import harm_pass
-from sim.kernel.outages import change_nodes, next_outage
+from sim.kernel.outages import change_nodes, next_outage, place_of, take_out
 from sim.kernel.passes import PLANRS, enqueue, full_pass, leaves_a_choice, move_up, order_changes, submit_pass
 from sim.kernel.planning import search_is_due
 from sim.kernel.scenarios import told_too_little
@@ -52,12 +52,14 @@ from sim.kernel.state import (
     UNUSABLE,
     WAITING,
     WAKE,
+    begin_to_run,
     heap_pop,
     plan_insert,
     plan_remove,
     start_job,
 )
 from sim.slurm.clocks import next_clock, work
+from sim.slurm.state import STOPPED
 
 DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, CHOOSE, SEARCH = range(9)
 """Stop reasons. DONE: all jobs have ended. ASK: estimates are needed for the jobs submitted in this second, ``counters[ASKED]`` rows from
@@ -187,7 +189,10 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 for _ in range(arriving):
                     submit_job(settings, jobs, estimates, memory, state)
                 for i in range(work(now, state.ended, counters[ENDED], counters[NEXT], slurm)):
-                    start_job(slurm.now.begun[i], now, jobs, estimates, state, settings.bits)
+                    run_again_or_first(slurm.now.begun[i], now, jobs, estimates, state, settings.bits, slurm)
+                for i in range(slurm.numbers[STOPPED]):
+                    stopped = slurm.now.stopped[i]
+                    take_out(settings.bits, stopped, place_of(stopped, state), jobs, state)
                 continue
             promote_starving(settings, now, jobs, estimates, front, state, clusters)
             if (
@@ -242,6 +247,15 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 return DECIDE, now
             if clusters is None:
                 put_back(settings, now, jobs, estimates, front, back, state)
+
+
+@kernel
+def run_again_or_first(job, now, jobs, estimates, state, bits, slurm):
+    """Let a job run that Slurm's scheduler has started, for the first time or after a stop."""
+    if slurm.now.attempts[job] > 1:
+        begin_to_run(job, place_of(job, state), now, jobs, estimates, state, bits)
+    else:
+        start_job(job, now, jobs, estimates, state, bits)
 
 
 @kernel

@@ -10,7 +10,21 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.kernel.clusters import GAINS, LATER, LOSES, MOST_GAINS, OUTAGE, RETURNED, give_back, join
-from sim.kernel.state import AS_PLANNED, CHANGED, ENDS, FREE, LEFT, NEVER, NEXT, PLANS, WAITING, heap_pop, heap_push, plan_remove
+from sim.kernel.state import (
+    AS_PLANNED,
+    CHANGED,
+    ENDS,
+    FREE,
+    LEFT,
+    NEVER,
+    NEXT,
+    PLANS,
+    STARTED,
+    WAITING,
+    heap_pop,
+    heap_push,
+    plan_remove,
+)
 from sim.machine.nodes import PROCS
 
 
@@ -61,12 +75,8 @@ def is_on(row, node, nodes):
 def evict(settings, job, sequence, now, jobs, estimates, state, clusters):
     """Stop a running job."""
     counters, numbers, outages = state.counters, clusters.numbers, clusters.outages
-    plan_remove(state.plan, state.plan_procs, counters[PLANS], state.planned[job] << settings.bits | sequence)
-    counters[PLANS] -= 1
-    counters[FREE] += jobs.procs[job]
+    take_out(settings.bits, job, sequence, jobs, state)
     give_back(job, clusters)
-    heap_remove(state.ends, counters[ENDS], (state.start[job] + jobs.runtime[job]) << settings.bits | sequence)
-    counters[ENDS] -= 1
     if numbers[LOSES] != 0:
         jobs.runtime[job] = max(now - state.start[job], 1)
         state.planned[job] = LEFT
@@ -81,6 +91,26 @@ def evict(settings, job, sequence, now, jobs, estimates, state, clusters):
     outages.returned[numbers[RETURNED]] = job
     numbers[RETURNED] += 1
     join(settings, job, now, jobs, estimates, state, clusters)
+
+
+@kernel
+def take_out(bits, job, sequence, jobs, state):
+    """Take a job out of those that run."""
+    counters = state.counters
+    plan_remove(state.plan, state.plan_procs, counters[PLANS], state.planned[job] << bits | sequence)
+    counters[PLANS] -= 1
+    counters[FREE] += jobs.procs[job]
+    heap_remove(state.ends, counters[ENDS], (state.start[job] + jobs.runtime[job]) << bits | sequence)
+    counters[ENDS] -= 1
+
+
+@kernel
+def place_of(job, state):
+    """Return the place of a job in the order of first starts, -1 if it has not run."""
+    sequence = state.counters[STARTED] - 1
+    while sequence >= 0 and state.running[sequence] != job:
+        sequence -= 1
+    return sequence
 
 
 @kernel

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.slurm.choice import holds, occupy, pick
-from sim.slurm.queue import drop_started, independent, limited, open_to, start, throttled
+from sim.slurm.preempt import make_room, may_preempt, without_preemptable
+from sim.slurm.queue import drop_started, independent, limited, open_to, throttled
+from sim.slurm.runs import end_by, start
 from sim.slurm.state import (
     BACKFILL,
     BEGUN,
@@ -95,7 +97,7 @@ def plan(job, partition, now, slurm):
             if later > 0 and not waits:
                 continue
             return 0
-        when, chosen = will_run(job, second, slurm)
+        when, chosen = will_run(job, partition, second, slurm)
         if chosen == 0 or (when > second and waits):
             if later > 0 and not waits:
                 continue
@@ -109,12 +111,14 @@ def plan(job, partition, now, slurm):
                     room.mask[word] &= ~state.completing[word]
                 chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
                 if chosen > 0:
-                    start(job, chosen, BACKFILL, now, slurm)
+                    start(job, partition, chosen, BACKFILL, now, slurm)
                     if limit < ask.limit[job]:
                         _limit_to_plans(job, second, limit, slurm)
                     return -1
+                if rules.preempts:
+                    make_room(job, partition, now, slurm)
                 _free_throughout(job, partition, begin, begin + limit, slurm)
-                chosen, later = will_run(job, second, slurm)[1], 0
+                chosen, later = will_run(job, partition, second, slurm)[1], 0
         if 0 < later < when:
             continue
         if when > second + rules.bf_window:
@@ -139,13 +143,7 @@ def _limit_to_plans(job, second, limit, slurm):
             node = state.node[at]
             if room.free[k, node >> SHIFT] >> (node & LOW) & 1 == 0:
                 ends = min(ends, max(room.begin[k], second + limit))
-    at = numbers[RUNNING] - 1
-    while state.running[at] != job:
-        at -= 1
-    while at > 0 and state.limit_end[state.running[at - 1]] > ends:
-        state.running[at] = state.running[at - 1]
-        at -= 1
-    state.running[at], state.limit_end[job] = job, ends
+    end_by(job, ends, slurm)
 
 
 @kernel
@@ -199,11 +197,11 @@ def _more_later(k, partition, slurm):
 
 
 @apart
-def will_run(job, second, slurm):
+def will_run(job, partition, second, slurm):
     """Return when ``job`` could start on the nodes of ``mask``, and how many it takes.
 
-    0 if never (``_will_run_test``). Where it does not fit now, running jobs are removed in order of their limits' ends, in groups
-    whose reach doubles, and the answer is the last end of the group.
+    0 if never (``_will_run_test``). Where it does not fit now, it starts on what it may preempt; else running jobs are removed in
+    order of their limits' ends, in groups whose reach doubles, and the answer is the last end of the group.
     """
     room, state, numbers, ask = slurm.room, slurm.now, slurm.numbers, slurm.ask
     chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
@@ -215,9 +213,18 @@ def will_run(job, second, slurm):
     for node in range(len(room.cpus)):
         if holds(room.mask, node):
             free += state.cpus[node]
+    if slurm.rules.preempts:
+        freed = without_preemptable(job, partition, second, slurm)
+        if freed > 0:
+            free += freed
+            chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
+            if chosen > 0:
+                return second, chosen  # it may begin once they have stopped
     reach, barrier, removed, left = 30, -1, False, 0
     for i in range(numbers[RUNNING]):
         other = state.running[i]
+        if slurm.rules.preempts and may_preempt(job, partition, other, second, slurm):
+            continue
         gain = _held_there(other, slurm)
         if gain == 0:
             continue

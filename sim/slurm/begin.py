@@ -13,8 +13,11 @@ from features.errors import InputError
 from sim.slurm.shares import rank_users
 from sim.slurm.site import UNLIMITED, Limits, Partition, Site
 from sim.slurm.state import (
+    CANCEL,
     CYCLE,
     DECAY,
+    DOWN,
+    DRAINED,
     FIRST_PRIORITY,
     LAST_ASKED,
     LAST_CYCLE,
@@ -24,14 +27,19 @@ from sim.slurm.state import (
     LOW,
     NEVER,
     NONE,
+    NOTICE,
     NUMBERS,
+    OFF,
     PASS,
+    REQUEUE,
     SHIFT,
     TICK,
+    UP,
     Ask,
     Hardware,
     Now,
     Outages,
+    Preemption,
     Reservations,
     Room,
     Rules,
@@ -59,18 +67,25 @@ COLUMNS = {
         "nice": "",
         "reservation": "",
     },
-    **{"least_limit_s": "seconds with which it may be planned", "licenses": "name:count, comma between"},
+    **{
+        "least_limit_s": "seconds with which it may be planned",
+        "licenses": "name:count, comma between",
+        "requeues": "whether it waits again after preemption or a failed node",
+        "cancel_s": "Unix second, -1: it is not",
+    },
+    "killed": "whether slurmctld ended it: its limit was over, or it was cancelled",
 }
 """Columns of the jobs that a site is asked to run."""
 _NO_NODE = 1 << 62
 """The bit of a feature that no node has."""
+_MODES = {"requeue": REQUEUE, "cancel": CANCEL}
 _FACTORS = ("cpu", "node", "mem", "gres/gpu", "jobs")
 
 
 class Phases(NamedTuple):
     """What no accounting holds: phases of Slurm's clocks, and parts of seconds.
 
-    The first turn, cycle and computation of priorities. Seconds count from the beginning of the replay; ``parts_s`` float64
+    The first turn, cycle, computation of priorities, and poll of time limits. Seconds count from the beginning of the replay; ``parts_s`` float64
     [jobs] are added to the submissions; ``turn_length_s`` is the time between turns of the background loop.
     """
 
@@ -79,6 +94,7 @@ class Phases(NamedTuple):
     decay_s: float
     parts_s: np.ndarray
     turn_length_s: float = TURN_MS / 1000
+    poll_s: float = 0.0
 
 
 def draw_phases(site: Site, jobs: int, seed: int) -> Phases:
@@ -86,7 +102,7 @@ def draw_phases(site: Site, jobs: int, seed: int) -> Phases:
     random = np.random.default_rng([seed, 0x51])
     _, interval, period = clock_settings(site)
     turn, cycle, decay = random.random(3) * (TURN_MS / 1000, interval, period)
-    return Phases(turn, cycle, decay, random.random(jobs))
+    return Phases(turn, cycle, decay, random.random(jobs), poll_s=30 * random.random())
 
 
 def clock_settings(site: Site) -> tuple[int, int, int]:
@@ -121,23 +137,30 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         sched_min_interval_ms=_number(site, "sched_min_interval", 2) // 1000,
         depth=_number(site, "default_queue_depth", 100),
         kill_wait=int(settings.get("killwait", "30")),
+        message_timeout=int(settings.get("messagetimeout", "10")),
         calc_period=period,
         multifactor=site.multifactor,
         weight_age=float(settings.get("priorityweightage", 0)),
         weight_fair=float(settings.get("priorityweightfairshare", 0)),
         max_age=float(max(seconds(settings.get("prioritymaxage", "7-0")), 1)),
         decay=1 - 0.693 / half_life if 0 < half_life < UNLIMITED else 1.0,
+        preempts=bool(site.preempts_by),
+        preempts_by_qos=site.preempts_by == "qos",
+        preempt_youngest_first="preempt_youngest_first" in site.scheduler,
+        preempt_reorder_count=_number(site, "preempt_reorder_count", 1),
+        direct="epilog" in settings,
         memory="MEMORY" in settings.get("selecttypeparameters", "").upper(),
         turn_ms=round(phases.turn_length_s * 1000),
         first_turn_ms=int(phases.turn_s * 1000),
-        epilog_ms=EPILOG_MS,
+        poll_ms=int(phases.poll_s * 1000),
+        epilog_ms=max(round(site.epilog_s * 1000), EPILOG_MS),
     )
 
 
 def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     """Return the arrays of a replay of ``jobs`` on ``site``.
 
-    They have :data:`COLUMNS` and are in order of submission. InputError for a job in an unknown partition or QOS, or one that no node could ever hold.
+    They have :data:`COLUMNS` and are in order of submission. InputError for a job in an unknown partition or QOS.
     """
     rules, partitions = as_rules(site, phases), list(site.partitions)
     names = [node.name for node in site.nodes]
@@ -158,11 +181,14 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     ask, most, groups = _ask(site, jobs, partitions, feature_bits, leaves, origin)
     count, nodes, words = len(jobs), len(names), len(as_set([], len(names)))
     now = _now(hardware, ask, most, groups, count)
-    outages = [(each, up, s) for each in site.outages for s, up in ((each.start_s, 0), (each.end_s, 1)) if s < UNLIMITED]
-    changes = [(max(s - origin, 0) * 1000, of_node[each.node], up) for each, up, s in outages]
-    changes += [(max(s - origin, 0) * 1000, NONE, 0) for each in site.reservations for s in (each.start_s, each.end_s)]
-    changes += [(int(ms), NONE, 0) for ms in ask.begin_ms[ask.begin_ms > 0]]
-    events = np.array(sorted(changes), np.int64).reshape(-1, 3)
+    now.killed[:] = np.array(jobs["killed"], np.int64)
+    outages = [(each, DOWN if each.down else DRAINED, each.start_s) for each in site.outages]
+    outages += [(each, UP, each.end_s) for each in site.outages if each.end_s < UNLIMITED]
+    changes = [(max(s - origin, 0) * 1000, of_node[each.node], up, NONE) for each, up, s in outages]
+    changes += [(max(s - origin, 0) * 1000, NONE, UP, NONE) for each in site.reservations for s in (each.start_s, each.end_s)]
+    changes += [(int(ms), NONE, UP, NONE) for ms in ask.begin_ms[ask.begin_ms > 0]]
+    changes += [((int(s) - origin) * 1000 + 500, NONE, UP, job) for job, s in enumerate(jobs["cancel_s"]) if s >= 0]
+    events = np.array(sorted(changes), np.int64).reshape(-1, 4)
     kept = site.reservations
     reservations = Reservations(
         np.array([each.start_s - origin for each in kept], np.int64),
@@ -192,17 +218,47 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         failed=np.full(len(partitions), NONE),
         tested=np.full(users + 1, NONE),
         submitted=np.zeros(users + 1, np.int64),
+        candidates=np.zeros(count, np.int64),
+        shared=np.zeros(count, np.int64),
     )
     numbers = np.zeros(NUMBERS, np.int64)
-    numbers[TICK] = numbers[PASS] = NEVER
+    numbers[TICK] = numbers[PASS] = numbers[NOTICE] = NEVER
     numbers[LAST_PASS], numbers[FIRST_PRIORITY] = -NEVER, NEVER >> 8
     numbers[CYCLE], numbers[DECAY] = int(phases.cycle_s * 1000), int(phases.decay_s * 1000)
     numbers[LAST_CYCLE] = numbers[CYCLE] - rules.bf_interval * 1000
     numbers[LAST_DECAY] = int(jobs["submit_s"].min()) - LEAD_S - origin
     numbers[LAST_FULL] = numbers[LAST_ASKED] = numbers[LAST_DECAY] * 1000
-    slurm = Slurm(rules, hardware, ask, tree, Outages(*np.ascontiguousarray(events.T)), reservations, now, room, numbers)
+    changed = Outages(*np.ascontiguousarray(events.T))
+    slurm = Slurm(rules, hardware, ask, tree, changed, reservations, _preemption(site, jobs), now, room, numbers)
     rank_users(slurm)
     return slurm
+
+
+def _preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
+    """Return which kinds of jobs, by QOS or partition, may stop which others."""
+    names = list(site.qos)
+    requeues = np.array(jobs["requeues"], np.int64)
+    qos = np.array([names.index(name) for name in jobs["qos"]], np.int64)
+    if site.preempts_by == "partition":
+        parts = list(site.partitions.values())
+        beats = [[one.tier > other.tier for other in parts] for one in parts]
+        stated = [(each.preempt_mode, each.grace_s, 0, each.tier) for each in parts]
+    else:
+        known = list(site.qos.values())
+        beats = [[other.name in one.preempts for other in known] for one in known]
+        stated = [(each.preempt_mode, each.grace_s, each.exempt_s, min(each.priority, 0xFFFF)) for each in known]
+    general, exempt = site.settings.get("preemptmode", "off").lower(), _exempt_s(site)
+    modes = [next((mode for word, mode in _MODES.items() if word in (each[0] or general)), OFF) for each in stated]
+    return Preemption(
+        qos, requeues, np.array(beats, np.int64), np.array(modes),
+        np.array([each[1] for each in stated]), np.array([each[2] or exempt for each in stated]), np.array([each[3] for each in stated]),
+    )  # fmt: skip
+
+
+def _exempt_s(site: Site) -> int:
+    from sim.slurm.files import seconds
+
+    return max(seconds(site.settings.get("preemptexempttime", "0")), 0)
 
 
 def as_set(nodes: Iterable[int], of: int) -> np.ndarray:
@@ -407,6 +463,13 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int, count: int
         up=as_set(range(nodes), nodes),
         phase=zeros(count),
         by=zeros(count),
+        partition=zeros(count),
+        attempts=zeros(count),
+        again=zeros(count),
+        warned=unknown(),
+        preempts_since=unknown(),
+        killed=zeros(count),
+        first_ms=unknown(),
         start_ms=unknown(),
         end_ms=unknown(),
         limit_end=unknown(),
@@ -420,7 +483,8 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int, count: int
         queue=zeros(records),
         running=zeros(count),
         begun=zeros(count),
-        ended=zeros(count),
+        stopped=zeros(count),
+        ended=zeros(max(count, 1)),
         undone=undone,
         tasks=zeros(groups),
         used=zeros(len(most)),

@@ -7,38 +7,47 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.slurm.backfill import cycle
-from sim.slurm.choice import drop, occupy, put
+from sim.slurm.choice import drop, put
 from sim.slurm.main_pass import main_pass
-from sim.slurm.queue import join, line_up, touch
-from sim.slurm.shares import charge, decay_usage
+from sim.slurm.queue import drop_started, join, line_up, touch
+from sim.slurm.runs import end, next_poll, stop
+from sim.slurm.shares import decay_usage
 from sim.slurm.state import (
     BACKFILL_DIRTY,
     BEGUN,
     CHANGED_AT,
     CLEARED,
-    COMPLETING,
     CYCLE,
     DECAY,
     DONE,
+    DOWN,
+    ENDINGS,
     JOINED,
     LAST_ASKED,
     LAST_CYCLE,
-    LAST_DECAY,
     LAST_FULL,
     LAST_PASS,
     NEVER,
+    NEW,
     NONE,
+    NOTICE,
     OUTAGE,
     PASS,
+    PENDING,
     QUEUED,
     REQUESTS,
     RUNNING,
+    RUNS,
     SEEN_ENDS,
+    STOPPED,
     TICK,
+    UP,
 )
 
 IDLE_MS = 2 * 86_400_000
 """The machine empty and nothing to come for so long: what waits then never starts."""
+REQUEUE_MS = 121_000
+"""A requeued job does not begin before so long (121 s measured): until the credentials of its last run are void."""
 _ALL = 1 << 30
 
 
@@ -49,7 +58,7 @@ def next_clock(now, submitted_all, slurm):
     NEVER once nothing can change any more.
     """
     numbers = slurm.numbers
-    empty = numbers[RUNNING] == 0 and numbers[CLEARED] == numbers[SEEN_ENDS]
+    empty = numbers[RUNNING] == 0 and numbers[CLEARED] == numbers[ENDINGS]
     if empty and numbers[QUEUED] == 0:
         return max(min(numbers[TICK], numbers[PASS]), now + 1)  # a pass was asked for
     if empty and submitted_all and now > max(numbers[CHANGED_AT], _last_known(slurm)) + IDLE_MS:
@@ -59,8 +68,9 @@ def next_clock(now, submitted_all, slurm):
         when = min(when, numbers[CYCLE])
     if slurm.rules.multifactor:
         when = min(when, numbers[DECAY])
-    if numbers[CLEARED] < numbers[SEEN_ENDS]:
-        when = min(when, slurm.now.end_ms[slurm.now.ended[numbers[CLEARED]]] + slurm.rules.epilog_ms)
+    if numbers[CLEARED] < numbers[ENDINGS]:
+        when = min(when, slurm.now.end_ms[_completing(slurm)] + slurm.rules.epilog_ms)
+    when = min(when, numbers[NOTICE])
     if numbers[OUTAGE] < len(slurm.outages.time_ms):
         when = min(when, slurm.outages.time_ms[numbers[OUTAGE]])
     return max(when, now + 1)
@@ -84,27 +94,38 @@ def work(now, ended, ends, submitted, slurm):
     ``ended`` are jobs in order of their ends, ``ends`` of them have ended, and so many jobs have been ``submitted``.
     """
     numbers, state, rules = slurm.numbers, slurm.now, slurm.rules
-    numbers[BEGUN] = 0
+    numbers[BEGUN] = numbers[STOPPED] = 0
     catch_up(now, slurm)
     while numbers[SEEN_ENDS] < ends:
         end(ended[numbers[SEEN_ENDS]], now, slurm)
+        numbers[SEEN_ENDS] += 1
     while numbers[JOINED] < submitted:
-        join(numbers[JOINED], now, slurm)
+        if state.phase[numbers[JOINED]] == NEW:
+            join(numbers[JOINED], now, slurm)
         numbers[JOINED] += 1
         touch(now, slurm)
         ask_for_pass(now, slurm)
     while numbers[OUTAGE] < len(slurm.outages.time_ms) and slurm.outages.time_ms[numbers[OUTAGE]] <= now:
-        if slurm.outages.node[numbers[OUTAGE]] != NONE:
-            if slurm.outages.up[numbers[OUTAGE]] != 0:
-                put(state.up, slurm.outages.node[numbers[OUTAGE]])
-            else:
-                drop(state.up, slurm.outages.node[numbers[OUTAGE]])
+        node, up = slurm.outages.node[numbers[OUTAGE]], slurm.outages.up[numbers[OUTAGE]]
+        if node != NONE and up == UP:
+            put(state.up, node)
+        elif node != NONE:
+            drop(state.up, node)
+            if up == DOWN:
+                _lose_jobs(node, now, slurm)
+        if slurm.outages.job[numbers[OUTAGE]] != NONE:
+            cancel(slurm.outages.job[numbers[OUTAGE]], now, slurm)
         numbers[OUTAGE] += 1
         touch(now, slurm)
         ask_for_pass(now, slurm)
-    while numbers[CLEARED] < numbers[SEEN_ENDS] and state.end_ms[state.ended[numbers[CLEARED]]] + rules.epilog_ms <= now:
-        clear(state.ended[numbers[CLEARED]], now, slurm)
+    if numbers[NOTICE] <= now:
+        _end_grace(now, slurm)
+        numbers[NOTICE] = _next_notice(now, slurm)
+        touch(now, slurm)
+    while numbers[CLEARED] < numbers[ENDINGS] and state.end_ms[_completing(slurm)] + rules.epilog_ms <= now:
+        job = _completing(slurm)
         numbers[CLEARED] += 1
+        clear(job, now, slurm)
     if numbers[TICK] <= now:
         turn(now, slurm)
     if numbers[PASS] <= now:
@@ -136,41 +157,98 @@ def catch_up(now, slurm):
 
 
 @kernel
-def end(job, now, slurm):
-    """End a job: its processors are free, its nodes COMPLETING until they answer."""
-    state, numbers, ask = slurm.now, slurm.numbers, slurm.ask
-    state.ended[numbers[SEEN_ENDS]] = job
-    numbers[SEEN_ENDS] += 1
-    state.phase[job], state.end_ms[job] = COMPLETING, now
-    i = 0
-    while state.running[i] != job:
-        i += 1
-    numbers[RUNNING] -= 1
-    for k in range(i, numbers[RUNNING]):
-        state.running[k] = state.running[k + 1]
-    occupy(job, 1, slurm, state.cpus, state.memory, state.gpus)
-    for row in range(ask.limits[job], ask.limits[job + 1]):
-        state.used[ask.slot[row]] -= ask.amount[row]
-    for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
-        state.busy[state.node[at]] += 1
-        put(state.completing, state.node[at])
-    state.tasks[ask.group[job]] -= 1
-    charge(job, float(numbers[LAST_DECAY]), now / 1000, slurm)
-    touch(now, slurm)
+def _completing(slurm):
+    """Return the job whose nodes answer next."""
+    ended = slurm.now.ended
+    return ended[slurm.numbers[CLEARED] % len(ended)]
+
+
+@kernel
+def _next_notice(now, slurm):
+    """Return when a job that waits may begin next, or the next grace time is over; NEVER."""
+    state, when = slurm.now, NEVER
+    for i in range(slurm.numbers[QUEUED]):
+        begins = slurm.ask.begin_ms[slurm.ask.job[state.queue[i]]]
+        if now < begins < when:
+            when = begins
+    for i in range(slurm.numbers[RUNNING]):
+        job = state.running[i]
+        if state.warned[job] != NONE:
+            when = min(when, next_poll(max(state.limit_end[job] * 1000, now + 1), slurm))
+    return when
+
+
+@kernel
+def _end_grace(now, slurm):
+    """Stop the jobs whose grace time was over at the last poll of limits (``job_time_limit``)."""
+    state, i = slurm.now, 0
+    while i < slurm.numbers[RUNNING]:
+        job = state.running[i]
+        if state.warned[job] != NONE and next_poll(state.limit_end[job] * 1000, slurm) <= now:
+            stop(job, 0, now, slurm)
+        else:
+            i += 1
+
+
+@kernel
+def _lose_jobs(node, now, slurm):
+    """Stop what runs on a node that is down."""
+    state, i = slurm.now, 0
+    while i < slurm.numbers[RUNNING]:
+        job, there = state.running[i], False
+        for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
+            there = there or state.node[at] == node
+        if there:
+            stop(job, slurm.preemption.requeues[job], now, slurm)
+        else:
+            i += 1
+
+
+@kernel
+def cancel(job, now, slurm):
+    """Take a job out of the queue that its user cancels, or stop it."""
+    state = slurm.now
+    if state.phase[job] == RUNS:
+        stop(job, 0, now, slurm)
+    elif state.phase[job] == PENDING or state.phase[job] == NEW:
+        state.phase[job] = DONE
+        state.undone[slurm.ask.group[job]] -= 1
+        drop_started(slurm)
+
+
+@kernel
+def _wait_again(job, now, slurm):
+    """Let a stopped job wait again, as if submitted now."""
+    state, ask, numbers = slurm.now, slurm.ask, slurm.numbers
+    state.again[job] = 0
+    state.eligible[job] = state.accrues[job] = NONE
+    ask.begin_ms[job] = now + REQUEUE_MS
+    ask.order[job] = len(ask.order) + numbers[ENDINGS]
+    numbers[NOTICE] = min(numbers[NOTICE], ask.begin_ms[job])
+    join(job, now, slurm)
 
 
 @kernel
 def clear(job, now, slurm):
-    """Let the nodes of an ended job answer, and jobs that waited for it go."""
+    """Let the nodes of an ended job answer, and jobs that waited for it go.
+
+    The end of an epilog makes a pass at once; a job that had ended before slurmctld asked its nodes to end it only asks for one.
+    """
     state = slurm.now
     for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
         state.busy[state.node[at]] -= 1
         if state.busy[state.node[at]] == 0:
             drop(state.completing, state.node[at])
-    state.phase[job] = DONE
-    state.undone[slurm.ask.group[job]] -= 1
     touch(now, slurm)
-    ask_for_pass(now, slurm)
+    if state.again[job] != 0:
+        _wait_again(job, now, slurm)
+    else:
+        state.phase[job] = DONE
+        state.undone[slurm.ask.group[job]] -= 1
+    if slurm.rules.direct or state.killed[job] != 0:
+        begin_pass(slurm.rules.depth, now, slurm)
+    else:
+        ask_for_pass(now, slurm)
 
 
 @kernel

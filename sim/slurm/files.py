@@ -18,7 +18,7 @@ from features.node_list import expand_nodes
 from sim.slurm.site import UNLIMITED, Association, Limits, Node, Outage, Partition, Qos, Reservation, Site
 
 CONF, GRES, ACCOUNTS, QOS, SSHARE = "slurm.conf", "gres.conf", "accounts.dump", "qos.txt", "sshare.txt"
-RESERVATIONS, EVENTS = "reservations.txt", "events.txt"
+RESERVATIONS, EVENTS, EPILOG = "reservations.txt", "events.txt", "epilog.txt"
 FILES = {
     CONF: "cp /etc/slurm/slurm.conf .      # and the files that it includes",
     GRES: "cp /etc/slurm/gres.conf .",
@@ -27,23 +27,31 @@ FILES = {
     SSHARE: "sshare -alP > sshare.txt      # when the accounting begins",
     RESERVATIONS: "scontrol -o show reservation > reservations.txt",
     EVENTS: "sacctmgr -P show event start=2026-01-01 > events.txt",
+    EPILOG: "echo 2 > epilog.txt           # seconds that Epilog takes on a node, where slurm.conf has one",
 }
 """What a site's folder holds, and the command that makes each file; all but the first may be missing."""
 
 _SCHEDULER = (
     *("bf_interval", "bf_resolution", "bf_window", "bf_max_job_test", "bf_max_job_array_resv", "bf_max_job_user"),
-    *("bf_min_age_reserve", "sched_interval", "batch_sched_delay", "sched_min_interval", "default_queue_depth", "bf_continue"),
+    *(
+        "preempt_youngest_first",
+        "preempt_reorder_count",
+        "bf_min_age_reserve",
+        "sched_interval",
+        "batch_sched_delay",
+        "sched_min_interval",
+        "default_queue_depth",
+        "bf_continue",
+    ),
 )
 _WEIGHTS = ("age", "fairshare", "jobsize", "partition", "qos")
 _MODELLED = {
     *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters", "killwait"),
     *("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce", "priorityfavorsmall"),
-    "licenses",
+    *("licenses", "preempttype", "preemptmode", "preemptexempttime", "epilog"),
     *(f"priorityweight{name}" for name in _WEIGHTS),
 }
 _DECIDES = {
-    "preempttype": ("preempt/none",),
-    "preemptmode": ("off",),
     "completewait": ("0",),
     "topologyplugin": ("topology/none", "topology/default"),
     "priorityweighttres": ("",),
@@ -58,7 +66,7 @@ _DECIDES = {
 _NODE = {"nodename", "cpus", "sockets", "boards", "socketsperboard", "corespersocket", "threadspercore", "realmemory", "gres"}
 _NODE |= {"feature", "features", "weight", "memspeclimit", "corespeccount"}
 _PARTITION = {"partitionname", "nodes", "prioritytier", "priorityjobfactor", "priority", "maxtime", "defmempercpu", "defmempernode"}
-_PARTITION |= {"oversubscribe", "shared", "qos", "default", "state"}
+_PARTITION |= {"oversubscribe", "shared", "qos", "default", "state", "preemptmode", "gracetime"}
 _HARMLESS = {"nodehostname", "nodeaddr", "port", "state", "cores", "reason", "tmpdisk", "cpubind", "alloc", "defaulttime", "hidden"}
 _GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d+))?(?:\([^)]*\))?$")
 
@@ -107,6 +115,10 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
         site = replace(site, reservations=_reservations(texts[RESERVATIONS], f"{name}/{RESERVATIONS}", site, timezone))
     if EVENTS in texts:
         site = replace(site, outages=_outages(texts[EVENTS], f"{name}/{EVENTS}", site, timezone))
+    if EPILOG in texts:
+        if not re.fullmatch(r"\d+(\.\d+)?\s*", texts[EPILOG]):
+            raise InputError(f"{name}/{EPILOG}, line 1: is no number of seconds")
+        site = replace(site, epilog_s=float(texts[EPILOG]))
     return site
 
 
@@ -209,6 +221,10 @@ def _configuration(texts: Mapping[str, str], name: str) -> Site:
         f"SchedulerParameters {key}" for key in scheduler if key not in _SCHEDULER
     ]
     warnings = [f"{key}={settings[key]}" for key, idle in _DECIDES.items() if settings.get(key, idle[0]).lower() not in idle]
+    if "suspend" in settings.get("preemptmode", "").lower():
+        warnings.append(f"PreemptMode={settings['preemptmode']}")
+    if "epilog" in settings:
+        warnings += [] if EPILOG in texts else [f"Epilog={settings['epilog']}: how long it takes, in {EPILOG},"]
     warnings += [
         f"SchedulerParameters {key}"
         for key in scheduler
@@ -290,6 +306,8 @@ def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) 
         pairs.get("oversubscribe", pairs.get("shared", "NO")).upper() == "EXCLUSIVE",
         pairs.get("qos", ""),
         pairs.get("default", "NO").upper() == "YES",
+        pairs.get("preemptmode", "").lower(),
+        line.whole("gracetime", 0),
     )
 
 
@@ -340,7 +358,16 @@ def _qos(text: str, file: str) -> Iterator[Qos]:
         group = _amounts(row.get("GrpTRES", ""), file, number) | count(row, "GrpJobs", number)
         limits = Limits(group, per_user, per_account, _amounts(row.get("MaxTRES", ""), file, number))
         flags = row.get("Flags", "").split(",")
-        yield Qos(row["Name"], int(row["Priority"] or 0), float(row.get("UsageFactor") or 1), limits, "OverPartQOS" in flags)
+        preempts = tuple(filter(None, row.get("Preempt", "").split(",")))
+        mode = row.get("PreemptMode", "").lower().replace("cluster", "")
+        try:
+            grace, exempt = (seconds(row.get(name) or "0") for name in ("GraceTime", "PreemptExemptTime"))
+        except ValueError:
+            raise InputError(f"{file}, line {number}: GraceTime or PreemptExemptTime is no time such as 00:00:10") from None
+        yield Qos(
+            row["Name"], int(row["Priority"] or 0), float(row.get("UsageFactor") or 1), limits, "OverPartQOS" in flags,
+            preempts, mode, grace, exempt,
+        )  # fmt: skip
 
 
 def _associations(text: str, file: str) -> tuple[Association, ...]:
@@ -394,14 +421,18 @@ def _reservations(text: str, file: str, site: Site, timezone: str) -> tuple[Rese
 
 
 def _outages(text: str, file: str, site: Site, timezone: str) -> tuple[Outage, ...]:
-    """Read ``sacctmgr -P show event``: each row of a node is a time in which it started nothing."""
+    """Read ``sacctmgr -P show event``: each row of a node is a time in which it started nothing.
+
+    One that was down lost its jobs.
+    """
     names, found = {node.name for node in site.nodes}, []
     for number, row in _table(text, file, ("NodeName", "TimeStart", "TimeEnd", "State")):
         if row["NodeName"] not in names or row["State"].upper().startswith("UNK"):
             continue
         line = Line(file, number, {})
         end = UNLIMITED if row["TimeEnd"] in ("Unknown", "None", "") else _unix(row["TimeEnd"], line, timezone)
-        found.append(Outage(row["NodeName"], _unix(row["TimeStart"], line, timezone), end))
+        down = bool(re.search("DOWN|FAIL", row["State"].upper()))
+        found.append(Outage(row["NodeName"], _unix(row["TimeStart"], line, timezone), end, down))
     return tuple(found)
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from features.jit import apart
 from sim.slurm.choice import pick
-from sim.slurm.queue import drop_started, independent, limited, open_to, start, throttled
+from sim.slurm.preempt import make_room
+from sim.slurm.queue import drop_started, independent, limited, open_to, throttled
+from sim.slurm.runs import start
 from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NEVER, NONE, PASS, PASSES, PENDING, QUEUED, STAMP
 
 
@@ -46,8 +48,10 @@ def main_pass(depth, now, slurm):
             room.mask[word] &= room.usable[word] & ~state.completing[word]
         chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
         if chosen > 0:
-            start(job, chosen, MAIN, now, slurm)
+            start(job, partition, chosen, MAIN, now, slurm)
             continue
+        if slurm.rules.preempts:
+            make_room(job, partition, now, slurm)
         if ask.array[job] != NONE:
             room.rejected[ask.array[job]] = stamp
         if ask.reservation[job] != NONE:

@@ -6,18 +6,14 @@ From job_mgr.c, ``job_independent``, and job_scheduler.c, ``build_job_queue``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.choice import occupy
 from sim.slurm.state import (
     BACKFILL_DIRTY,
-    BEGUN,
     CHANGED_AT,
     DIRTY,
     FIRST_PRIORITY,
     NONE,
     PENDING,
     QUEUED,
-    RUNNING,
-    RUNS,
 )
 
 
@@ -92,9 +88,14 @@ def prioritise(record, second, slurm):
 def goes_before(one, other, slurm):
     """Tell whether a record goes before another (``sort_job_queue2``).
 
-    By tier, priority, submission, and number.
+    What may preempt the other, then by tier, priority, submission, and number.
     """
     ask, priority = slurm.ask, slurm.now.priority
+    if slurm.rules.preempts_by_qos:
+        beats = slurm.preemption.beats
+        qos, other_qos = slurm.preemption.qos[ask.job[one]], slurm.preemption.qos[ask.job[other]]
+        if beats[qos, other_qos] != beats[other_qos, qos]:
+            return beats[qos, other_qos] != 0
     tiers = slurm.hardware.tier
     tier, other_tier = tiers[ask.partition[one]], tiers[ask.partition[other]]
     if tier != other_tier:
@@ -147,34 +148,6 @@ def drop_started(slurm):
             queue[left] = queue[i]
             left += 1
     slurm.numbers[QUEUED] = left
-
-
-@apart
-def start(job, chosen, by, now, slurm):
-    """Start ``job`` on the ``chosen`` nodes that :func:`sim.slurm.choice.pick` has written.
-
-    The loop begins its run.
-    """
-    ask, state, room, numbers = slurm.ask, slurm.now, slurm.room, slurm.numbers
-    state.phase[job], state.by[job], state.start_ms[job] = RUNS, by, now
-    state.held[job] = chosen
-    for i in range(chosen):
-        state.node[state.nodes[job] + i] = room.chosen[i]
-        state.taken[state.nodes[job] + i] = room.take[i]
-    occupy(job, -1, slurm, state.cpus, state.memory, state.gpus)
-    state.limit_end[job] = now // 1000 + ask.limit[job]
-    for row in range(ask.limits[job], ask.limits[job + 1]):
-        state.used[ask.slot[row]] += ask.amount[row]
-    state.tasks[ask.group[job]] += 1
-    i = numbers[RUNNING]
-    while i > 0 and state.limit_end[state.running[i - 1]] > state.limit_end[job]:
-        state.running[i] = state.running[i - 1]
-        i -= 1
-    state.running[i] = job
-    numbers[RUNNING] += 1
-    state.begun[numbers[BEGUN]] = job
-    numbers[BEGUN] += 1
-    touch(now, slurm)
 
 
 @kernel

@@ -5,13 +5,14 @@ from __future__ import annotations
 from features.jit import kernel
 from sim.slurm.backfill import cycle
 from sim.slurm.choice import holds, pick
-from sim.slurm.clocks import clear, end
+from sim.slurm.clocks import cancel, clear
 from sim.slurm.main_pass import main_pass
-from sim.slurm.queue import drop_started, join, line_up, start
+from sim.slurm.queue import drop_started, join, line_up
+from sim.slurm.runs import end, start
 from sim.slurm.shares import decay_usage
-from sim.slurm.state import BEGUN, CLEARED, DIRTY, JOINED, MAIN, PENDING, SEEN_ENDS
+from sim.slurm.state import BEGUN, CLEARED, DIRTY, ENDINGS, JOINED, MAIN, PENDING, STOPPED
 
-END, DECAY, SUBMIT, START, PASS, CYCLE = range(6)
+END, DECAY, SUBMIT, CANCEL, START, PASS, CYCLE = range(7)
 """Kinds of :func:`step`; those of one second are handled in this order."""
 _ALL = 1 << 30
 
@@ -23,17 +24,19 @@ def step(kind, job, now, slurm):
     The recorded nodes of a START stand in ``slurm.room.usable``. What a try changes is the caller's to undo.
     """
     numbers = slurm.numbers
-    numbers[BEGUN] = 0
+    numbers[BEGUN] = numbers[STOPPED] = 0
     if kind == END:
         end(job, now, slurm)
         clear(job, now, slurm)
-        numbers[CLEARED] = numbers[SEEN_ENDS]
+        numbers[CLEARED] = numbers[ENDINGS]
     elif kind == DECAY:
         decay_usage(now // 1000, slurm)
         line_up(now // 1000, slurm)
     elif kind == SUBMIT:
         join(job, now, slurm)
         numbers[JOINED] += 1
+    elif kind == CANCEL:
+        cancel(job, now, slurm)
     elif kind == START:
         _start_as_recorded(job, now, slurm)
     elif kind == PASS:
@@ -62,5 +65,5 @@ def _start_as_recorded(job, now, slurm):
             if chosen < asked and holds(room.usable, node):
                 room.chosen[chosen], room.take[chosen] = node, max(1, slurm.ask.cpus[job] // asked)
                 chosen += 1
-    start(job, chosen, MAIN, now, slurm)
+    start(job, slurm.ask.partition[slurm.ask.records[job]], chosen, MAIN, now, slurm)
     drop_started(slurm)

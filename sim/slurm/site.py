@@ -41,6 +41,8 @@ class Partition:
     exclusive: bool = False
     qos: str = ""
     default: bool = False
+    preempt_mode: str = ""
+    grace_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,20 @@ class Limits:
 
 @dataclass(frozen=True)
 class Qos:
-    """A quality of service."""
+    """A quality of service.
+
+    Its jobs may preempt those of the QOS that ``preempts`` names; ``preempt_mode`` says what becomes of its own, ``""``: as in slurm.conf.
+    """
 
     name: str
     priority: int = 0
     usage_factor: float = 1.0
     limits: Limits = field(default_factory=Limits)
     over_partition: bool = False
+    preempts: tuple[str, ...] = ()
+    preempt_mode: str = ""
+    grace_s: int = 0
+    exempt_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,11 +103,12 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Outage:
-    """A node that was down or drained for a time."""
+    """A node that was drained for a time, or ``down``: then its jobs were lost."""
 
     node: str
     start_s: int
     end_s: int
+    down: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,8 @@ class Site:
     """A cluster under Slurm.
 
     ``settings`` are the keys of slurm.conf in lower case; ``scheduler`` are its SchedulerParameters.
-    ``not_modelled`` says which keys count for nothing here, ``warnings`` which of them change decisions.
+    ``epilog_s`` is how long Epilog takes on a node. ``not_modelled`` says which keys count for nothing here, ``warnings``
+    which of them change decisions.
     """
 
     name: str
@@ -118,6 +129,7 @@ class Site:
     associations: tuple[Association, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     outages: tuple[Outage, ...] = ()
+    epilog_s: float = 0.0
     not_modelled: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -136,6 +148,12 @@ class Site:
     def multifactor(self) -> bool:
         """Tell whether priorities come from priority/multifactor."""
         return self.settings.get("prioritytype", "priority/basic") == "priority/multifactor"
+
+    @property
+    def preempts_by(self) -> str:
+        """Return what decides about preemption: ``qos``, ``partition`` (its tier), or ``""``."""
+        kind = self.settings.get("preempttype", "preempt/none")
+        return {"preempt/qos": "qos", "preempt/partition_prio": "partition"}.get(kind, "")
 
     @property
     def enforces_limits(self) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
     BEGUN,  # jobs that the loop must start
     JOINED,  # jobs submitted so far
     SEEN_ENDS,  # ends of jobs seen so far
-    CLEARED,  # of these, those whose nodes have answered
+    CLEARED,  # of ENDINGS, those whose nodes have answered
     REQUESTS,  # requests for a pass
     LAST_FULL,  # the last full pass, ms
     LAST_ASKED,  # the last pass that the background loop started, ms
@@ -37,8 +37,11 @@ import numpy as np
     RANK,  # fair tree: the rank that is given next
     PASSES,  # main passes so far
     CYCLES,  # backfill cycles so far
+    ENDINGS,  # ends of runs so far, those of stopped jobs among them
+    STOPPED,  # jobs that the loop must stop
+    NOTICE,  # when a requeued job may begin, or grace times are looked at, ms; NEVER
     NUMBERS,
-) = range(27)
+) = range(30)
 """Slots of ``Slurm.numbers``."""
 
 NEVER = 1 << 62
@@ -46,6 +49,10 @@ NEW, PENDING, RUNS, COMPLETING, DONE = range(5)
 """Values of ``Now.phase``."""
 MAIN, BACKFILL = 1, 2
 """Values of ``Now.by``: the scheduler that started a job."""
+OFF, CANCEL, REQUEUE = range(3)
+"""Values of ``Preemption.mode``: what becomes of a preempted job."""
+UP, DRAINED, DOWN = 1, 0, 2
+"""Values of ``Outages.up``: a node that is down loses its jobs."""
 NONE = -1
 SHIFT, LOW = 5, 31
 """Of a set of nodes: node ``n`` is bit ``n & LOW`` of word ``n >> SHIFT``."""
@@ -55,7 +62,8 @@ class Rules(NamedTuple):
     """Settings of slurm.conf as numbers: seconds unless the name ends in ``_ms``.
 
     ``depth`` is default_queue_depth, ``turn_ms`` the time between turns of the background loop, ``epilog_ms`` how long the nodes
-    of an ended job are COMPLETING, ``first_turn_ms`` a turn's time, ``decay`` the share of usage that is left after a second.
+    of an ended job are COMPLETING, ``direct`` whether their answer always makes a pass at once, ``first_turn_ms`` a turn's
+    time, ``poll_ms`` a poll's of limits, ``decay`` the share of usage that is left after a second.
     """
 
     backfills: bool
@@ -71,6 +79,7 @@ class Rules(NamedTuple):
     sched_min_interval_ms: int
     depth: int
     kill_wait: int
+    message_timeout: int
     calc_period: int
     multifactor: bool
     weight_age: float
@@ -78,8 +87,14 @@ class Rules(NamedTuple):
     max_age: float
     decay: float
     memory: bool
+    preempts: bool
+    preempts_by_qos: bool
+    preempt_youngest_first: bool
+    preempt_reorder_count: int
+    direct: bool
     turn_ms: int
     first_turn_ms: int
+    poll_ms: int
     epilog_ms: int
 
 
@@ -141,15 +156,32 @@ class Ask(NamedTuple):
     amount: np.ndarray
 
 
-class Outages(NamedTuple):
-    """Nodes that go (``up`` 0) and come back (1), in order of ``time_ms``; int64 [events].
+class Preemption(NamedTuple):
+    """Which running jobs may be preempted, and what becomes of them.
 
-    Without a node (NONE) something else lets jobs start: a reservation begins or ends, or a job becomes eligible.
+    ``qos`` and ``requeues`` int64 [jobs]. The others go by the kind of a job, its QOS or its partition: ``beats`` [kinds, kinds] tells
+    of which kinds a kind's jobs may stop others, ``mode``, ``grace`` and ``exempt`` (seconds) and ``value`` (lowest first) int64 [kinds].
+    """
+
+    qos: np.ndarray
+    requeues: np.ndarray
+    beats: np.ndarray
+    mode: np.ndarray
+    grace: np.ndarray
+    exempt: np.ndarray
+    value: np.ndarray
+
+
+class Outages(NamedTuple):
+    """Nodes that go (``up`` DRAINED or DOWN) and come back (UP).
+
+    In order of ``time_ms``, int64 [events]. Without a node (NONE) something else changes what may start: a reservation begins or ends, a job becomes eligible, or ``job`` is cancelled.
     """
 
     time_ms: np.ndarray
     node: np.ndarray
     up: np.ndarray
+    job: np.ndarray
 
 
 class Reservations(NamedTuple):
@@ -188,7 +220,9 @@ class Now(NamedTuple):
     ``busy`` [nodes] counts ended jobs whose nodes have not answered; ``completing`` and ``up`` [words] are the sets of nodes on which
     there are such, and that are not down. ``nodes`` [jobs + 1] are rows of ``node`` and ``taken``, where
     ``held`` [jobs] of them say on which nodes a job runs, with how many processors. ``queue`` holds records in order of priority,
-    ``running`` jobs in order of their limits' ends, ``ended`` jobs in order of their ends.
+    ``running`` jobs in order of their limits' ends, ``ended`` a ring of jobs whose nodes have not answered. ``first_ms`` is a job's first start,
+    ``start_ms`` the last of ``attempts``, ``warned`` when its grace time began, ``preempts_since`` when it first stopped
+    another, ``again`` whether it waits again after a stop, ``killed`` whether slurmctld has ended it.
     """
 
     cpus: np.ndarray
@@ -199,6 +233,13 @@ class Now(NamedTuple):
     up: np.ndarray
     phase: np.ndarray
     by: np.ndarray
+    partition: np.ndarray
+    attempts: np.ndarray
+    again: np.ndarray
+    warned: np.ndarray
+    preempts_since: np.ndarray
+    killed: np.ndarray
+    first_ms: np.ndarray
     start_ms: np.ndarray
     end_ms: np.ndarray
     limit_end: np.ndarray
@@ -212,6 +253,7 @@ class Now(NamedTuple):
     queue: np.ndarray
     running: np.ndarray
     begun: np.ndarray
+    stopped: np.ndarray
     ended: np.ndarray
     undone: np.ndarray
     tasks: np.ndarray
@@ -244,6 +286,8 @@ class Room(NamedTuple):
     planned: np.ndarray
     plans: np.ndarray
     failed: np.ndarray
+    candidates: np.ndarray
+    shared: np.ndarray
     tested: np.ndarray
     submitted: np.ndarray
 
@@ -257,6 +301,7 @@ class Slurm(NamedTuple):
     tree: Tree
     outages: Outages
     reservations: Reservations
+    preemption: Preemption
     now: Now
     room: Room
     numbers: np.ndarray

@@ -73,10 +73,8 @@ def test_keys_that_are_not_modelled_are_named_and_those_that_decide_are_warnings
     found = site(qos=QOS)
     assert "SchedulerParameters defer" in found.not_modelled
     assert found.warnings == ("SchedulerParameters defer",)
-    changed = read_site(
-        {"slurm.conf": CONF.replace("include parts.conf", "PreemptType=preempt/qos\n") + PARTS, "qos.txt": QOS}, "s"
-    )
-    assert "preempttype=preempt/qos" in changed.warnings
+    changed = read_site({"slurm.conf": CONF.replace("include parts.conf", "CompleteWait=32\n") + PARTS, "qos.txt": QOS}, "s")
+    assert "completewait=32" in changed.warnings
 
 
 def test_outages_and_reservations_are_in_local_time() -> None:

@@ -1,0 +1,161 @@
+"""Preemption: running jobs stop so that one may start that goes before them.
+
+From preempt.c, the plugins preempt/qos and preempt/partition_prio, and cons_common/job_test.c, ``_run_now``. It is not atomic: the
+preemptor starts in a later pass, once the nodes have answered.
+"""
+
+from __future__ import annotations
+
+from features.jit import apart, kernel
+from sim.slurm.choice import holds, occupy, pick
+from sim.slurm.runs import end_by, next_poll, stop
+from sim.slurm.state import NONE, NOTICE, OFF, REQUEUE, RUNNING
+
+_LAST = 99_999
+
+
+@kernel
+def kind(job, partition, slurm):
+    """Return the row of a job's QOS, or of its partition, whichever decides about preemption."""
+    return slurm.preemption.qos[job] if slurm.rules.preempts_by_qos else partition
+
+
+@kernel
+def may_preempt(job, partition, other, second, slurm):
+    """Tell whether ``job`` in a partition may preempt the running job ``other``."""
+    preemption, state = slurm.preemption, slurm.now
+    held = kind(other, state.partition[other], slurm)
+    if preemption.mode[held] == OFF or preemption.beats[kind(job, partition, slurm), held] == 0:
+        return False
+    return second >= state.start_ms[other] // 1000 + preemption.exempt[held]
+
+
+@apart
+def make_room(job, partition, now, slurm):
+    """Preempt what must go for ``job`` to start on nodes of ``mask``.
+
+    Nothing where that is not enough. Candidates go in order of their QOS or tier, then of nodes, until the job fits; then those are tried first that hold most of the nodes
+    chosen, ``preempt_reorder_count`` times, so that few are stopped.
+    """
+    room, preemption, second = slurm.room, slurm.preemption, now // 1000
+    count, tries = _list_candidates(job, partition, second, slurm), 0
+    while True:
+        chosen, last = _remove_until_it_fits(job, count, slurm)
+        if chosen == 0:
+            return
+        if tries > slurm.rules.preempt_reorder_count or count <= tries + 1:
+            break
+        tries += 1
+        for i in range(count):
+            room.shared[i] = _held_of(room.candidates[i], chosen, slurm) if i < last else 0
+        room.shared[last] = _LAST
+        _sort_by_shared(count, slurm)
+    since = slurm.now.preempts_since[job]
+    if since != NONE and since > second - slurm.rules.kill_wait - slurm.rules.message_timeout:
+        return  # what it has stopped may still be ending
+    if since == NONE:
+        slurm.now.preempts_since[job] = second
+    for i in range(last + 1):
+        other = room.candidates[i]
+        room.shared[i] = _held_of(other, chosen, slurm)
+    for i in range(last + 1):
+        other = room.candidates[i]
+        if room.shared[i] == 0:
+            continue
+        held = kind(other, slurm.now.partition[other], slurm)
+        if preemption.grace[held] > 0 and slurm.now.warned[other] == NONE:
+            slurm.now.warned[other] = second
+            end_by(other, second + preemption.grace[held], slurm)
+            slurm.numbers[NOTICE] = min(slurm.numbers[NOTICE], next_poll((second + preemption.grace[held]) * 1000, slurm))
+        elif preemption.grace[held] == 0 or second >= slurm.now.limit_end[other]:
+            stop(other, 1 if preemption.mode[held] == REQUEUE and preemption.requeues[other] != 0 else 0, now, slurm)
+
+
+@kernel
+def without_preemptable(job, partition, second, slurm):
+    """Give back, in the scratch, what jobs hold that ``job`` may preempt.
+
+    Return how many processors of ``mask`` that frees.
+    """
+    room, state, freed = slurm.room, slurm.now, 0
+    for i in range(slurm.numbers[RUNNING]):
+        other = state.running[i]
+        if may_preempt(job, partition, other, second, slurm):
+            occupy(other, 1, slurm, room.cpus, room.memory, room.gpus)
+            for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
+                freed += state.taken[at] if holds(room.mask, state.node[at]) else 0
+    return freed
+
+
+@kernel
+def _list_candidates(job, partition, second, slurm):
+    """Write the jobs that may be preempted, the first to go first; return how many."""
+    room, state, count = slurm.room, slurm.now, 0
+    for i in range(slurm.numbers[RUNNING]):
+        other = state.running[i]
+        if not may_preempt(job, partition, other, second, slurm):
+            continue
+        k = count
+        while k > 0 and _goes_first(other, room.candidates[k - 1], slurm):
+            room.candidates[k] = room.candidates[k - 1]
+            k -= 1
+        room.candidates[k] = other
+        count += 1
+    return count
+
+
+@kernel
+def _goes_first(one, other, slurm):
+    state, value = slurm.now, slurm.preemption.value
+    if slurm.rules.preempt_youngest_first:
+        if state.start_ms[one] // 1000 != state.start_ms[other] // 1000:
+            return state.start_ms[one] > state.start_ms[other]
+    else:
+        first = (value[kind(one, state.partition[one], slurm)] << 16) + state.held[one]
+        second = (value[kind(other, state.partition[other], slurm)] << 16) + state.held[other]
+        if first != second:
+            return first < second
+    return slurm.ask.order[one] < slurm.ask.order[other]
+
+
+@kernel
+def _remove_until_it_fits(job, count, slurm):
+    """Remove candidates one by one until the job fits.
+
+    Return how many nodes are chosen, 0 if none suffice, and the place of the last one removed.
+    """
+    room, state = slurm.room, slurm.now
+    for node in range(len(room.cpus)):
+        room.cpus[node], room.memory[node], room.gpus[node] = state.cpus[node], state.memory[node], state.gpus[node]
+    for i in range(count):
+        other, there = room.candidates[i], False
+        for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
+            there = there or holds(room.mask, state.node[at])
+        if there:
+            occupy(other, 1, slurm, room.cpus, room.memory, room.gpus)
+            chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
+            if chosen > 0:
+                return chosen, i
+    return 0, 0
+
+
+@kernel
+def _held_of(other, chosen, slurm):
+    """Return how many of the chosen nodes a running job holds."""
+    room, state, count = slurm.room, slurm.now, 0
+    for i in range(chosen):
+        for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
+            count += state.node[at] == room.chosen[i]
+    return count
+
+
+@kernel
+def _sort_by_shared(count, slurm):
+    """Sort the candidates by what they hold of the chosen nodes, most first; equal ones stay in order."""
+    room = slurm.room
+    for i in range(count):
+        other, shared, k = room.candidates[i], room.shared[i], i
+        while k > 0 and room.shared[k - 1] < shared:
+            room.candidates[k], room.shared[k] = room.candidates[k - 1], room.shared[k - 1]
+            k -= 1
+        room.candidates[k], room.shared[k] = other, shared

@@ -1,0 +1,104 @@
+"""Starts and ends of jobs on their nodes."""
+
+from __future__ import annotations
+
+from features.jit import apart, kernel
+from sim.slurm.choice import occupy, put
+from sim.slurm.queue import touch
+from sim.slurm.shares import charge
+from sim.slurm.state import BEGUN, COMPLETING, ENDINGS, LAST_DECAY, NONE, RUNNING, RUNS, STOPPED
+
+
+@apart
+def start(job, partition, chosen, by, now, slurm):
+    """Start ``job`` on the ``chosen`` nodes that :func:`sim.slurm.choice.pick` has written.
+
+    The loop begins its run.
+    """
+    ask, state, room, numbers = slurm.ask, slurm.now, slurm.room, slurm.numbers
+    state.phase[job], state.partition[job] = RUNS, partition
+    if state.attempts[job] == 0:
+        state.first_ms[job], state.by[job] = now, by
+    state.attempts[job] += 1
+    state.start_ms[job] = now
+    state.warned[job] = NONE
+    state.held[job] = chosen
+    for i in range(chosen):
+        state.node[state.nodes[job] + i] = room.chosen[i]
+        state.taken[state.nodes[job] + i] = room.take[i]
+    occupy(job, -1, slurm, state.cpus, state.memory, state.gpus)
+    for row in range(ask.limits[job], ask.limits[job + 1]):
+        state.used[ask.slot[row]] += ask.amount[row]
+    state.tasks[ask.group[job]] += 1
+    state.limit_end[job] = now // 1000 + ask.limit[job]
+    state.running[numbers[RUNNING]] = job
+    numbers[RUNNING] += 1
+    _keep_in_order(numbers[RUNNING] - 1, slurm)
+    state.begun[numbers[BEGUN]] = job
+    numbers[BEGUN] += 1
+    touch(now, slurm)
+
+
+@kernel
+def end_by(job, second, slurm):
+    """Bring the limit's end of a running job forward to ``second``."""
+    state, at = slurm.now, slurm.numbers[RUNNING] - 1
+    while state.running[at] != job:
+        at -= 1
+    state.limit_end[job] = min(state.limit_end[job], second)
+    _keep_in_order(at, slurm)
+
+
+@kernel
+def _keep_in_order(at, slurm):
+    """Move the job at a place of ``running`` forward, to where its limit's end belongs."""
+    state = slurm.now
+    job = state.running[at]
+    while at > 0 and state.limit_end[state.running[at - 1]] > state.limit_end[job]:
+        state.running[at] = state.running[at - 1]
+        at -= 1
+    state.running[at] = job
+
+
+@kernel
+def end(job, now, slurm):
+    """End a job: its processors are free, its nodes COMPLETING until they answer."""
+    state, numbers, ask = slurm.now, slurm.numbers, slurm.ask
+    state.ended[numbers[ENDINGS] % len(state.ended)] = job
+    numbers[ENDINGS] += 1
+    state.phase[job], state.end_ms[job] = COMPLETING, now
+    i = 0
+    while state.running[i] != job:
+        i += 1
+    numbers[RUNNING] -= 1
+    for k in range(i, numbers[RUNNING]):
+        state.running[k] = state.running[k + 1]
+    occupy(job, 1, slurm, state.cpus, state.memory, state.gpus)
+    for row in range(ask.limits[job], ask.limits[job + 1]):
+        state.used[ask.slot[row]] -= ask.amount[row]
+    for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
+        state.busy[state.node[at]] += 1
+        put(state.completing, state.node[at])
+    state.tasks[ask.group[job]] -= 1
+    charge(job, float(numbers[LAST_DECAY]), now / 1000, slurm)
+    touch(now, slurm)
+
+
+@kernel
+def next_poll(ms, slurm):
+    """Return when limits are polled next, from ``ms`` on: every 30 turns of the loop."""
+    every, first = 30 * slurm.rules.turn_ms, slurm.rules.poll_ms
+    return first - (first - ms) // every * every
+
+
+@kernel
+def stop(job, requeued, now, slurm):
+    """Stop a running job before its time.
+
+    One that is ``requeued`` waits again once its nodes have answered. The loop takes it from the jobs that run.
+    """
+    state, numbers = slurm.now, slurm.numbers
+    state.again[job], state.killed[job] = requeued, 1
+    state.stopped[numbers[STOPPED]] = job
+    numbers[STOPPED] += 1
+    end(job, now, slurm)
