@@ -19,6 +19,7 @@ from sim.slurm.site import Site
 _LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+)\] (.*)")
 _KINDS = {
     "turn": re.compile(r"debug:  sched: Running job scheduler"),
+    "full": re.compile(r"debug:  sched: Running job scheduler for full queue"),
     "cycle": re.compile(r"sched/backfill: _attempt_backfill: (beginning|no jobs)"),
     "decay": re.compile(r"priority/multifactor: init: "),
     "submit": re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+)"),
@@ -49,12 +50,40 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
                             submitted[int(told[1])] = when
     if not seen["turn"]:
         raise InputError(f"{path}: shows no scheduling pass: Slurm logs them with SlurmctldDebug=debug")
-    origin, (_, interval, period) = origin_of(jobs), clock_settings(site)
+    origin, (every, interval, period) = origin_of(jobs), clock_settings(site)
     whole = jobs["submit_s"].to_numpy(np.float64)
     parts = np.array([submitted.get(group, second + 0.5) for group, second in zip(jobs["group"], whole, strict=True)]) - whole
     turns = np.array(seen["turn"]) - origin
-    steps = np.round((turns - turns[0]) / 1.004)
-    length = float(np.polyfit(steps, turns, 1)[0]) if len(turns) > 2 else 1.004
-    first = (seen["cycle"] or [origin + 0.0])[0] - origin
+    turn, turn_length = _clock(turns, 1.0, 0.06)
+    cycles = np.array(seen["cycle"] or [float(origin)]) - origin
+    cycle, cycle_length = _clock(cycles, float(interval), 0.06)
     decay = (seen["decay"] or [float(origin)])[0] - origin
-    return Phases(float(turns[0]), first % interval, decay % period, np.clip(parts, 0.0, 1.5), length, decay + _FIRST_POLL_S)
+    start = float(whole.min()) - origin
+    full = next((when - origin for when in seen["full"]), start) - start
+    full -= every * max(-(-full // every), 0)
+    asked = max((when - start for when in turns if when < start + parts[0]), default=full)
+    return Phases(
+        turn, cycle, decay % period, np.clip(parts, 0.0, 1.5), turn_length, decay + _FIRST_POLL_S, full, asked, cycle_length
+    )
+
+
+def _clock(seen: np.ndarray, usual: float, slack: float) -> tuple[float, float]:
+    """Return when a clock turned first, and the time between two turns, from when it was ``seen`` to turn.
+
+    That is about ``usual`` seconds; it drifts by up to 5 ms. What was seen farther than ``slack`` from a turn is none.
+    """
+    best: tuple[np.ndarray, np.ndarray] = np.zeros(1), seen[:1]
+    for length in usual + np.arange(0.0, 0.007, 0.0005):
+        counts, kept = [0], [0]
+        for at in range(1, len(seen)):
+            since = seen[at] - seen[kept[-1]]
+            turns = round(since / length)
+            if turns > 0 and abs(since - turns * length) < slack + 0.002 * turns:
+                counts.append(counts[-1] + turns)
+                kept.append(at)
+        if len(kept) > len(best[0]):
+            best = np.array(counts, np.float64), seen[kept]
+    if len(best[0]) < 3:
+        return float(seen[0]), usual
+    length, first = np.polyfit(best[0], best[1], 1)
+    return float(first), float(length)

@@ -48,11 +48,11 @@ from sim.slurm.state import (
 )
 
 LEAD_S = 30
-"""Seconds before the first submission at which slurmctld is taken to have made its last full pass."""
+"""Seconds before the first submission at which slurmctld is taken to have made its last full pass, and charged usage."""
 TURN_MS = 1_004
 """Time between turns of slurmctld's background loop: a second and its own work (1,003 to 1,005 ms measured)."""
 EPILOG_MS = 16
-"""How long a node is COMPLETING where no Epilog is set (about 20 ms measured)."""
+"""How long a node is COMPLETING beyond its Epilog (16 to 20 ms measured)."""
 LAUNCH_MS = 80
 """Seconds of launch and exit beyond a program's runtime (50 to 150 ms measured)."""
 COLUMNS = {
@@ -86,7 +86,9 @@ class Phases(NamedTuple):
     """What no accounting holds: phases of Slurm's clocks, and parts of seconds.
 
     The first turn, cycle, computation of priorities, and poll of time limits. Seconds count from the beginning of the replay; ``parts_s`` float64
-    [jobs] are added to the submissions; ``turn_length_s`` is the time between turns of the background loop.
+    [jobs] are added to the submissions; ``turn_length_s`` is the time between turns of the background loop,
+    ``cycle_length_s`` that between cycles, 0: bf_interval. ``full_s`` and ``asked_s``
+    say when the last full pass and the last pass were, in seconds from the first submission.
     """
 
     turn_s: float
@@ -95,14 +97,18 @@ class Phases(NamedTuple):
     parts_s: np.ndarray
     turn_length_s: float = TURN_MS / 1000
     poll_s: float = 0.0
+    full_s: float = -LEAD_S
+    asked_s: float = -LEAD_S
+    cycle_length_s: float = 0.0
 
 
 def draw_phases(site: Site, jobs: int, seed: int) -> Phases:
     """Draw one of the many sets of phases that an accounting stands for."""
     random = np.random.default_rng([seed, 0x51])
-    _, interval, period = clock_settings(site)
-    turn, cycle, decay = random.random(3) * (TURN_MS / 1000, interval, period)
-    return Phases(turn, cycle, decay, random.random(jobs), poll_s=30 * random.random())
+    interval, between, period = clock_settings(site)
+    turn, cycle, decay = random.random(3) * (TURN_MS / 1000, between, period)
+    parts, poll, full = random.random(jobs), 30 * random.random(), -interval * random.random()
+    return Phases(turn, cycle, decay, parts, poll_s=poll, full_s=full, asked_s=full)
 
 
 def clock_settings(site: Site) -> tuple[int, int, int]:
@@ -150,10 +156,11 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         preempt_reorder_count=_number(site, "preempt_reorder_count", 1),
         direct="epilog" in settings,
         memory="MEMORY" in settings.get("selecttypeparameters", "").upper(),
-        turn_ms=round(phases.turn_length_s * 1000),
+        turn_us=round(phases.turn_length_s * 1e6),
+        cycle_ms=round(phases.cycle_length_s * 1000) or between * 1000,
         first_turn_ms=int(phases.turn_s * 1000),
         poll_ms=int(phases.poll_s * 1000),
-        epilog_ms=max(round(site.epilog_s * 1000), EPILOG_MS),
+        epilog_ms=round(site.epilog_s * 1000) + EPILOG_MS,
     )
 
 
@@ -225,9 +232,10 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     numbers[TICK] = numbers[PASS] = numbers[NOTICE] = NEVER
     numbers[LAST_PASS], numbers[FIRST_PRIORITY] = -NEVER, NEVER >> 8
     numbers[CYCLE], numbers[DECAY] = int(phases.cycle_s * 1000), int(phases.decay_s * 1000)
-    numbers[LAST_CYCLE] = numbers[CYCLE] - rules.bf_interval * 1000
+    numbers[LAST_CYCLE] = numbers[CYCLE] - rules.cycle_ms
     numbers[LAST_DECAY] = int(jobs["submit_s"].min()) - LEAD_S - origin
-    numbers[LAST_FULL] = numbers[LAST_ASKED] = numbers[LAST_DECAY] * 1000
+    first = (int(jobs["submit_s"].min()) - origin) * 1000
+    numbers[LAST_FULL], numbers[LAST_ASKED] = first + round(phases.full_s * 1000), first + round(phases.asked_s * 1000)
     changed = Outages(*np.ascontiguousarray(events.T))
     slurm = Slurm(rules, hardware, ask, tree, changed, reservations, _preemption(site, jobs), now, room, numbers)
     rank_users(slurm)
@@ -365,7 +373,7 @@ def _ask(
         order=order,
         reservation=np.array([names.get(row.reservation, NONE) for row in rows], np.int64),
         leaf=np.array([leaves.get((row.account, row.user), NONE) for row in rows], np.int64),
-        usage=np.array(jobs["cpus"], np.float64) * np.array([site.qos[row.qos].usage_factor for row in rows]),
+        usage=np.array([site.qos[row.qos].usage_factor for row in rows], np.float64),
         records=np.array(first, np.int64),
         job=np.array(record_job, np.int64),
         partition=np.array(record_partition, np.int64),
@@ -480,6 +488,7 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int, count: int
         node=zeros(int(rows[-1])),
         taken=zeros(int(rows[-1])),
         held=zeros(count),
+        billed=zeros(count),
         queue=zeros(records),
         running=zeros(count),
         begun=zeros(count),

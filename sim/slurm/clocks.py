@@ -1,5 +1,7 @@
 """Slurm's clocks: when passes, cycles and priorities are due.
 
+The end of an epilog makes a pass at once. A job that has ended before slurmctld asks its nodes to end it only asks for one.
+
 From controller.c, ``_slurmctld_background``, and backfill.c, ``backfill_agent``.
 """
 
@@ -10,7 +12,7 @@ from sim.slurm.backfill import cycle
 from sim.slurm.choice import drop, put
 from sim.slurm.main_pass import main_pass
 from sim.slurm.queue import drop_started, join, line_up, touch
-from sim.slurm.runs import end, next_poll, stop
+from sim.slurm.runs import end, next_poll, stop, turn_from
 from sim.slurm.shares import decay_usage
 from sim.slurm.state import (
     BACKFILL_DIRTY,
@@ -126,6 +128,10 @@ def work(now, ended, ends, submitted, slurm):
         job = _completing(slurm)
         numbers[CLEARED] += 1
         clear(job, now, slurm)
+        if rules.direct or state.killed[job] != 0:
+            begin_pass(rules.depth, now, slurm)
+        else:
+            ask_for_pass(now, slurm)
     if numbers[TICK] <= now:
         turn(now, slurm)
     if numbers[PASS] <= now:
@@ -145,7 +151,7 @@ def work(now, ended, ends, submitted, slurm):
 def catch_up(now, slurm):
     """Let the clocks that turned while nothing waited stand as they would."""
     numbers, rules = slurm.numbers, slurm.rules
-    between = max(rules.bf_interval, 1) * 1000
+    between = rules.cycle_ms
     if numbers[CYCLE] < now:
         numbers[LAST_CYCLE] = numbers[CYCLE] + (now - 1 - numbers[CYCLE]) // between * between
         numbers[CYCLE] = numbers[LAST_CYCLE] + between
@@ -230,10 +236,7 @@ def _wait_again(job, now, slurm):
 
 @kernel
 def clear(job, now, slurm):
-    """Let the nodes of an ended job answer, and jobs that waited for it go.
-
-    The end of an epilog makes a pass at once; a job that had ended before slurmctld asked its nodes to end it only asks for one.
-    """
+    """Let the nodes of an ended job answer, and jobs that waited for it go."""
     state = slurm.now
     for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
         state.busy[state.node[at]] -= 1
@@ -245,10 +248,6 @@ def clear(job, now, slurm):
     else:
         state.phase[job] = DONE
         state.undone[slurm.ask.group[job]] -= 1
-    if slurm.rules.direct or state.killed[job] != 0:
-        begin_pass(slurm.rules.depth, now, slurm)
-    else:
-        ask_for_pass(now, slurm)
 
 
 @kernel
@@ -267,14 +266,12 @@ def expect_turn(now, slurm):
     numbers, rules = slurm.numbers, slurm.rules
     if numbers[TICK] != NEVER:
         return
-    first, turn_ms = rules.first_turn_ms, rules.turn_ms
     while True:
-        due = (numbers[LAST_FULL] // 1000 + rules.sched_interval) * 1000
-        full = first + -((first - due) // turn_ms) * turn_ms
+        full = turn_from((numbers[LAST_FULL] // 1000 + rules.sched_interval) * 1000, slurm)
         if full >= now:
             break
         numbers[LAST_FULL] = numbers[LAST_ASKED] = full
-    numbers[TICK] = first + ((now - first) // turn_ms + 1) * turn_ms
+    numbers[TICK] = turn_from(now + 1, slurm)
 
 
 @kernel
@@ -319,4 +316,4 @@ def wake(now, slurm):
         numbers[BACKFILL_DIRTY] = 0
         cycle(now, slurm)
     numbers[LAST_CYCLE] = now
-    numbers[CYCLE] = now + max(rules.bf_interval, 1) * 1000
+    numbers[CYCLE] = now + rules.cycle_ms

@@ -34,8 +34,8 @@ def may_preempt(job, partition, other, second, slurm):
 def make_room(job, partition, now, slurm):
     """Preempt what must go for ``job`` to start on nodes of ``mask``.
 
-    Nothing where that is not enough. Candidates go in order of their QOS or tier, then of nodes, until the job fits; then those are tried first that hold most of the nodes
-    chosen, ``preempt_reorder_count`` times, so that few are stopped.
+    Nothing where that is not enough. Candidates go in order of their QOS or tier, then of nodes, until the job fits; then those
+    are tried first that hold most of the nodes chosen, ``preempt_reorder_count`` times, so that few are stopped.
     """
     room, preemption, second = slurm.room, slurm.preemption, now // 1000
     count, tries = _list_candidates(job, partition, second, slurm), 0

@@ -23,7 +23,9 @@ def start(job, partition, chosen, by, now, slurm):
     state.start_ms[job] = now
     state.warned[job] = NONE
     state.held[job] = chosen
+    state.billed[job] = 0
     for i in range(chosen):
+        state.billed[job] += room.take[i]
         state.node[state.nodes[job] + i] = room.chosen[i]
         state.taken[state.nodes[job] + i] = room.take[i]
     occupy(job, -1, slurm, state.cpus, state.memory, state.gpus)
@@ -85,9 +87,19 @@ def end(job, now, slurm):
 
 
 @kernel
+def turn_from(ms, slurm):
+    """Return the first turn of the background loop at ``ms`` or later."""
+    first, turn_us = slurm.rules.first_turn_ms, slurm.rules.turn_us
+    turns = (ms - first) * 1000 // turn_us
+    while first + turns * turn_us // 1000 < ms:
+        turns += 1
+    return first + turns * turn_us // 1000
+
+
+@kernel
 def next_poll(ms, slurm):
     """Return when limits are polled next, from ``ms`` on: every 30 turns of the loop."""
-    every, first = 30 * slurm.rules.turn_ms, slurm.rules.poll_ms
+    every, first = 30 * slurm.rules.turn_us // 1000, slurm.rules.poll_ms
     return first - (first - ms) // every * every
 
 

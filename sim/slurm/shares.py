@@ -19,7 +19,7 @@ def charge(job, since, until, slurm):
     """
     tree, ask = slurm.tree, slurm.ask
     seconds = max(0.0, until - max(since, slurm.now.start_ms[job] / 1000))
-    amount = seconds * slurm.rules.decay**seconds * ask.usage[job]
+    amount = seconds * slurm.rules.decay**seconds * ask.usage[job] * slurm.now.billed[job]
     leaf = ask.leaf[job]
     while leaf >= 0:
         tree.usage[leaf] += amount

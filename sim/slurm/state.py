@@ -59,9 +59,10 @@ SHIFT, LOW = 5, 31
 
 
 class Rules(NamedTuple):
-    """Settings of slurm.conf as numbers: seconds unless the name ends in ``_ms``.
+    """Settings of slurm.conf as numbers: seconds unless the name says otherwise.
 
-    ``depth`` is default_queue_depth, ``turn_ms`` the time between turns of the background loop, ``epilog_ms`` how long the nodes
+    ``depth`` is default_queue_depth, ``turn_us`` the microseconds between turns of the background loop,
+    ``cycle_ms`` the time between cycles, ``epilog_ms`` how long the nodes
     of an ended job are COMPLETING, ``direct`` whether their answer always makes a pass at once, ``first_turn_ms`` a turn's
     time, ``poll_ms`` a poll's of limits, ``decay`` the share of usage that is left after a second.
     """
@@ -92,7 +93,8 @@ class Rules(NamedTuple):
     preempt_youngest_first: bool
     preempt_reorder_count: int
     direct: bool
-    turn_ms: int
+    turn_us: int
+    cycle_ms: int
     first_turn_ms: int
     poll_ms: int
     epilog_ms: int
@@ -123,7 +125,8 @@ class Ask(NamedTuple):
     tasks of one array, or the job's own, ``array`` the same or NONE. ``afters`` [jobs + 1] are rows of ``after``: groups that must
     have ended. ``order`` settles ties of priority. ``begin_ms``: not before. ``records`` [jobs + 1] are rows of ``job``,
     ``partition`` and ``fixed`` (the priority without age and fair share, float64). ``limits`` [jobs + 1] are rows of ``slot`` and
-    ``amount``: what counts against which limit. ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association.
+    ``amount``: what counts against which limit. ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association,
+    ``usage`` its QOS's UsageFactor.
     """
 
     cpus: np.ndarray
@@ -175,7 +178,8 @@ class Preemption(NamedTuple):
 class Outages(NamedTuple):
     """Nodes that go (``up`` DRAINED or DOWN) and come back (UP).
 
-    In order of ``time_ms``, int64 [events]. Without a node (NONE) something else changes what may start: a reservation begins or ends, a job becomes eligible, or ``job`` is cancelled.
+    In order of ``time_ms``, int64 [events]. Without a node (NONE) something else changes what may start: a reservation begins or
+    ends, a job becomes eligible, or ``job`` is cancelled.
     """
 
     time_ms: np.ndarray
@@ -219,7 +223,7 @@ class Now(NamedTuple):
 
     ``busy`` [nodes] counts ended jobs whose nodes have not answered; ``completing`` and ``up`` [words] are the sets of nodes on which
     there are such, and that are not down. ``nodes`` [jobs + 1] are rows of ``node`` and ``taken``, where
-    ``held`` [jobs] of them say on which nodes a job runs, with how many processors. ``queue`` holds records in order of priority,
+    ``held`` [jobs] of them say on which nodes a job runs, with how many processors, ``billed`` together. ``queue`` holds records in order of priority,
     ``running`` jobs in order of their limits' ends, ``ended`` a ring of jobs whose nodes have not answered. ``first_ms`` is a job's first start,
     ``start_ms`` the last of ``attempts``, ``warned`` when its grace time began, ``preempts_since`` when it first stopped
     another, ``again`` whether it waits again after a stop, ``killed`` whether slurmctld has ended it.
@@ -250,6 +254,7 @@ class Now(NamedTuple):
     node: np.ndarray
     taken: np.ndarray
     held: np.ndarray
+    billed: np.ndarray
     queue: np.ndarray
     running: np.ndarray
     begun: np.ndarray
