@@ -11,6 +11,7 @@ from pipelines.assets.history import user_history_of_trace
 from pipelines.assets.jobs import ingest
 from pipelines.assets.learned_policy import learned_policy
 from pipelines.assets.night import night
+from pipelines.assets.parity import parity
 from pipelines.assets.published import published_system, published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.runtime_model import runtime_model
@@ -23,7 +24,17 @@ from pipelines.storage.permissions import keep_private
 
 keep_private()
 
-TRACE_STAGES = [ingest, user_history_of_trace, runtime_model, learned_policy, schedules, comparison, report, published_trace]
+TRACE_STAGES = [
+    ingest,
+    user_history_of_trace,
+    runtime_model,
+    learned_policy,
+    schedules,
+    comparison,
+    report,
+    parity,
+    published_trace,
+]
 SYSTEM_STAGES = [counters, control_runs, variability_features, variability_model, cluster_experiments, published_system]
 
 full_run = dg.define_asset_job(
@@ -52,7 +63,10 @@ nightly_variability = dg.define_asset_job(
 
 
 defs = dg.Definitions(
-    assets=[*dg.map_asset_specs(described, [*TRACE_STAGES, night, *SYSTEM_STAGES, counters_by_day, variability_night]), *external],
+    assets=[
+        *dg.map_asset_specs(described, [*TRACE_STAGES, night, *SYSTEM_STAGES, counters_by_day, variability_night]),
+        *external,
+    ],
     jobs=[full_run, variability, nightly, nightly_variability],
     schedules=[nightly_retraining, nightly_variability_retraining],
     sensors=[changed_traces, failed_nights, drift],

@@ -251,7 +251,8 @@ def without(
 
 def _same(one: tuple[Site, pd.DataFrame], other: tuple[Site, pd.DataFrame]) -> bool:
     (site, jobs), (changed, table) = one, other
-    unset = {key for key, value in changed.settings.items() if value in ("", "0") and key not in site.settings}
+    idle = ("", "0", "preempt/none")
+    unset = {key for key, value in changed.settings.items() if value in idle and key not in site.settings}
     settings = {key: value for key, value in changed.settings.items() if key not in unset}
     return replace(changed, settings=settings) == site and jobs.equals(table)
 

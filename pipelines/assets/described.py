@@ -59,6 +59,7 @@ MADE_BY = {
     "schedules": (*_JOBS, *_RUNTIME, *_SIM, *_dated("simulate served judge policy")),
     "comparison": (*_SIM, *_dated("compare")),
     "report": ("pipelines/report/*", *_dated("pages")),
+    "parity": (*_SIM, *_INGEST, "pipelines/report/parity.py", *_flows("parity")),
     "published_trace": _PUBLISHING,
     "night": (),
     "counters": _COUNTERS,

@@ -39,7 +39,7 @@ CHECKS = {**_ALIASES, "tables_are_of_the_same_jobs": "Every table that was made 
 
 
 @dg.asset(
-    deps=[*OF_TRACES, "night"],
+    deps=[*OF_TRACES, "parity", "night"],
     partitions_def=of_traces,
     group_name="publishing",
     kinds={"parquet", "mlflow"},

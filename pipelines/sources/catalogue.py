@@ -53,6 +53,7 @@ class Entry:
     processors: Literal[PROCESSORS] = "cpus"  # type: ignore[valid-type]
     cpus_per_node: int | None = None
     cluster: str = ""
+    machine: str = ""
     format: Literal[FORMATS] = ""  # type: ignore[valid-type]
     options: Mapping[str, Any] = field(default_factory=dict)
     grows: bool | None = None
@@ -71,6 +72,12 @@ class Entry:
         if self.remote:
             return archive() / Path(unquote(urlsplit(self.place).path)).name
         place = Path(self.place).expanduser()
+        return place if at(self.stated_in).shared else self.stated_in.parent / place
+
+    @property
+    def machine_path(self) -> Path:
+        """Return where the files of the trace's Slurm site are."""
+        place = Path(self.machine).expanduser()
         return place if at(self.stated_in).shared else self.stated_in.parent / place
 
     @property

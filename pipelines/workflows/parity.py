@@ -1,0 +1,85 @@
+"""How far replays of a Slurm site are from its accounting: what the command and the asset show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from features.errors import InputError
+from pipelines.ingest.slurm_jobs import SlurmJobs, read_slurm_jobs
+from pipelines.ingest.slurm_site import load_site
+from pipelines.ingest.slurmctld_log import read_phases
+from sim.parity import BY, by_group, decisions, open_replays, unexplained, without
+from sim.slurm.site import Site
+
+REPLAYS = 40
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Parity:
+    """What replays gave beside the record.
+
+    ``summary`` holds the figures of ``queuecast parity --json``; ``groups``, ``left_out`` and ``unexplained`` are the tables of
+    :func:`sim.parity.by_group`, :func:`sim.parity.without` and :func:`sim.parity.unexplained`. ``lost`` names jobs that some replay never
+    starts; all figures leave them out.
+    """
+
+    site: Site
+    jobs: SlurmJobs
+    summary: dict[str, Any]
+    groups: pd.DataFrame
+    left_out: pd.DataFrame
+    unexplained: pd.DataFrame
+    lost: tuple[str, ...]
+
+
+def read_site_jobs(accounting: Path, machine: Path, timezone: str, cluster: str = "") -> tuple[Site, SlurmJobs]:
+    """Read a site and its accounting; InputError where the two do not belong together."""
+    site = load_site(machine, timezone)
+    jobs = read_slurm_jobs(accounting, site, timezone, cluster)
+    if unknown := set(jobs.table["qos"]) - set(site.qos):
+        raise InputError(
+            f"{accounting}: names the QOS {min(unknown)}, which the site's qos.txt does not; known: {', '.join(site.qos)}"
+        )
+    if unknown := {each for text in set(jobs.table["partition"]) for each in text.split(",")} - set(site.partitions):
+        raise InputError(
+            f"{accounting}: names the partition {min(unknown)}, which slurm.conf does not: is it newer than the jobs? known: "
+            f"{', '.join(site.partitions)}"
+        )
+    return site, jobs
+
+
+def measure(
+    site: Site, jobs: SlurmJobs, replays: int, seed: int, progress: Progress, log: Path | None = None, timezone: str = "UTC"
+) -> Parity:
+    """Replay the jobs so many times, ask for single decisions, and leave each rule out once.
+
+    With the phases of slurmctld's ``log``, or drawn from ``seed``. InputError where no job starts.
+    """
+    table = jobs.table
+    phases = None if log is None else read_phases(log, site, table, timezone)
+    made = open_replays(site, table, replays, seed, lambda done, of: progress("replays", done, of), phases)
+    if not made.starts.any():
+        raise InputError(f"{jobs.name}: no job starts on the site's nodes: its files do not have what the jobs ask for")
+    summary = {
+        "trace": jobs.name,
+        "machine": site.name,
+        "replays": replays,
+        **made.summary(),
+        **decisions(site, table, seed).summary(),
+    }
+    left_out = without(site, table, max(replays // 2, 2), seed, progress=lambda done, of: progress("rules left out", done, of))
+    return Parity(
+        site,
+        jobs,
+        summary,
+        pd.concat([by_group(table, made, by) for by in BY], ignore_index=True),
+        left_out,
+        unexplained(table, made),
+        tuple(table["job_id"][made.lost]),
+    )
