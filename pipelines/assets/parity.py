@@ -1,4 +1,4 @@
-"""Stage 4 of a trace whose Slurm site is described: how far replays of the site are from its record."""
+"""Stage 4 of a trace with a Slurm site: how far its replays are from its record."""
 
 import dagster as dg
 

@@ -43,7 +43,7 @@ def render_parity(parity: Parity, provenance: Mapping[str, object]) -> str:
 
 
 def answer(parity: Parity) -> list[str]:
-    """Return in two sentences whether the record lies in the range of replays, and how often decisions agree."""
+    """Return in two sentences whether record and replays agree, in waits and decisions."""
     summary = parity.summary
     recorded, mean, low, high = (float(summary[name]) for name in ("recorded_mean_wait_s", "mean_wait_s", "low_s", "high_s"))
     lies = "inside" if low <= recorded <= high else "outside"
@@ -62,7 +62,7 @@ def answer(parity: Parity) -> list[str]:
 
 
 def groups(parity: Parity) -> list[Table]:
-    """Return mean waits by partition, QOS, account, size and hour, where there is more than one."""
+    """Return mean waits by partition, QOS, account, size and hour."""
     tables = []
     for by, table in parity.groups.groupby("by", sort=False):
         rows: list[list[str]] = [
@@ -113,7 +113,7 @@ def unexplained(parity: Parity) -> Table:
 
 
 def picture(parity: Parity) -> bytes:
-    """Draw recorded mean waits in their ranges over replays: all jobs, and groups of at least ten."""
+    """Draw recorded mean waits in their ranges: all jobs, and groups of at least ten."""
     summary, table = parity.summary, parity.groups
     several = table.groupby("by")["value"].transform("size") > 1
     table = table[several & (table["jobs"] >= 10) & (table["by"] != "hour")].head(_MOST_GROUPS)

@@ -1,4 +1,7 @@
-"""How far replays of a Slurm site are from its accounting: what the command and the asset show."""
+"""How far replays of a Slurm site are from its accounting, as values.
+
+The command and the asset show them.
+"""
 
 from __future__ import annotations
 
