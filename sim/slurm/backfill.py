@@ -36,7 +36,7 @@ def cycle(now, slurm):
     for i in range(numbers[QUEUED]):
         record = state.queue[i]
         job, partition = ask.job[record], ask.partition[record]
-        if state.phase[job] != PENDING or not independent(job, now, slurm) or ask.limit[job] > slurm.hardware.max_s[partition]:
+        if state.phase[job] != PENDING or not independent(job, now, slurm) or ask.admitted[record] == 0:
             continue
         array = ask.array[job]
         if array != NONE:

@@ -181,7 +181,6 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         np.array([node.weight for node in site.nodes]),
         np.array([as_set([of_node[name] for name in site.partitions[each].nodes], len(names)) for each in partitions]),
         np.array([site.partitions[each].tier for each in partitions]),
-        np.array([site.partitions[each].max_s for each in partitions]),
     )
     origin = origin_of(jobs)
     tree, leaves = _tree(site)
@@ -325,7 +324,7 @@ def _ask(
     submit, task = np.array(jobs["submit_s"], np.int64), np.array(jobs["task"], np.int64)
     eligible = np.array(jobs["eligible_s"], np.int64)
     rows, first = list[Any](jobs.itertuples(index=False)), [0]
-    record_job, record_partition, fixed = [], [], []
+    record_job, record_partition, admitted, fixed = [], [], [], []
     for at, row in enumerate(rows):
         if row.qos not in site.qos:
             raise InputError(
@@ -338,6 +337,7 @@ def _ask(
                 )
             record_job.append(at)
             record_partition.append(partitions.index(name))
+            admitted.append(site.partitions[name].admits(row.limit_s, row.min_nodes))
             fixed.append(_fixed_priority(site, row, site.partitions[name]))
         first.append(len(record_job))
     slots, limits, slot, amount = _Slots(site, leaves), [0], [], []
@@ -377,6 +377,7 @@ def _ask(
         records=np.array(first, np.int64),
         job=np.array(record_job, np.int64),
         partition=np.array(record_partition, np.int64),
+        admitted=np.array(admitted, np.int64),
         fixed=np.array(fixed, np.float64),
         limits=np.array(limits, np.int64),
         slot=np.array(slot, np.int64),

@@ -66,7 +66,7 @@ _DECIDES = {
 _NODE = {"nodename", "cpus", "sockets", "boards", "socketsperboard", "corespersocket", "threadspercore", "realmemory", "gres"}
 _NODE |= {"feature", "features", "weight", "memspeclimit", "corespeccount"}
 _PARTITION = {"partitionname", "nodes", "prioritytier", "priorityjobfactor", "priority", "maxtime", "defmempercpu", "defmempernode"}
-_PARTITION |= {"oversubscribe", "shared", "qos", "default", "state", "preemptmode", "gracetime"}
+_PARTITION |= {"oversubscribe", "shared", "qos", "default", "state", "preemptmode", "gracetime", "maxnodes"}
 _HARMLESS = {"nodehostname", "nodeaddr", "port", "state", "cores", "reason", "tmpdisk", "cpubind", "alloc", "defaulttime", "hidden"}
 _GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d+))?(?:\([^)]*\))?$")
 
@@ -308,6 +308,7 @@ def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) 
         pairs.get("default", "NO").upper() == "YES",
         pairs.get("preemptmode", "").lower(),
         line.whole("gracetime", 0),
+        UNLIMITED if pairs.get("maxnodes", "UNLIMITED").upper() == "UNLIMITED" else line.whole("maxnodes", 0),
     )
 
 

@@ -32,7 +32,7 @@ def main_pass(depth, now, slurm):
     for i in range(numbers[QUEUED]):
         record = state.queue[i]
         job, partition = ask.job[record], ask.partition[record]
-        if state.phase[job] != PENDING or not independent(job, now, slurm) or ask.limit[job] > slurm.hardware.max_s[partition]:
+        if state.phase[job] != PENDING or not independent(job, now, slurm) or ask.admitted[record] == 0:
             continue
         tested += 1
         if tested > depth:

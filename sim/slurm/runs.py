@@ -82,7 +82,7 @@ def end(job, now, slurm):
         state.busy[state.node[at]] += 1
         put(state.completing, state.node[at])
     state.tasks[ask.group[job]] -= 1
-    charge(job, float(numbers[LAST_DECAY]), now / 1000, slurm)
+    charge(job, numbers[LAST_DECAY], now // 1000, slurm)
     touch(now, slurm)
 
 

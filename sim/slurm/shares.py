@@ -15,10 +15,10 @@ from sim.slurm.state import LAST_DECAY, RANK, RUNNING
 def charge(job, since, until, slurm):
     """Add what ``job`` has used between two times to its association and all above it.
 
-    Times are float seconds.
+    Times are whole seconds, as Slurm takes them.
     """
     tree, ask = slurm.tree, slurm.ask
-    seconds = max(0.0, until - max(since, slurm.now.start_ms[job] / 1000))
+    seconds = max(0, until - max(since, slurm.now.start_ms[job] // 1000))
     amount = seconds * slurm.rules.decay**seconds * ask.usage[job] * slurm.now.billed[job]
     leaf = ask.leaf[job]
     while leaf >= 0:
@@ -34,7 +34,7 @@ def decay_usage(second, slurm):
     for row in range(len(tree.usage)):
         tree.usage[row] *= factor
     for i in range(numbers[RUNNING]):
-        charge(slurm.now.running[i], float(numbers[LAST_DECAY]), float(second), slurm)
+        charge(slurm.now.running[i], numbers[LAST_DECAY], second, slurm)
     numbers[LAST_DECAY] = second
     rank_users(slurm)
 

@@ -43,6 +43,11 @@ class Partition:
     default: bool = False
     preempt_mode: str = ""
     grace_s: int = 0
+    max_nodes: int = UNLIMITED
+
+    def admits(self, limit_s: int, nodes: int) -> bool:
+        """Tell whether a job of this limit and so many nodes may ever run here."""
+        return limit_s <= self.max_s and nodes <= min(len(self.nodes), self.max_nodes)
 
 
 @dataclass(frozen=True)

@@ -103,8 +103,7 @@ class Rules(NamedTuple):
 class Hardware(NamedTuple):
     """Nodes in order of their names, and partitions.
 
-    int64 [nodes]: ``memory`` in MiB, ``features`` as bits. ``member`` int64 [partitions, words] are sets of nodes. ``max_s`` and ``tier`` int64
-    [partitions].
+    int64 [nodes]: ``memory`` in MiB, ``features`` as bits. ``member`` int64 [partitions, words] are sets of nodes. ``tier`` int64 [partitions].
     """
 
     cpus: np.ndarray
@@ -114,7 +113,6 @@ class Hardware(NamedTuple):
     weight: np.ndarray
     member: np.ndarray
     tier: np.ndarray
-    max_s: np.ndarray
 
 
 class Ask(NamedTuple):
@@ -124,9 +122,9 @@ class Ask(NamedTuple):
     0: any. ``least`` is the limit with which it may be planned (--time-min), ``limit`` the one asked for. ``group`` is that of the
     tasks of one array, or the job's own, ``array`` the same or NONE. ``afters`` [jobs + 1] are rows of ``after``: groups that must
     have ended. ``order`` settles ties of priority. ``begin_ms``: not before. ``records`` [jobs + 1] are rows of ``job``,
-    ``partition`` and ``fixed`` (the priority without age and fair share, float64). ``limits`` [jobs + 1] are rows of ``slot`` and
-    ``amount``: what counts against which limit. ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association,
-    ``usage`` its QOS's UsageFactor.
+    ``partition``, ``admitted`` (whether the partition's limits let it run there) and ``fixed`` (the priority without age and
+    fair share, float64). ``limits`` [jobs + 1] are rows of ``slot`` and ``amount``: what counts against which limit.
+    ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association, ``usage`` its QOS's UsageFactor.
     """
 
     cpus: np.ndarray
@@ -153,6 +151,7 @@ class Ask(NamedTuple):
     records: np.ndarray
     job: np.ndarray
     partition: np.ndarray
+    admitted: np.ndarray
     fixed: np.ndarray
     limits: np.ndarray
     slot: np.ndarray
