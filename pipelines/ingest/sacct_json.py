@@ -20,6 +20,9 @@ _COLUMNS = (
     *("Cluster", "JobIDRaw", "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Start", "End", "ElapsedRaw"),
     *("TimelimitRaw", "ReqCPUS", "AllocCPUS", "AllocNodes", "ReqTRES", "NodeList", "JobName"),
 )
+_LATER = ("Eligible", "Priority", "Constraints", "Flags", "Reservation", "SubmitLine")
+"""Columns that stand only where some job has a value: not every version writes them."""
+_STARTED = {"STARTED_ON_SUBMIT": "SchedSubmit", "STARTED_ON_SCHEDULE": "SchedMain", "STARTED_ON_BACKFILL": "SchedBackfill"}
 
 
 def is_json(source: Source) -> bool:
@@ -38,14 +41,18 @@ def as_table(source: Source) -> Source:
     jobs = document.get("jobs")
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise InputError(f"{source.path}: is JSON without a list of jobs, which sacct --json writes")
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(_COLUMNS)
+    rows, later = [], []
     for number, job in enumerate(jobs, start=1):
         try:
-            rows.writerow(_row(job))
+            rows.append(_row(job))
+            later.append(_later(job))
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError, OSError) as error:
             raise InputError(f"{source.path}: job {number} of its list: {type(error).__name__}: {shown(str(error))}") from error
+    there = [at for at in range(len(_LATER)) if any(row[at] != "" for row in later)]
+    out = io.StringIO()
+    written = csv.writer(out, lineterminator="\n")
+    written.writerow([*_COLUMNS, *(_LATER[at] for at in there)])
+    written.writerows([*row, *(more[at] for at in there)] for row, more in zip(rows, later, strict=True))
     return Source(source.path, out.getvalue().encode(), source.sha256)
 
 
@@ -55,6 +62,7 @@ def _row(job: Mapping[str, Any]) -> list[object]:
     task = _number(array.get("task_id")) if _number(array.get("job_id")) else ""
     asked, allocated = _tres(tres.get("requested")), _tres(tres.get("allocated"))
     required = _number(job.get("required", {}).get("CPUs"))
+    task = f"[{array['task']}]" if task == "" and array.get("task") else task  # of several that wait
     written = f"{_number(array.get('job_id'))}_{task}" if task != "" else job["job_id"]
     nodes = job.get("allocation_nodes")
     return [
@@ -64,6 +72,16 @@ def _row(job: Mapping[str, Any]) -> list[object]:
         *(_number(time["elapsed"]), _number(time.get("limit")), required or asked.get("cpu", ""), allocated.get("cpu", 0)),
         *(_number(nodes), ",".join(f"{name}={_sized(name, count)}" for name, count in asked.items())),
         *(job.get("nodes") or "", job.get("name") or ""),
+    ]
+
+
+def _later(job: Mapping[str, Any]) -> list[object]:
+    """Return the values of :data:`_LATER`."""
+    reserved = (job.get("reservation") or {}).get("name")
+    return [
+        *(_utc(job["time"].get("eligible")), _number(job.get("priority")), job.get("constraints") or ""),
+        ",".join(_STARTED[flag] for flag in job.get("flags") or () if flag in _STARTED),
+        *(reserved if isinstance(reserved, str) else "", job.get("submit_line") or ""),
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,12 +17,12 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from pipelines.ingest.accounting import MISSING, AccountingTable, whole
-from pipelines.ingest.localtime import NEVER, zone
+from pipelines.ingest.accounting import MISSING, UNBOUNDED, AccountingTable, is_time, tells, whole
+from pipelines.ingest.localtime import NEVER, to_unix, zone
 from pipelines.ingest.sacct_json import as_table, is_json
 from pipelines.ingest.slurm import MENDING, REQUESTED, RUNTIME, of_cluster
-from pipelines.ingest.slurm_ids import job_steps
-from pipelines.ingest.slurm_requests import memory, resources
+from pipelines.ingest.slurm_ids import job_steps, tasks_in
+from pipelines.ingest.slurm_requests import READ, memory, resources
 from pipelines.ingest.slurm_times import END, START, SUBMIT, job_times
 from pipelines.ingest.source import load
 from sim.slurm.files import seconds
@@ -35,7 +36,19 @@ _NAMES = {
     **{"elapsed": tuple(RUNTIME), "limit": tuple(REQUESTED)},
 }
 """Columns by what they hold: sacct's names, then those of exports; the first that is there is read."""
-_NEEDED = ("jobid", "user", "account", "partition", "qos", "submit", "start", "end", "elapsed", "limit", "reqcpus")
+_NEEDED = {
+    **{"jobid": "JobID", "user": "User", "account": "Account", "partition": "Partition", "qos": "QOS", "submit": "Submit"},
+    **{"start": "Start", "end": "End", "elapsed": "ElapsedRaw", "limit": "TimelimitRaw", "reqcpus": "ReqCPUS"},
+}
+_MENDING = replace(
+    MENDING,
+    tests={
+        **MENDING.tests,
+        **{"eligible": is_time, "priority": tells(whole), "flags": re.compile(r"([A-Z]\w*(,[A-Z]\w*)*)?").fullmatch},
+        **{"reservation": re.compile(r"\S*").fullmatch, "submitline": re.compile(r"([^\s|]+( .*)?)?").fullmatch},
+    },
+)
+"""Of the two columns of free text that may hold a ``|``, Constraints and SubmitLine, those between tell which."""
 _ID = re.compile(r"(\d+)(?:_(\d+))?(?:\+\d+)?")
 _SHORT = {
     "N": "nodes",
@@ -43,13 +56,22 @@ _SHORT = {
     "d": "dependency",
     "a": "array",
     "w": "nodelist",
+    "x": "exclude",
     "b": "begin",
     "G": "gpus",
     "L": "licenses",
 }
 _NOT_MODELLED = ("nodelist", "exclude", "switches", "contiguous", "spread-job", "prefer")
-_FREE_OPTIONS = ("exclusive", "contiguous", "hold", "requeue", "spread-job", "parsable", "no-requeue", "wait")
-"""Options that may stand without a value."""
+_FREE_OPTIONS = {
+    *("contiguous", "disable-status", "exact", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "immediate", "label"),
+    *("kill-on-bad-exit", "multi-prog", "nice", "no-allocate", "no-bell", "no-kill", "no-requeue", "no-shell", "overcommit"),
+    *("overlap", "oversubscribe", "parsable", "preserve-env", "propagate", "pty", "quiet", "reboot", "requeue", "share"),
+    *("spread-job", "test-only", "unbuffered", "use-min-nodes", "verbose", "version", "wait", "x11"),
+}
+"""Options that stand without a value, or take it after an equals sign only."""
+_FREE_LETTERS = "EHIKOQVWXZhklsuv"
+_NICE = "100"
+"""What --nice stands for without a value."""
 _STOPPED = ("PREEMPTED", "NODE_FAIL", "REQUEUED", "RUNNING", "COMPLETING", "SUSPENDED")
 """States that do not tell how long a job would have run."""
 _KILLED = ("TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "REQUEUED")
@@ -76,33 +98,40 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     """
     source = load(path)
     wanted = {each for names in _NAMES.values() for each in names} | {"cluster", "jobidraw"}
-    table = AccountingTable(as_table(source) if is_json(source) else source, wanted, mending=MENDING)
-    for name in _NEEDED:
-        table.column(*_NAMES[name], title=name)
+    table = AccountingTable(as_table(source) if is_json(source) else source, wanted, mending=_MENDING)
+    for name, title in _NEEDED.items():
+        table.column(*_NAMES[name], title=title)
     there = {name: column for name, names in _NAMES.items() if (column := table.find(*names))}
     notes: list[str] = []
     jobs = ~job_steps(table)
     jobs &= of_cluster(table, jobs, cluster, notes)
+    jobs &= _begun(table, there["jobid"], jobs, notes)
+    for name in {"reqtres", "reqmem"} & there.keys():
+        table.numbers(name, READ[name])  # an error names the line
+    place = zone("UTC" if is_json(source) else timezone)
     elapsed = table.numbers(there["elapsed"], RUNTIME[there["elapsed"]])[jobs]
-    times = job_times(table, there["submit"], jobs, zone("UTC" if is_json(source) else timezone), elapsed, notes)
+    times = job_times(table, there["submit"], jobs, place, elapsed, notes)
     texts = {name: _texts(table, column, jobs) for name, column in there.items()}
     state = texts.get("state", np.full(len(times.submit), "COMPLETED", object))
-    gone = np.array([each.startswith("CANCELLED") for each in state]) & (np.nan_to_num(elapsed) == 0)
+    gone = np.array([each.startswith("CANCELLED") for each in state], bool) & (np.nan_to_num(elapsed) == 0)
     ran = (times.start != NEVER) & ~np.isnan(elapsed) & ~(gone & _on_no_node(texts, len(gone)))
     if not ran.any():
         raise InputError(f"{path}: holds no job that has run")
-    eligible = _eligible(table, jobs, timezone, times.submit) if "eligible" in there else times.submit
+    eligible = to_unix(table.times("eligible")[jobs], place, times.submit).unix_s if "eligible" in there else times.submit
     waited = ~ran & (eligible != NEVER)
     if left := int((~ran & ~waited).sum()):
         notes.append(f"Jobs that never became eligible are left out: {left:,}.")
     limit = table.numbers(there["limit"], REQUESTED[there["limit"]])[jobs]
     cpus = table.numbers(there["reqcpus"], whole)[jobs]
+    lines = np.flatnonzero(jobs)
+    if (lost := (ran | waited) & np.isnan(cpus)).any():
+        raise table.error(there["reqcpus"], int(lines[np.argmax(lost)]), "says no number of processors")
     rows, unmodelled = [], dict[str, int]()
     for at in np.flatnonzero(ran | waited):
         row = {name: values[at] for name, values in texts.items()}
         found = _ID.fullmatch(row["jobid"])
         if found is None:
-            raise InputError(f"{path}: JobID {row['jobid']} is no number of a job or a task")
+            raise table.error(there["jobid"], int(lines[at]), "is no number of a job or a task")
         options = _options(row.get("submitline", ""))
         for name in options.keys() & set(_NOT_MODELLED):
             unmodelled[f"--{name}"] = unmodelled.get(f"--{name}", 0) + 1
@@ -138,7 +167,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "exclusive": "exclusive" in options,
                 "throttle": throttle,
                 "after": after,
-                "nice": _whole(options.get("nice", "0")),
+                "nice": _whole(options.get("nice", "0") or _NICE),
                 "reservation": options.get("reservation", row.get("reservation", "")),
                 "start_s": int(times.start[at]) if ran[at] else -1,
                 "end_s": int(times.start[at] + elapsed[at]) if ran[at] else -1,
@@ -149,7 +178,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "priority": _whole(row.get("priority", "")),
             }
         )
-    found_jobs = _estimate_unknown(_one_row_a_job(pd.DataFrame(rows)), notes)
+    found_jobs = _one_row_a_job(pd.DataFrame(rows))
     longest = found_jobs["partition"].map(
         lambda each: (
             max(site.partitions[name].max_s for name in each.split(",") if name in site.partitions)
@@ -159,15 +188,30 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     )
     found_jobs["limit_s"] = np.where(found_jobs["limit_s"] >= UNLIMITED, np.minimum(longest, 365 * 86_400), found_jobs["limit_s"])
     found_jobs["least_limit_s"] = np.minimum(found_jobs["least_limit_s"], found_jobs["limit_s"])
+    found_jobs = _estimate_unknown(found_jobs, notes)
     notes += [f"Jobs with the option {name}, which is not modelled: {count:,}." for name, count in sorted(unmodelled.items())]
+    if table.set_aside:
+        where = ", ".join(str(line.line) for line in table.set_aside[:5]) + (", ..." if len(table.set_aside) > 5 else "")
+        notes.append(f"Lines that cannot be split into the header's columns are left out: {len(table.set_aside):,} ({where}).")
     if "submitline" not in there:
         notes.append("The file has no SubmitLine: dependencies and throttles are taken from when jobs became eligible.")
     return SlurmJobs(found_jobs, tuple(notes), source.name)
 
 
+def _begun(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
+    """Tell which lines are not those of array tasks that had not started, ``12_[4-9]``: bool [rows]."""
+    codes, distinct = table.texts(name)
+    told = [tasks_in(text) for text in distinct]
+    waiting = np.array([each is not None for each in told], bool)[codes]
+    if count := int((waiting & jobs).sum()):
+        tasks = sum(told[code][0] for code in codes[waiting & jobs])
+        notes.append(f"Array tasks that had not started are left out: {tasks:,} in {count:,} lines.")
+    return ~waiting
+
+
 def _on_no_node(texts: dict[str, np.ndarray], rows: int) -> np.ndarray:
     nodes = texts.get("nodelist", np.full(rows, "", object))
-    return np.array([each.strip().lower() in ("", "none assigned", "none", "unknown") for each in nodes])
+    return np.array([each.strip().lower() in ("", "none assigned", "none", "unknown") for each in nodes], bool)
 
 
 def _one_row_a_job(runs: pd.DataFrame) -> pd.DataFrame:
@@ -207,13 +251,6 @@ def _texts(table: AccountingTable, name: str, jobs: np.ndarray) -> np.ndarray:
     return np.array(distinct, object)[codes[jobs]]
 
 
-def _eligible(table: AccountingTable, jobs: np.ndarray, timezone: str, submit: np.ndarray) -> np.ndarray:
-    from pipelines.ingest.localtime import to_unix
-
-    found = to_unix(table.times("eligible")[jobs], zone(timezone), submit).unix_s
-    return np.where(found == NEVER, submit, found)
-
-
 def _options(line: str) -> dict[str, str]:
     """Return the options of a command such as ``sbatch -N 2 --mem=4G job.sh``, by their long names."""
     try:
@@ -222,18 +259,20 @@ def _options(line: str) -> dict[str, str]:
         words = line.split()[1:]
     found: dict[str, str] = {}
     at = 0
-    while at < len(words):
+    while (
+        at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--")
+    ):  # then come the script and its own options
         word, at = words[at], at + 1
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             if not equals and name not in _FREE_OPTIONS and at < len(words) and not words[at].startswith("-"):
                 value, at = words[at], at + 1
             found[name] = value
-        elif len(word) > 1 and word[0] == "-" and word[1] in _SHORT:
+        elif word[1] not in _FREE_LETTERS:
             value = word[2:].lstrip("=")
             if not value and at < len(words):
                 value, at = words[at], at + 1
-            found[_SHORT[word[1]]] = value
+            found[_SHORT.get(word[1], word[1])] = value
     return found
 
 
@@ -246,9 +285,9 @@ def _throttle(options: dict[str, str]) -> int:
 
 
 def _after(options: dict[str, str]) -> str:
-    """Return the jobs that a dependency names, comma between."""
-    found = re.findall(r"after\w*((?::\d+(?:\+\d+)?)+)", options.get("dependency", ""))
-    return ",".join(re.sub(r"\+\d+", "", part) for each in found for part in each.split(":") if part)
+    """Return the jobs whose end a dependency waits for, comma between; of a task, its array."""
+    found = re.findall(r"after(?:any|ok|notok|corr|burstbuffer)((?::\d+(?:_(?:\d+|\*))?)+)", options.get("dependency", ""))
+    return ",".join(number for each in found for number in re.findall(r":(\d+)", each))
 
 
 def _least_limit(options: dict[str, str], limit_s: int) -> int:
@@ -261,12 +300,12 @@ def _least_limit(options: dict[str, str], limit_s: int) -> int:
 
 def _nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, site: Site, partition: str) -> dict[str, int]:
     """Return nodes, memory and GPUs as they were asked for."""
-    try:
-        tres = resources(row.get("reqtres", ""))
-        total = tres.get("mem", memory(row["reqmem"]) if row.get("reqmem", "") else 0) / 1024
-        size = {name: memory(options[name]) / 1024 for name in ("mem", "mem-per-cpu") if options.get(name)}
-    except ValueError as error:
-        raise InputError(f"job {row['jobid']}: states no {error}") from error
+    tres = resources(_stated(row, "reqtres"))
+    asked = _stated(row, "reqmem")
+    total = tres.get("mem", memory(asked) if asked else 0) / 1024
+    size = {name: stated for name in ("mem", "mem-per-cpu") if (stated := _mib(options.get(name, "")))}
+    if not size and asked[-1:] in ("n", "c"):
+        size = {"mem" if asked[-1] == "n" else "mem-per-cpu": _mib(asked[:-1])}
     nodes = max(int(tres.get("node", _whole(row.get("reqnodes", "1")))), 1)
     low, _, high = options.get("nodes", "").partition("-")
     least = max(_whole(low), 1) if low else nodes
@@ -279,8 +318,27 @@ def _nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, s
             cpu_memory = each
         else:
             node_memory = round(total / least)
-    if gres := re.search(r"gpu(?::[A-Za-z]\w*)?(?::(\d+))?", options.get("gres", options.get("gpus-per-node", ""))):
-        gpus = int(gres[1] or 1)
-    else:
-        gpus = -(-int(tres.get("gpu", _whole(row.get("gpus", "0")))) // least)
+    in_gres = ",".join(part for part in options.get("gres", "").split(",") if part.split(":")[0] in ("gpu", "gres/gpu"))
+    gpus = _counted(in_gres or options.get("gpus-per-node", ""))
+    if not gpus:
+        of_job = int(tres.get("gpu", _whole(row.get("gpus", "0")) or _counted(options.get("gpus", ""))))
+        gpus = -(-of_job // least)
     return {"min_nodes": least, "max_nodes": most, "memory_node": node_memory, "memory_cpu": cpu_memory, "gpus": gpus}
+
+
+def _stated(row: dict[str, str], name: str) -> str:
+    return "" if row.get(name, "").lower() in MISSING | UNBOUNDED else row[name]
+
+
+def _mib(text: str) -> float:
+    """Return an option's size of memory in MiB, 0 for none: what slurmctld made of it, accounting tells."""
+    try:
+        return memory(text.upper().removesuffix("B")) / 1024
+    except ValueError:
+        return 0
+
+
+def _counted(text: str) -> int:
+    """Return the sum of ``2``, ``gpu:2``, ``gpu:a100:1,gpu:b:1`` or ``a100:2``; a name without a number is one."""
+    last = [part.rpartition(":")[2] for part in text.split(",") if part]
+    return sum(int(each) if each.isdecimal() else 1 for each in last)

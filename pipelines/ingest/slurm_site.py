@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import lzma
 import tarfile
+import zlib
 from pathlib import Path
 
 from features.errors import InputError
+from pipelines.ingest.localtime import zone
 from sim.slurm.files import CONF, read_site
 from sim.slurm.site import Site
 
@@ -23,6 +26,7 @@ def load_site(path: str | Path, timezone: str = "UTC") -> Site:
     InputError as :func:`sim.slurm.files.read_site`, and for files that cannot be read.
     """
     place = Path(path)
+    zone(timezone)
     try:
         if place.is_dir():
             files = {
@@ -38,6 +42,10 @@ def load_site(path: str | Path, timezone: str = "UTC") -> Site:
                 files = {
                     Path(each.name).name: content.read() for each in members if (content := packed.extractfile(each)) is not None
                 }
+    except tarfile.ReadError as error:
+        raise InputError(f"{path}: is no site: neither a folder, nor a tar of one, nor a file of the name {CONF}") from error
+    except (EOFError, zlib.error, lzma.LZMAError) as error:
+        raise InputError(f"{path}: is damaged or cut: {error}") from error
     except (OSError, tarfile.TarError) as error:
         raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     return read_site({name: content.decode("utf-8", "replace") for name, content in files.items()}, str(path), timezone)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections import defaultdict
 from datetime import datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from sim.slurm.begin import Phases, clock_settings, origin_of
+from pipelines.ingest.localtime import zone
+from pipelines.ingest.text import text_of
+from sim.slurm.begin import LEAD_S, Phases, clock_settings, origin_of
 from sim.slurm.site import Site
 
 _LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+)\] (.*)")
@@ -34,15 +34,18 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     """Return the phases that a log shows.
 
     Slurm writes it with ``SlurmctldDebug=debug`` and ``DebugFlags=Backfill``. ``jobs`` are those of the accounting of the same
-    time. InputError for a log that shows no pass.
+    time. InputError for a log that shows no pass, or none while they were there.
     """
-    opened = gzip.open if path.suffix == ".gz" else open
+    place = zone(timezone)
     seen: dict[str, list[float]] = defaultdict(list)
     submitted: dict[int, float] = {}
-    with opened(path, "rt", errors="replace") as lines:
+    with text_of(path) as lines:
         for line in lines:
-            if found := _LINE.match(line):
-                when = datetime.fromisoformat(found[1]).replace(tzinfo=ZoneInfo(timezone)).timestamp()
+            if found := _LINE.match(line.decode("utf-8", "replace")):
+                try:
+                    when = datetime.fromisoformat(found[1]).replace(tzinfo=place).timestamp()
+                except ValueError:  # 2026-13-01: no line of slurmctld's
+                    continue
                 for kind, form in _KINDS.items():
                     if told := form.search(found[2]):
                         seen[kind].append(when)
@@ -50,6 +53,9 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
                             submitted[int(told[1])] = when
     if not seen["turn"]:
         raise InputError(f"{path}: shows no scheduling pass: Slurm logs them with SlurmctldDebug=debug")
+    first, last = int(jobs["submit_s"].min()), int(jobs[["submit_s", "end_s"]].to_numpy().max())
+    if not any(first - LEAD_S <= when <= last for when in seen["turn"]):
+        raise InputError(f"{path}: shows no scheduling pass while the jobs of the accounting were there: is it of the same time?")
     origin, (every, interval, period) = origin_of(jobs), clock_settings(site)
     whole = jobs["submit_s"].to_numpy(np.float64)
     parts = np.array([submitted.get(group, second + 0.5) for group, second in zip(jobs["group"], whole, strict=True)]) - whole

@@ -1,0 +1,214 @@
+"""Jobs of a Slurm site from its accounting: what became of them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from pipelines.ingest.slurm_jobs import SlurmJobs, read_slurm_jobs
+from pipelines.ingest.slurm_site import load_site
+from sim.slurm.files import read_site
+from tests.conftest import SHARED, needs_shared
+
+BEGIN = 1_772_359_200  # 2026-03-01T10:00:00 UTC
+CONF = "NodeName=n[1-4] CPUs=8\nPartitionName=main Nodes=ALL DefMemPerCPU=1000 MaxTime=2:00:00\nPartitionName=fast Nodes=n1\n"
+SITE = read_site({"slurm.conf": CONF}, "site")
+COLUMNS = [
+    *("JobID", "JobIDRaw", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw"),
+    *("TimelimitRaw", "ReqCPUS", "ReqMem", "ReqTRES", "NodeList", "Priority", "Constraints", "Flags", "Reservation", "SubmitLine"),
+]
+"""As docs/slurm.md asks for them."""
+
+
+def at(second: int) -> str:
+    return datetime.fromtimestamp(BEGIN + second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+USUAL = dict.fromkeys(COLUMNS, "") | {
+    **{
+        "JobID": "7",
+        "JobIDRaw": "7",
+        "User": "ann",
+        "Account": "phys",
+        "Partition": "main",
+        "QOS": "normal",
+        "State": "COMPLETED",
+        "Submit": at(0),
+    },
+    **{"Eligible": at(0), "Start": at(30), "End": at(90), "ElapsedRaw": "60", "TimelimitRaw": "2", "ReqCPUS": "8", "ReqMem": "8G"},
+    **{"ReqTRES": "billing=8,cpu=8,mem=8G,node=1", "NodeList": "n1", "Priority": "101", "Flags": "SchedBackfill"},
+    **{"SubmitLine": "sbatch run.sh"},
+}
+PENDING = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "ElapsedRaw": "0", "NodeList": "None assigned"}
+GONE = PENDING | {"State": "CANCELLED by 7", "Start": "None", "End": at(50)}
+
+
+def read(place: Path, *rows: dict[str, str], without: tuple[str, ...] = (), cluster: str = "", zone: str = "UTC") -> SlurmJobs:
+    names = [name for name in rows[0] | USUAL if name not in without]
+    lines = ["|".join((USUAL | row)[name] for name in names) for row in rows]
+    (place / "sacct.txt").write_text("\n".join(["|".join(names), *lines]) + "\n")
+    return read_slurm_jobs(place / "sacct.txt", SITE, zone, cluster)
+
+
+def one(place: Path, row: dict[str, str], without: tuple[str, ...] = ()) -> dict[str, object]:
+    return read(place, row, without=without).table.iloc[0].to_dict()
+
+
+def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> None:
+    assert one(tmp_path, {"Constraints": "[gpu&big]", "Reservation": "maint"}) == {
+        **{"requeues": False, "job_id": "7", "group": 7, "task": -1, "submit_s": BEGIN, "eligible_s": -1, "runtime_s": 60},
+        **{"killed": False, "cancel_s": -1, "limit_s": 120, "least_limit_s": 120, "licenses": "", "user": "ann", "account": "phys"},
+        **{"partition": "main", "qos": "normal", "cpus": 8, "min_nodes": 1, "max_nodes": 0, "memory_node": 8192, "memory_cpu": 0},
+        **{"gpus": 0, "features": "gpu&big", "exclusive": False, "throttle": 0, "after": "", "nice": 0, "reservation": "maint"},
+        **{"start_s": BEGIN + 30, "end_s": BEGIN + 90, "started_by": "backfill", "nodes": "n1", "priority": 101},
+    }
+
+
+def test_jobs_wait_until_they_are_eligible_unless_a_dependency_or_a_throttle_tells_why(tmp_path: Path) -> None:
+    lines = ("sbatch run.sh", "sbatch -d afterok:3 run.sh", "sbatch -a 1-9%2 run.sh", "sbatch -d after:3 run.sh")
+    late = [{"JobID": str(number), "Eligible": at(20), "SubmitLine": line} for number, line in enumerate(lines, start=1)]
+    found = read(tmp_path, *late, {"JobID": "5", "Eligible": at(1)}, {"JobID": "6", "Eligible": "Unknown"}).table
+    assert found["eligible_s"].tolist() == [BEGIN + 20, -1, -1, BEGIN + 20, -1, -1]
+    assert read(tmp_path, late[0], zone="Europe/Berlin").table["eligible_s"].tolist() == [BEGIN + 20 - 3600]
+
+
+def test_a_preempted_and_requeued_job_is_one_row_with_its_first_start_and_its_last_runtime(tmp_path: Path) -> None:
+    first = {"State": "PREEMPTED", "End": at(50), "ElapsedRaw": "20", "Flags": "SchedMain"}
+    last = {"Submit": at(51), "Eligible": at(51), "Start": at(100), "End": at(170), "ElapsedRaw": "70", "NodeList": "n2"}
+    for rows in ((first, last, {"JobID": "8"}), (last, {"JobID": "8"}, first)):
+        found = read(tmp_path, *rows).table
+        columns = found[["job_id", "requeues", "submit_s", "start_s", "end_s", "runtime_s", "started_by", "nodes", "killed"]]
+        assert columns.to_numpy().tolist() == [
+            ["7", True, BEGIN, BEGIN + 30, BEGIN + 50, 70, "main", "n1", False],
+            ["8", False, BEGIN, BEGIN + 30, BEGIN + 90, 60, "backfill", "n1", False],
+        ]
+
+
+def test_a_job_cancelled_while_it_waited_is_kept_with_its_end(tmp_path: Path) -> None:
+    found = read(tmp_path, {}, GONE | {"JobID": "8"}, GONE | {"JobID": "9", "Start": at(50)}, PENDING | {"JobID": "10"})
+    waited = found.table.set_index("job_id").loc[["8", "9", "10"]]
+    assert waited[["start_s", "end_s", "cancel_s", "runtime_s"]].to_numpy().tolist() == [
+        *[[-1, -1, BEGIN + 50, 60]] * 2,
+        [-1, -1, -1, 60],
+    ]
+    assert found.notes == (
+        "Jobs that never started, and wait until they were cancelled: 3. Where they run on or start in a replay, it is for 50% of "
+        "their limits.",
+    )
+
+
+def test_a_waiting_job_that_never_became_eligible_is_left_out(tmp_path: Path) -> None:
+    found = read(tmp_path, {}, GONE | {"JobID": "8", "Eligible": "Unknown"})
+    assert (found.table["job_id"].tolist(), found.notes) == (["7"], ("Jobs that never became eligible are left out: 1.",))
+
+
+def test_a_running_job_runs_for_the_usual_share_of_its_limit_and_at_least_on(tmp_path: Path) -> None:
+    running = {"State": "RUNNING", "End": "Unknown"}
+    rows = ({}, running | {"JobID": "8", "ElapsedRaw": "20", "TimelimitRaw": "10"}, running | {"JobID": "9", "ElapsedRaw": "100"})
+    found = read(tmp_path, *rows)
+    assert found.table[["runtime_s", "end_s", "cancel_s"]].to_numpy().tolist() == [
+        [60, BEGIN + 90, -1],
+        [300, BEGIN + 50, -1],
+        [101, BEGIN + 130, -1],
+    ]
+    assert "were stopped, or still ran: 2" in found.notes[0]
+    open_ended = read(tmp_path, *({**row, "TimelimitRaw": "UNLIMITED"} for row in rows)).table  # the partition's limit
+    assert open_ended[["limit_s", "runtime_s"]].to_numpy().tolist() == [[7200, 60], [7200, 60], [7200, 101]]
+
+
+def test_steps_are_ignored_and_tasks_are_jobs_of_one_group_without_those_that_wait(tmp_path: Path) -> None:
+    tasks = [{"JobID": "12_3"}, {"JobID": "12_10"}, PENDING | {"JobID": "12_[4-9%2]"}, PENDING | {"JobID": "13_[1,3,...]"}]
+    found = read(tmp_path, *tasks, {"JobID": "12_3.batch", "ReqCPUS": "", "Eligible": ""}, {"JobID": "14+1"})
+    assert found.table[["job_id", "group", "task"]].to_numpy().tolist() == [["12_3", 12, 3], ["12_10", 12, 10], ["14+1", 14, -1]]
+    assert found.notes == ("Array tasks that had not started are left out: 8 in 2 lines.",)
+
+
+def test_json_gives_the_table_that_text_gives(tmp_path: Path) -> None:
+    rows = [{"ReqMem": ""}, GONE | {"JobID": "8", "Flags": "", "ReqMem": ""}, PENDING | {"JobID": "9_[4-5]", "ReqMem": ""}]
+    rows[0] |= {"Eligible": at(20), "Constraints": "big", "Reservation": "maint", "SubmitLine": "sbatch --nice=5 run.sh"}
+    text = read(tmp_path, *rows)
+    jobs = []
+    for row in [USUAL | row for row in rows]:
+        seconds = {
+            name: int(datetime.fromisoformat(f"{row[name]}Z").timestamp()) if row[name][0] == "2" else 0 for name in COLUMNS[7:11]
+        }
+        time = {"submission": seconds["Submit"], "eligible": seconds["Eligible"], "start": seconds["Start"], "end": seconds["End"]}
+        tres = [{"type": kind, "name": "", "count": count} for kind, count in (("cpu", 8), ("mem", 8192), ("node", 1))]
+        array = {"job_id": 9, "task_id": None, "task": "4-5"} if "[" in row["JobID"] else {"job_id": 0}
+        words = {name.lower(): row[name] for name in ("User", "Account", "Partition", "QOS", "Constraints")}
+        other = {"flags": ["STARTED_ON_BACKFILL"] if row["Flags"] else [], "priority": 101, "nodes": row["NodeList"]}
+        other |= {"reservation": {"id": 0, "name": row["Reservation"] or 0}, "submit_line": row["SubmitLine"]}
+        time |= {"elapsed": int(row["ElapsedRaw"]), "limit": 2}
+        jobs.append({"job_id": int(row["JobID"][0]), "time": time, "tres": {"requested": tres}, "array": array} | words | other)
+        jobs[-1]["state"] = {"current": row["State"].split(" ")[0]}
+    (tmp_path / "sacct.json").write_text(json.dumps({"jobs": jobs}))
+    found = read_slurm_jobs(tmp_path / "sacct.json", SITE, "Europe/Berlin")  # its times need no zone
+    pd.testing.assert_frame_equal(found.table, text.table)
+    assert (found.notes, found.name) == (text.notes, text.name)
+
+
+def test_of_several_clusters_one_must_be_named(tmp_path: Path) -> None:
+    rows = ({"Cluster": "a"}, {"Cluster": "b", "JobID": "8"})
+    with pytest.raises(InputError, match=r"sacct\.txt: holds jobs of several clusters.*: name one with --cluster: a \(1 jobs\), b"):
+        read(tmp_path, *rows)
+    assert read(tmp_path, *rows, cluster="b").table["job_id"].tolist() == ["8"]
+
+
+def test_a_bar_in_a_constraint_or_in_the_line_of_submission_is_part_of_it(tmp_path: Path) -> None:
+    found = read(tmp_path, {"SubmitLine": "sbatch --wrap='a | b'"}, {"JobID": "8", "Constraints": "a|b"}, {"JobID": "9"})
+    assert found.table[["features", "started_by"]].to_numpy().tolist() == [["", "backfill"], ["a|b", "backfill"], ["", "backfill"]]
+    notes = read(tmp_path, {}, {"JobID": "8", "User": "a|b"}).notes
+    assert notes == ("Lines that cannot be split into the header's columns are left out: 1 (3).",)
+
+
+@needs_shared
+def test_real_accounting_is_read() -> None:
+    site = load_site(SHARED / "slurm" / "sites" / "micro")
+    found = read_slurm_jobs(SHARED / "slurm" / "micro-1.sacct.txt", site).table
+    assert (len(found), (found["gpus"] > 0).sum(), (found["task"] >= 0).sum(), found["group"].nunique()) == (244, 27, 30, 220)
+    eagle = read_slurm_jobs(SHARED / "traces" / "NREL-Eagle-sample-sacct.csv", site, "America/Denver")
+    first = eagle.table.set_index("job_id").loc["532209"]
+    assert len(eagle.table) == 549
+    assert first[["user", "cpus", "min_nodes", "limit_s", "runtime_s"]].tolist() == ["user0014", 10, 10, 172_800, 99_825]
+    assert first["start_s"] - first["submit_s"] == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"JobID": "seven"}, "sacct.txt:3: JobID 'seven' is no number of a job or a task"),
+        ({"ReqCPUS": ""}, "sacct.txt:3: ReqCPUS '' says no number of processors"),
+        ({"ReqTRES": "eight"}, "sacct.txt:3: ReqTRES 'eight' is not a list of resources such as cpu=4,mem=16G,node=1"),
+        ({"ReqTRES": "mem=lots"}, "sacct.txt:3: ReqTRES 'mem=lots' is not a size of memory such as 16G, 4000Mc or 4Gn"),
+        ({"ReqMem": "lots"}, "sacct.txt:3: ReqMem 'lots' is not a size of memory such as 16G, 4000Mc or 4Gn"),
+        ({"TimelimitRaw": "soon"}, "sacct.txt:3: TimelimitRaw 'soon' is not a whole number"),
+        ({"Eligible": "soon"}, "sacct.txt:3: Eligible 'soon' is not a time YYYY-MM-DDTHH:MM:SS: run sacct with SLURM_TIME_FORMAT"),
+        ({"Submit": "Unknown"}, "sacct.txt:3: Submit 'Unknown' says no time of submission"),
+    ],
+)
+def test_a_bad_line_is_refused_with_its_number(row: dict[str, str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, {}, row)
+    assert str(caught.value).startswith(f"{tmp_path}/{said}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "without", "said"),
+    [
+        ([{}], ("TimelimitRaw",), "sacct.txt: the header line has no column TimelimitRaw, only JobID, "),
+        ([PENDING, GONE | {"JobID": "8"}], (), "sacct.txt: holds no job that has run"),
+        ([{"JobID": "7.batch"}], (), "sacct.txt: holds no job that has run"),
+        ([PENDING | {"JobID": "7_[1-2]"}], (), "sacct.txt: holds no job that has run"),
+    ],
+)
+def test_a_file_of_nothing_to_replay_is_refused(
+    rows: list[dict[str, str]], without: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, *rows, without=without)
+    assert str(caught.value).startswith(f"{tmp_path}/{said}")

@@ -1,0 +1,142 @@
+"""Files of a Slurm site and slurmctld's log: what a folder, a tar and a log give, and how damaged ones are refused."""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from pipelines.ingest.slurm_jobs import read_slurm_jobs
+from pipelines.ingest.slurm_site import is_site, load_site
+from pipelines.ingest.slurmctld_log import read_phases
+from sim.slurm.begin import origin_of
+from sim.slurm.files import read_site
+from tests.conftest import SHARED, needs_shared
+
+CONF = "ClusterName=here\nNodeName=n[1-2] CPUs=8\nPartitionName=main Nodes=ALL\n"
+EVENTS = "NodeName|TimeStart|TimeEnd|State\nn1|2026-03-01T10:00:00|2026-03-01T11:00:00|DRAIN\n"
+SITE = read_site({"slurm.conf": CONF + "SchedulerParameters=bf_interval=10,sched_interval=20\n"}, "site")
+BEGIN = datetime(2026, 3, 1, 10, tzinfo=UTC)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "slurm.conf").write_text(CONF)
+    (tmp_path / "site" / "events.txt").write_text(EVENTS)
+    return tmp_path / "site"
+
+
+def packed(folder: Path, name: str = "site.tar.gz") -> Path:
+    with tarfile.open(folder.parent / name, "w:gz") as tar:
+        tar.add(folder, "here/site")
+    return folder.parent / name
+
+
+def test_a_folder_and_a_tar_of_it_are_the_same_site_and_slurm_conf_alone_is_one(folder: Path) -> None:
+    of_folder, of_tar, alone = (load_site(place, "Europe/Berlin") for place in (folder, packed(folder), folder / "slurm.conf"))
+    assert of_folder == of_tar
+    assert (of_folder.name, len(of_folder.nodes), of_folder.outages[0].start_s) == ("here", 2, int(BEGIN.timestamp()) - 3600)
+    assert (alone.nodes, alone.outages) == (of_folder.nodes, ())
+
+
+def test_sites_are_told_from_machines_of_clusters(folder: Path) -> None:
+    assert [is_site(place) for place in (folder, packed(folder), folder / "slurm.conf", "two.toml")] == [True, True, True, False]
+
+
+def test_what_is_no_site_is_refused_by_name_in_one_line(folder: Path) -> None:
+    whole = packed(folder).read_bytes()
+    for name, content, said in (
+        ("cut.tar.gz", whole[: len(whole) // 2], "is damaged or cut: "),
+        ("junk.tar", b"junk" * 200, "is no site: neither a folder, nor a tar of one, nor a file of the name slurm.conf"),
+        ("other.conf", CONF.encode(), "is no site: "),
+    ):
+        (folder / name).write_bytes(content)
+        with pytest.raises(InputError) as caught:
+            load_site(folder / name)
+        assert str(caught.value).startswith(f"{folder / name}: {said}")
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match=r"gone: No such file or directory"):
+        load_site(folder / "gone")
+    with pytest.raises(InputError, match=r"unknown time zone 'Berlin'"):
+        load_site(folder, "Berlin")
+
+
+def jobs(*submitted: int) -> pd.DataFrame:
+    submit = [int(BEGIN.timestamp()) + second for second in submitted]
+    return pd.DataFrame({"group": range(1, len(submit) + 1), "submit_s": submit, "end_s": [second + 100 for second in submit]})
+
+
+def log(*events: tuple[float, str]) -> str:
+    stamps = [(BEGIN + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] for second, _ in events]
+    return "".join(f"[{stamp}] {text}\n" for stamp, (_, text) in zip(stamps, events, strict=True))
+
+
+TURN = "debug:  sched: Running job scheduler for default depth."
+FULL = "debug:  sched: Running job scheduler for full queue."
+CYCLE = "debug:  sched/backfill: _attempt_backfill: beginning"
+LOG = log(
+    (-5, "debug:  priority/multifactor: init: Priority MULTIFACTOR plugin loaded"),
+    *((second * 1.004 + 0.25, TURN) for second in range(40)),
+    *((second * 10.004 + 3.5, CYCLE) for second in range(6)),
+    (15.4, FULL),
+    (2.75, "_slurm_rpc_submit_batch_job: JobId=1 InitPrio=100 usec=9"),
+)
+
+
+def test_phases_come_from_when_clocks_turned_and_jobs_were_submitted(tmp_path: Path) -> None:
+    (tmp_path / "slurmctld.log").write_text(LOG + "[2026-13-45T10:00:00.000] cut\nother words\n")
+    (tmp_path / "slurmctld.log.gz").write_bytes(gzip.compress(LOG.encode()))
+    table = jobs(2, 9)
+    for name in ("slurmctld.log", "slurmctld.log.gz"):
+        found = read_phases(tmp_path / name, SITE, table)
+        begin = int(BEGIN.timestamp()) - origin_of(table)
+        assert found.turn_s == pytest.approx(begin + 0.25, abs=0.01)
+        assert found.cycle_s == pytest.approx(begin + 3.5, abs=0.01)
+        assert (found.turn_length_s, found.cycle_length_s) == (pytest.approx(1.004, abs=1e-3), pytest.approx(10.004, abs=1e-3))
+        np.testing.assert_allclose(found.parts_s, [0.75, 0.5])
+        assert found.full_s == pytest.approx(15.4 - 2 - 20)  # that of 15.4 s, one interval before
+    assert read_phases(tmp_path / "slurmctld.log", SITE, jobs(-3598), "Europe/Berlin").turn_s == pytest.approx(
+        int(BEGIN.timestamp()) - 3600 - origin_of(jobs(-3598)) + 0.25, abs=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "zone", "said"),
+    [
+        (b"", "UTC", "shows no scheduling pass: Slurm logs them with SlurmctldDebug=debug"),
+        (log((1, "sched: Allocate JobId=1")).encode(), "UTC", "shows no scheduling pass: Slurm logs them"),
+        (
+            LOG.encode(),
+            "Europe/Berlin",
+            "shows no scheduling pass while the jobs of the accounting were there: is it of the same time",
+        ),
+        (gzip.compress(LOG.encode())[:-30], "UTC", "truncated: the gzip data end before their end mark"),
+    ],
+)
+def test_a_log_that_shows_nothing_of_the_time_is_refused_in_one_line(content: bytes, zone: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "log.gz").write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_phases(tmp_path / "log.gz", SITE, jobs(0), zone)
+    assert str(caught.value).startswith(f"{tmp_path}/log.gz: {said}")
+
+
+def test_a_log_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"gone\.log: no such file"):
+        read_phases(tmp_path / "gone.log", SITE, jobs(0))
+
+
+@needs_shared
+def test_a_real_log_shows_the_clocks_that_the_site_is_set_to() -> None:
+    site = load_site(SHARED / "slurm" / "sites" / "pair")
+    table = read_slurm_jobs(SHARED / "slurm" / "pair-A.sacct.txt", site).table
+    found = read_phases(SHARED / "slurm" / "pair-A.slurmctld.log.gz", site, table)
+    assert found.turn_length_s == pytest.approx(1.0, abs=0.01)
+    assert found.cycle_length_s == pytest.approx(10.0, abs=0.05)
+    assert len(found.parts_s) == 97
