@@ -24,6 +24,9 @@ from sim.slurm.state import (
     STAMP,
 )
 
+MOST_REMOVED = 200
+"""Running jobs that are taken out of the plan before it is tested again."""
+
 
 @apart
 def cycle(now, slurm):
@@ -179,10 +182,11 @@ def _free_throughout(job, partition, begin, end, slurm):
                 later = room.end[k]
         if room.end[k] <= begin:
             continue
-        if room.begin[k] > end:
+        if room.begin[k] <= end:
+            for word in range(len(room.mask)):
+                room.mask[word] &= room.free[k, word]
+        elif by_plans:
             break
-        for word in range(len(room.mask)):
-            room.mask[word] &= room.free[k, word]
     return later
 
 
@@ -201,7 +205,8 @@ def will_run(job, partition, second, slurm):
     """Return when ``job`` could start on the nodes of ``mask``, and how many it takes.
 
     0 if never (``_will_run_test``). Where it does not fit now, it starts on what it may preempt; else running jobs are removed in
-    order of their limits' ends, in groups whose reach doubles, and the answer is the last end of the group.
+    order of their limits' ends, in groups whose reach doubles, and the answer is the last end of the group. A group ends where the
+    very next running job, on whatever nodes, ends beyond its reach.
     """
     room, state, numbers, ask = slurm.room, slurm.now, slurm.numbers, slurm.ask
     chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
@@ -220,28 +225,27 @@ def will_run(job, partition, second, slurm):
             chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
             if chosen > 0:
                 return second, chosen  # it may begin once they have stopped
-    reach, barrier, removed, left = 30, -1, False, 0
+    reach, barrier, removed, left, just_removed = 30, -1, 0, 0, False
     for i in range(numbers[RUNNING]):
         other = state.running[i]
         if slurm.rules.preempts and may_preempt(job, partition, other, second, slurm):
             continue
-        gain = _held_there(other, slurm)
-        if gain == 0:
-            continue
         ends = state.limit_end[other]
-        if barrier < 0:
-            barrier = ends + 30 - ends % 30
-        if removed and ends > barrier + reach:
+        if just_removed and (ends > barrier + reach or removed > MOST_REMOVED):
             if free >= ask.cpus[job]:
                 chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
             if chosen > 0:
                 return _guessed_end(left, second, slurm), chosen
-            reach *= 2
-            while ends > barrier + reach:
-                reach *= 2
+            reach, removed = 2 * reach, 0
+        gain = _held_there(other, slurm)
+        just_removed = gain > 0
+        if not just_removed:
+            continue
+        if barrier < 0:
+            barrier = ends + 30 - ends % 30
         occupy(other, 1, slurm, room.cpus, room.memory, room.gpus)
-        removed, left, free = True, ends, free + gain
-    if removed:
+        removed, left, free = removed + 1, ends, free + gain
+    if removed > 0:
         chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
     return (_guessed_end(left, second, slurm) if chosen > 0 else 0), chosen
 

@@ -497,6 +497,8 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int, count: int
         ended=zeros(max(count, 1)),
         undone=undone,
         tasks=zeros(groups),
+        place=np.full(count, NONE, np.int64),
+        rest=np.full(groups, NONE, np.int64),
         used=zeros(len(most)),
         most=most,
     )

@@ -115,7 +115,7 @@ def _goes_first(one, other, slurm):
         second = (value[kind(other, state.partition[other], slurm)] << 16) + state.held[other]
         if first != second:
             return first < second
-    return slurm.ask.order[one] < slurm.ask.order[other]
+    return state.place[one] < state.place[other]
 
 
 @kernel

@@ -13,6 +13,7 @@ from sim.slurm.state import (
     FIRST_PRIORITY,
     NONE,
     PENDING,
+    PLACES,
     QUEUED,
 )
 
@@ -121,7 +122,13 @@ def insert(record, size, slurm):
 def join(job, now, slurm):
     """Let a submitted job join the queue, with its first priority."""
     ask, numbers = slurm.ask, slurm.numbers
-    slurm.now.phase[job] = PENDING
+    state, array = slurm.now, ask.array[job]
+    state.phase[job] = PENDING
+    if state.place[job] == NONE:
+        state.place[job] = numbers[PLACES]
+        if array != NONE and state.rest[array] == NONE:
+            state.rest[array] = numbers[PLACES]
+        numbers[PLACES] += 1
     independent(job, now, slurm)
     for record in range(ask.records[job], ask.records[job + 1]):
         prioritise(record, now // 1000, slurm)

@@ -6,7 +6,7 @@ from features.jit import apart, kernel
 from sim.slurm.choice import occupy, put
 from sim.slurm.queue import touch
 from sim.slurm.shares import charge
-from sim.slurm.state import BEGUN, COMPLETING, ENDINGS, LAST_DECAY, NONE, RUNNING, RUNS, STOPPED
+from sim.slurm.state import BEGUN, COMPLETING, ENDINGS, LAST_DECAY, NONE, PLACES, RUNNING, RUNS, STOPPED
 
 
 @apart
@@ -19,6 +19,9 @@ def start(job, partition, chosen, by, now, slurm):
     state.phase[job], state.partition[job] = RUNS, partition
     if state.attempts[job] == 0:
         state.first_ms[job], state.by[job] = now, by
+        if ask.array[job] != NONE:  # the array's record becomes the task's, and the rest gets a new one, at the end of the list
+            state.place[job], state.rest[ask.array[job]] = state.rest[ask.array[job]], numbers[PLACES]
+            numbers[PLACES] += 1
     state.attempts[job] += 1
     state.start_ms[job] = now
     state.warned[job] = NONE
@@ -53,11 +56,16 @@ def end_by(job, second, slurm):
 
 @kernel
 def _keep_in_order(at, slurm):
-    """Move the job at a place of ``running`` forward, to where its limit's end belongs."""
+    """Move the job at a row of ``running`` forward, to where its limit's end and its place among the jobs belong."""
     state = slurm.now
     job = state.running[at]
-    while at > 0 and state.limit_end[state.running[at - 1]] > state.limit_end[job]:
-        state.running[at] = state.running[at - 1]
+    while at > 0:
+        other = state.running[at - 1]
+        if state.limit_end[other] < state.limit_end[job]:
+            break
+        if state.limit_end[other] == state.limit_end[job] and state.place[other] < state.place[job]:
+            break
+        state.running[at] = other
         at -= 1
     state.running[at] = job
 

@@ -40,8 +40,9 @@ import numpy as np
     ENDINGS,  # ends of runs so far, those of stopped jobs among them
     STOPPED,  # jobs that the loop must stop
     NOTICE,  # when a requeued job may begin, or grace times are looked at, ms; NEVER
+    PLACES,  # records of jobs that slurmctld has made so far
     NUMBERS,
-) = range(30)
+) = range(31)
 """Slots of ``Slurm.numbers``."""
 
 NEVER = 1 << 62
@@ -225,7 +226,8 @@ class Now(NamedTuple):
     ``held`` [jobs] of them say on which nodes a job runs, with how many processors, ``billed`` together. ``queue`` holds records in order of priority,
     ``running`` jobs in order of their limits' ends, ``ended`` a ring of jobs whose nodes have not answered. ``first_ms`` is a job's first start,
     ``start_ms`` the last of ``attempts``, ``warned`` when its grace time began, ``preempts_since`` when it first stopped
-    another, ``again`` whether it waits again after a stop, ``killed`` whether slurmctld has ended it.
+    another, ``again`` whether it waits again after a stop, ``killed`` whether slurmctld has ended it. ``place`` is a job's place in
+    slurmctld's list of jobs, which settles ties of running ones; ``rest`` [groups] that of an array's tasks that have not started.
     """
 
     cpus: np.ndarray
@@ -261,6 +263,8 @@ class Now(NamedTuple):
     ended: np.ndarray
     undone: np.ndarray
     tasks: np.ndarray
+    place: np.ndarray
+    rest: np.ndarray
     used: np.ndarray
     most: np.ndarray
 
