@@ -85,6 +85,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "learned_policy",
         "schedules",
         "comparison",
+        "parity",
         "report",
         "published_trace",
         "night",
@@ -111,7 +112,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
     assert [each.name for each in scheduled if not each.description] == []
     assert [key.to_user_string() for key in graph.get_all_asset_keys() if not graph.get(key).kinds] == []
     checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
-    assert checked == {*stages, *of_systems} - {"rejected_jobs"}
+    assert checked == {*stages, *of_systems} - {"rejected_jobs", "parity"}  # the one is checked with jobs, the other is a page alone
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         assert node.description
@@ -143,6 +144,7 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
         "learned_policy": {"jobs", "user_history", "runtime_model"},
         "schedules": {"jobs", "user_history", "runtime_model", "learned_policy"},
         "comparison": {"jobs", "schedules"},
+        "parity": {"jobs"},
         "report": {"jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"},
         "counters": {"ldms_directory"},
         "control_runs": {"control_run_files"},
