@@ -23,28 +23,22 @@ MOST_SCENARIOS = 1024
 class Harm:
     """The options of ``Harm(...)``: the number of scenarios and the constants of the rule.
 
-    Found on first halves of four traces at several loads (docs/studies/expected-harm.md). All but ``least_reserve`` and ``short``
-    (seconds) have no unit: the scales of seconds and processors follow the jobs that have ended.
+    Found on first halves of four traces at several loads (docs/studies/expected-harm.md). All but ``short`` (seconds)
+    have no unit: the scales of seconds and processors follow the jobs that have ended.
     """
 
     scenarios: int = 16
     """Under heavy load 4 are too few; 64 give what 16 give."""
     width_credit: float = 0.7
     """Credit for width in the order of the queue, in parts of Z for a job as wide as the machine."""
-    fairness: float = 1.0
+    fairness: float = 4.0
     """Weight of a job's share of P2SF in its gain."""
-    urgency: float = 0.4
+    urgency: float = 0.5
     """Weight of slowdown in a job's gain."""
     order_urgency: float = 0.5
     """Factor of the weight of slowdown in the order of candidates."""
     packing: float = 1.0
     """Weight of the head's processors in harm."""
-    least_wait: float = 0.02
-    """The wait of the head by which a job gains at the least, in parts of Z."""
-    memory: float = 1.0
-    """How much dearer delays become for a head that was delayed by as long as its first reservation was ahead."""
-    least_reserve: float = 600.0
-    """The least that a head's first reservation counts as having been ahead, seconds."""
     short: float = 1800.0
     """Jobs that end by then, seconds, may pass a head that fits too."""
     short_level: float = 0.9
@@ -64,7 +58,7 @@ def harm(text: str) -> Harm:
         elif option == "short_level":
             read[option] = number(stated, said, minimum=0.0, maximum=1.0)
         else:
-            read[option] = number(stated, said, minimum=1.0 if option == "least_reserve" else 0.0)
+            read[option] = number(stated, said, minimum=0.0)
     return Harm(**(usual | read))
 
 

@@ -36,8 +36,8 @@ from pipelines.storage.atomic import replacing
 from sim import evaluate, simulate
 from sim.kernel.scratch import Scratch
 
-PROTOTYPE = {"width_credit": 1.11, "urgency": 0.1, "order_urgency": 0.35, "least_wait": 0.011, "memory": 7.0, "short": 900.0}
-"""Where the search starts: all constants but those that are 1 by their meaning, or hardly matter (``least_reserve``, ``short_level``)."""
+PROTOTYPE = {"width_credit": 1.11, "urgency": 0.1, "order_urgency": 0.35, "short": 900.0}
+"""Where the search starts: all constants but those that are 1 by their meaning, or hardly matter (``short_level``)."""
 LOADS = (0.85, 1.0, 1.15, 1.3)
 JOBS = 20_000
 """Of a first half at most so many jobs are simulated."""

@@ -67,7 +67,7 @@ NIGHTLY = "quantile"
 """The predictor that is retrained every night: its rivals have fewer replicates."""
 FULL = Run("Harm", "told")
 """What variants are compared with: the rule with a table of quantiles, which costs no learning."""
-NOT_PARTS = ("least_reserve", "short_level")
+NOT_PARTS = ("short_level",)
 """Options that are no weight, so that 0 would not leave a part out."""
 SCENARIOS = (1, 4, 16, 64)
 LOADS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.3)

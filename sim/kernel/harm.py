@@ -11,21 +11,20 @@ With P processors, n a job's, p its runtime in a scenario, E the mean over the s
     order    smallest submit - width_credit Z sqrt(n / P) first, Z as of the submission; the first is the head h
     S_k      when the head could start in scenario k; ES = E S_k - now
     B        sum n E[p] / P over the waiting jobs
-    share    n E[p] waited^2 over the sum of the same over the waiting jobs; 0 if that is 0
+    share    n E[p] waited^3 over the sum of the same over the waiting jobs; 0 if that is 0
     urgent   E[1 / max(p, 10)] RATE / B
     D        E[S_k with the job started now - S_k]
-    gain     n min(E p, ES) + (fairness P share + urgency urgent) max(ES, least_wait Z)
-    harm     D (packing n_h + P share_h) (1 + memory c_h / L_h)
+    ER       E min(when n processors are free beside the head's, S_k + p_h) - now
+    gain     n min(E p, ES) + (fairness P share + urgency urgent) ER
+    harm     D (packing n_h + P share_h)
 
-Of the jobs that fit now, that with the largest (order_urgency urgency urgent + P share) / n starts, if its harm is at most its
+Of the jobs that fit now, that with the largest order_urgency urgency urgent + P share starts, if its harm is at most its
 gain; else the next. Where the head fits too, it waits for those of them whose quantile ``short_level`` is at most ``short``
 seconds; then it starts. All of this begins anew after each start, and a pass ends when no job may start.
 
 Where the rule as first found leaves a choice: equal jobs go in the order of the queue, that by submission, then by file. Starving
 jobs come before all others, and a starving head is protected by requested times, too, so that no distribution can hold it back
-for long: a job passes it only if EASY would let it, and none does where it fits. c_h is the sum of the delays D that starts let
-happen to this job while it was the head, and L_h the time to its reservation by requested times when it first became the head, at
-least ``least_reserve``; both stay with the job if another becomes the head and it returns. Jobs that end at the same second in a
+for long: a job passes it only if EASY would let it, and none does where it fits. Jobs that end at the same second in a
 scenario are all counted. Means of a job's runtime are over its draws, not its whole distribution. A job skipped by a start decision
 counts as absent for the rest of the pass. Predictions never expire, so that there are no corrections: what remains of a running job
 follows from how long it has run.
@@ -58,6 +57,7 @@ from sim.kernel.scenarios import (
     look_beside,
     mean_delay,
     mean_head_wait,
+    mean_wait_else,
     place_of,
     row_of,
     runs,
@@ -76,19 +76,13 @@ from sim.kernel.state import (
     undecided,
 )
 
-CONSTANTS = (
-    *("width_credit", "fairness", "urgency", "order_urgency", "packing", "least_wait", "memory", "least_reserve"),
-    *("short", "short_level"),
-)
+CONSTANTS = ("width_credit", "fairness", "urgency", "order_urgency", "packing", "short", "short_level")
 (
     WIDTH_CREDIT,
     FAIRNESS,
     URGENCY,
     ORDER_URGENCY,
     PACKING,
-    LEAST_WAIT,
-    MEMORY,
-    LEAST_RESERVE,
     SHORT,
     SHORT_LEVEL,
     MACHINE,
@@ -103,12 +97,14 @@ CONSTANTS = (
 """Slots of ``Scenarios.scales``: the constants; the machine's processors; of ended jobs the sums above and below the line of P2SF, of n p F, and of
 bounded slowdowns; of waiting jobs their backlog in seconds, and the sum of the weights that shares are parts of."""
 
-KEY, WORK, MEAN, URGENT, LATEST, CHARGED, RESERVED, FACTS = range(8)
-"""Columns of ``Scenarios.facts``: the key in the queue; n E[p]; E[p]; E[1 / max(p, 10)]; the quantile ``short_level``; c_h and L_h, 0 for
-a job that has not been the head."""
+KEY, WORK, MEAN, URGENT, LATEST, FACTS = range(6)
+"""Columns of ``Scenarios.facts``: the key in the queue; n E[p]; E[p]; E[1 / max(p, 10)]; the quantile ``short_level``."""
 
-BOUND_S = 10.0
+BOUND_S = 10
 """The threshold of bounded slowdown."""
+
+PARTS = 1 << 54
+"""Reciprocals are added up as whole parts, so that equal draws in another order are equal."""
 
 
 @apart
@@ -162,18 +158,16 @@ def take_in(settings, jobs, estimates, dependencies, state, memory, scenarios):
         tell_quantiles(settings.predictor, memory, job, jobs, scenarios.quantiles, row)
     scenarios.outlived[job] = 0
     draw(job, row, jobs.requested[job], scenarios)
-    seconds, slowness = 0, 0.0
+    seconds, slowness = 0, 0
     for k in range(count):
         seconds += scenarios.seconds[job, k]
-        slowness += 1.0 / max(1.0 * scenarios.seconds[job, k], BOUND_S)
+        slowness += PARTS // max(scenarios.seconds[job, k], BOUND_S)
     procs = jobs.procs[job]
     facts = scenarios.facts[job]
     facts[MEAN] = seconds / count
     facts[WORK] = procs * facts[MEAN]
-    facts[URGENT] = slowness / count
+    facts[URGENT] = slowness / count / PARTS
     facts[LATEST] = scenarios.quantiles[row, place_of(scales[SHORT_LEVEL], 0, levels)]
-    facts[CHARGED] = 0.0
-    facts[RESERVED] = 0.0
     key = jobs.submit[job] - scales[WIDTH_CREDIT] * scale(scales) * math.sqrt(procs / scales[MACHINE])
     insert(job, key, scenarios)
 
@@ -221,7 +215,7 @@ def start_next(settings, now, jobs, requests, dependencies, state, scenarios):
 
     An undecided one counts as none.
     """
-    counters, numbers, facts = state.counters, scenarios.numbers, scenarios.facts
+    counters, numbers = state.counters, scenarios.numbers
     first = 0
     while first < numbers[QUEUED] and state.start[scenarios.queue[first]] >= 0:  # skipped in this pass
         first += 1
@@ -229,8 +223,7 @@ def start_next(settings, now, jobs, requests, dependencies, state, scenarios):
         return False
     head = scenarios.queue[first]
     counters[SHADOW_KNOWN] = 0
-    become_head(head, now, jobs, state, scenarios, settings.bits)
-    job, delay = next_to_pass(first, now, jobs, dependencies, state, scenarios, settings.bits)
+    job = next_to_pass(first, now, jobs, dependencies, state, scenarios, settings.bits)
     if job < 0:
         if jobs.procs[head] > counters[FREE]:
             return False
@@ -239,48 +232,31 @@ def start_next(settings, now, jobs, requests, dependencies, state, scenarios):
         return False
     counters[WAITING] -= 1
     if start_job(job, now, jobs, requests, state, settings.bits):
-        facts[head, CHARGED] += delay
         remove(job, scenarios)
         runs(job, now, jobs, state, scenarios)
     return True
 
 
 @kernel
-def become_head(head, now, jobs, state, scenarios, bits):
-    """Note the time to the reservation of a job that becomes the head for the first time."""
-    facts, least = scenarios.facts, scenarios.scales[LEAST_RESERVE]
-    if facts[head, RESERVED] == 0.0:
-        facts[head, RESERVED] = least
-        if jobs.procs[head] > state.counters[FREE]:
-            reserve(jobs.procs[head], state, bits)
-            facts[head, RESERVED] = max(1.0 * (state.counters[SHADOW] - now), least)
-
-
-@kernel
 def next_to_pass(first, now, jobs, dependencies, state, scenarios, bits):
-    """Return the job that starts next in front of the head, and the delay of the head.
-
-    The head is ``queue[first]``, the delay in seconds; -1 for no job.
-    """
+    """Return the job that starts next in front of the head, ``queue[first]``; -1 for none."""
     numbers, facts, scales, queue = scenarios.numbers, scenarios.facts, scenarios.scales, scenarios.queue
     head = queue[first]
     needed, machine = jobs.procs[head], scales[MACHINE]
     head_fits = needed <= state.counters[FREE]
     starving = facts[head, KEY] == -np.inf
     if starving and head_fits:
-        return -1, 0.0
+        return -1
     i = first + 1
     while i < numbers[QUEUED] and not may_pass(queue[i], head_fits, jobs, state, scenarios):
         i += 1
     if i == numbers[QUEUED]:
-        return -1, 0.0
+        return -1
     changed = bring_up(now, jobs, dependencies, state, scenarios)
     wait = mean_head_wait(head, now, changed, jobs, state, scenarios)
     weigh(now, jobs, state, scenarios)
-    worth = max(wait, scales[LEAST_WAIT] * scale(scales))
     weight = scales[PACKING] * needed + machine * share_of(head, now, jobs, scenarios)
-    weight *= 1.0 + scales[MEMORY] * facts[head, CHARGED] / facts[head, RESERVED]
-    best, least_delay, highest = -1, 0.0, -1.0
+    best, highest = -1, -1.0
     for at in range(i, numbers[QUEUED]):
         job = queue[at]
         if not may_pass(job, head_fits, jobs, state, scenarios):
@@ -290,15 +266,15 @@ def next_to_pass(first, now, jobs, dependencies, state, scenarios, bits):
         procs = jobs.procs[job]
         share = machine * share_of(job, now, jobs, scenarios)
         urgent = scales[URGENCY] * urgency_of(job, scenarios)
-        score = (scales[ORDER_URGENCY] * urgent + share) / procs
+        score = scales[ORDER_URGENCY] * urgent + share
         if score <= highest:
             continue
         look_beside(needed, procs, jobs, scenarios)
-        delay = mean_delay(job, procs, now, scenarios)
-        gain = procs * min(facts[job, MEAN], wait) + (scales[FAIRNESS] * share + urgent) * worth
-        if delay * weight <= gain:
-            best, least_delay, highest = job, delay, score
-    return best, least_delay
+        gain = procs * min(facts[job, MEAN], wait)
+        gain += (scales[FAIRNESS] * share + urgent) * mean_wait_else(head, procs, now, scenarios)
+        if mean_delay(job, procs, now, scenarios) * weight <= gain:
+            best, highest = job, score
+    return best
 
 
 @kernel
@@ -319,7 +295,7 @@ def weigh(now, jobs, state, scenarios):
         if state.start[job] < 0:
             waited = 1.0 * (now - jobs.submit[job])
             work += facts[job, WORK]
-            shares += facts[job, WORK] * waited * waited
+            shares += facts[job, WORK] * waited**3
     scales[BACKLOG] = work / scales[MACHINE]
     scales[SHARES] = shares
 
@@ -329,7 +305,7 @@ def share_of(job, now, jobs, scenarios):
     """Return what share of P2SF hangs on a waiting job."""
     scales = scenarios.scales
     waited = 1.0 * (now - jobs.submit[job])
-    return scenarios.facts[job, WORK] * waited * waited / scales[SHARES] if scales[SHARES] > 0.0 else 0.0
+    return scenarios.facts[job, WORK] * waited**3 / scales[SHARES] if scales[SHARES] > 0.0 else 0.0
 
 
 @kernel

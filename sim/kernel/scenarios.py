@@ -282,3 +282,15 @@ def mean_delay(job, procs, now, scenarios):
         start = min(scenarios.until[at, FOUND + k], now + scenarios.seconds[job, k])
         delays += max(start - head[START, k], 0)
     return delays / head.shape[1]
+
+
+@kernel
+def mean_wait_else(head, procs, now, scenarios):
+    """Return the mean time until ``procs`` processors are free beside or after the head.
+
+    Call :func:`look_beside` for them before.
+    """
+    starts, at, waits = scenarios.head, procs & (WIDTHS - 1), 0
+    for k in range(starts.shape[1]):
+        waits += min(scenarios.until[at, FOUND + k], starts[START, k] + scenarios.seconds[head, k]) - now
+    return waits / starts.shape[1]

@@ -37,7 +37,7 @@ ALGORITHMS = ("EASY", "EASY(reservations=2)", "JustBF", "Conservative", "List", 
 WEIGHING = (
     "Harm",
     "Harm(scenarios=1,short=0)",
-    "Harm(width_credit=5,memory=0)",
+    "Harm(width_credit=5,packing=0)",
     "Rollout(policies=EASY+SAF-EASY+JustBF,scenarios=2,every=60)",
 )
 """Schedulers that draw scenarios, with orders of their own; their oracles are asked in tests/sim."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from statistics import fmean
 from typing import Any
 
@@ -20,13 +21,10 @@ from tests.support.workloads import Workload, source_of
 CONSTANTS = {
     "scenarios": 16,
     "width_credit": 0.7,
-    "fairness": 1.0,
-    "urgency": 0.4,
+    "fairness": 4.0,
+    "urgency": 0.5,
     "order_urgency": 0.5,
     "packing": 1.0,
-    "least_wait": 0.02,
-    "memory": 1.0,
-    "least_reserve": 600.0,
     "short": 1800.0,
     "short_level": 0.9,
 }
@@ -46,8 +44,6 @@ class Harming(Deciding):
     told: dict[Job, list[int]] = field(default_factory=dict)
     place: dict[Job, float] = field(default_factory=dict)  # in the queue
     ended: list[Job] = field(default_factory=list)
-    charged: dict[Job, float] = field(default_factory=dict)  # mean delays let happen to a head
-    reserved: dict[Job, float] = field(default_factory=dict)  # how far ahead its first reservation was
 
     def __post_init__(self) -> None:
         self.order = lambda job, now: self.place[job]
@@ -122,7 +118,7 @@ class Harming(Deciding):
         started: list[Job] = []
         skipped: list[Job] = []
         while waiting := [job for job in queue if job not in started + skipped]:
-            job, delay = self.next(now, waiting, started)
+            job = self.next(now, waiting, started)
             if job is None:
                 break
             asked = self.decision is not None and self.skips.get(job.index, 0) < self.most
@@ -132,12 +128,11 @@ class Harming(Deciding):
                 skipped.append(job)
             else:
                 started.append(job)
-                self.charged[waiting[0]] = self.charged.get(waiting[0], 0) + delay
         return started
 
-    def next(self, now: int, waiting: list[Job], started: list[Job]) -> tuple[Job | None, float]:
-        """Which of ``waiting`` starts next, and by how much it delays the head on average."""
-        rule, machine, z, head = self.rule, self.machine, self.z(), waiting[0]
+    def next(self, now: int, waiting: list[Job], started: list[Job]) -> Job | None:
+        """Which of ``waiting`` starts next."""
+        rule, machine, head = self.rule, self.machine, waiting[0]
         running = [(job, job.start) for job in self.running if job.predicted_end > now] + [(job, now) for job in started]
         free = machine - sum(job.procs for job, _ in running)
         ends = [[] for _ in range(rule.scenarios)]
@@ -145,21 +140,24 @@ class Harming(Deciding):
             for scenario, seconds in zip(ends, self.draws(job, now - start), strict=True):
                 scenario.append((start + seconds, job.procs))
 
-        def begins(scenario: list[tuple[int, int]], free: int) -> int:
-            if free >= head.procs:
+        def begins(scenario: list[tuple[int, int]], free: int, needed: int) -> float:
+            """When so many processors are free, if those of ``scenario`` come back at its ends."""
+            if free >= needed:
                 return now
-            return min(end for end, _ in scenario if free + sum(n for other, n in scenario if other <= end) >= head.procs)
+            return min(
+                (end for end, _ in scenario if free + sum(n for other, n in scenario if other <= end) >= needed), default=inf
+            )
 
         by_request = [(start + job.requested, job.procs) for job, start in running]
-        shadow = begins(by_request, free)
+        shadow = begins(by_request, free, head.procs)
         extra = free + sum(n for end, n in by_request if end <= shadow) - head.procs
-        self.reserved.setdefault(head, max(shadow - now, rule.least_reserve))
-        reached = [begins(scenario, free) for scenario in ends]
+        reached = [begins(scenario, free, head.procs) for scenario in ends]
         wait = fmean(reached) - now
+        headed = [start + seconds for start, seconds in zip(reached, self.draws(head), strict=True)]
 
         mean = {job: fmean(self.draws(job)) for job in waiting}
         backlog = sum(job.procs * mean[job] for job in waiting) / machine
-        weight = {job: job.procs * mean[job] * (now - job.submit) ** 2 for job in waiting}
+        weight = {job: job.procs * mean[job] * (now - job.submit) ** 3 for job in waiting}
         total = sum(weight.values())
         share = {job: weight[job] / total if total else 0 for job in waiting}
         urgent = {job: fmean(1 / max(p, 10) for p in self.draws(job)) * self.rate() / backlog for job in waiting}
@@ -172,21 +170,20 @@ class Harming(Deciding):
             candidates = [job for job in candidates if self.latest(job) <= rule.short]
 
         def score(job: Job) -> float:
-            return (rule.order_urgency * rule.urgency * urgent[job] + machine * share[job]) / job.procs
+            return rule.order_urgency * rule.urgency * urgent[job] + machine * share[job]
 
         for job in sorted(candidates, key=score, reverse=True):
             later = [
-                begins([*scenario, (now + seconds, job.procs)], free - job.procs)
+                begins([*scenario, (now + seconds, job.procs)], free - job.procs, head.procs)
                 for scenario, seconds in zip(ends, self.draws(job), strict=True)
             ]
             delay = fmean(new - old for new, old in zip(later, reached, strict=True))
+            beside = [begins(scenario, free, head.procs + job.procs) for scenario in ends]
+            else_waits = fmean(min(pair) for pair in zip(beside, headed, strict=True)) - now
             worth = rule.fairness * machine * share[job] + rule.urgency * urgent[job]
-            gain = job.procs * min(mean[job], wait) + worth * max(wait, rule.least_wait * z)
-            dear = 1 + rule.memory * self.charged.get(head, 0) / self.reserved[head]
-            harm = delay * (rule.packing * head.procs + machine * share[head]) * dear
-            if harm <= gain:
-                return job, delay
-        return (head if fits else None), 0
+            if delay * (rule.packing * head.procs + machine * share[head]) <= job.procs * min(mean[job], wait) + worth * else_waits:
+                return job
+        return head if fits else None
 
 
 def starts(load: Workload, rule: Harm | None = None, predictor: Any = None, *, seed: int = 0, **policy: Any) -> list[int]:
