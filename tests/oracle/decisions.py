@@ -47,20 +47,6 @@ class Whim:
 
 
 @dataclass
-class Until:
-    """Skips jobs until a second of their own; those without one never."""
-
-    second: dict[int, int]
-    name: str = "until"
-    said: list[Answer] = field(default_factory=list)
-
-    def skip(self, row: int, now_s: int) -> bool:
-        skipped = now_s < self.second.get(int(row), 0)
-        self.said.append(Answer(int(row), int(now_s), skipped))
-        return skipped
-
-
-@dataclass
 class Deciding(Simulation):
     """A simulation with start decisions; a job is skipped ``most`` times at most."""
 

@@ -96,51 +96,11 @@ def load_of(*jobs: tuple[int, int], origin_s: int = 0) -> Workload:
 
 
 @pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("origin_s", [0, 5 * DAY_S, 5 * DAY_S + 1000, 6 * DAY_S - 1])
-def test_midnights_are_the_trace_s_own(origin_s: int, semantics: str) -> None:
-    to_midnight = DAY_S - origin_s % DAY_S
-    just_before = load_of((0, 1), (to_midnight - 1, 1), origin_s=origin_s)
-    at = load_of((0, 1), (to_midnight, 1), origin_s=origin_s)
-    assert nights(just_before, semantics=semantics) == []
-    # the first has ended before, unless it ends in that very second
-    assert nights(at, semantics=semantics) == ([[]] if to_midnight == 1 else [[0]])
-
-
-@pytest.mark.parametrize("semantics", SEMANTICS)
-def test_a_midnight_is_before_everything_in_its_second(semantics: str) -> None:
-    # A ends a second before midnight, B at midnight, C a second later; D is submitted at midnight, E later.
-    load = load_of((0, DAY_S - 1), (0, DAY_S), (0, DAY_S + 1), (DAY_S, 5), (DAY_S + 9, 5))
-    assert nights(load, semantics=semantics) == [[0]]
-
-
-@pytest.mark.parametrize("semantics", SEMANTICS)
-def test_after_a_long_gap_there_is_one_night_and_the_next_is_the_next(semantics: str) -> None:
-    load = load_of((0, 10), (5 * DAY_S + 7, 10), (6 * DAY_S - 1, 10), (6 * DAY_S, 10), (8 * DAY_S, 1))
-    assert nights(load, semantics=semantics) == [[0], [0, 1], [0, 1, 2, 3]]
-
-
-@pytest.mark.parametrize("semantics", SEMANTICS)
-def test_after_the_last_submission_there_is_none(semantics: str) -> None:
-    load = load_of((0, 10), (0, 3 * DAY_S), (100, 5 * DAY_S))
-    assert nights(load, semantics=semantics) == []
-    # the last submission itself may be the first thing of a day
-    assert nights(load_of((0, 10), (DAY_S, 3 * DAY_S)), semantics=semantics) == [[0]]
-    # ends alone pass midnights while jobs are yet to come
-    assert nights(load_of((0, DAY_S + 1), (0, 2 * DAY_S + 1), (9 * DAY_S, 1)), semantics=semantics) == [[], [0], [0, 1]]
-
-
-@pytest.mark.parametrize("semantics", SEMANTICS)
 def test_jobs_of_the_second_are_not_described_yet(semantics: str) -> None:
     awake = Awake()
     load = load_of((0, 10), (0, 10), (DAY_S, 10), (DAY_S, 10), (3 * DAY_S, 10))
     load.schedule("EASY", awake.predictor, semantics=semantics)
     assert awake.described == [2, 4]
-
-
-def test_ended_jobs_come_in_the_order_of_their_ends() -> None:
-    load = load_of((0, 50), (0, 20), (1, 30), (2, 18), (3, 17), (DAY_S, 1))
-    # of those that end in the same second, 20, the one that started first
-    assert nights(load) == [[1, 3, 4, 2, 0]]
 
 
 def test_the_simulation_goes_on_with_the_memory_that_is_returned() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,46 +12,13 @@ from features.jobs.schema import REQUIRED, conform
 from sim import simulate
 from tests.conftest import SHARED, needs_shared
 from tests.golden.make_golden import CASES, read
-from tests.support.workloads import EASY_NAMES, OTHER_NAMES, Workload, schedulers, workloads
+from tests.support.workloads import EASY_NAMES, Workload, workloads
 
-any_predictor = st.sampled_from([None, "requested", "clairvoyant", "last2"])
 fcfs_easy = st.sampled_from([name for name in EASY_NAMES if name.startswith("FCFS-")])
 
 
 def starts(load: Workload, scheduler: str, predictor: object = None) -> list[int]:
     return load.schedule(scheduler, predictor).jobs["start_s"].tolist()
-
-
-def free_at(load: Workload, start: list[int], now: int) -> int:
-    """Processors that no job holds in second ``now``."""
-    held = zip(start, load.runtime, load.procs, strict=True)
-    return load.machine - sum(procs for begin, runtime, procs in held if begin <= now < begin + runtime)
-
-
-def events(load: Workload, start: list[int]) -> list[int]:
-    """The seconds in which a job is submitted or ends: those of the scheduling passes."""
-    ends = {begin + runtime for begin, runtime in zip(start, load.runtime, strict=True)}
-    return sorted(ends | set(load.submit))
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(workloads(), schedulers, any_predictor)
-def test_every_job_runs_once_after_its_submission_on_processors_nobody_else_holds(
-    load: Workload, scheduler: str, predictor: str | None
-) -> None:
-    start = starts(load, scheduler, predictor)
-    assert len(start) == len(load.submit)
-    assert all(begin >= submit for begin, submit in zip(start, load.submit, strict=True))
-    assert all(free_at(load, start, begin) >= 0 for begin in start)
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(workloads(), schedulers, any_predictor)
-def test_jobs_start_only_when_one_is_submitted_or_ends(load: Workload, scheduler: str, predictor: str | None) -> None:
-    start = starts(load, scheduler, predictor)
-    assert set(start) <= set(events(load, start))
 
 
 @pytest.mark.slow
@@ -77,53 +42,6 @@ def test_easy_never_starts_the_head_after_its_first_reservation(load: Workload, 
             >= needed
         )
         assert start[head] <= reservation, f"job {head} starts at {start[head]}, was reserved for {reservation} at {now}"
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(workloads(), st.sampled_from([*EASY_NAMES, "FCFS-Strict"]), any_predictor)
-def test_the_head_of_an_fcfs_queue_never_waits_while_it_fits(load: Workload, scheduler: str, predictor: str | None) -> None:
-    scheduler = "-".join(["FCFS", *scheduler.split("-")[1:]])
-    start = starts(load, scheduler, predictor)
-    for head, needed in enumerate(load.procs):
-        at_the_head = max([load.submit[head], *start[:head]])
-        waits = [now for now in events(load, start) if at_the_head <= now < start[head]]
-        assert all(free_at(load, start, now) < needed for now in waits)
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(workloads(), st.sampled_from([name for name in OTHER_NAMES if name.endswith("List")]))
-def test_under_list_nobody_waits_who_would_fit(load: Workload, scheduler: str) -> None:
-    start = starts(load, scheduler)
-    for now in events(load, start):
-        waiting = [job for job in range(len(start)) if load.submit[job] <= now < start[job]]
-        assert all(load.procs[job] > free_at(load, start, now) for job in waiting)
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(workloads())
-def test_strict_fcfs_seats_each_job_after_the_one_before_it(load: Workload) -> None:
-    """The whole schedule in a few lines: the first second, from the last job's start on, in which those before leave room."""
-    start: list[int] = []
-    for job, needed in enumerate(load.procs):
-        earliest = max([load.submit[job], *start[-1:]])
-        ends = [begin + runtime for begin, runtime in zip(start, load.runtime, strict=False)]
-        before = load.first(job)
-        start.append(min(now for now in [earliest, *ends] if now >= earliest and free_at(before, start, now) >= needed))
-    assert starts(load, "Strict") == start
-
-
-@pytest.mark.slow
-@settings(max_examples=50, deadline=None)
-@given(workloads(), schedulers)
-def test_twice_as_long_in_everything_is_the_same_schedule_at_half_speed(load: Workload, scheduler: str) -> None:
-    submit, runtime, requested, estimates = (
-        [2 * seconds for seconds in column] for column in (load.submit, load.runtime, load.requested, load.estimates)
-    )
-    doubled = replace(load, submit=submit, runtime=runtime, requested=requested, estimates=estimates)
-    assert starts(doubled, scheduler) == [2 * start for start in starts(load, scheduler)]
 
 
 # Frozen and published schedules

@@ -1,4 +1,4 @@
-"""Passes that no event causes: when a prediction expires, and every so many seconds. By hand, and against the oracle on random workloads."""
+"""Passes that no event causes: when a prediction expires, and every so many seconds. Against the oracle."""
 
 from __future__ import annotations
 
@@ -118,36 +118,6 @@ def test_on_a_busy_machine_they_start_other_jobs(scheduler: str, base: str) -> N
         assert made.start != plain.start
 
 
-def load_of(origin_s: int) -> Workload:
-    """A holds 6 of 10 processors for 100 of 200 s and is predicted 10. B needs all. C takes 4 for 50 s: too long before 10, and not before 70."""
-    submit = [origin_s, origin_s + 1, origin_s + 2]
-    return Workload(10, submit, [100, 5, 50], [6, 10, 4], [200, 5, 50], [None] * 3, [10, 5, 50])
-
-
-@pytest.mark.parametrize("simulator", [by_oracle, by_kernel])
-@pytest.mark.parametrize("base", SEMANTICS)
-@pytest.mark.parametrize(
-    ("options", "origin_s", "started_s"),
-    [
-        ("", 0, None),  # nothing happens until A ends
-        ("(expiry=plan)", 0, None),
-        ("(expiry=pass)", 0, 10),  # Tsafrir's first correction: A until 70, and C until 60
-        ("(expiry=pass)", 3, 13),
-        ("(every=7)", 0, 14),  # the first multiple behind 10
-        ("(every=7)", 3, 14),  # of the trace's seconds, not of those since the first submission
-        ("(every=10)", 0, 10),
-        ("(every=21)", 0, 84),  # at 21 it is too late, C until 71; at 70 A is taken to run until 200
-        ("(expiry=pass,every=7)", 0, 10),
-    ],
-)
-def test_an_expired_prediction_makes_room_for_a_job_that_waits(
-    simulator: Any, base: str, options: str, origin_s: int, started_s: int | None
-) -> None:
-    made = simulator(load_of(origin_s), "FCFS-EASY", semantics=base + options, correction="tsafrir")
-    starts = (origin_s + 100, origin_s + 105) if started_s is None else (max(origin_s + 100, started_s + 50), started_s)
-    assert made.start == [origin_s, *starts]
-
-
 @pytest.mark.parametrize(
     ("name", "read"),
     [
@@ -179,9 +149,8 @@ def test_names_become_settings(name: str, read: Semantics) -> None:
     ],
 )
 def test_anything_else_is_refused_with_what_is_known(name: str, message: str) -> None:
-    load = load_of(0)
     with pytest.raises(InputError) as error:
-        simulate(load.table(), procs=10, semantics=name)
+        crowd(np.random.default_rng(0), size=2).schedule("EASY", semantics=name)
     assert str(error.value).startswith(message)
 
 

@@ -122,35 +122,6 @@ def test_sums_over_the_most_jobs_cannot_wrap() -> None:
     assert limits.SECONDS * limits.PROCESSORS < 2**63
 
 
-def test_missing_requests_by_each_option() -> None:
-    jobs = trace(
-        GOOD,
-        (0, 30, 4, 4, None, "a"),
-        (0, 10, 4, 4, 90, "a"),
-        (0, 20, 4, 4, None, "b"),
-        (0, 500, 4, 4, None, None),
-        (0, 5, 4, 4, 70, None),
-    )
-    assert clean(jobs).jobs["job_id"].tolist() == [1, 3, 6]
-    runtime = clean(jobs, missing_request="runtime")
-    assert runtime.jobs["requested_s"].tolist() == [60, 30, 90, 20, 500, 70]
-    longest = clean(jobs, missing_request="queue-max")
-    # jobs that state no queue are one queue, and job 5 is its first
-    assert longest.jobs.set_index("job_id")["requested_s"].to_dict() == {1: 60, 2: 60, 3: 90, 6: 70}
-    assert touched(longest) == [
-        (2, "altered", "request-from-queue-max", "requested_s", None, 60),
-        (4, "dropped", "no-request-yet", "requested_s", None, None),
-        (5, "dropped", "no-request-yet", "requested_s", None, None),
-    ]
-
-
-def test_jobs_come_in_order_of_submission_and_in_source_order_within_a_second() -> None:
-    submits = np.random.default_rng(0).integers(0, 20, 500).tolist()
-    cleaned = clean(trace(*((submit, *GOOD[1:]) for submit in submits)))
-    assert cleaned.jobs["job_id"].tolist() == [job + 1 for job in sorted(range(500), key=lambda job: submits[job])]
-    assert cleaned.jobs.index.tolist() == list(range(500))
-
-
 def test_the_machine_size_given_overrules_the_one_stated() -> None:
     assert clean(trace(GOOD, procs=None), procs=4).procs == 4
     assert len(clean(trace(GOOD, (0, 10, 2, 2, 60, "a")), procs=3).jobs) == 1
@@ -251,23 +222,6 @@ def test_the_rules_together_are_the_rules_one_job_at_a_time(rows: list[tuple], m
     assert list(cleaned.jobs[columns].itertuples(index=False, name=None)) == kept
     assert cleaned.jobs[columns].dtypes.eq("int64").all()
     assert cleaned.counts().sum() == len(done)
-
-
-def test_queue_max_knows_nothing_of_what_is_submitted_later() -> None:
-    # In file order A B C, submitted A (5) C (7) B (9): A comes before any request is stated, C before B's.
-    rows = [
-        (5, 10, 4, 4, None, "a"),
-        (9, 10, 4, 4, 90, "a"),
-        (7, 10, 4, 4, None, "a"),
-        (6, 10, 4, 4, 50, "a"),
-        (9, 10, 4, 4, None, "a"),
-    ]
-    cleaned = clean(trace(*rows), missing_request="queue-max")
-    assert touched(cleaned)[-1] == (1, "dropped", "no-request-yet", "requested_s", None, None)
-    assert cleaned.jobs.set_index("job_id")["requested_s"].to_dict() == {4: 50, 3: 50, 2: 90, 5: 90}
-    rows[1] = (9, 10, 4, 4, 5000, "a")
-    later = clean(trace(*rows), missing_request="queue-max").jobs.set_index("job_id")["requested_s"].to_dict()
-    assert later == {4: 50, 3: 50, 2: 5000, 5: 5000}
 
 
 def test_what_is_cut_off_a_runtime_is_kept_beside_it() -> None:

@@ -178,38 +178,6 @@ def test_history_is_its_definition_on_kth() -> None:
     assert_as_defined(jobs, start)
 
 
-def test_edges_of_a_second() -> None:
-    """At 10, a job that ends at 10 has ended, one that starts at 10 does not run yet."""
-    jobs = table(
-        [
-            {"submit_s": 0, "runtime_s": 10, "procs": 2, "user": "a"},
-            {"submit_s": 1, "runtime_s": 5, "procs": 4, "user": "a"},
-            {"submit_s": 1, "runtime_s": 2, "procs": 8, "user": "a"},
-            {"submit_s": 10, "runtime_s": 1, "procs": 1, "user": "a"},
-        ]
-    )
-    last = history(jobs, np.array([0, 10, 9, 10]), local(jobs)).iloc[-1]
-    assert (last["completed_jobs"], last["last_runtime_s"], last["break_s"]) == (1, 10, 0)
-    assert (last["running_jobs"], last["occupied_procs"], last["longest_running_s"]) == (1, 8, 1)
-
-
-def test_ends_of_one_second_count_in_order_of_start() -> None:
-    jobs = table([{"submit_s": 0, "runtime_s": runtime, "procs": 1, "user": "a"} for runtime in (3, 9, 6)] * 2)
-    start = np.array([6, 0, 3] * 2)
-    after = table([{"submit_s": 9, "runtime_s": 1, "procs": 1, "user": "a"}])
-    both = pd.concat([jobs, after], ignore_index=True)
-    last = history(both, np.append(start, 9), local(both)).iloc[-1]
-    assert last[["last_runtime_s", "second_last_runtime_s", "third_last_runtime_s"]].tolist() == [3, 3, 6]
-
-
-def test_null_users_know_nothing_of_each_other() -> None:
-    jobs = table([{"submit_s": 100 * number, "runtime_s": 5, "procs": 1} for number in range(3)])
-    known = history(jobs, local(jobs), local(jobs))[NOT_CLOCK]
-    zero = ["completed_jobs", "sum_runtime_s", "running_jobs", "occupied_procs", "sum_running_s"]
-    assert (known[zero] == 0).all(axis=None)
-    assert known.drop(columns=zero).isna().all(axis=None)
-
-
 def test_clock_is_the_wall_clock_from_monday() -> None:
     jobs = table([{"submit_s": number, "runtime_s": 1, "procs": 1, "user": "a"} for number in range(4)])
     instants = ["1997-03-31 00:00:00", "1997-03-31 06:00:00", "1997-04-02 12:00:00", "1997-04-03 12:00:00"]  # 31 March: a Monday

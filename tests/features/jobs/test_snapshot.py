@@ -19,7 +19,7 @@ from features.jobs.history import history
 from features.jobs.inputs import model_inputs
 from features.jobs.snapshot import snapshot
 from models.packed import snapshot_inputs
-from models.packed.snapshot_inputs import FEATURES, KNOWN, History
+from models.packed.snapshot_inputs import FEATURES, History
 from tests.conftest import needs_shared
 from tests.features.jobs.test_history import kth, local, perturbed, random_trace, table, traces
 from tests.support.fresh import seeds
@@ -106,35 +106,6 @@ def test_snapshot_holds_nothing_later_than_its_instant(seed: int) -> None:
         taken = snapshot(jobs, start, now)
         pd.testing.assert_frame_equal(snapshot(*perturbed(jobs, start, row, rng), now), taken)
         pd.testing.assert_frame_equal(snapshot(jobs.iloc[: row + 1], start[: row + 1], now), taken)
-
-
-def test_snapshot_of_a_morning_worked_by_hand() -> None:
-    jobs = table(
-        [
-            {"submit_s": 0, "runtime_s": 40, "procs": 2, "allocated_procs": 16, "user": "ann"},
-            {"submit_s": 5, "runtime_s": 30, "procs": 4, "user": "ann"},
-            {"submit_s": 6, "runtime_s": 900, "procs": 8, "user": "ann"},
-            {"submit_s": 7, "runtime_s": 900, "procs": 1, "user": "ann"},
-            {"submit_s": 8, "runtime_s": 900, "procs": 3, "user": "bob"},
-            {"submit_s": 9, "runtime_s": 1, "procs": 1, "user": "queued"},
-            {"submit_s": 10, "runtime_s": 1, "procs": 1, "user": None},
-        ]
-    )
-    taken = snapshot(jobs, np.array([0, 10, 20, 30, 50, 60, 10]), 60)
-    assert list(taken.columns) == ["user", "at_s", *KNOWN]
-    expected = [
-        ["ann", 60, 2, 30, 40, pd.NA, 70, 6, 20, 40, 2, 9, 50, 20],
-        ["bob", 60, 0, pd.NA, pd.NA, pd.NA, 0, 0, 0, pd.NA, 1, 3, 50, 50],
-    ]
-    pd.testing.assert_frame_equal(taken, pd.DataFrame(expected, columns=taken.columns).astype(taken.dtypes))
-
-
-def test_submission_from_before_the_snapshot_is_answered_as_at_its_instant() -> None:
-    jobs, start = random_trace(50, np.random.default_rng(2))
-    known = History.from_frame(snapshot(jobs, start, 200))
-    asked = submissions(jobs, local(jobs)).iloc[:5]
-    pd.testing.assert_frame_equal(known.inputs(asked.assign(submit_s=3)), known.inputs(asked.assign(submit_s=200)))
-    assert known.at_s == 200
 
 
 def test_unknown_and_null_users_and_an_empty_snapshot_mean_no_history() -> None:

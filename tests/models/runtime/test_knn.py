@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import pi, sin
 from statistics import median
 from typing import Any
@@ -117,30 +117,6 @@ def last_prediction(*rows: tuple[int, int, int, int], name: str = "knn(k=1)") ->
     return int(simulate(jobs, procs=64, predictor=name).jobs["predicted_s"].iloc[-1])
 
 
-def test_the_first_job_is_its_request_and_the_second_the_runtime_of_the_first() -> None:
-    assert last_prediction((0, 4, 900, 100)) == 900
-    assert last_prediction((0, 4, 900, 100), (DAY, 64, 7000, 1)) == 100
-    assert last_prediction((0, 4, 900, 100), (50, 64, 7000, 1)) == 7000, "a job that has not ended is no neighbour"
-    assert last_prediction((0, 4, 900, 100), (DAY, 64, 60, 1)) == 60, "no prediction is above the request"
-
-
-@pytest.mark.parametrize("unlike", [(0, 9, 900), (0, 4, 600), (MORNING, 4, 900)])
-def test_each_of_the_three_features_finds_its_neighbour(unlike: tuple[int, int, int]) -> None:
-    second, procs, requested = unlike
-    asked = (4 * DAY, 4, 900, 1)
-    assert last_prediction((0, 4, 900, 100), (DAY + second, procs, requested, 200), asked) == 100
-    assert last_prediction((second, procs, requested, 200), (DAY, 4, 900, 100), asked) == 100
-
-
-def test_differences_count_in_standard_deviations() -> None:
-    # Processors 1, 9, 2 and 1: variance 44.75 / 3. Requests 9000, 9000, 7000 and 9000: 1e6. Of the second job: 64 / (44.75 / 3) = 4.29; of the third:
-    # 1 / (44.75 / 3) + 4e6 / 1e6 = 4.07, though its request differs by 2000.
-    jobs = [(0, 1, 9000, 100), (DAY, 9, 9000, 290), (2 * DAY, 2, 7000, 300), (3 * DAY, 1, 9000, 1)]
-    assert last_prediction(*jobs) == 100
-    assert last_prediction(*jobs, name="knn(k=2)") == (100 + 300) // 2
-    assert last_prediction(*jobs, name="knn(k=3)") == 290
-
-
 def test_equally_distant_jobs_go_by_submission() -> None:
     asked = (9 * DAY, 4, 900, 1)
     assert last_prediction((0, 4, 900, 100), (DAY, 4, 900, 200), asked) == 200
@@ -156,27 +132,7 @@ def test_equally_distant_jobs_go_by_submission() -> None:
     assert last_prediction((MORNING, 4, 900, 100), (DAY + 3 * MORNING, 4, 900, 200), (9 * DAY + MORNING, 4, 900, 1)) == 200
 
 
-def test_the_median_is_that_of_the_neighbours_and_halves_round_to_even() -> None:
-    same = [(day * DAY, 4, 900, seconds) for day, seconds in enumerate([800, 10, 30, 21, 40])]
-    asked = (9 * DAY, 4, 900, 1)
-    expected = {1: 40, 2: 30, 3: 30, 4: 26, 5: 30}  # 30.5, 25.5
-    assert {k: last_prediction(*same, asked, name=f"knn(k={k})") for k in expected} == expected
-    assert last_prediction(*same, asked, name="knn(k=25)") == 30, "fewer jobs than neighbours: all of them"
-
-
-def test_only_the_window_is_looked_at() -> None:
-    rows = [(0, 4, 900, 100), *[(day * DAY, 5, 600, 200 + day) for day in range(1, 5)], (9 * DAY, 4, 900, 1)]
-    assert last_prediction(*rows, name="knn(window=5)") == 100
-    assert last_prediction(*rows, name="knn(window=4)") == 204
-
-
 LOAD = crowd(np.random.default_rng(5), size=150, longest_s=7200)
-
-
-def test_jobs_of_nobody_known_have_no_history_and_leave_none() -> None:
-    nobody = replace(LOAD, user=[None] * len(LOAD.user))
-    assert by_kernel(nobody, predictor="knn").predicted == LOAD.requested
-    assert by_kernel(nobody, predictor="knn") != by_kernel(replace(LOAD, user=["one"] * len(LOAD.user)), predictor="knn")
 
 
 @needs_shared

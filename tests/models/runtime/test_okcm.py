@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -19,7 +19,7 @@ from tests.conftest import needs_shared
 from tests.models.runtime.test_knn import CORRECTIONS, LOAD, KnnByHand, agree, second_half, whole_trace
 from tests.oracle.okcm import okcm as published
 from tests.support.walls import Wall, own
-from tests.support.workloads import EASY_NAMES, Workload, by_kernel, crowd, dependent_workloads, workloads
+from tests.support.workloads import EASY_NAMES, Workload, crowd, dependent_workloads, workloads
 
 DAY_S, WEEK_S, MONDAY_S = 86_400, 7 * 86_400, 4 * 86_400
 COUNT = 15
@@ -188,45 +188,6 @@ def test_the_features_are_those_of_the_paper_s_table() -> None:
     schedule = simulate(jobs, procs=load.machine, predictor=oracle).jobs
     table = published(jobs, history(jobs, schedule["start_s"].to_numpy(), jobs["submit_s"].to_numpy()))
     np.testing.assert_allclose(np.array([oracle.x[job] for job in range(len(jobs))]), table.to_numpy(), rtol=1e-12, atol=1e-12)
-
-
-def test_one_step_worked_out_by_hand() -> None:
-    """Ann's first job, at Monday, 00:00, asks for 1 processor and 100 s and runs 60 s: x0, x9, x10 and x11 are 1, x1 to x6 and x8 are 100, the others 0.
-    All 11 are as large as ever, so N is 11, and t is 1. With delta = 10 each gradient is -10 x and G its square, so each weight becomes
-    eta sqrt(1 / 11) / s, and a feature is worth that share of eta times its ratio to s."""
-    load = Workload(1, [MONDAY_S, MONDAY_S + WEEK_S], [60, 1], [1, 1], [100, 200], ["ann", "ann"], [1, 1])
-    weight = 30 * math.sqrt(1 / 11)
-    # her second has x2, x4, x6 and x8 of 60 s; x3 and x5 are its request, larger than any before and scaled down, as x1 is; x7 and x14 were 0 before
-    expected = weight * (4 + 3 + 4 * 0.6)
-    assert by_kernel(load, predictor="okcm(delta=10,eta=30,lambda=0,switch=0)").predicted == [100, round(expected)]
-    assert by_kernel(load, predictor="okcm(delta=10,eta=30,lambda=0,switch=0,weights=shared)").predicted == [100, round(expected)]
-    # lambda counts from the second step on, for weights are 0 until then
-    assert by_kernel(load, predictor="okcm(delta=10,eta=30,lambda=1e6,switch=0)").predicted == [100, round(expected)]
-    stranger = replace(load, user=["ann", "bob"])
-    assert by_kernel(stranger, predictor="okcm(delta=10,eta=30,lambda=0,switch=0,weights=shared)").predicted == [100, 200]
-
-
-def test_up_to_switch_ended_jobs_it_is_knn_and_then_no_longer() -> None:
-    user: list[str | None] = ["ann"] * 60
-    load = crowd(np.random.default_rng(2), size=60, machine=4, longest_s=600)
-    load = replace(load, user=user, submit=[1000 * job for job in range(60)])  # each has ended before the next is submitted
-    for switch, k in ((25, 1), (25, 3), (7, 2)):
-        whole = by_kernel(load, predictor=f"okcm(switch={switch},k={k})").predicted
-        near = by_kernel(load, predictor=f"knn(k={k},window=200)").predicted
-        assert whole[: switch + 1] == near[: switch + 1]
-        assert sum(a != b for a, b in zip(whole[switch + 1 :], near[switch + 1 :], strict=True)) > 10
-
-
-PRESETS = ("okcm(switch=3)", "okcm(switch=3,weights=shared)", "okcm(switch=3,weights=user)")
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_jobs_of_nobody_known_have_no_history_and_leave_none(name: str) -> None:
-    nobody = replace(LOAD, user=[None] * len(LOAD.user))
-    assert by_kernel(nobody, predictor=name).predicted == LOAD.requested
-    half = [user if job % 2 else None for job, user in enumerate(LOAD.user)]
-    known = by_kernel(replace(LOAD, user=half), predictor=name)
-    assert [known.predicted[job] for job in range(0, 150, 2)] == LOAD.requested[::2]
 
 
 @needs_shared

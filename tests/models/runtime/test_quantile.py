@@ -349,30 +349,6 @@ def told(load: Workload, name: str = "quantile", **policy: Any) -> pd.DataFrame:
     return made
 
 
-@pytest.mark.parametrize("rate", [0.02, 1.0])
-def test_quantiles_rise_with_the_level_from_one_second_to_the_request(rate: float) -> None:
-    load = days(seed=2)
-    quantiles = told(load, f"quantile(order=0.001,fit=0.999,rate={rate})")
-    assert list(quantiles.columns) == sorted({0.001, *KEPT, 0.999})
-    assert (np.diff(quantiles, axis=1) >= 0).all()
-    assert (quantiles.min(axis=1) >= 1).all()
-    assert (quantiles.max(axis=1) <= load.requested).all()
-    assert (quantiles == np.rint(quantiles)).all(axis=None)
-    assert (np.diff(quantiles, axis=1) > 0).mean() > 0.05
-
-
-@pytest.mark.parametrize("name", ["quantile", "quantile(order=accuracy)", "quantile(order=0.001)"])
-def test_a_job_before_which_none_has_ended_gets_its_request(name: str) -> None:
-    load = days()
-    made = load.schedule("EASY", name)
-    first_end = made.jobs["end_s"].min()
-    early = made.jobs["submit_s"] < first_end
-    assert 1 <= early.sum() < len(early)
-    assert (made.jobs["predicted_s"] == made.jobs["requested_s"])[early].all()
-    assert made.quantiles is not None
-    assert (made.quantiles[early].to_numpy() == made.jobs["requested_s"].to_numpy()[early, None]).all()
-
-
 def pending(jobs: pd.DataFrame) -> int:
     """The most jobs that were submitted and had not ended at a time."""
     times = pd.concat([pd.Series(1, jobs["submit_s"]), pd.Series(-1, jobs["end_s"])])
@@ -506,29 +482,3 @@ def test_an_answer_is_the_quantile_of_the_runtimes_that_are_longer(
     later = [asked_again(end, quantiles, request, min(elapsed + more, request - 1)) for more in (1, 7, request // 3)]
     assert answer <= min(later)
     assert later[0] <= later[1]
-
-
-@pytest.mark.parametrize("end", [0.025, 0.3, 0.7, 0.975])
-def test_of_a_job_that_has_not_run_yet_the_answer_is_its_quantile(end: float) -> None:
-    quantiles = [float(seconds) for seconds in range(100, 1000, 20)][:39]
-    answer = asked_again(end, quantiles, 5000, 0)
-    assert answer == quantiles[KEPT.index(end)]
-    assert asked_again(end, quantiles, 5000, 1) == pytest.approx(answer, abs=25)
-
-
-def test_a_distribution_worked_out_by_hand() -> None:
-    # Half of the jobs take 10 s, the other half 1000 s of 2000 (the last fortieth lies between 1000 and 2000 s).
-    quantiles = [10.0] * 20 + [1000.0] * 19
-    # 0.025 log 5 / log 10 = 0.0175 have ended by 5 s; with a half of the others that is 0.50875, 0.35 of the way, in logarithms, from 10 to 1000
-    assert asked_again(0.5, quantiles, 2000, 5) == 50
-    assert asked_again(0.7, quantiles, 2000, 5) == 1000
-    assert asked_again(0.5, quantiles, 2000, 10) == 1000
-    assert asked_again(0.025, quantiles, 2000, 10) == 100  # in the middle, in logarithms, of the 0.025 between 10 and 1000
-    assert asked_again(0.5, quantiles, 2000, 1000) == 1414  # the middle between 1000 and 2000
-    assert asked_again(0.025, quantiles, 2000, 1999) == 2000
-
-
-def test_levels_asked_for_are_kept_beside_the_usual_ones() -> None:
-    load = days(size=20)
-    assert list(told(load, "quantile(order=0.33,fit=0.999,end=0.5)").columns) == sorted([*KEPT, 0.33, 0.999])
-    assert list(told(load, "quantile(order=accuracy)").columns) == KEPT

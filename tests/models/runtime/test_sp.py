@@ -152,58 +152,12 @@ def after(*runtimes: int, name: str = "sp2") -> int:
     return int(simulate(table(*rows), procs=8, predictor=name).jobs["predicted_s"].iloc[-1])
 
 
-def test_the_seed_holds_the_request_until_its_share_falls_to_x_percent() -> None:
-    """After n runs of half the request the seed's share is 100*0.9^n / (100*0.9^n + 5000*(1 - 0.9^n)): 3.7, 2.2, 1.8 % at 4, 6, 7."""
-    shares = [100 * 0.9**n / (100 * 0.9**n + 5000 * (1 - 0.9**n)) for n in range(9)]
-    for name, share in (("sp2", 0.02), ("sp3", 0.03), ("sp4", 0.04)):
-        assert [after(*[500] * n, name=name) for n in range(9)] == [1000 if seed > share else 500 for seed in shares]
-    assert [after(*[500] * n) for n in (0, 6, 7)] == [1000, 1000, 500]
-
-
-def test_one_long_run_in_a_while_is_not_forgotten_and_a_while_ago_is() -> None:
-    """With y = 0.9^n, n runs of 100 s later 800 s and the seed weigh 890*y of 1000 - 110*y: 2.01 % at 36, 1.8 % at 37."""
-    assert [after(800, *[100] * n) for n in (20, 36, 37)] == [800, 800, 100]
-
-
 def test_a_share_that_is_exactly_reached_suffices() -> None:
     assert after(100, 200, 100, name="sp(x=50,decay=1,seed=0)") == 100
     assert after(100, 200, 100, name="sp(x=49.99,decay=1,seed=0)") == 200
     assert after(900, name="sp(x=10,decay=1)") == 900  # of which the seed's share is 100 of 1000
     assert after(57, 43, name="sp(x=57,decay=1,seed=0)") == 43  # 57/100 as a double, times 100, is below 57
     assert after(100, 200, 100, name="sp(x=100)") == 100
-
-
-def corrections_of(runtime: int, *history: int, name: str = "sp(x=40,decay=1,seed=0)") -> int:
-    made = simulate(table(*[(*SAME, past) for past in (*history, runtime)]), procs=8, predictor=name, correction="conditional")
-    return int(made.jobs["corrections"].iloc[-1])
-
-
-def test_a_job_that_outlives_its_prediction_is_predicted_from_what_is_longer() -> None:
-    """Predicted 100; after that 40 % of 300 + 400 may lie beyond, so 400; after that the request."""
-    history = (100, 100, 100, 100, 100, 100, 300, 400)
-    assert after(*history, name="sp(x=60,decay=1,seed=0)") == 100
-    assert after(*history, name="sp(x=40,decay=1,seed=0)") == 300
-    assert [corrections_of(runtime, *history) for runtime in (300, 301, 400, 401, 1000)] == [0, 1, 1, 2, 2]
-
-
-def test_only_jobs_alike_in_all_four_keys_count() -> None:
-    group = [(*SAME, 500)] * 9
-    others = [
-        ("b", "ann", 1000, 4, 1),
-        ("a", "bob", 1000, 4, 1),
-        ("a", "ann", 999, 4, 1),
-        ("a", "ann", 1000, 3, 1),
-        (None, "ann", 1000, 4, 1),
-    ]
-    for other in others:
-        made = simulate(table(*group, other, (*SAME, 1)), procs=8, predictor="sp2").jobs["predicted_s"].tolist()
-        assert made[-2:] == [other[2], 500]
-
-
-def test_an_executable_not_named_is_a_key_and_nobody_known_has_no_past() -> None:
-    for executable, user, predicted in ((None, "ann", 500), ("a", None, 1000), (None, None, 1000)):
-        rows = [(executable, user, 1000, 4, 500)] * 10
-        assert simulate(table(*rows), procs=8, predictor="sp2").jobs["predicted_s"].iloc[-1] == predicted
 
 
 def test_forgetting_bounds_the_lists_and_changes_no_prediction() -> None:

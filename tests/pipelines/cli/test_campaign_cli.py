@@ -9,9 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -171,32 +169,6 @@ def test_no_line_of_a_journal_in_which_one_byte_changed_is_resumed(
         assert torn or (f"{journal.path}: " in (said := capsys.readouterr().err) and f"(line {line + 1}" in said)
 
 
-def test_a_campaign_with_a_changed_digit_in_each_line_of_its_journal_ends_as_an_untouched_one(
-    workload: CleanTrace, windows: Windows, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked, out, untouched = Campaign(schedulers=("EASY", "List")), tmp_path / "out.parquet", tmp_path / "untouched.parquet"
-    resumable_campaign(untouched, workload, asked, windows, map_points=serial)
-
-    def dies(function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
-        yield from map(function, pieces[:5])
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        resumable_campaign(out, workload, asked, windows, map_points=dies)
-    journal = tmp_path / "out.parquet.journal"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    for number, line in enumerate(lines[1:4], 1):
-        metric = line.index(b'"mean_wait_s": ') + 15
-        lines[number] = changed(line, metric)
-        json.loads(lines[number].partition(b" ")[2])  # it still reads
-    journal.write_bytes(b"".join(lines))
-    resumable_campaign(out, workload, asked, windows, map_points=serial)
-    assert f"{journal}: 3 of {len(lines) - 1} lines damaged (line 2, 3, 4): what they held is done again" in capsys.readouterr().err
-    (ours, our_metadata), (theirs, their_metadata) = without_times(out), without_times(untouched)
-    pd.testing.assert_frame_equal(ours, theirs, check_exact=True)
-    assert our_metadata == their_metadata
-
-
 def test_a_journal_without_a_finished_point_is_nobodys(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
     stated = identity(workload, Campaign(schedulers=("EASY",)), windows)
     with journal_of(tmp_path / "out.parquet", stated) as journal:
@@ -318,21 +290,6 @@ def test_a_generated_workload_is_called_so_everywhere(tmp_path: Path) -> None:
     html = page.read_text(encoding="utf-8")
     assert "Generated workload: these jobs were drawn from a model" in html
     assert "No job was left out of the windows." in html
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--scheduler", "EASYY"], "unknown scheduler 'EASYY'"),
-        (["--scheduler", "EASY", "--scheduler", "EASY"], "takes each of its schedulers once, and EASY is given again"),
-        (["--predictor", "oracle"], "unknown predictor 'oracle'"),
-    ],
-)
-def test_what_cannot_be_run_is_told_in_one_line(trace: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
-    done = queuecast("campaign", str(trace), *arguments, "--out", str(tmp_path / "out.parquet"), home=tmp_path)
-    assert done.returncode == 2
-    assert words in done.stderr.splitlines()[-1]
-    assert not list(tmp_path.iterdir())
 
 
 def test_progress_without_a_terminal_says_what_is_left(monkeypatch, capsys):

@@ -159,13 +159,9 @@ def test_schedules_that_rows_would_not_tell_apart_are_refused_before_anything_ru
     ("arguments", "words"),
     [
         (["--scheduler", "ESAY"], ["unknown scheduler 'ESAY'", "did you mean EASY?"]),
-        (["--scheduler", "XXX-EASY"], ["unknown order 'XXX'", "FCFS", "WFP3"]),
-        (["--scheduler", "Strict-SPF"], ["takes no order behind it"]),
-        (["--scheduler", "MIXED(1,x,2)-EASY"], ["not all numbers"]),
         (["--scheduler", "Conservative", "--starvation", "5"], ["no meaning"]),
         (["--predictor", "oracle"], ["unknown predictor 'oracle'", "clairvoyant", "last2"]),
         (["--correction", "later"], ["unknown correction 'later'", "requested", "tsafrir"]),
-        (["--semantics", "per-minute"], ["unknown semantics 'per-minute'", "per-second", "per-event"]),
         (["--procs", "1"], ["no job of 3 is left", "wider-than-machine"]),
         (["--frobnicate"], ["--frobnicate"]),
     ],
@@ -179,32 +175,6 @@ def test_bad_arguments_get_one_line_and_exit_code_two(trace: Path, tmp_path: Pat
     for word in words:
         assert word in complaint
     assert done.stdout == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (SWF.replace("100 2 -1", "1oo 2 -1"), [":4:", "1oo"]),
-        (SWF.replace(" -1 -1 -1 -1 -1\n2 10", "\n2 10"), [":4:", "18"]),
-        (SWF.replace("; MaxProcs: 4\n", ""), ["--procs"]),
-        ("", ["empty"]),
-        (
-            SWF.replace(" 200 -1", " -1 -1").replace(" 100 -1 1", " -1 -1 1").replace(" 60 -1", " -1 -1"),
-            ["--missing-request runtime"],
-        ),
-    ],
-    ids=["not-a-number", "short-line", "no-machine", "empty", "no-requests"],
-)
-def test_bad_traces_name_file_and_cause(tmp_path: Path, text: str, words: list[str]) -> None:
-    path = tmp_path / "bad.swf"
-    path.write_text(text)
-    done = queuecast("simulate", str(path), "--json", home=tmp_path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    complaint = done.stderr.splitlines()[-1]
-    assert "bad.swf" in complaint
-    for word in words:
-        assert word in complaint
 
 
 @pytest.mark.slow

@@ -224,23 +224,6 @@ def test_jobs_without_a_request_are_not_judged_by_their_own_runtime(tmp_path: Pa
     assert nothing.stderr.splitlines()[-1].startswith("queuecast: no: every request was taken from the job's runtime")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--predictor", "oracle"], ["unknown predictor 'oracle'", "clairvoyant", "last2"]),
-        (["--scheduler", "ESAY"], ["unknown scheduler 'ESAY'", "EASY"]),
-    ],
-)
-def test_bad_requests_get_one_line_before_anything_is_simulated(
-    trace: Path, tmp_path: Path, arguments: list[str], words: list[str]
-) -> None:
-    done = queuecast("evaluate", str(trace), *arguments, home=tmp_path)
-    assert done.returncode == 2
-    assert "simulated in" not in done.stderr
-    for word in words:
-        assert word in done.stderr.splitlines()[-1]
-
-
 @pytest.mark.slow
 @needs_shared
 def test_on_kth_sp2_last2_is_surely_more_accurate_than_requests_and_experience_is_of_its_own_schedule(tmp_path: Path) -> None:

@@ -41,25 +41,6 @@ def test_two_outputs_do_not_overwrite_each_other_and_go_where_they_can(trace: Pa
     assert not Path(both).exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--scheduler", "MIXED(nan,0,1)-EASY"], "finite weights"),
-        (["--scheduler", "MIXED(inf,0,1)-EASY"], "finite weights"),
-        (["--scheduler", "EASY(reservations=99999999999999999999)"], "unknown scheduler"),
-        (["--scheduler", "EASY(plans=maybe)"], "takes reservations=k and plans=requested"),
-        (["--scheduler", "SCORE(r*x)-EASY"], "'x' at letter 3 is no feature"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_numbers_that_are_none_are_refused_in_one_line(trace: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
-    done = queuecast("simulate", str(trace), *arguments, "--json", home=tmp_path)
-    assert done.returncode == 2
-    assert words in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-
-
 def test_a_campaign_says_before_its_first_point_that_nobody_can_be_asked_again(trace: Path, tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("job_id,predicted_s\n1,100\n2,100\n3,1\n")
     policy = ("--predictor", f"table:{tmp_path / 'p.csv'}", "--correction", "conditional")
@@ -67,10 +48,3 @@ def test_a_campaign_says_before_its_first_point_that_nobody_can_be_asked_again(t
     assert done.returncode == 2
     assert "is a table of one answer a job" in done.stderr.splitlines()[-1]
     assert "window" not in done.stderr.splitlines()[-1]
-
-
-def test_a_number_of_a_job_beyond_all_numbers_is_refused_by_line(trace: Path, tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_text("job_id,predicted_s\n1,100\n2,100\n3,1\n99999999999999999999,5\n")
-    done = queuecast("simulate", str(trace), "--predictor", f"table:{tmp_path / 'p.csv'}", home=tmp_path)
-    assert done.returncode == 2
-    assert "p.csv:5: job_id '99999999999999999999' is not a job's number" in done.stderr.splitlines()[-1]

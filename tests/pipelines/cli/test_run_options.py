@@ -18,7 +18,6 @@ from pipelines.dated.compare import pack_schedules, unpack_schedules
 from pipelines.dated.simulate import campaign, never_outlived
 from pipelines.ingest.workload import Workload, generate
 from sim import simulate
-from sim.names import scheduler
 
 
 def test_every_learned_predictor_is_simulated_under_every_correction():
@@ -84,12 +83,6 @@ def test_a_wrong_name_is_said_before_anything_runs(arguments, words, tmp_path, m
     assert isinstance(done.exception, InputError)
     assert words in str(done.exception)
     assert not (tmp_path / "lake").exists()
-
-
-@pytest.mark.parametrize("name", ["FCFS", "SJF", "saf"])
-def test_an_order_alone_is_refused_with_what_it_could_be_part_of(name):
-    with pytest.raises(InputError, match=f"is an order of the queue and no algorithm.*{name}-EASY"):
-        scheduler(name)
 
 
 @pytest.mark.parametrize(

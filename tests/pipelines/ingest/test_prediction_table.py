@@ -46,6 +46,7 @@ def test_predictions_outside_one_and_the_request_are_clamped_and_counted(trace: 
         ("job_id,predicted_s\n1,100\n2,inf\n3,50\n", "p.csv:3: predicted_s 'inf' is not a number of seconds"),
         ("job_id,predicted_s\n1,100\n2,1h\n3,50\n", "p.csv:3: predicted_s '1h' is not a number of seconds"),
         ("job_id,predicted_s\n1,100\nx,3\n3,50\n", "p.csv:3: job_id 'x' is not a job's number"),
+        (f"job_id,predicted_s\n1,1\n{'9' * 20},5\n", f"p.csv:3: job_id '{'9' * 20}' is not a job's number"),
         ("job_id,predicted_s\n1,100\n2,3\n3,50\n2,4\n", "p.csv:5: job_id '2' is given before"),
         ("job_id,predicted_s\n1,100\n3,50\n", "p.csv:1: predicts nothing for 1 of 3 jobs, the first is job 2"),
         ("job,predicted_s\n1,100\n", "p.csv:1: lacks the column job_id"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 from features.errors import InputError
 from features.jobs.schema import conform
 from sim import simulate
-from sim.cluster.applications import APPLICATIONS, application
+from sim.cluster.applications import APPLICATIONS
 from sim.cluster.background import Level
 from sim.cluster.presets import CONGESTED as WHOLE
 from sim.cluster.presets import Cluster
@@ -177,22 +176,6 @@ def test_a_placement_is_the_oracles_when_it_decides_and_when_it_starts(placement
     assert made.skipped > 10
 
 
-@pytest.mark.parametrize(
-    ("application", "nodes", "placement", "leaves"),
-    [
-        ("AMG", 24, "best-fit", [1, 0]),  # the rest fits best beside the noise job
-        ("AMG", 24, "first-fit", [0, 1]),
-        ("sw4lite", 16, "best-fit", [1]),
-        ("sw4lite", 16, "first-fit", [0, 1]),
-    ],
-)
-def test_a_job_gets_the_leaves_of_its_placement(application: str, nodes: int, placement: str, leaves: list[int]) -> None:
-    cluster = SMALL.but(noise_share=0.125, noise_background=Level(1.0), placement=placement)  # 12 free beside it on leaves 0 and 2
-    jobs = jobs_of(0, 1).assign(executable=application, procs=nodes)
-    held = simulate_on(cluster, jobs, seed=0, places=True).places[0] // cluster.nodes_per_leaf
-    assert sorted(set(held.tolist())) == sorted(leaves)
-
-
 def test_harm_needs_a_model_that_foresees_running_jobs() -> None:
     with pytest.raises(InputError, match="coin does not say what becomes of running jobs"):
         simulate_on(SMALL, jobs_of(0), scheduler="EASY+RUSH(model=coin,harm=yes)")
@@ -230,62 +213,10 @@ def test_what_is_asked_for_features_changes_no_run() -> None:
     pd.testing.assert_frame_equal(simulate_on(SMALL, jobs, seed=5, record=lambda first, grown: None).runs, bare, check_exact=True)
 
 
-# By hand
-
-
-def alone(cluster: Cluster, name: str, nodes: int) -> pd.Series:
-    jobs = jobs_of(0, 1).assign(executable=name, procs=nodes)
-    return simulate_on(cluster, jobs, seed=0).runs.iloc[0]
-
-
-def test_the_slowdown_of_one_job_on_two_leaves_is_the_formula() -> None:
-    # 16 nodes of LBANN, 8 free ones on each of two leaves: each sends half of its traffic through the uplink.
-    flat = Level(0.2)
-    cluster = SMALL.but(
-        noise_leaves=4, noise_share=0.5, noise_background=Level(0.25), storage_background=flat, core_background=flat
-    )
-    lbann = application("LBANN").on(16)
-    noise = 8 * 0.25 * cluster.noise_traffic  # of 8 nodes on each of the four leaves, with 3/4 of their partners elsewhere
-    sent = 8 * lbann.traffic / 2
-    in_core = 2.0 * ((4 * noise * 0.75 + 2 * sent) / cluster.core + 0.2) ** 3
-    network = 1.0 + 0.5 * (2.0 * ((noise * 0.75 + sent) / cluster.uplink) ** 3 + in_core)
-    io = 1.0 + 0.3 * (16 * (lbann.read + lbann.write) / cluster.storage + 0.2) ** 3
-    run = alone(cluster, "LBANN", 16)
-    assert run["start_network"] == pytest.approx(network, rel=1e-12)
-    assert run["start_io"] == pytest.approx(io, rel=1e-12)
-    slowdown = 1.0 + lbann.network * (network - 1.0) + lbann.io * (io - 1.0)
-    assert run["contention"] == pytest.approx(slowdown, rel=1e-12)
-
-
-def test_a_job_under_one_leaf_switch_does_not_feel_the_network() -> None:
-    run = alone(SMALL.but(noise_share=0.0, noise_leaves=0, core_background=Level(5.0)), "SWFFT", 16)
-    assert run["mean_network"] == 1.0
-    assert alone(SMALL.but(noise_share=0.0, noise_leaves=0, core_background=Level(5.0)), "SWFFT", 32)["mean_network"] > 10
-
-
 # What is conserved
 
 
-def test_no_node_is_ever_shared() -> None:
-    for seed in range(3):
-        runs = by_oracle(SMALL, jobs_of(seed), seed)  # whose nodes are the kernel's, as its runtimes depend on them
-        for node in range(SMALL.nodes):
-            held = sorted((run.job.start, run.job.end) for run in runs if node in run.nodes)
-            assert all(before[1] <= after[0] for before, after in pairwise(held))
-        made = simulate_on(SMALL, jobs_of(seed), seed=seed).schedule.jobs
-        steps = [(row.start_s, row.procs) for row in made.itertuples()] + [(row.end_s, -row.procs) for row in made.itertuples()]
-        assert np.cumsum([procs for _, procs in sorted(steps)]).max() <= SMALL.procs
-
-
 CALM = SMALL.but(network_gain=0.0, storage_gain=0.0)
-
-
-def test_without_gains_every_run_takes_its_work() -> None:
-    jobs = jobs_of(2)
-    runs = simulate_on(CALM, jobs, seed=2).runs
-    np.testing.assert_allclose(runs["runtime_s"], runs["work_s"], rtol=1e-12)
-    assert (runs[["start_network", "start_io"]] == 1.0).all(axis=None)
-    np.testing.assert_allclose(runs[["mean_network", "mean_io"]], 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("semantics", ["per-second", "per-event"])
@@ -316,16 +247,6 @@ def test_the_same_seed_is_the_same_run_byte_for_byte_and_another_seed_is_not() -
     for left, right in ((one.runs, same.runs), (one.own, same.own), (one.all, same.all), (one.schedule.jobs, same.schedule.jobs)):
         assert left.to_numpy().tobytes() == right.to_numpy().tobytes() or left.equals(right)
     assert not one.runs.equals(other.runs)
-
-
-def test_background_and_own_noise_are_the_same_under_any_scheduler() -> None:
-    jobs = jobs_of(9, 30)
-    for scheduler, policy in (("EASY", {}), ("LQF-List", {"algorithm": "List", "order": "LQF"})):
-        made = simulate_on(SMALL, jobs, scheduler=scheduler, seed=9)
-        agree(made, by_oracle(SMALL, jobs, 9, **policy))  # which draws them without knowing the scheduler
-    coin = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=coin)", coin=0.5, seed=9)
-    assert coin.skipped > 0
-    assert coin.runs["work_s"].tolist() == made.runs["work_s"].tolist()
 
 
 def test_a_coin_that_never_skips_leaves_the_schedule_as_it_is() -> None:

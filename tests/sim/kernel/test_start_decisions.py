@@ -1,7 +1,4 @@
-"""Start decisions inside the compiled simulator: the oracle's starts, and the oracle's questions, each asked of the same job at the same second.
-
-The cases by hand are for a machine of ten processors; a job is written (submit, runtime, processors) and asks for what it runs.
-"""
+"""Start decisions inside the compiled simulator: the oracle's starts, and the oracle's questions, each asked of the same job at the same second."""
 
 from __future__ import annotations
 
@@ -10,27 +7,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim import Schedule, simulate
-from sim.names import ALGORITHMS, PLANNERS, Rush
+from sim.names import Rush
 from sim.names import scheduler as named
 from sim.semantics import SEMANTICS
 from tests.oracle import scheduler as oracle
-from tests.oracle.decisions import Until, Whim, decided
+from tests.oracle.decisions import Whim, decided
 from tests.support.fresh import seeds
 from tests.support.uncompiled import agree_uncompiled
 from tests.support.workloads import (
     CONSERVATIVE,
     EASY_NAMES,
     PREDICTORS,
-    PURE,
     TABLE_CORRECTIONS,
     Told,
     Workload,
-    by_kernel,
     crowd,
     dependent_workloads,
     schedulers,
@@ -163,19 +158,6 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
 
 @pytest.mark.slow
 @settings(max_examples=75)
-@given(workloads(), any_scheduler, policies, st.one_of(st.none(), st.integers(0, 99)))
-def test_a_decision_that_never_skips_changes_nothing(load: Workload, scheduler: str, policy: dict, seed: int | None) -> None:
-    assume(scheduler != CONSERVATIVE or policy["starvation_s"] is None)
-    predictor = None if seed is None else drawn_apart(load, seed)
-    alone = by_kernel(load, scheduler, predictor, **policy)
-    whim = Whim(percent=0)
-    asked = asking(load, scheduler, whim, predictor=predictor, **policy)
-    assert asked.jobs["start_s"].tolist() == alone.start
-    assert sorted(answer.job for answer in whim.said) == list(range(len(load.submit)))  # every job once
-
-
-@pytest.mark.slow
-@settings(max_examples=75)
 @given(workloads(), any_scheduler, semantics, whims, limits)
 def test_nobody_is_skipped_more_often_than_allowed_nor_asked_twice_in_a_pass(
     load: Workload, scheduler: str, semantics: str, whim: Whim, skips: int
@@ -189,76 +171,7 @@ def test_nobody_is_skipped_more_often_than_allowed_nor_asked_twice_in_a_pass(
         assert len({(answer.job, answer.now_s) for answer in whim.said}) == len(whim.said)
 
 
-OTHERS = {"EASY": "EASY(reservations=2)", "Harm": "Harm(short=0)"}  # short jobs may pass a head that fits
-EVERY = [OTHERS.get(name, name) for name in ALGORITHMS if name not in PLANNERS] + ["EASY"]
-
-
-def load_of(*jobs: tuple[int, int, int]) -> Workload:
-    submit, runtime, procs = (list(column) for column in zip(*jobs, strict=True))
-    return Workload(10, submit, runtime, procs, runtime, ["u"] * len(jobs), runtime)
-
-
-def starts(load: Workload, scheduler: str, decision: Any, semantics: str, skips: int = 10) -> list[int]:
-    return asking(load, scheduler, decision, skips, semantics=semantics).jobs["start_s"].tolist()
-
-
-def seconds(decision: Until | Whim, job: int) -> list[int]:
-    """When ``job`` was asked about."""
-    return [answer.now_s for answer in decision.said if answer.job == job]
-
-
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("algorithm", EVERY)
-class TestByHand:
-    def test_a_job_skipped_alone_is_asked_again_after_thirty_seconds(self, algorithm: str, semantics: str) -> None:
-        until = Until({0: 105})
-        assert starts(load_of((5, 10, 10)), algorithm, until, semantics) == [125]
-        assert seconds(until, 0) == [5, 35, 65, 95, 125]
-
-    def test_a_skipped_job_starts_at_the_latest_after_its_last_skip(self, algorithm: str, semantics: str) -> None:
-        until = Until({0: 10**6})
-        assert starts(load_of((5, 10, 10)), algorithm, until, semantics, skips=3) == [95]  # unasked
-        assert seconds(until, 0) == [5, 35, 65]
-
-    def test_skips_of_zero_ask_nobody(self, algorithm: str, semantics: str) -> None:
-        until = Until({0: 10**6})
-        assert (starts(load_of((5, 10, 10)), algorithm, until, semantics, skips=0), until.said) == ([5], [])
-
-    def test_the_thirty_seconds_begin_anew_with_every_pass_that_skips(self, algorithm: str, semantics: str) -> None:
-        # B comes at 20 and ends at 27: passes at 0, 20, 27, and then 57.
-        until = Until({0: 30})
-        assert starts(load_of((0, 10, 5), (20, 7, 5)), algorithm, until, semantics) == [57, 20]
-        assert seconds(until, 0) == [0, 20, 27, 57]
-
-    def test_a_skipped_head_holds_no_reservation(self, algorithm: str, semantics: str) -> None:
-        # A needs all and is skipped until 5: B, from 1 to 101, is in its way. At 31 A does not fit, is not asked, and no wake-up follows.
-        until = Until({0: 5})
-        assert starts(load_of((0, 10, 10), (1, 100, 4)), algorithm, until, semantics) == [101, 1]
-        assert seconds(until, 0) == [0, 1, 101]
-
-    def test_whoever_is_skipped_keeps_its_place(self, algorithm: str, semantics: str) -> None:
-        # All of one second and one size, each needs the machine: they go as they came, though they were skipped one by one.
-        until = Until(dict.fromkeys(range(4), 40))
-        assert starts(load_of(*[(0, 10, 10)] * 4), algorithm, until, semantics) == [60, 70, 80, 90]
-
-    def test_a_skipped_job_is_in_front_of_those_that_came_after_it(self, algorithm: str, semantics: str) -> None:
-        # B and C cannot start beside A. At 30 A starts before them, though in the passes at 1 and 2 they would have.
-        until = Until({0: 20, 1: 20, 2: 20})
-        assert starts(load_of((0, 10, 8), (1, 10, 8), (2, 10, 8)), algorithm, until, semantics) == [32, 42, 52]
-
-
-def test_a_skip_is_counted_though_another_job_takes_the_place_in_the_same_pass() -> None:
-    # A is skipped at 0 and, as B comes, at 1; B takes its processors in that very pass until 11. Two skips are all there are.
-    until = Until({0: 10**6})
-    assert starts(load_of((0, 10, 10), (1, 10, 4)), "EASY", until, "per-second", skips=2) == [11, 1]
-    assert seconds(until, 0) == [0, 1]
-
-
-@pytest.mark.parametrize("order", PURE)
-def test_ties_keep_their_order_under_every_order(order: str) -> None:
-    until = Until(dict.fromkeys(range(3), 20))
-    served = starts(load_of((0, 10, 10), (0, 10, 10), (0, 10, 10)), f"{order}-EASY-{order}", until, "per-second")
-    assert served == [30, 40, 50]
+LOAD = Workload(10, [0], [10], [10], [10], ["u"], [10])
 
 
 # Names and refusals
@@ -297,7 +210,7 @@ def test_the_options_of_rush() -> None:
 )
 def test_other_names_are_refused_in_one_line(name: str, says: str) -> None:
     with pytest.raises(InputError) as refused:
-        simulate(load_of((0, 10, 10)).table(), procs=10, scheduler=name, start_decision=Whim())
+        simulate(LOAD.table(), procs=10, scheduler=name, start_decision=Whim())
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -306,9 +219,9 @@ def test_rush_without_anybody_to_decide_is_refused() -> None:
     with pytest.raises(
         InputError, match=r"scheduler 'EASY\+RUSH': RUSH asks a model that sees monitoring counters, and a trace has none"
     ):
-        load_of((0, 10, 10)).schedule("EASY+RUSH")
+        LOAD.schedule("EASY+RUSH")
 
 
 def test_somebody_who_would_never_be_asked_is_refused() -> None:
     with pytest.raises(InputError, match="scheduler 'EASY' asks no model whether a job may start: add"):
-        load_of((0, 10, 10)).schedule("EASY", start_decision=Whim())
+        LOAD.schedule("EASY", start_decision=Whim())

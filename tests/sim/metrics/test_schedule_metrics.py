@@ -271,15 +271,6 @@ def test_metrics_of_reference_schedules_are_the_verified_ones(name, column, expe
         assert round(record[metric], digits) == value, metric
 
 
-@pytest.mark.slow
-@needs_shared
-@pytest.mark.parametrize("column", ["easy_requested", "sjbf_last2_tsafrir"])
-def test_psf_of_a_whole_trace_agrees_with_exact_fractions(column):
-    schedule = reference("kth-sp2", column)
-    for alpha in (0, 1, 2, 3):
-        assert psf_s(schedule, alpha) == pytest.approx(float(exact_psf(schedule, alpha)), rel=1e-14)
-
-
 @needs_shared
 def test_corrections_are_those_of_jobs_that_outlived_their_prediction():
     schedule = reference("kth-sp2", "sjbf_last2_tsafrir")

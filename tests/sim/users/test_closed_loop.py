@@ -1,8 +1,7 @@
-"""The closed loop in the simulator: by hand, against the oracle, and as its own recording."""
+"""The closed loop in the simulator: against the oracle, and as its own recording."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,6 @@ from sim import Campaign, evaluate, run_campaign, simulate
 from sim.campaigns.windows import split_windows
 from sim.semantics import SEMANTICS
 from sim.users.names import LOOPS, RULES
-from tests.oracle.scheduler import simulated
 from tests.oracle.sessions import waits
 from tests.support.machines import one_node
 from tests.support.workloads import Workload, by_kernel, columns, crowd, policy_of, schedulers, workloads
@@ -39,33 +37,6 @@ RECORDED = recorded(CROWD)
 def oracle_waits(load: Workload, loop: str, session_s: int, rule: str) -> list:
     end = np.array(load.submit) + load.wait + load.runtime
     return waits(load.user, load.submit, end.tolist(), loop, session_s, rule)
-
-
-def by_hand(load: Workload, **policy: Any) -> tuple[list[int], list[int]]:
-    made = by_kernel(load, users="closed", **policy)
-    return made.submit, made.start
-
-
-def by_oracle(load: Workload, **policy: Any) -> tuple[list[int], list[int]]:
-    jobs = load.jobs_by_oracle(waits=oracle_waits(load, "closed", 1200, "last"), **policy)
-    return [job.submit for job in jobs], [job.start for job in jobs]
-
-
-@pytest.mark.parametrize("simulator", [by_hand, by_oracle])
-@pytest.mark.parametrize("semantics", SEMANTICS)
-def test_a_batch_waits_for_all_jobs_of_the_two_batches_it_depends_on(simulator: Callable, semantics: str) -> None:
-    # Recorded: batch A 0-100 and 1-20, batch B 30-60 and 31-50 while A runs, batch C at 110 and 112. Here one job runs at a time: B ends at 168.
-    load = Workload(
-        10,
-        submit=[0, 1, 30, 31, 110, 112],
-        runtime=[100, 19, 30, 19, 5, 5],
-        procs=[10] * 6,
-        requested=[100] * 6,
-        user=["u"] * 6,
-        estimates=[100] * 6,
-        wait=[0] * 6,
-    )
-    assert simulator(load, semantics=semantics) == ([0, 1, 30, 31, 178, 180], [0, 100, 119, 149, 178, 183])
 
 
 @pytest.mark.slow
@@ -198,9 +169,3 @@ def test_the_codes_of_users_say_nothing() -> None:
     renamed = replace(RECORDED, user=[f"z{9 - int(name[1:])}" for name in map(str, RECORDED.user)])
     assert codes(renamed.table(), "user").tolist() != codes(RECORDED.table(), "user").tolist()
     assert columns(renamed.schedule("EASY", users="closed")) == columns(RECORDED.schedule("EASY", users="closed"))
-
-
-def test_the_oracle_waits_for_the_last_of_several_jobs() -> None:
-    told = [None, None, waits(["u"] * 3, [0, 0, 50], [20, 40, 60], "closed", 1200, "max")[2]]
-    jobs = simulated([0, 0, 50], [10, 30, 5], [1, 1, 1], [30] * 3, 1, waits=told)
-    assert [job.submit for job in jobs] == [0, 0, 50]  # one after the other: 10, 40, and 10 s of thought

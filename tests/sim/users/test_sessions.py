@@ -1,4 +1,4 @@
-"""Sessions, batches and what they wait for: by hand, and as plain Python finds them on any jobs."""
+"""Sessions, batches and what they wait for: as plain Python finds them on any jobs."""
 
 from __future__ import annotations
 
@@ -116,33 +116,6 @@ def test_jobs_that_end_as_recorded_are_submitted_as_recorded_on_all_of_kth_sp2(n
     assert recorded_again(made, submit, end) == submit.tolist()
 
 
-class TestByHand:
-    """One user; jobs are (submission, end)."""
-
-    def found(self, *jobs: tuple[int, int], **rule: object) -> list[list[int]]:
-        submit, end = (np.array(column) for column in zip(*jobs, strict=True))
-        made = batches(np.zeros(len(jobs), np.int64), submit, end, Users("closed", **rule))  # type: ignore[arg-type]
-        return [made.of_job.tolist(), made.session[made.of_job].tolist()]
-
-    def test_more_than_twenty_minutes_of_think_time_begin_a_session(self) -> None:
-        assert self.found((0, 100), (1300, 1400), (2601, 2700)) == [[0, 1, 2], [0, 0, 1]]
-        assert self.found((0, 100), (1300, 1400), session_s=1199) == [[0, 1], [0, 1]]
-
-    def test_a_job_submitted_before_the_one_before_it_ended_is_of_its_batch(self) -> None:
-        assert self.found((0, 100), (99, 150), (100, 200)) == [[0, 0, 0], [0, 0, 0]]
-        assert self.found((0, 100), (100, 200)) == [[0, 1], [0, 0]]
-
-    def test_think_time_counts_from_the_last_job_or_from_the_last_end(self) -> None:
-        jobs = ((0, 9000), (10, 20), (2000, 2100))  # the first runs on
-        assert self.found(*jobs) == [[0, 0, 1], [0, 0, 1]]
-        assert self.found(*jobs, rule="max") == [[0, 0, 0], [0, 0, 0]]
-
-    def test_by_arrivals_long_jobs_end_no_session_and_keep_none_open(self) -> None:
-        jobs = ((0, 9000), (1300, 1400), (1450, 9000), (9050, 9060))
-        assert self.found(*jobs, rule="arrival") == [[0, 1, 2, 3], [0, 1, 1, 2]]
-        assert self.found(*jobs) == [[0, 0, 1, 2], [0, 0, 0, 0]]
-
-
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
@@ -172,19 +145,6 @@ def test_no_jobs_have_no_batches() -> None:
         made = graph(nothing, nothing, nothing, Users(loop))
         assert len(made[0].parents) == 0
         assert facts_of(*made, 0) == Facts(0, 0, 0, 0, 0, None, 0, 0, 0, 0)
-
-
-@pytest.mark.parametrize("loop", LOOPS[1:])
-def test_facts_of_many_sessions_are_those_of_plain_python(loop: str) -> None:
-    rng = np.random.default_rng(0)
-    user, submit = rng.integers(-1, 4, 200), 1000 + np.cumsum(rng.integers(0, 12, 200))
-    end = submit + rng.integers(1, 40, 200)
-    names = [None if code < 0 else code for code in user.tolist()]
-    facts = facts_of(*graph(user, submit, end, Users(loop, 12, "max")), names.count(None))
-    expected = waits(names, submit.tolist(), end.tolist(), loop, 12, "max")
-    assert facts == counted(expected, names, submit.tolist(), end.tolist(), 12, "max")
-    assert facts.beyond_swf > 0
-    assert facts.median_think_s
 
 
 def test_facts_are_told_in_sentences() -> None:
