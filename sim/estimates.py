@@ -33,6 +33,8 @@ def as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.
     if isinstance(predictor, pd.Series):
         return TablePredictor("given", partial(_aligned, predictor))
     table = _numbers(predictor)
+    if not table.ndim:
+        raise _no_predictor(predictor)
     return TablePredictor("given", lambda jobs: table)
 
 
@@ -59,9 +61,11 @@ def _numbers(predicted: object) -> np.ndarray:
             return predicted.to_numpy(np.float64, na_value=np.nan)
         return np.asarray(predicted, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"a {type(predicted).__name__} is no predictor: give a name, a predictor, or seconds, one a job"
-        ) from error
+        raise _no_predictor(predicted) from error
+
+
+def _no_predictor(given: object) -> InputError:
+    return InputError(f"a {type(given).__name__} is no predictor: give a name, a predictor, or seconds, one a job")
 
 
 class Foreknown(NamedTuple):

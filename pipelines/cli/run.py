@@ -283,7 +283,7 @@ def _serves(lake: Lake, name: str) -> str:
 
 def print_comparison(lake: Lake, name: str) -> None:
     """Print the comparison of a trace: values, changes with intervals, and the verdict."""
-    from pipelines.report.wording import nothing_waited
+    from pipelines.report.wording import brief, nothing_waited
     from sim.metrics.formats import change, number
     from sim.metrics.names import METRICS
     from sim.metrics.verdict import is_bound, verdict
@@ -306,7 +306,7 @@ def print_comparison(lake: Lake, name: str) -> None:
     bounds = sorted((each for each in policies if is_bound(each[0][1])), key=lambda each: each[1][COLUMNS[0]]["value"])
     for (scheduler, predictor, correction), values in [*(each for each in policies if each not in bounds), *bounds[:1]]:
         by = _words(predictor, name) + (f", {correction}" if correction in corrections[1:] else "")
-        rows.append([re.sub(r"^SCORE\(.*?\)-", "SCORE(…)-", scheduler), by])
+        rows.append([brief(scheduler), by])
         for metric in COLUMNS:
             row = values[metric]
             sure = weighed.tone((scheduler, predictor, correction), metric)

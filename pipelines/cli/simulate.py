@@ -16,6 +16,7 @@ import pandas as pd
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
+from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import Predictor
 from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, json_option, load, load_machine, options
@@ -75,8 +76,6 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
             check_distinct(option, asked)
     if plans_out is not None:
         check_planning(asked.schedulers)
-    for policy in combinations:
-        policy.plan()  # a wrong name, before a long trace is read
     workload, machine, predictors = prepared(asked)
     rows: list[dict[str, Any]] = []
     schedules, plans = [], []
@@ -163,6 +162,10 @@ def prepared(asked: Campaign) -> tuple[CleanTrace, Machine | None, tuple[str | P
 
     Wrong names are refused first; what users and jobs wait for is reported on standard error.
     """
+    for policy in policies(asked):
+        policy.plan()  # a wrong name, before a long trace is read
+        if ":" not in policy.predictor:
+            named_predictor(policy.predictor)
     machine = load_machine(asked.machine)
     workload = load(asked, machine)
     check_policies(workload.jobs, asked, workload.procs, machine)  # before anything is fitted

@@ -94,9 +94,11 @@ def run_page(work: Work, clean: CleanTrace) -> str:
     quality, marks = lake.read_for(clean, "prediction_quality")
     model, _ = lake.read_for(clean, "runtime_model")
     simulated, since = marks["model"], date_of(clean, date.simulate_from_s)
-    learned = date_of(clean, simulated["learned_until_s"])
+    learned, replayed = date_of(clean, simulated["learned_until_s"]), settings["replayed_jobs"]
+    simulations = lake.read_for(clean, "schedules")[1]["schedules"]
     notes = [
-        f"Every policy replays all {len(clean.jobs):,} jobs and is judged on the {len(schedules[0].jobs):,} submitted from {since} on. {date.note}".strip(),
+        f"Every policy replays {replayed:,} of {len(clean.jobs):,} jobs and is judged on the {len(schedules[0].jobs):,} submitted from {since} on. "
+        f"{date.note}".strip(),
         f"Registered, as served: version {simulated['version']} of runtime-{clean.name} ({simulated['method']}), loaded back from the registry. "
         f"It learned from jobs that had ended by {learned}, and was chosen by them; each job is answered from the snapshot of the night before its "
         "submission, and by the request before that date, when there was no such model. Of a job that outlives its prediction it says the next of "
@@ -124,6 +126,7 @@ def run_page(work: Work, clean: CleanTrace) -> str:
             "registered models": "; ".join(
                 model["model"] + " version " + model["version"].astype(str) + " (" + model["method"] + ")"
             ),
+            **{name: ", ".join(sorted({str(each[name]) for each in simulations})) for name in ("semantics", "seed", "shake_s")},
             "code": code_version(),
             "software": software(),
             "Dagster run": work.run_id,

@@ -140,11 +140,7 @@ def parse_sacct(
     """Parse a file already read, as :func:`read_sacct` does."""
     if processors not in PROCESSORS:
         raise InputError(f"unknown kind of processors {processors!r}; known: {', '.join(PROCESSORS)}")
-    if timezone is None and not is_json(source):
-        raise InputError(
-            f"{source.path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver"
-        )
-    place = zone("UTC" if is_json(source) else str(timezone))
+    place = zone("UTC" if is_json(source) else timezone or "UTC")
     table = AccountingTable(as_table(source) if is_json(source) else source, _KNOWN, mending=MENDING)
     job = table.column(*RAW, title="JobID")
     submitted = table.column(*SUBMIT, title="Submit")
@@ -158,6 +154,11 @@ def parse_sacct(
     if not jobs.any():
         raise InputError(f"{source.path}: holds no job, only {int(steps.sum())} job steps")
     jobs &= of_cluster(table, jobs, cluster, notes)
+    if timezone is None and not is_json(source):
+        table.times(submitted)  # what is no time needs no zone
+        raise InputError(
+            f"{source.path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver"
+        )
     if steps.any():
         notes.append(f"Job steps are not read: {int(steps.sum()):,} of {table.rows:,} lines.")
     unread = _unread(table, job, notes)

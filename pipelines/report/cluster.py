@@ -68,7 +68,8 @@ def gains(table: pd.DataFrame, baseline: str) -> list[str]:
 
 
 def _in_place(row: Mapping[Any, Any], words: str) -> str:
-    return f"{format(row['mean'], TRIAL[row['metric']].form)} {words} ({', '.join(_changed(row))})"
+    sure = [] if tone(row["low"], row["high"]) else ["not sure"]
+    return f"{format(row['mean'], TRIAL[row['metric']].form)} {words} ({', '.join([*_changed(row), *sure])})"
 
 
 def overall(table: pd.DataFrame, baseline: str, title: str = "") -> Table:

@@ -38,7 +38,7 @@ def overall(quality: Quality, predictors: Sequence[str], drawn: Drawn, generated
     shown = [
         ("accuracy", "accuracy", 1.0),
         ("underprediction_rate", "under-predicted", 1.0),
-        ("mae_s", "mean absolute error", 3600.0),
+        ("mae_s", "absolute error", 3600.0),
     ]
     with figure(6.4, 1.2 + 0.3 * len(predictors), generated) as drawing:
         panels = drawing.subplots(1, len(shown), sharey=True, squeeze=False)[0]
@@ -54,7 +54,8 @@ def overall(quality: Quality, predictors: Sequence[str], drawn: Drawn, generated
             panel.grid(axis="y", linewidth=0.5)
             panel.xaxis.set_major_locator(MaxNLocator(4, min_n_ticks=3))
             panel.set_xlabel(
-                "share of jobs" if measure == "underprediction_rate" else "mean over jobs" if scale == 1.0 else "hours", fontsize=8
+                "share of jobs" if measure == "underprediction_rate" else "mean over jobs" if scale == 1.0 else "mean, hours",
+                fontsize=8,
             )
             if scale == 1.0:
                 panel.xaxis.set_major_formatter(_PERCENT)
@@ -86,6 +87,8 @@ def learning(quality: Quality, drawn: Drawn, generated: bool, image: ImageFormat
                     panels[1].fill_between(place, bins["low"], bins["high"], color=look.colour, alpha=0.12, linewidth=0)
         panels[0].set(title="by 30 days of the trace", xlabel="days since the first submission", ylabel="accuracy")
         panels[0].yaxis.set_major_formatter(_PERCENT)
+        low, high = panels[0].get_ylim()
+        panels[0].set_ylim(max(low, 0.0), min(high, 1.0))  # of few jobs, intervals reach beyond
         if users:
             panels[1].set(title="by experience", xlabel="jobs of the user completed before")
             named = quality.measures[quality.measures["by"] == "completed"].drop_duplicates("begin")

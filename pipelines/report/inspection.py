@@ -96,7 +96,8 @@ def _use(inspection: Inspection) -> Iterator[tuple[str, str]]:
         more = use.procs.peak if use.procs is not None and use.procs.exceeds(size) else None
         yield "processors", f"{size:,}" + (f" [red]stated, fewer than were in use: try --procs {more}[/red]" if more else "")
     else:
-        yield "processors", f"[red]not stated: give --procs {'N' if use.procs is None else use.procs.peak}[/red]"
+        follows = "N" if use.procs is None else f"{use.procs.peak}, as is counted with below, or the true number"
+        yield "processors", f"[red]not stated: give --procs {follows}[/red]"
     waited = (
         "no waits recorded"
         if use.waited is None

@@ -19,6 +19,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFo
 from features.clock import DAY_S
 from pipelines.report.page import Picture, data_uri
 from pipelines.report.style import MUTED, ImageFormat, Key, Looks, encode, figure, key, log_durations, looks
+from pipelines.report.wording import brief
 from sim.metrics.formats import change, signed
 from sim.metrics.names import METRICS
 from sim.metrics.schedule_metrics import TAU_S, bounded_slowdown
@@ -80,7 +81,7 @@ def changes(
 
 def picture_of_changes(comparison: pd.DataFrame, keys: Sequence[Key], generated: bool, table: Looks) -> Picture | None:
     """Return :func:`changes` as the picture of a page; None where there is only the baseline."""
-    caption = f"Changes against {table[keys[0]].label}; left is better."
+    caption = f"Changes against {table[keys[0]].label}; left is better. A line that reaches an edge goes on beyond it."
     return Picture("", data_uri(changes(comparison, keys, generated, table)), caption) if len(keys) > 1 else None
 
 
@@ -89,7 +90,8 @@ def _folded(label: str) -> str:
     return "\n".join(_short(part, _LONGEST) for part in label.split(" / "))
 
 
-def _short(text: str, most: int) -> str:
+def _short(label: str, most: int) -> str:
+    text = " / ".join(map(brief, label.split(" / ")))
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

@@ -38,14 +38,14 @@ def metrics_of(comparison: pd.DataFrame) -> dict[str, Metric]:
 def leading(comparison: pd.DataFrame, weighed: Verdict) -> list[Key]:
     """Return the combinations that are read first, at most ``MOST_ROWS``.
 
-    The baseline, the best, the lowest slowdown of each scheduler, and the next lowest ones; last what the site recorded, and of the bounds
-    that know the runtimes the lowest.
+    The baseline, the best, the lowest slowdown of each other scheduler, and the next lowest ones; last what the site recorded, and of the
+    bounds that know the runtimes the lowest.
     """
     slowdowns = comparison[comparison["metric"] == "mean_bounded_slowdown"].sort_values("value", kind="stable")
     ranked: list[Key] = [key for key in slowdowns[list(NAMES)].itertuples(index=False, name=None) if key != weighed.baseline]
     last = [key for key in ranked if not key[1]][:1] + [key for key in ranked if is_bound(key[1])][:1]
     able = [key for key in ranked if key[1] and not is_bound(key[1])]
-    lowest = {key[0]: key for key in reversed(able)}.values()
+    lowest = {key[0]: key for key in reversed(able) if key[0] != weighed.baseline[0]}.values()
     picked = dict.fromkeys([*([weighed.best] if weighed.best else []), *sorted(lowest, key=able.index), *able])
     chosen = list(picked)[: MOST_ROWS - 1 - len(last)]
     return [weighed.baseline, *sorted(chosen, key=lambda key: (key != weighed.best, able.index(key))), *last]

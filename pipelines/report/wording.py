@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pandas as pd
@@ -47,6 +48,11 @@ def nothing_waited(comparison: pd.DataFrame, procs: int) -> str:
     simulated = comparison[comparison["predictor"] != ""]
     values = simulated.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value")
     return sentence(nothing_waits(values.to_dict("records"), procs))
+
+
+def brief(name: str) -> str:
+    """Return a name as figures have room: no formula, and a registered model by its trace."""
+    return re.sub(r"^registry:runtime-", "registered: ", re.sub(r"^SCORE\(.*?\)-(?=[A-Z])", "SCORE(…)-", name))
 
 
 def group_name(by: str, begin: float) -> str:

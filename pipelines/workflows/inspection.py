@@ -126,7 +126,8 @@ def inspect_trace(
 ) -> Inspection:
     """Inspect ``trace`` without changing it; ``procs`` overrides the size its source states.
 
-    So does a ``machine`` of clusters; what jobs ask of it is then told too.
+    So does a ``machine`` of clusters; what jobs ask of it is then told too. Where nothing states a size, jobs are cleaned for the most
+    processors in use at once.
 
     A trace that cannot be cleaned is inspected too: its refusal is part of the result. Raises InputError only where there are no
     jobs, or where ``missing_request`` is unknown.
@@ -138,6 +139,8 @@ def inspect_trace(
         procs, holds = machine.procs, machine.holds
     if len(jobs) == 0:
         raise InputError(f"{trace.source or trace.name}: has no jobs")
+    used, stated = usage(jobs), procs if procs is not None else trace.procs
+    procs = stated if stated is not None or used.procs is None else used.procs.peak
     submit = jobs["submit_s"].to_numpy(np.int64)
     ordered = np.sort(submit)
     silence = np.diff(ordered)
@@ -151,10 +154,10 @@ def inspect_trace(
         generated=trace.generated,
         jobs=len(jobs),
         unreadable_lines=len(trace.unread),
-        procs=procs if procs is not None else trace.procs,
+        procs=stated,
         origin_unix_s=trace.origin_unix_s,
         timezone=trace.timezone,
-        usage=usage(jobs),
+        usage=used,
         first_submit_s=int(ordered[0]),
         last_submit_s=int(ordered[-1]),
         first_local=_local(trace, int(ordered[0])),

@@ -22,6 +22,7 @@ from features.statistics import (
     interval_of_change,
     interval_of_replicates,
     remark,
+    replicate_changes,
     surely,
 )
 from sim.metrics.names import COMPARED
@@ -30,6 +31,7 @@ from sim.metrics.schedule_metrics import nothing_waits
 from sim.policy import NAMES
 
 OF_REPLICATES = "intervals are over replicates alone: they are about these jobs, and say nothing of other weeks"
+UNMOVED = "the replicates are all the same, which --shake changes"
 NOTHING_LEFT = "no interval: the baseline is 0 without one window"
 METRICS = tuple(metric for metric in COMPARED if metric != "underprediction_rate")
 """The metrics summarised by default."""
@@ -146,6 +148,8 @@ def _against(
                 note = note if interval.low is not None else NOTHING_LEFT
             elif replicates > 1:
                 interval, note = interval_of_replicates(term, reference, confidence), OF_REPLICATES
+            if replicates > 1 and ratio != 1 and len(set(replicate_changes(term, reference))) == 1:
+                interval, note = interval._replace(p=None) if count >= FEWEST_BLOCKS else Interval(), UNMOVED
         ends = {name: None if end is None else end + 1.0 for name, end in (("low", interval.low), ("high", interval.high))}
         record = {"windows": count, "replicates": replicates, "mean": term.value(), "ratio": ratio, **ends}
         yield tuple(policy), {**record, "coverage": interval.coverage, "p": interval.p, "note": note}

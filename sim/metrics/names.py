@@ -194,7 +194,7 @@ FAIRNESS: dict[str, Metric] = {
 }
 
 TRIAL: dict[str, Metric] = {
-    "varied": Metric("runs with variation", "count", _VARIED, _NICHOLS, form=".1f"),
+    "varied": Metric("runs with variation", "count", _VARIED, _NICHOLS, form=".2f"),
     "makespan_s": Metric("makespan, s", "seconds", "From the first submission to the last end.", _NICHOLS, form=",.0f"),
     "wait_s": Metric("mean wait, s", "seconds", "From submission to start.", _NICHOLS, form=",.0f"),
     "runtime": Metric("mean runtime, as a share of the usual", "ratio", "Over that of control runs.", _NICHOLS, form=".3f"),

@@ -125,6 +125,7 @@ def test_a_series_that_cannot_be_aligned_is_refused() -> None:
         (runtimes.mask(FRAME["procs"] == 4), "predictor given: predicts nan for job 3"),
         (FRAME["user"], "a Series is no predictor: give a name, a predictor, or seconds, one a job"),
         (dict, "dict is a class and no predictor: give an object, dict()"),
+        (None, "a NoneType is no predictor: give a name, a predictor, or seconds, one a job"),
     ):
         assert message(simulate, jobs, procs=4, predictor=series) == error
     twice = jobs.rename(index={"a": "b"})

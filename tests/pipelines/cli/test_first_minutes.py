@@ -1,4 +1,4 @@
-"""What ten files that a site exports on its first day print; all of them are made up here."""
+"""What a dozen files that a site exports on its first day print; all of them are made up here."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ ZONE = ("--time-zone", "Europe/Stockholm")
 
 INPUTS = {
     "nothing says how many processors": (f"{HEAD}\n{ROW}\n{LATER}\n", ZONE, 2, "unknown; give --procs 8, the most in use at once"),
+    "Unix times, no zone": (
+        f"{HEAD}\n{ROW.replace(f'{DAY}10:00:00', '1772355600')}\n",
+        ("--procs", "8"),
+        2,
+        ":2: Submit '1772355600' is in Unix seconds: run sacct with SLURM_TIME_FORMAT=standard",
+    ),
+    "several clusters, no zone": (
+        f"Cluster|{HEAD}\na|{ROW}\nb|{LATER}\n",
+        (),
+        2,
+        "name one with --cluster: a (1 jobs), b (1 jobs)",
+    ),
     "local times, no zone": (
         f"{HEAD}\n{ROW}\n",
         ("--procs", "8"),

@@ -19,7 +19,7 @@ from pipelines.report.html import render_report, write_report
 from pipelines.report.page import MOST_ROWS
 from pipelines.report.style import encode, figure, key, looks
 from pipelines.report.tables import leading, metric_table
-from pipelines.report.wording import nothing_waited
+from pipelines.report.wording import brief, nothing_waited
 from sim.metrics.comparison import compare
 from sim.metrics.formats import change, interval, number
 from sim.metrics.names import COMPARED, METRICS, READ_FIRST
@@ -158,6 +158,11 @@ def test_the_table_prints_value_change_and_interval_in_colour_where_the_verdict_
     cells = metric_table(table, combinations, leading(table, weighed), sure).cells[1]
     assert [cell.below[0][1] for cell in cells[1:]] == ["", "", "better", "", "worse"]
     assert [row[place].best for row in made.cells] == [False, True, False, False]
+
+
+def test_a_figure_names_a_registered_model_by_its_trace_and_a_score_without_its_formula():
+    assert brief("registry:runtime-kth-sp2") == "registered: kth-sp2"
+    assert brief("SCORE(a*(r)-n;a=1)-EASY(reservations=2)-SPF") == "SCORE(…)-EASY(reservations=2)-SPF"
 
 
 def test_eight_rows_are_read_first_the_best_of_each_scheduler_among_them_and_the_bound_last(schedules):

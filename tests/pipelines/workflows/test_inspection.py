@@ -81,7 +81,7 @@ def test_every_way_of_cleaning_is_shown_as_cleaning_does_it() -> None:
 @pytest.mark.parametrize(
     ("case", "refusal"),
     [
-        (trace(header=""), "a.swf: the number of processors is unknown; give --procs 16, the most in use at once by its own records"),
+        (trace(header="", lines=[LINES[2]]), "a.swf: the number of processors is unknown; give --procs N"),
         (trace(lines=[LINES[2]]), "a.swf: no job of 1 is left after cleaning (no-runtime: 1)"),
         (trace(lines=[LINES[1]]), "a.swf: no job states a requested time, so --missing-request drop cannot be applied; "),
     ],
@@ -92,6 +92,12 @@ def test_a_trace_that_cannot_be_cleaned_is_inspected_all_the_same(case: Trace, r
     assert found.refused.startswith(refusal)
     assert refusal in shown(found).replace("\n", "")
     assert found.jobs == len(case.jobs)
+
+
+def test_where_nothing_states_the_processors_it_counts_with_the_most_in_use_at_once() -> None:
+    found, stated = inspect_trace(trace(header="")), inspect_trace(trace(header=""), procs=16)
+    assert (found.procs, found.cleaning) == (None, stated.cleaning)
+    assert "not stated: give --procs 16, as is counted with below, or the true number" in shown(found)
 
 
 def test_what_is_shown_and_what_is_json_say_the_same() -> None:

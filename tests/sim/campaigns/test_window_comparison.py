@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from sim.campaigns.window_comparison import OF_REPLICATES, over_windows
+from sim.campaigns.window_comparison import OF_REPLICATES, UNMOVED, over_windows
 from sim.metrics.verdict import policy_labels
 
 BASE, OTHER = ("EASY", "requested", "requested"), ("SAF-EASY", "requested", "requested")
@@ -112,6 +112,17 @@ def test_replicates_of_one_window_have_an_interval_that_covers() -> None:
         assert row["note"] == OF_REPLICATES
         covered += row["low"] <= 0.8 <= row["high"]
     assert 0.9 <= covered / 200 <= 0.99
+
+
+@pytest.mark.parametrize("windows", [1, 9])
+def test_replicates_that_are_copies_of_each_other_make_nothing_sure(windows: int) -> None:
+    base = np.random.default_rng(5).lognormal(0, 1, windows)
+    table = pd.concat([results({BASE: list(base), OTHER: list(0.5 * base)}).assign(seed=seed) for seed in range(3)])
+    summary = over_windows(table, metrics=["mean_wait_s"])
+    row = row_of(summary, OTHER)
+    assert (row["ratio"], row["note"], row["sure"]) == (0.5, UNMOVED, False)
+    assert np.isnan(row["p"])
+    assert np.isnan(row["low"]) == (windows == 1)
 
 
 def test_seeds_are_averaged_within_their_window() -> None:
