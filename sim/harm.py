@@ -23,8 +23,8 @@ MOST_SCENARIOS = 1024
 class Harm:
     """The options of ``Harm(...)``: the number of scenarios and the constants of the rule.
 
-    Found on first halves of four traces at several loads (docs/studies/expected-harm.md). All but ``short`` (seconds)
-    have no unit: the scales of seconds and processors follow the jobs that have ended.
+    Found on first halves of four traces at several loads (docs/studies/expected-harm.md). They have no unit: the scales of seconds and
+    processors follow the jobs that have ended.
     """
 
     scenarios: int = 16
@@ -39,8 +39,8 @@ class Harm:
     """Factor of the weight of slowdown in the order of candidates."""
     packing: float = 1.0
     """Weight of the head's processors in harm."""
-    short: float = 1800.0
-    """Jobs that end by then, seconds, may pass a head that fits too."""
+    short: float = 0.03
+    """Jobs that end by then, in parts of Z, may pass a head that fits too."""
     short_level: float = 0.9
     """The quantile that must lie below ``short``."""
 

@@ -1,8 +1,8 @@
 """Simulate halves of traces for :mod:`benchmarks.studies.expected_harm`, keeping each job's wait.
 
 Of the first half only its own jobs are simulated. For the second all jobs are, so that learners are warm and the machine is full,
-and its own are judged. Every replicate moves submissions (:mod:`features.jobs.shaking`); its seed also draws the scenarios of ``Harm``, the
-forest of ``quantile`` and the strategic users.
+and its own are judged. Every replicate moves submissions (:mod:`features.jobs.shaking`); its seed also draws the scenarios of ``Harm`` and the
+forest of ``quantile``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pandas as pd
 
 from benchmarks.common.pages import kept
 from benchmarks.studies.schedules import load
-from features.clock import DAY_S, WEEK_S, Clock
+from features.clock import Clock
 from features.jit import njit
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
@@ -33,25 +33,18 @@ from sim.prepare import as_arrays
 from sim.simulate import simulate
 
 HALVES = ("first", "second")
-LAGS_S = {"told": 0, "told a day late": DAY_S, "told a week late": WEEK_S}
-"""How long after a job's end its learner is told, by the name of a table of quantiles."""
-SPOILT = ("told shuffled", "told halved", "told doubled", "told its median")
-TOLD = (*LAGS_S, *SPOILT)
-"""Predictors that are tables of the quantiles that ``quantile`` tells along a schedule of EASY with requested times."""
-HONEST, DOUBLED, EXACT = "honest", "double", "exact"
-ASKING = (DOUBLED, EXACT)
-STRATEGIC = 0.1
-"""Share of the users that ask strategically."""
+TOLD = "told"
+"""The predictor that is the table of the quantiles that ``quantile`` tells along a schedule of EASY with requested times."""
 
 
 class Run(NamedTuple):
-    """A policy, the load and what strategic users ask for: all that decides a simulation but its seed."""
+    """A policy and the load: all that decides a simulation but its seed."""
 
     scheduler: str = "EASY"
     predictor: str = "requested"
     correction: str = "requested"
     load: float = 1.0
-    asking: str = HONEST
+    starvation_s: int | None = None
 
 
 class Place(NamedTuple):
@@ -93,9 +86,8 @@ def waits(place: Place, title: str, asked: Sequence[Run], replicates: int) -> di
     """Return each judged job's wait in seconds, int64 [replicates, jobs], by run."""
     asked, alone = list(dict.fromkeys(asked)), place._replace(pool=None)
     go = map if place.pool is None else place.pool.map
-    lags = {LAGS_S.get(run.predictor, 0) for run in asked if run.predictor in TOLD}
-    for _ in go(told, repeat(alone), repeat(title), sorted(lags)):  # once, before many simulations want them
-        pass
+    if any(run.predictor == TOLD for run in asked):
+        told(alone, title)  # once, before many simulations want it
     runs, seeds = zip(*product(asked, range(replicates)), strict=True)
     made = list(go(_waited, repeat(alone), repeat(title), runs, seeds))
     return {run: np.stack(made[i * replicates : (i + 1) * replicates]) for i, run in enumerate(asked)}
@@ -111,17 +103,14 @@ def _waited(place: Place, title: str, run: Run, seed: int) -> np.ndarray:
 def simulated(place: Place, title: str, run: Run, seed: int) -> pd.DataFrame:
     """Simulate one replicate; return the judged jobs' ``wait_s``."""
     trace, first, _ = half_of(title, place.shared, place.half)
-    jobs, _ = strategic(compressed(trace.jobs, run.load), run.asking, seed)
-    source: str | TablePredictor = run.predictor
-    if run.predictor in TOLD:
-        told_by = told(place._replace(pool=None), title, LAGS_S.get(run.predictor, 0))
-        source = as_table(told_by, run.predictor, trace.jobs["requested_s"].to_numpy(np.int64), seed)
+    source = as_table(told(place._replace(pool=None), title)) if run.predictor == TOLD else run.predictor
     schedule = simulate(
-        jobs,
+        compressed(trace.jobs, run.load),
         procs=trace.procs,
         scheduler=run.scheduler,
         predictor=source,
         correction=run.correction,
+        starvation_s=run.starvation_s,
         clock=trace.clock,
         seed=seed,
         shake_s=SHAKE_S,
@@ -135,75 +124,39 @@ def compressed(jobs: pd.DataFrame, load: float) -> pd.DataFrame:
     return jobs if load == 1.0 else jobs.assign(submit_s=submit[0] + np.rint((submit - submit[0]) / load).astype(np.int64))
 
 
-def strategic(jobs: pd.DataFrame, asking: str, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return ``jobs`` as some users ask for them, and which jobs are those, bool [jobs].
-
-    A tenth of the users, drawn by ``seed``, ask for ``double`` or, ``exact``, for 1.1 times what they will use.
-    """
-    user = jobs["user"].cat.codes.to_numpy()
-    known = np.unique(user[user >= 0])
-    drawn = np.random.default_rng(seed).permutation(known)[: max(1, round(STRATEGIC * len(known)))]
-    theirs = np.isin(user, drawn)
-    if asking == HONEST:
-        return jobs, theirs
-    requested, runtime = jobs["requested_s"].to_numpy(np.int64), jobs["runtime_s"].to_numpy(np.int64)
-    asked = 2 * requested if asking == DOUBLED else -(-11 * runtime // 10)
-    return jobs.assign(requested_s=np.where(theirs, asked, requested)), theirs
-
-
 @lru_cache(4)
-def told(place: Place, title: str, lag_s: int = 0) -> pd.DataFrame:
+def told(place: Place, title: str) -> pd.DataFrame:
     """Return the table of :func:`told_under_easy` for a half, kept."""
     half = half_of(title, place.shared, place.half)
-    settings = ("quantiles", half.key, half.trace.procs, lag_s)
-    return kept(place.keep, "studies.expected_harm_runs", settings, lambda: told_under_easy(half.trace, lag_s))
+    settings = ("quantiles", half.key, half.trace.procs)
+    return kept(place.keep, "studies.expected_harm_runs", settings, lambda: told_under_easy(half.trace))
 
 
-def as_table(told: pd.DataFrame, name: str, requested: np.ndarray, seed: int) -> TablePredictor:
-    """Return one of :data:`TOLD` as a predictor, from the quantiles that it is made of."""
-    levels = told.columns.astype(float)
-    values = spoilt(told.to_numpy(np.float64), name, requested, seed)
-    median = values[:, int(np.argmin(np.abs(levels - 0.5)))]
-    if name == "told its median":
-        return TablePredictor(name, lambda _: median)
-    table = pd.DataFrame(values, columns=levels)
-    return TablePredictor(name, lambda _: median, quantiles=lambda _: table)
+def as_table(told: pd.DataFrame) -> TablePredictor:
+    """Return the table of quantiles as a predictor."""
+    table = told.set_axis(told.columns.astype(float), axis=1)
+    return TablePredictor(TOLD, lambda _: table[0.5].to_numpy(), quantiles=lambda _: table)
 
 
-def spoilt(told: np.ndarray, how: str, requested: np.ndarray, seed: int) -> np.ndarray:
-    """Return quantiles [jobs, levels] shuffled among jobs of the same request, or scaled."""
-    if how == "told shuffled":
-        kept_order = np.lexsort((np.arange(len(told)), requested))
-        shuffled = np.empty_like(told)
-        shuffled[kept_order] = told[np.lexsort((np.random.default_rng(seed).random(len(told)), requested))]
-        return shuffled
-    factor = {"told halved": 0.5, "told doubled": 2.0}.get(how, 1.0)
-    return np.clip(np.rint(factor * told), 1.0, requested[:, None])
-
-
-def told_under_easy(trace: CleanTrace, lag_s: int) -> pd.DataFrame:
+def told_under_easy(trace: CleanTrace) -> pd.DataFrame:
     """Return what ``quantile`` tells at submissions along EASY with requested times.
 
     As recorded, not shaken; a column a level, whose names are texts.
     """
     start = simulate(trace.jobs, procs=trace.procs).jobs["start_s"].to_numpy(np.int64)
-    told = told_along(trace.jobs, start, trace.procs, trace.clock, lag_s)
+    told = told_along(trace.jobs, start, trace.procs, trace.clock)
     return told.set_axis([f"{level:g}" for level in told.columns], axis=1)
 
 
-def told_along(jobs: pd.DataFrame, start_s: np.ndarray, procs: int, clock: Clock, lag_s: int = 0) -> pd.DataFrame:
-    """Return the quantiles that ``quantile`` tells along a schedule, by level.
-
-    ``start_s`` int64 [jobs]. Of each end the learner hears ``lag_s`` later: what it says on a day is what its state of that much
-    earlier says of the day's jobs.
-    """
+def told_along(jobs: pd.DataFrame, start_s: np.ndarray, procs: int, clock: Clock) -> pd.DataFrame:
+    """Return the quantiles that ``quantile`` tells along a schedule, ``start_s`` int64 [jobs], by level."""
     source = named_predictor("quantile")
     assert isinstance(source, CompiledPredictor)
     assert source.retrain is not None
     assert source.distribution is not None
     arrays, origin = as_arrays(jobs, procs)
     memory = as_estimates(source, jobs, arrays, clock)[3]
-    heard = start_s - origin + arrays.runtime + lag_s
+    heard = start_s - origin + arrays.runtime
     number = np.arange(len(jobs))
     when, job = np.concatenate([heard, arrays.submit]), np.concatenate([-1 - number, number])
     turn = np.lexsort((np.concatenate([start_s, start_s]), job >= 0, when))  # ends come before submissions

@@ -19,8 +19,8 @@ With P processors, n a job's, p its runtime in a scenario, E the mean over the s
     harm     D (packing n_h + P share_h)
 
 Of the jobs that fit now, that with the largest order_urgency urgency urgent + P share starts, if its harm is at most its
-gain; else the next. Where the head fits too, it waits for those of them whose quantile ``short_level`` is at most ``short``
-seconds; then it starts. All of this begins anew after each start, and a pass ends when no job may start.
+gain; else the next. Where the head fits too, it waits for those of them whose quantile ``short_level`` is at most
+``short`` Z; then it starts. All of this begins anew after each start, and a pass ends when no job may start.
 
 Where the rule as first found leaves a choice: equal jobs go in the order of the queue, that by submission, then by file. Starving
 jobs come before all others, and a starving head is protected by requested times, too, so that no distribution can hold it back
@@ -29,9 +29,9 @@ scenario are all counted. Means of a job's runtime are over its draws, not its w
 counts as absent for the rest of the pass. Predictions never expire, so that there are no corrections: what remains of a running job
 follows from how long it has run.
 
-What was left out of the rule as first found, because it gained nothing on first halves: a second chance for starts that EASY would
-make, an age that every job counts as having waited already, and weights other than 1 in harm and fairness. Tried and left out, too:
-protection of the first two, four or eight jobs of the queue.
+Tried on first halves and left out: a second chance for starts that EASY would make, an age that every job counts as having waited
+already, memory of delays that a head has suffered, protection of the first two, four or eight jobs of the queue, urgency as a share of
+the queue's, and ``short`` in parts of the head's or the queue's mean runtime.
 
 Only what changed is computed again: a job's draws and means once, its place in the queue once, a running job's draws when it
 outlives a quantile, the lists of ends where a job starts, ends or outlives one. A pass without a job that fits looks at widths.
@@ -282,7 +282,7 @@ def may_pass(job, head_fits, jobs, state, scenarios):
     """Tell whether ``job`` is one that may pass the head if its harm is not too great."""
     if jobs.procs[job] > state.counters[FREE] or state.start[job] >= 0:
         return False
-    return not head_fits or scenarios.facts[job, LATEST] <= scenarios.scales[SHORT]
+    return not head_fits or scenarios.facts[job, LATEST] <= scenarios.scales[SHORT] * scale(scenarios.scales)
 
 
 @kernel

@@ -25,7 +25,7 @@ CONSTANTS = {
     "urgency": 0.5,
     "order_urgency": 0.5,
     "packing": 1.0,
-    "short": 1800.0,
+    "short": 0.03,
     "short_level": 0.9,
 }
 """The rule's constants where none are given, of the oracle's own."""
@@ -167,7 +167,7 @@ class Harming(Deciding):
         if self.starvation_s is not None and now - head.submit > self.starvation_s:
             candidates = [job for job in candidates if not fits and (now + job.requested <= shadow or job.procs <= extra)]
         if fits:
-            candidates = [job for job in candidates if self.latest(job) <= rule.short]
+            candidates = [job for job in candidates if self.latest(job) <= rule.short * self.z()]
 
         def score(job: Job) -> float:
             return rule.order_urgency * rule.urgency * urgent[job] + machine * share[job]

@@ -36,7 +36,7 @@ policies = st.fixed_dictionaries(
 rules = st.builds(
     Harm,
     scenarios=st.sampled_from([1, 4, 16]),
-    short=st.sampled_from([0.0, 30.0, 900.0]),
+    short=st.sampled_from([0.0, 0.03, 1.0]),
     width_credit=st.sampled_from([0.0, 0.7]),
     fairness=st.sampled_from([0.0, 1.0, 4.0]),
     urgency=st.sampled_from([0.0, 0.5]),
@@ -225,7 +225,7 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
     )
 
 
-FROZEN = {0: "fd48accaa7247d7a", 1: "3fe762c3288bcc4a"}
+FROZEN = {0: "97f3ca9e01536d09", 1: "48994b668e879c7e"}
 """Digests of all starts of two crowds, by seed."""
 
 
