@@ -10,9 +10,10 @@ The protocol, written before the second halves were looked at:
 * A job of the first half is one of the first n // 2 submitted. Form and constants of ``Harm`` were chosen on first halves alone, at 1.0 to
   1.3 times the recorded load; the first half is simulated alone, for the second all jobs are simulated, and its own are judged.
 * Loads compress the time between submissions: 1, 1.15 and 1.3. EASY is compared with at the same load.
-* Information: ``prior``, a fixed distribution of runtime / request; ``quantile`` learning inside the simulation; exact runtimes.
+* Information: ``prior``, a fixed distribution of runtime / request; what ``quantile`` tells at each submission along EASY with requested
+  times at the same load, a table; beside it ``quantile`` learning inside the simulation, fewer replicates; exact runtimes.
 * Replicates: a seed moves every submission by up to 60 s, draws the scenarios and grows the forest; replicate i of every policy has the
-  same moves. What learns inside the simulation has fewer. Baseline: EASY with requested times in the same replicates.
+  same moves. Baseline: EASY with requested times in the same replicates.
 * Metrics: mean bounded slowdown (threshold 10 s), area-weighted response time (AWF), P2SF of Goponenko et al. with alpha = 2. Intervals
   of 95 %: ``features.statistics.interval_of_change``. The longest 1 % of waits: means, with standard errors over replicates.
 * Claims, in each of the 12 cells of trace and load: slowdown at least 25 % lower with ``quantile``, 15 % with ``prior``, and neither AWF nor P2SF
@@ -76,8 +77,8 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
         "--section", action="append", choices=[*SECTIONS, *CHOICE], help="only this one, as a table; may be given again"
     )
     arguments.add_argument("--trace", action="append", choices=TRACES, help="only this one; may be given again")
-    arguments.add_argument("--slow", type=int, default=Counts().slow, help="replicates of what learns inside the simulation")
-    arguments.add_argument("--quick", type=int, default=Counts().quick, help="replicates of everything else; at least as many")
+    arguments.add_argument("--replicates", type=int, default=Counts().replicates, help="of everything but what learns inside")
+    arguments.add_argument("--inside", type=int, default=Counts().inside, help="replicates of what learns inside the simulation")
     arguments.add_argument(
         "--keep", type=Path, default=HOUSE / ".queuecast" / "replays", help="where finished simulations are kept"
     )
@@ -89,7 +90,7 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
         note_look(LOOKS, options.look, options)
 
     def compute() -> pd.DataFrame:
-        counts = Counts(options.slow, options.quick)
+        counts = Counts(options.replicates, options.inside)
         with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
             place = Place(options.shared, options.half, options.keep, pool)
             return measured(place, options.trace or TRACES, options.section or list(SECTIONS), counts).assign(half=options.half)

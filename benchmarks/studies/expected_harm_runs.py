@@ -34,7 +34,7 @@ from sim.simulate import simulate
 
 HALVES = ("first", "second")
 TOLD = "told"
-"""The predictor that is the table of the quantiles that ``quantile`` tells along a schedule of EASY with requested times."""
+"""The predictor that is the table of the quantiles that ``quantile`` tells along EASY with requested times, at the same load."""
 
 
 class Run(NamedTuple):
@@ -86,8 +86,9 @@ def waits(place: Place, title: str, asked: Sequence[Run], replicates: int) -> di
     """Return each judged job's wait in seconds, int64 [replicates, jobs], by run."""
     asked, alone = list(dict.fromkeys(asked)), place._replace(pool=None)
     go = map if place.pool is None else place.pool.map
-    if any(run.predictor == TOLD for run in asked):
-        told(alone, title)  # once, before many simulations want it
+    loads = sorted({run.load for run in asked if run.predictor == TOLD})
+    for _ in go(told, repeat(alone), repeat(title), loads):  # once, before many simulations want them
+        pass
     runs, seeds = zip(*product(asked, range(replicates)), strict=True)
     made = list(go(_waited, repeat(alone), repeat(title), runs, seeds))
     return {run: np.stack(made[i * replicates : (i + 1) * replicates]) for i, run in enumerate(asked)}
@@ -103,7 +104,7 @@ def _waited(place: Place, title: str, run: Run, seed: int) -> np.ndarray:
 def simulated(place: Place, title: str, run: Run, seed: int) -> pd.DataFrame:
     """Simulate one replicate; return the judged jobs' ``wait_s``."""
     trace, first, _ = half_of(title, place.shared, place.half)
-    source = as_table(told(place._replace(pool=None), title)) if run.predictor == TOLD else run.predictor
+    source = as_table(told(place._replace(pool=None), title, run.load)) if run.predictor == TOLD else run.predictor
     schedule = simulate(
         compressed(trace.jobs, run.load),
         procs=trace.procs,
@@ -125,11 +126,12 @@ def compressed(jobs: pd.DataFrame, load: float) -> pd.DataFrame:
 
 
 @lru_cache(4)
-def told(place: Place, title: str) -> pd.DataFrame:
-    """Return the table of :func:`told_under_easy` for a half, kept."""
+def told(place: Place, title: str, load: float) -> pd.DataFrame:
+    """Return the table of :func:`told_under_easy` for a half at a load, kept."""
     half = half_of(title, place.shared, place.half)
-    settings = ("quantiles", half.key, half.trace.procs)
-    return kept(place.keep, "studies.expected_harm_runs", settings, lambda: told_under_easy(half.trace))
+    trace = replace(half.trace, jobs=compressed(half.trace.jobs, load))
+    settings = ("quantiles", half.key, half.trace.procs, load)
+    return kept(place.keep, "studies.expected_harm_runs", settings, lambda: told_under_easy(trace))
 
 
 def as_table(told: pd.DataFrame) -> TablePredictor:
@@ -141,7 +143,7 @@ def as_table(told: pd.DataFrame) -> TablePredictor:
 def told_under_easy(trace: CleanTrace) -> pd.DataFrame:
     """Return what ``quantile`` tells at submissions along EASY with requested times.
 
-    As recorded, not shaken; a column a level, whose names are texts.
+    Not shaken; a column a level, whose names are texts.
     """
     start = simulate(trace.jobs, procs=trace.procs).jobs["start_s"].to_numpy(np.int64)
     told = told_along(trace.jobs, start, trace.procs, trace.clock)

@@ -23,10 +23,9 @@ METRICS = {"mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P2SF"
 AGAIN = "conditional(when=pass)"
 """The correction of every prediction that a job may outlive. Harm needs none."""
 BASE = Run()
-REQUESTS, LEARNED, BOUND = "Harm / prior", "Harm / quantile", "EASY / exact runtimes"
-QUICK = {REQUESTS: Run("Harm", "prior"), BOUND: Run("EASY", "clairvoyant")}
-SLOW = {LEARNED: Run("Harm", "quantile")}
-"""What is compared with ``BASE``; what learns inside the simulation has fewer replicates."""
+REQUESTS, LEARNED, INSIDE, BOUND = "Harm / prior", "Harm / quantile", "Harm / quantile inside", "EASY / exact runtimes"
+RUNS = {LEARNED: Run("Harm", TOLD), REQUESTS: Run("Harm", "prior"), BOUND: Run("EASY", "clairvoyant")}
+"""What is compared with ``BASE``."""
 LOADS = dict(zip(HALVES, ((1.0, 1.1, 1.2, 1.3), (1.0, 1.15, 1.3)), strict=True))
 """By half: how many times as fast jobs are submitted."""
 PLAIN = ("SRF-EASY", "F1-EASY", "SAF-EASY")
@@ -38,10 +37,10 @@ HOUR_S = 3600.0
 
 
 class Counts(NamedTuple):
-    """How many replicates: of what learns inside the simulation, and of all else."""
+    """How many replicates: of all, and of what learns inside the simulation."""
 
-    slow: int = 5
-    quick: int = 20
+    replicates: int = 20
+    inside: int = 2
 
 
 class Judged(NamedTuple):
@@ -106,19 +105,23 @@ def _against(place: Place, title: str, runs: Mapping[str, Run], base: Run, repli
 
 def cells(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """Return Harm by what it knows, and EASY with exact runtimes, against EASY with requested times."""
-    each = [_against(place, title, runs, BASE, count) for runs, count in ((SLOW, counts.slow), (QUICK, counts.quick))]
-    return pd.concat(each, ignore_index=True)
+    return _against(place, title, RUNS, BASE, counts.replicates)
+
+
+def inside(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return Harm with ``quantile`` learning inside the simulation."""
+    return _against(place, title, {INSIDE: Run("Harm", "quantile")}, BASE, counts.inside)
 
 
 def bound(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """Return Harm with ``quantile`` against EASY with exact runtimes."""
-    return _against(place, title, SLOW, QUICK[BOUND], counts.slow)
+    return _against(place, title, {LEARNED: RUNS[LEARNED]}, RUNS[BOUND], counts.replicates)
 
 
 def plain(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """Return plain orders with a starvation threshold, against EASY with requested times."""
     runs = {f"{name}, starvation 1 day": Run(name, starvation_s=STARVATION_S) for name in PLAIN}
-    return compared(place, title, runs, BASE, counts.slow)
+    return compared(place, title, runs, BASE, counts.replicates)
 
 
 def longest(place: Place, title: str, counts: Counts) -> pd.DataFrame:
@@ -127,30 +130,24 @@ def longest(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     ``error`` is the standard error of the change over replicates.
     """
     rows = []
-    for load in LOADS[place.half]:
-        base = _tail(place, title, BASE._replace(load=load), counts.quick)
-        for runs, count in ((SLOW, counts.slow), (QUICK, counts.quick)):
-            for name, run in runs.items():
-                hours = _tail(place, title, run._replace(load=load), count)
-                moved = hours / base[:count] - 1.0
-                error = moved.std(ddof=1) / count**0.5 if count > 1 else np.nan
-                told = {"value": hours.mean(), "baseline": base[:count].mean(), "relative": moved.mean(), "error": error}
-                rows.append({"name": name, "load": load, "metric": "longest 1 %", **told, "replicates": count})
+    for load, (name, run) in product(LOADS[place.half], RUNS.items()):
+        asked = [run._replace(load=load), BASE._replace(load=load)]
+        sorted_h = [np.sort(each / HOUR_S, axis=1) for each in waits(place, title, asked, counts.replicates).values()]
+        mine, base = (each[:, -max(1, each.shape[1] // 100) :].mean(axis=1) for each in sorted_h)
+        moved = mine / base - 1.0
+        error = moved.std(ddof=1) / len(moved) ** 0.5 if len(moved) > 1 else np.nan
+        told = {"value": mine.mean(), "baseline": base.mean(), "relative": moved.mean(), "error": error}
+        rows.append({"name": name, "load": load, "metric": "longest 1 %", **told, "replicates": len(moved)})
     return pd.DataFrame(rows)
-
-
-def _tail(place: Place, title: str, run: Run, replicates: int) -> np.ndarray:
-    hours = np.sort(waits(place, title, [run], replicates)[run] / HOUR_S, axis=1)
-    return hours[:, -max(1, hours.shape[1] // 100) :].mean(axis=1)
 
 
 def variants(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """Return variants of the rule at each load, by ``told`` and by ``prior``, against EASY with requested times."""
     runs = {f"{name} / {known}": Run(name, known) for name, known in product(VARIANTS, (TOLD, "prior"))}
-    return _against(place, title, runs, BASE, counts.slow)
+    return _against(place, title, runs, BASE, counts.replicates)
 
 
 Section = Callable[[Place, str, Counts], pd.DataFrame]
-SECTIONS: dict[str, Section] = {each.__name__: each for each in (cells, bound, plain, longest)}
+SECTIONS: dict[str, Section] = {each.__name__: each for each in (cells, bound, longest, plain, inside)}
 CHOICE: dict[str, Section] = {"variants": variants}
 """What a look measures, and what first halves are asked to choose by."""

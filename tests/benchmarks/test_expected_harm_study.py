@@ -14,7 +14,7 @@ from benchmarks.studies import expected_harm_runs as runs
 from benchmarks.studies import expected_harm_tables as tables
 from benchmarks.studies.expected_harm_card import card, draw, missed
 from benchmarks.studies.expected_harm_runs import HALVES, Place, Run
-from benchmarks.studies.expected_harm_tables import LEARNED, METRICS, REQUESTS, SECTIONS, SLOW, Counts
+from benchmarks.studies.expected_harm_tables import LEARNED, METRICS, REQUESTS, SECTIONS, Counts
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.workload import Workload, generate
 from sim import evaluate, simulate
@@ -115,10 +115,10 @@ def test_a_look_must_say_why_and_is_listed_once(tmp_path, monkeypatch, capsys):
 
 
 def test_the_card_is_the_same_from_the_data_as_from_what_was_measured(place, monkeypatch, tmp_path):
-    monkeypatch.setitem(SLOW, LEARNED, Run("Harm", "sp3"))
-    rows = study.measured(place, ["KTH-SP2", "ALCF-Theta"], list(SECTIONS), Counts(2, 3)).assign(half=place.half)
+    monkeypatch.setitem(tables.LOADS, place.half, (1.0, 1.3))
+    rows = study.measured(place, ["KTH-SP2", "ALCF-Theta"], list(SECTIONS), Counts(2, 1)).assign(half=place.half)
     assert set(rows["section"]) == set(SECTIONS)
-    assert set(rows.loc[rows["name"] == REQUESTS, "replicates"]) == {3}
+    assert set(rows.loc[rows["name"] == tables.INSIDE, "replicates"]) == {1}
     write_rows(tmp_path / "x.csv", rows)
     again = read_rows(tmp_path / "x.csv")
     text, same = (card(each, "Made.").markdown() for each in (rows, again))
