@@ -343,6 +343,7 @@ def load_kernels() -> None:
         "group": 1,
         "task": -1,
         "eligible_s": -1,
+        "held_s": 0,
         "after": -1,
         "cancel_s": -1,
     }

@@ -30,7 +30,7 @@ from sim.slurm.site import UNLIMITED, Site
 
 _NAMES = {
     **{name: (name,) for name in ("user", "account", "partition", "qos", "state", "eligible", "reqmem", "reqtres", "nodelist")},
-    **{name: (name,) for name in ("constraints", "flags", "reservation", "priority")},
+    **{name: (name,) for name in ("constraints", "flags", "reservation", "priority", "reason")},
     **{"jobid": ("jobid", "job_id"), "submit": SUBMIT, "start": START, "end": END, "submitline": ("submitline", "submit_line")},
     **{"reqcpus": ("reqcpus", "processors_req"), "reqnodes": ("reqnodes", "nodes_req"), "gpus": ("gpus_req",)},
     **{"elapsed": tuple(RUNTIME), "limit": tuple(REQUESTED)},
@@ -70,6 +70,8 @@ _FREE_OPTIONS = {
 }
 """Options that stand without a value, or take it after an equals sign only."""
 _FREE_LETTERS = "EHIKOQVWXZhklsuv"
+_LATE_S = 65
+"""A job whose dependencies are met is noticed by the next full pass, a minute later at most."""
 _NICE = "100"
 """What --nice stands for without a value."""
 _STOPPED = ("PREEMPTED", "NODE_FAIL", "REQUEUED", "RUNNING", "COMPLETING", "SUSPENDED")
@@ -138,16 +140,15 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
         partition = options.get("partition") or row["partition"]
         if not set(partition.split(",")) <= set(site.partitions):
             partition = row["partition"]
-        throttle, after = _throttle(options), _after(options)
         limit_s = UNLIMITED if np.isnan(limit[at]) else int(limit[at])
-        waits = eligible[at] > times.submit[at] + 1 and throttle == 0 and not after
         rows.append(
             {
                 "job_id": row["jobid"],
                 "group": int(found[1]),
                 "task": int(found[2]) if found[2] else -1,
                 "submit_s": int(times.submit[at]),
-                "eligible_s": int(eligible[at]) if waits else -1,
+                "eligible_s": int(eligible[at]) if eligible[at] > times.submit[at] + 1 else -1,
+                "held": "hold" in options or "begin" in options or not row.get("reason", "").startswith("JobHeld"),
                 "runtime_s": -1 if not ran[at] or str(state[at]).startswith(_STOPPED) else int(elapsed[at]),
                 "killed": str(state[at]).startswith(_KILLED),
                 "elapsed_s": int(elapsed[at]) if ran[at] else 0,
@@ -165,8 +166,8 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 if row.get("constraints", "").lower() in MISSING
                 else row["constraints"].replace("[", "").replace("]", ""),
                 "exclusive": "exclusive" in options,
-                "throttle": throttle,
-                "after": after,
+                "throttle": _throttle(options),
+                "after": _after(options),
                 "nice": _whole(options.get("nice", "0") or _NICE),
                 "reservation": options.get("reservation", row.get("reservation", "")),
                 "start_s": int(times.start[at]) if ran[at] else -1,
@@ -188,7 +189,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     )
     found_jobs["limit_s"] = np.where(found_jobs["limit_s"] >= UNLIMITED, np.minimum(longest, 365 * 86_400), found_jobs["limit_s"])
     found_jobs["least_limit_s"] = np.minimum(found_jobs["least_limit_s"], found_jobs["limit_s"])
-    found_jobs = _estimate_unknown(found_jobs, notes)
+    found_jobs = _estimate_unknown(_with_holds(found_jobs), notes)
     notes += [f"Jobs with the option {name}, which is not modelled: {count:,}." for name, count in sorted(unmodelled.items())]
     if table.set_aside:
         where = ", ".join(str(line.line) for line in table.set_aside[:5]) + (", ..." if len(table.set_aside) > 5 else "")
@@ -227,6 +228,24 @@ def _one_row_a_job(runs: pd.DataFrame) -> pd.DataFrame:
     first[["runtime_s", "cancel_s", "killed"]] = last[["runtime_s", "cancel_s", "killed"]]
     first["elapsed_s"] = of_job["elapsed_s"].max().reindex(first.index)
     return first.reset_index()[["requeues", *runs.columns]]
+
+
+def _with_holds(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Keep those of the times at which jobs became eligible that dependencies and throttles do not explain; add ``held_s``.
+
+    A job that was submitted with a hold or a begin time was never eligible before. Of the others, those that were released in the same
+    second were held together: not before the last of them was submitted.
+    """
+    eligible = jobs["eligible_s"].where(jobs["throttle"] == 0, jobs.groupby("group")["eligible_s"].transform("min"))
+    ends = jobs.groupby("group")["end_s"].max()
+    for row in np.flatnonzero(jobs["after"] != ""):
+        met = max((ends.get(int(group), 0) for group in jobs["after"].iloc[row].split(",")), default=0)
+        if eligible.iloc[row] <= met + _LATE_S:
+            eligible.iloc[row] = -1
+    late = (eligible >= 0) & ~jobs["held"]
+    held = jobs["submit_s"].where(late, 0).groupby(eligible).transform("max")
+    alone = jobs["group"].where(late).groupby(eligible).transform("nunique") < 2
+    return jobs.assign(eligible_s=eligible, held_s=np.where(late & ~alone, held, 0)).drop(columns="held")
 
 
 def _estimate_unknown(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -268,6 +287,8 @@ def _options(line: str) -> dict[str, str]:
             if not equals and name not in _FREE_OPTIONS and at < len(words) and not words[at].startswith("-"):
                 value, at = words[at], at + 1
             found[name] = value
+        elif "H" in word:
+            found["hold"] = ""
         elif word[1] not in _FREE_LETTERS:
             value = word[2:].lstrip("=")
             if not value and at < len(words):

@@ -6,13 +6,14 @@ The command and the asset show them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from features.errors import InputError
+from features.node_list import expand_nodes
 from pipelines.ingest.slurm_jobs import SlurmJobs, read_slurm_jobs
 from pipelines.ingest.slurm_site import load_site
 from pipelines.ingest.slurmctld_log import read_phases
@@ -20,6 +21,8 @@ from sim.parity import BY, by_group, decisions, open_replays, unexplained, witho
 from sim.slurm.site import Site
 
 REPLAYS = 40
+_NOTED_S = 2
+"""A drained node is noted so soon after its last job has ended."""
 Progress = Callable[[str, int, int], None]
 
 
@@ -54,7 +57,23 @@ def read_site_jobs(accounting: Path, machine: Path, timezone: str, cluster: str 
             f"{accounting}: names the partition {min(unknown)}, which slurm.conf does not: is it newer than the jobs? known: "
             f"{', '.join(site.partitions)}"
         )
-    return site, jobs
+    return _with_drains(site, jobs.table), jobs
+
+
+def _with_drains(site: Site, jobs: pd.DataFrame) -> Site:
+    """Let each drain that ends a node's last job begin with the last start on the node.
+
+    Slurm notes a drain when the last job has ended; the node takes no job from when it was ordered, which is in no file.
+    """
+    runs = jobs.loc[jobs["start_s"] >= 0, ["nodes", "start_s", "end_s"]]
+    runs = runs.assign(nodes=[expand_nodes(text) if text else () for text in runs["nodes"]]).explode("nodes")
+    outages = []
+    for each in site.outages:
+        here = runs[(runs["nodes"] == each.node) & (runs["start_s"] < each.start_s)]
+        ended = ((here["end_s"] - each.start_s).abs() <= _NOTED_S).any()
+        late = not each.down and ended
+        outages.append(replace(each, start_s=int(here["start_s"].max()) + 1) if late else each)
+    return replace(site, outages=tuple(outages))
 
 
 def measure(

@@ -164,22 +164,23 @@ def _count(mask):
 def _free_throughout(job, partition, begin, end, slurm):
     """Write to ``mask`` the nodes that are free of plans and reservations from ``begin`` to ``end``.
 
-    Return the end of the first interval after which one more comes back, 0 if none does.
+    Return when to look again: at the end of the first interval after which one more comes back, or once a reservation has ended that
+    keeps nodes from the job; 0: never.
     """
     room, ask, kept, later = slurm.room, slurm.ask, slurm.reservations, 0
-    open_to(job, partition, begin, slurm, room.mask)
-    for row in range(len(kept.start)):
-        if row == ask.reservation[job]:
-            if begin < kept.start[row]:
-                later = kept.start[row]
-        elif begin < kept.end[row] and begin + ask.limit[job] > kept.start[row] and (later == 0 or kept.end[row] < later):
-            later = kept.end[row]
+    open_to(job, partition, begin, end, slurm, room.mask)
+    for word in range(len(room.mask)):
+        room.usable[word] = room.mask[word]
+    own = ask.reservation[job]
+    if own != NONE and begin < kept.start[own]:
+        later = kept.start[own]
+    elif own == NONE and _meets_reservation(partition, begin, end, slurm):
+        later = _end_of_a_reservation(begin, slurm)
     count, by_plans = slurm.numbers[INTERVALS], False
     for k in range(count):
-        if room.end[k] > begin and k + 1 < count and not by_plans and _more_later(k, partition, slurm):
+        if room.end[k] > begin and k + 1 < count and not by_plans and _more_later(k, slurm):
             by_plans = True
-            if later == 0 or room.end[k] < later:
-                later = room.end[k]
+            later = room.end[k] if later == 0 else min(later, room.end[k])
         if room.end[k] <= begin:
             continue
         if room.begin[k] <= end:
@@ -191,11 +192,36 @@ def _free_throughout(job, partition, begin, end, slurm):
 
 
 @kernel
-def _more_later(k, partition, slurm):
-    """Tell whether a node of the partition is free in interval ``k + 1`` that is not free now."""
-    room, member = slurm.room, slurm.hardware.member
-    for word in range(len(room.mask)):
-        if member[partition, word] & room.free[k + 1, word] & ~(room.mask[word] & room.free[k, word]) != 0:
+def _meets_reservation(partition, begin, end, slurm):
+    """Tell whether a reservation of nodes of the partition meets the time from ``begin`` to ``end``."""
+    kept, member = slurm.reservations, slurm.hardware.member
+    for row in range(len(kept.start)):
+        if begin < kept.end[row] and end > kept.start[row]:
+            for word in range(kept.nodes.shape[1]):
+                if kept.nodes[row, word] & member[partition, word] != 0:
+                    return True
+    return False
+
+
+@kernel
+def _end_of_a_reservation(begin, slurm):
+    """Return the second after the first end of a reservation from ``begin`` on.
+
+    It is rounded up to bf_resolution (``find_resv_end``; the second after was measured).
+    """
+    kept, step, first = slurm.reservations, slurm.rules.bf_resolution, 0
+    for row in range(len(kept.end)):
+        if kept.end[row] >= begin and (first == 0 or kept.end[row] < first):
+            first = kept.end[row]
+    return (first + step - 1) // step * step + 1
+
+
+@kernel
+def _more_later(k, slurm):
+    """Tell whether a node of ``usable`` is free in interval ``k + 1`` that is not in ``k``."""
+    room = slurm.room
+    for word in range(len(room.usable)):
+        if room.usable[word] & room.free[k + 1, word] & ~room.free[k, word] != 0:
             return True
     return False
 

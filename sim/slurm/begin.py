@@ -57,7 +57,12 @@ LAUNCH_MS = 80
 """Seconds of launch and exit beyond a program's runtime (50 to 150 ms measured)."""
 COLUMNS = {
     **{"job_id": "its number, with its task: 12 or 12_3", "group": "number of the job or array", "task": "task, -1: none"},
-    **{"submit_s": "Unix second", "eligible_s": "Unix second, -1: as submitted", "runtime_s": "seconds that it ran"},
+    **{
+        "submit_s": "Unix second",
+        "eligible_s": "Unix second, -1: as submitted",
+        "held_s": "Unix second from which it is not eligible",
+        "runtime_s": "seconds that it ran",
+    },
     **{"limit_s": "seconds", "user": "", "account": "", "partition": "one or more, comma between", "qos": "", "cpus": "processors"},
     **{"min_nodes": "nodes", "max_nodes": "nodes, 0: any", "memory_node": "MiB a node, 0: none stated"},
     **{"memory_cpu": "MiB a processor, 0: none stated", "gpus": "a node", "features": "& between", "exclusive": "whole nodes"},
@@ -188,13 +193,14 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     count, nodes, words = len(jobs), len(names), len(as_set([], len(names)))
     now = _now(hardware, ask, most, groups, count)
     now.killed[:] = np.array(jobs["killed"], np.int64)
-    outages = [(each, DOWN if each.down else DRAINED, each.start_s) for each in site.outages]
-    outages += [(each, UP, each.end_s) for each in site.outages if each.end_s < UNLIMITED]
+    outages = []
+    for each in sorted(site.outages, key=lambda each: each.start_s):  # a node may be back in the second in which it was lost
+        outages += [(each, DOWN if each.down else DRAINED, each.start_s)] + [(each, UP, each.end_s)] * (each.end_s < UNLIMITED)
     changes = [(max(s - origin, 0) * 1000, of_node[each.node], up, NONE) for each, up, s in outages]
     changes += [(max(s - origin, 0) * 1000, NONE, UP, NONE) for each in site.reservations for s in (each.start_s, each.end_s)]
     changes += [(int(ms), NONE, UP, NONE) for ms in ask.begin_ms[ask.begin_ms > 0]]
     changes += [((int(s) - origin) * 1000 + 500, NONE, UP, job) for job, s in enumerate(jobs["cancel_s"]) if s >= 0]
-    events = np.array(sorted(changes), np.int64).reshape(-1, 4)
+    events = np.array(sorted(changes, key=lambda each: each[0]), np.int64).reshape(-1, 4)
     kept = site.reservations
     reservations = Reservations(
         np.array([each.start_s - origin for each in kept], np.int64),
@@ -363,6 +369,7 @@ def _ask(
         exclusive=np.array([bool(row.exclusive) or linear or whole[row.partition.split(",")[0]] for row in rows], np.int64),
         limit=np.array(jobs["limit_s"], np.int64),
         least=np.array(jobs["least_limit_s"], np.int64),
+        held_ms=(np.array(jobs["held_s"], np.int64) - origin) * 1000 + 999,
         begin_ms=np.where(eligible >= 0, (eligible - origin) * 1000, 0),
         user=pd.factorize(jobs["user"])[0].astype(np.int64),
         group=group.astype(np.int64),

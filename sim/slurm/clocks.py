@@ -21,6 +21,7 @@ from sim.slurm.state import (
     CLEARED,
     CYCLE,
     DECAY,
+    DIRTY,
     DONE,
     DOWN,
     ENDINGS,
@@ -143,7 +144,7 @@ def work(now, ended, ends, submitted, slurm):
         line_up(now // 1000, slurm)
         numbers[DECAY] += rules.calc_period * 1000
         if numbers[QUEUED] > 0:
-            touch(now, slurm)
+            numbers[DIRTY] = numbers[BACKFILL_DIRTY] = 1
     return numbers[BEGUN]
 
 

@@ -37,15 +37,18 @@ def main_pass(depth, now, slurm):
         tested += 1
         if tested > depth:
             break
-        if room.failed[partition] == stamp or (ask.array[job] != NONE and room.rejected[ask.array[job]] == stamp):
+        reserved = ask.reservation[job] != NONE
+        if (room.failed[partition] == stamp and not reserved) or (
+            ask.array[job] != NONE and room.rejected[ask.array[job]] == stamp
+        ):
             continue
         if throttled(job, slurm) or limited(job, slurm):
             if ask.array[job] != NONE:
                 room.rejected[ask.array[job]] = stamp
             continue
-        open_to(job, partition, now // 1000, slurm, room.mask)
+        open_to(job, partition, now // 1000, now // 1000 + ask.limit[job], slurm, room.mask)
         for word in range(len(room.mask)):
-            room.mask[word] &= room.usable[word] & ~state.completing[word]
+            room.mask[word] &= (state.up[word] if reserved else room.usable[word]) & ~state.completing[word]
         chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
         if chosen > 0:
             start(job, partition, chosen, MAIN, now, slurm)
@@ -54,7 +57,7 @@ def main_pass(depth, now, slurm):
             make_room(job, partition, now, slurm)
         if ask.array[job] != NONE:
             room.rejected[ask.array[job]] = stamp
-        if ask.reservation[job] != NONE:
+        if reserved:
             continue
         room.failed[partition] = stamp
         for word in range(len(room.usable)):

@@ -40,7 +40,8 @@ def independent(job, now, slurm):
     The time from which age counts is that of the first time; a throttled task loses the other one again.
     """
     ask, state = slurm.ask, slurm.now
-    if ask.begin_ms[job] > now:
+    if ask.held_ms[job] <= now < ask.begin_ms[job]:
+        state.eligible[job] = state.accrues[job] = NONE
         return False
     for row in range(ask.afters[job], ask.afters[job + 1]):
         if state.undone[ask.after[row]] > 0:
@@ -89,7 +90,7 @@ def prioritise(record, second, slurm):
 def goes_before(one, other, slurm):
     """Tell whether a record goes before another (``sort_job_queue2``).
 
-    What may preempt the other, then by tier, priority, submission, and number.
+    What may preempt the other, then what runs in a reservation, then by tier, priority, submission, and number.
     """
     ask, priority = slurm.ask, slurm.now.priority
     if slurm.rules.preempts_by_qos:
@@ -97,6 +98,9 @@ def goes_before(one, other, slurm):
         qos, other_qos = slurm.preemption.qos[ask.job[one]], slurm.preemption.qos[ask.job[other]]
         if beats[qos, other_qos] != beats[other_qos, qos]:
             return beats[qos, other_qos] != 0
+    reserved, other_reserved = ask.reservation[ask.job[one]] != NONE, ask.reservation[ask.job[other]] != NONE
+    if reserved != other_reserved:
+        return reserved
     tiers = slurm.hardware.tier
     tier, other_tier = tiers[ask.partition[one]], tiers[ask.partition[other]]
     if tier != other_tier:
@@ -158,8 +162,8 @@ def drop_started(slurm):
 
 
 @kernel
-def open_to(job, partition, second, slurm, mask):
-    """Write to ``mask`` the nodes of a partition that are up and open to ``job``.
+def open_to(job, partition, second, end, slurm, mask):
+    """Write to ``mask`` the nodes of a partition that are up and open to ``job`` from ``second`` to ``end``.
 
     Those are kept from it in which a reservation begins before its limit ends.
     """
@@ -172,6 +176,6 @@ def open_to(job, partition, second, slurm, mask):
             inside = kept.start[row] <= second < kept.end[row]
             for word in range(len(mask)):
                 mask[word] = mask[word] & kept.nodes[row, word] if inside else 0
-        elif second < kept.end[row] and second + ask.limit[job] > kept.start[row]:
+        elif second < kept.end[row] and end > kept.start[row]:
             for word in range(len(mask)):
                 mask[word] &= ~kept.nodes[row, word]

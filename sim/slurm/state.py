@@ -122,7 +122,7 @@ class Ask(NamedTuple):
     A job has a record in each partition that it names. ``memory_node`` and ``memory_cpu`` in MiB, ``gpus`` a node; ``max_nodes``
     0: any. ``least`` is the limit with which it may be planned (--time-min), ``limit`` the one asked for. ``group`` is that of the
     tasks of one array, or the job's own, ``array`` the same or NONE. ``afters`` [jobs + 1] are rows of ``after``: groups that must
-    have ended. ``order`` settles ties of priority. ``begin_ms``: not before. ``records`` [jobs + 1] are rows of ``job``,
+    have ended. ``order`` settles ties of priority. A job may not start from ``held_ms`` on before ``begin_ms``. ``records`` [jobs + 1] are rows of ``job``,
     ``partition``, ``admitted`` (whether the partition's limits let it run there) and ``fixed`` (the priority without age and
     fair share, float64). ``limits`` [jobs + 1] are rows of ``slot`` and ``amount``: what counts against which limit.
     ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association, ``usage`` its QOS's UsageFactor.
@@ -138,6 +138,7 @@ class Ask(NamedTuple):
     exclusive: np.ndarray
     limit: np.ndarray
     least: np.ndarray
+    held_ms: np.ndarray
     begin_ms: np.ndarray
     user: np.ndarray
     group: np.ndarray

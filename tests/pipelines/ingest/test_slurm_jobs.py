@@ -61,7 +61,16 @@ def one(place: Path, row: dict[str, str], without: tuple[str, ...] = ()) -> dict
 
 def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> None:
     assert one(tmp_path, {"Constraints": "[gpu&big]", "Reservation": "maint"}) == {
-        **{"requeues": False, "job_id": "7", "group": 7, "task": -1, "submit_s": BEGIN, "eligible_s": -1, "runtime_s": 60},
+        **{
+            "requeues": False,
+            "job_id": "7",
+            "group": 7,
+            "task": -1,
+            "submit_s": BEGIN,
+            "eligible_s": -1,
+            "held_s": 0,
+            "runtime_s": 60,
+        },
         **{"killed": False, "cancel_s": -1, "limit_s": 120, "least_limit_s": 120, "licenses": "", "user": "ann", "account": "phys"},
         **{"partition": "main", "qos": "normal", "cpus": 8, "min_nodes": 1, "max_nodes": 0, "memory_node": 8192, "memory_cpu": 0},
         **{"gpus": 0, "features": "gpu&big", "exclusive": False, "throttle": 0, "after": "", "nice": 0, "reservation": "maint"},
@@ -69,11 +78,11 @@ def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> No
     }
 
 
-def test_jobs_wait_until_they_are_eligible_unless_a_dependency_or_a_throttle_tells_why(tmp_path: Path) -> None:
+def test_jobs_wait_until_they_are_eligible_unless_a_dependency_tells_why(tmp_path: Path) -> None:
     lines = ("sbatch run.sh", "sbatch -d afterok:3 run.sh", "sbatch -a 1-9%2 run.sh", "sbatch -d after:3 run.sh")
     late = [{"JobID": str(number), "Eligible": at(20), "SubmitLine": line} for number, line in enumerate(lines, start=1)]
     found = read(tmp_path, *late, {"JobID": "5", "Eligible": at(1)}, {"JobID": "6", "Eligible": "Unknown"}).table
-    assert found["eligible_s"].tolist() == [BEGIN + 20, -1, -1, BEGIN + 20, -1, -1]
+    assert found["eligible_s"].tolist() == [BEGIN + 20, -1, BEGIN + 20, BEGIN + 20, -1, -1]
     assert read(tmp_path, late[0], zone="Europe/Berlin").table["eligible_s"].tolist() == [BEGIN + 20 - 3600]
 
 
@@ -212,3 +221,19 @@ def test_a_file_of_nothing_to_replay_is_refused(
     with pytest.raises(InputError) as caught:
         read(tmp_path, *rows, without=without)
     assert str(caught.value).startswith(f"{tmp_path}/{said}")
+
+
+def test_jobs_released_in_one_second_were_held_once_the_last_of_them_was_submitted(tmp_path: Path) -> None:
+    held = {"Eligible": at(90), "Reason": "JobHeldAdmin"}
+    lines = ("sbatch run.sh", "sbatch run.sh", "sbatch --hold run.sh", "sbatch -H run.sh", "sbatch --begin=now+60 run.sh")
+    jobs = [{"JobID": str(number), "Submit": at(number), "SubmitLine": line, **held} for number, line in enumerate(lines, start=1)]
+    alone = {"JobID": "8", "Eligible": at(95), "Reason": "JobHeldUser"}
+    found = read(tmp_path, *jobs, alone).table.set_index("job_id")
+    assert found["held_s"].to_dict() == {"1": BEGIN + 2, "2": BEGIN + 2, "3": 0, "4": 0, "5": 0, "8": 0}
+    assert set(found["eligible_s"]) == {BEGIN + 90, BEGIN + 95}
+
+
+def test_a_hold_beyond_a_dependency_counts_and_the_dependency_alone_does_not(tmp_path: Path) -> None:
+    first = {"JobID": "1", "End": at(70), "ElapsedRaw": "60"}
+    jobs = [{"JobID": str(n), "Eligible": at(late), "SubmitLine": "sbatch -d afterok:1 run.sh"} for n, late in ((2, 71), (3, 400))]
+    assert read(tmp_path, first, *jobs).table["eligible_s"].tolist() == [-1, -1, BEGIN + 400]

@@ -89,7 +89,14 @@ def asked_of(job: Any) -> dict[str, object]:
     """Return a job of the prototype as a row of a replay, with the part of its second."""
     return {
         **{"job_id": job.row["JobID"], "group": job.id, "task": -1 if job.task is None else job.task, "submit_s": int(job.submit)},
-        **{"part": job.submit % 1, "eligible_s": -1, "runtime_s": int(job.runtime), "limit_s": int(job.limit), "user": job.user},
+        **{
+            "part": job.submit % 1,
+            "eligible_s": -1,
+            "held_s": 0,
+            "runtime_s": int(job.runtime),
+            "limit_s": int(job.limit),
+            "user": job.user,
+        },
         **{"account": job.account, "partition": job.part, "qos": job.qos, "cpus": job.cpus, "min_nodes": job.min_nodes},
         **{"max_nodes": job.max_nodes, "memory_node": job.mem_node, "memory_cpu": job.mem_cpu, "gpus": job.gpus},
         **{
