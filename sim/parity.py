@@ -16,7 +16,7 @@ import pandas as pd
 from sim.site_replay import replay
 from sim.slurm.begin import COLUMNS, Phases, as_set, begin, clock_settings, draw_phases, origin_of
 from sim.slurm.files import CONF, read_site
-from sim.slurm.recorded import CANCEL, CYCLE, DECAY, END, PASS, START, SUBMIT, step
+from sim.slurm.recorded import CANCEL, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT, step
 from sim.slurm.site import Site
 from sim.slurm.state import RUNS, STAMP, Slurm
 
@@ -260,8 +260,8 @@ def _same(one: tuple[Site, pd.DataFrame], other: tuple[Site, pd.DataFrame]) -> b
 def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
     """Ask at each second with recorded starts what would start from the recorded state.
 
-    A pass and a cycle are asked. Of the two the better is taken, and of the phases of the computation of priorities the one that explains most: it is in no
-    accounting. A start did not happen if the record does not make it within the time between two cycles; so did none that they would
+    A pass and a cycle are asked, before and after the ends of that second, whose order is unknown. Of the four the best is taken, and of the phases of the
+    computation of priorities the one that explains most: it is in no accounting. A start did not happen if the record does not make it within the time between two cycles; so did none that they would
     make at moments at which nothing happens for longer than that. ``jobs`` has ``start_s end_s nodes started_by`` beside the columns
     of a replay; the first 5,000 are asked about.
     """
@@ -275,7 +275,7 @@ def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
 def _decisions(site: Site, jobs: pd.DataFrame, phases: Phases) -> Decisions:
     origin = origin_of(jobs)
     slurm = begin(site, jobs, phases)
-    state: list[np.ndarray] = [*slurm.now, slurm.numbers, slurm.tree.usage]
+    state: list[np.ndarray] = [*slurm.now, slurm.numbers, slurm.tree.usage, slurm.tree.factor]
     nodes = {node.name: row for row, node in enumerate(site.nodes)}
     start, end = (jobs[name].to_numpy(np.int64) - origin for name in ("start_s", "end_s"))
     end, ran = np.maximum(end, start + 1), np.array(jobs["start_s"] >= 0)  # later than the start, where both are in one second
@@ -283,6 +283,7 @@ def _decisions(site: Site, jobs: pd.DataFrame, phases: Phases) -> Decisions:
     submit, by = jobs["submit_s"].to_numpy(np.int64) - origin, jobs["started_by"].to_numpy(object)
     kinds = ((END, end, ran), (SUBMIT, submit, submit >= 0), (CANCEL, gone, ~ran & (gone >= 0)), (START, start, ran))
     events = [(int(times[row]), kind, int(row)) for kind, times, of in kinds for row in np.flatnonzero(of)]
+    events += [(int(second), LOOK, 0) for second in np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0]) // 1000]
     if site.multifactor:
         period = clock_settings(site)[2]
         first = int(phases.decay_s) + max((int(submit.min()) - int(phases.decay_s)) // period, 0) * period
@@ -301,20 +302,23 @@ def _decisions(site: Site, jobs: pd.DataFrame, phases: Phases) -> Decisions:
 
     at = 0
     while at < len(events):
-        second, here = events[at][0], at
+        second, here, tries = events[at][0], at, list[set[int]]()
         while at < len(events) and events[at][0] == second:
             at += 1
         together = events[here:at]
-        for _, kind, row in together:
-            if kind != START:
-                step(kind, row, second * 1000 + 500, slurm)
         real = {row for _, kind, row in together if kind == START}
+        for of in (SUBMIT, END):
+            for _, kind, row in together:
+                if kind != START and (kind == END) == (of == END):
+                    step(kind, row, second * 1000 + 500, slurm)
+            step(LOOK, 0, second * 1000 + 900, slurm)
+            if real:
+                tries += [tried(PASS, second), tried(CYCLE, second)]
         if real:
             soon = real | set(np.flatnonzero((start > second) & (start <= second + wait)).tolist())
-            tries = [tried(PASS, second), tried(CYCLE, second)]
             best = max(tries, key=lambda each: len(each & real) - len(each - soon) / 2)
             starts, predicted, extra = starts + len(real), predicted + len(best & real), extra + len(best - soon)
-            same += sum(by[row] == ("main", "backfill")[tries.index(best)] for row in best & real)
+            same += sum(by[row] == ("main", "backfill")[tries.index(best) % 2] for row in best & real)
         for row in sorted(real, key=lambda each: (-int(jobs["priority"].iloc[each]), each)):
             _as_recorded(slurm, nodes, jobs["nodes"].iloc[row])
             step(START, row, second * 1000 + 900, slurm)

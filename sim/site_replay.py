@@ -56,7 +56,11 @@ def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
     order = np.argsort(submit_ms, kind="stable")
     table = jobs.iloc[order].reset_index(drop=True)
     slurm = begin(site, table, drawn)
-    _advance(slurm, submit_ms[order], table, site.procs)
+    runtime_ms = table["runtime_s"].to_numpy(np.int64) * 1000 + LAUNCH_MS
+    if drawn.runtimes_s is not None:
+        seen = drawn.runtimes_s[order]
+        runtime_ms = np.where(np.isnan(seen), runtime_ms, np.round(np.nan_to_num(seen) * 1000)).astype(np.int64)
+    _advance(slurm, submit_ms[order], runtime_ms, table, site.procs)
     now, names = slurm.now, np.array([node.name for node in site.nodes], object)
     start = np.where(now.first_ms >= 0, now.first_ms / 1000 + origin_of(jobs), np.nan)
     nodes = np.array([",".join(names[now.node[a : a + held]]) for a, held in zip(now.nodes, now.held, strict=False)], object)
@@ -66,9 +70,8 @@ def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
     return Replay(start[back], by[back], nodes[back], now.attempts[back], *counts)
 
 
-def _advance(slurm: Slurm, submit_ms: np.ndarray, jobs: pd.DataFrame, procs: int) -> None:
+def _advance(slurm: Slurm, submit_ms: np.ndarray, runtime: np.ndarray, jobs: pd.DataFrame, procs: int) -> None:
     """Run the event loop, in milliseconds, until the last job has ended."""
-    runtime = np.array(jobs["runtime_s"], np.int64) * 1000 + LAUNCH_MS
     arrays = Jobs(submit_ms, runtime, np.array(jobs["cpus"], np.int64), runtime, np.zeros(len(jobs), np.int64))
     policy, bits = Policy("Strict"), max(len(jobs).bit_length(), 1)
     settings = kernel_settings(policy, policy.plan(), TABLE, bits)

@@ -23,6 +23,8 @@ _KINDS = {
     "cycle": re.compile(r"sched/backfill: _attempt_backfill: (beginning|no jobs)"),
     "decay": re.compile(r"priority/multifactor: init: "),
     "submit": re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+)"),
+    "start": re.compile(r"(?:sched: Allocate|sched/backfill: _start_job: Started) JobId=(\d+(?:_\d+)?)"),
+    "end": re.compile(r"_job_complete: JobId=(\d+(?:_\d+)?)(?:\(\d+\))? done"),
 }
 
 
@@ -39,6 +41,8 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     place = zone(timezone)
     seen: dict[str, list[float]] = defaultdict(list)
     submitted: dict[int, float] = {}
+    begun: dict[str, float] = {}
+    runtimes: dict[str, float] = {}
     with text_of(path) as lines:
         for line in lines:
             if found := _LINE.match(line.decode("utf-8", "replace")):
@@ -51,6 +55,10 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
                         seen[kind].append(when)
                         if kind == "submit":
                             submitted[int(told[1])] = when
+                        elif kind == "start":
+                            begun[told[1]] = when
+                        elif kind == "end" and told[1] in begun:
+                            runtimes[told[1]] = when - begun[told[1]]
     if not seen["turn"]:
         raise InputError(f"{path}: shows no scheduling pass: Slurm logs them with SlurmctldDebug=debug")
     first, last = int(jobs["submit_s"].min()), int(jobs[["submit_s", "end_s"]].to_numpy().max())
@@ -68,9 +76,9 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     full = next((when - origin for when in seen["full"]), start) - start
     full -= every * max(-(-full // every), 0)
     asked = max((when - start for when in turns if when < start + parts[0]), default=full)
-    return Phases(
-        turn, cycle, decay % period, np.clip(parts, 0.0, 1.5), turn_length, decay + _FIRST_POLL_S, full, asked, cycle_length
-    )
+    seconds = np.array([runtimes.get(str(job), np.nan) for job in jobs["job_id"]])
+    poll = decay + _FIRST_POLL_S
+    return Phases(turn, cycle, decay % period, np.clip(parts, 0.0, 1.5), turn_length, poll, full, asked, cycle_length, seconds)
 
 
 def _clock(seen: np.ndarray, usual: float, slack: float) -> tuple[float, float]:

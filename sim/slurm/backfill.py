@@ -47,7 +47,7 @@ def cycle(now, slurm):
                 room.planned[array], room.plans[array] = stamp, 0
             if room.rejected[array] == stamp or room.plans[array] >= rules.bf_max_job_array_resv:
                 continue
-        if throttled(job, slurm) or limited(job, slurm):
+        if throttled(job, slurm) or limited(job, True, slurm):
             if array != NONE:
                 room.rejected[array] = stamp
             continue

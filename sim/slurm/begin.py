@@ -93,7 +93,8 @@ class Phases(NamedTuple):
     The first turn, cycle, computation of priorities, and poll of time limits. Seconds count from the beginning of the replay; ``parts_s`` float64
     [jobs] are added to the submissions; ``turn_length_s`` is the time between turns of the background loop,
     ``cycle_length_s`` that between cycles, 0: bf_interval. ``full_s`` and ``asked_s``
-    say when the last full pass and the last pass were, in seconds from the first submission.
+    say when the last full pass and the last pass were, in seconds from the first submission. ``runtimes_s`` float64 [jobs] are runtimes
+    with their parts of seconds, launch and exit among them, NaN where unknown.
     """
 
     turn_s: float
@@ -105,6 +106,7 @@ class Phases(NamedTuple):
     full_s: float = -LEAD_S
     asked_s: float = -LEAD_S
     cycle_length_s: float = 0.0
+    runtimes_s: np.ndarray | None = None
 
 
 def draw_phases(site: Site, jobs: int, seed: int) -> Phases:
@@ -197,7 +199,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     for each in sorted(site.outages, key=lambda each: each.start_s):  # a node may be back in the second in which it was lost
         outages += [(each, DOWN if each.down else DRAINED, each.start_s)] + [(each, UP, each.end_s)] * (each.end_s < UNLIMITED)
     changes = [(max(s - origin, 0) * 1000, of_node[each.node], up, NONE) for each, up, s in outages]
-    changes += [(max(s - origin, 0) * 1000, NONE, UP, NONE) for each in site.reservations for s in (each.start_s, each.end_s)]
+    changes += [(max(s - origin, 0) * 1000, NONE, DRAINED, NONE) for each in site.reservations for s in (each.start_s, each.end_s)]
     changes += [(int(ms), NONE, UP, NONE) for ms in ask.begin_ms[ask.begin_ms > 0]]
     changes += [((int(s) - origin) * 1000 + 500, NONE, UP, job) for job, s in enumerate(jobs["cancel_s"]) if s >= 0]
     events = np.array(sorted(changes, key=lambda each: each[0]), np.int64).reshape(-1, 4)
@@ -346,9 +348,11 @@ def _ask(
             admitted.append(site.partitions[name].admits(row.limit_s, row.min_nodes))
             fixed.append(_fixed_priority(site, row, site.partitions[name]))
         first.append(len(record_job))
-    slots, limits, slot, amount = _Slots(site, leaves), [0], [], []
+    slots, limits, counts, slot, amount = _Slots(site, leaves), [0], [], [], []
     for row in rows:
-        for where, value in slots.of(row):
+        found = slots.of(row)
+        counts.append(len(slot) + sum(name in ("jobs", "license") for name, _, _ in found))
+        for _, where, value in sorted(found, key=lambda each: each[0] not in ("jobs", "license")):
             slot.append(where)
             amount.append(value)
         limits.append(len(slot))
@@ -387,6 +391,7 @@ def _ask(
         admitted=np.array(admitted, np.int64),
         fixed=np.array(fixed, np.float64),
         limits=np.array(limits, np.int64),
+        resources=np.array(counts, np.int64),
         slot=np.array(slot, np.int64),
         amount=np.array(amount, np.int64),
     )
@@ -413,14 +418,14 @@ class _Slots:
         self._site, self._leaves = site, leaves
         self._rows: dict[tuple[object, ...], int] = {}
 
-    def of(self, row: Any) -> list[tuple[int, int]]:
-        """Return (slot, amount) of what counts a job: licenses, partition's QOS, its own, and its associations'."""
+    def of(self, row: Any) -> list[tuple[str, int, int]]:
+        """Return (kind, slot, amount) of what counts a job: licenses, partition's QOS, its own, and its associations'."""
         site = self._site
         held: dict[tuple[str, str], bool] = {}
-        found: list[tuple[int, int]] = []
+        found: list[tuple[str, int, int]] = []
         for part in filter(None, row.licenses.split(",")):
             name, _, count = part.replace("=", ":").partition(":")
-            found.append((self._slot(("license", name), site.licenses.get(name, 0)), int(count or 1)))
+            found.append(("license", self._slot(("license", name), site.licenses.get(name, 0)), int(count or 1)))
         if not site.enforces_limits:
             return found
         user, account = row.user, row.account
@@ -435,7 +440,7 @@ class _Slots:
                     if name in limits and (scope, name) not in held:
                         held[scope, name] = True
                         whose = {"group": "", "user": user, "account": account}[scope]
-                        found.append((self._slot((each.name, scope, whose, name), limits[name]), wanted[name]))
+                        found.append((name, self._slot((each.name, scope, whose, name), limits[name]), wanted[name]))
         at = self._leaves.get((account, user))
         while at is not None and at >= 0:
             each_of = site.associations[at]
@@ -444,12 +449,17 @@ class _Slots:
         return found
 
     def _associated(
-        self, limits: Limits, at: int, held: Mapping[tuple[str, str], bool], found: list[tuple[int, int]], wanted: Mapping[str, int]
+        self,
+        limits: Limits,
+        at: int,
+        held: Mapping[tuple[str, str], bool],
+        found: list[tuple[str, int, int]],
+        wanted: Mapping[str, int],
     ) -> None:
         for scope, values in (("group", limits.group), ("user", limits.user)):
             for name in _FACTORS:
                 if name in values and (scope, name) not in held:
-                    found.append((self._slot((at, scope, name), values[name]), wanted[name]))
+                    found.append((name, self._slot((at, scope, name), values[name]), wanted[name]))
 
     def _slot(self, key: tuple[object, ...], most: int) -> int:
         if key not in self._rows:

@@ -120,7 +120,8 @@ def work(now, ended, ends, submitted, slurm):
             cancel(slurm.outages.job[numbers[OUTAGE]], now, slurm)
         numbers[OUTAGE] += 1
         touch(now, slurm)
-        ask_for_pass(now, slurm)
+        if node != NONE or up == UP:
+            ask_for_pass(now, slurm)
     if numbers[NOTICE] <= now:
         _end_grace(now, slurm)
         numbers[NOTICE] = _next_notice(now, slurm)

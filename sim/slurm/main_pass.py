@@ -42,7 +42,7 @@ def main_pass(depth, now, slurm):
             ask.array[job] != NONE and room.rejected[ask.array[job]] == stamp
         ):
             continue
-        if throttled(job, slurm) or limited(job, slurm):
+        if throttled(job, slurm) or limited(job, False, slurm):
             if ask.array[job] != NONE:
                 room.rejected[ask.array[job]] = stamp
             continue
@@ -51,16 +51,33 @@ def main_pass(depth, now, slurm):
             room.mask[word] &= (state.up[word] if reserved else room.usable[word]) & ~state.completing[word]
         chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
         if chosen > 0:
-            start(job, partition, chosen, MAIN, now, slurm)
+            if not limited(job, True, slurm):
+                start(job, partition, chosen, MAIN, now, slurm)
+            elif ask.array[job] != NONE:
+                room.rejected[ask.array[job]] = stamp
             continue
         if slurm.rules.preempts:
             make_room(job, partition, now, slurm)
         if ask.array[job] != NONE:
             room.rejected[ask.array[job]] = stamp
-        if reserved:
+        if reserved or _reserved_for_others(job, partition, now // 1000, slurm):
             continue
         room.failed[partition] = stamp
         for word in range(len(room.usable)):
             room.usable[word] &= ~slurm.hardware.member[partition, word]
     if numbers[BEGUN] > begun:
         drop_started(slurm)
+
+
+@apart
+def _reserved_for_others(job, partition, second, slurm):
+    """Tell whether a job lacks nodes that reservations keep from it, even if no other job ran."""
+    hardware, mask = slurm.hardware, slurm.room.mask
+    if len(slurm.reservations.start) == 0:
+        return False
+    open_to(job, partition, second, second + slurm.ask.limit[job], slurm, mask)
+    if pick(job, mask, slurm, hardware.cpus, hardware.memory, hardware.gpus) > 0:
+        return False
+    for word in range(len(mask)):
+        mask[word] = hardware.member[partition, word] & slurm.now.up[word]
+    return pick(job, mask, slurm, hardware.cpus, hardware.memory, hardware.gpus) > 0

@@ -57,13 +57,13 @@ def independent(job, now, slurm):
 
 
 @kernel
-def limited(job, slurm):
+def limited(job, with_nodes, slurm):
     """Tell whether ``job`` would pass a limit of a QOS or an association (acct_policy.c).
 
-    It then waits, and blocks no other.
+    It then waits, and blocks no other. Numbers of jobs and licenses are looked at before nodes are chosen, all others ``with_nodes``.
     """
     ask, state = slurm.ask, slurm.now
-    for row in range(ask.limits[job], ask.limits[job + 1]):
+    for row in range(ask.limits[job], ask.limits[job + 1] if with_nodes else ask.resources[job]):
         if state.used[ask.slot[row]] + ask.amount[row] > state.most[ask.slot[row]]:
             return True
     return False

@@ -7,19 +7,19 @@ from sim.slurm.backfill import cycle
 from sim.slurm.choice import holds, pick
 from sim.slurm.clocks import cancel, clear
 from sim.slurm.main_pass import main_pass
-from sim.slurm.queue import drop_started, join, line_up
+from sim.slurm.queue import drop_started, independent, join, line_up
 from sim.slurm.runs import end, start
 from sim.slurm.shares import decay_usage
-from sim.slurm.state import BEGUN, CLEARED, DIRTY, ENDINGS, JOINED, MAIN, PENDING, STOPPED
+from sim.slurm.state import BEGUN, CLEARED, DIRTY, ENDINGS, JOINED, MAIN, PENDING, QUEUED, STOPPED
 
-END, DECAY, SUBMIT, CANCEL, START, PASS, CYCLE = range(7)
+END, DECAY, SUBMIT, CANCEL, LOOK, START, PASS, CYCLE = range(8)
 """Kinds of :func:`step`; those of one second are handled in this order."""
 _ALL = 1 << 30
 
 
 @kernel
 def step(kind, job, now, slurm):
-    """Handle one recorded event, or try a PASS or a CYCLE.
+    """Handle one recorded event, LOOK which jobs have become eligible, or try a PASS or a CYCLE.
 
     The recorded nodes of a START stand in ``slurm.room.usable``. What a try changes is the caller's to undo.
     """
@@ -37,6 +37,9 @@ def step(kind, job, now, slurm):
         numbers[JOINED] += 1
     elif kind == CANCEL:
         cancel(job, now, slurm)
+    elif kind == LOOK:
+        for i in range(numbers[QUEUED]):
+            independent(slurm.ask.job[slurm.now.queue[i]], now, slurm)
     elif kind == START:
         _start_as_recorded(job, now, slurm)
     elif kind == PASS:
