@@ -260,10 +260,11 @@ def _same(one: tuple[Site, pd.DataFrame], other: tuple[Site, pd.DataFrame]) -> b
 def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
     """Ask at each second with recorded starts what would start from the recorded state.
 
-    A pass and a cycle are asked, before and after the ends of that second, whose order is unknown. Of the four the best is taken, and of the phases of the
-    computation of priorities the one that explains most: it is in no accounting. A start did not happen if the record does not make it within the time between two cycles; so did none that they would
-    make at moments at which nothing happens for longer than that. ``jobs`` has ``start_s end_s nodes started_by`` beside the columns
-    of a replay; the first 5,000 are asked about.
+    A pass and a cycle are asked, before and after the ends of that second, whose order is unknown. Of the four the best is taken, and
+    of the phases of the computation of priorities the one that explains most: it is in no accounting. A start did not happen if the
+    record does not make it within the time between two cycles; so did none that they would make at moments at which nothing happens
+    for longer than that. ``jobs`` has ``start_s end_s nodes started_by`` beside the columns of a replay; the first 5,000 are asked
+    about.
     """
     jobs = jobs.head(_MOST_ASKED)
     drawn, period = draw_phases(site, len(jobs), seed), clock_settings(site)[2]

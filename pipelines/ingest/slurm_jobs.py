@@ -237,11 +237,9 @@ def _with_holds(jobs: pd.DataFrame) -> pd.DataFrame:
     second were held together: not before the last of them was submitted.
     """
     eligible = jobs["eligible_s"].where(jobs["throttle"] == 0, jobs.groupby("group")["eligible_s"].transform("min"))
-    ends = jobs.groupby("group")["end_s"].max()
-    for row in np.flatnonzero(jobs["after"] != ""):
-        met = max((ends.get(int(group), 0) for group in jobs["after"].iloc[row].split(",")), default=0)
-        if eligible.iloc[row] <= met + _LATE_S:
-            eligible.iloc[row] = -1
+    ends = jobs.groupby("group")["end_s"].max().to_dict()
+    met = [max((ends.get(int(group), 0) for group in text.split(",")), default=0) if text else -1 for text in jobs["after"]]
+    eligible = eligible.mask((jobs["after"] != "") & (eligible <= np.array(met) + _LATE_S), -1)
     late = (eligible >= 0) & ~jobs["held"]
     held = jobs["submit_s"].where(late, 0).groupby(eligible).transform("max")
     alone = jobs["group"].where(late).groupby(eligible).transform("nunique") < 2

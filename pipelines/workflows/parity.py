@@ -66,7 +66,8 @@ def _with_drains(site: Site, jobs: pd.DataFrame) -> Site:
     Slurm notes a drain when the last job has ended; the node takes no job from when it was ordered, which is in no file.
     """
     runs = jobs.loc[jobs["start_s"] >= 0, ["nodes", "start_s", "end_s"]]
-    runs = runs.assign(nodes=[expand_nodes(text) if text else () for text in runs["nodes"]]).explode("nodes")
+    runs["nodes"] = runs["nodes"].map(lambda text: expand_nodes(text) if text else ())
+    runs = runs.explode("nodes")
     outages = []
     for each in site.outages:
         here = runs[(runs["nodes"] == each.node) & (runs["start_s"] < each.start_s)]

@@ -348,7 +348,8 @@ def _ask(
             admitted.append(site.partitions[name].admits(row.limit_s, row.min_nodes))
             fixed.append(_fixed_priority(site, row, site.partitions[name]))
         first.append(len(record_job))
-    slots, limits, counts, slot, amount = _Slots(site, leaves), [0], [], [], []
+    slots, limits, counts = _Slots(site, leaves), [0], list[int]()
+    slot, amount = list[int](), list[int]()
     for row in rows:
         found = slots.of(row)
         counts.append(len(slot) + sum(name in ("jobs", "license") for name, _, _ in found))

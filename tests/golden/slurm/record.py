@@ -118,7 +118,13 @@ def _dependent(draw: random.Random) -> Iterator[Job]:
     for row, job in enumerate(_some(draw, 75, 200)):
         kind = draw.random()
         if kind < 0.15:
-            job |= {"array": draw.choice(("0-3", "0-5%2", "0-7%3")), "tasks": draw.choice((1, 2, 4)), "nodes": "", "runtime_s": 20}
+            job |= {
+                "array": draw.choice(("0-3", "0-5%2", "0-7%3")),
+                "tasks": draw.choice((1, 2, 4)),
+                "nodes": "",
+                "runtime_s": 20,
+                "name": "array",
+            }
         elif kind < 0.35 and row:
             job["after"] = draw.randrange(row)
         elif kind < 0.45:
@@ -170,7 +176,7 @@ def _limited(draw: random.Random) -> Iterator[Job]:
 
 
 WAITING = "squeue -h -t PENDING -n plain -o %F | sort -un | paste -sd,"
-"""Held jobs that run would leave accounting for good."""
+"""A job that is held while it or a task of its array runs leaves accounting for good."""
 WORKLOADS = {
     "tiers": Workload(
         f"{COMMON}PartitionName=batch Nodes=n[1-6] Default=YES DefMemPerCPU=2000 MaxTime=1-0\n"

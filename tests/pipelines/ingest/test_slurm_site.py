@@ -70,7 +70,9 @@ def test_what_is_no_site_is_refused_by_name_in_one_line(folder: Path) -> None:
 
 def jobs(*submitted: int) -> pd.DataFrame:
     submit = [int(BEGIN.timestamp()) + second for second in submitted]
-    return pd.DataFrame({"group": range(1, len(submit) + 1), "submit_s": submit, "end_s": [second + 100 for second in submit]})
+    numbers = range(1, len(submit) + 1)
+    ends = [second + 100 for second in submit]
+    return pd.DataFrame({"job_id": [str(each) for each in numbers], "group": numbers, "submit_s": submit, "end_s": ends})
 
 
 def log(*events: tuple[float, str]) -> str:
@@ -87,6 +89,8 @@ LOG = log(
     *((second * 10.004 + 3.5, CYCLE) for second in range(6)),
     (15.4, FULL),
     (2.75, "_slurm_rpc_submit_batch_job: JobId=1 InitPrio=100 usec=9"),
+    (3.25, "sched: Allocate JobId=1 NodeList=n1 #CPUs=8 Partition=main"),
+    (23.5, "_job_complete: JobId=1 done"),
 )
 
 
@@ -101,6 +105,7 @@ def test_phases_come_from_when_clocks_turned_and_jobs_were_submitted(tmp_path: P
         assert found.cycle_s == pytest.approx(begin + 3.5, abs=0.01)
         assert (found.turn_length_s, found.cycle_length_s) == (pytest.approx(1.004, abs=1e-3), pytest.approx(10.004, abs=1e-3))
         np.testing.assert_allclose(found.parts_s, [0.75, 0.5])
+        np.testing.assert_allclose(found.runtimes_s, [20.25, np.nan])
         assert found.full_s == pytest.approx(15.4 - 2 - 20)  # that of 15.4 s, one interval before
     assert read_phases(tmp_path / "slurmctld.log", SITE, jobs(-3598), "Europe/Berlin").turn_s == pytest.approx(
         int(BEGIN.timestamp()) - 3600 - origin_of(jobs(-3598)) + 0.25, abs=0.01
