@@ -89,7 +89,7 @@ def doubts(jobs: pd.DataFrame, procs: int, rejected_jobs: pd.DataFrame) -> list[
     wide = rejected_jobs.loc[rejected_jobs["rule"] == WIDE, "before"].astype(np.float64)
     if len(wide):
         found.append(
-            f"{len(wide):,} job{'s ask' if len(wide) > 1 else ' asks'} for more than {machine}, up to {wide.max():,.0f}, and left out: is --procs right?"
+            f"{len(wide):,} job{'s ask' if len(wide) > 1 else ' asks'} for more than {machine}, up to {wide.max():,.0f}: left out; is --procs right?"
         )
     peak = usage(jobs).procs
     if peak is not None and peak.exceeds(procs):

@@ -80,7 +80,7 @@ class Walk:
         for number, level in enumerate(self.alike):
             group, row = np.unique(memory.keys[:, number], return_index=True)
             row = row[(group >= 0) & (memory.users[group, job_features.COUNT] > 0)]
-            table = self.jobs.iloc[row][list(level)].reset_index(drop=True).reindex(columns=list(KEYS))
+            table = self.jobs[list(level)].iloc[row].reset_index(drop=True).reindex(columns=list(KEYS))
             tables.append(table.assign(level=np.int64(number), group_number=memory.keys[row, number]))
         if not tables:
             raise ValueError("no job has ended")

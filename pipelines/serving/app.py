@@ -29,7 +29,7 @@ LARGEST = 4 << 20
 """Max bytes of a request's body."""
 _WHY = {
     400: "the body is neither one JSON object nor a list of jobs",
-    404: "only POST /predict and GET /health are served here",
+    **dict.fromkeys((404, 405), "only POST /predict and GET /health are served here"),
     413: f"a request may have {LARGEST:,} bytes",
 }
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
-from cmaes import CMA, XNES
 from pydantic import Field, model_validator
 
 from features.clock import Clock
@@ -31,6 +30,9 @@ from sim.outcome import TRACE_SECONDS
 from sim.policy import Policy
 from sim.scores import Score, score
 from sim.settings import Count, Positive, Seconds, TraceSettings
+
+if TYPE_CHECKING:
+    from cmaes import CMA, XNES
 
 FORMULA = "r*n**(a+b*log(r/3600));a=1;b=0"
 """Learned by default: SAF at its start; ``b`` is how the weight of processors grows with the request.
@@ -134,6 +136,8 @@ def evolve(
     deviation ``step``. The search ends before where the library says that it has converged or diverged, and where no number of a
     generation differs by more than ``closest``.
     """
+    from cmaes import XNES  # with all of scipy.stats: a tenth of what a run imports, and not every run searches
+
     ask_and_tell(XNES(mean=start, sigma=step, seed=seed, population_size=population), objective, budget, closest)
 
 

@@ -45,7 +45,7 @@ def test_what_makes_a_simulation_doubtful_is_said() -> None:
     said = clean(trace, procs=4)
     load, wide, peak = doubts(said.jobs, said.procs, said.rejected_jobs)
     assert load == "jobs ask for 1.65 times what 4 processors can do, so the queue grows without end: is --procs right?"
-    assert wide == "1 job asks for more than 4 processors, up to 9, and left out: is --procs right?"
+    assert wide == "1 job asks for more than 4 processors, up to 9: left out; is --procs right?"
     assert peak == "its records have 6 processors in use at once, at the peak 6, not 4: is --procs right?"
     roomy = clean(trace, procs=15)
     assert doubts(roomy.jobs, 60, roomy.rejected_jobs) == []
