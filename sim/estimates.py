@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,8 +33,6 @@ def as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.
     if isinstance(predictor, pd.Series):
         return TablePredictor("given", partial(_aligned, predictor))
     table = _numbers(predictor)
-    if not table.ndim:
-        raise _no_predictor(predictor)
     return TablePredictor("given", lambda jobs: table)
 
 
@@ -55,17 +53,16 @@ def _aligned(predicted: pd.Series, jobs: pd.DataFrame) -> np.ndarray:
     return _numbers(predicted)
 
 
-def _numbers(predicted: object) -> np.ndarray:
+def _numbers(predicted: Any) -> np.ndarray:
     try:
+        len(predicted)  # a single number, or None, would be an array without jobs
         if isinstance(predicted, pd.Series):
             return predicted.to_numpy(np.float64, na_value=np.nan)
         return np.asarray(predicted, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise _no_predictor(predicted) from error
-
-
-def _no_predictor(given: object) -> InputError:
-    return InputError(f"a {type(given).__name__} is no predictor: give a name, a predictor, or seconds, one a job")
+        raise InputError(
+            f"a {type(predicted).__name__} is no predictor: give a name, a predictor, or seconds, one a job"
+        ) from error
 
 
 class Foreknown(NamedTuple):

@@ -153,7 +153,7 @@ def log_and_register(
     with (
         mlflow.start_run(
             experiment_id=tracking.experiment(kind.experiment),
-            run_name=f"{training.subject} {content.method} {kind.name}",
+            run_name=" ".join(dict.fromkeys((training.subject, content.method, kind.name))),
             tags={**facts, REGISTERED_MODEL: name},
         ) as run,
         tempfile.TemporaryDirectory(prefix="queuecast-") as directory,

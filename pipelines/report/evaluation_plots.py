@@ -36,13 +36,13 @@ def overall(quality: Quality, predictors: Sequence[str], drawn: Drawn, generated
     A panel each, a row a predictor.
     """
     shown = [
-        ("accuracy", "accuracy", 1.0),
-        ("underprediction_rate", "under-predicted", 1.0),
-        ("mae_s", "absolute error", 3600.0),
+        ("accuracy", "accuracy", 1.0, "mean over jobs"),
+        ("underprediction_rate", "under-predicted", 1.0, "share of jobs"),
+        ("mae_s", "absolute error", 3600.0, "mean, hours"),
     ]
     with figure(6.4, 1.2 + 0.3 * len(predictors), generated) as drawing:
         panels = drawing.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-        for panel, (measure, title, scale) in zip(panels, shown, strict=True):
+        for panel, (measure, title, scale, unit) in zip(panels, shown, strict=True):
             for place, name in enumerate(predictors):
                 row = quality.figures(name)[measure]
                 colour = drawn[name].colour if name in drawn else MUTED
@@ -53,10 +53,7 @@ def overall(quality: Quality, predictors: Sequence[str], drawn: Drawn, generated
             panel.set_title(title)
             panel.grid(axis="y", linewidth=0.5)
             panel.xaxis.set_major_locator(MaxNLocator(4, min_n_ticks=3))
-            panel.set_xlabel(
-                "share of jobs" if measure == "underprediction_rate" else "mean over jobs" if scale == 1.0 else "mean, hours",
-                fontsize=8,
-            )
+            panel.set_xlabel(unit, fontsize=8)
             if scale == 1.0:
                 panel.xaxis.set_major_formatter(_PERCENT)
         panels[0].set_yticks(range(len(predictors)), list(predictors))

@@ -63,10 +63,10 @@ def print_table(
     left = [printable(heading) for heading in left]
     widths = [_width(heading, [row[place] for row in rows]) for place, heading in enumerate(headings)]
     if _framed(widths) + 1 > screen.width:
-        words = [heading in left for heading in headings]
-        widths = _folded_words(
-            widths, [place < keys or folds for place, folds in enumerate(words)] if any(words) else words, screen.width
-        )
+        of_words = [bool(left) and (place < keys or heading in left) for place, heading in enumerate(headings)]
+        least = [min(width, _WORDS) if folds else width for width, folds in zip(widths, of_words, strict=True)]
+        narrowed = _folded(widths, least, screen.width)
+        widths = narrowed if _framed(narrowed) + 1 <= screen.width else widths
     unwrapped = [max(len(heading), width) for heading, width in zip(headings, widths, strict=True)]
     if _framed(unwrapped) + 1 <= screen.width:
         widths = unwrapped
@@ -107,7 +107,7 @@ def _framed(widths: Sequence[int]) -> int:
 
 
 def _folded(widths: Sequence[int], narrowest: Sequence[int], room: int) -> list[int]:
-    """Return the widths of the columns that name a row, narrowed until they fit into ``room``.
+    """Return the widths narrowed until they fit into ``room``, or each as far as it may be.
 
     The widest is narrowed first.
     """
@@ -116,20 +116,6 @@ def _folded(widths: Sequence[int], narrowest: Sequence[int], room: int) -> list[
         foldable = [place for place, width in enumerate(narrowed) if width > narrowest[place]]
         if not foldable:
             break
-        narrowed[max(foldable, key=narrowed.__getitem__)] -= 1
-    return narrowed
-
-
-def _folded_words(widths: Sequence[int], words: Sequence[bool], room: int) -> list[int]:
-    """Return the widths with columns of words narrowed until all fit, or as they were.
-
-    The widest is narrowed first.
-    """
-    narrowed = list(widths)
-    while _framed(narrowed) + 1 > room:
-        foldable = [place for place, folds in enumerate(words) if folds and narrowed[place] > _WORDS]
-        if not foldable:
-            return list(widths)
         narrowed[max(foldable, key=narrowed.__getitem__)] -= 1
     return narrowed
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.errors import InputError
-from features.jobs.cleaning import MISSING_REQUEST, Holds, clean
+from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, Holds, clean
 from features.jobs.schema import COLUMNS, IDENTITIES, Trace
 from features.jobs.usage import Usage, offered_load, usage
 from pipelines.workflows.machine_demand import Demand, demand
@@ -146,7 +146,9 @@ def inspect_trace(
     silence = np.diff(ordered)
     longest = np.argsort(-silence, kind="stable")[:LONGEST_GAPS]
     both = jobs["runtime_s"].notna() & jobs["requested_s"].fillna(0).gt(0)
-    users, unknown = _users(trace, procs, missing_request)
+    cleaned = {way: _cleaned(trace, procs, way, holds) for way in MISSING_REQUEST}
+    chosen = cleaned[missing_request]
+    users, unknown = _users(chosen)
     return Inspection(
         name=trace.name,
         source=trace.source,
@@ -174,8 +176,8 @@ def inspect_trace(
         requests_exceeded=int((jobs["runtime_s"] > jobs["requested_s"])[both].sum()),
         over_a_year=_over_a_year(jobs),
         missing_request=missing_request,
-        cleaning={way: _cleaning(trace, procs, way, holds) for way in MISSING_REQUEST},
-        machine=_demand(trace, missing_request, machine),
+        cleaning={way: _cleaning(found) for way, found in cleaned.items()},
+        machine=None if machine is None or isinstance(chosen, str) else demand(machine, chosen.jobs),
         users=users,
         users_unknown=unknown,
         notes=trace.notes,
@@ -183,11 +185,12 @@ def inspect_trace(
     )
 
 
-def _users(trace: Trace, procs: int | None, missing_request: str) -> tuple[dict[str, Facts], str | None]:
+def _users(cleaned: CleanTrace | str) -> tuple[dict[str, Facts], str | None]:
     """Return facts of reacting users, by rule, or why there are none."""
+    if isinstance(cleaned, str):
+        return {}, cleaned
     try:
-        jobs = clean(trace, procs, missing_request).jobs
-        return {rule: user_facts(jobs, Users(CLOSED, rule=rule)) for rule in RULES}, None
+        return {rule: user_facts(cleaned.jobs, Users(CLOSED, rule=rule)) for rule in RULES}, None
     except InputError as error:
         return {}, str(error)
 
@@ -226,23 +229,19 @@ def _distributions(jobs: pd.DataFrame, silence: np.ndarray) -> dict[str, dict[st
     return found
 
 
-def _demand(trace: Trace, missing_request: str, machine: Machine | None) -> Demand | None:
-    """Return what the jobs ask of ``machine``; None without one, or where the trace cannot be cleaned."""
-    if machine is None:
-        return None
+def _cleaned(trace: Trace, procs: int | None, missing_request: str, holds: Holds | None) -> CleanTrace | str:
+    """Return the cleaned trace, or why it is refused."""
     try:
-        return demand(machine, clean(trace, machine.procs, missing_request).jobs)
-    except InputError:
-        return None  # why is said of the cleaning
-
-
-def _cleaning(trace: Trace, procs: int | None, missing_request: str, holds: Holds | None) -> Cleaning:
-    try:
-        cleaned = clean(trace, procs, missing_request, holds)
+        return clean(trace, procs, missing_request, holds)
     except InputError as error:
-        return Cleaning(0, {}, {}, refused=str(error))
+        return str(error)
+
+
+def _cleaning(cleaned: CleanTrace | str) -> Cleaning:
+    if isinstance(cleaned, str):
+        return Cleaning(0, {}, {}, refused=cleaned)
     counts: dict[str, dict[str, int]] = {"dropped": {}, "altered": {}}
-    for action, kinds in counts.items():
-        rules = cleaned.rejected_jobs.loc[cleaned.rejected_jobs["action"] == action, "rule"]
-        kinds.update({str(rule): int(number) for rule, number in rules.value_counts(sort=False).items()})
+    found: dict[Any, Any] = cleaned.counts().to_dict()
+    for (action, rule), number in found.items():
+        counts[action][rule] = int(number)
     return Cleaning(len(cleaned.jobs), counts["dropped"], counts["altered"], offered_load(cleaned.jobs, cleaned.procs))
