@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from contextlib import nullcontext
@@ -35,7 +36,6 @@ from pipelines.report.importances import TOP, importances
 from pipelines.sources.systems import remember_system, remembered, systems
 from pipelines.storage.lake import Lake
 from pipelines.workflows import variability_table
-from pipelines.workflows.variability_evaluation import evaluate
 from pipelines.workflows.variability_table import MODEL_TABLE, TrainingTable
 from tests.support.contention import Runs, control_runs
 
@@ -77,14 +77,6 @@ def opened(tmp_path_factory):
     before = mlflow.get_tracking_uri()
     yield tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "variability", site=False)
     mlflow.set_tracking_uri(before)
-
-
-def test_an_evaluation_compares_scopes_under_both_protocols(made):
-    result = evaluate(table_of(made, slice(0, 300)), Learning(("lightgbm",), options=FAST))
-    assert set(result.measures["features"]) == {"own", "all"}
-    assert set(result.own_against_all["protocol"]) == set(PROTOCOLS)
-    nothing = {f"no baseline, or nothing to train on apart from them ({protocol})": 0 for protocol in PROTOCOLS}
-    assert result.left_out == {"no counter sampled in the window": 3, **nothing}
 
 
 def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(opened, made):
@@ -245,19 +237,20 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     assert published.models == {"champion": "1", "challenger": ""}
     assert aliases(opened, "variability-sixth") == {"champion": "1"}
     assert Lake(tmp_path / "lake").read(MODEL_TABLE, "sixth")[0]["alias"].tolist() == ["champion"]
-    arguments = ["--system", "sixth", "--classifier", "lightgbm"]
-    done = CliRunner().invoke(evaluate_command, arguments, catch_exceptions=False)
-    assert "own less all nodes, blocks-of-time, lightgbm: F1 " in done.output
-    done = CliRunner().invoke(evaluate_command, [*arguments, "--json"], catch_exceptions=False)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {"system", "generated", "protocol", "classifier", "measure", "value", "low", "high"} <= rows[0].keys()
-    assert all(row["generated"] is True for row in rows)
     monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
-    arguments[3] = "ordinal"
-    done = CliRunner().invoke(evaluate_command, arguments, catch_exceptions=False)
+    arguments = ["--system", "sixth", "--classifier", "lightgbm"]
+    done = CliRunner().invoke(evaluate_command, [*arguments, "--classifier", "ordinal"], catch_exceptions=False)
+    for protocol in PROTOCOLS:
+        assert f"own less all nodes, {protocol}, lightgbm: F1 " in done.output
+    assert "sixth: 3 runs left out: no counter sampled in the window" in done.output
     assert re.search(
         r"calibration, blocks-of-time, own, ordinal: said [\d.]+%, came [\d.]+%; Brier score 0\.\d+, skill ", done.output
     )
+    done = CliRunner().invoke(evaluate_command, [*arguments, "--json"], catch_exceptions=False)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {"system", "generated", "protocol", "classifier", "measure", "value", "low", "high"} <= rows[0].keys()
+    assert {(row["protocol"], row["features"]) for row in rows} == {*itertools.product(PROTOCOLS, ("own", "all"))}
+    assert all(row["generated"] is True for row in rows)
 
 
 def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(made, monkeypatch):
