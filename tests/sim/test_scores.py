@@ -117,33 +117,6 @@ def test_any_formula_orders_as_plain_python_does(load: Workload, formula: Writte
     assert columns(made) == load.by_oracle(**oracle, estimates=load.estimates, **policy)
 
 
-AS_SCORES = {
-    "FCFS": "-wait",
-    "LCFS": "wait",
-    "SPF": "r",
-    "LPF": "-r",
-    "SQF": "n",
-    "LQF": "-n",
-    "SAF": "r*n",
-    "LAF": "-r*n",
-    "SRF": "r/n",
-    "LRF": "-r/n",
-    "SEXP": "(wait+r)/r",
-    "LEXP": "-(wait+r)/r",
-    "WFP1": "-wait/r*n",
-    "MIXED(0.2,0.5,-0.3)": "0.2*n+0.5*r+0.3*wait",
-}
-
-
-@pytest.mark.parametrize("order", AS_SCORES)
-def test_orders_that_are_known_are_scores_too(order: str) -> None:
-    starts = LOAD.schedule(f"{order}-EASY-SPF").jobs["start_s"]
-    assert starts.equals(LOAD.schedule(f"SCORE({AS_SCORES[order]})-EASY-SPF").jobs["start_s"])
-    behind = LOAD.schedule(f"EASY-{order}").jobs["start_s"]
-    assert behind.equals(LOAD.schedule(f"EASY-SCORE({AS_SCORES[order]})").jobs["start_s"])
-    assert not starts.equals(behind), "an order that changes nothing would be no proof"
-
-
 def test_the_hour_is_that_of_the_wall_clock() -> None:
     """Jobs of one second, one processor; before two by the clock the last submitted goes first."""
     load = Workload(1, [0, 1, 2, 3], [3600, 1, 1, 1], [1] * 4, [3600, 1, 1, 1], [None] * 4, [3600, 1, 1, 1])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shutil
-import subprocess
-import sys
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import mlflow
 import numpy as np
@@ -31,6 +29,7 @@ from models.registry.runtime_registration import (
 )
 from models.registry.versions import remove
 from tests.support.learning import ORIGIN_S, ZONE, workload
+from tests.support.process import python
 
 JOBS = 6000
 
@@ -231,13 +230,12 @@ CONNECT = (
 def test_two_processes_open_a_fresh_store_at_once_and_leave_the_working_directory_alone(tmp_path):
     where = tmp_path / "here"
     where.mkdir()
-    command = [sys.executable, "-c", CONNECT, f"sqlite:///{tmp_path}/store/mlflow.db", str(tmp_path / "artifacts")]
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(tracking.__file__).parents[2])}
-    started = [subprocess.Popen(command, cwd=where, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=120) for process in started]
-    assert [process.returncode for process in started] == [0, 0], said
-    assert said[0] == said[1]
-    assert said[0][1] == ""
+    asked = ["-c", CONNECT, f"sqlite:///{tmp_path}/store/mlflow.db", str(tmp_path / "artifacts")]
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(lambda _: python(asked, cwd=where, env={"PATH": "/usr/bin:/bin"}), range(2))
+    assert (one.returncode, other.returncode) == (0, 0), (one, other)
+    assert one.stdout == other.stdout
+    assert (one.stderr, other.stderr) == ("", "")
     assert list(where.iterdir()) == []
 
 

@@ -132,7 +132,6 @@ def test_plans_out_has_what_each_job_was_told(trace: Path, tmp_path: Path) -> No
     assert done.stderr.splitlines()[-1] == "queuecast: --plans-out: EASY plans no starts; PlanRS, OrigBF, JustBF, Conservative do"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -148,7 +147,7 @@ def test_schedules_that_rows_would_not_tell_apart_are_refused_before_anything_ru
     trace: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     out = tmp_path / "out.parquet"
-    done = process("simulate", str(trace), *arguments, "--schedule-out", str(out), home=tmp_path)
+    done = queuecast("simulate", str(trace), *arguments, "--schedule-out", str(out), home=tmp_path)
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert line.startswith(f"queuecast: --schedule-out {words}")

@@ -72,6 +72,15 @@ def agree(load: Workload, scheduler: str, predictor: Any = None, **policy: Any) 
     return expected
 
 
+@pytest.mark.parametrize(
+    ("runtime", "corrections"),
+    [(10, 0), (11, 1), (70, 1), (71, 2), (970, 2), (971, 3), (2770, 3), (2771, 4), (6370, 4), (6371, 5)],
+)
+def test_okcm_steps_are_a_minute_a_quarter_of_an_hour_and_twice_as_much_each_time(runtime: int, corrections: int) -> None:
+    load = Workload(10, [5], [runtime], [1], [10_000], [None], [10])
+    assert by_kernel(load, correction="tsafrir(steps=okcm)").corrections == [corrections]
+
+
 @pytest.mark.slow
 @settings(max_examples=100)
 @given(workloads(), schedulers, semantics)
