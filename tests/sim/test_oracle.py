@@ -1,4 +1,4 @@
-"""The oracle itself: against published schedules job by job, and against tiny cases worked out by hand.
+"""The oracle itself: against published schedules job by job, and where these say nothing against tiny cases worked out by hand.
 
 The cases are for a machine of ten processors unless they say otherwise. A job is written (submit, runtime, processors) or
 (submit, runtime, processors, requested); jobs are called A, B, C, ... in file order.
@@ -97,13 +97,13 @@ def test_an_empty_trace_has_an_empty_schedule_and_one_job_starts_when_submitted(
 
 
 @pytest.mark.parametrize("semantics", ["per-second", "per-event"])
-class TestEasy:
-    def test_a_second_reservation_protects_the_second_blocked_job(self, semantics: str) -> None:
-        # As before, but C is reserved for 20, after B: D would be in its way until 30, the end of C.
-        jobs = [(0, 10, 6), (1, 10, 5), (2, 10, 10), (3, 30, 4)]
-        assert starts(*jobs, reservations=2, semantics=semantics) == [0, 10, 20, 30]
-        # E (4 processors for 5 seconds) fits into the hole before C under two reservations: 4 + 5 <= 20.
-        assert starts(*jobs, (4, 5, 4), reservations=2, semantics=semantics) == [0, 10, 20, 30, 4]
+def test_a_second_reservation_protects_the_second_blocked_job(semantics: str) -> None:
+    # A holds 6 until 10. B needs 5 and is reserved for 10, C needs all and is reserved for 20: D (4 until 33) would be in its way until 30.
+    jobs = [(0, 10, 6), (1, 10, 5), (2, 10, 10), (3, 30, 4)]
+    assert starts(*jobs, semantics=semantics) == [0, 10, 33, 3]
+    assert starts(*jobs, reservations=2, semantics=semantics) == [0, 10, 20, 30]
+    # E (4 processors for 5 seconds) fits into the hole before C under two reservations: 4 + 5 <= 20.
+    assert starts(*jobs, (4, 5, 4), reservations=2, semantics=semantics) == [0, 10, 20, 30, 4]
 
 
 def test_conservative_keeps_the_reservation_made_on_arrival() -> None:

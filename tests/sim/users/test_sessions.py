@@ -133,6 +133,10 @@ def test_unknown_users_are_refused_by_name(name: str, complaint: str) -> None:
     assert complaint in str(caught.value)
 
 
+def test_by_default_a_session_begins_twenty_minutes_after_the_end_of_the_last_job() -> None:
+    assert users("closed") == Users("closed", 20 * 60, "last") == users("closed(session=1200,rule=last)")
+
+
 def test_codes_of_unknown_users_make_batches_of_their_own() -> None:
     frame = pd.DataFrame({"user": pd.Categorical(["a", None, None, "a"])})
     made = batches(codes(frame, "user"), np.arange(4), np.arange(4) + 9, Users())
