@@ -73,6 +73,7 @@ def test_names_are_what_they_were() -> None:
         assert trace_name(file) == name
 
 
+@pytest.mark.slow
 @given(st.from_regex(r"[a-z0-9][a-z0-9.-]{0,20}", fullmatch=True))
 def test_a_name_is_a_file_name_and_a_partition_key(name: str) -> None:
     """Three dots are a range of partitions in Dagster, so no two may stand together."""

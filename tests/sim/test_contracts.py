@@ -91,10 +91,12 @@ def of_all_runtimes(jobs: pd.DataFrame) -> np.ndarray:
     return np.full(len(jobs), float(jobs["runtime_s"].mean()))
 
 
+@pytest.mark.slow
 def test_a_predictor_in_plain_python_keeps_it_too() -> None:
     check_predictor(Mean, plain=Mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -111,6 +113,7 @@ def test_a_predictor_that_breaks_a_rule_is_found(make: Callable[[], Any], says: 
         check_predictor(make)
 
 
+@pytest.mark.slow
 def test_another_form_of_a_predictor_is_found() -> None:
     with pytest.raises(BrokenContract, match="in plain Python it predicts otherwise"):
         check_predictor(Mean, plain="last2")

@@ -133,6 +133,7 @@ def test_the_simulation_goes_on_with_the_memory_that_is_returned() -> None:
 RETRAINED = ("lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RETRAINED)
 def test_sweeps_retrain_each_night_as_simulations_do(name: str) -> None:
     load, weights = days(size=200), random_weights(2)

@@ -36,6 +36,7 @@ def replay(file: str, first: int, clairvoyant: bool = False, **policy: Any) -> p
 LEARNED = {"backfill": "SPF", "predictor": "last2", "correction": "tsafrir", "semantics": "per-event"}
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.parametrize(
     ("file", "name", "policy"),

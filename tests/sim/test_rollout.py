@@ -84,12 +84,14 @@ def made(load: Workload, rule: Rollout, predictor: Any = None, **policy: Any) ->
 # Against the oracle
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.one_of(crowds, workloads(20)), rules, st.sampled_from([None, "requested", "clairvoyant", "last2"]), policies)
 def test_any_small_workload(load: Workload, rule: Rollout, predictor: Any, policy: dict) -> None:
     assert made(load, rule, predictor, **policy) == starts(load, rule, predictor, **policy)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.one_of(crowds, dependent_workloads(20)), rules, policies, st.booleans())
 def test_where_jobs_follow_others(load: Workload, rule: Rollout, policy: dict, foggy: bool) -> None:
@@ -97,6 +99,7 @@ def test_where_jobs_follow_others(load: Workload, rule: Rollout, policy: dict, f
     assert made(load, rule, predictor, dependencies=True, **policy) == starts(load, rule, predictor, dependencies=True, **policy)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.one_of(crowds, workloads(20)), rules, policies, st.integers(0, 3), st.sampled_from([None, "conditional"]))
 def test_distributions_told_in_python(load: Workload, rule: Rollout, policy: dict, seed: int, correction: str | None) -> None:
@@ -106,6 +109,7 @@ def test_distributions_told_in_python(load: Workload, rule: Rollout, policy: dic
     assert sorted(kernel.again) == sorted(oracle.again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("predictor", ["requested", "clairvoyant", "last2", Foggy()], ids=["requested", "exact", "last2", "foggy"])
 def test_crowds(predictor: Any, semantics: str) -> None:
@@ -120,6 +124,7 @@ def test_crowds(predictor: Any, semantics: str) -> None:
     assert other >= 2
 
 
+@pytest.mark.slow
 def test_where_nothing_is_unknown_it_is_no_worse_than_the_best_of_its_policies() -> None:
     """All jobs are there at once and run as foreseen: a policy in force can always go on as it was foreseen to."""
     rule = replace(MANY, scenarios=1, every=1)
@@ -145,6 +150,7 @@ def test_a_compiled_predictor_tells_its_quantiles_at_the_first_choice_after_a_su
     assert point == made(load, rule, "requested", seed=1)
 
 
+@pytest.mark.slow
 def test_distributions_of_quantile() -> None:
     load = days(seed=2, size=300)
     schedule = load.schedule(named_by(MANY), "quantile(order=0.6,fit=0.6,end=0.6)")
@@ -157,6 +163,7 @@ def test_distributions_of_quantile() -> None:
 # One policy
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.parametrize("name", ["EASY", "EASY-SJBF", "SAF-EASY-SRF", "WFP3-JustBF"])
 @pytest.mark.parametrize("semantics", SEMANTICS)

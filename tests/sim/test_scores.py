@@ -99,6 +99,7 @@ formulas = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     workloads(),

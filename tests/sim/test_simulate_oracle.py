@@ -99,6 +99,7 @@ def test_crowds_under_every_order_and_algorithm(semantics: str, seed: int) -> No
     assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads(), st.sampled_from(EASY_NAMES), st.sampled_from([2, 3, 4, 5, 100]), st.sampled_from(PREDICTORS), policies)
 def test_several_reservations(load: Workload, scheduler: str, reservations: int, predictor: str | None, policy: dict) -> None:
@@ -106,6 +107,7 @@ def test_several_reservations(load: Workload, scheduler: str, reservations: int,
     assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads(), st.sampled_from(EASY_NAMES), policies)
 def test_planned_by_requests_predictions_only_order_the_queue(load: Workload, scheduler: str, policy: dict) -> None:

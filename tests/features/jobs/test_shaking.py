@@ -144,6 +144,7 @@ def test_windows_are_those_of_the_recorded_submissions_and_moves_those_of_the_tr
     assert table["mean_wait_s"].iloc[-1] == pytest.approx(evaluate(expected)["mean_wait_s"], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_command_shakes_says_so_and_refuses_a_seed_without_effect(tmp_path):
     path = tmp_path / "few.parquet"
     write_canonical(generate(SPEC), path)

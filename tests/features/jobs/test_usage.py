@@ -21,6 +21,7 @@ def table(rows: list[tuple[int, int, int, int]]) -> pd.DataFrame:
     return jobs_from(pd.DataFrame(asked))
 
 
+@pytest.mark.slow
 @given(JOBS)
 def test_what_is_in_use_is_what_a_count_of_each_second_finds(rows: list[tuple[int, int, int, int]]) -> None:
     seconds = np.zeros((2, 80), int)

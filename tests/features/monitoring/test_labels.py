@@ -132,6 +132,7 @@ def runs() -> pd.DataFrame:
 TABLE = probes(("first", "n3", 1, 2, 3), ("second", "n1", 4, 5, 6), ("second", "n2", 6, 7, 8))
 
 
+@pytest.mark.slow
 def test_the_papers_samplers_make_the_282_features() -> None:
     types = {"AMG": "network", "LBANN": "io"}
     backwards = papers_windows(runs(), tuple(reversed(SAMPLERS)))

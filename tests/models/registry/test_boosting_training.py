@@ -58,6 +58,7 @@ def test_a_night_knows_no_end_after_it_and_what_is_written_is_read_back(known, a
         Trees.read(tmp_path)
 
 
+@pytest.mark.slow
 def test_carried_on_trees_stay_groups_learn_and_one_walk_is_night_by_night(known, at):
     earlier, asked = grow(known, at - 3 * DAY_S, seed=0), known.asked(asked_after(known, at))
     nights = [at - 4 * DAY_S, at - DAY_S, at]

@@ -31,6 +31,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracking.Trackin
     mlflow.set_tracking_uri(before)
 
 
+@pytest.mark.slow
 def test_a_version_records_where_it_was_learned_and_scores_jobs_by_its_own_code(store: tracking.Tracking) -> None:
     made = register(store, LEARNED, "kth-sp2", tags={"dagster_run_id": "r1"})
     version = store.client.get_model_version("policy-kth-sp2", made.version)
@@ -59,6 +60,7 @@ def test_a_version_records_where_it_was_learned_and_scores_jobs_by_its_own_code(
             model.predict(wrong)
 
 
+@pytest.mark.slow
 def test_a_version_that_was_changed_or_is_another_kind_is_refused(store: tracking.Tracking) -> None:
     number = register(store, LEARNED, "changed").version
     home = Path(download_artifacts(store.client.get_model_version("policy-changed", number).source))
@@ -83,6 +85,7 @@ def test_gains_are_said_with_their_doubts() -> None:
     assert spans(()) == ""
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(formulas, st.integers(0, 2**32 - 1))
 def test_consumers_compute_the_simulators_scores(formula: Written, seed: int) -> None:

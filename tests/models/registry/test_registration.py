@@ -163,6 +163,7 @@ def test_what_a_version_learned_is_read_back_and_predicts_the_same(opened, learn
         trained_method(opened, "back", "99")
 
 
+@pytest.mark.slow
 def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch):
     old = register(opened, learned, "five", "last2", 0.5)
     set_aliases(opened, "runtime-five", old.version)

@@ -48,6 +48,7 @@ def changed_from(begin_s: int) -> pd.DataFrame:
     return JOBS_OF_ALL.assign(**other)
 
 
+@pytest.mark.slow
 def test_held_out_weeks_decide_the_evidence_and_nothing_of_what_is_learned() -> None:
     first = learned()
     assert first.trained.weeks == tuple(range(1, 13))
@@ -61,6 +62,7 @@ def test_held_out_weeks_decide_the_evidence_and_nothing_of_what_is_learned() -> 
     assert learned(changed_from(begin_s - 8 * WEEK_S)).score != first.score, "weeks that are learned from count"
 
 
+@pytest.mark.slow
 def test_nothing_that_comes_after_the_date_changes_anything() -> None:
     until_s = int(JOBS_OF_ALL["submit_s"].iloc[0]) + 17 * WEEK_S + 5 * 3600  # within a week: that is left out, too
     first = learned(until_s=until_s)
@@ -71,6 +73,7 @@ def test_nothing_that_comes_after_the_date_changes_anything() -> None:
     assert learned(changed_from(whole_weeks_end_s)) != learned()
 
 
+@pytest.mark.slow
 def test_the_same_seed_learns_the_same_and_better_than_where_it_began() -> None:
     first = learned()
     assert first == learned()

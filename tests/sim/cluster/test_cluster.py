@@ -161,6 +161,7 @@ def test_waiting_with_patience_is_the_oracles(model: str, harm: str) -> None:
     assert len(told.first) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", ["first-fit", "best-fit"])
 def test_a_placement_is_the_oracles_when_it_decides_and_when_it_starts(placement: str) -> None:
     cluster, jobs = SMALL.but(nodes=128, noise_leaves=4, uplink=25.0, storage=30.0, placement=placement), jobs_of(17, 60)

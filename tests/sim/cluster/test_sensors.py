@@ -189,6 +189,7 @@ def test_the_model_is_asked_with_the_features_of_the_job_that_starts(scope: str)
     assert (asked.runs["predicted"][~last_word] >= model.cutoff).all()
 
 
+@pytest.mark.slow
 def test_little_variation_is_compared_with_its_own_cutoff() -> None:
     """AdaBoost gives every class some third: two of them together are always above the cutoff of the last alone."""
     learned = simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
@@ -297,6 +298,7 @@ def situation(cluster: Cluster, made: ClusterRun, run: Placed, beside: Sequence[
     ]
 
 
+@pytest.mark.slow
 def test_a_start_adds_what_the_model_says_of_running_jobs_with_it_and_without() -> None:
     learned = simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
     options = {"trees": 20, "min_rows_in_leaf": 5}

@@ -78,6 +78,7 @@ def test_starving_and_corrections_over_a_long_queue(policy: dict) -> None:
     assert made == load.by_oracle(**policy_of(scheduler), estimates=load.estimates, **policy)
 
 
+@pytest.mark.slow
 def test_ten_thousand_waiting_jobs_are_served_as_by_a_plain_scan() -> None:
     """Compare with List written as a scan: each second, all jobs that fit, in order. The oracle would take minutes."""
     load = flood(5, 10_000)

@@ -81,6 +81,7 @@ def some_name(rng: np.random.Generator) -> str:
     return f"PlanRS(iterations={rng.choice([0, 5, 12])}{''.join(f',{option}={value}' for option, value in stated.items())})"
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**9))
 def test_a_pool_is_planned_as_the_oracle_plans_it(seed: int) -> None:
@@ -94,6 +95,7 @@ def test_a_pool_is_planned_as_the_oracle_plans_it(seed: int) -> None:
     assert made.jobs["start_s"].tolist() == starts_by_oracle(load, scheduler, drawn, **policy)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(seed=st.integers(0, 10**9))
 def test_queues_are_backfilled_by_fair_share_as_the_oracle_does_it(seed: int) -> None:
@@ -126,6 +128,7 @@ def test_by_default_a_reservation_survives_jobs_of_a_queue_that_comes_first(sche
     assert load.schedule(scheduler).jobs["start_s"].tolist() == starts == starts_by_oracle(load, scheduler)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**9))
 def test_clusters_are_planned_as_the_oracle_plans_them(seed: int) -> None:
@@ -208,6 +211,7 @@ def test_every_search_accepts_moves_by_its_rule(search: str) -> None:
     assert (weighed > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["OrigBF", "Conservative", "PlanRS(iterations=0)"])
 def test_plans_of_a_deep_queue_are_told_however_often_their_log_is_full(scheduler: str) -> None:
     count = 300

@@ -98,6 +98,7 @@ def test_on_a_busy_machine_as_in_plain_python(scheduler: str, semantics: str) ->
 TRAINED = [BoostedByHand(trees=5), SvrByHand(jobs=250)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correction", ["conditional", EACH_PASS])
 @pytest.mark.parametrize("hand", TRAINED, ids=lambda hand: hand.label())
 def test_what_is_trained_each_night_is_asked_again_as_in_plain_python(hand: Any, correction: str) -> None:

@@ -24,6 +24,7 @@ def given_as(outages: list[tuple[int, int, int, bool]], jobs: Any = "requeued") 
     return failures(pd.DataFrame(outages, columns=["time_s", "cluster", "node", "up"]), jobs)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**9),

@@ -20,6 +20,7 @@ from tests.support.workloads import EASY_NAMES, TABLE_CORRECTIONS, columns, crow
 several = st.builds(lambda k, name: name.replace("EASY", f"EASY(reservations={k})"), st.integers(2, 4), st.sampled_from(EASY_NAMES))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ def fresh(machine: Described, table: pd.DataFrame) -> Clusters:
     return Scratch().clusters(nodes, no_planner(nodes), two=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(seed=st.integers(0, 10**9))
 def test_the_earliest_gap_and_its_nodes_are_those_of_a_search_through_all_moments(seed: int) -> None:

@@ -82,6 +82,7 @@ def test_a_job_that_does_not_wait_has_a_level_too(monkeypatch):
     assert dissatisfaction(jobs)[[0, 2]].tolist() == [0.0, 0.0]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=120)
 @given(jobs, st.sampled_from(["all", "waiting"]), st.sampled_from(["submission", "last-submission", "start"]))
 def test_a_user_accepts_the_sum_over_its_jobs_present_at_that_moment(rows, present, moment):

@@ -161,6 +161,7 @@ def test_bounded_slowdown_is_at_least_one_and_takes_tau_from_the_caller():
     assert evaluate(schedule, tau_s=1.0)["mean_bounded_slowdown"] == 5.0
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(jobs_of_any_size, st.integers(0, 6))
 def test_psf_agrees_with_exact_fractions(jobs, alpha):
@@ -183,6 +184,7 @@ def test_psf_does_not_overflow():
     assert psf_s(schedule, 60) == pytest.approx(float(exact_psf(schedule, 60)), rel=1e-12)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(jobs_of_any_size)
 def test_psf_of_alpha_zero_is_awf_less_half_the_area_weighted_runtime(jobs):
@@ -198,6 +200,7 @@ def test_psf_refuses_an_alpha_it_is_not_defined_for_here(alpha):
         psf_s(schedule_of([0], [0], [1], [1]), alpha)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(jobs_of_any_size)
 def test_ratios_of_sums_give_the_metrics(jobs):

@@ -35,6 +35,7 @@ changes_of_one = st.lists(
 tables = st.dictionaries(st.sampled_from([SJBF, HARM, BOUND, RECORDED]), changes_of_one, min_size=1)
 
 
+@pytest.mark.slow
 @given(tables, st.integers(1, 3))
 def test_the_best_surely_lowers_slowdown_makes_nothing_surely_worse_and_can_be_done(changes: dict, replicates: int) -> None:
     asked = table(changes, replicates)
@@ -49,6 +50,7 @@ def test_the_best_surely_lowers_slowdown_makes_nothing_surely_worse_and_can_be_d
     assert not any(relative > 0 and p * rows <= 0.05 for relative, p in changes[made.best])
 
 
+@pytest.mark.slow
 @given(tables)
 def test_every_size_in_the_text_stands_in_the_table(changes: dict) -> None:
     asked = table(changes)
