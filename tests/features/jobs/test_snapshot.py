@@ -108,6 +108,14 @@ def test_snapshot_holds_nothing_later_than_its_instant(seed: int) -> None:
         pd.testing.assert_frame_equal(snapshot(jobs.iloc[: row + 1], start[: row + 1], now), taken)
 
 
+def test_submission_from_before_the_snapshot_is_answered_as_at_its_instant() -> None:
+    jobs, start = random_trace(50, np.random.default_rng(2))
+    known = History.from_frame(snapshot(jobs, start, 200))
+    asked = submissions(jobs, local(jobs)).iloc[:5]
+    pd.testing.assert_frame_equal(known.inputs(asked.assign(submit_s=3)), known.inputs(asked.assign(submit_s=200)))
+    assert known.at_s == 200
+
+
 def test_unknown_and_null_users_and_an_empty_snapshot_mean_no_history() -> None:
     jobs, start = random_trace(50, np.random.default_rng(2))
     asked = pd.DataFrame({"user": ["stranger", None], "procs": 2, "requested_s": 60, "submit_s": 90, "local_s": 90})
