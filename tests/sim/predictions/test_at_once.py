@@ -33,7 +33,6 @@ def last_runtimes(requested: np.ndarray, runtime: np.ndarray, user: list[str]) -
     return answers
 
 
-@pytest.mark.slow
 def test_each_job_is_predicted_from_all_submitted_before_it_and_nothing_waits() -> None:
     jobs = LOAD.table()
     made = predict_at_once(jobs, procs=LOAD.machine, predictor="knn(window=1)")
