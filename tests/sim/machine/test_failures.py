@@ -99,22 +99,6 @@ def test_lost_jobs_end_with_their_node_and_give_back_what_they_held() -> None:
     assert (made.lost, made.requeued, made.never_started) == (1, 0, ())
 
 
-def test_a_node_that_goes_in_the_second_in_which_a_job_ends_there_takes_nothing() -> None:
-    made = on_two([(100, 0, 0, False), (5, 0, 1, True)], "EASY")
-    assert (made.jobs["end_s"].tolist(), made.requeued) == ([100, 110, 60], 0)
-
-
-@pytest.mark.parametrize("scheduler", ["EASY", "List", "JustBF"])
-def test_what_a_requeued_job_has_left_is_there_for_others_although_it_runs_elsewhere(scheduler: str) -> None:
-    # A, B and C fill three nodes; B ends at 1. D takes its node and the fourth, for which E waits from 5. A and C end at 8. At 10
-    # B's old node goes: D starts again on those of A and C, and E on the fourth.
-    site = Site([[Node((1,)), Node((1,)), Node((1,)), Node((1,), frozenset({0}))]], [[]])
-    load = Workload(4, [0, 0, 0, 2, 5], [8, 1, 8, 50, 90], [1, 1, 1, 2, 1], [8, 1, 8, 50, 90], [None] * 5, [8, 1, 8, 50, 90])
-    asks = [*[Ask(1, (1,))] * 3, Ask(2, (1,), apart=True), Ask(1, (1,), properties=frozenset({0}))]
-    made = load.schedule(scheduler, machine=described(site, asks), failures=given_as([(10, 0, 1, False)]))
-    assert made.jobs["start_s"].tolist() == [0, 0, 0, 10, 10]
-
-
 @pytest.mark.parametrize(
     ("table", "said"),
     [
