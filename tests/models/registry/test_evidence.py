@@ -48,6 +48,7 @@ def test_the_evidence_is_a_mean_of_products_and_never_negative(days: list[list[f
 OUTCOMES = (-1.0, -0.25, 0.5, 1.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.lists(st.floats(0.01, 1.0), min_size=4, max_size=4),

@@ -206,6 +206,7 @@ def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):
         load(opened, "runtime-old")
 
 
+@pytest.mark.slow
 def test_a_version_packed_by_an_older_code_loads_and_can_be_refreshed_from(opened, learned, monkeypatch, tmp_path):
     older = shutil.copytree(packing._PACKED, tmp_path / "packed")
     with monkeypatch.context() as then:

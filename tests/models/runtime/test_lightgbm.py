@@ -117,6 +117,7 @@ def test_every_option_as_lightgbm_itself(hand: BoostedByHand) -> None:
     agree(days(seed=8), hand, correction="tsafrir")
 
 
+@pytest.mark.slow
 def test_options_make_a_difference() -> None:
     load = days(seed=8)
     usual = by_kernel(load, predictor="lightgbm").predicted

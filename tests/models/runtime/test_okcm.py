@@ -198,6 +198,7 @@ def test_a_whole_trace_is_predicted_better_than_by_its_requests(trace: str, jobs
     assert second_half(table, procs, "okcm") > second_half(table, procs, "requested")
 
 
+@pytest.mark.slow
 @needs_shared
 def test_on_three_thousand_jobs_of_a_real_trace_as_in_plain_python() -> None:
     table = whole_trace("KTH-SP2")[:3000]

@@ -318,6 +318,7 @@ def test_a_job_let_in_by_one_answer_is_planned_by_another_as_in_plain_python(sch
     agree(load, QuantileByHand(fit=0.3, end=0.6), scheduler, semantics=semantics)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [0.5, "accuracy"])
 def test_months_and_seconds_side_by_side_as_in_plain_python(order: float | str) -> None:
     """Runtimes ten million times those of jobs alike, and beyond the last bin."""

@@ -160,6 +160,7 @@ def test_a_share_that_is_exactly_reached_suffices() -> None:
     assert after(100, 200, 100, name="sp(x=100)") == 100
 
 
+@pytest.mark.slow
 def test_forgetting_bounds_the_lists_and_changes_no_prediction() -> None:
     """Against all points ever, also for a job that has run for longer than any of late, where all that is left is old."""
     rng = np.random.default_rng(8)

@@ -220,6 +220,7 @@ def test_a_row_takes_microseconds_in_trees(runs):
         assert np.median(taken) < 50e-6, name
 
 
+@pytest.mark.slow
 def test_nothing_is_allocated_in_the_decision(runs):
     """The kernel is compiled without numba's runtime: what allocates does not compile; and it can be called on its own."""
     model = fit("adaboost", runs.features, labelled(runs), seed=0, options=SMALL["adaboost"])
