@@ -34,6 +34,7 @@ SLOW = (
     "end_to_end",
     "benchmarks",
     *(f"campaigns/test_{name}" for name in ("faults", "kills", "pages", "power_loss", "races")),
+    "models/variability/test_evaluation_of_variation",
     *(f"pipelines/workflows/test_{name}" for name in ("bench", "variability")),
     *(f"pipelines/dated/test_{name}" for name in ("judge", "night", "policy", "registering", "served", "systems")),
     *(f"pipelines/cli/test_{name}_cli" for name in ("experiment", "nights")),
