@@ -79,14 +79,6 @@ def failures(folder: Path) -> list[str]:
     return [path.read_text(encoding="utf-8").strip() for path in sorted(folder.glob("*.failed.txt"))]
 
 
-def _waits(clean: CleanTrace) -> list[str]:
-    """Return why there is no recorded schedule, if there is none."""
-    missing = int(clean.jobs["wait_s"].isna().sum())
-    if not missing:
-        return []
-    return [f"{missing:,} of {len(clean.jobs):,} waits are not recorded, so there is no row for the recorded schedule."]
-
-
 def run_page(work: Work, clean: CleanTrace) -> str:
     """Return the report of a run: its schedules, and the lake's tables about them."""
     lake, (schedules, date) = work.lake, judged_schedules(work.lake, clean)
@@ -95,6 +87,7 @@ def run_page(work: Work, clean: CleanTrace) -> str:
     model, _ = lake.read_for(clean, "runtime_model")
     simulated, since = marks["model"], date_of(clean, date.simulate_from_s)
     learned, replayed = date_of(clean, simulated["learned_until_s"]), settings["replayed_jobs"]
+    missing = int(clean.jobs["wait_s"].isna().sum())
     simulations = lake.read_for(clean, "schedules")[1]["schedules"]
     notes = [
         f"Every policy replays {replayed:,} of {len(clean.jobs):,} jobs and is judged on the {len(schedules[0].jobs):,} submitted from {since} on. "
@@ -107,7 +100,8 @@ def run_page(work: Work, clean: CleanTrace) -> str:
         "trained are trained anew each midnight of the trace's time zone.",
         "The table of predictions judges what each predictor said at submission in the first of its schedules, on the same jobs.",
         *([ACKNOWLEDGED] if clean.name == FIRST.trace else []),
-        *_waits(clean),
+        *[f"{missing:,} of {len(clean.jobs):,} waits are not recorded, so there is no row for the recorded schedule."]
+        * bool(missing),
         *clean.notes,
     ]
     return render_report(

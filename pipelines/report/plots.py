@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFo
 
 from features.clock import DAY_S
 from pipelines.report.page import Picture, data_uri
-from pipelines.report.style import MUTED, ImageFormat, Key, Looks, encode, figure, key, log_durations, looks
+from pipelines.report.style import MUTED, ImageFormat, Key, Look, Looks, encode, figure, key, log_durations, looks
 from pipelines.report.wording import brief
 from sim.metrics.formats import change, signed
 from sim.metrics.names import METRICS
@@ -142,9 +142,7 @@ def distributions(schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Lo
             longest, slowest = max(longest, wait.max()), max(slowest, slowdown.max())
             for panel, values in ((left, wait), (right, slowdown)):
                 grid, share = _exceedance(values)
-                panel.plot(
-                    grid, share, color=look.colour, linestyle=look.dashes, linewidth=1.5, label=_short(look.label, 2 * _LONGEST)
-                )
+                _curve(panel, look, grid, share)
         for panel in (left, right):
             panel.set_xscale("log")
             panel.set_yscale("log")
@@ -156,6 +154,10 @@ def distributions(schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Lo
         right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         drawing.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8.5, handlelength=3)
         return encode(drawing, "svg")
+
+
+def _curve(panel: Axes, look: Look, x: np.ndarray, y: np.ndarray) -> None:
+    panel.plot(x, y, color=look.colour, linestyle=look.dashes, linewidth=1.4, label=_short(look.label, 2 * _LONGEST))
 
 
 def _exceedance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -181,14 +183,7 @@ def over_time(schedules: Sequence[Schedule], table: Looks | None = None) -> byte
             for panel, steps, scale in ((above, waiting, 1), (below, busy, schedule.procs)):
                 starts, means = resample(*steps, step)
                 days = (starts + step / 2 - schedule.jobs["submit_s"].min()) / DAY_S
-                panel.plot(
-                    days,
-                    means / scale,
-                    color=look.colour,
-                    linestyle=look.dashes,
-                    linewidth=1.2,
-                    label=_short(look.label, 2 * _LONGEST),
-                )
+                _curve(panel, look, days, means / scale)
         above.set(title="jobs waiting", ylim=(0, None))
         below.set(title="utilization", ylim=(0, None), xlabel="days since the first submission")
         below.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))

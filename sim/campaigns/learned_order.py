@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,9 +30,6 @@ from sim.outcome import TRACE_SECONDS
 from sim.policy import Policy
 from sim.scores import Score, score
 from sim.settings import Count, Positive, Seconds, TraceSettings
-
-if TYPE_CHECKING:
-    from cmaes import CMA, XNES
 
 FORMULA = "r*n**(a+b*log(r/3600));a=1;b=0"
 """Learned by default: SAF at its start; ``b`` is how the weight of processors grows with the request.
@@ -141,8 +138,8 @@ def evolve(
     ask_and_tell(XNES(mean=start, sigma=step, seed=seed, population_size=population), objective, budget, closest)
 
 
-def ask_and_tell(search: XNES | CMA, objective: Callable[[np.ndarray], np.ndarray], budget: int, closest: float = 0.0) -> None:
-    """Minimise ``objective`` by a search of ``cmaes``; arguments as :func:`evolve`."""
+def ask_and_tell(search: Any, objective: Callable[[np.ndarray], np.ndarray], budget: int, closest: float = 0.0) -> None:
+    """Minimise ``objective`` by an ``XNES`` or ``CMA`` of ``cmaes``; arguments as :func:`evolve`."""
     while budget > 0:
         points = np.array([search.ask() for _ in range(search.population_size)])[:budget]
         values = objective(points)

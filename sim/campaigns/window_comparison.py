@@ -49,17 +49,15 @@ def over_windows(
 ) -> pd.DataFrame:
     """Return one row a setting, policy and metric, with means over windows.
 
-    Columns: ``SETTING POLICY metric windows replicates mean ratio low high coverage p rank
-    tied note sure``. ``table`` comes from
-    :func:`sim.campaigns.campaign.run_campaign`. ``mean`` is the plain mean of the windows' values (each averaged over its seeds,
-    the ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval
-    at ``confidence``, which contains chaos if there are replicates; ``rank`` is 1 for the best mean of the setting, equal for
-    equal means, and ``tied`` counts the other policies with that very mean. ``baseline`` is a (scheduler, predictor), by default
-    the table's first policy. ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows without replicates, with
-    them it is then over these alone; ``note`` says
-    why, or how rough it is. ``sure`` is true of a ratio that survives :func:`features.statistics.surely` among all of the table that
-    replicates measure. Raises InputError for an absent baseline, an unknown metric, and where a policy lacks a window or
-    seed that another has.
+    Columns: ``SETTING POLICY metric windows replicates mean ratio low high coverage p rank tied note sure``. ``table`` comes from
+    :func:`sim.campaigns.campaign.run_campaign`. ``mean`` is the plain mean of the windows' values (each averaged over its seeds, the
+    ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval at
+    ``confidence``, which contains chaos if replicates differ; ``rank`` is 1 for the best mean of the setting, equal for equal means,
+    and ``tied`` counts the other policies with that very mean. ``baseline`` is a (scheduler, predictor), by default the table's first.
+    ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows without replicates; with them it is then over
+    these alone. ``note`` says why, or how rough it is. ``sure`` is true of a ratio that survives :func:`features.statistics.surely`
+    among all of the table that replicates measure. Raises InputError for an absent baseline, an unknown metric, and where a policy
+    lacks a window or seed that another has.
     """
     unknown = [metric for metric in metrics if metric not in table]
     if unknown:
