@@ -163,7 +163,7 @@ def drop_started(slurm):
 
 @kernel
 def open_to(job, partition, second, end, slurm, mask):
-    """Write to ``mask`` the nodes of a partition that are up and open to ``job`` from ``second`` to ``end``.
+    """Write to ``mask`` a partition's nodes up and open to ``job`` from ``second`` to ``end``.
 
     Those are kept from it in which a reservation begins before its limit ends.
     """

@@ -19,7 +19,7 @@ _ALL = 1 << 30
 
 @kernel
 def step(kind, job, now, slurm):
-    """Handle one recorded event, LOOK which jobs have become eligible, or try a PASS or a CYCLE.
+    """Handle a recorded event, LOOK which jobs have become eligible, or try PASS or CYCLE.
 
     The recorded nodes of a START stand in ``slurm.room.usable``. What a try changes is the caller's to undo.
     """
