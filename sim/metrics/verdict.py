@@ -86,9 +86,8 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
     if not some:
         return Verdict(base, None, worse, better, False, tuple(_unsure(rows, ranked, sound, names, base)))
     best = sound[0] if sound else None
-    how = (
-        f"Sure means at {100 * confidence:g} % for all {len(candidates)} together, over {int(weighed['replicates'].min())} replays."
-    )
+    family = f" for all {len(candidates)} together" if len(candidates) > 1 else ""
+    how = f"Sure means at {100 * confidence:g} %{family}, over {int(weighed['replicates'].min())} replays."
     said = _sure(rows, (worse, better), ranked, best, names, base)
     return Verdict(base, best, worse, better, True, (*said, how))
 
@@ -171,7 +170,8 @@ def _sure(
     if ranked[0] != best:
         row, costs = rows[ranked[0]], worse[ranked[0]]
         why = f"it makes {_sizes(row, costs)} surely worse" if costs else "the change is not sure"
-        yield f"The lowest slowdown is that of {names[ranked[0]]} ({_size(row[WEIGHED[0]])}); {why}."
+        which = "lowest" if _relative(row[WEIGHED[0]]) < 0 else "next lowest"
+        yield f"The {which} slowdown is that of {names[ranked[0]]} ({_size(row[WEIGHED[0]])}); {why}."
 
 
 def _unsure(

@@ -63,6 +63,12 @@ def best_of(changes: dict, replicates: int = 20) -> Verdict:
 
 
 CASES = {
+    "one that raises slowdown comes next to the baseline, and makes no family": (
+        {SJBF: [(0.06, UNSURE), (0.01, UNSURE), (0.02, SURE), (0.1, UNSURE)]},
+        None,
+        "The next lowest slowdown is that of EASY-SJBF / last2 (+6.0 % [−3.0, +15.0]); it makes P²SF (+2.0 % [+1.0, +3.0]) surely worse. "
+        "Sure means at 95 %, over 20 replays.",
+    ),
     "a lower slowdown and nothing worse is best": (
         {SJBF: [(-0.2, SURE), (0.01, UNSURE), (-0.02, UNSURE), (0.1, UNSURE)]},
         SJBF,
