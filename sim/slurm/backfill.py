@@ -101,6 +101,8 @@ def plan(job, partition, now, slurm):
                 continue
             return 0
         when, chosen = will_run(job, partition, second, slurm)
+        if ask.exclusive[job] != 0 and chosen > 0:
+            _count_whole_nodes(job, chosen, slurm)
         if chosen == 0 or (when > second and waits):
             if later > 0 and not waits:
                 continue
@@ -132,6 +134,17 @@ def plan(job, partition, now, slurm):
             continue
         reserve(first, last, chosen, slurm)
         return 1
+
+
+@kernel
+def _count_whole_nodes(job, chosen, slurm):
+    """Let the size of an exclusive job, from its first plan on, be the processors of whole nodes (``total_cpus``)."""
+    ask, room, cpus = slurm.ask, slurm.room, 0
+    for i in range(chosen):
+        cpus += room.take[i]
+    for record in range(ask.records[job], ask.records[job + 1]):
+        ask.fixed[record] += (cpus - ask.counted[job]) * slurm.rules.weight_cpu
+    ask.counted[job] = cpus
 
 
 @kernel

@@ -155,6 +155,7 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         multifactor=site.multifactor,
         weight_age=float(settings.get("priorityweightage", 0)),
         weight_fair=float(settings.get("priorityweightfairshare", 0)),
+        weight_cpu=float(settings.get("priorityweightjobsize", 0)) / 2 / site.procs * (-1 if _favours_small(site) else 1),
         max_age=float(max(seconds(settings.get("prioritymaxage", "7-0")), 1)),
         decay=1 - 0.693 / half_life if 0 < half_life < UNLIMITED else 1.0,
         preempts=bool(site.preempts_by),
@@ -391,6 +392,7 @@ def _ask(
         partition=np.array(record_partition, np.int64),
         admitted=np.array(admitted, np.int64),
         fixed=np.array(fixed, np.float64),
+        counted=np.array(jobs["cpus"], np.int64),
         limits=np.array(limits, np.int64),
         resources=np.array(counts, np.int64),
         slot=np.array(slot, np.int64),
@@ -403,12 +405,15 @@ def _fixed_priority(site: Site, row: Any, partition: Partition) -> float:
     """Return what priority is made of beside age and fair share (priority_multifactor.c ``set_priority_factors``)."""
     weight = {name: float(site.settings.get(f"priorityweight{name}", 0)) for name in ("jobsize", "partition", "qos")}
     cpus, nodes = row.cpus / site.procs, max(row.min_nodes, 1) / len(site.nodes)
-    small = site.settings.get("priorityfavorsmall", "no").lower() == "yes"
-    size = ((1 - cpus) + (1 - nodes) if small else cpus + nodes) / 2
+    size = ((1 - cpus) + (1 - nodes) if _favours_small(site) else cpus + nodes) / 2
     largest = max(each.factor for each in site.partitions.values()) or 1
     best = max(each.priority for each in site.qos.values()) or 1
     qos = site.qos[row.qos].priority / best
     return min(1.0, size) * weight["jobsize"] + partition.factor / largest * weight["partition"] + qos * weight["qos"] - row.nice
+
+
+def _favours_small(site: Site) -> bool:
+    return site.settings.get("priorityfavorsmall", "no").lower() == "yes"
 
 
 class _Slots:

@@ -63,7 +63,7 @@ class Rules(NamedTuple):
     """Settings of slurm.conf as numbers: seconds unless the name says otherwise.
 
     ``depth`` is default_queue_depth, ``turn_us`` the microseconds between turns of the background loop,
-    ``cycle_ms`` the time between cycles, ``epilog_ms`` how long the nodes
+    ``weight_cpu`` what a processor of job size adds to a priority, ``cycle_ms`` the time between cycles, ``epilog_ms`` how long the nodes
     of an ended job are COMPLETING, ``direct`` whether their answer always makes a pass at once, ``first_turn_ms`` a turn's
     time, ``poll_ms`` a poll's of limits, ``decay`` the share of usage that is left after a second.
     """
@@ -86,6 +86,7 @@ class Rules(NamedTuple):
     multifactor: bool
     weight_age: float
     weight_fair: float
+    weight_cpu: float
     max_age: float
     decay: float
     memory: bool
@@ -124,7 +125,7 @@ class Ask(NamedTuple):
     tasks of one array, or the job's own, ``array`` the same or NONE. ``afters`` [jobs + 1] are rows of ``after``: groups that must
     have ended. ``order`` settles ties of priority. A job may not start from ``held_ms`` on before ``begin_ms``. ``records`` [jobs + 1] are rows of ``job``,
     ``partition``, ``admitted`` (whether the partition's limits let it run there) and ``fixed`` (the priority without age and
-    fair share, float64). ``limits`` [jobs + 1] are rows of ``slot`` and ``amount``: what counts against which limit, from
+    fair share, float64); ``counted`` [jobs] are the processors that size in it goes by. ``limits`` [jobs + 1] are rows of ``slot`` and ``amount``: what counts against which limit, from
     ``resources`` [jobs] on those of processors, nodes, memory and GPUs.
     ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association, ``usage`` its QOS's UsageFactor.
     """
@@ -156,6 +157,7 @@ class Ask(NamedTuple):
     partition: np.ndarray
     admitted: np.ndarray
     fixed: np.ndarray
+    counted: np.ndarray
     limits: np.ndarray
     resources: np.ndarray
     slot: np.ndarray
