@@ -148,7 +148,8 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "task": int(found[2]) if found[2] else -1,
                 "submit_s": int(times.submit[at]),
                 "eligible_s": int(eligible[at]) if eligible[at] > times.submit[at] + 1 else -1,
-                "held": "hold" in options or "begin" in options or not row.get("reason", "").startswith("JobHeld"),
+                "held": "hold" in options or row.get("reason", "").startswith("JobHeld"),
+                "at_once": "hold" in options or "begin" in options,
                 "runtime_s": -1 if not ran[at] or str(state[at]).startswith(_STOPPED) else int(elapsed[at]),
                 "killed": str(state[at]).startswith(_KILLED),
                 "elapsed_s": int(elapsed[at]) if ran[at] else 0,
@@ -240,10 +241,10 @@ def _with_holds(jobs: pd.DataFrame) -> pd.DataFrame:
     ends = jobs.groupby("group")["end_s"].max().to_dict()
     met = [max((ends.get(int(group), 0) for group in text.split(",")), default=0) if text else -1 for text in jobs["after"]]
     eligible = eligible.mask((jobs["after"] != "") & (eligible <= np.array(met) + _LATE_S), -1)
-    late = (eligible >= 0) & ~jobs["held"]
-    held = jobs["submit_s"].where(late, 0).groupby(eligible).transform("max")
-    alone = jobs["group"].where(late).groupby(eligible).transform("nunique") < 2
-    return jobs.assign(eligible_s=eligible, held_s=np.where(late & ~alone, held, 0)).drop(columns="held")
+    late = (eligible >= 0) & jobs["held"] & ~jobs["at_once"]
+    together = jobs["group"].where(late).groupby(eligible).transform("nunique") > 1
+    since = jobs["submit_s"].where(late, 0).groupby(eligible).transform("max").where(late & together, 0)
+    return jobs.assign(eligible_s=eligible, held_s=since.where(jobs["held"], -1)).drop(columns=["held", "at_once"])
 
 
 def _estimate_unknown(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

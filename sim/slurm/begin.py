@@ -60,7 +60,7 @@ COLUMNS = {
     **{
         "submit_s": "Unix second",
         "eligible_s": "Unix second, -1: as submitted",
-        "held_s": "Unix second from which it is not eligible",
+        "held_s": "Unix second from which it is held until it is eligible, 0: from the beginning, -1: it is not",
         "runtime_s": "seconds that it ran",
     },
     **{"limit_s": "seconds", "user": "", "account": "", "partition": "one or more, comma between", "qos": "", "cpus": "processors"},
@@ -201,7 +201,8 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         outages += [(each, DOWN if each.down else DRAINED, each.start_s)] + [(each, UP, each.end_s)] * (each.end_s < UNLIMITED)
     changes = [(max(s - origin, 0) * 1000, of_node[each.node], up, NONE) for each, up, s in outages]
     changes += [(max(s - origin, 0) * 1000, NONE, DRAINED, NONE) for each in site.reservations for s in (each.start_s, each.end_s)]
-    changes += [(int(ms), NONE, UP, NONE) for ms in ask.begin_ms[ask.begin_ms > 0]]
+    held = jobs["held_s"].to_numpy() >= 0
+    changes += [(int(ms), NONE, *((DOWN, job) if held[job] else (UP, NONE))) for job, ms in enumerate(ask.begin_ms) if ms > 0]
     changes += [((int(s) - origin) * 1000 + 500, NONE, UP, job) for job, s in enumerate(jobs["cancel_s"]) if s >= 0]
     events = np.array(sorted(changes, key=lambda each: each[0]), np.int64).reshape(-1, 4)
     kept = site.reservations

@@ -11,7 +11,7 @@ from features.jit import apart, kernel
 from sim.slurm.backfill import cycle
 from sim.slurm.choice import drop, put
 from sim.slurm.main_pass import main_pass
-from sim.slurm.queue import drop_started, join, line_up, touch
+from sim.slurm.queue import drop_started, join, line_up, release, touch
 from sim.slurm.runs import end, next_poll, stop, turn_from
 from sim.slurm.shares import decay_usage
 from sim.slurm.state import (
@@ -116,8 +116,11 @@ def work(now, ended, ends, submitted, slurm):
             drop(state.up, node)
             if up == DOWN:
                 _lose_jobs(node, now, slurm)
-        if slurm.outages.job[numbers[OUTAGE]] != NONE:
-            cancel(slurm.outages.job[numbers[OUTAGE]], now, slurm)
+        job = slurm.outages.job[numbers[OUTAGE]]
+        if job != NONE and up == DOWN:
+            release(job, now, slurm)
+        elif job != NONE:
+            cancel(job, now, slurm)
         numbers[OUTAGE] += 1
         touch(now, slurm)
         if node != NONE or up == UP:

@@ -141,6 +141,22 @@ def join(job, now, slurm):
 
 
 @apart
+def release(job, now, slurm):
+    """Release a waiting job from a hold: its priority is computed anew, and its age begins."""
+    ask, queue, numbers = slurm.ask, slurm.now.queue, slurm.numbers
+    if slurm.now.phase[job] != PENDING or not independent(job, now, slurm) or not slurm.rules.multifactor:
+        return
+    for record in range(ask.records[job], ask.records[job + 1]):
+        left = 0
+        for i in range(numbers[QUEUED]):
+            if queue[i] != record:
+                queue[left] = queue[i]
+                left += 1
+        prioritise(record, now // 1000, slurm)
+        insert(record, left, slurm)
+
+
+@apart
 def line_up(second, slurm):
     """Compute all priorities anew, and bring the queue into their order."""
     queue = slurm.now.queue

@@ -125,8 +125,8 @@ class Ask(NamedTuple):
     tasks of one array, or the job's own, ``array`` the same or NONE. ``afters`` [jobs + 1] are rows of ``after``: groups that must
     have ended. ``order`` settles ties of priority. A job may not start from ``held_ms`` on before ``begin_ms``. ``records`` [jobs + 1] are rows of ``job``,
     ``partition``, ``admitted`` (whether the partition's limits let it run there) and ``fixed`` (the priority without age and
-    fair share, float64); ``counted`` [jobs] are the processors that size in it goes by. ``limits`` [jobs + 1] are rows of ``slot`` and ``amount``: what counts against which limit, from
-    ``resources`` [jobs] on those of processors, nodes, memory and GPUs.
+    fair share, float64); ``counted`` [jobs] are the processors by which its size goes. ``limits`` [jobs + 1] are rows of ``slot``
+    and ``amount``: what counts against which limit, from ``resources`` [jobs] on those of processors, nodes, memory and GPUs.
     ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association, ``usage`` its QOS's UsageFactor.
     """
 
@@ -184,7 +184,7 @@ class Outages(NamedTuple):
     """Nodes that go (``up`` DRAINED or DOWN) and come back (UP).
 
     In order of ``time_ms``, int64 [events]. Without a node (NONE) something else changes what may start: a job becomes eligible, or
-    ``job`` is cancelled (UP); a reservation begins or ends, for which no pass is asked (DRAINED).
+    ``job`` is cancelled (UP), or released from a hold (DOWN); a reservation begins or ends, for which no pass is asked (DRAINED).
     """
 
     time_ms: np.ndarray

@@ -68,7 +68,7 @@ def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> No
             "task": -1,
             "submit_s": BEGIN,
             "eligible_s": -1,
-            "held_s": 0,
+            "held_s": -1,
             "runtime_s": 60,
         },
         **{"killed": False, "cancel_s": -1, "limit_s": 120, "least_limit_s": 120, "licenses": "", "user": "ann", "account": "phys"},

@@ -1,0 +1,52 @@
+"""Replays of five workloads against two real runs of each, in waits, starts and decisions.
+
+``tests.golden.slurm.record`` made the runs. Bounds are what came out, a little wider: they hold the model as it is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.ingest.slurmctld_log import read_phases
+from pipelines.workflows.parity import read_site_jobs
+from sim.parity import decisions, open_replays
+from sim.site_replay import replay
+from sim.slurm.begin import Phases
+from sim.slurm.site import Site
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
+RUNS = sorted(path.stem for path in GOLDEN.glob("*.txt"))
+WITHIN_5_S = {
+    **{"jobs-A": 0.45, "jobs-B": 0.6, "limits-A": 0.6, "limits-B": 0.9, "outages-A": 0.95, "outages-B": 0.6},
+    **{"preemption-A": 0.35, "preemption-B": 0.95, "tiers-A": 0.95, "tiers-B": 0.95},
+}
+"""Starts with the phases of the log that lie so close to the record, at least. What differs begins with milliseconds."""
+
+
+def recorded(run: str) -> tuple[Site, pd.DataFrame, Phases]:
+    site, jobs = read_site_jobs(GOLDEN / f"{run}.txt", GOLDEN / run, "UTC")
+    return site, jobs.table, read_phases(GOLDEN / f"{run}.log.gz", site, jobs.table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", RUNS)
+def test_starts_with_the_phases_of_the_log_are_those_of_the_record(run: str) -> None:
+    site, jobs, phases = recorded(run)
+    ran = jobs["start_s"] >= 0
+    starts = np.floor(replay(site, jobs, phases).start_s)
+    assert (np.abs(starts - jobs["start_s"])[ran] <= 5).mean() >= WITHIN_5_S[run]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", RUNS)
+def test_the_recorded_mean_wait_lies_in_the_range_over_phases_and_decisions_agree(run: str) -> None:
+    site, jobs, _ = recorded(run)
+    found = open_replays(site, jobs, 20, seed=0).summary()
+    assert found["low_s"] <= found["recorded_mean_wait_s"] <= found["high_s"]
+    asked = decisions(site, jobs).summary()
+    assert asked["decisions"] >= 0.9
+    assert asked["decisions_extra"] <= 0.12
