@@ -8,7 +8,7 @@ from __future__ import annotations
 from features.jit import apart, kernel
 from sim.slurm.choice import holds, occupy, pick
 from sim.slurm.preempt import make_room, may_preempt, without_preemptable
-from sim.slurm.queue import drop_started, independent, limited, open_to, throttled
+from sim.slurm.queue import drop_started, independent, limited, open_to, sort_as_slurm, throttled
 from sim.slurm.runs import end_by, start
 from sim.slurm.state import (
     BACKFILL,
@@ -36,6 +36,8 @@ def cycle(now, slurm):
     numbers[STAMP] += 1
     stamp, begun, tested, second = numbers[STAMP], numbers[BEGUN], 0, now // 1000
     _empty_map(second, slurm)
+    if rules.preempts_by_qos:
+        sort_as_slurm(slurm)
     for i in range(numbers[QUEUED]):
         record = state.queue[i]
         job, partition = ask.job[record], ask.partition[record]

@@ -236,6 +236,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         submitted=np.zeros(users + 1, np.int64),
         candidates=np.zeros(count, np.int64),
         shared=np.zeros(count, np.int64),
+        merged=np.zeros(len(ask.job), np.int64),
     )
     numbers = np.zeros(NUMBERS, np.int64)
     numbers[TICK] = numbers[PASS] = numbers[NOTICE] = NEVER

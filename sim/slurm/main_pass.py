@@ -8,7 +8,7 @@ from __future__ import annotations
 from features.jit import apart
 from sim.slurm.choice import pick
 from sim.slurm.preempt import make_room
-from sim.slurm.queue import drop_started, independent, limited, open_to, throttled
+from sim.slurm.queue import drop_started, independent, limited, open_to, sort_as_slurm, throttled
 from sim.slurm.runs import start
 from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NEVER, NONE, PASS, PASSES, PENDING, QUEUED, STAMP
 
@@ -29,6 +29,8 @@ def main_pass(depth, now, slurm):
     stamp, begun, tested = numbers[STAMP], numbers[BEGUN], 0
     for word in range(len(room.usable)):
         room.usable[word] = state.up[word]
+    if slurm.rules.preempts_by_qos:
+        sort_as_slurm(slurm)
     for i in range(numbers[QUEUED]):
         record = state.queue[i]
         job, partition = ask.job[record], ask.partition[record]
@@ -60,7 +62,7 @@ def main_pass(depth, now, slurm):
             make_room(job, partition, now, slurm)
         if ask.array[job] != NONE:
             room.rejected[ask.array[job]] = stamp
-        if reserved or _reserved_for_others(job, partition, now // 1000, slurm):
+        if reserved or _lacks_nodes(job, partition, now // 1000, slurm):
             continue
         room.failed[partition] = stamp
         for word in range(len(room.usable)):
@@ -70,14 +72,14 @@ def main_pass(depth, now, slurm):
 
 
 @apart
-def _reserved_for_others(job, partition, second, slurm):
-    """Tell whether a job lacks nodes that reservations keep from it, even if no other job ran."""
-    hardware, mask = slurm.hardware, slurm.room.mask
-    if len(slurm.reservations.start) == 0:
-        return False
+def _lacks_nodes(job, partition, second, slurm):
+    """Tell whether nodes are down or reserved so that a job would not fit on what is left in this pass, even if no other ran.
+
+    It then waits for them (ReqNodeNotAvail), and blocks no other job.
+    """
+    hardware, mask, kept = slurm.hardware, slurm.room.mask, False
     open_to(job, partition, second, second + slurm.ask.limit[job], slurm, mask)
-    if pick(job, mask, slurm, hardware.cpus, hardware.memory, hardware.gpus) > 0:
-        return False
     for word in range(len(mask)):
-        mask[word] = hardware.member[partition, word] & slurm.now.up[word]
-    return pick(job, mask, slurm, hardware.cpus, hardware.memory, hardware.gpus) > 0
+        kept = kept or mask[word] != hardware.member[partition, word]
+        mask[word] &= slurm.room.usable[word]
+    return kept and pick(job, mask, slurm, hardware.cpus, hardware.memory, hardware.gpus) == 0

@@ -167,6 +167,41 @@ def line_up(second, slurm):
 
 
 @apart
+def sort_as_slurm(slurm):
+    """Sort the queue by merging halves of the list of jobs, as the C library's qsort does.
+
+    Who may preempt whom makes the order intransitive, and then the result depends on the way of sorting.
+    """
+    queue, merged, ask, place = slurm.now.queue, slurm.room.merged, slurm.ask, slurm.now.place
+    count, depth = slurm.numbers[QUEUED], 0
+    for i in range(count):
+        record, k = queue[i], i
+        while k > 0 and (place[ask.job[record]], record) < (place[ask.job[queue[k - 1]]], queue[k - 1]):
+            queue[k] = queue[k - 1]
+            k -= 1
+        queue[k] = record
+    while 1 << depth < count:
+        depth += 1
+    for level in range(depth - 1, -1, -1):
+        for branch in range(1 << level):
+            first, size = 0, count
+            for bit in range(level - 1, -1, -1):  # walk down to the part of the list that this branch is
+                half = size // 2
+                right = branch >> bit & 1 != 0
+                first, size = (first + half, size - half) if right else (first, half)
+            left, middle, right_one, last = first, first + size // 2, first + size // 2, first + size
+            for at in range(first, last):
+                if right_one == last or (left < middle and not goes_before(queue[right_one], queue[left], slurm)):
+                    merged[at] = queue[left]
+                    left += 1
+                else:
+                    merged[at] = queue[right_one]
+                    right_one += 1
+            for at in range(first, last):
+                queue[at] = merged[at]
+
+
+@apart
 def drop_started(slurm):
     """Let the records of jobs that have started leave the queue."""
     queue, left = slurm.now.queue, 0

@@ -301,6 +301,7 @@ class Room(NamedTuple):
     failed: np.ndarray
     candidates: np.ndarray
     shared: np.ndarray
+    merged: np.ndarray
     tested: np.ndarray
     submitted: np.ndarray
 

@@ -1,4 +1,4 @@
-"""Record five small workloads on a real Slurm, twice each, for the tests of its model.
+"""Record six small workloads on a real Slurm, twice each, for the tests of its model.
 
     python -m tests.golden.slurm.record [NAME ...]
 
@@ -76,6 +76,10 @@ DEBUG = "SlurmctldDebug=debug2\nDebugFlags=Backfill\n"
 USERS = "add account physics Fairshare=60\nadd account biology Fairshare=40\n"
 ALL = "add user u1,u2,u3 account=physics qos={0}\nadd user u5,u6,u7 account=biology qos={0}\n"
 BATCH = "PartitionName=batch Nodes=n[1-6] Default=YES DefMemPerCPU=2000 MaxTime=1-0\n"
+TIERS = f"""\
+{BATCH}PartitionName=urgent Nodes=n[3-4] PriorityTier=10 DefMemPerCPU=2000 MaxTime=1-0
+PartitionName=short Nodes=n[4-6] PriorityTier=5 PriorityJobFactor=10 DefMemPerCPU=2000 MaxTime=2
+"""
 Job = dict[str, Any]
 
 
@@ -175,13 +179,54 @@ def _limited(draw: random.Random) -> Iterator[Job]:
         yield job
 
 
+def _everything(draw: random.Random) -> Iterator[Job]:
+    for row, job in enumerate(_some(draw, 100, 230, 70)):
+        kind = draw.random()
+        job["partition"] = draw.choice(("batch", "batch", "batch", "batch,short", "urgent", "short"))
+        short = "short" in job["partition"]
+        if short:
+            job |= {"limit_min": min(job["limit_min"], 2), "runtime_s": min(job["runtime_s"], 100), "tasks": min(job["tasks"], 16)}
+        if "urgent" in job["partition"]:
+            job["tasks"] = min(job["tasks"], 16)
+        job["qos"] = draw.choice(("normal", "normal", "normal", "low", "low", "high", "each"))
+        if job["qos"] == "high":
+            job["tasks"] = min(job["tasks"], 16)
+        elif job["qos"] == "each":
+            job |= {"tasks": min(job["tasks"], 8), "nodes": ""}
+        elif job["qos"] == "low":
+            job["limit_min"] = 2 if short else max(job["limit_min"], 2)
+        if kind < 0.10:
+            job |= {
+                "array": draw.choice(("0-3", "0-5%2")),
+                "tasks": draw.choice((1, 2, 4)),
+                "nodes": "",
+                "runtime_s": 20,
+                "name": "array",
+            }
+        elif kind < 0.22 and row:
+            job["after"] = draw.randrange(row)
+        elif kind < 0.27:
+            job["extra"] = f"--begin=now+{draw.choice((30, 60))}"
+        elif kind < 0.33:
+            job |= {"extra": "--exclusive", "tasks": min(job["tasks"], 12)}
+        elif kind < 0.40:
+            job["extra"] = f"--licenses={draw.choice(('fluent', 'fluent:2'))}"
+        elif kind < 0.46:
+            job |= {"limit_min": 2 if short else 4, "extra": "--time-min=1"}
+        elif kind < 0.52:
+            job["extra"] = f"--nice={draw.choice((2000, 8000))}"
+        elif kind < 0.56:
+            job |= {"extra": "--hold", "name": "held"}
+        if job["tasks"] > 24 and job["partition"] != "batch":
+            job["tasks"] = 16
+        yield job
+
+
 WAITING = "squeue -h -t PENDING -n plain -o %F | sort -un | paste -sd,"
 """A job that is held while it or a task of its array runs leaves accounting for good."""
 WORKLOADS = {
     "tiers": Workload(
-        f"{COMMON}PartitionName=batch Nodes=n[1-6] Default=YES DefMemPerCPU=2000 MaxTime=1-0\n"
-        "PartitionName=urgent Nodes=n[3-4] PriorityTier=10 DefMemPerCPU=2000 MaxTime=1-0\n"
-        "PartitionName=short Nodes=n[4-6] PriorityTier=5 PriorityJobFactor=10 DefMemPerCPU=2000 MaxTime=2\n",
+        COMMON + TIERS,
         USERS + ALL.format("normal"),
         _tiers,
         ((400, "scancel --state=PENDING --name=plain"),),  # some ask for more nodes than their partition has
@@ -216,6 +261,21 @@ WORKLOADS = {
         "add qos high Priority=100 Preempt=low,scavenger\n" + USERS + ALL.format("normal,low,scavenger,high"),
         _preempting,
         ((420, "scancel --state=PENDING --name=low"),),
+    ),
+    "mixed": Workload(
+        f"Licenses=fluent:3\nPreemptType=preempt/qos\nPreemptMode=REQUEUE\nEpilog=@EPILOG@\n{COMMON}{TIERS}",
+        "modify qos normal set Priority=10\nadd qos low Priority=5\nadd qos high Priority=100 Preempt=low\n"
+        "add qos each MaxTRESPerUser=cpu=12 MaxJobsPerUser=4\n" + USERS + ALL.format("normal,low,high,each"),
+        _everything,
+        (
+            (2, "scontrol create reservation reservationname=service starttime=now+140 duration=2 nodes=n1 users=root flags=maint,ignore_jobs"),
+            (80, "scontrol update nodename=n6 state=drain reason=disk"),
+            (110, "scontrol release jobname=held"),
+            (170, "scontrol update nodename=n6 state=resume"),
+            (240, "scontrol release jobname=held"),
+            (420, "scancel --state=PENDING --name=plain --partition=urgent"),  # some ask for more nodes than it has
+            (520, "scancel --state=PENDING"),
+        ),
     ),
     "limits": Workload(
         f"Licenses=fluent:3,ansys:2\nEpilog=@EPILOG@\n{COMMON}{BATCH}",
