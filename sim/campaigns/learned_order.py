@@ -139,7 +139,7 @@ def evolve(
 
 
 def ask_and_tell(search: Any, objective: Callable[[np.ndarray], np.ndarray], budget: int, closest: float = 0.0) -> None:
-    """Minimise ``objective`` by an ``XNES`` or ``CMA`` of ``cmaes``; arguments as :func:`evolve`."""
+    """Minimise ``objective`` by an optimiser of ``cmaes``; arguments as of :func:`evolve`."""
     while budget > 0:
         points = np.array([search.ask() for _ in range(search.population_size)])[:budget]
         values = objective(points)

@@ -170,7 +170,7 @@ def line_up(second, slurm):
 def sort_as_slurm(slurm):
     """Sort the queue by merging halves of the list of jobs, as the C library's qsort does.
 
-    Who may preempt whom makes the order intransitive, and then the result depends on the way of sorting.
+    Preemption by QOS makes the order intransitive, and then the result depends on the way of sorting.
     """
     queue, merged, ask, place = slurm.now.queue, slurm.room.merged, slurm.ask, slurm.now.place
     count, depth = slurm.numbers[QUEUED], 0
