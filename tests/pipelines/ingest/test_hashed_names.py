@@ -68,6 +68,7 @@ def predictor(clean: CleanTrace, method: str, directory) -> RuntimePredictor:
     return RuntimePredictor(assemble(directory, "runtime", content.write).data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", TRAINERS)
 def test_predictions_are_those_without_hashing(both, tmp_path, monkeypatch, method):
     plain, hidden = (predictor(each, method, tmp_path / name) for each, name in zip(both, ("plain", "hidden"), strict=True))

@@ -76,6 +76,7 @@ def test_the_baseline_is_on_the_page_however_bad_it_is_and_all_rows_are_in_the_d
     assert 'All rows: <a href="c.csv">c.csv</a>' in page
 
 
+@pytest.mark.slow
 def test_one_window_has_no_figures_and_claims_no_intervals() -> None:
     table, windows = results(Campaign(schedulers=("Strict", "EASY")), "whole", generated=True)
     page = page_of(table, windows)

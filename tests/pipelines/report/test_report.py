@@ -165,6 +165,7 @@ def test_a_figure_names_a_registered_model_by_its_trace_and_a_score_without_its_
     assert brief("SCORE(a*(r)-n;a=1)-EASY(reservations=2)-SPF") == "SCORE(…)-EASY(reservations=2)-SPF"
 
 
+@pytest.mark.slow
 def test_eight_rows_are_read_first_the_best_of_each_scheduler_among_them_and_the_bound_last(schedules):
     base, other, bound, recorded = schedules
     names = [f"EASY(reservations={place})" for place in range(2, 9)] + ["Harm"]
@@ -189,6 +190,7 @@ def test_eight_rows_are_read_first_the_best_of_each_scheduler_among_them_and_the
     assert len(leading(compare(many), verdict(compare(many), BASELINE))) == MOST_ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_every_number_of_the_answer_stands_below_it(schedules):
     moved = [
@@ -233,6 +235,7 @@ def test_no_request_taken_from_a_runtime_needs_no_warning(page):
     assert "The requested time is the runtime" not in page
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(("weeks", "claimed"), [(3, False), (9, True)])
 def test_the_page_claims_intervals_only_where_there_are_some(weeks, claimed):
@@ -359,6 +362,7 @@ def test_kth_sp2_is_drawn_with_everything_in_place():
         assert shown in text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_where_nothing_waits_the_page_says_that_the_comparison_says_nothing(schedules):
     started = [replace(each, jobs=each.jobs.assign(start_s=each.jobs["submit_s"])) for each in schedules]

@@ -112,6 +112,7 @@ def test_a_lake_at_an_object_store_is_looked_at_with_this_machines_home(tmp_path
     assert told == [("registry", "begin anew without it"), ("lake", "go back to the version before")]
 
 
+@pytest.mark.slow
 def test_a_damaged_pointer_is_put_back_from_its_copy(home: Path) -> None:
     pointer = home / "lake" / "current" / f"{MODEL}.json"
     pointer.write_text(pointer.read_text()[:40])
