@@ -168,18 +168,28 @@ def line_up(second, slurm):
 
 @apart
 def sort_as_slurm(slurm):
-    """Sort the queue by merging halves of the list of jobs, as the C library's qsort does.
+    """Sort the queue as Slurm does: the list of jobs is sorted with the C library's qsort, which merges halves.
 
     Preemption by QOS makes the order intransitive, and then the result depends on the way of sorting.
     """
-    queue, merged, ask, place = slurm.now.queue, slurm.room.merged, slurm.ask, slurm.now.place
-    count, depth = slurm.numbers[QUEUED], 0
-    for i in range(count):
-        record, k = queue[i], i
-        while k > 0 and (place[ask.job[record]], record) < (place[ask.job[queue[k - 1]]], queue[k - 1]):
-            queue[k] = queue[k - 1]
-            k -= 1
-        queue[k] = record
+    merge_halves(True, slurm)
+    merge_halves(False, slurm)
+
+
+@kernel
+def listed_before(one, other, slurm):
+    """Tell whether a record's job comes before another's in slurmctld's list of jobs."""
+    ask, state = slurm.ask, slurm.now
+    job, second = ask.job[one], ask.job[other]
+    place = state.place[job] if ask.array[job] == NONE else state.rest[ask.array[job]]
+    other_place = state.place[second] if ask.array[second] == NONE else state.rest[ask.array[second]]
+    return place < other_place if place != other_place else one < other
+
+
+@apart
+def merge_halves(as_listed, slurm):
+    """Sort the queue, ``as_listed`` or by :func:`goes_before`, by merging sorted halves; the second is the larger one."""
+    queue, merged, count, depth = slurm.now.queue, slurm.room.merged, slurm.numbers[QUEUED], 0
     while 1 << depth < count:
         depth += 1
     for level in range(depth - 1, -1, -1):
@@ -189,14 +199,21 @@ def sort_as_slurm(slurm):
                 half = size // 2
                 right = branch >> bit & 1 != 0
                 first, size = (first + half, size - half) if right else (first, half)
-            left, middle, right_one, last = first, first + size // 2, first + size // 2, first + size
+            one, middle, other, last = first, first + size // 2, first + size // 2, first + size
             for at in range(first, last):
-                if right_one == last or (left < middle and not goes_before(queue[right_one], queue[left], slurm)):
-                    merged[at] = queue[left]
-                    left += 1
+                later = other < last and one < middle
+                if later:
+                    later = (
+                        listed_before(queue[other], queue[one], slurm)
+                        if as_listed
+                        else goes_before(queue[other], queue[one], slurm)
+                    )
+                if other == last or (one < middle and not later):
+                    merged[at] = queue[one]
+                    one += 1
                 else:
-                    merged[at] = queue[right_one]
-                    right_one += 1
+                    merged[at] = queue[other]
+                    other += 1
             for at in range(first, last):
                 queue[at] = merged[at]
 
