@@ -42,6 +42,11 @@ class Planning(OnClusters):
     usage: dict[Any, float] = field(default_factory=dict)
     ended: list[Job] = field(default_factory=list)
     promised: dict[Job, int] = field(default_factory=dict)  # the first planned start
+    begun: bool = False  # a job was submitted: nodes that go before let no search wait
+
+    def submit(self, job: Job) -> None:
+        self.begun = True
+        super().submit(job)
 
     def finish(self, job: Job) -> list[Job]:
         self.ended.append(job)
@@ -52,7 +57,7 @@ class Planning(OnClusters):
             self.lists = [[] for _ in self.site.clusters]
             self.random = Generator(self.seed)
         started = self.cycle(now)
-        if self.rule.iterations and now >= self.next_search:
+        if self.rule.iterations and self.begun and now >= self.next_search:
             self.next_search = now + self.rule.every_s
             if sum(map(len, self.lists)) > (len(self.site.clusters) == 1) and self.search(now):
                 started += self.cycle(now)
