@@ -168,7 +168,7 @@ def line_up(second, slurm):
 
 @apart
 def sort_as_slurm(slurm):
-    """Sort the queue as Slurm does: the list of jobs is sorted with the C library's qsort, which merges halves.
+    """Sort the queue by merging halves of the list of jobs, as the C library's qsort does.
 
     Preemption by QOS makes the order intransitive, and then the result depends on the way of sorting.
     """
@@ -188,7 +188,10 @@ def listed_before(one, other, slurm):
 
 @apart
 def merge_halves(as_listed, slurm):
-    """Sort the queue, ``as_listed`` or by :func:`goes_before`, by merging sorted halves; the second is the larger one."""
+    """Sort the queue by merging sorted halves, of which the second is the larger.
+
+    The order is that of slurmctld's list of jobs (``as_listed``), or that of :func:`goes_before`.
+    """
     queue, merged, count, depth = slurm.now.queue, slurm.room.merged, slurm.numbers[QUEUED], 0
     while 1 << depth < count:
         depth += 1
