@@ -34,6 +34,7 @@ def stale(instance: dg.DagsterInstance, changed: str = "") -> dict[str, list[str
     return {name: [cause.reason for cause in causes] for name, causes in names.items() if causes}
 
 
+@pytest.mark.slow
 def test_an_unchanged_trace_is_not_stale_and_a_changed_feature_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = [60]
     monkeypatch.setattr(jobs, "read_known", lambda _: (size[0], ""))

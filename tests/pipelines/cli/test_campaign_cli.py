@@ -318,6 +318,7 @@ def test_progress_of_one_simulation_is_told_once_it_takes_long(monkeypatch, caps
     assert capsys.readouterr().err.splitlines() == said
 
 
+@pytest.mark.slow
 def test_a_registered_model_that_has_seen_the_jobs_is_refused_or_marked(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ def test_schedule_out_has_every_job_of_every_combination(trace: Path, tmp_path: 
     assert strict.to_dict() == {1: 0, 2: 100, 3: 200}
 
 
+@pytest.mark.slow
 def test_a_schedule_is_written_as_its_files_ending_says(trace: Path, tmp_path: Path) -> None:
     for ending in ("csv", "swf"):
         done = queuecast("simulate", str(trace), "--schedule-out", str(tmp_path / f"out.{ending}"), home=tmp_path)
@@ -113,6 +114,7 @@ def test_a_schedule_is_written_as_its_files_ending_says(trace: Path, tmp_path: P
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
 
 
+@pytest.mark.slow
 def test_a_command_alone_prints_its_help_and_a_wrong_one_what_was_meant(tmp_path: Path) -> None:
     done = process(home=tmp_path)
     assert (done.returncode, done.stdout.startswith("Usage: ")) == (0, True)

@@ -158,6 +158,7 @@ def test_a_generated_workload_says_so_and_a_distribution_is_drawn_and_stored(tra
     assert page.count("(constant, adapted)") == 4, "the scores, and the windows of three levels"
 
 
+@pytest.mark.slow
 def test_distributions_are_printed_in_80_columns_with_all_their_digits(trace: Path) -> None:
     evaluation = evaluate_predictors(
         clean(read_trace(str(trace))),

@@ -81,6 +81,7 @@ def test_a_held_back_interrupt_ends_the_process_after_its_clean_up(tmp_path):
     assert took < 50  # of the sixty seconds that it would have gone on
 
 
+@pytest.mark.slow
 def test_a_body_that_ends_by_itself_is_left_alone(tmp_path):
     process, out, _, _ = interrupted(ENDS_BY_ITSELF, tmp_path / "mark")
     assert process.returncode == 0

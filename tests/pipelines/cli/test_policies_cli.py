@@ -58,6 +58,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     mlflow.set_tracking_uri(before)
 
 
+@pytest.mark.slow
 def test_an_order_is_learned_on_a_trace_written_and_registered(place: Path) -> None:
     asked = ("policies", "crowd.swf", "--budget", "8", "--starvation", "none", "--out", "crowd.json", "--register", "@learned")
     done = queuecast(*asked, home=place / "home", cwd=place)
@@ -106,6 +107,7 @@ def test_a_fresh_process_loads_the_registered_policy_and_simulates_it(place: Pat
     assert "POLICY(kth.json) is SCORE(r**a*n;a=2.0), meant for --predictor last2 --starvation 200000" in alone.stderr
 
 
+@pytest.mark.slow
 def test_every_command_that_takes_a_scheduler_takes_a_policy(place: Path) -> None:
     asked = ["--scheduler", "EASY", "--scheduler", "POLICY(registry:policy-kth-sp2)-EASY-SPF"]
     done = queuecast("campaign", "tiny.swf", *asked, "--out", "out.parquet", home=place / "home", cwd=place)
@@ -123,6 +125,7 @@ def test_every_command_that_takes_a_scheduler_takes_a_policy(place: Path) -> Non
         assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_formula_becomes_a_file_and_a_version_without_evidence_is_told(place: Path) -> None:
     home = place / "home"
     formula = ("policies", "SCORE(R*R * n)-EASY(plans=requested)-SQF", "--name", "area", "--starvation", "72000")

@@ -45,6 +45,7 @@ def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr(dg.DagsterInstance, "handle_new_event", refused)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_one_stage")
 def test_a_run_whose_log_cannot_be_written_between_steps_ends_with_a_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -57,6 +58,7 @@ def test_a_run_whose_log_cannot_be_written_between_steps_ends_with_a_line(
     assert "queuecast: no room is left on the disk" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_one_stage")
 def test_an_unknown_failure_between_steps_is_told_as_a_defect(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -70,6 +72,7 @@ def test_an_unknown_failure_between_steps_is_told_as_a_defect(
     assert "failed in no stage, but between them; a defect" in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_one_stage")
 def test_an_interrupt_between_steps_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     _fails(monkeypatch, KeyboardInterrupt())

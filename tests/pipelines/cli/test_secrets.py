@@ -139,6 +139,7 @@ def test_a_settings_file_with_a_secret_is_told_without_it(unreachable: Path) -> 
     assert done.stderr.endswith(f"unknown key 'password' in [site]; known: {', '.join(sorted(site.VARIABLES))}\n")
 
 
+@pytest.mark.slow
 def test_servers_listen_on_loopback_unless_told_otherwise_and_then_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [{each.name: each.default for each in made.params}["host"] for made in (ui.command, serve.command)] == ["127.0.0.1"] * 2
     monkeypatch.delenv("DAGSTER_HOME", raising=False)

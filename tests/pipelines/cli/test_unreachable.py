@@ -17,6 +17,7 @@ UNREACHABLE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "uri"),
     [*(("predict", uri) for uri in UNREACHABLE), ("run", UNREACHABLE[0])],

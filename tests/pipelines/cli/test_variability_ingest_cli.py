@@ -39,6 +39,7 @@ def site(place: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_everything_of_a_site_comes_in_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
     site(tmp_path)
     arguments = ("--system", "quartz", "--counters", "logs", "--runs", "runs.csv", "--probes", "probes.csv", "--types", "types.csv")

@@ -367,6 +367,7 @@ def test_two_processes_do_not_change_a_store_at_once(tmp_path: Path) -> None:
         ingest(tmp_path, path)
 
 
+@pytest.mark.slow
 def test_many_small_files_are_compacted(tmp_path: Path) -> None:
     for number in range(40):
         ingest(tmp_path, log(tmp_path / str(number), [(number * 3 + row, "a", row) for row in range(3)]))
@@ -399,6 +400,7 @@ def test_a_reader_keeps_its_snapshot_while_parts_are_compacted_under_it(tmp_path
     assert late.coverage("s")["rows"].tolist() == [20]
 
 
+@pytest.mark.slow
 def test_full_parts_that_overlap_no_other_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters_change, "part_rows", lambda columns: 10)
     ingest(tmp_path, log(tmp_path / "full", [(number, "a", 0) for number in range(1, 10)]))
@@ -423,6 +425,7 @@ def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
     assert len(content(tmp_path)) == 1
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ldms, "BLOCK", 1 << 16)
     monkeypatch.setattr(counters_change, "PART_BYTES", 1 << 18)

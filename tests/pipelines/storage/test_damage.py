@@ -54,6 +54,7 @@ def test_a_pointer_or_table_that_is_damaged_says_how_to_mend_it(home: Path) -> N
         lake.read("jobs", "t")
 
 
+@pytest.mark.slow
 def test_no_damaged_table_is_read_as_other_content(tmp_path: Path) -> None:
     frame = pd.DataFrame({"number": range(40), "user": [f"u{number % 7}" for number in range(40)], "wait_s": [0.1] * 40})
     lake, r, others = Lake(tmp_path), random.Random(28), 0

@@ -105,6 +105,7 @@ def test_a_database_is_named_by_its_place(monkeypatch: pytest.MonkeyPatch) -> No
     assert named("postgresql:///jobs?host=/run/postgresql") == "PostgreSQL database jobs at /run/postgresql:5432"
 
 
+@pytest.mark.slow
 def test_dagsters_settings_name_the_variable_and_not_the_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusing: Callable[..., str]
 ) -> None:

@@ -43,6 +43,7 @@ def number(lake: Lake, table: str = "jobs") -> int:
     return int(lake.read(table, "t")[0]["number"].iloc[0])
 
 
+@pytest.mark.slow
 def test_a_version_is_written_read_and_held_while_others_are_published(store: Path) -> None:
     publish(store, "one", "one", jobs=1, schedules=1)
     reader = Lake(store / "lake").at_once(SUBJECT)
@@ -60,6 +61,7 @@ def test_a_version_is_written_read_and_held_while_others_are_published(store: Pa
     ]
 
 
+@pytest.mark.slow
 def test_what_nothing_lists_is_collected_after_its_time(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEEP_H, "0")
     monkeypatch.setattr(places.Store, "unlisted_s", 0.0)
@@ -70,6 +72,7 @@ def test_what_nothing_lists_is_collected_after_its_time(store: Path, monkeypatch
     assert number(Lake(store / "lake")) == 4
 
 
+@pytest.mark.slow
 def test_one_of_two_writers_is_told(store: Path) -> None:
     publish(store, "base", jobs=0)
     one, other = Lake(store / "lake", "one"), Lake(store / "lake", "other")
@@ -81,6 +84,7 @@ def test_one_of_two_writers_is_told(store: Path) -> None:
     assert number(Lake(store / "lake")) == 1
 
 
+@pytest.mark.slow
 def test_pages_follow_the_last_version_though_an_earlier_publisher_was_slow(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     show, slow = Versions._show, []
 
@@ -96,6 +100,7 @@ def test_pages_follow_the_last_version_though_an_earlier_publisher_was_slow(stor
     assert not Lake(store / "lake").versions(SUBJECT).under_way
 
 
+@pytest.mark.slow
 def test_a_run_whose_draft_another_machine_gave_up_is_told(store: Path) -> None:
     publish(store, "base", jobs=0)
     lake = Lake(store / "lake", "run")
@@ -112,6 +117,7 @@ def test_a_run_whose_draft_another_machine_gave_up_is_told(store: Path) -> None:
     assert number(Lake(store / "lake")) == 0
 
 
+@pytest.mark.slow
 def test_a_version_that_cannot_be_followed_is_not_taken_back_over_another(store: Path) -> None:
     """The registry fails just as another machine publishes."""
     publish(store, "base", jobs=0)
@@ -128,6 +134,7 @@ def test_a_version_that_cannot_be_followed_is_not_taken_back_over_another(store:
     assert number(Lake(store / "lake")) == 2
 
 
+@pytest.mark.slow
 def test_what_is_published_while_it_is_looked_for_stays(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A draft of long ago is published between the looks at pointer and drafts."""
     monkeypatch.setenv(KEEP_H, "0")
@@ -164,6 +171,7 @@ def test_settings_alerts_and_locks(store: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["s3"], indirect=True)
 def test_a_put_is_refused_where_another_machine_wrote_meanwhile(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a lock: as if the other process were on a machine that has other lock files."""
@@ -191,6 +199,7 @@ def test_a_table_is_read_by_one_request_of_its_size(store: Path, monkeypatch: py
     assert asked == [Asked("get_object", size)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 3000], ids=["short footer", "long footer"])
 def test_columns_of_a_table_are_read_from_its_end(store: Path, columns: int) -> None:
     frame = pd.DataFrame({f"n{column}": range(2) for column in range(columns)})
@@ -266,6 +275,7 @@ def proxied(s3_server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     proxy.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["503", "reset", "half"])
 def test_a_store_that_fails_for_a_moment_is_asked_again(fault: str, proxied: tuple[FaultyProxy, Path]) -> None:
     proxy, place = proxied
@@ -304,6 +314,7 @@ def faulty_publish(
     return Lake(place / "lake"), lambda: lake.versions(SUBJECT).publish("run", moved.append), moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "then"), [("lost", 0), ("stale", 1)])
 def test_a_pointer_that_the_store_took_and_does_not_show_ends_the_run(
     fault: str,
@@ -325,6 +336,7 @@ def test_a_pointer_that_the_store_took_and_does_not_show_ends_the_run(
     assert number(lake) == then
 
 
+@pytest.mark.slow
 def test_a_pointer_that_is_shown_late_is_waited_for(proxied: tuple[FaultyProxy, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     lake, go, moved = faulty_publish(proxied, "stale", "current/runtime-t.json", monkeypatch)
     monkeypatch.setattr(pointer.time, "sleep", lambda _: setattr(proxied[0], "fault", ""))
@@ -333,6 +345,7 @@ def test_a_pointer_that_is_shown_late_is_waited_for(proxied: tuple[FaultyProxy, 
     assert (number(lake), moved) == (1, [{"champion": "1"}])
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_pointer_that_stays_as_before_is_not_followed_for_ever(
     proxied: tuple[FaultyProxy, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

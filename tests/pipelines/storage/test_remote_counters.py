@@ -59,6 +59,7 @@ def objects(store: Path) -> set[str]:
     return {name for name in remote.listed(opened(store).root) if "part-" in name}
 
 
+@pytest.mark.slow
 def test_what_comes_in_is_read_and_broken_files_are_told(store: Path, ingested: Callable[..., IngestReport]) -> None:
     ingested((1, "a", 1), (86_400, "b", 3))
     report = ingested((2, "a", 2), (1, "a", 1), (1, "b", 7))
@@ -71,6 +72,7 @@ def test_what_comes_in_is_read_and_broken_files_are_told(store: Path, ingested: 
     assert opened(store).coverage("s")["rows"].tolist() == [3, 1]
 
 
+@pytest.mark.slow
 def test_parts_that_were_replaced_stay_for_readers_and_then_go(
     store: Path, ingested: Callable[..., IngestReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +96,7 @@ def test_parts_that_were_replaced_stay_for_readers_and_then_go(
     assert {part.file for part in opened(store).parts("s")} <= objects(store)
 
 
+@pytest.mark.slow
 @on_s3
 def test_of_two_writers_on_different_machines_one_is_told_and_nothing_is_lost(
     store: Path, tmp_path: Path, ingested: Callable[..., IngestReport], monkeypatch: pytest.MonkeyPatch
@@ -118,6 +121,7 @@ def test_of_two_writers_on_different_machines_one_is_told_and_nothing_is_lost(
     assert values(opened(store)) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_put_goes_after_its_time(
     store: Path, ingested: Callable[..., IngestReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +143,7 @@ def test_what_a_killed_process_put_goes_after_its_time(
     assert values(opened(store)) == [2, 3]
 
 
+@pytest.mark.slow
 @on_s3
 def test_counters_are_read_by_ranges_of_what_is_wanted(
     store: Path, ingested: Callable[..., IngestReport], monkeypatch: pytest.MonkeyPatch
@@ -179,6 +184,7 @@ def test_counters_are_read_by_ranges_of_what_is_wanted(
         assert len(asked) <= 4
 
 
+@pytest.mark.slow
 @on_s3
 def test_a_part_that_was_cut_is_told_in_one_line(store: Path, ingested: Callable[..., IngestReport]) -> None:
     ingested((1, "a", 1))
@@ -194,6 +200,7 @@ def test_a_part_that_was_cut_is_told_in_one_line(store: Path, ingested: Callable
         values(opened(store))
 
 
+@pytest.mark.slow
 @on_s3
 def test_rows_of_two_that_add_to_a_table_at_once_are_all_there(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
