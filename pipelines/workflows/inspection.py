@@ -148,6 +148,7 @@ def inspect_trace(
     both = jobs["runtime_s"].notna() & jobs["requested_s"].fillna(0).gt(0)
     cleaned = {way: _cleaned(trace, procs, way, holds) for way in MISSING_REQUEST}
     chosen = cleaned[missing_request]
+    asking = chosen if holds is None else _cleaned(trace, procs, missing_request, None)  # those, too, that fit nowhere
     users, unknown = _users(chosen)
     return Inspection(
         name=trace.name,
@@ -177,7 +178,7 @@ def inspect_trace(
         over_a_year=_over_a_year(jobs),
         missing_request=missing_request,
         cleaning={way: _cleaning(found) for way, found in cleaned.items()},
-        machine=None if machine is None or isinstance(chosen, str) else demand(machine, chosen.jobs),
+        machine=None if machine is None or isinstance(asking, str) else demand(machine, asking.jobs),
         users=users,
         users_unknown=unknown,
         notes=trace.notes,
