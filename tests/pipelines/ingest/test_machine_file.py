@@ -70,9 +70,8 @@ def test_toml_says_clusters_nodes_and_limits(tmp_path: Path) -> None:
     )
 
 
-def test_the_example_of_the_documentation_is_one(tmp_path: Path) -> None:
-    page = Path(__file__).parents[3] / "docs" / "machines.md"
-    machine = read(tmp_path, page.read_text().split("```toml\n")[1].split("```")[0])
+def test_the_example_of_the_documentation_is_one() -> None:
+    machine = read_machine(Path(__file__).parents[3] / "docs" / "examples" / "machine.toml")
     assert [(cluster.count, cluster.procs) for cluster in machine.clusters] == [(20, 1600), (48, 576)]
     assert [limit.of for limit in machine.limits] == ["user", "class", "class"]
     assert machine.asked == ASKED
