@@ -3,8 +3,6 @@
 Names are keys of catalogues, file names, partition keys and names of registered models.
 """
 
-from __future__ import annotations
-
 import re
 
 from features.errors import InputError, shown

@@ -3,8 +3,6 @@
 Plain names stand between spaces, semicolons or commas.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from itertools import product

@@ -1,7 +1,5 @@
 """Tables of settings files, validated by pydantic against dataclass types."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from functools import cache

@@ -4,8 +4,6 @@ JSON of format 1, which a site can put into its own scheduler: the job with the 
 text out; the formula itself is checked where the score language is known (:mod:`pipelines.storage.policies`).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -17,7 +17,7 @@ import pandas as pd
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
 from pipelines.report.table import Table
-from pipelines.storage.atomic import replacing
+from pipelines.storage.places import replacing
 
 MOST_WORDS = 400
 """Of the whole card, as ``wc -w`` counts: bars of the table are words, too."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipelines.report import table as report
-from pipelines.storage.atomic import replacing
+from pipelines.storage.places import replacing
 
 LONGEST_CAPTION = 160
 

@@ -37,7 +37,7 @@ from benchmarks.common.pages import HOUSE, LOADED, STUDIES
 from benchmarks.studies.expected_harm_card import card, draw
 from benchmarks.studies.expected_harm_runs import HALVES, Place
 from benchmarks.studies.expected_harm_tables import CHOICE, SECTIONS, TRACES, Counts
-from pipelines.storage.atomic import replacing
+from pipelines.storage.places import replacing
 
 NAME = "expected-harm"
 LOOKS = STUDIES / "data" / "expected_harm_looks.csv"

@@ -31,7 +31,7 @@ from features.jobs.cleaning import clean
 from pipelines.ingest.machine_file import read_machine
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
-from pipelines.storage.atomic import replacing
+from pipelines.storage.places import replacing
 from sim import evaluate, simulate
 from sim.kernel.planning_search import METHODS, search
 from sim.kernel.state import State

@@ -7,8 +7,6 @@ in the same way. The last window drifts if it exceeds Student's t prediction lim
 the jobs' ends, so that a long job is as likely to be in one as a short one.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from scipy.special import stdtrit

@@ -4,8 +4,6 @@ An export lists what had happened when it was made, so a submission or an end lo
 a wait of three years). The clock is the last submission plus a plausible stay; both leave out the few rows that reach farthest.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from features.clock import DAY_S

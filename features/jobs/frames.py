@@ -1,7 +1,5 @@
 """Canonical jobs tables made of plain DataFrames, as a notebook has them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

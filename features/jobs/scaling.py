@@ -6,8 +6,6 @@ the load as it is and makes a trace of months one of weeks. Neither is the recor
 the factors.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

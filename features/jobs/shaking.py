@@ -7,8 +7,6 @@ simulation: the role of workload flurries" (IPDPS 2006), show how large such acc
 slightly moved input.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """What the records of a trace used at once, and what is doubtful about simulating it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

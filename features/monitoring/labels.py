@@ -5,8 +5,6 @@ deviations; above 1.5 it varied. Its features are 270 of counters (:mod:`feature
 three of the application's type.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

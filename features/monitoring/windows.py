@@ -4,8 +4,6 @@ Nichols et al. (RUSH), sections III-A and III-D: counters aggregated over the fi
 over all nodes. It is one range join of samples and windows, streamed in order of time in bounded memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias

@@ -5,8 +5,6 @@ the night are unknown (4 to 5 points of accuracy on KTH-SP2 and SDSC-SP2). Here 
 the last night before its submission: jobs that had ended by then and, since accounting lists what has ended, no running ones.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -5,8 +5,6 @@ each night the model is carried on: groups of jobs learn what ended since, alway
 reproduced at any time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

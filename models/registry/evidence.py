@@ -14,8 +14,6 @@ martingale times exp(s sum m): the bound holds for all times at which the sum si
 Annals of Statistics 49(2), 2021).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import logsumexp
 

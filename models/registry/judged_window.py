@@ -3,8 +3,6 @@
 There is always at least one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ A version brings code for consumers without Queuecast. Code from a registry may 
 what is byte for byte Queuecast's own, and only where a version must answer as its consumers will see it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Fill a directory with all parts of a registered model: script, packed code, data."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

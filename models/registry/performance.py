@@ -5,8 +5,6 @@ Both means carry the error that chance allows where the jobs of a user on a day 
 one-sided: only worse is reported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

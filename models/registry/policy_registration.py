@@ -4,8 +4,6 @@ A version holds the policy's file, byte for byte, and what its consumers need to
 is read as data.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

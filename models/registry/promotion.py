@@ -24,8 +24,6 @@ candidates its level is Bonferroni's. The last three conditions can only keep th
 a wrong promotion, and their intervals need no validity over all nights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar

@@ -4,8 +4,6 @@ What differs between kinds of models is a :class:`Kind` and the :class:`Content`
 and ``models.registry.variability_registration``. A champion is chosen by the rule of ``models.registry.promotion``, but for the first.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ A version holds a method, trained once, and a dated snapshot of the users' histo
 refreshed version has the model of an older one, named by the tag ``refreshed_from``, and a new snapshot.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Let files and directories reach the disk, so that a power loss undoes nothing."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -5,8 +5,6 @@ store at once fail in its migrations. A site that sets ``MLFLOW_TRACKING_URI`` g
 server's artifact root too.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sqlite3

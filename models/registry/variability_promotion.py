@@ -15,8 +15,6 @@ mean over runs, but near its value it is one: it has the linear form F1 + (n_i -
 whose errors are those of F1 to first order (the delta method for ratios; Cochran, "Sampling Techniques", 1977, section 6).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 A version is self-contained: settings as JSON, plain arrays, and the code that walks them (``models.packed``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -4,8 +4,6 @@ A version goes with its MLflow run and its files. No version that an alias point
 refreshed from.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

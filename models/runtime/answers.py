@@ -4,8 +4,6 @@ An answer belongs to the job whose number was asked with; without one, as submit
 the same user, processors and request that was submitted next to it in time, each job to one answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

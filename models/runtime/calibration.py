@@ -6,8 +6,6 @@ quantile loss averaged over evenly spaced levels is, up to a factor of two, the 
 Raftery 2007): the lower the better.
 """
 
-from __future__ import annotations
-
 from statistics import NormalDist
 
 import numpy as np

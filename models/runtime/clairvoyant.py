@@ -1,7 +1,5 @@
 """The bound: a predictor that knows the runtime, or predicts a multiple of it."""
 
-from __future__ import annotations
-
 from models.runtime.protocol import TablePredictor
 
 

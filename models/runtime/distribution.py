@@ -6,8 +6,6 @@ probability score (Gneiting & Raftery 2007), which is twice the integral of that
 a table of quantiles, float64 [jobs, levels] seconds; a point prediction is that number at every level.
 """
 
-from __future__ import annotations
-
 from bisect import insort
 
 import numpy as np

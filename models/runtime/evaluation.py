@@ -5,8 +5,6 @@ after 25 of them. Accuracy is the measure of Tsafrir et al. 2007 and of OKCM (Li
 runtime, averaged over jobs. The quantile (pinball) loss is Koenker & Bassett's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

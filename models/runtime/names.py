@@ -1,7 +1,5 @@
 """Predictor names: turn texts such as ``requested*2`` or ``nag(eta=100)`` into predictors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -7,8 +7,6 @@ default, as was found on these first halves. The quantile at level u is request 
 the machine at hand: a rule that schedules by this distribution is the baseline for all that learn.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -10,8 +10,6 @@ Compiled predictors of distributions write their quantiles by :func:`models.runt
 predictors in Python may have a method for them (:class:`models.runtime.protocol.TellsQuantiles`). :mod:`sim.kernel.scenarios` cuts and draws.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """The user's own estimate: the requested time, or a multiple of it."""
 
-from __future__ import annotations
-
 from models.runtime.protocol import TablePredictor
 
 

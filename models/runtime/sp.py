@@ -10,8 +10,6 @@ without a known user gets its request. A job that has run for some time is predi
 if none is left.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """The one list of classifiers of performance variation, with their default options."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ that of its own best cutoff, which flatters all sizes alike: use it to choose on
 (``models.variability.evaluation`` eliminates inside each training part).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

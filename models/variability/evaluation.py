@@ -7,8 +7,6 @@ alone; only for an application left out are labels its own, from runs that the m
 runs share the machine's state (``features.statistics``).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

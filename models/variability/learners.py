@@ -7,8 +7,6 @@ learners weight rows so that classes count alike, except the nearest neighbours,
 probabilities shall be frequencies. Training is seeded and on one thread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

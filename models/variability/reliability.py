@@ -6,8 +6,6 @@ probability score (Epstein 1969), proper for the distribution. Intervals resampl
 (``features.statistics``).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from features.clock import DAY_S

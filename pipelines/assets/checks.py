@@ -1,7 +1,5 @@
 """Asset checks in one line: what must hold, and the number that shows it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

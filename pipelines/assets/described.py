@@ -12,19 +12,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 
 from features.jobs.schema import fingerprint
+from models.registry.tracking import Tracking
 from pipelines.dated.promote import MADE_FROM
 from pipelines.storage.home import PAGES
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import schema_of
-
-if TYPE_CHECKING:
-    from models.registry.tracking import Tracking
 
 HOUSE = Path(__file__).resolve().parents[2]
 OWNER = "team:operations"

@@ -8,18 +8,16 @@ its day is no longer missing: a champion does not move back in time.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
 from features.errors import InputError
 from pipelines.assets.checks import holds
 from pipelines.assets.partitions import name_and_day
+from pipelines.assets.resources import LakeResource
 from pipelines.dated.ledger import later_night
 from pipelines.dated.publish import night_stage
-
-if TYPE_CHECKING:
-    from pipelines.assets.resources import LakeResource
 
 RETRIES, RETRY_S = 2, 60
 """Of a step that a registry or disk did not answer, after 60 and 120 s; errors of the accounting are not retried."""

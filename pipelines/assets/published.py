@@ -7,11 +7,13 @@ aliases of a run that died while it was published, and says what is current.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
 from features.jobs.schema import fingerprint
+from models.registry.tracking import Tracking
+from models.registry.versions import aliases
 from pipelines.assets.checks import broken, holds, specs
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_systems, of_traces
@@ -19,9 +21,6 @@ from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.policy import point_champion
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import finish
-
-if TYPE_CHECKING:
-    from models.registry.tracking import Tracking
 
 OF_TRACES = (
     "jobs",
@@ -81,8 +80,6 @@ def _published(
     context: dg.AssetExecutionContext, resource: LakeResource, store: "Tracking"
 ) -> tuple[dict[str, Any], list[dg.AssetCheckResult]]:
     """Publish the draft, prune old registered versions, and report what is current."""
-    from models.registry.versions import aliases
-
     work, versions = resource.work(store, context.run_id), resource.lake().versions(resource.subject)
     draft = work.lake.draft
     if not versions.draft(draft):

@@ -3,16 +3,14 @@
 A test or a deployment configures others: ``LakeResource(home=...)``, ``RegistryResource(uri=...)``.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from features.errors import InputError
+from models.registry.tracking import Tracking
 from pipelines.assets.partitions import is_night, name_and_day
 from pipelines.dated.publish import Work, tell_failure
 from pipelines.storage.home import home, trusted_home
@@ -20,9 +18,6 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import RUN_WAITS_S, alone, lock_of
 from pipelines.storage.registry import tracking
 from pipelines.storage.remote import place_of
-
-if TYPE_CHECKING:
-    from models.registry.tracking import Tracking
 
 
 class LakeResource(dg.ConfigurableResource):

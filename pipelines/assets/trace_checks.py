@@ -4,8 +4,6 @@ What the step before has just enforced (an order, a clipped range) is not checke
 ERROR block what comes after them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

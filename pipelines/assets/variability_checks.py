@@ -1,13 +1,13 @@
 """Checks of a system's counters, features, models and trials."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import dagster as dg
 import numpy as np
 import pandas as pd
 
+from models.registry.loading import consumer_model
+from models.registry.variability_registration import VARIABILITY
 from pipelines.assets.checks import broken, holds
 from pipelines.dated.systems import Retrained
 from pipelines.storage.lake import Lake
@@ -157,9 +157,6 @@ def asked_back(made: Retrained, features: pd.DataFrame) -> tuple[float, int]:
 
     And the number of last runs compared.
     """
-    from models.registry.loading import consumer_model
-    from models.registry.variability_registration import VARIABILITY
-
     last = features.tail(_ASKED).loc[:, list(made.model.columns)].reset_index(drop=True)
     loaded = consumer_model(made.name, made.model_version, VARIABILITY.name)
     said = pd.DataFrame(loaded.predict(last)).filter(like="probability_").to_numpy(np.float64)

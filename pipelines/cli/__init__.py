@@ -3,8 +3,6 @@
 So a simulation does not pay for the imports of other commands.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

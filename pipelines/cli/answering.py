@@ -1,7 +1,5 @@
 """A web server that prints its address when it answers."""
 
-from __future__ import annotations
-
 import socket
 
 import uvicorn

@@ -1,7 +1,5 @@
 """``queuecast bench``: jobs a second of each algorithm, on generated workloads and traces."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +14,7 @@ from pipelines.ingest.source import trace_name
 from pipelines.ingest.workload import Workload
 from pipelines.report.table import Table
 from pipelines.sources.catalogue import load_catalogue
-from pipelines.storage import atomic
+from pipelines.storage import places
 from pipelines.workflows.bench import Case, Row, run
 from sim.names import scheduler as named_scheduler
 
@@ -49,7 +47,7 @@ def command(traces: tuple[str, ...], schedulers: tuple[str, ...], repeat: int, q
     table(document["figures"]).show()
     if out is not None:
         try:
-            atomic.write(out, json.dumps(document, indent=1) + "\n")
+            places.write(out, json.dumps(document, indent=1) + "\n")
         except OSError as error:
             raise InputError(f"{out}: cannot be written: {error.strerror}") from error
         note(f"wrote {out}")

@@ -3,8 +3,6 @@
 Schedulers x predictors x corrections, resumable, with intervals over windows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

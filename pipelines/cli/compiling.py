@@ -1,7 +1,5 @@
 """Announcement of kernel compilation, up to a silent minute on a machine's first use."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

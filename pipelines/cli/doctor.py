@@ -1,7 +1,5 @@
 """``queuecast doctor``: say what kills and damage left in the home directory, and mend it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence
@@ -30,8 +28,7 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
     from pipelines.storage.places import at
     from pipelines.storage.registry import tracking
     from pipelines.workflows.doctor import examine, repair
-    from pipelines.workflows.doctor_site import reached
-    from pipelines.workflows.finding import Finding
+    from pipelines.workflows.doctor_databases import Finding, reached
 
     place = trusted_home(home.absolute()) if home is not None else site_home()
     connect = tracking if home is None else partial(tracking, f"sqlite:///{place / 'mlflow.db'}")

@@ -1,7 +1,5 @@
 """``queuecast fetch``: download a trace of the catalogue."""
 
-from __future__ import annotations
-
 import click
 
 from pipelines.cli.notes import note

@@ -7,8 +7,6 @@ machine (DNS rebinding). So requests are served under the names of the site only
 only, and what changes anything comes as JSON, which no page of another site can send without being asked for permission first.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """``queuecast inspect``: the content of a trace, before anything runs."""
 
-from __future__ import annotations
-
 import json
 
 import click

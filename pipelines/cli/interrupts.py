@@ -1,7 +1,5 @@
 """End a command within two seconds of Ctrl-C, also in libraries and compiled code."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

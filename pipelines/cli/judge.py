@@ -1,7 +1,5 @@
 """``queuecast judge``: what a service answered, against what the jobs then ran."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``queuecast lake``: what lies in the lake, what of it may go, and its pages."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 A full disk, a locked or damaged database and too little memory are no defects of Queuecast's own; anything that is not known here is.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """A click group whose commands are imported only when used."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 from collections.abc import Mapping

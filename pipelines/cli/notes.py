@@ -1,7 +1,5 @@
 """Lines about the work, on standard error."""
 
-from __future__ import annotations
-
 import sys
 
 from features.errors import printable

@@ -60,8 +60,8 @@ def command(learning: Learning, name: str | None, out: Path | None, registered: 
 
 def _policy(learning: Learning, name: str | None) -> PolicyFile:
     """Return the policy that the subject is, or that is learned on it."""
+    from pipelines.dated.policy import learned_policy
     from pipelines.storage.policies import policy_named, policy_of
-    from pipelines.workflows.learned_policy import learned_policy
 
     subject = learning.trace
     if subject.endswith(".json") or subject.lower().startswith("registry:"):
@@ -72,7 +72,7 @@ def _policy(learning: Learning, name: str | None) -> PolicyFile:
 
 
 def _register(policy: PolicyFile, place: str, subject: str) -> None:
-    from pipelines.workflows.learned_policy import register_policy
+    from pipelines.dated.policy import register_policy
 
     trace, _, alias = place.partition("@")
     learned_on = policy.trained.trace if policy.trained is not None else ""

@@ -1,7 +1,5 @@
 """``queuecast predict``: runtimes for submissions in a file, by a registered model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``queuecast ui``: Dagster's web server and daemon on what was materialised."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -4,8 +4,6 @@
 options are those of ``dagster-webserver``. ``queuecast ui`` starts it.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from typing import Any

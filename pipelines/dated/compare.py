@@ -1,7 +1,5 @@
 """Compare kept schedules, judged on the same jobs; and how good predictions were."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ What had ended by the date is learned from. A run has a date inside its trace, s
 what was registered. A night has the end of its accounting, and simulates the last days once more with what was served in them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """What a night decided, and what drifted: its row and what its page shows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What was known of its user at each job's submission, with the starts behind it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 The rule by which the judged challenger is promoted is in ``models.registry.promotion``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

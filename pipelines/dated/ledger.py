@@ -1,7 +1,5 @@
 """The ledger of a trace's nights: a row for each, and what was served in them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -1,9 +1,5 @@
 """A registered version loaded back as a consumer does, against its answers here."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from features.clock import local_clock_s
@@ -11,11 +7,11 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.packed.methods import Method
 from models.registry.accounting import Accounting
+from models.registry.loading import consumer_model
+from models.registry.registration import Candidate
+from models.registry.runtime_registration import RUNTIME, ask
+from models.registry.tracking import Tracking
 from pipelines.storage.registry import submissions
-
-if TYPE_CHECKING:
-    from models.registry.registration import Candidate
-    from models.registry.tracking import Tracking
 
 ASKED_BACK = 200
 """Number of last submissions that a version loaded back from the registry is asked about."""
@@ -29,9 +25,6 @@ def verified(store: Tracking, clean: CleanTrace, records: Accounting, candidate:
     that does not load, does not answer, answers outside of 1..request or otherwise than ``method`` does here. A submission in an
     hour that the wall clock shows twice has no one answer and is not compared.
     """
-    from models.registry.loading import consumer_model
-    from models.registry.runtime_registration import RUNTIME, ask
-
     name = f"runtime-{clean.name}"
     count = min(ASKED_BACK, len(clean.jobs))
     rows, until = np.arange(len(clean.jobs) - count, len(clean.jobs)), records.until_s

@@ -4,14 +4,12 @@ The replay of a trace does many of them; the scheduled job does the same stages 
 last step, so a night that fails leaves the night before in place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from features.jobs.cleaning import CleanTrace
+from models.registry.tracking import Tracking
 from models.registry.versions import Keep, all_or_nothing
 from pipelines.dated.compare import keep_comparison
 from pipelines.dated.history import keep_history
@@ -26,9 +24,6 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import NIGHT, alone, discarded_on_error
 from pipelines.storage.registry import tracking
 from pipelines.workflows.progress import report_progress
-
-if TYPE_CHECKING:
-    from models.registry.tracking import Tracking
 
 
 @dataclass(frozen=True)

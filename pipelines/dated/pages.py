@@ -1,7 +1,5 @@
 """The pages of a run and of a night, from the tables that their stages kept."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path

@@ -13,19 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import pandas as pd
 
 from features.errors import InputError
 from models.packed.settings import FORMAT
 from models.registry.promotion import Comparison, decide
+from models.registry.registration import Candidate, Kind, rank_candidates, version_at
+from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM, aliases, all_versions
-
-if TYPE_CHECKING:
-    from models.registry.registration import Candidate, Kind
-    from models.registry.tracking import Tracking
-
 
 SIMULATED = "simulated"
 """Alias of the version that a run simulates where the champion has learned from what it simulates."""
@@ -72,8 +69,6 @@ def incumbent(store: Tracking, kind: Kind, subject: str, read: Callable[[str], M
 
     ``read`` returns what a version learned; it raises :class:`Outdated` for one that the present code cannot use.
     """
-    from models.registry.registration import version_at
-
     present = version_at(store, kind.registered(subject))
     if present is None:
         return None
@@ -248,8 +243,6 @@ def promote(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Pr
 
 
 def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
-    from models.registry.registration import rank_candidates
-
     if old := _weak_of_the_same(store, judge, name):
         return old
     scores = judge.scores()

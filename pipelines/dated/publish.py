@@ -1,22 +1,17 @@
 """The work of a run or night on its draft: begun, in stages, published whole."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pipelines.storage.atomic import write
+from models.registry.tracking import Tracking
+from models.registry.versions import Keep
 from pipelines.storage.lake import Lake
+from pipelines.storage.places import write
 from pipelines.storage.publishing import NIGHTS, begin_night, finish, publish
 from pipelines.storage.registry import kept_versions, pruned
 from pipelines.storage.versions import PUBLISHED, Versions
-
-if TYPE_CHECKING:
-    from models.registry.tracking import Tracking
-    from models.registry.versions import Keep
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """A trace as it arrives day by day: each midnight accounting holds the ended jobs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 

@@ -3,8 +3,6 @@
 The options of ``queuecast run`` and the config of assets are made of it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import Field

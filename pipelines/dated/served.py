@@ -5,11 +5,8 @@ learned stays; its snapshot is made anew each midnight from what had ended by th
 was no such model, so the request answers there, and nothing there is judged.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,18 +15,15 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.packed.methods import LEVELS, PREDICTED, Method
+from models.packed.runtime_predictor import RuntimePredictor
 from models.registry.accounting import Accounting
 from models.registry.as_served import serve
+from models.registry.runtime_registration import ask, load_version, trained_method
 from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM
 from models.runtime.protocol import TablePredictor
 from pipelines.dated.dated import Dated, date_of, ended_jobs, midnights
 from pipelines.storage.registry import PREFIX, quantile_table, replaced, submissions
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from models.packed.runtime_predictor import RuntimePredictor
 
 
 @dataclass(frozen=True)
@@ -67,8 +61,6 @@ def served_model(name: str, version: str, clean: CleanTrace, records: Accounting
 
     One chosen by hand is not asked. InputError where it cannot be loaded.
     """
-    from models.registry.runtime_registration import load_version, trained_method
-
     tags = dict(store.client.get_model_version(name, version).tags)
     if not {"method", "training_window_s"} <= tags.keys():
         return ServedModel(name, version, "chosen by hand", 0, 0, 0.0)
@@ -118,8 +110,6 @@ def _disagreement(
 
     They are those of the day after its snapshot.
     """
-    from models.registry.runtime_registration import ask
-
     at_s = int(tags["training_window_s"].split("..")[1])
     if fingerprint(ended_jobs(clean, records.ended(at_s))) != tags.get("data_fingerprint"):
         return 0, 0.0

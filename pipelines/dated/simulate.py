@@ -5,8 +5,6 @@ it the learners in the simulator learn; for the registered model the request ans
 baseline is. A night replays the last days, with what the champions of their nights answered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ gone from the registry), or an earlier night used accounting that reached farthe
 rows missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass

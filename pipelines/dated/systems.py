@@ -3,12 +3,9 @@
 The rule is in ``models.registry.variability_promotion``, the workflow in ``pipelines.dated.promote``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,8 +14,12 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.schema import fingerprint
 from features.monitoring.labels import baselines, labels, z_scores
+from models.registry.loading import consumer_model
 from models.registry.promotion import Evidence
+from models.registry.registration import Candidate, Kind, Training, log_and_register
+from models.registry.tracking import Tracking
 from models.registry.variability_promotion import JUDGED_DAYS, compare_classifiers, f1_evidence, f1_scores
+from models.registry.variability_registration import VARIABILITY, VariabilityContent, load_version
 from models.variability.classifiers import OPTIONS
 from models.variability.evaluation import (
     ALL,
@@ -28,15 +29,12 @@ from models.variability.evaluation import (
     measured,
     predictions,
 )
+from models.variability.learners import permuted_importance
 from models.variability.model import CUTOFF_FOLDS, VariabilityModel
 from models.variability.time_blocks import stretches, times_of
 from pipelines.dated.promote import MADE_FROM, Incumbent, Outdated, Promotion, Score, Verdict, incumbent, made_from, promote
 from pipelines.dated.publish import Work
 from pipelines.workflows.variability_table import MODEL_TABLE, TrainingTable
-
-if TYPE_CHECKING:
-    from models.registry.registration import Candidate, Kind
-    from models.registry.tracking import Tracking
 
 _ASKED_BACK = 200
 """Last runs that a version loaded back from the registry is asked about."""
@@ -83,8 +81,6 @@ def retrain(
     champion are judged on the runs that started after all that it learned from had ended
     (:func:`models.variability.evaluation.forward`), and the best candidate is registered. InputError for a champion of another scope.
     """
-    from models.registry.variability_registration import VARIABILITY, load_version
-
     judge, name = ClassifierJudge(store, table, scope, learning, tags or {}), VARIABILITY.registered(table.system)
 
     def read(number: str) -> VariabilityModel:
@@ -132,8 +128,6 @@ class ClassifierJudge:
 
     @property
     def kind(self) -> Kind:
-        from models.registry.variability_registration import VARIABILITY
-
         return VARIABILITY
 
     @property
@@ -219,9 +213,6 @@ class ClassifierJudge:
         )
 
     def register(self, name: str, score: Score) -> Candidate:
-        from models.registry.registration import Training, log_and_register
-        from models.registry.variability_registration import VariabilityContent
-
         (rows, label, usual, z), learning = self._taught, self.learning
         model = learning.train(name, self.features.iloc[rows], label, times_of(self.table.runs).take(rows), usual, z)
         start, runtime = (self.table.runs[each].to_numpy(np.float64) for each in ("start_s", "runtime_s"))
@@ -241,8 +232,6 @@ class ClassifierJudge:
         return candidate
 
     def checks(self, candidate: Candidate) -> dict[str, bool]:
-        from models.registry.loading import consumer_model
-
         name = self.kind.registered(self.subject)
         tagged = self.store.client.get_model_version(name, candidate.version).tags.get("data_fingerprint") == self.fingerprint
         try:
@@ -267,8 +256,6 @@ class ClassifierJudge:
 
         By permutation for the nearest neighbours, if they are of these runs.
         """
-        from models.variability.learners import permuted_importance
-
         own, (rows, label, _, _) = model.importance, self._taught
         if model.classifier == "knn" and len(model.arrays.rows) == len(rows):
             block = stretches(times_of(self.table.runs).take(rows), label >= model.variation, CUTOFF_FOLDS)

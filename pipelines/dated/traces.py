@@ -3,13 +3,10 @@
 Which of them becomes champion is decided in ``pipelines.dated.promote``.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -23,6 +20,9 @@ from models.registry.as_served import Models, answer_columns, by_column, predict
 from models.registry.candidates import TRAINERS, carried_on, outdated, train
 from models.registry.judged_window import judged_window
 from models.registry.performance import record
+from models.registry.registration import Candidate, Kind, Training, log_and_register
+from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, trained_method
+from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM, all_versions
 from models.runtime.evaluation import evaluate_predictions
 from pipelines.dated import promote
@@ -42,11 +42,6 @@ from pipelines.dated.promote import MADE_FROM, Outdated, Score, Verdict, made_fr
 from pipelines.report.wording import instant
 from pipelines.workflows.progress import progress_reporter
 
-if TYPE_CHECKING:
-    from models.registry.registration import Candidate, Kind, Training
-    from models.registry.runtime_registration import Snapshot
-    from models.registry.tracking import Tracking
-
 Incumbent = promote.Incumbent[Method]
 
 
@@ -63,7 +58,6 @@ def incumbent(store: Tracking, trace: str) -> Incumbent | None:
 
     InputError if what it learned cannot be read.
     """
-    from models.registry.runtime_registration import RUNTIME, trained_method
 
     def read(number: str) -> Method:
         learner = store.client.get_model_version(RUNTIME.registered(trace), number).tags["method"]
@@ -99,8 +93,6 @@ class TraceJudge:
 
     @property
     def kind(self) -> Kind:
-        from models.registry.runtime_registration import RUNTIME
-
         return RUNTIME
 
     @property
@@ -182,8 +174,6 @@ class TraceJudge:
 
     def _champions(self, submit_s: np.ndarray) -> dict[int, tuple[str, Method]]:
         """Return the champions of nights before that answered jobs submitted at ``submit_s``, by night."""
-        from models.registry.runtime_registration import trained_method
-
         learned_s = self.rival.trained_until_s if self.rival is not None and self.rival.method else 2**62
         nights = self.ledger.nights
         every = all_versions(self.store, self.kind.registered(self.subject)) if len(nights) else []
@@ -225,8 +215,6 @@ class TraceJudge:
 
     @cached_property
     def training(self) -> Training:
-        from models.registry.registration import Training
-
         window_s = (int(self.clean.jobs["submit_s"].iloc[0]), self.records.until_s)
         count, generated = len(self.clean.jobs), self.clean.generated
         return Training(self.clean.name, fingerprint(self.clean.jobs), count, window_s, generated, self.seed)
@@ -247,9 +235,6 @@ class TraceJudge:
         return Verdict(judged.challenger, score, judged.duel, judged.vetoes)
 
     def register(self, name: str, score: Score) -> Candidate:
-        from models.registry.registration import log_and_register
-        from models.registry.runtime_registration import RuntimeContent
-
         content, judged = RuntimeContent(self.trained[name], snapshot_of(self.clean, self.records)), (score.value, score.judged)
         tags, parameters = {**self.tags, MADE_FROM: self.key, **score.tags}, TRAINERS[name].parameters(self.seed)
         return log_and_register(
@@ -272,8 +257,6 @@ class TraceJudge:
 
         It is itself, or a new one of the same model.
         """
-        from models.registry.runtime_registration import trained_method
-
         tags = dict(self.store.client.get_model_version(self.kind.registered(self.subject), champion).tags)
         data = fingerprint(self.whole.jobs)
         current = tags.get("snapshot_s") == str(records.until_s) and tags.get("snapshot_fingerprint") == data
@@ -305,8 +288,6 @@ def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[i
 
 def snapshot_of(clean: CleanTrace, records: Accounting) -> Snapshot:
     """Return the histories of the present, for a version to bring."""
-    from models.registry.runtime_registration import Snapshot
-
     until = records.until_s
     return Snapshot(records.snapshot(until), until, clean.origin_unix_s, clean.timezone, fingerprint(clean.jobs), clean.hashed_with)
 
@@ -326,9 +307,6 @@ def refreshed(
     ``method`` is what it learned. ``tags`` and ``metrics`` are the new version's; records of training and promotion stay, and those
     of its judgement where none is given by ``judged``. InputError for a version that does not answer when it is loaded back.
     """
-    from models.registry.registration import Training, log_and_register
-    from models.registry.runtime_registration import RUNTIME, RuntimeContent
-
     version = store.client.get_model_version(f"runtime-{clean.name}", number)
     before, recorded = dict(version.tags), store.client.get_run(version.run_id or "").data.metrics
     trained, data = before.get(REFRESHED_FROM, number), before["data_fingerprint"]

@@ -4,8 +4,6 @@ They learn from what had ended by the date, and one of them is chosen by that al
 Consumers get the chosen model with the histories of the present. Where a champion comes from is said in ``pipelines.dated.promote``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +12,7 @@ import pandas as pd
 from features.jobs.cleaning import CleanTrace
 from models.packed.methods import PREDICTED
 from models.registry.accounting import Accounting
+from models.registry.runtime_registration import ask, load_version, trained_method
 from models.registry.tracking import Tracking
 from pipelines.dated.dated import as_of, dated
 from pipelines.dated.decided import night_marks
@@ -23,6 +22,7 @@ from pipelines.dated.ledger import ledger_of
 from pipelines.dated.promote import Promotion, promote
 from pipelines.dated.publish import Work
 from pipelines.dated.traces import Memo, TraceJudge, incumbent
+from pipelines.storage.registry import submissions
 
 
 def train(
@@ -80,9 +80,6 @@ def last_answers(clean: CleanTrace, records: Accounting, champion: str, store: T
 
     Beside what it says in this process (``expected_s``, null for a champion chosen by hand).
     """
-    from models.registry.runtime_registration import ask, load_version, trained_method
-    from pipelines.storage.registry import submissions
-
     last, model = submissions(clean).tail(20).reset_index(drop=True), f"runtime-{clean.name}"
     predicted, expected = ask(load_version(model, champion), last)[PREDICTED], np.full(len(last), np.nan)
     if store.client.get_model_version(model, champion).tags.get("snapshot_s") == str(records.until_s):

@@ -4,8 +4,6 @@ Each distinct text of a column is parsed once, so that millions of rows cost lit
 error, unless the reader says how to mend such lines (:class:`Mending`).
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -3,8 +3,6 @@
 For traces that are read often or made by other programs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any

@@ -4,8 +4,6 @@ Slurm jobs are chosen by a pattern of job names. Canonical table: ``run_id appli
 a list of names, or null where a source gives only their number. Runs left out are counted by reason.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

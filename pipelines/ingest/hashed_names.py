@@ -3,8 +3,6 @@
 Readers of formats that hold people's names call this, so that no later stage sees them. Numbers of SWF are no names.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

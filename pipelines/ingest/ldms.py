@@ -4,8 +4,6 @@ A header may be repeated anywhere (concatenated files) and may change. Rows come
 meaning of counters are left to the callers.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from bisect import bisect_left

@@ -4,8 +4,6 @@ With ``altheader`` LDMS writes ``sysclassib.HEADER`` beside ``sysclassib``, or `
 ``sysclassib.1507711419`` where it rotates.
 """
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import re

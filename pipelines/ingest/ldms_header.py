@@ -4,8 +4,6 @@ LDMS's ``store_csv`` writes ``#Time,Time_usec,ProducerName,component_id,job_id``
 ``DT,DT_usec`` behind the time; exports of the same data name metrics ``metric::sampler`` and say ``node_id`` and ``timestamp``.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping

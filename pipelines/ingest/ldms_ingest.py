@@ -4,8 +4,6 @@ Memory does not depend on sizes. A file whose text is known is not read again; o
 only. A file with an error anywhere is quarantined: nothing of it stays, and the next one is read.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -20,9 +18,9 @@ import pandas as pd
 from features.errors import InputError
 from pipelines.ingest.ldms_files import counter_files, scan, sha256_of
 from pipelines.ingest.ldms_intake import BrokenFileError, Intake, Run, SamplerTally
-from pipelines.storage.atomic import until_written
 from pipelines.storage.counters_change import changing
 from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.places import until_written
 from pipelines.storage.version import subject_of
 
 _COMMIT_S = 2.0

@@ -1,7 +1,5 @@
 """Conversion of a log's local times to Unix time, around changes of the clock."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 

@@ -8,8 +8,6 @@ processors; on other machines the distance between the machine and the size wher
 in half-hour slots of unequal worth, the daily cycle; there is no week. Offered load is one factor on these times, before the cycle.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

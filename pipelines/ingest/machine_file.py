@@ -4,8 +4,6 @@ A ``.machines`` file has a line a cluster: number, name, nodes, processors of a 
 explained in ``docs/machines.md``.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

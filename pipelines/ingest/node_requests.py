@@ -4,8 +4,6 @@ The 19th column lists the node of each processor in braces. The 20th is the queu
 ``8:ppn=8:x86_64:cl_zegox#excl`` are eight nodes with these properties, eight processors on each, no other job on them.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import NamedTuple

@@ -10,8 +10,6 @@ two numbers that only say how it compares with others. Sampled sizes are given o
 in the order of the other; so sizes, and runtimes given the size, stay the model's whatever users do.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

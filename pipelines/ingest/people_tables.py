@@ -1,7 +1,5 @@
 """Users' own tables, CSV or Parquet, with errors that name file and line."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter

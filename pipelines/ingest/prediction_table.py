@@ -3,8 +3,6 @@
 Columns ``job_id`` and ``predicted_s``, a row a job.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -5,8 +5,6 @@ al. (RUSH). Application types, ``application,type``, and the GB/s that a node of
 knows them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Read TRACE: a name of the catalogue, or a file of any kind known by its content."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace

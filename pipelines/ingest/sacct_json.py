@@ -4,8 +4,6 @@ Slurm's data parsers differ by version: a number is plain (22.05), or an object 
 or a list of words. Times are Unix seconds and are written in UTC; a time limit is in minutes.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

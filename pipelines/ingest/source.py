@@ -1,7 +1,5 @@
 """A trace file with name and checksums, read as often as it is needed; errors in one line."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

@@ -6,8 +6,6 @@ trace's notes. Three extra columns that begin with a list of nodes in braces are
 (:mod:`pipelines.ingest.node_requests`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 One pass over the text. Every one of the 18 fields is checked to be a number; those the jobs table has are kept, as int64.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

@@ -3,8 +3,6 @@
 Nothing here holds a whole file. A file that unpacks to far more than it is, a line without end, a device or a pipe is refused.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -3,8 +3,6 @@
 The topology is Slurm's ``topology.conf`` or CSV ``node,leaf``; running jobs are CSV ``job_id,application,nodes,start_s``.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -5,8 +5,6 @@ The model of Lublin & Feitelson (:mod:`pipelines.ingest.lublin`) gives sizes, ru
 compares it with a real trace.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from numbers import Integral, Real

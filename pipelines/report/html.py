@@ -23,8 +23,8 @@ from pipelines.report.tables import (
     prediction_table,
 )
 from pipelines.report.wording import kind_of_jobs, not_modelled, nothing_waited, requests_warning
-from pipelines.storage.atomic import write
 from pipelines.storage.csv_text import csv_text
+from pipelines.storage.places import write
 from sim.metrics.names import FAIRNESS, READ_FIRST
 from sim.metrics.schedule_metrics import TAU_S
 from sim.metrics.verdict import is_bound, verdict

@@ -3,8 +3,6 @@
 Everything is answered from arrays in memory, in the one thread of the event loop: long requests in parts, so that others come in between.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

@@ -4,8 +4,6 @@ It is written beside the thread that answers: a file a day (UTC) and 64 MiB, ``a
 on. What waits is bounded: what does not fit is counted, and the count is written where it happened.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """What a service answered, against what the jobs then ran (:mod:`models.runtime.answers`)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A new version is loaded and asked beside the one that answers, then put in its p
 reference once and keeps it. Where the registry does not answer, or names a version that does not load, the loaded one stays.
 """
 
-from __future__ import annotations
-
 import time
 from calendar import timegm
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a request asks and what is answered, as pydantic models."""
 
-from __future__ import annotations
-
 import re
 from calendar import timegm
 from collections.abc import Sequence

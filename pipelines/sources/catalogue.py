@@ -3,8 +3,6 @@
 The packaged ``catalogue.toml`` explains the keys; a site's own ``queuecast.toml`` (or $QUEUECAST_CATALOGUE) adds to it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -23,8 +23,8 @@ from pyarrow import csv
 from features.errors import InputError
 from features.monitoring.samplers import PROBES, SAMPLERS
 from features.monitoring.situation import RATES
-from pipelines.storage.atomic import replacing
 from pipelines.storage.csv_text import csv_text
+from pipelines.storage.places import replacing
 from sim.cluster.applications import APPLICATIONS, NODES
 from sim.cluster.experiments import LOAD, chosen_runs
 from sim.cluster.presets import Cluster

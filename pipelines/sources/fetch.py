@@ -1,7 +1,5 @@
 """Downloads of catalogue traces, checked by SHA-256 before they take their place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +15,7 @@ from pipelines.ingest.read import check_kind
 from pipelines.ingest.source import load
 from pipelines.sources.catalogue import Entry
 from pipelines.sources.recorded import checksums, record
-from pipelines.storage.atomic import replacing
+from pipelines.storage.places import replacing
 
 _CHUNK = 1 << 16
 

@@ -4,8 +4,6 @@
 reads are checked against it.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from features import limits
 from features.errors import InputError
 from pipelines.ingest.text import opened, toml_tables
-from pipelines.storage.atomic import seen, write
+from pipelines.storage.places import seen, write
 from pipelines.storage.remote import Seen
 
 if TYPE_CHECKING:

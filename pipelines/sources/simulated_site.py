@@ -3,8 +3,6 @@
 The cluster is the preset ``congested`` at a quarter of its size, for a day and a half. Files stay until the settings change.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import asdict
@@ -12,11 +10,10 @@ from pathlib import Path
 
 from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, RUNS, TYPES, emit
 from pipelines.sources.system import SIMULATED, System
-from pipelines.storage.atomic import made_folder, moved, write
 from pipelines.storage.home import local_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import held
-from pipelines.storage.places import at
+from pipelines.storage.places import at, made_folder, moved, write
 from pipelines.storage.run_store import PROBE_RESULTS as PROBE_TABLE
 from pipelines.storage.run_store import RUNS as RUN_TABLE
 from pipelines.storage.run_store import TYPES as TYPE_TABLE

@@ -5,8 +5,6 @@ Dagster where it loads the definitions, puts what the file states into the envir
 processes find it; variables that are set already come first.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

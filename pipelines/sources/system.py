@@ -1,7 +1,5 @@
 """What is stated of one monitored system."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, Strict

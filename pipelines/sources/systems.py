@@ -4,8 +4,6 @@
 the same again. ``simulated``, the embedded default, is always known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

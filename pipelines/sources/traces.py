@@ -1,7 +1,5 @@
 """Traces that have been run, by name with place and options, for the nightly run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from contextlib import suppress

@@ -3,13 +3,11 @@
 A line of JSON each.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipelines.storage.atomic import append
+from pipelines.storage.places import append
 
 
 def alerts_file(home: Path) -> Path:

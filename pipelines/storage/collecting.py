@@ -4,8 +4,6 @@ The rule: a file goes that no pointer, draft or version still held names, and th
 :func:`pipelines.storage.version.keep_s` seconds. Every publication collects by it what is its own; this collects all at once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from features.errors import InputError
-from pipelines.storage.atomic import seen, write
-from pipelines.storage.places import at
+from pipelines.storage.places import at, seen, write
 from pipelines.storage.remote import Held
 from pipelines.storage.subject_files import inside
 from pipelines.storage.version import PAGES, Draft, Version, subject_of

@@ -4,8 +4,6 @@ Each part is sorted, so this is a merge: of every part that covers the present t
 as no part can still have an earlier one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

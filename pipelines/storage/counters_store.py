@@ -6,8 +6,6 @@ a metric (counters above 2^53 lose units; at network speed that is below 1e-9 of
 ``counter_files`` of the files read. A reader holds a snapshot: its parts stay until the last reader has closed.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,11 +20,11 @@ import pyarrow as pa
 
 from features.errors import InputError
 from features.names import check_name
-from pipelines.storage.atomic import made_folder
 from pipelines.storage.counters_merge import Wanted, merge
 from pipelines.storage.counters_parts import Ledger, Part, Sampler, schema_of
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
+from pipelines.storage.places import made_folder
 from pipelines.storage.version import COUNTERS, FILES, PARTS, Version, keep_s, subject_of
 
 

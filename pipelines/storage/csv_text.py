@@ -1,7 +1,5 @@
 """CSV as the product writes it: no cell is a formula to a spreadsheet that opens it."""
 
-from __future__ import annotations
-
 import re
 
 import pandas as pd

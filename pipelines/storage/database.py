@@ -4,8 +4,6 @@ $QUEUECAST_DATABASE names it. A database that is restarted, or whose network is 
 refuses (no such database, a wrong password) is not asked again. Passwords come by libpq's own means or in the URL; no message has them.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

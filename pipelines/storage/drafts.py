@@ -3,8 +3,6 @@
 Each is a file of JSON that lists what its run or night has made so far.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,8 +11,7 @@ from pathlib import Path
 
 from features.errors import InputError
 from features.names import check_name
-from pipelines.storage.atomic import seen, write
-from pipelines.storage.places import at
+from pipelines.storage.places import at, seen, write
 from pipelines.storage.remote import Overtaken, Seen
 from pipelines.storage.version import MEND, Draft, Version
 

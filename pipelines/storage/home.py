@@ -4,8 +4,6 @@ The home directory is $QUEUECAST_HOME, or ``.queuecast`` in the working director
 directory, what machines share lies there: tables, counters, pages, remembered traces and systems.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Ours keeps its runs and events in the site's PostgreSQL database ($QUEUECAST_DAT
 process at a time.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator
@@ -17,11 +15,10 @@ import dagster as dg
 from filelock import FileLock
 
 from features.errors import InputError
-from pipelines.storage.atomic import write
 from pipelines.storage.database import DATABASE, connected, named
 from pipelines.storage.home import local_home
 from pipelines.storage.permissions import check_owner
-from pipelines.storage.places import alive
+from pipelines.storage.places import alive, write
 
 PROCESS_TAG = "queuecast/process"
 """Run tag: the process that runs it and its machine, where that is a command; a run whose process is gone was killed."""

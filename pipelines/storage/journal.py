@@ -6,8 +6,6 @@ seconds, and a piece whose line does not check is done again. When all is done t
 a finished output has none.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -21,7 +19,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from features.errors import InputError
 from models.registry.syncing import sync
-from pipelines.storage.atomic import made_folder
+from pipelines.storage.places import made_folder
 
 K = TypeVar("K")
 V = TypeVar("V")

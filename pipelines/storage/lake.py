@@ -15,8 +15,8 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import COLUMNS, fingerprint, widened
 from features.names import check_name
 from models.packed.site_names import VARIABLE
-from pipelines.storage.atomic import seen, write
 from pipelines.storage.parquet import read_parquet, told_of, write_parquet
+from pipelines.storage.places import seen, write
 from pipelines.storage.subject_files import is_whole
 from pipelines.storage.version import GROWING, MEND, Version, subject_of
 from pipelines.storage.versions import Versions

@@ -5,8 +5,6 @@ the connection of a process that dies. At an object store without a database it 
 machines are told by conditional puts (:mod:`pipelines.storage.remote`), and stores without these are refused.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os
@@ -17,10 +15,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from features.errors import InputError
-from pipelines.storage.atomic import made_folder
 from pipelines.storage.database import DATABASE, connected, named, reason
 from pipelines.storage.home import local_home
-from pipelines.storage.places import at
+from pipelines.storage.places import at, made_folder
 from pipelines.storage.remote import CONDITIONAL
 
 _OF_ONE_PROCESS = ("memory",)

@@ -4,8 +4,6 @@ Written atomically with zstd. The metadata is one JSON object under the schema k
 ``unit``. A file of another kind or format is refused with one line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -23,8 +21,7 @@ from features import limits
 from features.errors import InputError
 from features.jobs.schema import JOBS_FORMAT
 from pipelines.ingest.text import check_unpacked, opened, unreadable
-from pipelines.storage.atomic import replacing
-from pipelines.storage.places import at
+from pipelines.storage.places import at, replacing
 from pipelines.storage.remote import Seen
 
 _KEY = b"queuecast"

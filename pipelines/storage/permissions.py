@@ -4,8 +4,6 @@ The home directory holds users' names and accounting, so it is its owner's alone
 What lies in a home directory decides what is run, so one that another user could have filled is refused.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

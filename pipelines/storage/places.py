@@ -1,27 +1,26 @@
-"""Places where files lie: the one file that knows a directory from an object store.
+"""Atomic and durable writes: the one file that knows a directory from an object store.
 
 A file in a directory is written under a temporary name and moved into its place; then its directory is synced. After a crash or a
 power loss the old file is there or the new one, whole, and whatever was written before it. At an object store a file is written in a
 local directory and put as one object (:mod:`pipelines.storage.remote`).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from models.registry.syncing import sync
 from pipelines.storage import remote
 from pipelines.storage.permissions import hand_over
 from pipelines.storage.remote import Held, Overtaken, Seen
 
+Result = TypeVar("Result")
 _PUTS = 4
 """Objects put at a time."""
 _UNFINISHED = re.compile(r"(?P<process>\d+)-[0-9a-f]{12}\.(part|tmp)$")
@@ -224,3 +223,53 @@ _DIRECTORY, _STORE = Directory(), Store()
 def at(place: Path) -> Directory:
     """Return what is asked about files at a place: a directory's, or an object store's."""
     return _DIRECTORY if isinstance(place, Path) else _STORE
+
+
+def replacing(path: Path) -> AbstractContextManager[Path]:
+    """Return a context of a temporary path; on success it replaces ``path``.
+
+    Else the old file stays. The directory of ``path`` is created if missing.
+    """
+    return at(path).replacing(path)
+
+
+def seen(path: Path) -> Seen:
+    """Return what ``path`` holds, for a later :func:`write` instead of it."""
+    return at(path).seen(path)
+
+
+def write(path: Path, content: str | bytes, instead_of: Seen | None = None) -> Seen:
+    """Replace the file at ``path``, as :func:`replacing` does; return what it holds now.
+
+    Text is UTF-8. An object that is no longer what was ``instead_of`` which it is written stays, and Overtaken is raised. In a directory a lock
+    must see to that.
+    """
+    return at(path).write(path, content.encode() if isinstance(content, str) else content, instead_of)
+
+
+def append(path: Path, line: str) -> None:
+    """Add a line to the file at ``path``; lines of several processes do not mix."""
+    at(path).append(path, f"{line}\n".encode())
+
+
+def until_written(change: Callable[[], Result], attempts: int = 10) -> Result:
+    """Return the result of ``change``, done again where another process overtook it."""
+    for _ in range(attempts - 1):
+        with suppress(Overtaken):
+            return change()
+    return change()
+
+
+def moved(source: Path, target: Path) -> None:
+    """Move a file whose content is on the disk into its place; in a directory a folder, too."""
+    at(target).moved(source, target)
+
+
+def removed(path: Path) -> None:
+    """Remove a file, if it is there, so that it does not come back."""
+    at(path).removed(path)
+
+
+def made_folder(folder: Path) -> Path:
+    """Make a directory and those above it, if missing, so that they stay; return it."""
+    return at(folder).folder(folder)

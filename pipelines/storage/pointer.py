@@ -4,8 +4,6 @@
 ``<subject>.followed``, is that of the version which aliases and pages follow.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time
@@ -14,8 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from features.errors import InputError
-from pipelines.storage.atomic import seen, write
-from pipelines.storage.places import at
+from pipelines.storage.places import at, seen, write
 from pipelines.storage.remote import Overtaken, Seen
 from pipelines.storage.site import wait_s
 from pipelines.storage.version import MEND, Version, keep_s, older, parsed, stated

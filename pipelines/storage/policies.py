@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from features.errors import InputError, one_line, shown
 from models.policies import MOST_BYTES, Feature, PolicyFile, dumps, loads
 from pipelines.ingest.text import opened
-from pipelines.storage.atomic import write
+from pipelines.storage.places import write
 from pipelines.storage.provenance import code_version
 from pipelines.storage.registry import PREFIX, tracking
 from sim.names import scheduler

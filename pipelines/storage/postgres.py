@@ -3,8 +3,6 @@
 Our ``dagster.yaml`` names :class:`PostgresStorage`, so daemon, web server and runs wait alike, whichever process they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Provenance of numbers: package version, code revision and versions of software."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 from importlib.metadata import version

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from features.errors import InputError
-from pipelines.storage.atomic import write
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
-from pipelines.storage.places import at
+from pipelines.storage.places import at, write
 from pipelines.storage.version import Draft, Version
 from pipelines.storage.versions import SetAliases, Versions
 

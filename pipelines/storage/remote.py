@@ -6,8 +6,6 @@ request, so a reader sees the one before or the new one. On S3 a put can be cond
 that of two writers at once one is told.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -6,8 +6,6 @@ the topology nothing else stays. Nothing is written without new rows; a reader s
 the table before or after an addition, whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,8 +15,8 @@ import pandas as pd
 from features.monitoring.samplers import PROBES
 from features.monitoring.situation import RATES, Machine
 from pipelines.ingest.control_runs import COLUMNS
-from pipelines.storage.atomic import until_written
 from pipelines.storage.lake import Lake
+from pipelines.storage.places import until_written
 from pipelines.storage.version import subject_of
 
 RUNS, PROBE_RESULTS, TYPES, TOPOLOGY = "control_runs", "probes", "application_types", "topology"

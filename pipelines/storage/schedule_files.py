@@ -1,7 +1,5 @@
 """Schedules as files, by the file's ending: Parquet, CSV, or the Standard Workload Format."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ import pandas as pd
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import IDENTITIES
-from pipelines.storage import atomic
+from pipelines.storage import places
 from pipelines.storage.csv_text import csv_text
 from pipelines.storage.parquet import write_parquet
 from sim.schedule import Schedule
@@ -98,6 +96,6 @@ def _numbers(names: pd.Series) -> np.ndarray:
 
 def _write_text(path: Path, text: str) -> None:
     try:
-        atomic.write(path, text)
+        places.write(path, text)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error

@@ -3,8 +3,6 @@
 :mod:`pipelines.sources.site_file` puts there what its settings file states.
 """
 
-from __future__ import annotations
-
 import os
 
 from features.errors import InputError

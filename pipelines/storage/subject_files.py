@@ -4,8 +4,6 @@ The rule: a file goes that no pointer, draft or version still held names, and th
 :func:`pipelines.storage.version.keep_s` seconds, by the clock that files are dated with.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import time
@@ -15,10 +13,9 @@ from pathlib import Path
 
 from features.errors import InputError
 from features.names import check_name
-from pipelines.storage.atomic import removed, seen
 from pipelines.storage.drafts import OVERTAKEN, Drafts
 from pipelines.storage.locks import held, shared, unshared
-from pipelines.storage.places import at, being_written
+from pipelines.storage.places import at, being_written, removed, seen
 from pipelines.storage.pointer import Pointer
 from pipelines.storage.remote import Seen
 from pipelines.storage.version import COUNTERS, Draft, Version, keep_s, subject_of

@@ -1,7 +1,5 @@
 """What a version lists, what of it the next one keeps, and how it is written down."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

@@ -19,8 +19,6 @@ readers may still hold, and those that drafts list. At an object store a file is
 that they are still what was read: the losing one of two writers gets Overtaken.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -29,9 +27,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from features.errors import InputError
-from pipelines.storage.atomic import made_folder, moved, removed, seen, write
 from pipelines.storage.drafts import OVERTAKEN
-from pipelines.storage.places import at
+from pipelines.storage.places import at, made_folder, moved, removed, seen, write
 from pipelines.storage.pointer import Unseen
 from pipelines.storage.remote import Overtaken, Seen
 from pipelines.storage.subject_files import COUNTERS_PART, SubjectFiles, digest

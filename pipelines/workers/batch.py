@@ -5,8 +5,6 @@ configuration file; few options come before it. The scheduler is this process. I
 holders of this run's certificates, which lie in a folder that no other user can read.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Set the size and the deadline of tasks by those that ended."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 TASK_S = 1.0

@@ -3,8 +3,6 @@
 Everything is sent as bytes, so that a scheduler relays it and never loads it, and a worker of another version refuses before it does.
 """
 
-from __future__ import annotations
-
 import hashlib
 import platform
 import threading

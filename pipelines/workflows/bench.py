@@ -4,8 +4,6 @@ Each workload runs in a process of its own, so that its peak of memory is its ow
 thousands of jobs wait) or available real traces.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re

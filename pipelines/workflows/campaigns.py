@@ -3,8 +3,6 @@
 When all points are done the results are written as Parquet, atomically, and the journal is removed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

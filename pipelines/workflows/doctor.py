@@ -22,8 +22,7 @@ from pipelines.storage.publishing import aliases_of, alone, finish, lock_of
 from pipelines.storage.version import GROWING, PAGES, Version
 from pipelines.storage.versions import Versions
 from pipelines.workflows.doctor_counters import anew, counters
-from pipelines.workflows.doctor_databases import databases, runs_of_dagster
-from pipelines.workflows.finding import BY_HAND, Finding
+from pipelines.workflows.doctor_databases import BY_HAND, Finding, databases, runs_of_dagster
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking

@@ -3,8 +3,6 @@
 An older Queuecast kept a system's ledger in ``ledger.json`` beside its parts, and unreadable files in ``quarantine.parquet``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import astuple, fields
@@ -15,15 +13,15 @@ import pandas as pd
 
 from features.errors import InputError
 from pipelines.ingest.ldms_ingest import QUARANTINE
-from pipelines.storage.atomic import removed, seen
 from pipelines.storage.counters_parts import Part, rows_in
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import held
 from pipelines.storage.parquet import read_parquet
+from pipelines.storage.places import removed, seen
 from pipelines.storage.version import COUNTERS, FILES, PARTS, Version, subject_of
 from pipelines.storage.versions import Versions
-from pipelines.workflows.finding import BY_HAND, Finding
+from pipelines.workflows.doctor_databases import BY_HAND, Finding
 
 _LEDGER, _QUARANTINED = "ledger.json", "quarantine.parquet"
 

@@ -1,22 +1,40 @@
-"""Check the databases of a home directory, and the runs that Dagster lists."""
+"""Check a home directory's databases, the runs that Dagster lists, and a site's servers."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from features.errors import one_line
-from pipelines.storage.atomic import moved, removed
-from pipelines.storage.database import DATABASE
-from pipelines.workflows.finding import BY_HAND, Finding
+from features.errors import InputError, masked, one_line
+from pipelines.storage.database import DATABASE, connected, named
+from pipelines.storage.places import at, moved, removed
+from pipelines.storage.remote import told
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
+
+BY_HAND = "by hand"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """State something wrong: ``part`` of the home, ``where``, ``what``, how to ``mend`` it.
+
+    ``repair`` does that; without one it is for a person.
+    """
+
+    part: str
+    where: str
+    what: str
+    mend: str
+    repair: Callable[[], object] | None = None
+
 
 _REGISTRY = "mlflow.db"
 _BESIDE = ("-journal", "-wal", "-shm")
@@ -112,3 +130,52 @@ def _instance(home: Path) -> DagsterInstance | None:
     if ours and (ready or os.environ.get("DAGSTER_HOME") or os.environ.get(DATABASE)):
         return instance()
     return dg.DagsterInstance.from_config(str(own / "dagster")) if ready else None
+
+
+def reached(home: Path) -> tuple[list[str], list[Finding]]:
+    """Return a line for each service that answers, and a finding for each that does not.
+
+    ``home`` is the place of what machines share. No line holds a secret.
+    """
+    lines: list[str] = []
+    found: list[Finding] = []
+    for part, where, ask in _services(home):
+        try:
+            lines.append(f"{part}: {where}: {ask()}")
+        except InputError as error:
+            found.append(Finding(part, where, str(error), f"{BY_HAND}: start it, or set it right"))
+    return lines, found
+
+
+def _services(home: Path) -> list[tuple[str, str, Callable[[], str]]]:
+    services: list[tuple[str, str, Callable[[], str]]] = []
+    if at(home).shared:
+        services.append(("lake", str(home), lambda: _store(home)))
+    if url := os.environ.get(DATABASE):
+        services.append(("database", named(url), lambda: _database(url)))
+    if uri := os.environ.get("MLFLOW_TRACKING_URI"):
+        services.append(("registry", masked(uri), _registry))
+    return services
+
+
+def _store(home: Path) -> str:
+    with told(home):
+        try:
+            return f"{len(home.fs.ls(home.path, detail=False)):,} entries"  # type: ignore[attr-defined]
+        except FileNotFoundError as error:
+            if "specified bucket" in str(error):
+                raise InputError(f"{home}: {error}: make the bucket, or set another") from error
+            return "nothing there yet"
+
+
+def _database(url: str) -> str:
+    with closing(connected(url)) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW server_version")
+        return f"PostgreSQL {cursor.fetchone()[0]}"
+
+
+def _registry() -> str:
+    from pipelines.storage.registry import tracking
+
+    store = tracking()
+    return f"{len(store.client.search_registered_models()):,} registered models"

@@ -1,7 +1,5 @@
 """Progress reports: stages report to a listener, if one is set by the caller."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -3,8 +3,6 @@
 They are kept as ingested: they only grow, each file whole, and reading one again changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Everything but the model is simulated. What is measured of a trial, and how trials are compared, is in :mod:`sim.cluster.comparison`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -44,7 +44,7 @@ from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.machine_file import read_machine
 from pipelines.ingest.read import read_trace
 from pipelines.report.style import INK, MUTED, encode, figure
-from pipelines.storage.atomic import replacing
+from pipelines.storage.places import replacing
 from sim.kernel.scratch import Scratch
 from sim.machine.description import Machine
 from sim.metrics.predictability import predictability

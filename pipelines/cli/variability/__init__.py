@@ -3,8 +3,6 @@
 Performance variability; one file a subcommand.
 """
 
-from __future__ import annotations
-
 import click
 
 from pipelines.cli.lazy import LazyGroup

@@ -3,8 +3,6 @@
 ``ingest`` reads them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,18 +1,19 @@
 """``queuecast variability evaluate``: classifiers cross-validated on control runs."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import click
 import pandas as pd
 
 from models.variability.classifiers import CLASSIFIERS, PUBLISHED
+from models.variability.evaluation import PROTOCOLS, Learning, difference, folds, measured, predictions
 from pipelines.cli.notes import note
 from pipelines.report.table import Table
+from pipelines.workflows.variability_table import SCOPES, TrainingTable
 
 
 @click.command()
@@ -28,9 +29,7 @@ def command(system: str, names: tuple[str, ...], as_json: bool) -> None:
 
     In blocks of time and with each application left out, by counters of the runs' own nodes and of all, with 95 % intervals over days.
     """
-    from models.variability.evaluation import Learning
     from pipelines.storage.home import home
-    from pipelines.workflows.variability_evaluation import evaluate
     from pipelines.workflows.variability_table import training_table
 
     table = training_table(home(), system)
@@ -107,3 +106,33 @@ def _cell(value: float, low: float, high: float) -> str:
     """Format a value, with its interval where it has one."""
     interval = f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else ""
     return f"{value:.3f}{interval}" if math.isfinite(value) else "–"
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Results of :func:`evaluate`.
+
+    ``said`` as of ``predictions``, ``measures`` of ``measured``, and ``own_against_all``.
+    """
+
+    said: pd.DataFrame
+    measures: pd.DataFrame
+    own_against_all: pd.DataFrame
+    left_out: Mapping[str, int]
+
+
+def evaluate(table: TrainingTable, learning: Learning, progress: Callable[[int, int], None] | None = None) -> Evaluated:
+    """Cross-validate every classifier on the features of both scopes, under both protocols."""
+    said = predictions(table.features, table.runs, learning, progress=progress)
+    classes, seed = learning.variation + 1, learning.seed
+    differences = []
+    for (protocol, name), rows in said.groupby(["protocol", "classifier"], sort=False):
+        own, every = (rows[rows["features"] == scope] for scope in SCOPES)
+        paired = difference(own, every, classes=classes, seed=seed)
+        differences.append(paired.assign(protocol=str(protocol), classifier=str(name)))
+    no_baseline = {protocol: folds(table.runs, protocol, thresholds=learning.thresholds)[1] for protocol in PROTOCOLS}
+    left_out = {
+        **table.left_out,
+        **{f"no baseline, or nothing to train on apart from them ({protocol})": count for protocol, count in no_baseline.items()},
+    }
+    return Evaluated(said, measured(said, classes=classes, seed=seed), pd.concat(differences, ignore_index=True), left_out)

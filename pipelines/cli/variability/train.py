@@ -3,8 +3,6 @@
 They are registered, and promoted by the rule.
 """
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 
@@ -64,9 +62,9 @@ def command(
     from pipelines.dated.systems import train
     from pipelines.report.importances import importances
     from pipelines.sources.systems import settings_of
-    from pipelines.storage.atomic import write
     from pipelines.storage.home import home
     from pipelines.storage.lake import Lake
+    from pipelines.storage.places import write
     from pipelines.storage.publishing import RUN_WAITS_S, alone, discarded_on_error
     from pipelines.storage.registry import tracking
     from pipelines.workflows.variability_table import training_table

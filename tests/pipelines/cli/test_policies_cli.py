@@ -14,9 +14,9 @@ import pytest
 from features.clock import WEEK_S
 from models.policies import dumps, loads
 from models.registry import registration
+from pipelines.dated.policy import register_policy
 from pipelines.storage.policies import read_policy, resolved
 from pipelines.storage.registry import tracking
-from pipelines.workflows.learned_policy import register_policy
 from tests.models.test_policies import LEARNED
 from tests.support.command import queuecast
 from tests.support.process import python

@@ -14,11 +14,10 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_versions
-from pipelines.dated.policy import keep_learned_policy, point_champion, policy_schedules
+from pipelines.dated.policy import keep_learned_policy, point_champion, policy_schedules, register_policy
 from pipelines.storage.lake import Lake
 from pipelines.storage.policies import registered_policy
 from pipelines.storage.registry import tracking
-from pipelines.workflows.learned_policy import register_policy
 from sim import simulate
 from sim.campaigns.learned_order import Learning
 from tests.models.test_policies import LEARNED

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.storage import atomic, places
+from pipelines.storage import places
 
 HOUSE = Path(__file__).parents[3]
 WRITES = re.compile(r"\bos\.(replace|rename)\(|\.write_(text|bytes)\(|\.open\(\"[wax]|\bopen\([^)]*, \"[wax]")
@@ -39,7 +39,7 @@ def test_a_file_its_directory_and_a_new_directory_are_synced_in_order(tmp_path: 
     monkeypatch.setattr(os, "fsync", lambda file: told.append(os.readlink(f"/proc/self/fd/{file}")))
     replace = os.replace
     monkeypatch.setattr(os, "replace", lambda *paths: (told.append("moved"), replace(*paths)))
-    atomic.write(tmp_path / "new" / "page.html", "text")
+    places.write(tmp_path / "new" / "page.html", "text")
     assert [told[0], *told[2:]] == [str(tmp_path), "moved", str(tmp_path / "new")]
     assert told[1].startswith(str(tmp_path / "new" / ".page.html."))
     assert (tmp_path / "new" / "page.html").read_text() == "text"
@@ -48,14 +48,14 @@ def test_a_file_its_directory_and_a_new_directory_are_synced_in_order(tmp_path: 
 
 def test_what_cannot_be_written_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "page.html"
-    atomic.write(place, "old")
+    places.write(place, "old")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        atomic.write(place, "new")
+        places.write(place, "new")
     assert place.read_text() == "old"
     assert list(tmp_path.iterdir()) == [place]
 

@@ -13,11 +13,10 @@ from features.errors import InputError
 from pipelines.cli.lake import command
 from pipelines.ingest.ldms_ingest import ingest_counters
 from pipelines.storage import places, remote
-from pipelines.storage.atomic import write
 from pipelines.storage.collecting import collected, contents, copy_pages
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
-from pipelines.storage.places import at
+from pipelines.storage.places import at, write
 from pipelines.storage.remote import place_of
 from pipelines.workflows.doctor import examine, repair
 

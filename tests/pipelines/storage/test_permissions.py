@@ -11,9 +11,9 @@ from features.errors import InputError
 from pipelines.cli.options import check_outputs
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.storage import permissions
-from pipelines.storage.atomic import append, made_folder, write
 from pipelines.storage.home import home
 from pipelines.storage.instance import dagster_home
+from pipelines.storage.places import append, made_folder, write
 from pipelines.storage.registry import tracking
 from tests.support.command import queuecast
 from tests.support.modes import open_to_others

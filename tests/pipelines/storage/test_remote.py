@@ -15,11 +15,11 @@ from features.errors import InputError
 from pipelines.sources.systems import remember_system, systems
 from pipelines.storage import drafts, places, pointer, remote
 from pipelines.storage.alerts import alert, alerts_file
-from pipelines.storage.atomic import append, seen, write
 from pipelines.storage.home import home, trusted_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
 from pipelines.storage.parquet import read_parquet, schema_of
+from pipelines.storage.places import append, seen, write
 from pipelines.storage.publishing import alone
 from pipelines.storage.remote import Overtaken, place_of
 from pipelines.storage.version import KEEP_H, Version

@@ -28,8 +28,7 @@ from pipelines.storage.publishing import aliases_of, alone
 from pipelines.storage.registry import tracking
 from pipelines.storage.versions import Versions
 from pipelines.workflows.doctor import examine, repair
-from pipelines.workflows.doctor_databases import runs_of_dagster
-from pipelines.workflows.doctor_site import reached
+from pipelines.workflows.doctor_databases import reached, runs_of_dagster
 from tests.campaigns import doctor as campaign
 from tests.support.command import queuecast
 from tests.support.system_calls import available
