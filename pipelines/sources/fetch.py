@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import pooch
 import requests
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from features import limits
 from features.errors import InputError, printable
@@ -17,7 +16,7 @@ from pipelines.sources.catalogue import Entry
 from pipelines.sources.recorded import checksums, record
 from pipelines.storage.places import replacing
 
-_CHUNK = 1 << 16
+_CHUNK, _TIMEOUT_S = 1 << 16, 30
 
 
 def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Callable[[str], None]) -> Path:
@@ -81,7 +80,7 @@ def _check(path: Path, entry: Entry, note: Callable[[str], None]) -> None:
     entry.check(source)
 
 
-def _download(address: str, path: Path) -> None:
+def _download(address: str, temporary: Path) -> None:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -89,31 +88,22 @@ def _download(address: str, path: Path) -> None:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = _Bar(progress, progress.add_task(printable(address.rsplit("/", 1)[-1])[:60], total=None), address)
-        # without "identity" a server may unpack the file on the way, and sha256 would differ
-        pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, headers={"Accept-Encoding": "identity"})(address, str(path), None)
-
-
-class _Bar:
-    """The part of tqdm's interface that pooch's downloader uses, shown by rich."""
-
-    def __init__(self, progress: Progress, task: TaskID, address: str) -> None:
-        self._address, self._taken = address, 0
-        self._progress, self._task = progress, task
-        self.total = 0
-
-    def update(self, count: int) -> None:
-        self._taken += count
-        if self._taken > limits.UNPACKED_BYTES:  # a server need not ever end
-            raise InputError(f"{self._address}: sends more than {limits.UNPACKED_BYTES:,} bytes, more than any trace has")
-        self._progress.update(self._task, advance=count, total=self.total or None)
-
-    def reset(self) -> None:
-        self._progress.reset(self._task)
-
-    def close(self) -> None:
-        self._progress.update(self._task, completed=self.total)
+    # without "identity" a server may unpack the file on the way, and sha256 would differ
+    headers, taken = {"Accept-Encoding": "identity"}, 0
+    with (
+        Progress(*columns, console=Console(stderr=True)) as progress,
+        requests.get(address, stream=True, timeout=_TIMEOUT_S, headers=headers) as answer,
+        temporary.open("wb") as file,
+    ):
+        answer.raise_for_status()
+        total = int(answer.headers.get("content-length", 0)) or None
+        bar = progress.add_task(printable(address.rsplit("/", 1)[-1])[:60], total=total)
+        for chunk in answer.iter_content(_CHUNK):
+            taken += len(chunk)
+            if taken > limits.UNPACKED_BYTES:  # a server need not ever end
+                raise InputError(f"{address}: sends more than {limits.UNPACKED_BYTES:,} bytes, more than any trace has")
+            file.write(chunk)
+            progress.update(bar, advance=len(chunk))
 
 
 def _reason(error: requests.RequestException) -> str:
