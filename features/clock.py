@@ -1,5 +1,7 @@
 """Wall-clock time of a trace's seconds, daylight saving included."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple

@@ -5,6 +5,8 @@ simulation's time. Taken as unsigned, a negative index is out of bounds; `NUMBA_
 kernels detect it.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from numba.core import compiler, ir, types

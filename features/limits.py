@@ -6,6 +6,8 @@ of such products do not: they are added as float64. Readers enforce the limits w
 :mod:`features.jobs.cleaning` in tables (rule ``beyond-limits``), the simulator in what it is given.
 """
 
+from __future__ import annotations
+
 JOBS = 10**8
 """Max jobs of a trace."""
 PROCESSORS = 10**8

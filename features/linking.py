@@ -6,6 +6,8 @@ the one. Here a function is compiled with machine code, and a wrapper for Python
 links its :attr:`Kernel.part`, which LLVM optimises only there, as one with its caller.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any

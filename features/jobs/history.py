@@ -4,6 +4,8 @@ The union of the per-user features of Gaussier et al. 2015 (table 2) and of OKCM
 trace's starts, ends and submissions in time order. ``features.jobs.published`` gives each paper's own table, fills included.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import pandas as pd
 from numba import njit

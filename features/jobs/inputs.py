@@ -4,6 +4,8 @@ Training and prediction share one order of columns; ``models.packed.snapshot_inp
 same columns from a snapshot.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import pandas as pd
 

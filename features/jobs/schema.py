@@ -8,6 +8,8 @@ What a job asks for beside processors and time (``ASKED``) counts for the whole 
 part. Null is what the source does not say, or the job does not ask for.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,6 +4,8 @@ A snapshot is to the instant what ``features.jobs.history`` is to a job's submis
 with the model, reads it.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import pandas as pd
 

@@ -4,6 +4,8 @@ LDMS samples counters that only grow (Nichols et al., section III-A). A counter 
 started anew with its node; only a wrap leaves a difference. Every sampled value is counted under one of :data:`KINDS`.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from features.jit import kernel

@@ -6,6 +6,8 @@ metric, null where a sample gives no value. The three samplers of Nichols et al.
 whose schema is not published, the 28 fields of an Omni-Path port's status and six of its virtual lane 0 stand for the paper's 34.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

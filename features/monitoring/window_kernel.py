@@ -5,6 +5,8 @@ sample's bucket tells which windows hold it, and sums do not depend on other run
 the run. Samples of all nodes are summed by bucket, in a ring as long as a window; a run takes its buckets when its window ends.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -6,6 +6,8 @@ stay, and each night the model is carried on: leaves, calibrated levels and grou
 always from that training on, so that served answers can be reproduced at any time.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

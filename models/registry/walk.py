@@ -3,6 +3,8 @@
 The kernel's memory then is the model: what a predictor learns in the registry is learned by the simulator's own code.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

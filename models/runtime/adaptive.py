@@ -7,6 +7,8 @@ prediction. The rates of windows also vary less than those of independent jobs, 
 its feedback.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import pandas as pd
 

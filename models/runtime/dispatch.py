@@ -6,6 +6,8 @@ them and ``start`` the starts so far; times count from the first submission. A p
 behind ``job``, no runtime of a job before it has ended.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from features.jit import apart, kernel

@@ -5,6 +5,8 @@ errors. It is minimised by majorisation (Hunter & Lange 2004): each round fits t
 the present predictions.
 """
 
+from __future__ import annotations
+
 import lightgbm
 import numpy as np
 

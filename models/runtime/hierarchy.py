@@ -7,6 +7,8 @@ keys, all but nodes, all but time limit, job name and user, ...; the last has no
 program falls back to the request instead.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import pandas as pd
 

@@ -6,6 +6,8 @@ their runtimes, the quartiles of the last 16, and the time since the last end. T
 (Li & Zhang), Goponenko et al. 2022 and Lamar et al. 2021, kept in the simulator and up to the second.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

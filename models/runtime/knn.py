@@ -6,6 +6,8 @@ of day), each divided by its standard deviation over the user's ended jobs and t
 submitted last. The first job's prediction is the request, the second's the first's runtime. Nodes are our processors.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -4,6 +4,8 @@ The mean is rounded down to a second and at most the request; until two jobs of 
 during the run.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from features.jit import kernel

@@ -11,6 +11,8 @@ Where a level falls on the request itself, the needed share of such jobs get the
 jobs that end exactly there no level could be met otherwise (smoothed conformal predictors; Vovk, Gammerman & Shafer 2005).
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -5,6 +5,8 @@ simulation, with the features of their submission (:mod:`models.runtime.job_feat
 correct the runtime of the last similar job, which alone is the prediction while fewer than ``ENOUGH`` jobs have ended.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -7,6 +7,8 @@ mean runtime of 0, a third is 0.33, and the time of day is that of the trace's s
 meant: runtimes, the request where nothing is known, true means, and the wall clock.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

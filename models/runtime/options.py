@@ -1,5 +1,7 @@
 """Options of predictors as texts, ``a=1,b=2``: parsed and checked in one place."""
 
+from __future__ import annotations
+
 import math
 import re
 

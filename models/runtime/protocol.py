@@ -6,6 +6,8 @@ runs?). A point predictor gives one answer to all. A predictor comes in one of t
 machine compiled into the simulator, or any Python object with the methods of :class:`OnlinePredictor`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable

@@ -10,6 +10,8 @@ Different questions get different answers: the quantile ``order`` for a job's pl
 before a reservation, ``end`` for when it will end once it runs, and ``end`` again given how long it has run.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

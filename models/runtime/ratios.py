@@ -4,6 +4,8 @@ Runtimes are cut at the request, and many jobs run to it or are killed seconds b
 runtime): ``STEP`` wide far from the request, down to 0.05 % of it next to it; the last cell is the request itself.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

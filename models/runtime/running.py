@@ -4,6 +4,8 @@ Rows of jobs come first, then one row for each user, which stands before the fir
 known user are in no list.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from features.jit import kernel

@@ -10,6 +10,8 @@ without a known user gets its request. A job that has run for some time is predi
 if none is left.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import pandas as pd
 

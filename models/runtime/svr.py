@@ -5,6 +5,8 @@ standardised features of :mod:`models.runtime.job_features`; it learns the dista
 similar job, which alone is the prediction while fewer than ``ENOUGH`` have ended.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

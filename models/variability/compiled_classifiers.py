@@ -7,6 +7,8 @@ scores of each class from the second on, of which a logistic function makes the 
 ``models.variability.learners`` trains and converts.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The page of a campaign: what is best over the windows, and at what cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page of an evaluation of predictions: tables by predictor, experience, and figures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page of a comparison: what is best at what cost, and below it which jobs wait."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The most important features of a variability model as bars, coloured by source."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.patches import Patch

@@ -1,7 +1,5 @@
 """The pages of nights: one a night, and one over all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

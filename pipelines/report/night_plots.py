@@ -1,7 +1,5 @@
 """The figure of the nights: accuracy night by night, evidence, and promotions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ markup, and marks that would change the direction of writing are shown. Beyond t
 scripts and to load anything.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tables of predicted distributions: scores, coverage, and windows outside chance."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

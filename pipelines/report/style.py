@@ -5,8 +5,6 @@ blindness. Figures are built from matplotlib's objects alone, without pyplot and
 for the same input.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 A cell is never cut: columns that do not fit beside each other go into a further table below.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Sequence
