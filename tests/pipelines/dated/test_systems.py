@@ -29,7 +29,6 @@ from pipelines.assets.partitions import system_on
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.variability_checks import asked_back
 from pipelines.cli.variability.evaluate import command as evaluate_command
-from pipelines.cli.variability.evaluate import evaluate
 from pipelines.cli.variability.train import command as train_command
 from pipelines.dated.publish import Work
 from pipelines.dated.systems import retrain
