@@ -49,9 +49,11 @@ def pick(job, mask, slurm, cpus, memory, gpus):
         return 0
     if ask.gpus[job] > ask.cpus[job] and ask.min_nodes[job] == 1:
         _keep_roomiest(room, gpus)
-    small = 0
+    least, small = ask.min_nodes[job], 0
     while small < largest:
-        chosen = choose(job, small, slurm)
+        chosen = choose(job, max(least, ask.max_nodes[job]), small, slurm)  # of a range of nodes, as many as may be
+        if chosen == 0 and ask.max_nodes[job] > least:
+            chosen = choose(job, least, small, slurm)
         if chosen > 0:
             return chosen
         larger = largest
@@ -75,16 +77,16 @@ def _keep_roomiest(room, gpus):
 
 
 @kernel
-def choose(job, small, slurm):
-    """Choose among nodes with more than ``small`` processors; return how many nodes.
+def choose(job, nodes, small, slurm):
+    """Choose ``nodes`` among those with more than ``small`` processors; return how many.
 
     0 if they do not suffice. From sets of consecutive nodes of equal weight: the lightest first, then the tightest that suffices, then the largest. Where one
     node is enough, the one of the set with fewest processors that suffices.
     """
     ask, room = slurm.ask, slurm.room
     need = budget = ask.cpus[job]
-    nodes = max(ask.min_nodes[job], ask.max_nodes[job])
     most = min(ask.max_nodes[job] if ask.max_nodes[job] > 0 else len(room.room), max(ask.cpus[job], ask.min_nodes[job]))
+    nodes = min(nodes, most)
     sets, chosen = _sets(small, slurm), 0
     while most > 0:
         best = _best_set(sets, need, nodes, small, slurm)
