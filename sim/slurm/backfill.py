@@ -8,7 +8,7 @@ from __future__ import annotations
 from features.jit import apart, kernel
 from sim.slurm.choice import holds, occupy, pick
 from sim.slurm.preempt import make_room, may_preempt, without_preemptable
-from sim.slurm.queue import drop_started, independent, limited, open_to, sort_as_slurm, throttled
+from sim.slurm.queue import drop_started, independent, limited, open_to, over_limits, sort_as_slurm, throttled
 from sim.slurm.runs import end_by, start
 from sim.slurm.state import (
     BACKFILL,
@@ -49,7 +49,7 @@ def cycle(now, slurm):
                 room.planned[array], room.plans[array] = stamp, 0
             if room.rejected[array] == stamp or room.plans[array] >= rules.bf_max_job_array_resv:
                 continue
-        if throttled(job, slurm) or limited(job, True, slurm):
+        if throttled(job, slurm) or limited(job, False, slurm):
             if array != NONE:
                 room.rejected[array] = stamp
             continue
@@ -117,6 +117,8 @@ def plan(job, partition, now, slurm):
                 for word in range(len(room.mask)):
                     room.mask[word] &= ~state.completing[word]
                 chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
+                if chosen > 0 and over_limits(job, chosen, slurm):
+                    return 0
                 if chosen > 0:
                     start(job, partition, chosen, BACKFILL, now, slurm)
                     if limit < ask.limit[job]:
@@ -134,6 +136,8 @@ def plan(job, partition, now, slurm):
         if when > second and _overlaps(first, last, chosen, slurm):
             later = when
             continue
+        if over_limits(job, chosen, slurm):
+            return 0
         reserve(first, last, chosen, slurm)
         return 1
 

@@ -14,6 +14,7 @@ from sim.slurm.shares import rank_users
 from sim.slurm.site import UNLIMITED, Limits, Partition, Site
 from sim.slurm.state import (
     CANCEL,
+    CPUS,
     CYCLE,
     DECAY,
     DOWN,
@@ -26,10 +27,12 @@ from sim.slurm.state import (
     LAST_PASS,
     LOW,
     NEVER,
+    NODES,
     NONE,
     NOTICE,
     NUMBERS,
     OFF,
+    OTHER,
     PASS,
     REQUEUE,
     SHIFT,
@@ -352,11 +355,12 @@ def _ask(
             fixed.append(_fixed_priority(site, row, site.partitions[name]))
         first.append(len(record_job))
     slots, limits, counts = _Slots(site, leaves), [0], list[int]()
-    slot, amount = list[int](), list[int]()
+    slot, amount, kind = list[int](), list[int](), list[int]()
     for row in rows:
         found = slots.of(row)
         counts.append(len(slot) + sum(name in ("jobs", "license") for name, _, _ in found))
-        for _, where, value in sorted(found, key=lambda each: each[0] not in ("jobs", "license")):
+        for name, where, value in sorted(found, key=lambda each: each[0] not in ("jobs", "license")):
+            kind.append({"cpu": CPUS, "node": NODES}.get(name, OTHER))
             slot.append(where)
             amount.append(value)
         limits.append(len(slot))
@@ -399,6 +403,7 @@ def _ask(
         resources=np.array(counts, np.int64),
         slot=np.array(slot, np.int64),
         amount=np.array(amount, np.int64),
+        kind=np.array(kind, np.int64),
     )
     return ask, np.array(slots.most, np.int64), len(groups)
 

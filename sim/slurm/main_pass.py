@@ -8,7 +8,7 @@ from __future__ import annotations
 from features.jit import apart
 from sim.slurm.choice import pick
 from sim.slurm.preempt import make_room
-from sim.slurm.queue import drop_started, independent, limited, open_to, sort_as_slurm, throttled
+from sim.slurm.queue import drop_started, independent, limited, open_to, over_limits, sort_as_slurm, throttled
 from sim.slurm.runs import start
 from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NEVER, NONE, PASS, PASSES, PENDING, QUEUED, STAMP
 
@@ -53,7 +53,7 @@ def main_pass(depth, now, slurm):
             room.mask[word] &= (state.up[word] if reserved else room.usable[word]) & ~state.completing[word]
         chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
         if chosen > 0:
-            if not limited(job, True, slurm):
+            if not over_limits(job, chosen, slurm):
                 start(job, partition, chosen, MAIN, now, slurm)
             elif ask.array[job] != NONE:
                 room.rejected[ask.array[job]] = stamp

@@ -9,8 +9,10 @@ from features.jit import apart, kernel
 from sim.slurm.state import (
     BACKFILL_DIRTY,
     CHANGED_AT,
+    CPUS,
     DIRTY,
     FIRST_PRIORITY,
+    NODES,
     NONE,
     PENDING,
     PLACES,
@@ -67,6 +69,20 @@ def limited(job, with_nodes, slurm):
         if state.used[ask.slot[row]] + ask.amount[row] > state.most[ask.slot[row]]:
             return True
     return False
+
+
+@kernel
+def over_limits(job, chosen, slurm):
+    """Tell whether ``job`` would pass a limit with the ``chosen`` nodes, and count from now on what it takes of them."""
+    ask, room, cpus = slurm.ask, slurm.room, 0
+    for i in range(chosen):
+        cpus += room.take[i]
+    for row in range(ask.resources[job], ask.limits[job + 1]):
+        if ask.kind[row] == CPUS:
+            ask.amount[row] = cpus
+        elif ask.kind[row] == NODES:
+            ask.amount[row] = chosen
+    return limited(job, True, slurm)
 
 
 @kernel

@@ -54,6 +54,8 @@ OFF, CANCEL, REQUEUE = range(3)
 """Values of ``Preemption.mode``: what becomes of a preempted job."""
 UP, DRAINED, DOWN = 1, 0, 2
 """Values of ``Outages.up``: a node that is down loses its jobs."""
+OTHER, CPUS, NODES = range(3)
+"""Values of ``Ask.kind``."""
 NONE = -1
 SHIFT, LOW = 5, 31
 """Of a set of nodes: node ``n`` is bit ``n & LOW`` of word ``n >> SHIFT``."""
@@ -126,7 +128,8 @@ class Ask(NamedTuple):
     have ended. ``order`` settles ties of priority. A job may not start from ``held_ms`` on before ``begin_ms``. ``records`` [jobs + 1] are rows of ``job``,
     ``partition``, ``admitted`` (whether the partition's limits let it run there) and ``fixed`` (the priority without age and
     fair share, float64); ``counted`` [jobs] are the processors by which its size goes. ``limits`` [jobs + 1] are rows of ``slot``
-    and ``amount``: what counts against which limit, from ``resources`` [jobs] on those of processors, nodes, memory and GPUs.
+    and ``amount``: what counts against which limit, from ``resources`` [jobs] on those of processors, nodes, memory and GPUs; of which
+    ``kind``, once nodes are chosen, by what is taken: CPUS or NODES.
     ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association, ``usage`` its QOS's UsageFactor.
     """
 
@@ -162,6 +165,7 @@ class Ask(NamedTuple):
     resources: np.ndarray
     slot: np.ndarray
     amount: np.ndarray
+    kind: np.ndarray
 
 
 class Preemption(NamedTuple):

@@ -90,7 +90,7 @@ def test_plans_in_the_recorded_state_are_those_of_the_log(run: str) -> None:
     first = phases.decay_s + (int(table["submit_s"].min()) - origin - phases.decay_s) // period * period - period
     events += [(when, recorded.DECAY, 0, "") for when in np.arange(first, table["end_s"].max() - origin, period)]
     events += [(ms / 1000, -1 - up, node, "") for ms, node, up in zip(*slurm.outages[:3], strict=True) if node >= 0 and up != DOWN]
-    state = [*slurm.now, slurm.numbers, slurm.tree.usage, slurm.tree.factor, slurm.ask.fixed, slurm.ask.counted]
+    state = [*slurm.now, slurm.numbers, slurm.tree.usage, slurm.tree.factor, slurm.ask.fixed, slurm.ask.counted, slurm.ask.amount]
     equal, asked = 0, 0
     for when, kind, row, nodes in sorted(events):
         now = int(when * 1000)

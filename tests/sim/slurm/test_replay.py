@@ -346,3 +346,18 @@ def test_jobs_that_the_site_does_not_know_are_refused(change: dict[str, object],
 def test_a_table_without_a_column_is_refused() -> None:
     with pytest.raises(InputError, match="no column throttle"):
         replay(read_site({"slurm.conf": CONF}, "site"), jobs_of({}).drop(columns="throttle"), 0)
+
+
+def test_an_exclusive_job_counts_whole_nodes_against_a_limit() -> None:
+    qos, conf = "Name|Priority|GrpTRES\nnormal|0|\nfew|0|cpu=8\n", "AccountingStorageEnforce=limits\n" + CONF
+    jobs = jobs_of({"qos": "few", "cpus": 1}, {"qos": "few", "cpus": 1})
+    assert waits(conf, jobs, qos=qos) == [0, 0]
+    assert waits(conf, jobs.assign(exclusive=[True, False]), qos=qos) == [0, 100]
+
+
+def test_a_range_of_nodes_takes_as_many_as_there_are() -> None:
+    one = {"cpus": 3, "max_nodes": 3}
+    site = read_site({"slurm.conf": CONF}, "site")
+    assert [len(nodes.split(",")) for nodes in replay(site, jobs_of(one), 1).nodes] == [3]
+    single = CONF.replace("n[1-4]", "n1").replace("PartitionName=high Nodes=n[1-2] PriorityTier=5\n", "")
+    assert waits(single, jobs_of(one)) == [0]
