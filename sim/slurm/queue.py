@@ -73,7 +73,10 @@ def limited(job, with_nodes, slurm):
 
 @kernel
 def over_limits(job, chosen, slurm):
-    """Tell whether ``job`` would pass a limit with the ``chosen`` nodes, and count from now on what it takes of them."""
+    """Tell whether ``job`` would pass a limit with the ``chosen`` nodes.
+
+    From then on it counts with what it takes of them.
+    """
     ask, room, cpus = slurm.ask, slurm.room, 0
     for i in range(chosen):
         cpus += room.take[i]

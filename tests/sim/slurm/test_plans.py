@@ -103,7 +103,7 @@ def test_plans_in_the_recorded_state_are_those_of_the_log(run: str) -> None:
             equal += planned_now(slurm, names, slurm.now.up) == cycles[when]
             asked += 1
             stamp = slurm.numbers[STAMP]
-            for array, old in zip(state[:-2], kept[:-2], strict=True):
+            for array, old in zip(state[:-3], kept[:-3], strict=True):
                 array[:] = old
             slurm.numbers[STAMP] = stamp
         elif kind != recorded.CYCLE:

@@ -23,7 +23,6 @@ RUNS = sorted(path.stem for path in GOLDEN.glob("*.txt"))
 OUTSIDE = {
     "jobs-B": "an administrator's hold fell on jobs that would have started in most replays, and its release changed other priorities",
     "limits-B": "its mean wait lies 8 % below that of the other run of the same submissions, and 3 % below the range",
-    "mixed-B": "its mean wait lies 5 % below the range; with the phases of the log it is 2 % off",
 }
 """Records that are no draw of the model's range over phases."""
 WITHIN_5_S = {
