@@ -8,7 +8,6 @@ groups of jobs are dated. Packed into registered models.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,8 +34,7 @@ class Plan:
     Bins have ``step`` of the logarithm of runtime; relative runtimes reach ``reach`` of them either way. Cells of ln(request /
     runtime) begin at ``ends``; ``shares`` are the weights of runtimes, relative runtimes, runtimes relative to requests and
     runtimes of all jobs in the distribution for quantiles, ``point_shares`` in that for the most accurate point. ``alike`` lists
-    the keys of each level, the most alike first; ``levels`` are those of the kept quantiles, tilted by size from ``upper`` on,
-    ``answers`` which of them are returned.
+    the keys of each level, the most alike first; ``levels`` are those of the kept quantiles, tilted by size from ``upper`` on.
     """
 
     step: float
@@ -48,7 +46,6 @@ class Plan:
     upper: float
     alike: tuple[tuple[str, ...], ...]
     levels: tuple[float, ...]
-    answers: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -96,12 +93,6 @@ class Forest:
             quantiles[some] = np.where(known[:, None], told, requested[some, None])
             point[some] = np.where(known, self._most_accurate(sharp, alike[some], requested[some]), requested[some])
         return point, quantiles
-
-    def answer(self, asked: Columns) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Return the most accurate points, and the reported quantiles by name."""
-        point, quantiles = self.predict(asked)
-        levels = list(self.plan.levels)
-        return point, {name: quantiles[:, levels.index(level)] for name, level in self.plan.answers.items()}
 
     @cached_property
     def _of_all(self) -> np.ndarray:
@@ -202,6 +193,7 @@ class Forest:
         """Read the files that :meth:`write` wrote; OSError for a missing one."""
         with np.load(directory / TREES) as learned, np.load(directory / LEAVES) as dated:
             settings = json.loads(str(learned["plan"]))
+            settings.pop("answers", None)  # of a forest written when some of its levels were answers
             settings |= {name: tuple(settings[name]) for name in ("ends", "shares", "point_shares", "levels")}
             settings |= {"alike": tuple(map(tuple, settings["alike"]))}
             calibrated, tilt = dated["levels"]

@@ -16,7 +16,7 @@ from .forest import LEAVES, Forest
 from .groups import GROUPS, Columns
 
 PREDICTED = "predicted_s"
-LEVELS = {"predicted_50_s": 0.5, "predicted_80_s": 0.8, "predicted_95_s": 0.95}
+LEVELS = {f"predicted_{100 * level:02.0f}_s": level for level in (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)}
 """Levels of the returned quantiles, by column: the share of jobs that run at most as long."""
 DATED = (LEAVES, GROUPS, NIGHT)
 """Files of methods that change from night to night without training."""
@@ -151,8 +151,8 @@ class Quantile:
         return self.forest.predict(asked)
 
     def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
-        point, quantiles = self.forest.answer(asked)
-        return {PREDICTED: point, **quantiles}
+        point, quantiles = self.forest.predict(asked)
+        return {PREDICTED: point, **{name: quantiles[:, self.levels.index(level)] for name, level in LEVELS.items()}}
 
     def write(self, directory: Path) -> None:
         self.forest.write(directory)

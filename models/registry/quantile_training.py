@@ -16,7 +16,6 @@ import numpy as np
 from features.clock import DAY_S
 from features.jit import njit
 from models.packed.forest import Forest, Plan
-from models.packed.methods import LEVELS
 from models.registry.accounting import Accounting
 from models.registry.walk import Walk, ended_by, ended_since
 from models.runtime import job_features, levels, quantile, ratios
@@ -89,17 +88,17 @@ def fits(forest: Forest) -> bool:
 
 
 def _plan(alike: tuple[tuple[str, ...], ...]) -> Plan:
-    kept = tuple(np.unique(np.concatenate([quantile.REGULAR, list(LEVELS.values())])).tolist())
-    ends, shares = tuple(ratios.ENDS.tolist()), (quantile.SHARES, quantile.POINT_SHARES)
-    return Plan(quantile.STEP, quantile.BINS, quantile.REACH, ends, *shares, levels.UPPER, alike, kept, dict(LEVELS))
+    ends, kept = tuple(ratios.ENDS.tolist()), tuple(quantile.REGULAR.tolist())
+    return Plan(
+        quantile.STEP, quantile.BINS, quantile.REACH, ends, quantile.SHARES, quantile.POINT_SHARES, levels.UPPER, alike, kept
+    )
 
 
 class _Walk(Walk):
     """A walk of ``quantile``, from nothing or from a forest grown before."""
 
     def __init__(self, known: Accounting, rows: np.ndarray, seed: int, forest: Forest | None = None) -> None:
-        asked = {question: repr(level) for question, level in zip(("order", "fit", "end"), LEVELS.values(), strict=True)}
-        super().__init__(known, rows, quantile.quantile(seed=str(seed), **asked), forest.plan.alike if forest else None)
+        super().__init__(known, rows, quantile.quantile(seed=str(seed)), forest.plan.alike if forest else None)
         self.plan = _plan(self.alike)
         if forest is not None:
             self._take(forest)

@@ -36,7 +36,7 @@ site's wall clock or with a time zone); optional `group`, `executable`, and `ela
 parameter `quantiles` asks for further levels.
 
 Outputs, seconds: `predicted_s`, the time whose ratio to the runtime is expected to be closest to 1, no median; of a method with quantiles \
-`predicted_50_s` (the median), `predicted_80_s` and `predicted_95_s`; `snapshot_age_s`, the age of the users' histories at the submission, and \
+nine, `predicted_05_s` to `predicted_95_s` (`predicted_50_s`: the median); `snapshot_age_s`, the age of the users' histories at the submission, and \
 `user_known`. The champion is refreshed with new histories every night: load it by its alias, and anew each day."""
 RUNTIME = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy as served", tuple(METHODS), "the simpler", _DESCRIPTION)
 _ASKED = ("user", "procs", "requested_s", "submit_time")

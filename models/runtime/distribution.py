@@ -14,7 +14,7 @@ import pandas as pd
 LEVELS = np.arange(1, 20) / 20
 """Levels at which distributions are compared: 0.05 to 0.95."""
 SHOWN = (0.5, 0.8, 0.95)
-"""Levels whose coverage is reported: the median, and the two that a registered model serves."""
+"""Levels whose coverage is reported: the median, and two upper ones."""
 DECILES = 10
 
 

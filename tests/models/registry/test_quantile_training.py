@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from features.clock import DAY_S
 from models.packed.forest import Forest
-from models.packed.methods import Quantile
+from models.packed.methods import LEVELS, Quantile
 from models.registry import quantile_training
 from models.registry.accounting import accounting
 from models.registry.candidates import carried_on, outdated, train
@@ -65,8 +67,13 @@ def test_every_job_is_told_what_the_kernel_says_with_the_same_memory(known, at, 
     assert len(np.unique(found)) > (3 if nights == 1 else 100)
 
 
-def test_what_is_written_is_read_back(known, at, forest, tmp_path):
+@pytest.mark.parametrize("plan", [{}, {"answers": {"predicted_50_s": 0.5}}], ids=["now", "of three answers"])
+def test_what_is_written_is_read_back(known, at, forest, tmp_path, plan):
     forest.write(tmp_path)
+    with np.load(tmp_path / "forest.npz") as learned:
+        written = dict(learned)
+    plan = json.loads(str(written.pop("plan"))) | plan
+    np.savez(tmp_path / "forest.npz", plan=np.array(json.dumps(plan)), **written)
     again, asked = Forest.read(tmp_path), known.asked(asked_after(known, at))
     for one, other in zip(forest.predict(asked), again.predict(asked), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -179,9 +186,9 @@ def test_quantiles_as_served_are_outlived_about_as_often_as_they_should(known):
         at = known.until_s - day * DAY_S
         submit = known.jobs["submit_s"].to_numpy()
         rows = np.flatnonzero((submit > at) & (submit <= at + DAY_S))
-        _, told = grow(known, at, seed=0).answer(known.asked(rows))
-        outlived.append(np.column_stack([known.jobs["runtime_s"].to_numpy()[rows] > seconds for seconds in told.values()]))
-    np.testing.assert_allclose(np.concatenate(outlived).mean(axis=0), [0.5, 0.2, 0.05], atol=0.06)
+        told = Quantile(grow(known, at, seed=0)).answer({}, known.asked(rows))
+        outlived.append(np.column_stack([known.jobs["runtime_s"].to_numpy()[rows] > told[name] for name in LEVELS]))
+    np.testing.assert_allclose(np.concatenate(outlived).mean(axis=0), [1 - level for level in LEVELS.values()], atol=0.06)
 
 
 def test_before_there_are_enough_jobs_for_trees_there_is_one_leaf(known):

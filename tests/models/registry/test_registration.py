@@ -13,7 +13,7 @@ import pytest
 
 from features.errors import InputError
 from features.jobs.snapshot import snapshot
-from models.packed.methods import Boosting, Last2, Quantile, Requested
+from models.packed.methods import LEVELS, Boosting, Last2, Quantile, Requested
 from models.packed.settings import FORMAT
 from models.registry import boosting_training, packing, registration, tracking
 from models.registry.accounting import accounting
@@ -130,7 +130,7 @@ def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they
     assert named.iloc[1].equals(plain.iloc[1])
     assert not named.iloc[2].equals(plain.iloc[2])  # of a stranger the group is all that tells
     for answers in (plain, named):
-        told = answers[["predicted_50_s", "predicted_80_s", "predicted_95_s"]].to_numpy()
+        told = answers[[*LEVELS]].to_numpy()
         assert (np.diff(told, axis=1) >= 0).all()
         assert (answers[list(method.outputs)] >= 1).all(axis=None)
         assert (answers[list(method.outputs)] <= 3600).all(axis=None)

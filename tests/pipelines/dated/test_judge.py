@@ -12,6 +12,7 @@ from features.clock import DAY_S
 from features.jobs.inputs import model_inputs
 from models.packed.methods import PREDICTED, Boosting, Quantile
 from models.registry.accounting import Accounting
+from models.registry.as_served import quantile_columns
 from models.registry.judged_window import STRAGGLERS, JudgedWindow
 from models.registry.promotion import JUDGED_DAYS
 from models.runtime.protocol import TablePredictor
@@ -42,7 +43,7 @@ def answered(jobs: int = 6000, seed: int = 0) -> pd.DataFrame:
             "champion_version": "1",
             "last2": np.where(recent, 602.0, 650.0) + noise,
             Boosting.name: np.where(late, 1000.0, 600.0 + noise),
-            **{f"champion_{level}_s": np.nan for level in (50, 80, 95)},
+            **dict.fromkeys(quantile_columns("champion").values(), np.nan),
         }
     )
 
@@ -158,15 +159,17 @@ def test_jobs_that_no_champion_answered_have_the_stand_in_s_answer_and_those_wit
     served = pd.DataFrame(
         {
             "requested": [900.0, 900.0, 900.0],
-            **{"champion": [40.0, 50.0, np.nan], "champion_50_s": [30.0, np.nan, np.nan]},
-            **{"champion_80_s": [60.0, np.nan, np.nan], "champion_95_s": [90.0, np.nan, np.nan]},
+            "champion": [40.0, 50.0, np.nan],
+            **{column: [100 * level, np.nan, np.nan] for level, column in quantile_columns("champion").items()},
             **{Quantile.name: [1.0, 2.0, 70.0], "last2": [3.0, 4.0, 80.0]},
-            **{f"{Quantile.name}_{level}_s": [1.0, 2.0, 70.0 + level] for level in (50, 80, 95)},
+            **{column: [1.0, 2.0, 70.0 + 100 * level] for level, column in quantile_columns(Quantile.name).items()},
         }
     )
     told = champion_answers(served, Quantile.name)
-    assert told.to_numpy().tolist() == [[40, 30, 60, 90], [50, 50, 50, 50], [70, 120, 150, 165]]
-    assert list(told) == [PREDICTED, 0.5, 0.8, 0.95]
+    levels = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95]
+    assert list(told) == [PREDICTED, *levels]
+    expected = [[40, *(100 * np.array(levels))], [50] * 10, [70, *(70 + 100 * np.array(levels))]]
+    np.testing.assert_array_equal(told, expected)
     assert champion_answers(served.iloc[1:], "last2").to_numpy().tolist() == [[50], [80]]
     assert champion_answers(served, "retired")[PREDICTED].tolist() == [40, 50, 900]
 

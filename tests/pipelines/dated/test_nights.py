@@ -18,6 +18,7 @@ from features.errors import InputError
 from features.jobs.schema import Trace, fingerprint
 from models.packed.methods import DATED, Boosting, Quantile
 from models.registry import tracking
+from models.registry.as_served import quantile_columns
 from models.registry.promotion import JUDGED_DAYS, served_evidence
 from pipelines.dated.night import night, own_registry, replay_nights
 from pipelines.ingest.canonical import write_canonical
@@ -163,7 +164,8 @@ def test_quantiles_are_kept_as_they_were_served(replayed) -> None:
     served, _ = Lake(home / "lake").read("served", "arriving")
     answered = served[served["champion"].notna()]
     for name in (Quantile.name, "champion"):
-        told = answered[[f"{name}_50_s", f"{name}_80_s", f"{name}_95_s"]].to_numpy()
+        told = answered[[*quantile_columns(name).values()]].to_numpy()
+        assert told.shape[1] == 9
         assert (np.diff(told, axis=1) >= 0).all()
     assert not {f"{Boosting.name}_80_s", "last2_80_s"} & set(served.columns)
 
