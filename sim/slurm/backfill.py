@@ -6,7 +6,7 @@ From sched/backfill/backfill.c, ``_attempt_backfill``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.choice import holds, occupy, pick
+from sim.slurm.choice import holds, occupy, pick, room_on
 from sim.slurm.preempt import make_room, may_preempt, without_preemptable
 from sim.slurm.queue import drop_started, independent, limited, open_to, over_limits, sort_as_slurm, throttled
 from sim.slurm.runs import end_by, start
@@ -16,6 +16,7 @@ from sim.slurm.state import (
     CYCLES,
     INTERVALS,
     LOW,
+    NEVER,
     NONE,
     PENDING,
     QUEUED,
@@ -29,8 +30,11 @@ MOST_REMOVED = 200
 
 
 @apart
-def cycle(now, slurm):
-    """Go once through the queue: start what fits beside all plans before it, plan the others."""
+def cycle(now, whole, slurm):
+    """Go once through the queue: start what fits beside all plans before it, plan the others.
+
+    Unless the ``whole`` queue is asked for, nothing is planned behind the last job that may still start: it would change nothing.
+    """
     numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
     numbers[CYCLES] += 1
     numbers[STAMP] += 1
@@ -38,7 +42,10 @@ def cycle(now, slurm):
     _empty_map(second, slurm)
     if rules.preempts_by_qos:
         sort_as_slurm(slurm)
+    whole, last = whole or rules.preempts, numbers[QUEUED] - 1
     for i in range(numbers[QUEUED]):
+        while not whole and last >= i and not _may_start(state.queue[last], second, slurm):
+            last -= 1
         record = state.queue[i]
         job, partition = ask.job[record], ask.partition[record]
         if state.phase[job] != PENDING or not independent(job, now, slurm) or ask.admitted[record] == 0:
@@ -58,6 +65,8 @@ def cycle(now, slurm):
         if tested >= rules.bf_max_job_test:
             break
         tested += 1
+        if i > last:
+            continue
         planned = plan(job, partition, now, slurm)
         if array != NONE:
             if planned == 0:
@@ -66,6 +75,27 @@ def cycle(now, slurm):
                 room.plans[array] += 1
     if numbers[BEGUN] > begun:
         drop_started(slurm)
+
+
+@kernel
+def _may_start(record, second, slurm):
+    """Tell whether a job may still start in this cycle, as far as free nodes without plans tell.
+
+    An exclusive job that was never planned counts as one: its first plan changes its size.
+    """
+    ask, state, room, hardware = slurm.ask, slurm.now, slurm.room, slurm.hardware
+    job, partition, cpus, nodes = ask.job[record], ask.partition[record], 0, 0
+    if state.phase[job] != PENDING or ask.admitted[record] == 0:
+        return False
+    if ask.exclusive[job] != 0 and ask.counted[job] == ask.cpus[job]:
+        return True
+    for node in range(len(room.clear)):
+        if state.cpus[node] > 0 and room.clear[node] > second + ask.least[job] and holds(hardware.member[partition], node):
+            here = room_on(job, node, slurm, state.cpus, state.memory, state.gpus)
+            cpus, nodes = cpus + here, nodes + (here > 0)
+            if cpus >= ask.cpus[job] and nodes >= ask.min_nodes[job]:
+                return True
+    return False
 
 
 @kernel
@@ -85,6 +115,8 @@ def _empty_map(second, slurm):
     room.end[0] = (second + rules.bf_window) // rules.bf_resolution * rules.bf_resolution
     for word in range(len(room.mask)):
         room.free[0, word] = slurm.now.up[word]
+    for node in range(len(room.clear)):
+        room.clear[node] = NEVER
     slurm.numbers[INTERVALS] = 1
 
 
@@ -139,6 +171,8 @@ def plan(job, partition, now, slurm):
         if over_limits(job, chosen, slurm):
             return 0
         reserve(first, last, chosen, slurm)
+        for i in range(chosen):
+            room.clear[room.chosen[i]] = min(room.clear[room.chosen[i]], first)
         return 1
 
 

@@ -216,7 +216,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     )
     users = int(ask.user.max(initial=-1)) + 1
     intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
-    counts, masks, marks = np.zeros((8, nodes), np.int64), np.zeros((2, words), np.int64), np.full((3, groups), NONE)
+    counts, masks, marks = np.zeros((9, nodes), np.int64), np.zeros((2, words), np.int64), np.full((3, groups), NONE)
     room = Room(
         room=counts[0],
         chosen=counts[1],
@@ -226,6 +226,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         cpus=counts[5],
         memory=counts[6],
         gpus=counts[7],
+        clear=counts[8],
         mask=masks[0],
         usable=masks[1],
         begin=np.zeros(intervals, np.int64),

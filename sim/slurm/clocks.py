@@ -319,6 +319,6 @@ def wake(now, slurm):
     overdue = numbers[RUNNING] > 0 and state.limit_end[state.running[0]] <= now // 1000
     if numbers[QUEUED] > 0 and (numbers[BACKFILL_DIRTY] != 0 or overdue):
         numbers[BACKFILL_DIRTY] = 0
-        cycle(now, slurm)
+        cycle(now, False, slurm)
     numbers[LAST_CYCLE] = now
     numbers[CYCLE] = now + rules.cycle_ms

@@ -46,7 +46,7 @@ def step(kind, job, now, slurm):
         numbers[DIRTY] = 1
         main_pass(_ALL, now, slurm)
     else:
-        cycle(now, slurm)
+        cycle(now, True, slurm)
 
 
 @kernel

@@ -283,7 +283,7 @@ class Room(NamedTuple):
 
     ``chosen`` and ``take`` [nodes] are the nodes last chosen, with processors. ``begin``, ``end`` [intervals] in seconds and
     ``free`` int64 [intervals, words] are the map of plans, ``mask`` and ``usable`` [words] sets of nodes. ``rejected`` and
-    ``planned`` [groups] go by the number of the pass.
+    ``planned`` [groups] go by the number of the pass. ``clear`` [nodes] is when the first plan of a node begins, in seconds.
     """
 
     room: np.ndarray
@@ -306,6 +306,7 @@ class Room(NamedTuple):
     candidates: np.ndarray
     shared: np.ndarray
     merged: np.ndarray
+    clear: np.ndarray
     tested: np.ndarray
     submitted: np.ndarray
 
