@@ -166,6 +166,8 @@ def plan(job, partition, now, slurm):
             return 0
         first, last = when // rules.bf_resolution * rules.bf_resolution, (when + limit) // rules.bf_resolution * rules.bf_resolution
         if when > second and _overlaps(first, last, chosen, slurm):
+            if when == begin:
+                return 0  # rounded down it meets a plan that ends before it, and would again
             later = when
             continue
         if over_limits(job, chosen, slurm):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.slurm.choice import holds, occupy, pick
+from sim.slurm.queue import limited
 from sim.slurm.runs import end_by, next_poll, stop
 from sim.slurm.state import NONE, NOTICE, OFF, REQUEUE, RUNNING
 
@@ -38,6 +39,8 @@ def make_room(job, partition, now, slurm):
     are tried first that hold most of the nodes chosen, ``preempt_reorder_count`` times, so that few are stopped.
     """
     room, preemption, second = slurm.room, slurm.preemption, now // 1000
+    if limited(job, True, slurm):  # it could not start there
+        return
     count, tries = _list_candidates(job, partition, second, slurm), 0
     while True:
         chosen, last = _remove_until_it_fits(job, count, slurm)

@@ -361,3 +361,13 @@ def test_a_range_of_nodes_takes_as_many_as_there_are() -> None:
     assert [len(nodes.split(",")) for nodes in replay(site, jobs_of(one), 1).nodes] == [3]
     single = CONF.replace("n[1-4]", "n1").replace("PartitionName=high Nodes=n[1-2] PriorityTier=5\n", "")
     assert waits(single, jobs_of(one)) == [0]
+
+
+def test_a_job_over_its_limit_preempts_no_other() -> None:
+    qos = "Name|Priority|Preempt|PreemptMode|GrpTRES\nnormal|10|||\nlow|1||requeue|\nhigh|50|low||cpu=4\n"
+    conf = "AccountingStorageEnforce=limits\nPreemptType=preempt/qos\nPreemptMode=REQUEUE\n" + CONF.replace("n[1-4]", "n1")
+    conf = conf.replace("PartitionName=high Nodes=n[1-2] PriorityTier=5\n", "")
+    low, high = {"qos": "low", "requeues": True}, {"qos": "high", "submit_s": 1_000_030}
+    site = read_site({"slurm.conf": conf, "qos.txt": qos}, "site")
+    assert replay(site, jobs_of(low, high | {"cpus": 4}), 1).attempts.tolist() == [2, 1]
+    assert replay(site, jobs_of(low, high | {"cpus": 8}), 1).attempts.tolist() == [1, 0]
