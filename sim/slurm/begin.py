@@ -10,7 +10,7 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError
-from sim.slurm.shares import rank_users
+from sim.slurm.shares import share_out
 from sim.slurm.site import UNLIMITED, Limits, Partition, Site
 from sim.slurm.state import (
     CANCEL,
@@ -31,6 +31,7 @@ from sim.slurm.state import (
     NONE,
     NOTICE,
     NUMBERS,
+    OF_PARENT,
     OFF,
     OTHER,
     PASS,
@@ -160,6 +161,7 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         weight_fair=float(settings.get("priorityweightfairshare", 0)),
         weight_cpu=float(settings.get("priorityweightjobsize", 0)) / 2 / site.procs * (-1 if _favours_small(site) else 1),
         max_age=float(max(seconds(settings.get("prioritymaxage", "7-0")), 1)),
+        damping=float(settings.get("fairsharedampeningfactor", "1")) if "no_fair_tree" in site.priority_flags else 0.0,
         decay=1 - 0.693 / half_life if 0 < half_life < UNLIMITED else 1.0,
         preempts=bool(site.preempts_by),
         preempts_by_qos=site.preempts_by == "qos",
@@ -252,7 +254,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     numbers[LAST_FULL], numbers[LAST_ASKED] = first + round(phases.full_s * 1000), first + round(phases.asked_s * 1000)
     changed = Outages(*np.ascontiguousarray(events.T))
     slurm = Slurm(rules, hardware, ask, tree, changed, reservations, _preemption(site, jobs), now, room, numbers)
-    rank_users(slurm)
+    share_out(slurm)
     return slurm
 
 
@@ -311,14 +313,26 @@ def _tree(site: Site) -> tuple[Tree, dict[tuple[str, str], int]]:
     every = site.associations
     row = {(each.account, each.user): at for at, each in enumerate(every)}
     below: list[list[int]] = [[] for _ in every]
+    parents = [row[each.parent, ""] if at else NONE for at, each in enumerate(every)]
+    above, norm = list(parents), np.ones(len(every))
     for at, each in enumerate(every):
-        if at:
-            below[row[each.parent, ""]].append(at)
+        while above[at] > 0 and every[above[at]].shares == OF_PARENT:
+            above[at] = above[above[at]]
+        if at and (each.user or each.shares != OF_PARENT):
+            below[above[at]].append(at)
+    shares = np.array([each.shares for each in every], np.float64)
+    levels = np.array([sum(shares[child] for child in below[up] if shares[child] != OF_PARENT) if up >= 0 else 0.0 for up in above])
+    part = np.divide(shares, levels, out=np.ones(len(every)), where=levels > 0)
+    for at in range(1, len(every)):  # accounts stand before what they hold
+        norm[at] = norm[above[at]] * (part[at] if shares[at] != OF_PARENT else 1)
     below = [sorted(children, key=lambda child: not every[child].user) for children in below]
     size = len(every)
     return Tree(
-        np.array([row[each.parent, ""] if at else NONE for at, each in enumerate(every)], np.int64).reshape(size),
-        np.array([each.shares for each in every], np.float64),
+        np.array(parents, np.int64),
+        np.array(above, np.int64),
+        shares,
+        part,
+        norm,
         np.array([each.user != "" for each in every], np.int64),
         np.concatenate(([0], np.cumsum([len(children) for children in below]))).astype(np.int64),
         np.array([child for children in below for child in children], np.int64),

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from features.errors import InputError, meant
 from features.node_list import expand_nodes
 from sim.slurm.site import UNLIMITED, Association, Limits, Node, Outage, Partition, Qos, Reservation, Site
+from sim.slurm.state import OF_PARENT
 
 CONF, GRES, ACCOUNTS, QOS, SSHARE = "slurm.conf", "gres.conf", "accounts.dump", "qos.txt", "sshare.txt"
 RESERVATIONS, EVENTS, EPILOG = "reservations.txt", "events.txt", "epilog.txt"
@@ -44,11 +45,13 @@ _SCHEDULER = (
         "bf_continue",
     ),
 )
+_FLAGS = {"no_fair_tree", "fair_tree", "calculate_running"}
+"""PriorityFlags that are modelled, or decide nothing: priorities of running jobs."""
 _WEIGHTS = ("age", "fairshare", "jobsize", "partition", "qos")
 _MODELLED = {
     *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters", "killwait"),
     *("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce", "priorityfavorsmall"),
-    *("licenses", "preempttype", "preemptmode", "preemptexempttime", "epilog"),
+    *("priorityflags", "fairsharedampeningfactor", "licenses", "preempttype", "preemptmode", "preemptexempttime", "epilog"),
     *(f"priorityweight{name}" for name in _WEIGHTS),
 }
 _DECIDES = {
@@ -56,7 +59,6 @@ _DECIDES = {
     "topologyplugin": ("topology/none", "topology/default"),
     "priorityweighttres": ("",),
     "priorityweightassoc": ("0",),
-    "priorityflags": ("",),
     "overtimelimit": ("0",),
     "suspendtime": ("-1", "infinite"),
     "enforcepartlimits": ("no", "any", "all", "yes"),
@@ -221,6 +223,11 @@ def _configuration(texts: Mapping[str, str], name: str) -> Site:
         f"SchedulerParameters {key}" for key in scheduler if key not in _SCHEDULER
     ]
     warnings = [f"{key}={settings[key]}" for key, idle in _DECIDES.items() if settings.get(key, idle[0]).lower() not in idle]
+    warnings += [
+        f"PriorityFlags={flag}"
+        for flag in settings.get("priorityflags", "").split(",")
+        if flag.strip().lower() not in _FLAGS | {""}
+    ]
     if "suspend" in settings.get("preemptmode", "").lower():
         warnings.append(f"PreemptMode={settings['preemptmode']}")
     if "epilog" in settings:
@@ -242,6 +249,10 @@ def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], na
     for key in _SCHEDULER:
         if not re.fullmatch(r"\d*", scheduler.get(key, "")):
             raise InputError(f"{name}/{CONF}: SchedulerParameters {key}={scheduler[key]} is no whole number")
+    if not re.fullmatch(r"[1-9]\d*", settings.get("fairsharedampeningfactor", "1")):
+        raise InputError(
+            f"{name}/{CONF}: FairShareDampeningFactor={settings['fairsharedampeningfactor']} is no whole number from 1 on"
+        )
     for weight in _WEIGHTS:
         if not re.fullmatch(r"\d+", settings.get(f"priorityweight{weight}", "0")):
             raise InputError(f"{name}/{CONF}: PriorityWeight{weight}={settings[f'priorityweight{weight}']} is no whole number")
@@ -391,7 +402,7 @@ def _associations(text: str, file: str) -> tuple[Association, ...]:
         )
         own = _amounts(f"jobs={values['maxjobs']}" if "maxjobs" in values else "", file, number)
         limits = Limits(group, user=own, job=_amounts(values.get("maxtresperjob", ""), file, number))
-        shares = 1.0 if share == "parent" else float(share)
+        shares = OF_PARENT if share == "parent" else float(share)
         found.append(Association(parent if kind == "User" else name, name if kind == "User" else "", parent, shares, limits=limits))
     return tuple(found)
 

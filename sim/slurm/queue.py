@@ -6,6 +6,7 @@ From job_mgr.c, ``job_independent``, and job_scheduler.c, ``build_job_queue``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
+from sim.slurm.shares import factor_of
 from sim.slurm.state import (
     BACKFILL_DIRTY,
     CHANGED_AT,
@@ -101,7 +102,7 @@ def prioritise(record, second, slurm):
     age = 0.0
     if state.accrues[job] != NONE:
         age = min(1.0, max(0, second - state.accrues[job]) / rules.max_age)
-    factor = slurm.tree.factor[ask.leaf[job]] if ask.leaf[job] >= 0 else 0.0
+    factor = factor_of(ask.leaf[job], slurm)
     state.priority[record] = int(max(1.0, age * rules.weight_age + factor * rules.weight_fair + ask.fixed[record]))
 
 

@@ -1,6 +1,6 @@
 """Fair share: usage of associations, decayed, and the factor of each user.
 
-From priority_multifactor.c and fair_tree.c.
+From priority_multifactor.c and fair_tree.c. Classic fair share (NO_FAIR_TREE) makes no ranks.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.slurm.state import LAST_DECAY, RANK, RUNNING
+from sim.slurm.state import LAST_DECAY, OF_PARENT, RANK, RUNNING
 
 
 @kernel
@@ -36,7 +36,50 @@ def decay_usage(second, slurm):
     for i in range(numbers[RUNNING]):
         charge(slurm.now.running[i], numbers[LAST_DECAY], second, slurm)
     numbers[LAST_DECAY] = second
-    rank_users(slurm)
+    share_out(slurm)
+
+
+@apart
+def share_out(slurm):
+    """Compute the users' factors.
+
+    Those of classic fair share are computed when a job first asks (``_set_children_usage_efctv``), of accounts now.
+    """
+    tree = slurm.tree
+    if slurm.rules.damping == 0.0:
+        rank_users(slurm)
+        return
+    for row in range(len(tree.user)):
+        tree.factor[row] = np.nan
+        if tree.user[row] == 0:
+            tree.level[row] = _effective_usage(row, tree)
+
+
+@kernel
+def _effective_usage(row, tree):
+    """Return an association's share of all usage, mixed with that of the account above by its part of the shares."""
+    if row == 0:
+        return 1.0
+    above = tree.above[row]
+    if tree.shares[row] == OF_PARENT:
+        return tree.level[above]
+    own = min(tree.usage[row] / tree.usage[0], 1.0) if tree.usage[0] > 0 else 0.0
+    return own if above == 0 else own + (tree.level[above] - own) * tree.part[row]
+
+
+@kernel
+def factor_of(leaf, slurm):
+    """Return the fair-share factor of a user, 0 without an association.
+
+    2 ^ (-effective usage / shares / damping) in classic fair share, with what was used until the first of its jobs asks.
+    """
+    tree = slurm.tree
+    if leaf < 0:
+        return 0.0
+    if np.isnan(tree.factor[leaf]):
+        norm = tree.norm[leaf]
+        tree.factor[leaf] = 2.0 ** (-_effective_usage(leaf, tree) / norm / slurm.rules.damping) if norm > 0 else 0.0
+    return tree.factor[leaf]
 
 
 @apart
@@ -81,7 +124,10 @@ def _sort_children(first, last, usage, slurm):
     for i in range(first, last):
         child = tree.child[i]
         share = tree.usage[child] / usage if usage > 0 else 0.0
-        tree.level[child] = np.inf if share == 0 else tree.shares[child] / share
+        if tree.shares[child] == 0:
+            tree.level[child] = 0.0
+        else:
+            tree.level[child] = np.inf if share == 0 or tree.shares[child] == OF_PARENT else tree.shares[child] / share
         k = i
         while k > first and _before(child, tree.child[k - 1], tree):
             tree.child[k] = tree.child[k - 1]

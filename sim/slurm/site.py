@@ -155,6 +155,11 @@ class Site:
         return self.settings.get("prioritytype", "priority/basic") == "priority/multifactor"
 
     @property
+    def priority_flags(self) -> set[str]:
+        """Return PriorityFlags, in lower case."""
+        return {flag.strip().lower() for flag in self.settings.get("priorityflags", "").split(",")} - {""}
+
+    @property
     def preempts_by(self) -> str:
         """Return what decides about preemption: ``qos``, ``partition`` (its tier), or ``""``."""
         kind = self.settings.get("preempttype", "preempt/none")

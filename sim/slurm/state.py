@@ -57,6 +57,8 @@ UP, DRAINED, DOWN = 1, 0, 2
 OTHER, CPUS, NODES = range(3)
 """Values of ``Ask.kind``."""
 NONE = -1
+OF_PARENT = -1.0
+"""Shares of an association with Fairshare=parent."""
 SHIFT, LOW = 5, 31
 """Of a set of nodes: node ``n`` is bit ``n & LOW`` of word ``n >> SHIFT``."""
 
@@ -67,7 +69,8 @@ class Rules(NamedTuple):
     ``depth`` is default_queue_depth, ``turn_us`` the microseconds between turns of the background loop,
     ``weight_cpu`` what a processor of job size adds to a priority, ``cycle_ms`` the time between cycles, ``epilog_ms`` how long the nodes
     of an ended job are COMPLETING, ``direct`` whether their answer always makes a pass at once, ``first_turn_ms`` a turn's
-    time, ``poll_ms`` a poll's of limits, ``decay`` the share of usage that is left after a second.
+    time, ``poll_ms`` a poll's of limits, ``decay`` the share of usage that is left after a second, ``damping``
+    FairShareDampeningFactor of classic fair share, 0 for Fair Tree.
     """
 
     backfills: bool
@@ -91,6 +94,7 @@ class Rules(NamedTuple):
     weight_cpu: float
     max_age: float
     decay: float
+    damping: float
     memory: bool
     preempts: bool
     preempts_by_qos: bool
@@ -211,12 +215,17 @@ class Reservations(NamedTuple):
 class Tree(NamedTuple):
     """Associations; row 0 is the root account.
 
-    ``children`` [associations + 1] are rows of ``child``, users first. ``usage`` float64 in processor-seconds, decayed;
-    ``factor`` float64 is the fair-share factor of users.
+    ``above`` is the account among whose shares an association's count: its parent, or with Fairshare=parent that one's. ``children``
+    [associations + 1] are the rows of ``child`` that count below it, users first. ``usage`` float64 in processor-seconds, decayed;
+    ``factor`` float64 is the fair-share factor of users. Of classic fair share, float64, are ``part``, its shares over all of its
+    level's, ``norm``, the same of all levels, and ``level``, the effective usage of accounts.
     """
 
     parent: np.ndarray
+    above: np.ndarray
     shares: np.ndarray
+    part: np.ndarray
+    norm: np.ndarray
     user: np.ndarray
     children: np.ndarray
     child: np.ndarray

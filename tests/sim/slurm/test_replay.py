@@ -255,7 +255,11 @@ def jobs_of(*rows: dict[str, object]) -> pd.DataFrame:
 
 
 def waits(conf: str, jobs: pd.DataFrame, **texts: str) -> list[float]:
-    site = read_site({"slurm.conf": conf, **{f"{name}.txt": text for name, text in texts.items()}}, "site")
+    return waits_of({"slurm.conf": conf, **{f"{name}.txt": text for name, text in texts.items()}}, jobs)
+
+
+def waits_of(texts: dict[str, str], jobs: pd.DataFrame) -> list[float]:
+    site = read_site(texts, "site")
     return (replay(site, jobs, 1).start_s - jobs["submit_s"]).round(-1).tolist()
 
 
