@@ -8,7 +8,7 @@ from __future__ import annotations
 from features.jit import apart, kernel
 from sim.slurm.choice import holds, occupy, pick, room_on
 from sim.slurm.preempt import make_room, may_preempt, without_preemptable
-from sim.slurm.queue import drop_started, independent, limited, open_to, over_limits, sort_as_slurm, throttled
+from sim.slurm.queue import drop_started, independent, is_full, limited, open_to, over_limits, sort_as_slurm, throttled
 from sim.slurm.runs import end_by, start
 from sim.slurm.state import (
     BACKFILL,
@@ -18,6 +18,7 @@ from sim.slurm.state import (
     LOW,
     NEVER,
     NONE,
+    NOW_ONLY,
     PENDING,
     QUEUED,
     RUNNING,
@@ -60,19 +61,26 @@ def cycle(now, whole, slurm):
             if array != NONE:
                 room.rejected[array] = stamp
             continue
-        if rules.bf_max_job_user > 0 and _over_its_share(job, stamp, slurm):
+        if rules.bf_counts and _over_its_share(job, partition, stamp, slurm):
             continue
         if tested >= rules.bf_max_job_test:
             break
         tested += 1
         if i > last:
             continue
+        numbers[NOW_ONLY] = _gets_no_plan(record, second, stamp, slurm)
         planned = plan(job, partition, now, slurm)
+        if planned > 0 and rules.bf_one_resv_per_job:
+            room.foreseen[job] = stamp
+        if planned > 0 and rules.bf_job_part_count_reserve > 0:
+            room.submitted[len(room.failed) + partition] += 1
         if array != NONE:
             if planned == 0:
                 room.rejected[array] = stamp
             elif planned > 0:
                 room.plans[array] += 1
+        if numbers[BEGUN] - begun >= rules.bf_max_job_start > 0:
+            break
     if numbers[BEGUN] > begun:
         drop_started(slurm)
 
@@ -99,13 +107,35 @@ def _may_start(record, second, slurm):
 
 
 @kernel
-def _over_its_share(job, stamp, slurm):
-    """Count a test for the job's user; tell whether it is one too many."""
-    user, room = slurm.ask.user[job], slurm.room
-    if room.tested[user] != stamp:
-        room.tested[user], room.submitted[user] = stamp, 0
-    room.submitted[user] += 1
-    return room.submitted[user] > slurm.rules.bf_max_job_user
+def _over_its_share(job, partition, stamp, slurm):
+    """Tell whether a user, a partition or an association has had its tests; if not, count one (``_job_exceeds_max_bf_param``)."""
+    rules, room, ask, partitions = slurm.rules, slurm.room, slurm.ask, len(slurm.room.failed)
+    association = 2 * partitions + 1 + ask.leaf[job]
+    user = 2 * partitions + 1 + len(slurm.tree.user) + ask.user[job] * (partitions + 1)
+    if (
+        is_full(user + 1 + partition, rules.bf_max_job_user_part, stamp, slurm)
+        or is_full(partition, rules.bf_max_job_part, stamp, slurm)
+        or is_full(user, rules.bf_max_job_user, stamp, slurm)
+        or (ask.leaf[job] != NONE and is_full(association, rules.bf_max_job_assoc, stamp, slurm))
+    ):
+        return True
+    for counter in (user + 1 + partition, partition, user, association):
+        room.submitted[counter] += 1
+    return False
+
+
+@kernel
+def _gets_no_plan(record, second, stamp, slurm):
+    """Tell whether a job may only start now: too young, too low, of a QOS without plans, or planned in another partition."""
+    rules, ask, state, room = slurm.rules, slurm.ask, slurm.now, slurm.room
+    job, partition = ask.job[record], ask.partition[record]
+    return (
+        ask.plain[job] != 0
+        or (rules.bf_min_age_reserve > 0 and second - state.eligible[job] < rules.bf_min_age_reserve)
+        or state.priority[record] < rules.bf_min_prio_reserve
+        or (rules.bf_one_resv_per_job and room.foreseen[job] == stamp)
+        or is_full(len(room.failed) + partition, rules.bf_job_part_count_reserve, stamp, slurm)
+    )
 
 
 @kernel
@@ -125,7 +155,7 @@ def plan(job, partition, now, slurm):
     """Start ``job`` (return -1), plan it (1), or give it up in this cycle (0)."""
     ask, state, room, rules = slurm.ask, slurm.now, slurm.room, slurm.rules
     second, limit = now // 1000, ask.least[job]
-    waits = rules.bf_min_age_reserve > 0 and second - state.eligible[job] < rules.bf_min_age_reserve
+    waits = slurm.numbers[NOW_ONLY] != 0
     later = second
     while True:
         begin = later
@@ -334,7 +364,7 @@ def will_run(job, partition, second, slurm):
 @kernel
 def _guessed_end(end, second, slurm):
     """Return when a job past its limit is taken to end (``_guess_job_end``)."""
-    return end if end > second else max(end + slurm.rules.kill_wait, second + 1)
+    return end if end > second else max(end + slurm.rules.kill_wait + slurm.rules.over_time, second + 1)
 
 
 @kernel

@@ -11,7 +11,7 @@ import pandas as pd
 from features.clock import DAY_S
 from features.errors import InputError
 from sim.slurm.shares import share_out
-from sim.slurm.site import UNLIMITED, Limits, Partition, Site
+from sim.slurm.site import BILLED, UNLIMITED, Limits, Partition, Site
 from sim.slurm.state import (
     CANCEL,
     CPUS,
@@ -88,6 +88,12 @@ COLUMNS = {
 _NO_NODE = 1 << 62
 """The bit of a feature that no node has."""
 _MODES = {"requeue": REQUEUE, "cancel": CANCEL}
+_NO_MAXIMUM = (
+    *("bf_max_job_user", "bf_max_job_part", "bf_max_job_user_part", "bf_max_job_assoc", "bf_max_job_start"),
+    *("bf_job_part_count_reserve", "bf_min_age_reserve", "bf_min_prio_reserve", "sched_max_job_start", "partition_job_depth"),
+)
+"""SchedulerParameters that hold nothing back where they are 0, as by default."""
+YEAR_S = 365 * DAY_S
 _FACTORS = ("cpu", "node", "mem", "gres/gpu", "jobs")
 
 
@@ -147,21 +153,31 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         bf_window=_number(site, "bf_window", 1440) * 60,
         bf_max_job_test=_number(site, "bf_max_job_test", 500),
         bf_max_job_array_resv=_number(site, "bf_max_job_array_resv", 20),
-        bf_max_job_user=_number(site, "bf_max_job_user", 0),
-        bf_min_age_reserve=_number(site, "bf_min_age_reserve", 0),
+        **{name: _number(site, name, 0) for name in _NO_MAXIMUM},
+        bf_counts=any(_number(site, name, 0) for name in _NO_MAXIMUM[:4]),
+        bf_one_resv_per_job="bf_one_resv_per_job" in site.scheduler,
+        complete_wait=int(settings.get("completewait", "0")),
+        reduce_completing_frag="reduce_completing_frag" in site.scheduler,
         sched_interval=max(interval, 1),
         batch_sched_delay=_number(site, "batch_sched_delay", 3),
         sched_min_interval_ms=_number(site, "sched_min_interval", 2) // 1000,
         depth=_number(site, "default_queue_depth", 100),
         kill_wait=int(settings.get("killwait", "30")),
+        over_time=60 * min(seconds(settings.get("overtimelimit", "0")) // 60, YEAR_S // 60),
         message_timeout=int(settings.get("messagetimeout", "10")),
         calc_period=period,
+        accrues_always="accrue_always" in site.priority_flags,
+        only_rises="incr_only" in site.priority_flags,
         multifactor=site.multifactor,
         weight_age=float(settings.get("priorityweightage", 0)),
         weight_fair=float(settings.get("priorityweightfairshare", 0)),
-        weight_cpu=float(settings.get("priorityweightjobsize", 0)) / 2 / site.procs * (-1 if _favours_small(site) else 1),
+        weight_cpu=0.0
+        if "small_relative_to_time" in site.priority_flags
+        else float(settings.get("priorityweightjobsize", 0)) / 2 / site.procs * (-1 if _favours_small(site) else 1),
         max_age=float(max(seconds(settings.get("prioritymaxage", "7-0")), 1)),
         damping=float(settings.get("fairsharedampeningfactor", "1")) if "no_fair_tree" in site.priority_flags else 0.0,
+        bills=any(each.billing for each in site.partitions.values()),
+        bills_most="max_tres" in site.priority_flags,
         decay=1 - 0.693 / half_life if 0 < half_life < UNLIMITED else 1.0,
         preempts=bool(site.preempts_by),
         preempts_by_qos=site.preempts_by == "qos",
@@ -194,6 +210,9 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         np.array([node.weight for node in site.nodes]),
         np.array([as_set([of_node[name] for name in site.partitions[each].nodes], len(names)) for each in partitions]),
         np.array([site.partitions[each].tier for each in partitions]),
+        np.array(
+            [[(site.partitions[each].billing or {"cpu": 1.0}).get(name, 0.0) for name in BILLED] for each in partitions], np.float64
+        ),
     )
     origin = origin_of(jobs)
     tree, leaves = _tree(site)
@@ -217,6 +236,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         np.array([as_set([of_node[name] for name in each.nodes], nodes) for each in kept], np.int64).reshape(len(kept), words),
     )
     users = int(ask.user.max(initial=-1)) + 1
+    counters = 2 * len(partitions) + len(tree.user) + 1 + users * (len(partitions) + 1)
     intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
     counts, masks, marks = np.zeros((9, nodes), np.int64), np.zeros((2, words), np.int64), np.full((3, groups), NONE)
     room = Room(
@@ -238,8 +258,9 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         planned=marks[1],
         plans=marks[2],
         failed=np.full(len(partitions), NONE),
-        tested=np.full(users + 1, NONE),
-        submitted=np.zeros(users + 1, np.int64),
+        tested=np.full(counters, NONE),
+        submitted=np.zeros(counters, np.int64),
+        foreseen=np.full(count, NONE),
         candidates=np.zeros(count, np.int64),
         shared=np.zeros(count, np.int64),
         merged=np.zeros(len(ask.job), np.int64),
@@ -406,6 +427,7 @@ def _ask(
         after=np.array([each for groups_of in afters for each in groups_of], np.int64),
         order=order,
         reservation=np.array([names.get(row.reservation, NONE) for row in rows], np.int64),
+        plain=np.array([site.qos[row.qos].no_reserve for row in rows], np.int64),
         leaf=np.array([leaves.get((row.account, row.user), NONE) for row in rows], np.int64),
         usage=np.array([site.qos[row.qos].usage_factor for row in rows], np.float64),
         records=np.array(first, np.int64),
@@ -426,12 +448,37 @@ def _ask(
 def _fixed_priority(site: Site, row: Any, partition: Partition) -> float:
     """Return what priority is made of beside age and fair share (priority_multifactor.c ``set_priority_factors``)."""
     weight = {name: float(site.settings.get(f"priorityweight{name}", 0)) for name in ("jobsize", "partition", "qos")}
-    cpus, nodes = row.cpus / site.procs, max(row.min_nodes, 1) / len(site.nodes)
-    size = ((1 - cpus) + (1 - nodes) if _favours_small(site) else cpus + nodes) / 2
-    largest = max(each.factor for each in site.partitions.values()) or 1
-    best = max(each.priority for each in site.qos.values()) or 1
+    cpus, nodes, plain = row.cpus / site.procs, max(row.min_nodes, 1) / len(site.nodes), site.not_normal
+    size = (cpus + nodes) / 2
+    if "small_relative_to_time" in site.priority_flags:
+        size = max(nodes, cpus) / max(row.limit_s // 60, 1)
+    size = min(1.0, max(0.0, 1 - size if _favours_small(site) else size))
+    part = partition.factor if "part" in plain else partition.factor / (max(each.factor for each in site.partitions.values()) or 1)
+    best = 1 if "qos" in plain else max(each.priority for each in site.qos.values()) or 1
     qos = site.qos[row.qos].priority / best
-    return min(1.0, size) * weight["jobsize"] + partition.factor / largest * weight["partition"] + qos * weight["qos"] - row.nice
+    return size * weight["jobsize"] + part * weight["partition"] + qos * weight["qos"] + _resources_priority(site, row) - row.nice
+
+
+def _resources_priority(site: Site, row: Any) -> float:
+    """Return what PriorityWeightTRES makes of what a job asks for, as shares of its first partition."""
+    from sim.slurm.files import tres_weights
+
+    weights = tres_weights(site.settings.get("priorityweighttres", ""))
+    if not weights:
+        return 0.0
+    members = site.partitions[row.partition.split(",")[0]].nodes
+    nodes = [node for node in site.nodes if node.name in members]
+    there = {"cpu": sum(node.cpus for node in nodes), "mem": sum(node.memory for node in nodes), "node": len(nodes)}
+    there["gres/gpu"] = sum(node.gpus for node in nodes)
+    wanted = _wanted(row)
+    return sum(weight * wanted[name] / (1 if "tres" in site.not_normal else there[name] or 1) for name, weight in weights.items())
+
+
+def _wanted(row: Any) -> dict[str, int]:
+    """Return what a job asks for, by resource; memory in MiB."""
+    nodes = max(row.min_nodes, 1)
+    memory = row.memory_node * nodes or row.memory_cpu * row.cpus
+    return {"cpu": row.cpus, "node": nodes, "jobs": 1, "gres/gpu": row.gpus * nodes, "mem": memory}
 
 
 def _favours_small(site: Site) -> bool:
@@ -457,8 +504,7 @@ class _Slots:
         if not site.enforces_limits:
             return found
         user, account = row.user, row.account
-        wanted = {"cpu": row.cpus, "node": max(row.min_nodes, 1), "jobs": 1, "gres/gpu": row.gpus * max(row.min_nodes, 1)}
-        wanted["mem"] = row.memory_node * max(row.min_nodes, 1) or row.memory_cpu * row.cpus
+        wanted = _wanted(row)
         own = site.qos[row.qos]
         of_partition = site.qos.get(site.partitions[row.partition.split(",")[0]].qos)
         kinds = [each for each in ((own, of_partition) if own.over_partition else (of_partition, own)) if each is not None]
@@ -534,7 +580,7 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int, count: int
         node=zeros(int(rows[-1])),
         taken=zeros(int(rows[-1])),
         held=zeros(count),
-        billed=zeros(count),
+        billed=np.zeros(count),
         queue=zeros(records),
         running=zeros(count),
         begun=zeros(count),

@@ -164,6 +164,15 @@ def holds(nodes, node):
 
 
 @kernel
+def meets(nodes, others):
+    """Tell whether two sets of nodes have one in common."""
+    for word in range(len(nodes)):
+        if nodes[word] & others[word] != 0:
+            return True
+    return False
+
+
+@kernel
 def put(nodes, node):
     """Put ``node`` into a set."""
     nodes[node >> SHIFT] |= 1 << (node & LOW)

@@ -11,7 +11,7 @@ from features.jit import apart, kernel
 from sim.slurm.backfill import cycle
 from sim.slurm.choice import drop, put
 from sim.slurm.main_pass import main_pass
-from sim.slurm.queue import drop_started, join, line_up, release, touch
+from sim.slurm.queue import drop_started, join, line_up, release, touch, waits_for_completion
 from sim.slurm.runs import end, next_poll, stop, turn_from
 from sim.slurm.shares import decay_usage
 from sim.slurm.state import (
@@ -313,7 +313,7 @@ def wake(now, slurm):
     It goes through the queue if something has changed, or a limit is over.
     """
     numbers, rules, state = slurm.numbers, slurm.rules, slurm.now
-    if now // 1000 - numbers[LAST_CYCLE] // 1000 < rules.bf_interval:
+    if now // 1000 - numbers[LAST_CYCLE] // 1000 < rules.bf_interval or waits_for_completion(now, slurm):
         numbers[CYCLE] = now + 1000
         return
     overdue = numbers[RUNNING] > 0 and state.limit_end[state.running[0]] <= now // 1000

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from features.errors import InputError, meant
 from features.node_list import expand_nodes
-from sim.slurm.site import UNLIMITED, Association, Limits, Node, Outage, Partition, Qos, Reservation, Site
+from sim.slurm.site import BILLED, UNLIMITED, Association, Limits, Node, Outage, Partition, Qos, Reservation, Site
 from sim.slurm.state import OF_PARENT
 
 CONF, GRES, ACCOUNTS, QOS, SSHARE = "slurm.conf", "gres.conf", "accounts.dump", "qos.txt", "sshare.txt"
@@ -43,23 +43,25 @@ _SCHEDULER = (
         "sched_min_interval",
         "default_queue_depth",
         "bf_continue",
+        *("bf_max_job_part", "bf_max_job_user_part", "bf_max_job_assoc", "bf_max_job_start", "bf_one_resv_per_job"),
+        *("bf_job_part_count_reserve", "bf_min_prio_reserve", "sched_max_job_start", "partition_job_depth"),
+        "reduce_completing_frag",
     ),
 )
-_FLAGS = {"no_fair_tree", "fair_tree", "calculate_running"}
+_FLAGS = {"no_fair_tree", "fair_tree", "calculate_running", "small_relative_to_time", "accrue_always", "incr_only", "max_tres"}
+_FLAGS |= {"no_normal_all", "no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres"}
 """PriorityFlags that are modelled, or decide nothing: priorities of running jobs."""
 _WEIGHTS = ("age", "fairshare", "jobsize", "partition", "qos")
 _MODELLED = {
     *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters", "killwait"),
     *("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce", "priorityfavorsmall"),
-    *("priorityflags", "fairsharedampeningfactor", "licenses", "preempttype", "preemptmode", "preemptexempttime", "epilog"),
+    *("licenses", "preempttype", "preemptmode", "preemptexempttime", "epilog", "completewait", "overtimelimit"),
+    *("priorityflags", "fairsharedampeningfactor", "priorityweighttres"),
     *(f"priorityweight{name}" for name in _WEIGHTS),
 }
 _DECIDES = {
-    "completewait": ("0",),
     "topologyplugin": ("topology/none", "topology/default"),
-    "priorityweighttres": ("",),
     "priorityweightassoc": ("0",),
-    "overtimelimit": ("0",),
     "suspendtime": ("-1", "infinite"),
     "enforcepartlimits": ("no", "any", "all", "yes"),
     "priorityusageresetperiod": ("none",),
@@ -68,7 +70,7 @@ _DECIDES = {
 _NODE = {"nodename", "cpus", "sockets", "boards", "socketsperboard", "corespersocket", "threadspercore", "realmemory", "gres"}
 _NODE |= {"feature", "features", "weight", "memspeclimit", "corespeccount"}
 _PARTITION = {"partitionname", "nodes", "prioritytier", "priorityjobfactor", "priority", "maxtime", "defmempercpu", "defmempernode"}
-_PARTITION |= {"oversubscribe", "shared", "qos", "default", "state", "preemptmode", "gracetime", "maxnodes"}
+_PARTITION |= {"oversubscribe", "shared", "qos", "default", "state", "preemptmode", "gracetime", "maxnodes", "tresbillingweights"}
 _HARMLESS = {"nodehostname", "nodeaddr", "port", "state", "cores", "reason", "tmpdisk", "cpubind", "alloc", "defaulttime", "hidden"}
 _GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d+))?(?:\([^)]*\))?$")
 
@@ -149,6 +151,21 @@ def seconds(text: str) -> int:
     if len(parts) == 3:
         return parts[0] * 3600 + parts[1] * 60 + parts[2]
     return parts[0] * 60 + (parts[1] if len(parts) == 2 else 0)
+
+
+def tres_weights(text: str) -> dict[str, float]:
+    """Return ``CPU=1.0,Mem=0.25G,GRES/gpu=2`` as weights of a processor, a MiB, a GPU.
+
+    ValueError for another form.
+    """
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.strip().lower().partition("=")
+        unit = {"k": 1024.0, "g": 1 / 1024, "t": 1 / 1024**2}.get(value[-1:], 1.0)
+        if name not in BILLED:
+            raise ValueError(f"{part} is not one of {', '.join(BILLED)}")
+        found[name] = float(value.rstrip("kmgt")) * (unit if name == "mem" else 1.0)
+    return found
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
@@ -256,7 +273,13 @@ def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], na
     for weight in _WEIGHTS:
         if not re.fullmatch(r"\d+", settings.get(f"priorityweight{weight}", "0")):
             raise InputError(f"{name}/{CONF}: PriorityWeight{weight}={settings[f'priorityweight{weight}']} is no whole number")
-    for key in ("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage"):
+    if not re.fullmatch(r"\d+", settings.get("completewait", "0")):
+        raise InputError(f"{name}/{CONF}: CompleteWait={settings['completewait']} is no whole number")
+    try:
+        tres_weights(settings.get("priorityweighttres", ""))
+    except ValueError as error:
+        raise InputError(f"{name}/{CONF}: PriorityWeightTRES={settings['priorityweighttres']}: {error}") from None
+    for key in ("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "overtimelimit"):
         try:
             seconds(settings.get(key, "1"))
         except ValueError:
@@ -306,6 +329,10 @@ def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) 
         longest = seconds(pairs.get("maxtime", "UNLIMITED"))
     except ValueError:
         raise line.error(f"MaxTime={pairs['maxtime']} is no time such as 1-0, 30 or 12:00:00") from None
+    try:
+        billing = tres_weights(pairs.get("tresbillingweights", ""))
+    except ValueError as error:
+        raise line.error(f"TRESBillingWeights={pairs['tresbillingweights']}: {error}") from None
     return Partition(
         pairs["partitionname"],
         frozenset(members),
@@ -320,6 +347,7 @@ def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) 
         pairs.get("preemptmode", "").lower(),
         line.whole("gracetime", 0),
         UNLIMITED if pairs.get("maxnodes", "UNLIMITED").upper() == "UNLIMITED" else line.whole("maxnodes", 0),
+        billing,
     )
 
 
@@ -378,7 +406,7 @@ def _qos(text: str, file: str) -> Iterator[Qos]:
             raise InputError(f"{file}, line {number}: GraceTime or PreemptExemptTime is no time such as 00:00:10") from None
         yield Qos(
             row["Name"], int(row["Priority"] or 0), float(row.get("UsageFactor") or 1), limits, "OverPartQOS" in flags,
-            preempts, mode, grace, exempt,
+            preempts, mode, grace, exempt, "NoReserve" in flags,
         )  # fmt: skip
 
 

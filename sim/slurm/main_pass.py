@@ -5,10 +5,20 @@ From job_scheduler.c, ``_schedule``.
 
 from __future__ import annotations
 
-from features.jit import apart
-from sim.slurm.choice import pick
+from features.jit import apart, kernel
+from sim.slurm.choice import meets, pick
 from sim.slurm.preempt import make_room
-from sim.slurm.queue import drop_started, independent, limited, open_to, over_limits, sort_as_slurm, throttled
+from sim.slurm.queue import (
+    drop_started,
+    independent,
+    is_full,
+    limited,
+    open_to,
+    over_limits,
+    sort_as_slurm,
+    throttled,
+    waits_for_completion,
+)
 from sim.slurm.runs import start
 from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NEVER, NONE, PASS, PASSES, PENDING, QUEUED, STAMP
 
@@ -19,9 +29,10 @@ def main_pass(depth, now, slurm):
 
     The first of a partition that finds no nodes ends it, and keeps the partition's nodes from all others in this pass.
     """
-    numbers, ask, state, room = slurm.numbers, slurm.ask, slurm.now, slurm.room
+    numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
     numbers[PASS], numbers[LAST_PASS] = NEVER, now
-    if numbers[DIRTY] == 0:
+    completing = waits_for_completion(now, slurm)
+    if numbers[DIRTY] == 0 or (completing and not slurm.rules.reduce_completing_frag):
         return
     numbers[DIRTY] = 0
     numbers[PASSES] += 1
@@ -29,24 +40,32 @@ def main_pass(depth, now, slurm):
     stamp, begun, tested = numbers[STAMP], numbers[BEGUN], 0
     for word in range(len(room.usable)):
         room.usable[word] = state.up[word]
-    if slurm.rules.preempts_by_qos:
+    if completing:
+        for partition in range(len(room.failed)):
+            if meets(slurm.hardware.member[partition], state.completing):
+                _fail(partition, stamp, slurm)
+    if rules.preempts_by_qos:
         sort_as_slurm(slurm)
     for i in range(numbers[QUEUED]):
         record = state.queue[i]
         job, partition = ask.job[record], ask.partition[record]
         if state.phase[job] != PENDING or not independent(job, now, slurm) or ask.admitted[record] == 0:
             continue
+        reserved, array = ask.reservation[job] != NONE, ask.array[job]
+        if array != NONE and room.rejected[array] == stamp:
+            continue
+        if rules.partition_job_depth > 0:
+            if is_full(partition, rules.partition_job_depth, stamp, slurm):
+                continue
+            room.submitted[partition] += 1
         tested += 1
-        if tested > depth:
+        if tested > depth + 1 or numbers[BEGUN] - begun >= rules.sched_max_job_start > 0:
             break
-        reserved = ask.reservation[job] != NONE
-        if (room.failed[partition] == stamp and not reserved) or (
-            ask.array[job] != NONE and room.rejected[ask.array[job]] == stamp
-        ):
+        if room.failed[partition] == stamp and not reserved:
             continue
         if throttled(job, slurm) or limited(job, False, slurm):
-            if ask.array[job] != NONE:
-                room.rejected[ask.array[job]] = stamp
+            if array != NONE:
+                room.rejected[array] = stamp
             continue
         open_to(job, partition, now // 1000, now // 1000 + ask.limit[job], slurm, room.mask)
         for word in range(len(room.mask)):
@@ -55,20 +74,26 @@ def main_pass(depth, now, slurm):
         if chosen > 0:
             if not over_limits(job, chosen, slurm):
                 start(job, partition, chosen, MAIN, now, slurm)
-            elif ask.array[job] != NONE:
-                room.rejected[ask.array[job]] = stamp
+            elif array != NONE:
+                room.rejected[array] = stamp
             continue
-        if slurm.rules.preempts:
+        if rules.preempts:
             make_room(job, partition, now, slurm)
-        if ask.array[job] != NONE:
-            room.rejected[ask.array[job]] = stamp
-        if reserved or _lacks_nodes(job, partition, now // 1000, slurm):
-            continue
-        room.failed[partition] = stamp
-        for word in range(len(room.usable)):
-            room.usable[word] &= ~slurm.hardware.member[partition, word]
+        if array != NONE:
+            room.rejected[array] = stamp
+        passes = state.priority[record] < rules.bf_min_prio_reserve or now // 1000 - state.eligible[job] < rules.bf_min_age_reserve
+        if not reserved and not passes and not _lacks_nodes(job, partition, now // 1000, slurm):
+            _fail(partition, stamp, slurm)
     if numbers[BEGUN] > begun:
         drop_started(slurm)
+
+
+@kernel
+def _fail(partition, stamp, slurm):
+    """Let no other job of a partition start in this pass, nor any on its nodes."""
+    slurm.room.failed[partition] = stamp
+    for word in range(len(slurm.room.usable)):
+        slurm.room.usable[word] &= ~slurm.hardware.member[partition, word]
 
 
 @apart

@@ -10,8 +10,10 @@ from sim.slurm.shares import factor_of
 from sim.slurm.state import (
     BACKFILL_DIRTY,
     CHANGED_AT,
+    CLEARED,
     CPUS,
     DIRTY,
+    ENDINGS,
     FIRST_PRIORITY,
     NODES,
     NONE,
@@ -44,7 +46,9 @@ def independent(job, now, slurm):
     """
     ask, state = slurm.ask, slurm.now
     if ask.held_ms[job] <= now < ask.begin_ms[job]:
-        state.eligible[job] = state.accrues[job] = NONE
+        state.eligible[job] = NONE
+        if not slurm.rules.accrues_always:
+            state.accrues[job] = NONE
         return False
     for row in range(ask.afters[job], ask.afters[job + 1]):
         if state.undone[ask.after[row]] > 0:
@@ -70,6 +74,28 @@ def limited(job, with_nodes, slurm):
         if state.used[ask.slot[row]] + ask.amount[row] > state.most[ask.slot[row]]:
             return True
     return False
+
+
+@kernel
+def waits_for_completion(now, slurm):
+    """Tell whether nodes have not answered of a job that ended within CompleteWait.
+
+    From node_scheduler.c, ``job_is_completing``.
+    """
+    numbers, state, wait = slurm.numbers, slurm.now, slurm.rules.complete_wait
+    if wait == 0 or numbers[CLEARED] == numbers[ENDINGS]:
+        return False
+    last = state.ended[(numbers[ENDINGS] - 1) % len(state.ended)]
+    return state.end_ms[last] // 1000 >= now // 1000 - wait
+
+
+@kernel
+def is_full(counter, most, stamp, slurm):
+    """Tell whether a counter of the pass or cycle ``stamp`` has reached its maximum; 0: none."""
+    room = slurm.room
+    if room.tested[counter] != stamp:
+        room.tested[counter], room.submitted[counter] = stamp, 0
+    return room.submitted[counter] >= most > 0
 
 
 @kernel
@@ -103,7 +129,8 @@ def prioritise(record, second, slurm):
     if state.accrues[job] != NONE:
         age = min(1.0, max(0, second - state.accrues[job]) / rules.max_age)
     factor = factor_of(ask.leaf[job], slurm)
-    state.priority[record] = int(max(1.0, age * rules.weight_age + factor * rules.weight_fair + ask.fixed[record]))
+    least = float(state.priority[record]) if rules.only_rises else 1.0
+    state.priority[record] = int(max(1.0, least, age * rules.weight_age + factor * rules.weight_fair + ask.fixed[record]))
 
 
 @kernel
@@ -148,6 +175,8 @@ def join(job, now, slurm):
     ask, numbers = slurm.ask, slurm.numbers
     state, array = slurm.now, ask.array[job]
     state.phase[job] = PENDING
+    if slurm.rules.accrues_always:
+        state.accrues[job] = now // 1000
     if state.place[job] == NONE:
         state.place[job] = numbers[PLACES]
         if array != NONE and state.rest[array] == NONE:

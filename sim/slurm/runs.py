@@ -5,7 +5,7 @@ from __future__ import annotations
 from features.jit import apart, kernel
 from sim.slurm.choice import occupy, put
 from sim.slurm.queue import touch
-from sim.slurm.shares import charge
+from sim.slurm.shares import bill, charge
 from sim.slurm.state import BEGUN, COMPLETING, ENDINGS, LAST_DECAY, NONE, PLACES, RUNNING, RUNS, STOPPED
 
 
@@ -26,11 +26,12 @@ def start(job, partition, chosen, by, now, slurm):
     state.start_ms[job] = now
     state.warned[job] = NONE
     state.held[job] = chosen
-    state.billed[job] = 0
+    cpus = 0
     for i in range(chosen):
-        state.billed[job] += room.take[i]
+        cpus += room.take[i]
         state.node[state.nodes[job] + i] = room.chosen[i]
         state.taken[state.nodes[job] + i] = room.take[i]
+    state.billed[job] = bill(job, partition, cpus, chosen, slurm) if slurm.rules.bills else cpus
     occupy(job, -1, slurm, state.cpus, state.memory, state.gpus)
     for row in range(ask.limits[job], ask.limits[job + 1]):
         state.used[ask.slot[row]] += ask.amount[row]

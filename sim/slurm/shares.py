@@ -26,6 +26,20 @@ def charge(job, since, until, slurm):
         leaf = tree.parent[leaf]
 
 
+@kernel
+def bill(job, partition, cpus, nodes, slurm):
+    """Return what a job counts as usage in a second.
+
+    Its resources by TRESBillingWeights: together, or the one that counts most (MAX_TRES).
+    """
+    ask, weights = slurm.ask, slurm.hardware.billing[partition]
+    memory = ask.memory_node[job] * nodes if ask.memory_node[job] > 0 else ask.memory_cpu[job] * cpus
+    total = most = 0.0
+    for weight, amount in ((weights[0], cpus), (weights[1], memory), (weights[2], ask.gpus[job] * nodes), (weights[3], nodes)):
+        total, most = total + weight * amount, max(most, weight * amount)
+    return most if slurm.rules.bills_most else total
+
+
 @apart
 def decay_usage(second, slurm):
     """Let usage decay, charge the running jobs, and compute the users' factors."""

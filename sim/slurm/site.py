@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 UNLIMITED = 1 << 50
 """Seconds or a count that nothing reaches."""
+BILLED = ("cpu", "mem", "gres/gpu", "node")
+"""What TRESBillingWeights and PriorityWeightTRES may name here."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Node:
 class Partition:
     """A partition of nodes.
 
-    ``memory_cpu`` and ``memory_node`` are what a job gets that asks for no memory, 0: none stated.
+    ``memory_cpu`` and ``memory_node`` are what a job gets that asks for no memory, 0: none stated. ``billing`` are TRESBillingWeights,
+    by resource.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Partition:
     preempt_mode: str = ""
     grace_s: int = 0
     max_nodes: int = UNLIMITED
+    billing: Mapping[str, float] = field(default_factory=dict)
 
     def admits(self, limit_s: int, nodes: int) -> bool:
         """Tell whether a job of this limit and so many nodes may ever run here."""
@@ -79,6 +83,7 @@ class Qos:
     preempt_mode: str = ""
     grace_s: int = 0
     exempt_s: int = 0
+    no_reserve: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,6 +163,12 @@ class Site:
     def priority_flags(self) -> set[str]:
         """Return PriorityFlags, in lower case."""
         return {flag.strip().lower() for flag in self.settings.get("priorityflags", "").split(",")} - {""}
+
+    @property
+    def not_normal(self) -> set[str]:
+        """Return which factors of a priority are not divided by the largest: ``part qos tres``."""
+        every = {"part", "qos", "tres"}
+        return {name for name in every if {"no_normal_all", f"no_normal_{name}"} & self.priority_flags}
 
     @property
     def preempts_by(self) -> str:

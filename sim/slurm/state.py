@@ -41,8 +41,9 @@ import numpy as np
     STOPPED,  # jobs that the loop must stop
     NOTICE,  # when a requeued job may begin, or grace times are looked at, ms; NEVER
     PLACES,  # records of jobs that slurmctld has made so far
+    NOW_ONLY,  # whether the job that a cycle looks at may start, but gets no plan
     NUMBERS,
-) = range(31)
+) = range(32)
 """Slots of ``Slurm.numbers``."""
 
 NEVER = 1 << 62
@@ -70,7 +71,8 @@ class Rules(NamedTuple):
     ``weight_cpu`` what a processor of job size adds to a priority, ``cycle_ms`` the time between cycles, ``epilog_ms`` how long the nodes
     of an ended job are COMPLETING, ``direct`` whether their answer always makes a pass at once, ``first_turn_ms`` a turn's
     time, ``poll_ms`` a poll's of limits, ``decay`` the share of usage that is left after a second, ``damping``
-    FairShareDampeningFactor of classic fair share, 0 for Fair Tree.
+    FairShareDampeningFactor of classic fair share, 0 for Fair Tree. ``bf_counts``: whether any number of tests a user, partition or
+    association has a maximum; ``over_time`` is OverTimeLimit; ``bills``: whether a partition has TRESBillingWeights.
     """
 
     backfills: bool
@@ -80,14 +82,29 @@ class Rules(NamedTuple):
     bf_max_job_test: int
     bf_max_job_array_resv: int
     bf_max_job_user: int
+    bf_max_job_part: int
+    bf_max_job_user_part: int
+    bf_max_job_assoc: int
+    bf_max_job_start: int
+    bf_counts: bool
+    bf_one_resv_per_job: bool
+    bf_job_part_count_reserve: int
     bf_min_age_reserve: int
+    bf_min_prio_reserve: int
+    sched_max_job_start: int
+    partition_job_depth: int
+    complete_wait: int
+    reduce_completing_frag: bool
     sched_interval: int
     batch_sched_delay: int
     sched_min_interval_ms: int
     depth: int
     kill_wait: int
+    over_time: int
     message_timeout: int
     calc_period: int
+    accrues_always: bool
+    only_rises: bool
     multifactor: bool
     weight_age: float
     weight_fair: float
@@ -95,6 +112,8 @@ class Rules(NamedTuple):
     max_age: float
     decay: float
     damping: float
+    bills: bool
+    bills_most: bool
     memory: bool
     preempts: bool
     preempts_by_qos: bool
@@ -112,6 +131,7 @@ class Hardware(NamedTuple):
     """Nodes in order of their names, and partitions.
 
     int64 [nodes]: ``memory`` in MiB, ``features`` as bits. ``member`` int64 [partitions, words] are sets of nodes. ``tier`` int64 [partitions].
+    ``billing`` float64 [partitions, 4] is what a processor, a MiB, a GPU and a node count as usage.
     """
 
     cpus: np.ndarray
@@ -121,6 +141,7 @@ class Hardware(NamedTuple):
     weight: np.ndarray
     member: np.ndarray
     tier: np.ndarray
+    billing: np.ndarray
 
 
 class Ask(NamedTuple):
@@ -134,7 +155,8 @@ class Ask(NamedTuple):
     fair share, float64); ``counted`` [jobs] are the processors by which its size goes. ``limits`` [jobs + 1] are rows of ``slot``
     and ``amount``: what counts against which limit, from ``resources`` [jobs] on those of processors, nodes, memory and GPUs; of which
     ``kind``, once nodes are chosen, by what is taken: CPUS or NODES.
-    ``reservation``: the one that it runs in, or NONE. ``leaf`` is its association, ``usage`` its QOS's UsageFactor.
+    ``reservation``: the one that it runs in, or NONE. ``plain`` int64 [jobs]: no plan is made for it (NoReserve). ``leaf`` is its
+    association, ``usage`` its QOS's UsageFactor.
     """
 
     cpus: np.ndarray
@@ -157,6 +179,7 @@ class Ask(NamedTuple):
     after: np.ndarray
     order: np.ndarray
     reservation: np.ndarray
+    plain: np.ndarray
     leaf: np.ndarray
     usage: np.ndarray
     records: np.ndarray
@@ -292,7 +315,9 @@ class Room(NamedTuple):
 
     ``chosen`` and ``take`` [nodes] are the nodes last chosen, with processors. ``begin``, ``end`` [intervals] in seconds and
     ``free`` int64 [intervals, words] are the map of plans, ``mask`` and ``usable`` [words] sets of nodes. ``rejected`` and
-    ``planned`` [groups] go by the number of the pass. ``clear`` [nodes] is when the first plan of a node begins, in seconds.
+    ``planned`` [groups] go by the number of the pass, ``foreseen`` [jobs] too: the last cycle that made a plan for it. ``tested`` and
+    ``submitted`` count tests, by the number of the pass, in partitions, of associations and
+    of users in each partition and in all; plans in partitions stand behind their tests. ``clear`` [nodes] is when the first plan of a node begins, in seconds.
     """
 
     room: np.ndarray
@@ -318,6 +343,7 @@ class Room(NamedTuple):
     clear: np.ndarray
     tested: np.ndarray
     submitted: np.ndarray
+    foreseen: np.ndarray
 
 
 class Slurm(NamedTuple):

@@ -73,8 +73,8 @@ def test_keys_that_are_not_modelled_are_named_and_those_that_decide_are_warnings
     found = site(qos=QOS)
     assert "SchedulerParameters defer" in found.not_modelled
     assert found.warnings == ("SchedulerParameters defer",)
-    changed = read_site({"slurm.conf": CONF.replace("include parts.conf", "CompleteWait=32\n") + PARTS, "qos.txt": QOS}, "s")
-    assert "completewait=32" in changed.warnings
+    changed = read_site({"slurm.conf": CONF.replace("include parts.conf", "PriorityWeightAssoc=32\n") + PARTS, "qos.txt": QOS}, "s")
+    assert "priorityweightassoc=32" in changed.warnings
 
 
 def test_outages_and_reservations_are_in_local_time() -> None:
@@ -97,6 +97,13 @@ def test_outages_and_reservations_are_in_local_time() -> None:
         (("RealMemory=48000", "RealMemory=48G"), r"slurm.conf, line 9: realmemory=48G is no whole number"),
         (("bf_interval=10", "bf_interval=often"), r"SchedulerParameters bf_interval=often is no whole number"),
         (("include parts.conf", "include other.conf"), r"slurm.conf, line 11: includes other.conf, which is not there"),
+        (
+            ("MaxTime=30", "TRESBillingWeights=CPU=1,Disk=2"),
+            r"parts.conf, line 3: TRESBillingWeights=CPU=1,Disk=2: Disk=2 is not one of",
+        ),
+        (("ClusterName=here", "PriorityWeightTRES=CPU"), r"PriorityWeightTRES=CPU: could not convert"),
+        (("ClusterName=here", "CompleteWait=long"), r"CompleteWait=long is no whole number"),
+        (("ClusterName=here", "FairShareDampeningFactor=0"), r"FairShareDampeningFactor=0 is no whole number from 1 on"),
         (("QOS=fast", "QOS=slow"), r"partition slow has|partition fast has QOS=slow, which qos.txt does not name"),
         (("n[2-3,10]", "n[3-2]"), r"slurm.conf, line 9: n\[3-2\] is not a list of nodes"),
         (("ClusterName=here", "some words"), r"slurm.conf, line 2: 'some words' is no KEY=VALUE"),
