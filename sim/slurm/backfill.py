@@ -24,6 +24,7 @@ from sim.slurm.state import (
     RUNNING,
     SHIFT,
     STAMP,
+    TRIED,
 )
 
 MOST_REMOVED = 200
@@ -68,7 +69,7 @@ def cycle(now, whole, slurm):
         tested += 1
         if i > last:
             continue
-        numbers[NOW_ONLY] = _gets_no_plan(record, second, stamp, slurm)
+        numbers[TRIED], numbers[NOW_ONLY] = partition, _gets_no_plan(record, second, stamp, slurm)
         planned = plan(job, partition, now, slurm)
         if planned > 0 and rules.bf_one_resv_per_job:
             room.foreseen[job] = stamp

@@ -50,6 +50,7 @@ from sim.slurm.state import (
     Slurm,
     Tree,
 )
+from sim.slurm.topology import FAR
 
 LEAD_S = 30
 """Seconds before the first submission at which slurmctld is taken to have made its last full pass, and charged usage."""
@@ -213,6 +214,14 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         np.array(
             [[(site.partitions[each].billing or {"cpu": 1.0}).get(name, 0.0) for name in BILLED] for each in partitions], np.float64
         ),
+        np.array(
+            [
+                "CR_LLN" in site.settings.get("selecttypeparameters", "").upper() or site.partitions[each].least_loaded
+                for each in partitions
+            ],
+            np.int64,
+        ),
+        *_network(site, of_node),
     )
     origin = origin_of(jobs)
     tree, leaves = _tree(site)
@@ -238,6 +247,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     users = int(ask.user.max(initial=-1)) + 1
     counters = 2 * len(partitions) + len(tree.user) + 1 + users * (len(partitions) + 1)
     intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
+    network = np.zeros((3, len(hardware.switch_level)), np.int64)
     counts, masks, marks = np.zeros((9, nodes), np.int64), np.zeros((2, words), np.int64), np.full((3, groups), NONE)
     room = Room(
         room=counts[0],
@@ -261,6 +271,10 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         tested=np.full(counters, NONE),
         submitted=np.zeros(counters, np.int64),
         foreseen=np.full(count, NONE),
+        left=np.zeros(5, np.int64),
+        required=network[0],
+        distance=network[1],
+        joined=network[2],
         candidates=np.zeros(count, np.int64),
         shared=np.zeros(count, np.int64),
         merged=np.zeros(len(ask.job), np.int64),
@@ -320,6 +334,33 @@ def origin_of(jobs: pd.DataFrame) -> int:
     A midnight, as Slurm rounds to multiples of seconds since 1970.
     """
     return (int(jobs["submit_s"].min()) - LEAD_S) // DAY_S * DAY_S
+
+
+def _network(site: Site, of_node: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return of each switch the nodes that it reaches, level, the switch above, and hops to each other one.
+
+    InputError for switches in a circle.
+    """
+    every, count = {each.name: each for each in site.switches}, len(site.switches)
+    rows = {name: row for row, name in enumerate(every)}
+    parent, hops = np.arange(count), np.where(np.eye(count, dtype=bool), 0, FAR)
+
+    def reach(name: str, above: tuple[str, ...] = ()) -> tuple[frozenset[str], int]:
+        if name in above:
+            raise InputError(f"site {site.name}: the switch {name} joins itself, by {', '.join(above)}")
+        below = [reach(each, (*above, name)) for each in every[name].switches]
+        return every[name].nodes.union(*(nodes for nodes, _ in below)), max((level + 1 for _, level in below), default=0)
+
+    reached = [reach(name) for name in every]
+    for name, switch in every.items():
+        for each in switch.switches:
+            parent[rows[each]] = rows[name]
+            hops[rows[each], rows[name]] = hops[rows[name], rows[each]] = 1
+    for middle in range(count):
+        hops = np.minimum(hops, hops[:, [middle]] + hops[[middle], :])
+    words = len(as_set([], len(of_node)))
+    nodes = np.array([as_set([of_node[name] for name in names], len(of_node)) for names, _ in reached], np.int64)
+    return nodes.reshape(count, words), np.array([level for _, level in reached], np.int64), parent, np.minimum(hops, FAR)
 
 
 def _feature_bits(site: Site) -> dict[str, int]:

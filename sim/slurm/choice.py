@@ -1,4 +1,4 @@
-"""Choice of nodes: select/cons_tres without topology.
+"""Choice of nodes: select/cons_tres.
 
 From cons_common/job_test.c and cons_tres/job_test.c, ``_eval_nodes``.
 """
@@ -6,7 +6,8 @@ From cons_common/job_test.c and cons_tres/job_test.c, ``_eval_nodes``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.state import LOW, SHIFT
+from sim.slurm.state import LOW, SHIFT, TRIED
+from sim.slurm.topology import choose_otherwise
 
 
 @kernel
@@ -83,6 +84,8 @@ def choose(job, nodes, small, slurm):
     0 if they do not suffice. From sets of consecutive nodes of equal weight: the lightest first, then the tightest that suffices, then the largest. Where one
     node is enough, the one of the set with fewest processors that suffices.
     """
+    if slurm.hardware.least_loaded[slurm.numbers[TRIED]] != 0 or len(slurm.hardware.switch_level) > 0:
+        return choose_otherwise(job, nodes, small, slurm)
     ask, room = slurm.ask, slurm.room
     need = budget = ask.cpus[job]
     most = min(ask.max_nodes[job] if ask.max_nodes[job] > 0 else len(room.room), max(ask.cpus[job], ask.min_nodes[job]))

@@ -15,14 +15,15 @@ from zoneinfo import ZoneInfo
 
 from features.errors import InputError, meant
 from features.node_list import expand_nodes
-from sim.slurm.site import BILLED, UNLIMITED, Association, Limits, Node, Outage, Partition, Qos, Reservation, Site
+from sim.slurm.site import BILLED, UNLIMITED, Association, Limits, Node, Outage, Partition, Qos, Reservation, Site, Switch
 from sim.slurm.state import OF_PARENT
 
-CONF, GRES, ACCOUNTS, QOS, SSHARE = "slurm.conf", "gres.conf", "accounts.dump", "qos.txt", "sshare.txt"
-RESERVATIONS, EVENTS, EPILOG = "reservations.txt", "events.txt", "epilog.txt"
+CONF, GRES, TOPOLOGY, ACCOUNTS, QOS = "slurm.conf", "gres.conf", "topology.conf", "accounts.dump", "qos.txt"
+SSHARE, RESERVATIONS, EVENTS, EPILOG = "sshare.txt", "reservations.txt", "events.txt", "epilog.txt"
 FILES = {
     CONF: "cp /etc/slurm/slurm.conf .      # and the files that it includes",
     GRES: "cp /etc/slurm/gres.conf .",
+    TOPOLOGY: "cp /etc/slurm/topology.conf .",
     ACCOUNTS: "sacctmgr dump CLUSTER file=accounts.dump",
     QOS: "sacctmgr -P show qos > qos.txt",
     SSHARE: "sshare -alP > sshare.txt      # when the accounting begins",
@@ -56,11 +57,11 @@ _MODELLED = {
     *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters", "killwait"),
     *("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce", "priorityfavorsmall"),
     *("licenses", "preempttype", "preemptmode", "preemptexempttime", "epilog", "completewait", "overtimelimit"),
+    *("topologyplugin", "topologyparam"),
     *("priorityflags", "fairsharedampeningfactor", "priorityweighttres"),
     *(f"priorityweight{name}" for name in _WEIGHTS),
 }
 _DECIDES = {
-    "topologyplugin": ("topology/none", "topology/default"),
     "priorityweightassoc": ("0",),
     "suspendtime": ("-1", "infinite"),
     "enforcepartlimits": ("no", "any", "all", "yes"),
@@ -70,7 +71,18 @@ _DECIDES = {
 _NODE = {"nodename", "cpus", "sockets", "boards", "socketsperboard", "corespersocket", "threadspercore", "realmemory", "gres"}
 _NODE |= {"feature", "features", "weight", "memspeclimit", "corespeccount"}
 _PARTITION = {"partitionname", "nodes", "prioritytier", "priorityjobfactor", "priority", "maxtime", "defmempercpu", "defmempernode"}
-_PARTITION |= {"oversubscribe", "shared", "qos", "default", "state", "preemptmode", "gracetime", "maxnodes", "tresbillingweights"}
+_PARTITION |= {
+    "oversubscribe",
+    "shared",
+    "qos",
+    "default",
+    "state",
+    "preemptmode",
+    "gracetime",
+    "maxnodes",
+    "tresbillingweights",
+    "lln",
+}
 _HARMLESS = {"nodehostname", "nodeaddr", "port", "state", "cores", "reason", "tmpdisk", "cpubind", "alloc", "defaulttime", "hidden"}
 _GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d+))?(?:\([^)]*\))?$")
 
@@ -111,6 +123,11 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
     for partition in site.partitions.values():
         if partition.qos and QOS in texts and partition.qos not in site.qos:
             raise InputError(f"{name}/{CONF}: partition {partition.name} has QOS={partition.qos}, which {QOS} does not name")
+    if (
+        site.settings.get("topologyplugin", "").lower() == "topology/tree"
+        and "topooptional" not in site.settings.get("topologyparam", "").lower()
+    ):
+        site = replace(site, switches=_switches(texts, name, site))
     if ACCOUNTS in texts:
         site = replace(site, associations=_associations(texts[ACCOUNTS], f"{name}/{ACCOUNTS}"))
     if SSHARE in texts:
@@ -245,6 +262,11 @@ def _configuration(texts: Mapping[str, str], name: str) -> Site:
         for flag in settings.get("priorityflags", "").split(",")
         if flag.strip().lower() not in _FLAGS | {""}
     ]
+    warnings += [
+        f"{key}={settings[key]}"
+        for key, known in (("topologyplugin", r"topology/(none|default|tree)"), ("topologyparam", r"(?!.*dragonfly).*"))
+        if not re.fullmatch(known, settings.get(key, "topology/none").lower())
+    ]
     if "suspend" in settings.get("preemptmode", "").lower():
         warnings.append(f"PreemptMode={settings['preemptmode']}")
     if "epilog" in settings:
@@ -348,6 +370,7 @@ def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) 
         line.whole("gracetime", 0),
         UNLIMITED if pairs.get("maxnodes", "UNLIMITED").upper() == "UNLIMITED" else line.whole("maxnodes", 0),
         billing,
+        pairs.get("lln", "NO").upper() == "YES",
     )
 
 
@@ -360,6 +383,23 @@ def _add_gres(nodes: dict[str, Node], texts: Mapping[str, str], name: str) -> No
         for each in expand(line.pairs["nodename"], line):
             if each in nodes and nodes[each].gpus == 0:
                 nodes[each] = replace(nodes[each], gpus=line.whole("count", files))
+
+
+def _switches(texts: Mapping[str, str], name: str, site: Site) -> tuple[Switch, ...]:
+    if TOPOLOGY not in texts:
+        raise InputError(f"{name}: has TopologyPlugin=topology/tree, and holds no {TOPOLOGY}: {FILES[TOPOLOGY]}")
+    found: dict[str, Switch] = {}
+    known = {node.name for node in site.nodes}
+    lines = [line for line in _lines(texts, TOPOLOGY, name) if "switchname" in line.pairs]
+    names = {each for line in lines for each in expand(line.pairs["switchname"], line)}
+    for line in lines:
+        members = frozenset(known if line.pairs.get("nodes", "").upper() == "ALL" else expand(line.pairs.get("nodes", ""), line))
+        below = expand(line.pairs.get("switches", ""), line)
+        if unknown := sorted((members - known) | (set(below) - names)):
+            raise line.error(f"switch {line.pairs['switchname']} joins the unknown node or switch {unknown[0]}")
+        for each in expand(line.pairs["switchname"], line):
+            found[each] = Switch(each, members, below)
+    return tuple(found.values())
 
 
 def _table(text: str, file: str, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:

@@ -20,7 +20,7 @@ from sim.slurm.queue import (
     waits_for_completion,
 )
 from sim.slurm.runs import start
-from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NEVER, NONE, PASS, PASSES, PENDING, QUEUED, STAMP
+from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NEVER, NONE, PASS, PASSES, PENDING, QUEUED, STAMP, TRIED
 
 
 @apart
@@ -67,6 +67,7 @@ def main_pass(depth, now, slurm):
             if array != NONE:
                 room.rejected[array] = stamp
             continue
+        numbers[TRIED] = partition
         open_to(job, partition, now // 1000, now // 1000 + ask.limit[job], slurm, room.mask)
         for word in range(len(room.mask)):
             room.mask[word] &= (state.up[word] if reserved else room.usable[word]) & ~state.completing[word]

@@ -10,7 +10,7 @@ from sim.slurm.main_pass import main_pass
 from sim.slurm.queue import drop_started, independent, join, line_up
 from sim.slurm.runs import end, start
 from sim.slurm.shares import decay_usage
-from sim.slurm.state import BEGUN, CLEARED, DIRTY, ENDINGS, JOINED, MAIN, PENDING, QUEUED, STOPPED
+from sim.slurm.state import BEGUN, CLEARED, DIRTY, ENDINGS, JOINED, MAIN, PENDING, QUEUED, STOPPED, TRIED
 
 END, DECAY, SUBMIT, CANCEL, LOOK, START, PASS, CYCLE = range(8)
 """Kinds of :func:`step`; those of one second are handled in this order."""
@@ -58,6 +58,7 @@ def _start_as_recorded(job, now, slurm):
         room.mask[word] = room.usable[word]
     for node in range(len(room.room)):
         asked += holds(room.usable, node)
+    slurm.numbers[TRIED] = slurm.ask.partition[slurm.ask.records[job]]
     chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
     most = state.nodes[job + 1] - state.nodes[job]
     if chosen != asked and (

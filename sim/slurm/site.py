@@ -48,10 +48,20 @@ class Partition:
     grace_s: int = 0
     max_nodes: int = UNLIMITED
     billing: Mapping[str, float] = field(default_factory=dict)
+    least_loaded: bool = False
 
     def admits(self, limit_s: int, nodes: int) -> bool:
         """Tell whether a job of this limit and so many nodes may ever run here."""
         return limit_s <= self.max_s and nodes <= min(len(self.nodes), self.max_nodes)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A switch that joins nodes, or other switches by their names."""
+
+    name: str
+    nodes: frozenset[str]
+    switches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,6 +149,7 @@ class Site:
     associations: tuple[Association, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     outages: tuple[Outage, ...] = ()
+    switches: tuple[Switch, ...] = ()
     epilog_s: float = 0.0
     not_modelled: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

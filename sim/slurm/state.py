@@ -42,8 +42,9 @@ import numpy as np
     NOTICE,  # when a requeued job may begin, or grace times are looked at, ms; NEVER
     PLACES,  # records of jobs that slurmctld has made so far
     NOW_ONLY,  # whether the job that a cycle looks at may start, but gets no plan
+    TRIED,  # the partition in which a job is tried
     NUMBERS,
-) = range(32)
+) = range(33)
 """Slots of ``Slurm.numbers``."""
 
 NEVER = 1 << 62
@@ -132,6 +133,8 @@ class Hardware(NamedTuple):
 
     int64 [nodes]: ``memory`` in MiB, ``features`` as bits. ``member`` int64 [partitions, words] are sets of nodes. ``tier`` int64 [partitions].
     ``billing`` float64 [partitions, 4] is what a processor, a MiB, a GPU and a node count as usage.
+    ``least_loaded`` int64 [partitions]: whether LLN holds there. ``switch_nodes`` int64 [switches, words] are sets of nodes,
+    ``switch_parent`` int64 [switches] the switch above, or itself, and ``switch_distance`` int64 [switches, switches] hops.
     """
 
     cpus: np.ndarray
@@ -142,6 +145,11 @@ class Hardware(NamedTuple):
     member: np.ndarray
     tier: np.ndarray
     billing: np.ndarray
+    least_loaded: np.ndarray
+    switch_nodes: np.ndarray
+    switch_level: np.ndarray
+    switch_parent: np.ndarray
+    switch_distance: np.ndarray
 
 
 class Ask(NamedTuple):
@@ -316,8 +324,9 @@ class Room(NamedTuple):
     ``chosen`` and ``take`` [nodes] are the nodes last chosen, with processors. ``begin``, ``end`` [intervals] in seconds and
     ``free`` int64 [intervals, words] are the map of plans, ``mask`` and ``usable`` [words] sets of nodes. ``rejected`` and
     ``planned`` [groups] go by the number of the pass, ``foreseen`` [jobs] too: the last cycle that made a plan for it. ``tested`` and
-    ``submitted`` count tests, by the number of the pass, in partitions, of associations and
-    of users in each partition and in all; plans in partitions stand behind their tests. ``clear`` [nodes] is when the first plan of a node begins, in seconds.
+    ``submitted`` count tests, by the number of the pass, in partitions, of associations and of users in each partition and in all;
+    plans in partitions stand behind their tests. ``clear`` [nodes] is when the first plan of a node begins, in seconds. What is
+    ``left`` to choose, and ``required``, ``distance`` and ``joined`` [switches], are those of a choice by switches.
     """
 
     room: np.ndarray
@@ -344,6 +353,10 @@ class Room(NamedTuple):
     tested: np.ndarray
     submitted: np.ndarray
     foreseen: np.ndarray
+    left: np.ndarray
+    required: np.ndarray
+    distance: np.ndarray
+    joined: np.ndarray
 
 
 class Slurm(NamedTuple):
