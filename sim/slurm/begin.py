@@ -10,8 +10,9 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError
+from sim.slurm.limits import METERED, PER_START, Slots, wanted
 from sim.slurm.shares import share_out
-from sim.slurm.site import BILLED, UNLIMITED, Limits, Partition, Site
+from sim.slurm.site import BILLED, UNLIMITED, Partition, Site
 from sim.slurm.state import (
     CANCEL,
     CPUS,
@@ -41,6 +42,7 @@ from sim.slurm.state import (
     UP,
     Ask,
     Hardware,
+    Meters,
     Now,
     Outages,
     Preemption,
@@ -95,7 +97,6 @@ _NO_MAXIMUM = (
 )
 """SchedulerParameters that hold nothing back where they are 0, as by default."""
 YEAR_S = 365 * DAY_S
-_FACTORS = ("cpu", "node", "mem", "gres/gpu", "jobs")
 
 
 class Phases(NamedTuple):
@@ -167,6 +168,7 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         over_time=60 * min(seconds(settings.get("overtimelimit", "0")) // 60, YEAR_S // 60),
         message_timeout=int(settings.get("messagetimeout", "10")),
         calc_period=period,
+        safe="safe" in site.settings.get("accountingstorageenforce", "").lower(),
         accrues_always="accrue_always" in site.priority_flags,
         only_rises="incr_only" in site.priority_flags,
         multifactor=site.multifactor,
@@ -225,7 +227,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     )
     origin = origin_of(jobs)
     tree, leaves = _tree(site)
-    ask, most, groups = _ask(site, jobs, partitions, feature_bits, leaves, origin)
+    ask, most, meters, groups = _ask(site, jobs, partitions, feature_bits, leaves, origin)
     count, nodes, words = len(jobs), len(names), len(as_set([], len(names)))
     now = _now(hardware, ask, most, groups, count)
     now.killed[:] = np.array(jobs["killed"], np.int64)
@@ -288,7 +290,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     first = (int(jobs["submit_s"].min()) - origin) * 1000
     numbers[LAST_FULL], numbers[LAST_ASKED] = first + round(phases.full_s * 1000), first + round(phases.asked_s * 1000)
     changed = Outages(*np.ascontiguousarray(events.T))
-    slurm = Slurm(rules, hardware, ask, tree, changed, reservations, _preemption(site, jobs), now, room, numbers)
+    slurm = Slurm(rules, hardware, ask, tree, changed, reservations, _preemption(site, jobs), now, room, meters, numbers)
     share_out(slurm)
     return slurm
 
@@ -408,8 +410,8 @@ def _tree(site: Site) -> tuple[Tree, dict[tuple[str, str], int]]:
 
 def _ask(
     site: Site, jobs: pd.DataFrame, partitions: list[str], feature_bits: Mapping[str, int], leaves: Mapping[tuple[str, str], int], origin: int
-) -> tuple[Ask, np.ndarray, int]:  # fmt: skip
-    """Return what jobs ask for, the limits that count them, and the number of groups."""
+) -> tuple[Ask, np.ndarray, Meters, int]:  # fmt: skip
+    """Return what jobs ask for, the limits that count them, those of minutes, and the number of groups."""
     groups, group = np.unique(np.array(jobs["group"], np.int64), return_inverse=True)
     of_group = {int(number): at for at, number in enumerate(groups)}
     submit, task = np.array(jobs["submit_s"], np.int64), np.array(jobs["task"], np.int64)
@@ -428,19 +430,27 @@ def _ask(
                 )
             record_job.append(at)
             record_partition.append(partitions.index(name))
-            admitted.append(site.partitions[name].admits(row.limit_s, row.min_nodes))
+            flags = site.qos[row.qos].flags
+            limit_s = 0 if "PartitionTimeLimit" in flags else row.limit_s
+            admitted.append(site.partitions[name].admits(limit_s, 0 if "PartitionMaxNodes" in flags else row.min_nodes))
             fixed.append(_fixed_priority(site, row, site.partitions[name]))
         first.append(len(record_job))
-    slots, limits, counts = _Slots(site, leaves), [0], list[int]()
+    slots, limits, counts, minutes = Slots(site, leaves), [0], list[int](), [0]
     slot, amount, kind = list[int](), list[int](), list[int]()
+    meter, metered, metered_by = list[int](), list[float](), list[int]()
     for row in rows:
         found = slots.of(row)
-        counts.append(len(slot) + sum(name in ("jobs", "license") for name, _, _ in found))
-        for name, where, value in sorted(found, key=lambda each: each[0] not in ("jobs", "license")):
+        counts.append(len(slot) + sum(name in PER_START for name, _, _ in found))
+        for name, where, value in sorted(found, key=lambda each: each[0] not in PER_START):
             kind.append({"cpu": CPUS, "node": NODES}.get(name, OTHER))
             slot.append(where)
             amount.append(value)
         limits.append(len(slot))
+        for name, where, measure in slots.minutes_of(row):
+            meter.append(where)
+            metered.append(measure)
+            metered_by.append(METERED.get(name, OTHER))
+        minutes.append(len(meter))
     order = np.empty(len(jobs), np.int64)
     order[np.lexsort((task, np.array(jobs["group"], np.int64), submit))] = np.arange(len(jobs))
     names = {each.name: at for at, each in enumerate(site.reservations)}
@@ -468,7 +478,7 @@ def _ask(
         after=np.array([each for groups_of in afters for each in groups_of], np.int64),
         order=order,
         reservation=np.array([names.get(row.reservation, NONE) for row in rows], np.int64),
-        plain=np.array([site.qos[row.qos].no_reserve for row in rows], np.int64),
+        plain=np.array(["NoReserve" in site.qos[row.qos].flags for row in rows], np.int64),
         leaf=np.array([leaves.get((row.account, row.user), NONE) for row in rows], np.int64),
         usage=np.array([site.qos[row.qos].usage_factor for row in rows], np.float64),
         records=np.array(first, np.int64),
@@ -482,8 +492,12 @@ def _ask(
         slot=np.array(slot, np.int64),
         amount=np.array(amount, np.int64),
         kind=np.array(kind, np.int64),
+        minutes=np.array(minutes, np.int64),
+        meter=np.array(meter, np.int64),
+        metered=np.array(metered, np.float64),
+        metered_by=np.array(metered_by, np.int64),
     )
-    return ask, np.array(slots.most, np.int64), len(groups)
+    return ask, np.array(slots.most, np.int64), slots.meters(), len(groups)
 
 
 def _fixed_priority(site: Site, row: Any, partition: Partition) -> float:
@@ -511,76 +525,12 @@ def _resources_priority(site: Site, row: Any) -> float:
     nodes = [node for node in site.nodes if node.name in members]
     there = {"cpu": sum(node.cpus for node in nodes), "mem": sum(node.memory for node in nodes), "node": len(nodes)}
     there["gres/gpu"] = sum(node.gpus for node in nodes)
-    wanted = _wanted(row)
-    return sum(weight * wanted[name] / (1 if "tres" in site.not_normal else there[name] or 1) for name, weight in weights.items())
-
-
-def _wanted(row: Any) -> dict[str, int]:
-    """Return what a job asks for, by resource; memory in MiB."""
-    nodes = max(row.min_nodes, 1)
-    memory = row.memory_node * nodes or row.memory_cpu * row.cpus
-    return {"cpu": row.cpus, "node": nodes, "jobs": 1, "gres/gpu": row.gpus * nodes, "mem": memory}
+    asked = wanted(row)
+    return sum(weight * asked[name] / (1 if "tres" in site.not_normal else there[name] or 1) for name, weight in weights.items())
 
 
 def _favours_small(site: Site) -> bool:
     return site.settings.get("priorityfavorsmall", "no").lower() == "yes"
-
-
-class _Slots:
-    """Limits as counters: each (whose, resource) is a slot with its max value."""
-
-    def __init__(self, site: Site, leaves: Mapping[tuple[str, str], int]) -> None:
-        self.most: list[int] = []
-        self._site, self._leaves = site, leaves
-        self._rows: dict[tuple[object, ...], int] = {}
-
-    def of(self, row: Any) -> list[tuple[str, int, int]]:
-        """Return (kind, slot, amount) of what counts a job: licenses, partition's QOS, its own, and its associations'."""
-        site = self._site
-        held: dict[tuple[str, str], bool] = {}
-        found: list[tuple[str, int, int]] = []
-        for part in filter(None, row.licenses.split(",")):
-            name, _, count = part.replace("=", ":").partition(":")
-            found.append(("license", self._slot(("license", name), site.licenses.get(name, 0)), int(count or 1)))
-        if not site.enforces_limits:
-            return found
-        user, account = row.user, row.account
-        wanted = _wanted(row)
-        own = site.qos[row.qos]
-        of_partition = site.qos.get(site.partitions[row.partition.split(",")[0]].qos)
-        kinds = [each for each in ((own, of_partition) if own.over_partition else (of_partition, own)) if each is not None]
-        for each in kinds:
-            for scope, limits in (("group", each.limits.group), ("user", each.limits.user), ("account", each.limits.account)):
-                for name in _FACTORS:
-                    if name in limits and (scope, name) not in held:
-                        held[scope, name] = True
-                        whose = {"group": "", "user": user, "account": account}[scope]
-                        found.append((name, self._slot((each.name, scope, whose, name), limits[name]), wanted[name]))
-        at = self._leaves.get((account, user))
-        while at is not None and at >= 0:
-            each_of = site.associations[at]
-            self._associated(each_of.limits, at, held, found, wanted)
-            at = self._leaves.get((each_of.parent, "")) if at else None
-        return found
-
-    def _associated(
-        self,
-        limits: Limits,
-        at: int,
-        held: Mapping[tuple[str, str], bool],
-        found: list[tuple[str, int, int]],
-        wanted: Mapping[str, int],
-    ) -> None:
-        for scope, values in (("group", limits.group), ("user", limits.user)):
-            for name in _FACTORS:
-                if name in values and (scope, name) not in held:
-                    found.append((name, self._slot((at, scope, name), values[name]), wanted[name]))
-
-    def _slot(self, key: tuple[object, ...], most: int) -> int:
-        if key not in self._rows:
-            self._rows[key] = len(self.most)
-            self.most.append(most)
-        return self._rows[key]
 
 
 def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int, count: int) -> Now:

@@ -428,6 +428,24 @@ def _amounts(text: str, file: str, number: int) -> dict[str, int]:
     return found
 
 
+def _minutes(values: Mapping[str, str], file: str, number: int) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """Return limits of one job, of used and of running minutes; keys as in ``show qos`` and ``sacctmgr dump``, in lower case."""
+
+    def read(*keys: str) -> dict[str, int]:
+        return _amounts(next(filter(None, (values.get(key) for key in keys)), ""), file, number)
+
+    def wall(*keys: str) -> dict[str, int]:
+        text = next(filter(None, (values.get(key) for key in keys)), "")
+        try:
+            return {"wall": seconds(text) // 60} if text and text != "-1" else {}
+        except ValueError:
+            raise InputError(f"{file}, line {number}: {text} is no time such as 1-0, 30 or 12:00:00") from None
+
+    job = read("maxtres", "maxtresperjob") | wall("maxwall", "maxwalldurationperjob")
+    job |= {f"{name} minutes": most for name, most in read("maxtresmins", "maxtresminsperjob").items()}
+    return job, read("grptresmins") | wall("grpwall"), read("grptresrunmins")
+
+
 def _qos(text: str, file: str) -> Iterator[Qos]:
     def count(row: Mapping[str, str], column: str, number: int) -> dict[str, int]:
         return _amounts(f"jobs={row[column]}" if row.get(column) else "", file, number)
@@ -436,8 +454,7 @@ def _qos(text: str, file: str) -> Iterator[Qos]:
         per_user = _amounts(row.get("MaxTRESPU", ""), file, number) | count(row, "MaxJobsPU", number)
         per_account = _amounts(row.get("MaxTRESPA", ""), file, number) | count(row, "MaxJobsPA", number)
         group = _amounts(row.get("GrpTRES", ""), file, number) | count(row, "GrpJobs", number)
-        limits = Limits(group, per_user, per_account, _amounts(row.get("MaxTRES", ""), file, number))
-        flags = row.get("Flags", "").split(",")
+        limits = Limits(group, per_user, per_account, *_minutes({key.lower(): value for key, value in row.items()}, file, number))
         preempts = tuple(filter(None, row.get("Preempt", "").split(",")))
         mode = row.get("PreemptMode", "").lower().replace("cluster", "")
         try:
@@ -445,8 +462,8 @@ def _qos(text: str, file: str) -> Iterator[Qos]:
         except ValueError:
             raise InputError(f"{file}, line {number}: GraceTime or PreemptExemptTime is no time such as 00:00:10") from None
         yield Qos(
-            row["Name"], int(row["Priority"] or 0), float(row.get("UsageFactor") or 1), limits, "OverPartQOS" in flags,
-            preempts, mode, grace, exempt, "NoReserve" in flags,
+            row["Name"], int(row["Priority"] or 0), float(row.get("UsageFactor") or 1), limits,
+            frozenset(row.get("Flags", "").split(",")), preempts, mode, grace, exempt,
         )  # fmt: skip
 
 
@@ -469,7 +486,7 @@ def _associations(text: str, file: str) -> tuple[Association, ...]:
             f"jobs={values['grpjobs']}" if "grpjobs" in values else "", file, number
         )
         own = _amounts(f"jobs={values['maxjobs']}" if "maxjobs" in values else "", file, number)
-        limits = Limits(group, user=own, job=_amounts(values.get("maxtresperjob", ""), file, number))
+        limits = Limits(group, own, {}, *_minutes(values, file, number))
         shares = OF_PARENT if share == "parent" else float(share)
         found.append(Association(parent if kind == "User" else name, name if kind == "User" else "", parent, shares, limits=limits))
     return tuple(found)

@@ -6,6 +6,7 @@ From job_mgr.c, ``job_independent``, and job_scheduler.c, ``build_job_queue``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
+from sim.slurm.minutes import over_minutes
 from sim.slurm.shares import factor_of
 from sim.slurm.state import (
     BACKFILL_DIRTY,
@@ -112,7 +113,7 @@ def over_limits(job, chosen, slurm):
             ask.amount[row] = cpus
         elif ask.kind[row] == NODES:
             ask.amount[row] = chosen
-    return limited(job, True, slurm)
+    return limited(job, True, slurm) or over_minutes(job, cpus, chosen, slurm)
 
 
 @kernel

@@ -19,7 +19,11 @@ def charge(job, since, until, slurm):
     """
     tree, ask = slurm.tree, slurm.ask
     seconds = max(0, until - max(since, slurm.now.start_ms[job] // 1000))
-    amount = seconds * slurm.rules.decay**seconds * ask.usage[job] * slurm.now.billed[job]
+    kept = seconds * ask.usage[job]
+    used = kept * slurm.rules.decay**seconds
+    for row in range(ask.minutes[job], ask.minutes[job + 1]):
+        slurm.meters.spent[ask.meter[row]] += (kept if slurm.meters.keeps[ask.meter[row]] != 0 else used) * ask.metered[row]
+    amount = used * slurm.now.billed[job]
     leaf = ask.leaf[job]
     while leaf >= 0:
         tree.usage[leaf] += amount
@@ -47,6 +51,8 @@ def decay_usage(second, slurm):
     factor = rules.decay ** max(second - numbers[LAST_DECAY], 0)
     for row in range(len(tree.usage)):
         tree.usage[row] *= factor
+    for meter in range(len(slurm.meters.spent)):
+        slurm.meters.spent[meter] *= 1.0 if slurm.meters.keeps[meter] != 0 else factor
     for i in range(numbers[RUNNING]):
         charge(slurm.now.running[i], numbers[LAST_DECAY], second, slurm)
     numbers[LAST_DECAY] = second

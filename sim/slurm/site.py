@@ -68,13 +68,17 @@ class Switch:
 class Limits:
     """Max values of a QOS or an association, by resource (``cpu node mem gres/gpu jobs``).
 
-    ``group``: of all jobs together; ``user`` and ``account``: of the jobs of each; ``job``: of one job.
+    ``group``: of all jobs together; ``user`` and ``account``: of the jobs of each; ``job``: of one job, with ``wall`` (minutes)
+    and ``cpu minutes`` and the like. ``minutes``: what all jobs together may use (GrpTRESMins, ``wall``: GrpWall), and
+    ``running_minutes`` what the running ones may (GrpTRESRunMins).
     """
 
     group: Mapping[str, int] = field(default_factory=dict)
     user: Mapping[str, int] = field(default_factory=dict)
     account: Mapping[str, int] = field(default_factory=dict)
     job: Mapping[str, int] = field(default_factory=dict)
+    minutes: Mapping[str, int] = field(default_factory=dict)
+    running_minutes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,12 +92,16 @@ class Qos:
     priority: int = 0
     usage_factor: float = 1.0
     limits: Limits = field(default_factory=Limits)
-    over_partition: bool = False
+    flags: frozenset[str] = frozenset()
     preempts: tuple[str, ...] = ()
     preempt_mode: str = ""
     grace_s: int = 0
     exempt_s: int = 0
-    no_reserve: bool = False
+
+    @property
+    def over_partition(self) -> bool:
+        """Tell whether its limits go before those of the partition's QOS."""
+        return "OverPartQOS" in self.flags
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,8 @@ OFF, CANCEL, REQUEUE = range(3)
 """Values of ``Preemption.mode``: what becomes of a preempted job."""
 UP, DRAINED, DOWN = 1, 0, 2
 """Values of ``Outages.up``: a node that is down loses its jobs."""
-OTHER, CPUS, NODES = range(3)
-"""Values of ``Ask.kind``."""
+OTHER, CPUS, NODES, BILLING = range(4)
+"""Values of ``Ask.kind`` and ``Ask.metered_by``."""
 NONE = -1
 OF_PARENT = -1.0
 """Shares of an association with Fairshare=parent."""
@@ -104,6 +104,7 @@ class Rules(NamedTuple):
     over_time: int
     message_timeout: int
     calc_period: int
+    safe: bool
     accrues_always: bool
     only_rises: bool
     multifactor: bool
@@ -164,7 +165,8 @@ class Ask(NamedTuple):
     and ``amount``: what counts against which limit, from ``resources`` [jobs] on those of processors, nodes, memory and GPUs; of which
     ``kind``, once nodes are chosen, by what is taken: CPUS or NODES.
     ``reservation``: the one that it runs in, or NONE. ``plain`` int64 [jobs]: no plan is made for it (NoReserve). ``leaf`` is its
-    association, ``usage`` its QOS's UsageFactor.
+    association, ``usage`` its QOS's UsageFactor. ``minutes`` [jobs + 1] are rows of ``meter`` and ``metered`` (float64): how much
+    of a resource counts on which meter, by what is taken once nodes are chosen (``metered_by``: CPUS, NODES, BILLING).
     """
 
     cpus: np.ndarray
@@ -201,6 +203,10 @@ class Ask(NamedTuple):
     slot: np.ndarray
     amount: np.ndarray
     kind: np.ndarray
+    minutes: np.ndarray
+    meter: np.ndarray
+    metered: np.ndarray
+    metered_by: np.ndarray
 
 
 class Preemption(NamedTuple):
@@ -265,6 +271,18 @@ class Tree(NamedTuple):
     level: np.ndarray
     stack: np.ndarray
     tied: np.ndarray
+
+
+class Meters(NamedTuple):
+    """Limits of minutes: ``cap`` int64 [meters] minutes.
+
+    Those that ``spends`` hold what was used, ``spent`` float64 in seconds, decayed unless it ``keeps``; the others what runs.
+    """
+
+    cap: np.ndarray
+    spends: np.ndarray
+    keeps: np.ndarray
+    spent: np.ndarray
 
 
 class Now(NamedTuple):
@@ -371,4 +389,5 @@ class Slurm(NamedTuple):
     preemption: Preemption
     now: Now
     room: Room
+    meters: Meters
     numbers: np.ndarray

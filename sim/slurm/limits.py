@@ -1,0 +1,130 @@
+"""Limits of QOS and associations as counters that jobs add to, and as meters of minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from sim.slurm.site import Limits, Site
+from sim.slurm.state import BILLING, CPUS, NODES, Meters
+
+FACTORS = ("cpu", "node", "mem", "gres/gpu", "jobs")
+PER_START = ("jobs", "license")
+"""What is looked at before nodes are chosen."""
+METERED = {"cpu": CPUS, "node": NODES, "billing": BILLING}
+"""Of which resources a job's amount is known once its nodes are chosen."""
+
+
+def wanted(row: Any) -> dict[str, int]:
+    """Return what a job asks for, by resource; memory in MiB."""
+    nodes = max(row.min_nodes, 1)
+    memory = row.memory_node * nodes or row.memory_cpu * row.cpus
+    return {"cpu": row.cpus, "node": nodes, "jobs": 1, "gres/gpu": row.gpus * nodes, "mem": memory}
+
+
+class Slots:
+    """Limits as counters: each (whose, resource) is a slot with its max value.
+
+    QOS go before associations: the first that sets a limit holds.
+    """
+
+    def __init__(self, site: Site, leaves: Mapping[tuple[str, str], int]) -> None:
+        self.most: list[int] = []
+        self._site, self._leaves = site, leaves
+        self._rows: dict[tuple[object, ...], int] = {}
+        self._meters: dict[tuple[object, ...], int] = {}
+        self._made: list[tuple[int, bool, bool, float]] = []
+
+    def of(self, row: Any) -> list[tuple[str, int, int]]:
+        """Return (kind, slot, amount) of what counts a job.
+
+        Licenses, the partition's QOS, its own, and its associations'.
+        """
+        site = self._site
+        held = set[tuple[str, str]]()
+        found: list[tuple[str, int, int]] = []
+        for part in filter(None, row.licenses.split(",")):
+            name, _, count = part.replace("=", ":").partition(":")
+            found.append(("license", self._slot(("license", name), site.licenses.get(name, 0)), int(count or 1)))
+        if not site.enforces_limits:
+            return found
+        whose = {"group": "", "user": row.user, "account": row.account}
+        asked = wanted(row)
+        for qos in self._qos_of(row):
+            for scope in whose:
+                limits = getattr(qos.limits, scope)
+                for name in FACTORS:
+                    if name in limits and (scope, name) not in held:
+                        held.add((scope, name))
+                        found.append((name, self._slot((qos.name, scope, whose[scope], name), limits[name]), asked[name]))
+        by_qos = frozenset(held)
+        for at, limits in self._associated(row):
+            for scope, values, key in (("group", limits.group, at), ("user", limits.user, self._leaves[row.account, row.user])):
+                for name in FACTORS:
+                    if name in values and (scope, name) not in (by_qos if scope == "group" else held):
+                        held.add((scope, name))  # an account's limit of users is that of each of them, unless they have their own
+                        found.append((name, self._slot((key, scope, name), values[name]), asked[name]))
+        never = [name for name, most in self._per_job(row) if {**asked, **_minutes(row)}[name] > most]
+        return found + [("jobs" if "wall" in never else "job", self._slot(("never",), 0), 1)] * bool(never)
+
+    def minutes_of(self, row: Any) -> Iterator[tuple[str, int, float]]:
+        """Yield (resource, meter, amount) of the limits of minutes that count a job."""
+        if not self._site.enforces_limits:
+            return
+        usage = [(("qos", each.name), each.limits, "NoDecay" in each.flags, 0.0) for each in self._qos_of(row)]
+        every = [each.usage for each in self._site.associations]
+        usage += [(("association", at), limits, False, every[at]) for at, limits in self._associated(row)]
+        held = set[tuple[bool, str]]()
+        asked: dict[str, float] = {**wanted(row), "wall": 1, "billing": row.cpus}
+        weighted = any(each.billing for each in self._site.partitions.values())
+        for whose, limits, keeps, spent in usage:
+            for spends, caps in ((True, limits.minutes), (False, limits.running_minutes)):
+                for name, cap in caps.items():
+                    if name not in asked or (spends, name) in held or (spends and not self._site.multifactor):
+                        continue
+                    if whose[0] == "qos":
+                        held.add((spends, name))
+                    known = spent if name == "billing" or (name == "cpu" and not weighted) else 0.0
+                    key = (*whose, spends, name)
+                    if key not in self._meters:
+                        self._meters[key] = len(self._made)
+                        self._made.append((cap, spends, keeps, known))
+                    yield name, self._meters[key], asked[name]
+
+    def meters(self) -> Meters:
+        """Return the meters of minutes as arrays."""
+        cap, spends, keeps = (np.array([each[at] for each in self._made], np.int64) for at in range(3))
+        return Meters(cap, spends, keeps, np.array([each[3] for each in self._made], np.float64))
+
+    def _qos_of(self, row: Any) -> list[Any]:
+        own, of_partition = self._site.qos[row.qos], self._site.qos.get(self._site.partitions[row.partition.split(",")[0]].qos)
+        return [each for each in ((own, of_partition) if own.over_partition else (of_partition, own)) if each is not None]
+
+    def _associated(self, row: Any) -> Iterator[tuple[int, Limits]]:
+        """Yield the limits of a job's association, and of all above it."""
+        at = self._leaves.get((row.account, row.user))
+        while at is not None and at >= 0:
+            yield at, self._site.associations[at].limits
+            at = self._leaves.get((self._site.associations[at].parent, "")) if at else None
+
+    def _per_job(self, row: Any) -> Iterator[tuple[str, int]]:
+        held = set[str]()
+        for limits in [*(each.limits for each in self._qos_of(row)), *(limits for _, limits in self._associated(row))]:
+            for name, most in limits.job.items():
+                if name in (*FACTORS, *_minutes(row)) and name not in held:
+                    held.add(name)
+                    yield name, most
+
+    def _slot(self, key: tuple[object, ...], most: int) -> int:
+        if key not in self._rows:
+            self._rows[key] = len(self.most)
+            self.most.append(most)
+        return self._rows[key]
+
+
+def _minutes(row: Any) -> dict[str, int]:
+    """Return the minutes that a job asks for: its limit, ``wall``, and of each resource."""
+    wall = row.limit_s // 60
+    return {"wall": wall, **{f"{name} minutes": amount * wall for name, amount in wanted(row).items()}}
