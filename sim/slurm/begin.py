@@ -10,9 +10,10 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError
-from sim.slurm.limits import METERED, PER_START, Slots, wanted
+from sim.slurm.limits import METERED, PER_START, Slots
+from sim.slurm.priority import Fixed
 from sim.slurm.shares import share_out
-from sim.slurm.site import BILLED, UNLIMITED, Partition, Site
+from sim.slurm.site import BILLED, UNLIMITED, Site
 from sim.slurm.state import (
     CANCEL,
     CPUS,
@@ -60,6 +61,8 @@ TURN_MS = 1_004
 """Time between turns of slurmctld's background loop: a second and its own work (1,003 to 1,005 ms measured)."""
 EPILOG_MS = 16
 """How long a node is COMPLETING beyond its Epilog (16 to 20 ms measured)."""
+MOVED_ON_S = 60 * DAY_S
+"""How long after the last submission a reservation that repeats does so."""
 LAUNCH_MS = 80
 """Seconds of launch and exit beyond a program's runtime (50 to 150 ms measured)."""
 COLUMNS = {
@@ -174,9 +177,7 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         multifactor=site.multifactor,
         weight_age=float(settings.get("priorityweightage", 0)),
         weight_fair=float(settings.get("priorityweightfairshare", 0)),
-        weight_cpu=0.0
-        if "small_relative_to_time" in site.priority_flags
-        else float(settings.get("priorityweightjobsize", 0)) / 2 / site.procs * (-1 if _favours_small(site) else 1),
+        weight_cpu=Fixed(site).of_a_cpu,
         max_age=float(max(seconds(settings.get("prioritymaxage", "7-0")), 1)),
         damping=float(settings.get("fairsharedampeningfactor", "1")) if "no_fair_tree" in site.priority_flags else 0.0,
         bills=any(each.billing for each in site.partitions.values()),
@@ -235,17 +236,12 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     for each in sorted(site.outages, key=lambda each: each.start_s):  # a node may be back in the second in which it was lost
         outages += [(each, DOWN if each.down else DRAINED, each.start_s)] + [(each, UP, each.end_s)] * (each.end_s < UNLIMITED)
     changes = [(max(s - origin, 0) * 1000, of_node[each.node], up, NONE) for each, up, s in outages]
-    changes += [(max(s - origin, 0) * 1000, NONE, DRAINED, NONE) for each in site.reservations for s in (each.start_s, each.end_s)]
+    reservations, events_of = _reserve(site, origin, int(jobs["submit_s"].max()), of_node)
+    changes += events_of
     held = jobs["held_s"].to_numpy() >= 0
     changes += [(int(ms), NONE, *((DOWN, job) if held[job] else (UP, NONE))) for job, ms in enumerate(ask.begin_ms) if ms > 0]
     changes += [((int(s) - origin) * 1000 + 500, NONE, UP, job) for job, s in enumerate(jobs["cancel_s"]) if s >= 0]
     events = np.array(sorted(changes, key=lambda each: each[0]), np.int64).reshape(-1, 4)
-    kept = site.reservations
-    reservations = Reservations(
-        np.array([each.start_s - origin for each in kept], np.int64),
-        np.array([each.end_s - origin for each in kept], np.int64),
-        np.array([as_set([of_node[name] for name in each.nodes], nodes) for each in kept], np.int64).reshape(len(kept), words),
-    )
     users = int(ask.user.max(initial=-1)) + 1
     counters = 2 * len(partitions) + len(tree.user) + 1 + users * (len(partitions) + 1)
     intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
@@ -338,6 +334,35 @@ def origin_of(jobs: pd.DataFrame) -> int:
     return (int(jobs["submit_s"].min()) - LEAD_S) // DAY_S * DAY_S
 
 
+def _reserve(
+    site: Site, origin: int, last_s: int, of_node: Mapping[str, int]
+) -> tuple[Reservations, list[tuple[int, int, int, int]]]:  # fmt: skip
+    """Return the reservations as they hold at the beginning, and the events at which they begin, end or are moved on."""
+    times = [each.times(origin, last_s + MOVED_ON_S) for each in site.reservations]
+    events, row, starts, ends = list[tuple[int, int, int, int]](), list[int](), list[int](), list[int]()
+    for at, held in enumerate(times):
+        for number, (begins, over) in enumerate(held):
+            following = held[number + 1 : number + 2]
+            events.append((max(begins - origin, 0) * 1000, NONE, DRAINED, NONE))
+            events.append((max(over - origin, 0) * 1000, NONE, DRAINED, len(row) if following else NONE))
+            for begins_next, over_next in following:
+                row.append(at)
+                starts.append(begins_next - origin)
+                ends.append(over_next - origin)
+    kept, first = site.reservations, [held[0] for held in times]
+    nodes = np.array([as_set([of_node[name] for name in each.nodes], len(of_node)) for each in kept], np.int64)
+    return Reservations(
+        np.array([begins - origin for begins, _ in first], np.int64),
+        np.array([over - origin for _, over in first], np.int64),
+        nodes.reshape(len(kept), len(as_set([], len(of_node)))),
+        np.array([2 if "MAINT" in each.flags else int("OVERLAP" in each.flags) for each in kept], np.int64),
+        np.array(["FLEX" in each.flags for each in kept], np.int64),
+        np.array(row, np.int64),
+        np.array(starts, np.int64),
+        np.array(ends, np.int64),
+    ), events  # fmt: skip
+
+
 def _network(site: Site, of_node: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return of each switch the nodes that it reaches, level, the switch above, and hops to each other one.
 
@@ -416,7 +441,7 @@ def _ask(
     of_group = {int(number): at for at, number in enumerate(groups)}
     submit, task = np.array(jobs["submit_s"], np.int64), np.array(jobs["task"], np.int64)
     eligible = np.array(jobs["eligible_s"], np.int64)
-    rows, first = list[Any](jobs.itertuples(index=False)), [0]
+    rows, first, priorities = list[Any](jobs.itertuples(index=False)), [0], Fixed(site)
     record_job, record_partition, admitted, fixed = [], [], [], []
     for at, row in enumerate(rows):
         if row.qos not in site.qos:
@@ -433,7 +458,7 @@ def _ask(
             flags = site.qos[row.qos].flags
             limit_s = 0 if "PartitionTimeLimit" in flags else row.limit_s
             admitted.append(site.partitions[name].admits(limit_s, 0 if "PartitionMaxNodes" in flags else row.min_nodes))
-            fixed.append(_fixed_priority(site, row, site.partitions[name]))
+            fixed.append(priorities.of(row, site.partitions[name]))
         first.append(len(record_job))
     slots, limits, counts, minutes = Slots(site, leaves), [0], list[int](), [0]
     slot, amount, kind = list[int](), list[int](), list[int]()
@@ -498,39 +523,6 @@ def _ask(
         metered_by=np.array(metered_by, np.int64),
     )
     return ask, np.array(slots.most, np.int64), slots.meters(), len(groups)
-
-
-def _fixed_priority(site: Site, row: Any, partition: Partition) -> float:
-    """Return what priority is made of beside age and fair share (priority_multifactor.c ``set_priority_factors``)."""
-    weight = {name: float(site.settings.get(f"priorityweight{name}", 0)) for name in ("jobsize", "partition", "qos")}
-    cpus, nodes, plain = row.cpus / site.procs, max(row.min_nodes, 1) / len(site.nodes), site.not_normal
-    size = (cpus + nodes) / 2
-    if "small_relative_to_time" in site.priority_flags:
-        size = max(nodes, cpus) / max(row.limit_s // 60, 1)
-    size = min(1.0, max(0.0, 1 - size if _favours_small(site) else size))
-    part = partition.factor if "part" in plain else partition.factor / (max(each.factor for each in site.partitions.values()) or 1)
-    best = 1 if "qos" in plain else max(each.priority for each in site.qos.values()) or 1
-    qos = site.qos[row.qos].priority / best
-    return size * weight["jobsize"] + part * weight["partition"] + qos * weight["qos"] + _resources_priority(site, row) - row.nice
-
-
-def _resources_priority(site: Site, row: Any) -> float:
-    """Return what PriorityWeightTRES makes of what a job asks for, as shares of its first partition."""
-    from sim.slurm.files import tres_weights
-
-    weights = tres_weights(site.settings.get("priorityweighttres", ""))
-    if not weights:
-        return 0.0
-    members = site.partitions[row.partition.split(",")[0]].nodes
-    nodes = [node for node in site.nodes if node.name in members]
-    there = {"cpu": sum(node.cpus for node in nodes), "mem": sum(node.memory for node in nodes), "node": len(nodes)}
-    there["gres/gpu"] = sum(node.gpus for node in nodes)
-    asked = wanted(row)
-    return sum(weight * asked[name] / (1 if "tres" in site.not_normal else there[name] or 1) for name, weight in weights.items())
-
-
-def _favours_small(site: Site) -> bool:
-    return site.settings.get("priorityfavorsmall", "no").lower() == "yes"
 
 
 def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int, count: int) -> Now:

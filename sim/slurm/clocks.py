@@ -24,6 +24,7 @@ from sim.slurm.state import (
     DIRTY,
     DONE,
     DOWN,
+    DRAINED,
     ENDINGS,
     JOINED,
     LAST_ASKED,
@@ -117,7 +118,10 @@ def work(now, ended, ends, submitted, slurm):
             if up == DOWN:
                 _lose_jobs(node, now, slurm)
         job = slurm.outages.job[numbers[OUTAGE]]
-        if job != NONE and up == DOWN:
+        if job != NONE and up == DRAINED:
+            kept = slurm.reservations
+            kept.start[kept.row[job]], kept.end[kept.row[job]] = kept.next_start[job], kept.next_end[job]
+        elif job != NONE and up == DOWN:
             release(job, now, slurm)
         elif job != NONE:
             cancel(job, now, slurm)

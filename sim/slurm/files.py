@@ -513,7 +513,8 @@ def _reservations(text: str, file: str, site: Site, timezone: str) -> tuple[Rese
         if unknown := members - {node.name for node in site.nodes}:
             raise line_of.error(f"reservation {pairs['ReservationName']} has the unknown node {min(unknown)}")
         start, end = (_unix(pairs.get(key, ""), line_of, timezone) for key in ("StartTime", "EndTime"))
-        found.append(Reservation(pairs["ReservationName"], start, end, members))
+        flags = frozenset(pairs.get("Flags", "").upper().split(","))
+        found.append(Reservation(pairs["ReservationName"], start, end, members, flags, timezone))
     return tuple(found)
 
 

@@ -288,15 +288,21 @@ def open_to(job, partition, second, end, slurm, mask):
 
     Those are kept from it in which a reservation begins before its limit ends.
     """
-    state, ask, kept = slurm.now, slurm.ask, slurm.reservations
+    state, kept, own = slurm.now, slurm.reservations, slurm.ask.reservation[job]
     member = slurm.hardware.member
     for word in range(len(mask)):
         mask[word] = member[partition, word] & state.up[word]
     for row in range(len(kept.start)):
-        if row == ask.reservation[job]:
+        if row == own and kept.flex[row] != 0:
+            continue
+        if row == own:
             inside = kept.start[row] <= second < kept.end[row]
             for word in range(len(mask)):
                 mask[word] = mask[word] & kept.nodes[row, word] if inside else 0
-        elif second < kept.end[row] and end > kept.start[row]:
+        elif (
+            second < kept.end[row]
+            and end > kept.start[row]
+            and (own == NONE or kept.rank[own] == 0 or kept.rank[own] < kept.rank[row] == 2)
+        ):
             for word in range(len(mask)):
                 mask[word] &= ~kept.nodes[row, word]

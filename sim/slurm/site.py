@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from features.clock import DAY_S
 
 UNLIMITED = 1 << 50
 """Seconds or a count that nothing reaches."""
+REPEATS = {"DAILY": range(7), "WEEKDAY": range(5), "WEEKEND": range(5, 7), "WEEKLY": range(7)}
+"""Weekdays, 0 Monday, of reservations that repeat."""
 BILLED = ("cpu", "mem", "gres/gpu", "node")
 """What TRESBillingWeights and PriorityWeightTRES may name here."""
 
@@ -121,12 +127,35 @@ class Association:
 
 @dataclass(frozen=True)
 class Reservation:
-    """An advance reservation of nodes."""
+    """An advance reservation of nodes.
+
+    One that repeats (``DAILY WEEKDAY WEEKEND WEEKLY`` among its ``flags``) does so at the same local time of ``timezone``.
+    """
 
     name: str
     start_s: int
     end_s: int
     nodes: frozenset[str]
+    flags: frozenset[str] = frozenset()
+    timezone: str = "UTC"
+
+    def times(self, start_s: int, end_s: int) -> list[tuple[int, int]]:
+        """Return start and end of each time it holds, or of its only one.
+
+        Of those that end after ``start_s`` and begin before ``end_s``.
+        """
+        days = next((days for name, days in REPEATS.items() if name in self.flags), None)
+        if days is None:
+            return [(self.start_s, self.end_s)]
+        first, length = datetime.fromtimestamp(self.start_s, ZoneInfo(self.timezone)), self.end_s - self.start_s
+        step = 7 if "WEEKLY" in self.flags else 1
+        at = -(max(self.start_s + length - start_s, 0) // DAY_S // step + 1) * step
+        found: list[tuple[int, int]] = []
+        while (begins := int((first + timedelta(days=at)).timestamp())) < end_s:
+            if begins + length > start_s and (first + timedelta(days=at)).weekday() in days:
+                found.append((begins, begins + length))
+            at += step
+        return found or [(self.start_s, self.end_s)]
 
 
 @dataclass(frozen=True)
@@ -182,12 +211,6 @@ class Site:
     def priority_flags(self) -> set[str]:
         """Return PriorityFlags, in lower case."""
         return {flag.strip().lower() for flag in self.settings.get("priorityflags", "").split(",")} - {""}
-
-    @property
-    def not_normal(self) -> set[str]:
-        """Return which factors of a priority are not divided by the largest: ``part qos tres``."""
-        every = {"part", "qos", "tres"}
-        return {name for name in every if {"no_normal_all", f"no_normal_{name}"} & self.priority_flags}
 
     @property
     def preempts_by(self) -> str:

@@ -229,7 +229,8 @@ class Outages(NamedTuple):
     """Nodes that go (``up`` DRAINED or DOWN) and come back (UP).
 
     In order of ``time_ms``, int64 [events]. Without a node (NONE) something else changes what may start: a job becomes eligible, or
-    ``job`` is cancelled (UP), or released from a hold (DOWN); a reservation begins or ends, for which no pass is asked (DRAINED).
+    ``job`` is cancelled (UP), or released from a hold (DOWN); a reservation begins or ends, for which no pass is asked (DRAINED),
+    and ``job`` is the row of its next time.
     """
 
     time_ms: np.ndarray
@@ -241,12 +242,19 @@ class Outages(NamedTuple):
 class Reservations(NamedTuple):
     """Advance reservations.
 
-    ``start`` and ``end`` in seconds, int64 [reservations], ``nodes`` int64 [reservations, words] are sets.
+    ``start`` and ``end`` in seconds, int64 [reservations], ``nodes`` int64 [reservations, words] are sets; ``rank``
+    int64 [reservations]: MAINT 2, OVERLAP 1, 0; ``flex``: its jobs are not bound to its time and nodes. One that repeats has
+    ``next_start`` and ``next_end`` int64 [times] of the reservation ``row``: once a time is over, the next one holds.
     """
 
     start: np.ndarray
     end: np.ndarray
     nodes: np.ndarray
+    rank: np.ndarray
+    flex: np.ndarray
+    row: np.ndarray
+    next_start: np.ndarray
+    next_end: np.ndarray
 
 
 class Tree(NamedTuple):
