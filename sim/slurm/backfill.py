@@ -6,7 +6,8 @@ From sched/backfill/backfill.c, ``_attempt_backfill``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.choice import holds, occupy, pick, room_on
+from sim.slurm.choice import holds, lowest, occupy, pick, room_on
+from sim.slurm.plans import clear_map, first_ending_after, free_throughout, next_return, overlaps, reserve
 from sim.slurm.preempt import make_room, may_preempt, without_preemptable
 from sim.slurm.queue import drop_started, independent, is_full, limited, open_to, over_limits, sort_as_slurm, throttled
 from sim.slurm.runs import end_by, start
@@ -14,15 +15,17 @@ from sim.slurm.state import (
     BACKFILL,
     BEGUN,
     CYCLES,
+    HOPELESS,
     INTERVALS,
     LOW,
-    NEVER,
     NONE,
     NOW_ONLY,
     PENDING,
     QUEUED,
+    REACH,
     RUNNING,
     SHIFT,
+    SPLIT,
     STAMP,
     TRIED,
 )
@@ -41,7 +44,7 @@ def cycle(now, whole, slurm):
     numbers[CYCLES] += 1
     numbers[STAMP] += 1
     stamp, begun, tested, second = numbers[STAMP], numbers[BEGUN], 0, now // 1000
-    _empty_map(second, slurm)
+    clear_map(second, slurm)
     if rules.preempts_by_qos:
         sort_as_slurm(slurm)
     whole, last = whole or rules.preempts, numbers[QUEUED] - 1
@@ -139,29 +142,36 @@ def _gets_no_plan(record, second, stamp, slurm):
     )
 
 
-@kernel
-def _empty_map(second, slurm):
-    room, rules = slurm.room, slurm.rules
-    room.begin[0] = second // rules.bf_resolution * rules.bf_resolution
-    room.end[0] = (second + rules.bf_window) // rules.bf_resolution * rules.bf_resolution
-    for word in range(len(room.mask)):
-        room.free[0, word] = slurm.now.up[word]
-    for node in range(len(room.clear)):
-        room.clear[node] = NEVER
-    slurm.numbers[INTERVALS] = 1
-
-
 @apart
 def plan(job, partition, now, slurm):
     """Start ``job`` (return -1), plan it (1), or give it up in this cycle (0)."""
     ask, state, room, rules = slurm.ask, slurm.now, slurm.room, slurm.rules
     second, limit = now // 1000, ask.least[job]
     waits = slurm.numbers[NOW_ONLY] != 0
-    later = second
+    skips, whole = not (waits or rules.preempts), ask.exclusive[job] != 0
+    later = _hopeless_until(job, partition, second, slurm) if skips else second
+    skipped, hopeless, done, total = later > second, skips, 0, _begin_count(slurm)
+    slurm.numbers[SPLIT] = slurm.numbers[REACH] = 0
+    if len(slurm.reservations.start) == 0:
+        open_to(job, partition, second, second, slurm, room.usable)
     while True:
-        begin = later
-        later = _free_throughout(job, partition, begin, begin + limit, slurm)
-        if _count(room.mask) < ask.min_nodes[job]:
+        begin, end = later, later + limit
+        if skips and not whole and begin > second + rules.bf_window:
+            return 0
+        first = first_ending_after(begin, slurm)
+        later = _next_look(job, partition, begin, end, first, slurm)
+        count = free_throughout(begin, end, first, slurm)
+        if skips and (later > 0 or not whole):
+            done, total = _count_free(later if later > 0 else second + rules.bf_window, done, total, slurm)
+            if total < ask.cpus[job]:  # a search would find nothing before it is time to look again
+                if later == 0:
+                    return 0
+                skipped = True
+                if hopeless:
+                    _note_hopeless(job, partition, later, slurm)
+                continue
+            hopeless = False
+        if count < ask.min_nodes[job]:
             if later > 0 and not waits:
                 continue
             return 0
@@ -170,6 +180,10 @@ def plan(job, partition, now, slurm):
             _count_whole_nodes(job, chosen, slurm)
         if chosen == 0 or (when > second and waits):
             if later > 0 and not waits:
+                continue
+            if whole and skipped:  # its size may have changed with a plan that was skipped
+                later, skips, skipped = second, False, False
+                slurm.numbers[SPLIT] = slurm.numbers[REACH] = 0
                 continue
             return 0
         when = max(when, begin)
@@ -189,24 +203,86 @@ def plan(job, partition, now, slurm):
                     return -1
                 if rules.preempts:
                     make_room(job, partition, now, slurm)
-                _free_throughout(job, partition, begin, begin + limit, slurm)
+                free_throughout(begin, end, first, slurm)
                 chosen, later = will_run(job, partition, second, slurm)[1], 0
         if 0 < later < when:
             continue
         if when > second + rules.bf_window:
             return 0
-        first, last = when // rules.bf_resolution * rules.bf_resolution, (when + limit) // rules.bf_resolution * rules.bf_resolution
-        if when > second and _overlaps(first, last, chosen, slurm):
+        begins, ends = (
+            when // rules.bf_resolution * rules.bf_resolution,
+            (when + limit) // rules.bf_resolution * rules.bf_resolution,
+        )
+        if when > second and overlaps(begins, ends, chosen, slurm):
             if when == begin:
                 return 0  # rounded down it meets a plan that ends before it, and would again
             later = when
             continue
         if over_limits(job, chosen, slurm):
             return 0
-        reserve(first, last, chosen, slurm)
-        for i in range(chosen):
-            room.clear[room.chosen[i]] = min(room.clear[room.chosen[i]], first)
+        reserve(begins, ends, chosen, slurm)
         return 1
+
+
+@kernel
+def _hopeless_until(job, partition, second, slurm):
+    """Return until when looks for ``job`` find too few processors, as those for a smaller and shorter one did in this cycle.
+
+    Plans and starts since can only have left fewer. Not so where reservations open and close nodes.
+    """
+    ask, plans, until = slurm.ask, slurm.plans, second
+    if len(slurm.reservations.start) == 0:
+        for i in range(slurm.numbers[HOPELESS]):
+            if plans.partition[i] == partition and plans.cpus[i] <= ask.cpus[job] and plans.limit[i] <= ask.least[job]:
+                until = max(until, plans.hopeless[i])
+    return until
+
+
+@kernel
+def _note_hopeless(job, partition, until, slurm):
+    """Note that looks for ``job`` found too few processors ``until`` then."""
+    ask, plans, numbers = slurm.ask, slurm.plans, slurm.numbers
+    row = numbers[HOPELESS] - 1
+    if row < 0 or plans.partition[row] != partition or plans.cpus[row] != ask.cpus[job] or plans.limit[row] != ask.least[job]:
+        row += 1
+        numbers[HOPELESS] += 1
+        plans.partition[row], plans.cpus[row], plans.limit[row] = partition, ask.cpus[job], ask.least[job]
+    plans.hopeless[row] = until
+
+
+@kernel
+def _begin_count(slurm):
+    """Begin to count the processors that come free on nodes of ``mask``: none is in it yet."""
+    room = slurm.room
+    for node in range(len(room.sooner)):
+        room.sooner[node] = slurm.now.cpus[node]
+    for word in range(len(room.counted)):
+        room.counted[word] = 0
+    return 0
+
+
+@kernel
+def _count_free(second, done, total, slurm):
+    """Return how many running jobs end by ``second``, and how many processors are then free on nodes of ``mask``.
+
+    At the count before, ``done`` had ended and ``total`` were free on the nodes ``counted``; ``sooner`` [nodes] are those of each node.
+    """
+    state, room = slurm.now, slurm.room
+    while done < slurm.numbers[RUNNING] and state.limit_end[state.running[done]] <= second:
+        other = state.running[done]
+        done += 1
+        for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
+            node = state.node[at]
+            room.sooner[node] += state.taken[at]
+            total += state.taken[at] if holds(room.counted, node) else 0
+    for word in range(len(room.mask)):
+        changed = room.mask[word] ^ room.counted[word]
+        while changed != 0:
+            node = (word << SHIFT) + lowest(changed)
+            changed &= changed - 1
+            total += room.sooner[node] if holds(room.mask, node) else -room.sooner[node]
+        room.counted[word] = room.mask[word]
+    return done, total
 
 
 @kernel
@@ -223,58 +299,34 @@ def _count_whole_nodes(job, chosen, slurm):
 @kernel
 def _limit_to_plans(job, second, limit, slurm):
     """Shorten the limit of a job with --time-min to the next plan on its nodes (``_reset_job_time_limit``)."""
-    state, room, numbers = slurm.now, slurm.room, slurm.numbers
+    state, plans, numbers = slurm.now, slurm.plans, slurm.numbers
     ends = state.limit_end[job]
     for k in range(numbers[INTERVALS]):
-        if room.end[k] <= second or room.begin[k] >= ends:
+        if plans.end[k] <= second or plans.begin[k] >= ends:
             continue
         for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
             node = state.node[at]
-            if room.free[k, node >> SHIFT] >> (node & LOW) & 1 == 0:
-                ends = min(ends, max(room.begin[k], second + limit))
+            if plans.free[plans.row[k], node >> SHIFT] >> (node & LOW) & 1 == 0:
+                ends = min(ends, max(plans.begin[k], second + limit))
     end_by(job, ends, slurm)
 
 
 @kernel
-def _count(mask):
-    count = 0
-    for word in range(len(mask)):
-        left = mask[word]
-        while left != 0:
-            left &= left - 1
-            count += 1
-    return count
+def _next_look(job, partition, begin, end, first, slurm):
+    """Write to ``usable`` the nodes up and open to ``job`` from ``begin`` to ``end``, and return when to look for others.
 
-
-@kernel
-def _free_throughout(job, partition, begin, end, slurm):
-    """Write to ``mask`` the nodes that are free of plans and reservations from ``begin`` to ``end``.
-
-    Return when to look again: at the end of the first interval after which one more comes back, or once a reservation has ended that
+    That is at the end of the first interval, from ``first`` on, after which a node comes back, or once a reservation has ended that
     keeps nodes from the job; 0: never.
     """
-    room, ask, kept, later = slurm.room, slurm.ask, slurm.reservations, 0
-    open_to(job, partition, begin, end, slurm, room.mask)
-    for word in range(len(room.mask)):
-        room.usable[word] = room.mask[word]
-    own = ask.reservation[job]
+    room, kept, later, own = slurm.room, slurm.reservations, 0, slurm.ask.reservation[job]
+    if len(kept.start) > 0:
+        open_to(job, partition, begin, end, slurm, room.usable)
     if own != NONE and begin < kept.start[own]:
         later = kept.start[own]
     elif own == NONE and _meets_reservation(partition, begin, end, slurm):
         later = _end_of_a_reservation(begin, slurm)
-    count, by_plans = slurm.numbers[INTERVALS], False
-    for k in range(count):
-        if room.end[k] > begin and k + 1 < count and not by_plans and _more_later(k, slurm):
-            by_plans = True
-            later = room.end[k] if later == 0 else min(later, room.end[k])
-        if room.end[k] <= begin:
-            continue
-        if room.begin[k] <= end:
-            for word in range(len(room.mask)):
-                room.mask[word] &= room.free[k, word]
-        elif by_plans:
-            break
-    return later
+    comes_back = next_return(first, slurm)
+    return comes_back if later == 0 or 0 < comes_back < later else later
 
 
 @kernel
@@ -302,16 +354,6 @@ def _end_of_a_reservation(begin, slurm):
     return (first + step - 1) // step * step + 1
 
 
-@kernel
-def _more_later(k, slurm):
-    """Tell whether a node of ``usable`` is free in interval ``k + 1`` that is not in ``k``."""
-    room = slurm.room
-    for word in range(len(room.usable)):
-        if room.usable[word] & room.free[k + 1, word] & ~room.free[k, word] != 0:
-            return True
-    return False
-
-
 @apart
 def will_run(job, partition, second, slurm):
     """Return when ``job`` could start on the nodes of ``mask``, and how many it takes.
@@ -321,15 +363,18 @@ def will_run(job, partition, second, slurm):
     very next running job, on whatever nodes, ends beyond its reach.
     """
     room, state, numbers, ask = slurm.room, slurm.now, slurm.numbers, slurm.ask
-    chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
-    if chosen > 0:
-        return second, chosen
+    free, chosen = 0, 0
     for node in range(len(room.cpus)):
         room.cpus[node], room.memory[node], room.gpus[node] = state.cpus[node], state.memory[node], state.gpus[node]
-    free = 0
-    for node in range(len(room.cpus)):
-        if holds(room.mask, node):
-            free += state.cpus[node]
+    for word in range(len(room.mask)):
+        left = room.mask[word]
+        while left != 0:
+            free += state.cpus[(word << SHIFT) + lowest(left)]
+            left &= left - 1
+    if free >= ask.cpus[job]:
+        chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
+        if chosen > 0:
+            return second, chosen
     if slurm.rules.preempts:
         freed = without_preemptable(job, partition, second, slurm)
         if freed > 0:
@@ -384,49 +429,3 @@ def _completing(chosen, slurm):
         if slurm.now.busy[slurm.room.chosen[i]] > 0:
             return True
     return False
-
-
-@kernel
-def _overlaps(first, last, chosen, slurm):
-    """Tell whether a plan from ``first`` to ``last`` would lie on another one."""
-    room = slurm.room
-    for k in range(slurm.numbers[INTERVALS]):
-        if room.end[k] > first and room.begin[k] < last:
-            for i in range(chosen):
-                node = room.chosen[i]
-                if room.free[k, node >> SHIFT] >> (node & LOW) & 1 == 0:
-                    return True
-    return False
-
-
-@kernel
-def reserve(begin, end, chosen, slurm):
-    """Take the chosen nodes, whole, out of the map from ``begin`` to ``end``."""
-    room, numbers = slurm.room, slurm.numbers
-    begin = max(begin, room.begin[0])
-    end = max(end, begin + slurm.rules.bf_resolution)
-    _cut(begin, slurm)
-    _cut(end, slurm)
-    for k in range(numbers[INTERVALS]):
-        if room.begin[k] >= begin and room.end[k] <= end:
-            for i in range(chosen):
-                node = room.chosen[i]
-                room.free[k, node >> SHIFT] &= ~(1 << (node & LOW))
-
-
-@kernel
-def _cut(at, slurm):
-    """Cut the interval around ``at`` in two."""
-    room, numbers = slurm.room, slurm.numbers
-    for k in range(numbers[INTERVALS]):
-        if room.begin[k] < at < room.end[k]:
-            for later in range(numbers[INTERVALS], k + 1, -1):
-                room.begin[later], room.end[later] = room.begin[later - 1], room.end[later - 1]
-                for word in range(len(room.mask)):
-                    room.free[later, word] = room.free[later - 1, word]
-            room.begin[k + 1], room.end[k + 1] = at, room.end[k]
-            for word in range(len(room.mask)):
-                room.free[k + 1, word] = room.free[k, word]
-            room.end[k] = at
-            numbers[INTERVALS] += 1
-            return

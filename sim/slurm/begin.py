@@ -46,6 +46,7 @@ from sim.slurm.state import (
     Meters,
     Now,
     Outages,
+    Plans,
     Preemption,
     Reservations,
     Room,
@@ -246,7 +247,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     counters = 2 * len(partitions) + len(tree.user) + 1 + users * (len(partitions) + 1)
     intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
     network = np.zeros((3, len(hardware.switch_level)), np.int64)
-    counts, masks, marks = np.zeros((9, nodes), np.int64), np.zeros((2, words), np.int64), np.full((3, groups), NONE)
+    counts, masks, marks = np.zeros((12, nodes), np.int64), np.zeros((4, words), np.int64), np.full((3, groups), NONE)
     room = Room(
         room=counts[0],
         chosen=counts[1],
@@ -259,9 +260,10 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         clear=counts[8],
         mask=masks[0],
         usable=masks[1],
-        begin=np.zeros(intervals, np.int64),
-        end=np.zeros(intervals, np.int64),
-        free=np.zeros((intervals, words), np.int64),
+        counted=masks[2],
+        sooner=counts[9],
+        total=counts[10],
+        size=counts[11],
         rejected=marks[0],
         planned=marks[1],
         plans=marks[2],
@@ -277,6 +279,8 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         shared=np.zeros(count, np.int64),
         merged=np.zeros(len(ask.job), np.int64),
     )
+    spans, sets = np.zeros((8, intervals), np.int64), np.zeros((2, intervals, words), np.int64)
+    plans = Plans(spans[0], spans[1], spans[2], spans[3], sets[0], sets[1], masks[3], *(spans[4], spans[5], spans[6], spans[7]))
     numbers = np.zeros(NUMBERS, np.int64)
     numbers[TICK] = numbers[PASS] = numbers[NOTICE] = NEVER
     numbers[LAST_PASS], numbers[FIRST_PRIORITY] = -NEVER, NEVER >> 8
@@ -286,7 +290,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     first = (int(jobs["submit_s"].min()) - origin) * 1000
     numbers[LAST_FULL], numbers[LAST_ASKED] = first + round(phases.full_s * 1000), first + round(phases.asked_s * 1000)
     changed = Outages(*np.ascontiguousarray(events.T))
-    slurm = Slurm(rules, hardware, ask, tree, changed, reservations, _preemption(site, jobs), now, room, meters, numbers)
+    slurm = Slurm(rules, hardware, ask, tree, changed, reservations, _preemption(site, jobs), now, room, plans, meters, numbers)
     share_out(slurm)
     return slurm
 

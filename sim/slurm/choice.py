@@ -23,8 +23,8 @@ def room_on(job, node, slurm, cpus, memory, gpus):
         if ask.memory_node[job] > 0:
             if ask.memory_node[job] > memory[node]:
                 return 0
-        elif ask.memory_cpu[job] > 0 and ask.exclusive[job] == 0:
-            room = min(room, memory[node] // ask.memory_cpu[job])
+        elif ask.memory_cpu[job] * room > memory[node] and ask.exclusive[job] == 0:
+            room = memory[node] // ask.memory_cpu[job]
     if ask.max_nodes[job] == 1 and room < ask.cpus[job]:
         return 0
     return room
@@ -39,13 +39,18 @@ def pick(job, mask, slurm, cpus, memory, gpus):
     """
     ask, room = slurm.ask, slurm.room.room
     largest, total, there = 0, 0, 0
+    for node in range(len(room)):
+        room[node] = 0
     for word in range(len(mask)):
-        for node in range(word << SHIFT, min((word + 1) << SHIFT, len(room))):
-            fits = mask[word] >> (node & LOW) & 1 != 0 and cpus[node] > 0
-            room[node] = room_on(job, node, slurm, cpus, memory, gpus) if fits else 0
-            largest = max(largest, room[node])
-            total += room[node]
-            there += room[node] > 0
+        left = mask[word]
+        while left != 0:
+            node = (word << SHIFT) + lowest(left)
+            left &= left - 1
+            if cpus[node] > 0:
+                room[node] = room_on(job, node, slurm, cpus, memory, gpus)
+                largest = max(largest, room[node])
+                total += room[node]
+                there += room[node] > 0
     if there < ask.min_nodes[job] or total < ask.cpus[job] or largest == 0:
         return 0
     if ask.gpus[job] > ask.cpus[job] and ask.min_nodes[job] == 1:
@@ -92,7 +97,7 @@ def choose(job, nodes, small, slurm):
     nodes = min(nodes, most)
     sets, chosen = _sets(small, slurm), 0
     while most > 0:
-        best = _best_set(sets, need, nodes, small, slurm)
+        best = _best_set(sets, need, nodes, slurm)
         if best < 0:
             break
         first, last = room.first[best], room.last[best]
@@ -125,7 +130,7 @@ def choose(job, nodes, small, slurm):
 
 @kernel
 def _sets(small, slurm):
-    """Write first and last node of each set of consecutive nodes of equal weight; return how many sets."""
+    """Write the sets of consecutive nodes of equal weight, with what they hold; return how many sets."""
     room, weight = slurm.room, slurm.hardware.weight
     sets, before = 0, -1
     for node in range(len(room.room)):
@@ -135,25 +140,24 @@ def _sets(small, slurm):
             room.last[sets - 1] = node
         else:
             room.first[sets] = room.last[sets] = node
+            room.total[sets] = room.size[sets] = 0
             sets += 1
+        room.total[sets - 1] += room.room[node]
+        room.size[sets - 1] += 1
         before = node
     return sets
 
 
 @kernel
-def _best_set(sets, need, nodes, small, slurm):
+def _best_set(sets, need, nodes, slurm):
     """Return the set to take from next, -1 if none is left."""
     room, weights = slurm.room, slurm.hardware.weight
     best, best_weight, best_enough, best_total = -1, 0, False, 0
     for each in range(sets):
         if room.first[each] < 0:
             continue
-        total, count, weight = 0, 0, weights[room.first[each]]
-        for node in range(room.first[each], room.last[each] + 1):
-            if room.room[node] > small:
-                total += room.room[node]
-                count += 1
-        enough = total >= need and count >= nodes
+        total, weight = room.total[each], weights[room.first[each]]
+        enough = total >= need and room.size[each] >= nodes
         better = (enough and (not best_enough or total < best_total)) or (not enough and not best_enough and total > best_total)
         if best < 0 or weight < best_weight or (weight == best_weight and better):
             best, best_weight, best_enough, best_total = each, weight, enough, total
@@ -173,6 +177,22 @@ def meets(nodes, others):
         if nodes[word] & others[word] != 0:
             return True
     return False
+
+
+@kernel
+def count_bits(word):
+    """Return how many bits of a word are set; a loop that LLVM makes one instruction of."""
+    count = 0
+    while word != 0:
+        word &= word - 1
+        count += 1
+    return count
+
+
+@kernel
+def lowest(word):
+    """Return the place of the lowest bit that is set in ``word``, which is not 0."""
+    return count_bits((word & -word) - 1)
 
 
 @kernel

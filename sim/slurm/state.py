@@ -33,6 +33,9 @@ import numpy as np
     OUTAGE,  # the next outage or return of a node, a row of Outages
     STAMP,  # the number of the present pass or cycle
     INTERVALS,  # intervals of the map of plans
+    SPLIT,  # of the looks of one job at the map: see plans.py
+    REACH,
+    HOPELESS,  # kinds of jobs for which looks at the map found too few processors
     FIRST_PRIORITY,  # priority/basic: the priority of the next job
     RANK,  # fair tree: the rank that is given next
     PASSES,  # main passes so far
@@ -44,7 +47,7 @@ import numpy as np
     NOW_ONLY,  # whether the job that a cycle looks at may start, but gets no plan
     TRIED,  # the partition in which a job is tried
     NUMBERS,
-) = range(33)
+) = range(36)
 """Slots of ``Slurm.numbers``."""
 
 NEVER = 1 << 62
@@ -347,12 +350,12 @@ class Now(NamedTuple):
 class Room(NamedTuple):
     """Scratch of a choice of nodes and of a cycle's plans.
 
-    ``chosen`` and ``take`` [nodes] are the nodes last chosen, with processors. ``begin``, ``end`` [intervals] in seconds and
-    ``free`` int64 [intervals, words] are the map of plans, ``mask`` and ``usable`` [words] sets of nodes. ``rejected`` and
-    ``planned`` [groups] go by the number of the pass, ``foreseen`` [jobs] too: the last cycle that made a plan for it. ``tested`` and
-    ``submitted`` count tests, by the number of the pass, in partitions, of associations and of users in each partition and in all;
-    plans in partitions stand behind their tests. ``clear`` [nodes] is when the first plan of a node begins, in seconds. What is
-    ``left`` to choose, and ``required``, ``distance`` and ``joined`` [switches], are those of a choice by switches.
+    ``chosen`` and ``take`` [nodes] are the nodes last chosen, with processors. Sets of nodes to choose from have ``first`` and ``last``
+    [sets], ``total`` processors and their ``size``. ``mask``, ``usable`` and ``counted`` [words] are sets of nodes, ``sooner`` [nodes] the
+    processors free at a later time. ``rejected`` and ``planned`` [groups] go by the number of the pass, ``foreseen`` [jobs] too: the last
+    cycle that made a plan for it. ``tested`` and ``submitted`` count tests, by the number of the pass, in partitions, of associations and of
+    users in each partition and in all; plans in partitions stand behind their tests. ``clear`` [nodes] is when the first plan of a node
+    begins, in seconds. What is ``left`` to choose, and ``required``, ``distance`` and ``joined`` [switches], are those of a choice by switches.
     """
 
     room: np.ndarray
@@ -360,14 +363,15 @@ class Room(NamedTuple):
     take: np.ndarray
     first: np.ndarray
     last: np.ndarray
+    total: np.ndarray
+    size: np.ndarray
     cpus: np.ndarray
     memory: np.ndarray
     gpus: np.ndarray
     mask: np.ndarray
     usable: np.ndarray
-    begin: np.ndarray
-    end: np.ndarray
-    free: np.ndarray
+    counted: np.ndarray
+    sooner: np.ndarray
     rejected: np.ndarray
     planned: np.ndarray
     plans: np.ndarray
@@ -385,6 +389,27 @@ class Room(NamedTuple):
     joined: np.ndarray
 
 
+class Plans(NamedTuple):
+    """The map of a cycle's plans, int64 [intervals].
+
+    Interval ``k`` lasts from ``begin`` to ``end``, in seconds; ``row`` is that of ``free`` [intervals, words], the nodes without plans in
+    it; ``returns`` tells whether a node comes back after it. ``until`` [intervals, words] and ``beyond`` [words] are sets of nodes.
+    Looks for jobs of ``partition``, ``cpus`` and ``limit`` found too few processors until the second ``hopeless``.
+    """
+
+    begin: np.ndarray
+    end: np.ndarray
+    row: np.ndarray
+    returns: np.ndarray
+    free: np.ndarray
+    until: np.ndarray
+    beyond: np.ndarray
+    partition: np.ndarray
+    cpus: np.ndarray
+    limit: np.ndarray
+    hopeless: np.ndarray
+
+
 class Slurm(NamedTuple):
     """Everything that Slurm's scheduler reads and changes."""
 
@@ -397,5 +422,6 @@ class Slurm(NamedTuple):
     preemption: Preemption
     now: Now
     room: Room
+    plans: Plans
     meters: Meters
     numbers: np.ndarray

@@ -44,11 +44,11 @@ def minutes(nodes: str, first: int, last: int) -> Minutes:
 
 def planned_now(slurm: Slurm, names: list[str], up: np.ndarray) -> Minutes:
     """Return what the plans of the last cycle hold."""
-    room, found = slurm.room, set[tuple[str, int]]()
-    for row in range(slurm.numbers[INTERVALS]):
+    plans, found = slurm.plans, set[tuple[str, int]]()
+    for k in range(slurm.numbers[INTERVALS]):
         for at, name in enumerate(names):
-            if holds(up, at) and not holds(room.free[row], at):
-                found |= {(name, minute) for minute in range(room.begin[row] // 60, room.end[row] // 60)}
+            if holds(up, at) and not holds(plans.free[plans.row[k]], at):
+                found |= {(name, minute) for minute in range(plans.begin[k] // 60, plans.end[k] // 60)}
     return found
 
 

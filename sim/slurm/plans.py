@@ -1,0 +1,147 @@
+"""The map of plans of a backfill cycle: in each interval of time, the nodes that no plan holds.
+
+From sched/backfill/backfill.c, ``node_space_map``, where it is a linked list.
+"""
+
+from __future__ import annotations
+
+from features.jit import apart, kernel
+from sim.slurm.choice import count_bits
+from sim.slurm.state import HOPELESS, INTERVALS, LOW, NEVER, REACH, SHIFT, SPLIT
+
+
+@apart
+def clear_map(second, slurm):
+    """Begin a cycle's map: one interval of ``bf_window``, without plans."""
+    plans, room, rules, state = slurm.plans, slurm.room, slurm.rules, slurm.now
+    plans.begin[0] = second // rules.bf_resolution * rules.bf_resolution
+    plans.end[0] = (second + rules.bf_window) // rules.bf_resolution * rules.bf_resolution
+    plans.row[0] = plans.returns[0] = 0
+    for word in range(len(room.mask)):
+        plans.free[0, word] = state.up[word]
+    for node in range(len(room.clear)):
+        room.clear[node] = NEVER
+    slurm.numbers[INTERVALS], slurm.numbers[HOPELESS] = 1, 0
+
+
+@kernel
+def first_ending_after(second, slurm):
+    """Return the first interval that ends after ``second``; the number of intervals if none does."""
+    plans, first, last = slurm.plans, 0, slurm.numbers[INTERVALS]
+    while first < last:
+        middle = (first + last) // 2
+        if plans.end[middle] <= second:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@kernel
+def next_return(first, slurm):
+    """Return the end of the first interval from ``first`` on after which a node of ``usable`` comes back; 0: none does."""
+    plans = slurm.plans
+    for k in range(first, slurm.numbers[INTERVALS] - 1):
+        if plans.returns[k] != 0 and _comes_back(k, slurm):
+            return plans.end[k]
+    return 0
+
+
+@kernel
+def _comes_back(k, slurm):
+    """Tell whether a node of ``usable`` is free in interval ``k + 1`` that is not in ``k``."""
+    room, plans = slurm.room, slurm.plans
+    row, after = plans.row[k], plans.row[k + 1]
+    for word in range(len(room.usable)):
+        if room.usable[word] & plans.free[after, word] & ~plans.free[row, word] != 0:
+            return True
+    return False
+
+
+@kernel
+def free_throughout(begin, end, first, slurm):
+    """Write to ``mask`` the nodes of ``usable`` without plans from ``begin`` to ``end``; return how many.
+
+    ``first`` is the first interval that ends after ``begin``. Looks of one job go forward in time (``SPLIT`` is 0 before the first), so
+    each interval is met twice at most: nodes free from an interval to ``SPLIT`` stand in ``until``, those from there to ``REACH`` in ``beyond``.
+    """
+    room, plans, numbers, count = slurm.room, slurm.plans, slurm.numbers, 0
+    if first >= numbers[SPLIT]:
+        numbers[REACH] = max(first, numbers[REACH])
+    while numbers[REACH] < numbers[INTERVALS] and plans.begin[numbers[REACH]] <= end:
+        row = plans.row[numbers[REACH]]
+        numbers[REACH] += 1
+        if first < numbers[SPLIT]:
+            for word in range(len(room.mask)):
+                plans.beyond[word] &= plans.free[row, word]
+    if first >= numbers[SPLIT]:
+        numbers[SPLIT] = numbers[REACH]
+        for word in range(len(room.mask)):
+            plans.beyond[word] = room.mask[word] = -1
+        for k in range(numbers[SPLIT] - 1, first - 1, -1):
+            row = plans.row[k]
+            for word in range(len(room.mask)):
+                room.mask[word] &= plans.free[row, word]
+                plans.until[k, word] = room.mask[word]
+    for word in range(len(room.mask)):
+        until = plans.until[first, word] if first < numbers[SPLIT] else -1
+        room.mask[word] = room.usable[word] & until & plans.beyond[word]
+        count += count_bits(room.mask[word])
+    return count
+
+
+@kernel
+def overlaps(first, last, chosen, slurm):
+    """Tell whether a plan of the chosen nodes from ``first`` to ``last`` would lie on another one."""
+    room, plans = slurm.room, slurm.plans
+    for k in range(first_ending_after(first, slurm), slurm.numbers[INTERVALS]):
+        if plans.begin[k] >= last:
+            break
+        row = plans.row[k]
+        for i in range(chosen):
+            node = room.chosen[i]
+            if plans.free[row, node >> SHIFT] >> (node & LOW) & 1 == 0:
+                return True
+    return False
+
+
+@apart
+def reserve(begin, end, chosen, slurm):
+    """Take the chosen nodes, whole, out of the map from ``begin`` to ``end``."""
+    room, plans, numbers = slurm.room, slurm.plans, slurm.numbers
+    begin = max(begin, plans.begin[0])
+    end = max(end, begin + slurm.rules.bf_resolution)
+    for i in range(chosen):
+        room.clear[room.chosen[i]] = min(room.clear[room.chosen[i]], begin)
+    first = _cut(begin, slurm)
+    after = _cut(end, slurm)
+    for k in range(first, after):
+        row = plans.row[k]
+        for i in range(chosen):
+            node = room.chosen[i]
+            plans.free[row, node >> SHIFT] &= ~(1 << (node & LOW))
+    for word in range(len(room.mask)):
+        room.usable[word] = -1
+    for k in (first - 1, after - 1):
+        if 0 <= k < numbers[INTERVALS] - 1:
+            plans.returns[k] = _comes_back(k, slurm)
+
+
+@kernel
+def _cut(at, slurm):
+    """Cut the interval around ``at`` in two; return the interval that begins there, or the number of intervals."""
+    room, plans, numbers = slurm.room, slurm.plans, slurm.numbers
+    k = first_ending_after(at, slurm)
+    if k == numbers[INTERVALS] or plans.begin[k] >= at:
+        return k
+    for later in range(numbers[INTERVALS], k + 1, -1):
+        plans.begin[later], plans.end[later], plans.row[later] = plans.begin[later - 1], plans.end[later - 1], plans.row[later - 1]
+        plans.returns[later] = plans.returns[later - 1]
+    row = numbers[INTERVALS]
+    for word in range(len(room.mask)):
+        plans.free[row, word] = plans.free[plans.row[k], word]
+    plans.begin[k + 1], plans.end[k + 1], plans.row[k + 1] = at, plans.end[k], row
+    plans.returns[k + 1] = plans.returns[k]
+    plans.end[k], plans.returns[k] = at, 0
+    numbers[INTERVALS] += 1
+    return k + 1
