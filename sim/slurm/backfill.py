@@ -171,11 +171,7 @@ def plan(job, partition, now, slurm):
                     _note_hopeless(job, partition, later, slurm)
                 continue
             hopeless = False
-        if count < ask.min_nodes[job]:
-            if later > 0 and not waits:
-                continue
-            return 0
-        when, chosen = will_run(job, partition, second, slurm)
+        when, chosen = will_run(job, partition, second, slurm) if count >= ask.min_nodes[job] else (0, 0)
         if ask.exclusive[job] != 0 and chosen > 0:
             _count_whole_nodes(job, chosen, slurm)
         if chosen == 0 or (when > second and waits):
