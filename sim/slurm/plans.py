@@ -1,4 +1,4 @@
-"""The map of plans of a backfill cycle: in each interval of time, the nodes that no plan holds.
+"""The map of plans of a backfill cycle: the nodes free of plans in each interval.
 
 From sched/backfill/backfill.c, ``node_space_map``, where it is a linked list.
 """
@@ -26,7 +26,7 @@ def clear_map(second, slurm):
 
 @kernel
 def first_ending_after(second, slurm):
-    """Return the first interval that ends after ``second``; the number of intervals if none does."""
+    """Return the first interval that ends after ``second``, or the number of intervals."""
     plans, first, last = slurm.plans, 0, slurm.numbers[INTERVALS]
     while first < last:
         middle = (first + last) // 2
@@ -39,7 +39,7 @@ def first_ending_after(second, slurm):
 
 @kernel
 def next_return(first, slurm):
-    """Return the end of the first interval from ``first`` on after which a node of ``usable`` comes back; 0: none does."""
+    """Return when, from interval ``first`` on, a node of ``usable`` next comes back; 0: never."""
     plans = slurm.plans
     for k in range(first, slurm.numbers[INTERVALS] - 1):
         if plans.returns[k] != 0 and _comes_back(k, slurm):
@@ -60,10 +60,11 @@ def _comes_back(k, slurm):
 
 @kernel
 def free_throughout(begin, end, first, slurm):
-    """Write to ``mask`` the nodes of ``usable`` without plans from ``begin`` to ``end``; return how many.
+    """Write to ``mask`` the nodes of ``usable`` without plans for a time; return how many.
 
-    ``first`` is the first interval that ends after ``begin``. Looks of one job go forward in time (``SPLIT`` is 0 before the first), so
-    each interval is met twice at most: nodes free from an interval to ``SPLIT`` stand in ``until``, those from there to ``REACH`` in ``beyond``.
+    The time is from ``begin`` to ``end``; ``first`` is the first interval that ends after ``begin``. Looks of one job go forward in time
+    (``SPLIT`` is 0 before the first), so each interval is met twice at most: nodes free from an interval to ``SPLIT`` stand in ``until``,
+    those from there to ``REACH`` in ``beyond``.
     """
     room, plans, numbers, count = slurm.room, slurm.plans, slurm.numbers, 0
     if first >= numbers[SPLIT]:
@@ -92,7 +93,7 @@ def free_throughout(begin, end, first, slurm):
 
 @kernel
 def overlaps(first, last, chosen, slurm):
-    """Tell whether a plan of the chosen nodes from ``first`` to ``last`` would lie on another one."""
+    """Tell whether a plan of the chosen nodes for that time would lie on another one."""
     room, plans = slurm.room, slurm.plans
     for k in range(first_ending_after(first, slurm), slurm.numbers[INTERVALS]):
         if plans.begin[k] >= last:
