@@ -133,5 +133,5 @@ def picture(parity: Parity) -> bytes:
         panel.set_xlim(left=0)
         panel.grid(axis="y", visible=False)
         panel.set_xlabel("mean wait, s", color=RECORDED)
-        panel.legend(loc="best", fontsize=8)
+        panel.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, fontsize=8)
         return encode(drawing, "svg")
