@@ -69,7 +69,7 @@ _DECIDES = {
 }
 """Keys that change decisions and are not modelled, with the values at which they do not."""
 _NODE = {"nodename", "cpus", "sockets", "boards", "socketsperboard", "corespersocket", "threadspercore", "realmemory", "gres"}
-_NODE |= {"feature", "features", "weight", "memspeclimit", "corespeccount"}
+_NODE |= {"procs", "feature", "features", "weight", "memspeclimit", "corespeccount"}
 _PARTITION = {"partitionname", "nodes", "prioritytier", "priorityjobfactor", "priority", "maxtime", "defmempercpu", "defmempernode"}
 _PARTITION |= {
     "oversubscribe",
@@ -225,14 +225,13 @@ def _configuration(texts: Mapping[str, str], name: str) -> Site:
     for line in _lines(texts, CONF, name):
         first = next(iter(line.pairs))
         if first in defaults:
-            named = line.pairs[first]
+            named, known = line.pairs[first], _NODE if first == "nodename" else _PARTITION
+            for key in line.pairs.keys() - known - _HARMLESS:
+                ignored[key] = ignored.get(key, 0) + 1
             if named.upper() == "DEFAULT":
                 defaults[first] |= {key: value for key, value in line.pairs.items() if key != first}
                 continue
             whole = line._replace(pairs={**defaults[first], **line.pairs})
-            known = _NODE if first == "nodename" else _PARTITION
-            for key in line.pairs.keys() - known - _HARMLESS:
-                ignored[key] = ignored.get(key, 0) + 1
             if first == "nodename":
                 for each in expand(named, line):
                     nodes[each] = _node(whole, each)
@@ -321,7 +320,7 @@ def _node(line: Line, name: str) -> Node:
     features = line.pairs.get("features", line.pairs.get("feature", ""))
     return Node(
         name,
-        line.whole("cpus", cpus),
+        line.whole("cpus", line.whole("procs", cpus)),
         max(line.whole("realmemory", 1) - line.whole("memspeclimit", 0), 1),
         gpus,
         frozenset(filter(None, features.split(","))),

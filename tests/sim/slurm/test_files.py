@@ -77,6 +77,13 @@ def test_keys_that_are_not_modelled_are_named_and_those_that_decide_are_warnings
     assert "priorityweightassoc=32" in changed.warnings
 
 
+def test_default_lines_count_like_others_and_procs_is_an_older_name_of_cpus() -> None:
+    conf = "NodeName=DEFAULT Procs=2 TRESWeights=cpu=1\nNodeName=n[1-3]\nPartitionName=DEFAULT MinNodes=4\nPartitionName=p Nodes=ALL\n"
+    found = read_site({"slurm.conf": conf}, "s")
+    assert [node.cpus for node in found.nodes] == [2, 2, 2]
+    assert found.not_modelled == ("minnodes", "tresweights")
+
+
 def test_outages_and_reservations_are_in_local_time() -> None:
     reservations = "ReservationName=weekly StartTime=2026-03-01T10:00:00 EndTime=2026-03-01T12:00:00 Nodes=n[2-3] Flags=MAINT\n"
     events = (
