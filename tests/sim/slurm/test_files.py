@@ -78,7 +78,9 @@ def test_keys_that_are_not_modelled_are_named_and_those_that_decide_are_warnings
 
 
 def test_default_lines_count_like_others_and_procs_is_an_older_name_of_cpus() -> None:
-    conf = "NodeName=DEFAULT Procs=2 TRESWeights=cpu=1\nNodeName=n[1-3]\nPartitionName=DEFAULT MinNodes=4\nPartitionName=p Nodes=ALL\n"
+    conf = (
+        "NodeName=DEFAULT Procs=2 TRESWeights=cpu=1\nNodeName=n[1-3]\nPartitionName=DEFAULT MinNodes=4\nPartitionName=p Nodes=ALL\n"
+    )
     found = read_site({"slurm.conf": conf}, "s")
     assert [node.cpus for node in found.nodes] == [2, 2, 2]
     assert found.not_modelled == ("minnodes", "tresweights")
