@@ -12,11 +12,14 @@ from models.runtime.options import check_known, number, parse, whole
 from models.runtime.protocol import CompiledPredictor, Predictor, TablePredictor, TellsQuantiles
 from models.runtime.remaining import LEVELS, from_table
 from sim.kernel.harm import CONSTANTS, FACTS, MACHINE, SCALES
-from sim.kernel.scenarios import FOUND, NUMBERS, WIDTHS, Scenarios
+from sim.kernel.scenarios import FOUND, NO_TABLES, NUMBERS, WIDTHS, Scenarios, Tables
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import Jobs
+from sim.machine.nodes import Nodes
 
 MOST_SCENARIOS = 1024
+KINDS = 1 << 12
+"""Rows of ``Tables.delayed``, and of ``Scenarios.until`` on nodes: kinds of jobs that have none to themselves share one."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +103,18 @@ def told_beforehand(source: Predictor, jobs: pd.DataFrame, requested: np.ndarray
 
 
 def as_scenarios(
-    rule: Harm, source: Predictor, jobs: pd.DataFrame, arrays: Jobs, procs: int, seed: int, scratch: Scratch
+    rule: Harm,
+    source: Predictor,
+    jobs: pd.DataFrame,
+    arrays: Jobs,
+    procs: int,
+    seed: int,
+    scratch: Scratch,
+    nodes: Nodes | None = None,
 ) -> Scenarios:
     """Return fresh arrays of ``rule`` for ``jobs`` on ``procs`` processors.
 
-    ``arrays`` are their columns in the order of the table.
+    Or on ``nodes`` with so many. ``arrays`` are the jobs' columns in the order of the table.
     """
     total, count, most = len(jobs), rule.scenarios, min(len(jobs), 2 * procs)
     levels, told = told_beforehand(source, jobs, arrays.requested)
@@ -125,7 +135,15 @@ def as_scenarios(
         scratch.take("scenario ends", count, most),
         scratch.take("owner", count, most),
         scratch.take("head", 3, count),
-        np.zeros((WIDTHS, FOUND + count), np.int64),
+        np.zeros((WIDTHS if nodes is None else KINDS, FOUND + count), np.int64),
         scratch.take("waiting", total),
         scratch.take("facts", total, FACTS, dtype=np.float64),
+        NO_TABLES if nodes is None else _tables(nodes, count),
     )
+
+
+def _tables(nodes: Nodes, count: int) -> Tables:
+    clusters = len(nodes.first) - 1
+    free, left, room = (np.zeros((count, *shape), np.int64) for shape in (nodes.free.shape, nodes.left.shape, (clusters,)))
+    delayed = np.zeros((KINDS, FOUND + count), np.int64)
+    return Tables(free, left, room, free.copy(), left.copy(), free[0].copy(), left[0].copy(), room[0].copy(), delayed)

@@ -145,15 +145,16 @@ def outcome(
     ]
     scratch = scratch or Scratch()
     scenarios = clusters = None
-    if plan.harm is not None:
-        scenarios = as_scenarios(plan.harm, source, workload.jobs, workload.arrays, workload.procs, policy.seed, scratch)
     pool, tells = workload.machine is None, tells and plan.algorithm in (*PLANNING, *PLANNERS) and machine is None
     if pool and (plan.algorithm in PLANNERS or tells):
         workload = workload._replace(machine=pool_as_cluster(workload.procs, workload.arrays))
     if workload.machine is not None:
-        check_clusters(plan, machine is not None)
+        check_clusters(plan, machine is not None, len(failures.time_s) > 0)
         nodes, planner = planned_nodes(workload, workload.machine, plan, given, pool=pool, tells=tells, scratch=scratch)
         clusters = scratch.clusters(nodes, planner, two=not settings[0].one_queue, failures=failures, origin=workload.origin)
+    if plan.harm is not None:
+        on = None if clusters is None else clusters.nodes
+        scenarios = as_scenarios(plan.harm, source, workload.jobs, workload.arrays, workload.procs, policy.seed, scratch, on)
     work = scratch.work(
         len(workload.jobs),
         workload.procs,
@@ -328,7 +329,7 @@ def check_decision(plan: Scheduler, decided: bool, monitored: bool) -> None:
         raise InputError(f"scheduler {plan.name!r} asks no model whether a job may start: add +RUSH, or give no start_decision")
 
 
-ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative", *PLANNERS)
+ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative", "Harm", *PLANNERS)
 """Algorithms that run on a machine of clusters."""
 
 
@@ -345,12 +346,14 @@ def failing(workload: Prepared, failures: Failures) -> Prepared:
     return workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
 
 
-def check_clusters(plan: Scheduler, monitored: bool) -> None:
+def check_clusters(plan: Scheduler, monitored: bool, fails: bool) -> None:
     """Raise InputError for what does not run on a machine of clusters."""
-    if plan.rollout is not None or plan.rush is not None or plan.algorithm not in ON_CLUSTERS:
+    if plan.rollout is not None or (plan.rush is not None and plan.harm is None) or plan.algorithm not in ON_CLUSTERS:
         raise InputError(
-            f"scheduler {plan.name!r}: does not run on a machine of clusters; {', '.join(ON_CLUSTERS)} do, without +RUSH"
+            f"scheduler {plan.name!r}: does not run on a machine of clusters; {', '.join(ON_CLUSTERS)} do, without +RUSH but for Harm"
         )
+    if plan.harm is not None and fails:
+        raise InputError(f"scheduler {plan.name!r}: foresees no nodes that fail")
     if monitored:
         raise InputError("a monitored cluster is one pool of processors, and takes no machine of clusters")
 

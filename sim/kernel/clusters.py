@@ -161,23 +161,24 @@ def line_up(settings, now, jobs, estimates, state, clusters):
 def start_in(job, cluster, now, jobs, estimates, state, clusters, bits):
     """Start ``job`` on the first nodes of ``cluster`` that have room.
 
-    It stays in line until :func:`leave`.
+    Return whether it started. It stays in line until :func:`leave`.
     """
     row = clusters.nodes.row[job]
     choose(row, cluster, clusters.nodes, clusters.nodes.free)
-    start_planned(job, now, jobs, estimates, state, clusters, bits)
+    return start_planned(job, now, jobs, estimates, state, clusters, bits)
 
 
 @kernel
 def start_planned(job, now, jobs, estimates, state, clusters, bits):
-    """Start ``job`` on the nodes chosen for it."""
+    """Start ``job`` on the nodes chosen for it; return whether no start decision held it back."""
     nodes = clusters.nodes
-    change(nodes.row[job], -1, nodes, nodes.free, nodes.left)
     sequence = clusters.outages.sequence[job] - 1
     if sequence >= 0:
         begin_to_run(job, sequence, now, jobs, estimates, state, bits)
-    else:
-        start_job(job, now, jobs, estimates, state, bits)
+    elif not start_job(job, now, jobs, estimates, state, bits):
+        return False
+    change(nodes.row[job], -1, nodes, nodes.free, nodes.left)
+    return True
 
 
 @kernel

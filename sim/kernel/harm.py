@@ -45,18 +45,30 @@ import numpy as np
 
 from features.jit import apart, kernel
 from models.runtime.dispatch import TABLE, tell_quantiles, tells_quantiles
+from sim.kernel.cluster_passes import first_room, fits_somewhere
+from sim.kernel.cluster_scenarios import (
+    easy_would_start_on_nodes,
+    find_head_starts_on_nodes,
+    longest_wait_else,
+    mean_delay_on_nodes,
+    mean_wait_else_on_nodes,
+)
+from sim.kernel.clusters import HEAD as RESERVED_FOR
+from sim.kernel.clusters import start_in
 from sim.kernel.passes import reserve
 from sim.kernel.scenarios import (
     GONE,
+    HEAD,
     QUEUED,
     SEEN_ENDS,
+    STARTS,
     STARVED,
     TAKEN,
     bring_up,
     draw,
+    find_head_starts,
     look_beside,
     mean_delay,
-    mean_head_wait,
     mean_wait_else,
     place_of,
     row_of,
@@ -65,7 +77,6 @@ from sim.kernel.scenarios import (
 from sim.kernel.state import (
     ENDED,
     EXTRA,
-    FREE,
     NEXT,
     SHADOW,
     SHADOW_KNOWN,
@@ -75,6 +86,7 @@ from sim.kernel.state import (
     start_job,
     undecided,
 )
+from sim.machine.nodes import NOWHERE, fits
 
 CONSTANTS = ("width_credit", "fairness", "urgency", "order_urgency", "packing", "short", "short_level")
 (
@@ -108,7 +120,7 @@ PARTS = 1 << 54
 
 
 @apart
-def harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios):
+def harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios, clusters):
     """Start every job that may start.
 
     A pass that stopped at an undecided job goes on when called again.
@@ -118,7 +130,7 @@ def harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scena
         take_in(settings, jobs, estimates, dependencies, state, memory, scenarios)
     move_up_starving(state, scenarios)
     requests = Estimates(estimates.order, estimates.fit, jobs.requested)  # the plan of running jobs is by requested times
-    while start_next(settings, now, jobs, requests, dependencies, state, scenarios):
+    while start_next(settings, now, jobs, requests, dependencies, state, scenarios, clusters):
         pass
 
 
@@ -210,7 +222,7 @@ def move_up_starving(state, scenarios):
 
 
 @kernel
-def start_next(settings, now, jobs, requests, dependencies, state, scenarios):
+def start_next(settings, now, jobs, requests, dependencies, state, scenarios, clusters):
     """Start the next job that may start, or hold it back; return whether there was one.
 
     An undecided one counts as none.
@@ -223,45 +235,60 @@ def start_next(settings, now, jobs, requests, dependencies, state, scenarios):
         return False
     head = scenarios.queue[first]
     counters[SHADOW_KNOWN] = 0
-    job = next_to_pass(first, now, jobs, dependencies, state, scenarios, settings.bits)
+    if clusters is not None:
+        clusters.numbers[RESERVED_FOR] = 0
+    job, place = next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, settings.bits)
     if job < 0:
-        if jobs.procs[head] > counters[FREE]:
+        if not fits_somewhere(head, jobs, state, clusters):
             return False
-        job = head
+        job, place = head, 0
+        if clusters is not None:
+            place = first_room(head, clusters)
     if undecided(job, state):
         return False
     counters[WAITING] -= 1
-    if start_job(job, now, jobs, requests, state, settings.bits):
+    if clusters is None:
+        started = start_job(job, now, jobs, requests, state, settings.bits)
+    else:
+        started = start_in(job, place, now, jobs, requests, state, clusters, settings.bits)
+    if started:
         remove(job, scenarios)
         runs(job, now, jobs, state, scenarios)
     return True
 
 
 @kernel
-def next_to_pass(first, now, jobs, dependencies, state, scenarios, bits):
-    """Return the job that starts next in front of the head, ``queue[first]``; -1 for none."""
+def next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, bits):
+    """Return the job that starts next in front of the head, ``queue[first]``, and its cluster.
+
+    Of the one pool that is 0. The job is -1 for none.
+    """
     numbers, facts, scales, queue = scenarios.numbers, scenarios.facts, scenarios.scales, scenarios.queue
     head = queue[first]
     needed, machine = jobs.procs[head], scales[MACHINE]
-    head_fits = needed <= state.counters[FREE]
+    head_fits = fits_somewhere(head, jobs, state, clusters)
     starving = facts[head, KEY] == -np.inf
     if starving and head_fits:
-        return -1
+        return -1, NOWHERE
     i = first + 1
-    while i < numbers[QUEUED] and not may_pass(queue[i], head_fits, jobs, state, scenarios):
+    while i < numbers[QUEUED] and not may_pass(queue[i], head_fits, jobs, state, scenarios, clusters):
         i += 1
     if i == numbers[QUEUED]:
-        return -1
+        return -1, NOWHERE
     changed = bring_up(now, jobs, dependencies, state, scenarios)
-    wait = mean_head_wait(head, now, changed, jobs, state, scenarios)
+    if changed or numbers[HEAD] != head + 1:
+        if clusters is None:
+            find_head_starts(needed, now, jobs, state, scenarios)
+        else:
+            find_head_starts_on_nodes(head, now, scenarios, clusters)
+        numbers[HEAD] = 0 if head_fits else head + 1  # of a head that need not wait found anew each time
+    wait = numbers[STARTS] / scenarios.head.shape[1] - now
     weigh(now, jobs, state, scenarios)
     weight = scales[PACKING] * needed + machine * share_of(head, now, jobs, scenarios)
-    best, highest = -1, -1.0
+    best, where, highest = -1, NOWHERE, -1.0
     for at in range(i, numbers[QUEUED]):
         job = queue[at]
-        if not may_pass(job, head_fits, jobs, state, scenarios):
-            continue
-        if starving and not easy_would_start(job, needed, now, jobs, state, bits):
+        if not may_pass(job, head_fits, jobs, state, scenarios, clusters):
             continue
         procs = jobs.procs[job]
         share = machine * share_of(job, now, jobs, scenarios)
@@ -269,20 +296,46 @@ def next_to_pass(first, now, jobs, dependencies, state, scenarios, bits):
         score = scales[ORDER_URGENCY] * urgent + share
         if score <= highest:
             continue
-        look_beside(needed, procs, jobs, scenarios)
-        gain = procs * min(facts[job, MEAN], wait)
-        gain += (scales[FAIRNESS] * share + urgent) * mean_wait_else(head, procs, now, scenarios)
-        if mean_delay(job, procs, now, scenarios) * weight <= gain:
-            best, highest = job, score
-    return best
+        gain, worth = procs * min(facts[job, MEAN], wait), scales[FAIRNESS] * share + urgent
+        place = NOWHERE
+        if clusters is not None:
+            place = place_that_pays(head, job, now, gain, worth, weight, starving, jobs, state, scenarios, clusters, bits)
+        elif not starving or easy_would_start(job, needed, now, jobs, state, bits):
+            look_beside(needed, procs, jobs, scenarios)
+            gain += worth * mean_wait_else(head, procs, now, scenarios)
+            if mean_delay(job, procs, now, scenarios) * weight <= gain:
+                place = 0
+        if place != NOWHERE:
+            best, where, highest = job, place, score
+    return best, where
 
 
 @kernel
-def may_pass(job, head_fits, jobs, state, scenarios):
+def place_that_pays(head, job, now, gain, worth, weight, starving, jobs, state, scenarios, clusters, bits):
+    """Return the first cluster in which a job fits and its harm is not too great, or NOWHERE.
+
+    Its ``gain`` grows by ``worth`` with each second that it would have to wait else, which takes long to find and does not always matter.
+    """
+    nodes, last, row = clusters.nodes, len(clusters.nodes.first) - 1, clusters.nodes.row[job]
+    first = first_room(job, clusters)
+    most = gain + worth * longest_wait_else(head, now, scenarios)
+    for cluster in range(first, last):
+        if cluster > first and not fits(row, cluster, nodes, nodes.free, nodes.left):
+            continue
+        if starving and not easy_would_start_on_nodes(head, job, cluster, now, jobs, state, clusters, bits):
+            continue
+        harm = mean_delay_on_nodes(head, job, cluster, now, scenarios, clusters) * weight
+        if harm <= gain or (harm <= most and harm <= gain + worth * mean_wait_else_on_nodes(head, job, now, scenarios, clusters)):
+            return cluster
+    return NOWHERE
+
+
+@kernel
+def may_pass(job, head_fits, jobs, state, scenarios, clusters):
     """Tell whether ``job`` is one that may pass the head if its harm is not too great."""
-    if jobs.procs[job] > state.counters[FREE] or state.start[job] >= 0:
+    if state.start[job] >= 0 or (head_fits and scenarios.facts[job, LATEST] > scenarios.scales[SHORT] * scale(scenarios.scales)):
         return False
-    return not head_fits or scenarios.facts[job, LATEST] <= scenarios.scales[SHORT] * scale(scenarios.scales)
+    return fits_somewhere(job, jobs, state, clusters)
 
 
 @kernel

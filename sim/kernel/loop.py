@@ -223,7 +223,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
             else:
                 for _ in range(arriving):
                     job = submit_job(settings, jobs, estimates, memory, state)
-                    if clusters is None:
+                    if clusters is None or scenarios is not None:
                         enqueue(settings, job, now, jobs, estimates, front, back, state)
                     else:
                         join(settings, job, now, jobs, estimates, state, clusters)
@@ -233,7 +233,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
             if scenarios is None and clusters is None and now >= counters[CHOICE] and leaves_a_choice(settings, front, state):
                 return CHOOSE, now
         if scenarios is not None:
-            harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios)
+            harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios, clusters)
         elif clusters is not None:
             clusters_pass(settings, now, jobs, estimates, state, clusters)
             if settings.algorithm == PLANRS and search_is_due(now, state, clusters):
@@ -245,7 +245,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
         if state.deciding is not None:
             if counters[UNDECIDED] > 0:
                 return DECIDE, now
-            if clusters is None:
+            if clusters is None or scenarios is not None:
                 put_back(settings, now, jobs, estimates, front, back, state)
 
 

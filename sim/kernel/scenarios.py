@@ -36,7 +36,27 @@ START, AVAILABLE, POSITION = range(3)
 """Rows of ``Scenarios.head``."""
 
 FOUND_AT, FOUND_FOR, FOUND = range(3)
-"""Columns of ``Scenarios.until``: the stamp and the processors of what was found, and where that begins."""
+"""Columns of ``Scenarios.until``: the stamp and the processors, or the kind, of what was found, and where that begins."""
+
+
+class Tables(NamedTuple):
+    """What is free on nodes in each scenario, int64; of no nodes on the one pool.
+
+    At the start of the head, without it, ``free`` [K, nodes, resources], ``left`` [K, clusters, limits], and for how many of its chunks
+    there is ``room`` [K, clusters]. ``beside`` and ``beside_left``: what is free now with the head's nodes taken. ``spare``, ``spare_left`` and
+    ``spare_room`` are of one scenario, to work on. ``delayed`` [a power of two, FOUND + K]: when the head could start if a kind of job stayed in
+    a cluster for good.
+    """
+
+    free: np.ndarray
+    left: np.ndarray
+    room: np.ndarray
+    beside: np.ndarray
+    beside_left: np.ndarray
+    spare: np.ndarray
+    spare_left: np.ndarray
+    spare_room: np.ndarray
+    delayed: np.ndarray
 
 
 class Scenarios(NamedTuple):
@@ -46,7 +66,8 @@ class Scenarios(NamedTuple):
     are the drawn runtimes, ``outlived`` int64 [jobs] how many of its quantiles a running job has outlived. ``running`` int64 [most]
     holds running jobs in order of start; ``ends`` and ``owner`` int64 [K, most] the ends in each scenario, ascending, and whose they
     are. ``head`` int64 [3, K]: when the head can start, the processors free by then, how many ends that takes. ``until`` int64
-    [WIDTHS, FOUND + K]: when the head could start beside a job so wide that never ends. ``queue`` int64 [jobs] holds the waiting
+    [WIDTHS, FOUND + K]: when the head could start beside a job so wide that never ends; on ``tables`` of nodes, when a job of a kind could
+    start beside the head. ``queue`` int64 [jobs] holds the waiting
     jobs in order, ``facts`` float64 [jobs, FACTS] what was found out about each at its submission, ``scales`` float64 the constants
     and running sums of :mod:`sim.kernel.harm`.
     """
@@ -64,13 +85,15 @@ class Scenarios(NamedTuple):
     until: np.ndarray
     queue: np.ndarray
     facts: np.ndarray
+    tables: Tables
 
 
 def _nothing(*shape: int) -> np.ndarray:
     return np.zeros(shape, np.int64)
 
 
-_ROWS, _TABLE = _nothing(0), _nothing(0, 0)
+_ROWS, _TABLE, _TABLES = _nothing(0), _nothing(0, 0), _nothing(0, 0, 0)
+NO_TABLES = Tables(_TABLES, _TABLES, _TABLE, _TABLES, _TABLES, _TABLE, _TABLE, _ROWS, _TABLE)
 NO_SCENARIOS = Scenarios(
     numbers=_nothing(NUMBERS),
     scales=np.zeros(0),
@@ -85,6 +108,7 @@ NO_SCENARIOS = Scenarios(
     until=_TABLE,
     queue=_ROWS,
     facts=np.zeros((0, 0)),
+    tables=NO_TABLES,
 )
 """Of no jobs."""
 
@@ -218,19 +242,6 @@ def told_too_little(now, jobs, dependencies, state, scenarios):
             state.counters[DOUBTED] = job
             return True
     return False
-
-
-@kernel
-def mean_head_wait(head, now, changed, jobs, state, scenarios):
-    """Return the mean time until ``head`` can start, seconds.
-
-    Found anew if the lists have ``changed``, or the head has; always for a head that need not wait.
-    """
-    numbers = scenarios.numbers
-    if changed or numbers[HEAD] != head + 1:
-        find_head_starts(jobs.procs[head], now, jobs, state, scenarios)
-        numbers[HEAD] = head + 1 if jobs.procs[head] > state.counters[FREE] else 0
-    return numbers[STARTS] / scenarios.head.shape[1] - now
 
 
 @kernel

@@ -175,7 +175,7 @@ def room_on(node, row, nodes, free):
         if asked.whole[row] != 0 and free[node, resource] != nodes.capacity[node, resource]:
             return 0
         needed = asked.each[row, resource]
-        if needed * room > free[node, resource]:
+        if needed > 0 and needed * room > free[node, resource]:
             room = max(free[node, resource], 0) // needed
     return room
 

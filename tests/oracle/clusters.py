@@ -73,7 +73,7 @@ def room_on(site: Site, stays: Sequence[Stay], ask: Ask, cluster: int, node: int
         return 0
     room = 0
     while room < (1 if ask.apart else ask.chunks) and all(
-        (room + 1) * each <= left for each, left in zip(ask.each, free, strict=True)
+        each == 0 or (room + 1) * each <= left for each, left in zip(ask.each, free, strict=True)
     ):
         room += 1
     return room

@@ -6,14 +6,15 @@ the numbers by which runtimes are drawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from statistics import fmean
 from typing import Any
 
 from sim.harm import Harm, uniforms
+from tests.oracle.clusters import FOREVER, Ask, Site, Stay, place_at, seat
 from tests.oracle.decisions import Deciding
 from tests.oracle.scheduler import Job
 from tests.support.workloads import Workload, source_of
@@ -29,6 +30,8 @@ CONSTANTS = {
     "short_level": 0.9,
 }
 """The rule's constants where none are given, of the oracle's own."""
+Ends = dict[Job, int]
+"""Jobs on the machine, and until when."""
 LEVELS = [number / 40 for number in range(1, 40)]
 
 
@@ -134,24 +137,13 @@ class Harming(Deciding):
         """Which of ``waiting`` starts next."""
         rule, machine, head = self.rule, self.machine, waiting[0]
         running = [(job, job.start) for job in self.running if job.predicted_end > now] + [(job, now) for job in started]
-        free = machine - sum(job.procs for job, _ in running)
-        ends = [[] for _ in range(rule.scenarios)]
+        ends: list[Ends] = [{} for _ in range(rule.scenarios)]
         for job, start in running:
             for scenario, seconds in zip(ends, self.draws(job, now - start), strict=True):
-                scenario.append((start + seconds, job.procs))
-
-        def begins(scenario: list[tuple[int, int]], free: int, needed: int) -> float:
-            """When so many processors are free, if those of ``scenario`` come back at its ends."""
-            if free >= needed:
-                return now
-            return min(
-                (end for end, _ in scenario if free + sum(n for other, n in scenario if other <= end) >= needed), default=inf
-            )
-
-        by_request = [(start + job.requested, job.procs) for job, start in running]
-        shadow = begins(by_request, free, head.procs)
-        extra = free + sum(n for end, n in by_request if end <= shadow) - head.procs
-        reached = [begins(scenario, free, head.procs) for scenario in ends]
+                scenario[job] = start + seconds
+        by_request = {job: start + job.requested for job, start in running}
+        shadow = self.begins(now, by_request, head)
+        reached = [self.begins(now, scenario, head) for scenario in ends]
         wait = fmean(reached) - now
         headed = [start + seconds for start, seconds in zip(reached, self.draws(head), strict=True)]
 
@@ -162,10 +154,11 @@ class Harming(Deciding):
         share = {job: weight[job] / total if total else 0 for job in waiting}
         urgent = {job: fmean(1 / max(p, 10) for p in self.draws(job)) * self.rate() / backlog for job in waiting}
 
-        fits = head.procs <= free
-        candidates = [job for job in waiting[1:] if job.procs <= free]
-        if self.starvation_s is not None and now - head.submit > self.starvation_s:
-            candidates = [job for job in candidates if not fits and (now + job.requested <= shadow or job.procs <= extra)]
+        fits = shadow == now
+        candidates = [job for job in waiting[1:] if self.begins(now, by_request, job) == now]
+        starving = self.starvation_s is not None and now - head.submit > self.starvation_s
+        if starving and fits:
+            candidates = []
         if fits:
             candidates = [job for job in candidates if self.latest(job) <= rule.short * self.z()]
 
@@ -173,22 +166,86 @@ class Harming(Deciding):
             return rule.order_urgency * rule.urgency * urgent[job] + machine * share[job]
 
         for job in sorted(candidates, key=score, reverse=True):
-            later = [
-                begins([*scenario, (now + seconds, job.procs)], free - job.procs, head.procs)
-                for scenario, seconds in zip(ends, self.draws(job), strict=True)
-            ]
-            delay = fmean(new - old for new, old in zip(later, reached, strict=True))
-            beside = [begins(scenario, free, head.procs + job.procs) for scenario in ends]
+            beside = [self.begins_beside(now, scenario, head, start, job) for scenario, start in zip(ends, reached, strict=True)]
             else_waits = fmean(min(pair) for pair in zip(beside, headed, strict=True)) - now
             worth = rule.fairness * machine * share[job] + rule.urgency * urgent[job]
-            if delay * (rule.packing * head.procs + machine * share[head]) <= job.procs * min(mean[job], wait) + worth * else_waits:
-                return job
-        return head if fits else None
+            gain = job.procs * min(mean[job], wait) + worth * else_waits
+            for _ in self.try_places(now, by_request, job):
+                if starving and self.begins(now, by_request | {job: now + job.requested}, head) > shadow:
+                    continue
+                later = [
+                    self.begins(now, scenario | {job: now + seconds}, head)
+                    for scenario, seconds in zip(ends, self.draws(job), strict=True)
+                ]
+                delay = fmean(new - old for new, old in zip(later, reached, strict=True))
+                if delay * (rule.packing * head.procs + machine * share[head]) <= gain:
+                    return job
+        return head if fits and next(self.try_places(now, by_request, head)) is None else None
+
+    # The machine: one pool of processors
+
+    def begins(self, now: int, ends: Ends, job: Job, beside: int = 0) -> float:
+        """When ``job`` could start, if those in ``ends`` are there until then, and ``beside`` processors are taken."""
+        needed = job.procs + beside - self.machine
+        moments = [now, *(end for end in ends.values() if end > now)]
+        return min((time for time in moments if needed + sum(n.procs for n, end in ends.items() if end > time) <= 0), default=inf)
+
+    def begins_beside(self, now: int, ends: Ends, head: Job, start: float, job: Job) -> float:
+        """When ``job`` could start beside ``head``, which can at ``start``."""
+        return self.begins(now, ends, job, beside=head.procs)
+
+    def try_places(self, now: int, ends: Ends, job: Job) -> Iterator[None]:
+        """Let ``job``, which fits, take each place that it can, one after the other."""
+        yield None
 
 
-def starts(load: Workload, rule: Harm | None = None, predictor: Any = None, *, seed: int = 0, **policy: Any) -> list[int]:
-    """Return the starts by the oracle; ``decision`` and ``skips`` among ``policy`` as in :mod:`tests.oracle.decisions`."""
+@dataclass
+class HarmingOnClusters(Harming):
+    """The rule on clusters of nodes; ``places`` holds where each job that has started is, by its number."""
+
+    site: Site = field(default_factory=lambda: Site([]))
+    asks: Sequence[Ask] = ()
+    places: dict[int, Stay] = field(default_factory=dict)
+
+    def stays(self, ends: Ends) -> list[Stay]:
+        return [replace(self.places[job.index], end=end) for job, end in ends.items()]
+
+    def begins(self, now: int, ends: Ends, job: Job, beside: Any = None) -> float:
+        stays = self.stays(ends) + ([beside] if beside else [])
+        moments = sorted({now, *(end for end in ends.values() if end > now)})
+        return next((time for time in moments if seat(self.site, stays, self.asks[job.index], time, 1, only_at_once=True)), inf)
+
+    def begins_beside(self, now: int, ends: Ends, head: Job, start: float, job: Job) -> float:
+        """The head's nodes are those that it takes at ``start``."""
+        nodes = seat(self.site, self.stays(ends), self.asks[head.index], int(start), 1, only_at_once=True)
+        assert nodes is not None
+        return self.begins(now, ends, job, beside=replace(nodes, start=now, end=FOREVER))
+
+    def try_places(self, now: int, ends: Ends, job: Job) -> Iterator[None]:
+        stays = self.stays(ends)
+        for cluster in range(len(self.site.clusters)):
+            ask = self.asks[job.index]
+            nodes = place_at(self.site, stays, ask, cluster, now, 1)
+            if nodes is not None:
+                self.places[job.index] = Stay(ask, now, FOREVER, cluster, nodes)
+                yield None
+
+
+def starts(
+    load: Workload,
+    rule: Harm | None = None,
+    predictor: Any = None,
+    *,
+    seed: int = 0,
+    on: tuple[Site, Sequence[Ask]] | None = None,
+    **policy: Any,
+) -> list[int]:
+    """Return the starts by the oracle; ``decision`` and ``skips`` among ``policy`` as in :mod:`tests.oracle.decisions`.
+
+    ``on`` a site of clusters, with what each job asks of it; None: on one pool.
+    """
     rule = rule or Harm(**CONSTANTS)
     deciding = {"decision": policy.pop("decision", None), "most": policy.pop("skips", 10)}
-    simulation = partial(Harming, rule=rule, uniforms=uniforms(len(load.submit), rule.scenarios, seed).tolist(), **deciding)
+    machine = Harming if on is None else partial(HarmingOnClusters, site=on[0], asks=on[1])
+    simulation = partial(machine, rule=rule, uniforms=uniforms(len(load.submit), rule.scenarios, seed).tolist(), **deciding)
     return [job.start for job in load.jobs_by_oracle(**source_of(load, predictor), **policy, simulation=simulation)]
