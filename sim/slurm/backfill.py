@@ -74,7 +74,7 @@ def cycle(now, whole, slurm):
             continue
         numbers[TRIED], numbers[NOW_ONLY] = partition, _gets_no_plan(record, second, stamp, slurm)
         planned = plan(job, partition, now, slurm)
-        if planned > 0 and rules.bf_one_resv_per_job:
+        if planned > 0 and rules.bf_one_resv_per_job > 0:
             room.foreseen[job] = stamp
         if planned > 0 and rules.bf_job_part_count_reserve > 0:
             room.submitted[len(room.failed) + partition] += 1
@@ -137,7 +137,7 @@ def _gets_no_plan(record, second, stamp, slurm):
         ask.plain[job] != 0
         or (rules.bf_min_age_reserve > 0 and second - state.eligible[job] < rules.bf_min_age_reserve)
         or state.priority[record] < rules.bf_min_prio_reserve
-        or (rules.bf_one_resv_per_job and room.foreseen[job] == stamp)
+        or (rules.bf_one_resv_per_job > 0 and room.foreseen[job] == stamp)
         or is_full(len(room.failed) + partition, rules.bf_job_part_count_reserve, stamp, slurm)
     )
 

@@ -13,7 +13,7 @@ from features.errors import InputError
 from sim.slurm.limits import METERED, PER_START, Slots
 from sim.slurm.priority import Fixed
 from sim.slurm.shares import share_out
-from sim.slurm.site import BILLED, UNLIMITED, Site
+from sim.slurm.site import BILLED, PARAMETERS, UNLIMITED, Site
 from sim.slurm.state import (
     CANCEL,
     CPUS,
@@ -95,11 +95,6 @@ COLUMNS = {
 _NO_NODE = 1 << 62
 """The bit of a feature that no node has."""
 _MODES = {"requeue": REQUEUE, "cancel": CANCEL}
-_NO_MAXIMUM = (
-    *("bf_max_job_user", "bf_max_job_part", "bf_max_job_user_part", "bf_max_job_assoc", "bf_max_job_start"),
-    *("bf_job_part_count_reserve", "bf_min_age_reserve", "bf_min_prio_reserve", "sched_max_job_start", "partition_job_depth"),
-)
-"""SchedulerParameters that hold nothing back where they are 0, as by default."""
 YEAR_S = 365 * DAY_S
 
 
@@ -139,11 +134,7 @@ def clock_settings(site: Site) -> tuple[int, int, int]:
     from sim.slurm.files import seconds
 
     period = seconds(site.settings.get("prioritycalcperiod", "5"))
-    return _number(site, "sched_interval", 60), max(_number(site, "bf_interval", 30), 1), max(period, 1)
-
-
-def _number(site: Site, key: str, default: int) -> int:
-    return int(site.scheduler.get(key) or default)
+    return site.parameter("sched_interval"), max(site.parameter("bf_interval"), 1), max(period, 1)
 
 
 def as_rules(site: Site, phases: Phases) -> Rules:
@@ -152,22 +143,16 @@ def as_rules(site: Site, phases: Phases) -> Rules:
 
     settings, (interval, between, period) = site.settings, clock_settings(site)
     half_life = seconds(settings.get("prioritydecayhalflife", "7-0"))
+    plain: dict[str, Any] = {name: site.parameter(name) for name in PARAMETERS if name in Rules._fields}
+    plain |= {"bf_interval": between, "sched_interval": max(interval, 1), "bf_resolution": max(plain["bf_resolution"], 1)}
+    plain["bf_window"] *= 60
     return Rules(
+        **plain,
         backfills=settings.get("schedulertype", "sched/backfill") == "sched/backfill",
-        bf_interval=between,
-        bf_resolution=max(_number(site, "bf_resolution", 60), 1),
-        bf_window=_number(site, "bf_window", 1440) * 60,
-        bf_max_job_test=_number(site, "bf_max_job_test", 500),
-        bf_max_job_array_resv=_number(site, "bf_max_job_array_resv", 20),
-        **{name: _number(site, name, 0) for name in _NO_MAXIMUM},
-        bf_counts=any(_number(site, name, 0) for name in _NO_MAXIMUM[:4]),
-        bf_one_resv_per_job="bf_one_resv_per_job" in site.scheduler,
+        bf_counts=any(plain[f"bf_max_job_{whose}"] for whose in ("user", "part", "user_part", "assoc")),
+        sched_min_interval_ms=site.parameter("sched_min_interval") // 1000,
+        depth=site.parameter("default_queue_depth"),
         complete_wait=int(settings.get("completewait", "0")),
-        reduce_completing_frag="reduce_completing_frag" in site.scheduler,
-        sched_interval=max(interval, 1),
-        batch_sched_delay=_number(site, "batch_sched_delay", 3),
-        sched_min_interval_ms=_number(site, "sched_min_interval", 2) // 1000,
-        depth=_number(site, "default_queue_depth", 100),
         kill_wait=int(settings.get("killwait", "30")),
         over_time=60 * min(seconds(settings.get("overtimelimit", "0")) // 60, YEAR_S // 60),
         message_timeout=int(settings.get("messagetimeout", "10")),
@@ -186,8 +171,6 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         decay=1 - 0.693 / half_life if 0 < half_life < UNLIMITED else 1.0,
         preempts=bool(site.preempts_by),
         preempts_by_qos=site.preempts_by == "qos",
-        preempt_youngest_first="preempt_youngest_first" in site.scheduler,
-        preempt_reorder_count=_number(site, "preempt_reorder_count", 1),
         direct="epilog" in settings,
         memory="MEMORY" in settings.get("selecttypeparameters", "").upper(),
         turn_us=round(phases.turn_length_s * 1e6),

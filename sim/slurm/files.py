@@ -15,7 +15,20 @@ from zoneinfo import ZoneInfo
 
 from features.errors import InputError, meant
 from features.node_list import expand_nodes
-from sim.slurm.site import BILLED, UNLIMITED, Association, Limits, Node, Outage, Partition, Qos, Reservation, Site, Switch
+from sim.slurm.site import (
+    BILLED,
+    PARAMETERS,
+    UNLIMITED,
+    Association,
+    Limits,
+    Node,
+    Outage,
+    Partition,
+    Qos,
+    Reservation,
+    Site,
+    Switch,
+)
 from sim.slurm.state import OF_PARENT
 
 CONF, GRES, TOPOLOGY, ACCOUNTS, QOS = "slurm.conf", "gres.conf", "topology.conf", "accounts.dump", "qos.txt"
@@ -33,32 +46,18 @@ FILES = {
 }
 """What a site's folder holds, and the command that makes each file; all but the first may be missing."""
 
-_SCHEDULER = (
-    *("bf_interval", "bf_resolution", "bf_window", "bf_max_job_test", "bf_max_job_array_resv", "bf_max_job_user"),
-    *(
-        "preempt_youngest_first",
-        "preempt_reorder_count",
-        "bf_min_age_reserve",
-        "sched_interval",
-        "batch_sched_delay",
-        "sched_min_interval",
-        "default_queue_depth",
-        "bf_continue",
-        *("bf_max_job_part", "bf_max_job_user_part", "bf_max_job_assoc", "bf_max_job_start", "bf_one_resv_per_job"),
-        *("bf_job_part_count_reserve", "bf_min_prio_reserve", "sched_max_job_start", "partition_job_depth"),
-        "reduce_completing_frag",
-    ),
-)
-_FLAGS = {"no_fair_tree", "fair_tree", "calculate_running", "small_relative_to_time", "accrue_always", "incr_only", "max_tres"}
-_FLAGS |= {"no_normal_all", "no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres"}
+_FLAGS = {
+    *("no_fair_tree", "fair_tree", "calculate_running", "small_relative_to_time", "accrue_always", "incr_only"),
+    *("max_tres", "no_normal_all", "no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres"),
+}
 """PriorityFlags that are modelled, or decide nothing: priorities of running jobs."""
 _WEIGHTS = ("age", "fairshare", "jobsize", "partition", "qos")
 _MODELLED = {
-    *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters", "killwait"),
-    *("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce", "priorityfavorsmall"),
-    *("licenses", "preempttype", "preemptmode", "preemptexempttime", "epilog", "completewait", "overtimelimit"),
-    *("topologyplugin", "topologyparam"),
-    *("priorityflags", "fairsharedampeningfactor", "priorityweighttres"),
+    *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters"),
+    *("killwait", "prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce"),
+    *("priorityfavorsmall", "licenses", "preempttype", "preemptmode", "preemptexempttime", "epilog", "completewait"),
+    *("overtimelimit", "topologyplugin", "topologyparam", "priorityflags", "fairsharedampeningfactor"),
+    *("priorityweighttres",),
     *(f"priorityweight{name}" for name in _WEIGHTS),
 }
 _DECIDES = {
@@ -68,20 +67,14 @@ _DECIDES = {
     "priorityusageresetperiod": ("none",),
 }
 """Keys that change decisions and are not modelled, with the values at which they do not."""
-_NODE = {"nodename", "cpus", "sockets", "boards", "socketsperboard", "corespersocket", "threadspercore", "realmemory", "gres"}
-_NODE |= {"procs", "feature", "features", "weight", "memspeclimit", "corespeccount"}
-_PARTITION = {"partitionname", "nodes", "prioritytier", "priorityjobfactor", "priority", "maxtime", "defmempercpu", "defmempernode"}
-_PARTITION |= {
-    "oversubscribe",
-    "shared",
-    "qos",
-    "default",
-    "state",
-    "preemptmode",
-    "gracetime",
-    "maxnodes",
-    "tresbillingweights",
-    "lln",
+_NODE = {
+    *("nodename", "cpus", "sockets", "boards", "socketsperboard", "corespersocket", "threadspercore", "realmemory"),
+    *("gres", "procs", "feature", "features", "weight", "memspeclimit", "corespeccount"),
+}
+_PARTITION = {
+    *("partitionname", "nodes", "prioritytier", "priorityjobfactor", "priority", "maxtime", "defmempercpu"),
+    *("defmempernode", "oversubscribe", "shared", "qos", "default", "state", "preemptmode", "gracetime", "maxnodes"),
+    *("tresbillingweights", "lln"),
 }
 _HARMLESS = {"nodehostname", "nodeaddr", "port", "state", "cores", "reason", "tmpdisk", "cpubind", "alloc", "defaulttime", "hidden"}
 _GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d+))?(?:\([^)]*\))?$")
@@ -253,7 +246,7 @@ def _configuration(texts: Mapping[str, str], name: str) -> Site:
     scheduler = {key.strip().lower(): value for key, _, value in parts}
     _check_numbers(scheduler, settings, name)
     unknown = [key for key in settings if key not in _MODELLED] + [
-        f"SchedulerParameters {key}" for key in scheduler if key not in _SCHEDULER
+        f"SchedulerParameters {key}" for key in scheduler if key not in PARAMETERS
     ]
     warnings = [f"{key}={settings[key]}" for key, idle in _DECIDES.items() if settings.get(key, idle[0]).lower() not in idle]
     warnings += [
@@ -273,7 +266,7 @@ def _configuration(texts: Mapping[str, str], name: str) -> Site:
     warnings += [
         f"SchedulerParameters {key}"
         for key in scheduler
-        if key not in _SCHEDULER and key.startswith(("bf_", "sched", "preempt", "assoc", "defer"))
+        if key not in PARAMETERS and key.startswith(("bf_", "sched", "preempt", "assoc", "defer"))
     ]
     return Site(
         settings.get("clustername", name), ordered, partitions, settings, scheduler,
@@ -284,7 +277,7 @@ def _configuration(texts: Mapping[str, str], name: str) -> Site:
 def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], name: str) -> None:
     if not re.fullmatch(r"(\s*[\w.@-]+(:\d+)?\s*,?)*", settings.get("licenses", "")):
         raise InputError(f"{name}/{CONF}: Licenses={settings['licenses']} is not of the form NAME:COUNT,...")
-    for key in _SCHEDULER:
+    for key in PARAMETERS:
         if not re.fullmatch(r"\d*", scheduler.get(key, "")):
             raise InputError(f"{name}/{CONF}: SchedulerParameters {key}={scheduler[key]} is no whole number")
     if not re.fullmatch(r"[1-9]\d*", settings.get("fairsharedampeningfactor", "1")):

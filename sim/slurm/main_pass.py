@@ -32,7 +32,7 @@ def main_pass(depth, now, slurm):
     numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
     numbers[PASS], numbers[LAST_PASS] = NEVER, now
     completing = waits_for_completion(now, slurm)
-    if numbers[DIRTY] == 0 or (completing and not slurm.rules.reduce_completing_frag):
+    if numbers[DIRTY] == 0 or (completing and slurm.rules.reduce_completing_frag == 0):
         return
     numbers[DIRTY] = 0
     numbers[PASSES] += 1

@@ -16,6 +16,21 @@ UNLIMITED = 1 << 50
 """Seconds or a count that nothing reaches."""
 REPEATS = {"DAILY": range(7), "WEEKDAY": range(5), "WEEKEND": range(5, 7), "WEEKLY": range(7)}
 """Weekdays, 0 Monday, of reservations that repeat."""
+PARAMETERS = {
+    **{"bf_interval": 30, "bf_resolution": 60, "bf_window": 1440, "bf_max_job_test": 500, "bf_max_job_array_resv": 20},
+    **{
+        "sched_interval": 60,
+        "batch_sched_delay": 3,
+        "sched_min_interval": 2,
+        "default_queue_depth": 100,
+        "preempt_reorder_count": 1,
+    },
+    **dict.fromkeys(("bf_max_job_user", "bf_max_job_part", "bf_max_job_user_part", "bf_max_job_assoc", "bf_max_job_start"), 0),
+    **dict.fromkeys(("bf_min_age_reserve", "bf_min_prio_reserve", "bf_job_part_count_reserve", "bf_one_resv_per_job"), 0),
+    **dict.fromkeys(("sched_max_job_start", "partition_job_depth", "reduce_completing_frag", "preempt_youngest_first"), 0),
+    "bf_continue": 0,
+}
+"""SchedulerParameters that are modelled, with their defaults; those that have no value are 1 where they stand."""
 BILLED = ("cpu", "mem", "gres/gpu", "node")
 """What TRESBillingWeights and PriorityWeightTRES may name here."""
 
@@ -190,6 +205,10 @@ class Site:
     epilog_s: float = 0.0
     not_modelled: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def parameter(self, name: str) -> int:
+        """Return one of SchedulerParameters as a number."""
+        return int(self.scheduler[name] or 1) if name in self.scheduler else PARAMETERS[name]
 
     @property
     def licenses(self) -> dict[str, int]:

@@ -91,14 +91,14 @@ class Rules(NamedTuple):
     bf_max_job_assoc: int
     bf_max_job_start: int
     bf_counts: bool
-    bf_one_resv_per_job: bool
+    bf_one_resv_per_job: int
     bf_job_part_count_reserve: int
     bf_min_age_reserve: int
     bf_min_prio_reserve: int
     sched_max_job_start: int
     partition_job_depth: int
     complete_wait: int
-    reduce_completing_frag: bool
+    reduce_completing_frag: int
     sched_interval: int
     batch_sched_delay: int
     sched_min_interval_ms: int
@@ -122,7 +122,7 @@ class Rules(NamedTuple):
     memory: bool
     preempts: bool
     preempts_by_qos: bool
-    preempt_youngest_first: bool
+    preempt_youngest_first: int
     preempt_reorder_count: int
     direct: bool
     turn_us: int
