@@ -355,7 +355,7 @@ def will_run(job, partition, second, slurm):
     """Return when ``job`` could start on the nodes of ``mask``, and how many it takes.
 
     0 if never (``_will_run_test``). Where it does not fit now, it starts on what it may preempt; else running jobs are removed in
-    order of their limits' ends, in groups whose reach doubles, and the answer is the last end of the group. A group ends where the
+    order of their limits' ends, in groups whose reach widens, and the answer is the last end of the group. A group ends where the
     very next running job, on whatever nodes, ends beyond its reach.
     """
     room, state, numbers, ask = slurm.room, slurm.now, slurm.numbers, slurm.ask
@@ -389,7 +389,7 @@ def will_run(job, partition, second, slurm):
                 chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
             if chosen > 0:
                 return _guessed_end(left, second, slurm), chosen
-            reach, removed = 2 * reach, 0
+            reach, removed = _widened(reach, ends - barrier, slurm), 0
         gain = _held_there(other, slurm)
         just_removed = gain > 0
         if not just_removed:
@@ -401,6 +401,16 @@ def will_run(job, partition, second, slurm):
     if removed > 0:
         chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
     return (_guessed_end(left, second, slurm) if chosen > 0 else 0), chosen
+
+
+@kernel
+def _widened(reach, ends, slurm):
+    """Return the reach of the next group: twice as far, or bf_window_linear farther, until the next job ends within it."""
+    step = slurm.rules.bf_window_linear
+    reach = reach + step if step > 0 else 2 * reach
+    while reach < ends:
+        reach = reach + step if step > 0 else 2 * reach
+    return reach
 
 
 @kernel

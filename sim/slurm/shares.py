@@ -19,8 +19,7 @@ def charge(job, since, until, slurm):
     """
     tree, ask = slurm.tree, slurm.ask
     seconds = max(0, until - max(since, slurm.now.start_ms[job] // 1000))
-    kept = seconds * ask.usage[job]
-    used = kept * slurm.rules.decay**seconds
+    kept, used = seconds * ask.usage[job], seconds * slurm.rules.decay**seconds * ask.usage[job]
     for row in range(ask.minutes[job], ask.minutes[job + 1]):
         slurm.meters.spent[ask.meter[row]] += (kept if slurm.meters.keeps[ask.meter[row]] != 0 else used) * ask.metered[row]
     amount = used * slurm.now.billed[job]

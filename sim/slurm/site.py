@@ -28,7 +28,7 @@ PARAMETERS = {
     **dict.fromkeys(("bf_max_job_user", "bf_max_job_part", "bf_max_job_user_part", "bf_max_job_assoc", "bf_max_job_start"), 0),
     **dict.fromkeys(("bf_min_age_reserve", "bf_min_prio_reserve", "bf_job_part_count_reserve", "bf_one_resv_per_job"), 0),
     **dict.fromkeys(("sched_max_job_start", "partition_job_depth", "reduce_completing_frag", "preempt_youngest_first"), 0),
-    "bf_continue": 0,
+    **dict.fromkeys(("bf_continue", "bf_window_linear"), 0),
 }
 """SchedulerParameters that are modelled, with their defaults; those that have no value are 1 where they stand."""
 BILLED = ("cpu", "mem", "gres/gpu", "node")

@@ -85,6 +85,7 @@ class Rules(NamedTuple):
     bf_window: int
     bf_max_job_test: int
     bf_max_job_array_resv: int
+    bf_window_linear: int
     bf_max_job_user: int
     bf_max_job_part: int
     bf_max_job_user_part: int

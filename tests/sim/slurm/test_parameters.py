@@ -129,3 +129,13 @@ def test_a_job_over_its_limit_is_taken_to_end_after_the_time_that_sites_grant() 
     jobs = jobs_of(over, {}, {"cpus": 4, "limit_s": 60, "runtime_s": 60, "submit_s": 1_000_070})
     assert waits(ONE, jobs)[-1] == 330
     assert waits("OverTimeLimit=5\n" + ONE, jobs)[-1] == 0
+
+
+@pytest.mark.parametrize(("parameters", "expected"), [("bf_continue", 0), ("bf_window_linear=1", 175)])
+def test_running_jobs_are_taken_out_in_groups_that_widen_until_the_next_one_ends_in_them(parameters: str, expected: float) -> None:
+    # ends at 60, 150 and 180 s: the second group reaches 210 s by doubling and ends at 180, or just to 150; a job of 160 s fits before
+    running = [{"cpus": 1, "limit_s": limit, "runtime_s": limit} for limit in (60, 150, 180)]
+    jobs = jobs_of(
+        {"cpus": 4, "limit_s": 300, "runtime_s": 300}, *running, {"cpus": 3}, {"cpus": 1, "limit_s": 160, "runtime_s": 100}
+    )
+    assert waits(given(parameters, ONE), jobs)[-1] == pytest.approx(expected, abs=10)

@@ -74,6 +74,8 @@ def mended(prototype: ModuleType) -> Any:
                     if got := self.pick(job, mask, *free):
                         break
                     window, removed = 2 * window, 0
+                    while other.limit_end > barrier + window:
+                        window *= 2
                 just = other.nodes & mask != 0
                 if just:
                     end, removed = other.limit_end, removed + 1
@@ -126,7 +128,7 @@ def both(prototype: ModuleType, conf: Any, site: Site, jobs: list[Any], turn: fl
 
 @needs_shared
 @pytest.mark.slow
-@pytest.mark.parametrize("phases", [(0.2371, 3.7713, 41.0), (0.4419, 1.119, 3.0)])
+@pytest.mark.parametrize("phases", [(0.2371, 3.7713, 41.0), (0.4526, 1.119, 3.0)])
 @pytest.mark.parametrize(
     ("site", "run", "csv"),
     [("pool", "pool-1", None), ("micro", "micro-1", "micro-1"), ("pair", "pair-A", "pair"), ("pair", "pair-B", "pair")],
