@@ -13,6 +13,7 @@ from pipelines.report import plots
 from pipelines.report.page import data_uri
 from pipelines.report.table import markdown_of
 from pipelines.report.tables import leading
+from pipelines.sources.traces import simulated_on
 from pipelines.workflows.progress import report_progress
 from sim import evaluate, simulate
 from sim.metrics.verdict import verdict
@@ -57,7 +58,7 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
     generated = clean.generated
     rows, policy = date.judged((jobs := date.replayed(clean).jobs)["submit_s"].to_numpy()), ("EASY", "requested")
     kept = next(each for each in schedules if (each.scheduler, each.predictor) == policy)
-    again = simulate(jobs, procs=clean.procs, seed=kept.seed if kept.shake_s else 0, shake_s=kept.shake_s)
+    again = simulate(jobs, **simulated_on(clean), seed=kept.seed if kept.shake_s else 0, shake_s=kept.shake_s)
     base, fresh = evaluate(judged(kept, rows)), evaluate(judged(again, rows))
     same = [metric for metric in table["metric"].unique() if metric in fresh]
     moved = sum(float(base[metric]) != float(fresh[metric]) for metric in same)

@@ -4,7 +4,7 @@ from typing import Any
 
 import dagster as dg
 
-from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import specs
 from pipelines.assets.described import told
@@ -15,13 +15,12 @@ from pipelines.assets.resources import LakeResource
 from pipelines.assets.trace_checks import JOBS, check_jobs
 from pipelines.dated.replay import accounting_of
 from pipelines.report.table import escaped
-from pipelines.sources.traces import read_known
+from pipelines.sources.traces import cleaned_for, machine_of, read_known
 from pipelines.workflows.progress import report_progress
 
 
 def _read(name: str) -> CleanTrace:
-    trace, missing_request = read_known(name)
-    return clean(trace, missing_request=missing_request)
+    return cleaned_for(machine_of(name), *read_known(name))
 
 
 def _of_day(name: str, day: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pipelines.assets.described import page_link
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource
+from pipelines.ingest.slurm_site import is_site
 from pipelines.report import parity as shown
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.storage.provenance import code_version, software
@@ -29,8 +30,8 @@ def parity(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
     """Replay the accounting on the site that the catalogue states; write the page."""
     name, _ = name_and_day(context.partition_key)
     entry = load_catalogue()[name]
-    if lake.night or not entry.machine:
-        why = "left to runs" if entry.machine else "no site is stated: key machine of the trace in queuecast.toml"
+    if lake.night or not (sited := entry.machine and is_site(entry.machine_path)):
+        why = "left to runs" if sited else "no site is stated: key machine of the trace in queuecast.toml"
         return dg.MaterializeResult(metadata={"replays": why})
     site, jobs = read_site_jobs(entry.path, entry.machine_path, entry.timezone or "UTC", entry.cluster)
     jobs = jobs._replace(table=jobs.table.tail(MOST_JOBS).reset_index(drop=True))

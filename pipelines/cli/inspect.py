@@ -22,7 +22,7 @@ def command(settings: Campaign, as_json: bool) -> None:
     from pipelines.workflows.inspection import inspect_trace
 
     trace, missing_request = read(settings)
-    inspection = inspect_trace(trace, settings.procs, missing_request, load_machine(settings.machine))
+    inspection = inspect_trace(trace, settings.procs, missing_request, load_machine(settings))
     if as_json:
         click.echo(json.dumps(inspection.to_json()))
         return

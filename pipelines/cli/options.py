@@ -22,7 +22,7 @@ from features.jobs.usage import doubts
 from pipelines.cli.notes import note
 from pipelines.ingest.read import find_entry, read_trace
 from pipelines.storage.permissions import name_outputs
-from sim.settings import Settings, TraceSettings
+from sim.settings import Campaign, Settings, TraceSettings
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -257,13 +257,14 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
             raise InputError(f"{option} {path}: cannot be written: {nearest} is no directory that can be written to")
 
 
-def load_machine(file: Path | None) -> Machine | None:
-    """Read the file of ``--machine``, if it was given."""
-    if file is None:
-        return None
-    from pipelines.ingest.machine_file import read_machine
+def load_machine(settings: Campaign) -> Machine | None:
+    """Read the file of ``--machine``, or without ``--procs`` the one of the catalogue."""
+    if settings.machine is not None:
+        from pipelines.ingest.machine_file import read_machine
 
-    return read_machine(file)
+        return read_machine(settings.machine)
+    entry = find_entry(settings.trace) if settings.procs is None else None
+    return None if entry is None else entry.described
 
 
 def read(settings: TraceSettings) -> tuple[Trace, str]:

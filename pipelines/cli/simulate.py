@@ -166,7 +166,7 @@ def prepared(asked: Campaign) -> tuple[CleanTrace, Machine | None, tuple[str | P
         policy.plan()  # a wrong name, before a long trace is read
         if ":" not in policy.predictor:
             named_predictor(policy.predictor)
-    machine = load_machine(asked.machine)
+    machine = load_machine(asked)
     workload = load(asked, machine)
     check_policies(workload.jobs, asked, workload.procs, machine)  # before anything is fitted
     if asked.dependencies:

@@ -21,6 +21,7 @@ from models.registry.promotion import TIE, Duel, duel, of_quantiles, of_schedule
 from models.runtime.evaluation import accuracy
 from models.runtime.protocol import TablePredictor
 from pipelines.dated.dated import COMPARED_DAYS
+from pipelines.sources.traces import simulated_on
 from sim.campaigns.campaign import campaign_schedules
 from sim.metrics.comparison import compare
 from sim.settings import Campaign
@@ -143,9 +144,7 @@ def against_the_champion(
         pair = [answers_table(method, each.to_frame(PREDICTED).iloc[place]) for method, each in seconds.items()]
         asked = Campaign(schedulers=tuple(schedulers), predictors=tuple(pair), seeds=tuple(range(REPLICATES)), shake_s=SHAKE_S)
         jobs = clean.jobs.iloc[rows].reset_index(drop=True)
-        schedules = campaign_schedules(
-            jobs, asked, procs=clean.procs, trace=clean.name, generated=clean.generated, clock=clean.clock
-        )
+        schedules = campaign_schedules(jobs, asked, **simulated_on(clean))
         tables = []
         for scheduler in schedulers:
             table = compare([each for each in schedules if each.scheduler == scheduler], (scheduler, CHAMPION))

@@ -19,6 +19,7 @@ from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_or_nothing, all_versions
 from pipelines.dated.promote import MADE_FROM, made_from
 from pipelines.dated.run_settings import shaken
+from pipelines.sources.traces import simulated_on
 from pipelines.storage.lake import Lake
 from pipelines.storage.policies import checked, make_policy, registered_policy
 from pipelines.storage.provenance import code_version
@@ -84,8 +85,7 @@ def policy_schedules(
     policy = registered_policy(f"registry:{POLICY.registered(clean.name)}@{version}", lambda: store)
     replays, jobs = shaken(seed, replicates), clean.jobs[clean.jobs["submit_s"] >= first_s].reset_index(drop=True)
     asked = Campaign(schedulers=(f"SCORE({policy.score}){policy.behind}",), starvation_s=(policy.starvation_s,), **replays)
-    given = {"procs": clean.procs, "trace": clean.name, "generated": clean.generated, "clock": clean.clock}
-    schedules = campaign_schedules(jobs, asked, **given)  # type: ignore[arg-type]
+    schedules = campaign_schedules(jobs, asked, **simulated_on(clean))
     return schedules if replays else [replace(schedule, seed=seed) for schedule in schedules]
 
 

@@ -28,6 +28,7 @@ from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import PRIOR, RunSettings, shaken
 from pipelines.dated.served import ServedModel, served_model, simulated_model
 from pipelines.report.wording import takes_correction
+from pipelines.sources.traces import simulated_on
 from pipelines.storage.registry import PREFIX, Ask, registered_name, registered_predictor
 from pipelines.workflows.progress import progress_reporter
 from sim.campaigns.campaign import campaign_schedules, policies, predictor_name
@@ -182,10 +183,7 @@ def campaign(
         schedules += campaign_schedules(
             clean.jobs,
             part,
-            procs=clean.procs,
-            trace=clean.name,
-            generated=clean.generated,
-            clock=clean.clock,
+            **simulated_on(clean),
             progress=(lambda done, _, before=before: progress(before + done, total)) if progress else None,  # type: ignore[misc]
         )
     places = {name: place for place, name in reversed([*enumerate(map(predictor_name, predictors)), *enumerate(weighed)])}

@@ -23,6 +23,7 @@ from pipelines.sources.settings import read_settings
 from pipelines.sources.site_file import settings_file, site_table
 from pipelines.storage.home import archive, home
 from pipelines.storage.places import at
+from sim.machine.description import Machine
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
 FORMATS = ("swf", "slurm", "parquet", "generated")
@@ -73,8 +74,19 @@ class Entry:
         return place if at(self.stated_in).shared else self.stated_in.parent / place
 
     @property
+    def described(self) -> Machine | None:
+        """Return the machine of clusters that the jobs run on, if any.
+
+        None for one pool, and for a Slurm site. InputError for a file that cannot be read.
+        """
+        from pipelines.ingest.machine_file import read_machine
+        from pipelines.ingest.slurm_site import is_site
+
+        return read_machine(self.machine_path) if self.machine and not is_site(self.machine_path) else None
+
+    @property
     def machine_path(self) -> Path:
-        """Return where the files of the trace's Slurm site are."""
+        """Return where the file of the trace's machine, or the files of its Slurm site, are."""
         place = Path(self.machine).expanduser()
         return place if at(self.stated_in).shared else self.stated_in.parent / place
 

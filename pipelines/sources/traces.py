@@ -10,13 +10,14 @@ from typing import Any
 import tomlkit
 
 from features.errors import InputError
-from features.jobs.cleaning import clean
+from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace
 from features.jobs.usage import doubts
 from pipelines.ingest.read import find_entry, is_accounting, read_trace
 from pipelines.ingest.source import trace_name
 from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, remembered
 from pipelines.sources.settings import changing, editable
+from sim.machine.description import Machine
 
 TRACES = "traces"
 """Dagster's name of the partitions by trace."""
@@ -46,7 +47,7 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
         stated = {**_as_table(entry), **stated}
     stated.setdefault("since", f"{datetime.now(UTC):%Y-%m-%d}")
     known = catalogue_entry(name, stated, remembered())
-    cleaned = clean(read_trace(name, catalogue={name: known}), missing_request=known.missing_request)
+    cleaned = cleaned_for(known.described, read_trace(name, catalogue={name: known}), known.missing_request)
     for doubt in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs):
         note(f"{name}: WARNING: {doubt}")
     _keep(name, stated)
@@ -102,6 +103,30 @@ def read_known(name: str) -> tuple[Trace, str]:
     if name not in catalogue:
         raise InputError(f"{name}: no longer in the catalogue; run it once more with `queuecast run --trace`")
     return read_trace(name, catalogue=catalogue), catalogue[name].missing_request
+
+
+def machine_of(name: str) -> Machine | None:
+    """Return the machine of clusters that the catalogue states for a trace, if any."""
+    entry = load_catalogue().get(name)
+    return None if entry is None else entry.described
+
+
+def cleaned_for(machine: Machine | None, trace: Trace, missing_request: str) -> CleanTrace:
+    """Return a trace cleaned for a ``machine`` of clusters, or for its pool if None."""
+    if machine is None:
+        return clean(trace, missing_request=missing_request)
+    return clean(trace, machine.procs, missing_request, machine.holds)
+
+
+def simulated_on(clean: CleanTrace) -> dict[str, Any]:
+    """Return what each simulation of a trace is told of its machine, name and clock."""
+    return {
+        "procs": clean.procs,
+        "machine": machine_of(clean.name),
+        "trace": clean.name,
+        "generated": clean.generated,
+        "clock": clean.clock,
+    }
 
 
 def grows(entry: Entry) -> bool:
