@@ -21,6 +21,7 @@ from sim.kernel.clusters import (
     RESERVED_IN,
     RETURNED,
     SHADOW_AT,
+    TAKES,
     UNKNOWN,
     insert,
     join,
@@ -80,6 +81,8 @@ def first_room(job, clusters):
     kind = known.kind[row]
     if known.refused[kind] == gains:
         return NOWHERE
+    if known.fitted[kind] == gains + clusters.numbers[TAKES]:
+        return known.room[kind]
     return look_for_room(row, kind, clusters)
 
 
@@ -99,6 +102,9 @@ def look_for_room(row, kind, clusters):
             cluster += 1
     if found == NOWHERE:
         known.refused[kind] = gains
+    else:
+        known.fitted[kind] = gains + clusters.numbers[TAKES]
+        known.room[kind] = found
     return found
 
 

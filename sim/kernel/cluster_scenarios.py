@@ -95,8 +95,11 @@ def first_fit(k, i, start, before, row, scenarios, nodes, free, left, room):
 
 
 @apart
-def mean_delay_on_nodes(head, job, cluster, now, scenarios, clusters):
-    """Return the head's mean delay in seconds if ``job`` starts now in ``cluster``."""
+def mean_delay_on_nodes(head, job, cluster, now, weight, most, scenarios, clusters):
+    """Return the head's mean delay in seconds if ``job`` starts now in ``cluster``.
+
+    Or a part of it that alone, times ``weight``, is above ``most``.
+    """
     starts, delayed, nodes = scenarios.head, scenarios.tables.delayed, clusters.nodes
     asked = clusters.known.kind[nodes.row[job]] * (len(nodes.first) - 1) + cluster
     at, delays, chosen = asked & (len(delayed) - 1), 0, False
@@ -113,6 +116,8 @@ def mean_delay_on_nodes(head, job, cluster, now, scenarios, clusters):
                     chosen = choose(nodes.row[job], cluster, nodes, nodes.free)
                 delayed[at, FOUND + k] = start_behind(k, nodes.row[head], nodes.row[job], scenarios, nodes)
             delays += min(delayed[at, FOUND + k], end) - starts[START, k]
+            if delays / starts.shape[1] * weight > most:
+                break
     return delays / starts.shape[1]
 
 

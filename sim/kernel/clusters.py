@@ -19,8 +19,9 @@ from sim.kernel.state import PLANS, STARVING, WAITING, begin_to_run, start_job
 from sim.machine.nodes import Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
-KEYED, GAINS, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, NUMBERS = range(10)
+KEYED, GAINS, TAKES, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, NUMBERS = range(11)
 """Slots of ``Clusters.numbers``. KEYED: the row below which starving jobs have the key of such. GAINS: how often something was given back.
+TAKES: how often something was taken.
 Of EASY's reservation, HEAD: the job that has it, plus one, 0 if none is known; the cluster and the shadow time; how many there have been.
 Of outages: the next event; the jobs in ``Outages.returned``; whether jobs are lost with their nodes, and not requeued."""
 
@@ -50,12 +51,15 @@ class Refusals(NamedTuple):
     """What is known not to fit, int64: jobs of one ``kind`` [rows] ask for the same.
 
     ``refused`` [kinds]: after how many gains none of this kind fitted anywhere; it fits only once something that it can use has
-    been given back. ``beside`` [kinds]: the number of the reservation beside which none fits that stays beyond its shadow time.
+    been given back. ``fitted`` [kinds]: the sum of gains and takes at which one was last found to fit, into cluster ``room`` [kinds].
+    ``beside`` [kinds]: the number of the reservation beside which none fits that stays beyond its shadow time.
     ``gained`` [jobs] are the rows whose nodes were given back last, in turn.
     """
 
     kind: np.ndarray
     refused: np.ndarray
+    fitted: np.ndarray
+    room: np.ndarray
     beside: np.ndarray
     gained: np.ndarray
 
@@ -178,6 +182,7 @@ def start_planned(job, now, jobs, estimates, state, clusters, bits):
     elif not start_job(job, now, jobs, estimates, state, bits):
         return False
     change(nodes.row[job], -1, nodes, nodes.free, nodes.left)
+    clusters.numbers[TAKES] += 1
     return True
 
 

@@ -324,7 +324,7 @@ def place_that_pays(head, job, now, gain, worth, weight, starving, jobs, state, 
             continue
         if starving and not easy_would_start_on_nodes(head, job, cluster, now, jobs, state, clusters, bits):
             continue
-        harm = mean_delay_on_nodes(head, job, cluster, now, scenarios, clusters) * weight
+        harm = mean_delay_on_nodes(head, job, cluster, now, weight, most, scenarios, clusters) * weight
         if harm <= gain or (harm <= most and harm <= gain + worth * mean_wait_else_on_nodes(head, job, now, scenarios, clusters)):
             return cluster
     return NOWHERE

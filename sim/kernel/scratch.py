@@ -171,7 +171,8 @@ class Scratch:
         kind, kinds = kinds_of(nodes.requests)
         numbers = np.zeros(NUMBERS, np.int64)
         numbers[LOSES] = failures.jobs == "lost"
-        known = Refusals(kind, np.full(kinds, UNKNOWN), np.full(kinds, UNKNOWN), self._take("gained", max(jobs, 1)))
+        refused, fitted, room, beside = np.full((4, kinds), UNKNOWN)
+        known = Refusals(kind, refused, fitted, room, beside, self._take("gained", max(jobs, 1)))
         return Clusters(
             nodes,
             front,
