@@ -253,6 +253,13 @@ def test_the_job_of_an_ingested_system_succeeds_and_a_champion_answers(
     assert stages - {"counters_by_day"} == {*STAGES, "published_system"}
     assert not Lake(home / "lake").has(TRIALS_TABLE, "agate")
     assert not any(name.startswith("cluster_experiments") for name in checks_of(made))
+    event = instance.get_latest_materialization_event(dg.AssetKey("cluster_experiments"))
+    assert event is not None
+    assert event.asset_materialization is not None
+    assert event.asset_materialization.metadata["trials"].value == (
+        "none: agate is no simulated cluster; it has variability-agate without a champion, judged on recorded runs, "
+        "and no simulation asks it"
+    )
 
     with pytest.raises(InputError, match=r"^variability-agate: No champion: F1 0"):
         registered_classifier(tracking(), VARIABILITY.registered("agate"))
