@@ -321,7 +321,7 @@ def _next_look(job, partition, begin, end, first, slurm):
         later = kept.start[own]
     elif own == NONE and _meets_reservation(partition, begin, end, slurm):
         later = _end_of_a_reservation(begin, slurm)
-    comes_back = next_return(first, slurm)
+    comes_back = next_return(first, end, slurm)
     return comes_back if later == 0 or 0 < comes_back < later else later
 
 

@@ -38,12 +38,17 @@ def first_ending_after(second, slurm):
 
 
 @kernel
-def next_return(first, slurm):
-    """Return when, from interval ``first`` on, a node of ``usable`` next comes back; 0: never."""
+def next_return(first, end, slurm):
+    """Return when, from interval ``first`` on, a node of ``usable`` next comes back; 0: never.
+
+    Slurm looks for it in the intervals until ``end``, and in the one after them.
+    """
     plans = slurm.plans
     for k in range(first, slurm.numbers[INTERVALS] - 1):
         if plans.returns[k] != 0 and _comes_back(k, slurm):
             return plans.end[k]
+        if plans.begin[k] > end:
+            break
     return 0
 
 
@@ -126,6 +131,36 @@ def reserve(begin, end, chosen, slurm):
     for k in (first - 1, after - 1):
         if 0 <= k < numbers[INTERVALS] - 1:
             plans.returns[k] = _comes_back(k, slurm)
+    _merge_two(max(first - 2, 0), min(after, numbers[INTERVALS] - 1), slurm)
+
+
+@kernel
+def _merge_two(first, last, slurm):
+    """Make one interval of the first two neighbours with the same nodes free, and no more (``_add_reservation``).
+
+    Of those from ``first`` on that begin before ``last``. What is not merged bounds how far :func:`next_return` looks.
+    """
+    room, plans, numbers = slurm.room, slurm.plans, slurm.numbers
+    for k in range(first, last):
+        same, row, top = True, plans.row[k + 1], numbers[INTERVALS] - 1
+        for word in range(len(room.mask)):
+            same = same and plans.free[plans.row[k], word] == plans.free[row, word]
+        if same:
+            plans.end[k], plans.returns[k] = plans.end[k + 1], plans.returns[k + 1]
+            for other in range(k + 1, top):
+                plans.begin[other], plans.end[other], plans.row[other] = (
+                    plans.begin[other + 1],
+                    plans.end[other + 1],
+                    plans.row[other + 1],
+                )
+                plans.returns[other] = plans.returns[other + 1]
+            numbers[INTERVALS] = top
+            for other in range(top):
+                if plans.row[other] == top:
+                    plans.row[other] = row
+                    for word in range(len(room.mask)):
+                        plans.free[row, word] = plans.free[top, word]
+            return
 
 
 @kernel

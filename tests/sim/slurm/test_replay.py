@@ -25,8 +25,12 @@ RUNS = {"pool-1": ("pool", 0.035), "micro-1": ("micro", 0.10), "pair-A": ("pair"
 
 
 MENDED = {
-    # backfill.c, _attempt_backfill: the search for a later begin goes on beyond the job's end until one is found
-    "                    else: break\n                if mask": "                    elif later: break\n                if mask",
+    # backfill.c, _add_reservation: two neighbours with the same nodes free become one
+    "if r[0] >= begin and r[1] <= end: r[2] &= ~nodes\n": """if r[0] >= begin and r[1] <= end: r[2] &= ~nodes
+        first, after = (next((k for k, r in enumerate(space) if r[0] >= at), len(space)) for at in (begin, end))
+        for k in range(max(first - 2, 0), min(after, len(space) - 1)):
+            if space[k][2] == space[k + 1][2]: space[k][1] = space[k + 1][1]; del space[k + 1]; break
+""",
     # priority_multifactor.c, _apply_new_usage: usage is charged in whole seconds
     "max(0.0, end - max(begin, job.start))": "max(0, int(end) - max(int(begin), int(job.start)))",
 }
