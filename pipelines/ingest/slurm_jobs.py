@@ -49,7 +49,7 @@ _MENDING = replace(
     },
 )
 """Of the two columns of free text that may hold a ``|``, Constraints and SubmitLine, those between tell which."""
-_ID = re.compile(r"(\d+)(?:_(\d+))?(?:\+\d+)?")
+_ID = re.compile(r"(\d{1,10})(?:_(\d{1,10}))?(?:\+\d+)?")
 _SHORT = {
     "N": "nodes",
     "p": "partition",
@@ -70,6 +70,7 @@ _FREE_OPTIONS = {
 }
 """Options that stand without a value, or take it after an equals sign only."""
 _FREE_LETTERS = "EHIKOQVWXZhklsuv"
+_LONGEST_S = 100 * 365 * 86_400
 _LATE_S = 65
 """A job whose dependencies are met is noticed by the next full pass, a minute later at most."""
 _NICE = "100"
@@ -112,6 +113,9 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
         table.numbers(name, READ[name])  # an error names the line
     place = zone("UTC" if is_json(source) else timezone)
     elapsed = table.numbers(there["elapsed"], RUNTIME[there["elapsed"]])[jobs]
+    lines = np.flatnonzero(jobs)
+    if (endless := elapsed > _LONGEST_S).any():
+        raise table.error(there["elapsed"], int(lines[np.argmax(endless)]), "is a runtime of more than a hundred years")
     times = job_times(table, there["submit"], jobs, place, elapsed, notes)
     texts = {name: _texts(table, column, jobs) for name, column in there.items()}
     state = texts.get("state", np.full(len(times.submit), "COMPLETED", object))
@@ -125,7 +129,6 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
         notes.append(f"Jobs that never became eligible are left out: {left:,}.")
     limit = table.numbers(there["limit"], REQUESTED[there["limit"]])[jobs]
     cpus = table.numbers(there["reqcpus"], whole)[jobs]
-    lines = np.flatnonzero(jobs)
     if (lost := (ran | waited) & np.isnan(cpus)).any():
         raise table.error(there["reqcpus"], int(lines[np.argmax(lost)]), "says no number of processors")
     rows, unmodelled = [], dict[str, int]()
@@ -195,6 +198,9 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     if table.set_aside:
         where = ", ".join(str(line.line) for line in table.set_aside[:5]) + (", ..." if len(table.set_aside) > 5 else "")
         notes.append(f"Lines that cannot be split into the header's columns are left out: {len(table.set_aside):,} ({where}).")
+    if "MEMORY" in site.settings.get("selecttypeparameters", "").upper():
+        none = int(((found_jobs["memory_node"] == 0) & (found_jobs["memory_cpu"] == 0)).sum())
+        notes += [f"Jobs that state no memory, which the site counts: {none:,}. They take none in replays."] * bool(none)
     if "submitline" not in there:
         notes.append("The file has no SubmitLine: dependencies and throttles are taken from when jobs became eligible.")
     return SlurmJobs(found_jobs, tuple(notes), source.name)
@@ -297,7 +303,7 @@ def _options(line: str) -> dict[str, str]:
 
 
 def _whole(text: str) -> int:
-    return int(text) if re.fullmatch(r"-?\d+", text) else 0
+    return int(text) if re.fullmatch(r"-?\d{1,10}", text) else 0
 
 
 def _throttle(options: dict[str, str]) -> int:
@@ -333,6 +339,8 @@ def _nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, s
     of = site.partitions.get(partition)
     each = of.memory_cpu if of else 0
     node_memory, cpu_memory = int(size.get("mem", 0)), int(size.get("mem-per-cpu", 0))
+    if of and not size and not asked and "mem" not in tres:  # the accounting does not tell: what the partition gives
+        node_memory, cpu_memory = of.memory_node, each
     if not size and total:
         if round(total) == each * cpus:
             cpu_memory = each
@@ -361,4 +369,4 @@ def _mib(text: str) -> float:
 def _counted(text: str) -> int:
     """Return the sum of ``2``, ``gpu:2``, ``gpu:a100:1,gpu:b:1`` or ``a100:2``; a name without a number is one."""
     last = [part.rpartition(":")[2] for part in text.split(",") if part]
-    return sum(int(each) if each.isdecimal() else 1 for each in last)
+    return sum(_whole(each) if each.isdecimal() else 1 for each in last)

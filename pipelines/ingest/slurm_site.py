@@ -48,4 +48,4 @@ def load_site(path: str | Path, timezone: str = "UTC") -> Site:
         raise InputError(f"{path}: is damaged or cut: {error}") from error
     except (OSError, tarfile.TarError) as error:
         raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    return read_site({name: content.decode("utf-8", "replace") for name, content in files.items()}, str(path), timezone)
+    return read_site({name: content.decode("utf-8-sig", "replace") for name, content in files.items()}, str(path), timezone)

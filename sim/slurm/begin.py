@@ -302,7 +302,8 @@ def _preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
 def _exempt_s(site: Site) -> int:
     from sim.slurm.files import seconds
 
-    return max(seconds(site.settings.get("preemptexempttime", "0")), 0)
+    stated = seconds(site.settings.get("preemptexempttime", "0"))
+    return 0 if stated == UNLIMITED else stated  # -1 is none
 
 
 def as_set(nodes: Iterable[int], of: int) -> np.ndarray:
@@ -475,7 +476,7 @@ def _ask(
     ask = Ask(
         **plain,
         features=np.array(
-            [sum(feature_bits.get(each, _NO_NODE) for each in filter(None, row.features.split("&"))) for row in rows], np.int64
+            [sum({feature_bits.get(each, _NO_NODE) for each in filter(None, row.features.split("&"))}) for row in rows], np.int64
         ),
         exclusive=np.array([bool(row.exclusive) or linear or whole[row.partition.split(",")[0]] for row in rows], np.int64),
         limit=np.array(jobs["limit_s"], np.int64),

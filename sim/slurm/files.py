@@ -77,7 +77,7 @@ _PARTITION = {
     *("tresbillingweights", "lln"),
 }
 _HARMLESS = {"nodehostname", "nodeaddr", "port", "state", "cores", "reason", "tmpdisk", "cpubind", "alloc", "defaulttime", "hidden"}
-_GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d+))?(?:\([^)]*\))?$")
+_GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d{1,9}))?(?:\([^)]*\))?$")
 
 
 class Line(NamedTuple):
@@ -96,9 +96,15 @@ class Line(NamedTuple):
         text = self.pairs.get(key)
         if text is None:
             return default
-        if not re.fullmatch(r"-?\d+", text):
+        if not re.fullmatch(r"\d{1,15}", text):
             raise self.error(f"{key}={text} is no whole number")
         return int(text)
+
+    def decimal(self, key: str) -> float:
+        """Return the number of ``key``; InputError for any other value."""
+        if not re.fullmatch(r"\d{1,15}(\.\d+)?", self.pairs[key]):
+            raise self.error(f"{key}={self.pairs[key]} is no number")
+        return float(self.pairs[key])
 
 
 def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Site:
@@ -113,6 +119,8 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
     site = _configuration(texts, name)
     if QOS in texts:
         site = replace(site, qos={each.name: each for each in _qos(texts[QOS], f"{name}/{QOS}")})
+        if not site.qos:
+            raise InputError(f"{name}/{QOS}, line 1: no line after it names a QOS")
     for partition in site.partitions.values():
         if partition.qos and QOS in texts and partition.qos not in site.qos:
             raise InputError(f"{name}/{CONF}: partition {partition.name} has QOS={partition.qos}, which {QOS} does not name")
@@ -130,7 +138,7 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
     if EVENTS in texts:
         site = replace(site, outages=_outages(texts[EVENTS], f"{name}/{EVENTS}", site, timezone))
     if EPILOG in texts:
-        if not re.fullmatch(r"\d+(\.\d+)?\s*", texts[EPILOG]):
+        if not re.fullmatch(r"\d{1,5}(\.\d+)?\s*", texts[EPILOG]):
             raise InputError(f"{name}/{EPILOG}, line 1: is no number of seconds")
         site = replace(site, epilog_s=float(texts[EPILOG]))
     return site
@@ -154,6 +162,8 @@ def seconds(text: str) -> int:
     """
     if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
         return UNLIMITED
+    if not re.fullmatch(r"(\d{1,9}-)?\d{1,9}(:\d{1,9}){0,2}", text):
+        raise ValueError(text)
     days, dash, rest = text.rpartition("-")
     parts = [int(part) for part in rest.split(":")]
     if dash:
@@ -174,6 +184,8 @@ def tres_weights(text: str) -> dict[str, float]:
         unit = {"k": 1024.0, "g": 1 / 1024, "t": 1 / 1024**2}.get(value[-1:], 1.0)
         if name not in BILLED:
             raise ValueError(f"{part} is not one of {', '.join(BILLED)}")
+        if not re.fullmatch(r"\d{0,9}\.?\d{0,9}(?<=.)[kmgt]?", value):
+            raise ValueError(f"{part} says no number")
         found[name] = float(value.rstrip("kmgt")) * (unit if name == "mem" else 1.0)
     return found
 
@@ -227,7 +239,11 @@ def _configuration(texts: Mapping[str, str], name: str) -> Site:
             whole = line._replace(pairs={**defaults[first], **line.pairs})
             if first == "nodename":
                 for each in expand(named, line):
+                    if each in nodes:
+                        raise line.error(f"describes the node {each} a second time")
                     nodes[each] = _node(whole, each)
+            elif any(named == each.pairs[first] for each in stated):
+                raise line.error(f"describes the partition {named} a second time")
             else:
                 stated.append(whole)
         elif first == "nodeset":
@@ -256,8 +272,12 @@ def _configuration(texts: Mapping[str, str], name: str) -> Site:
     ]
     warnings += [
         f"{key}={settings[key]}"
-        for key, known in (("topologyplugin", r"topology/(none|default|tree)"), ("topologyparam", r"(?!.*dragonfly).*"))
-        if not re.fullmatch(known, settings.get(key, "topology/none").lower())
+        for key, known in (
+            *(("topologyplugin", r"topology/(none|default|tree)"), ("topologyparam", r"(?!.*dragonfly).*")),
+            *(("selecttype", r"select/(cons_res|cons_tres|linear)"), ("schedulertype", r"sched/(backfill|builtin)")),
+            ("prioritytype", r"priority/(basic|multifactor)"),
+        )
+        if key in settings and not re.fullmatch(known, settings[key].lower())
     ]
     if "suspend" in settings.get("preemptmode", "").lower():
         warnings.append(f"PreemptMode={settings['preemptmode']}")
@@ -275,25 +295,26 @@ def _configuration(texts: Mapping[str, str], name: str) -> Site:
 
 
 def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], name: str) -> None:
-    if not re.fullmatch(r"(\s*[\w.@-]+(:\d+)?\s*,?)*", settings.get("licenses", "")):
+    if not re.fullmatch(r"(\s*[\w.@-]+(:\d{1,9})?\s*,?)*", settings.get("licenses", "")):
         raise InputError(f"{name}/{CONF}: Licenses={settings['licenses']} is not of the form NAME:COUNT,...")
     for key in PARAMETERS:
-        if not re.fullmatch(r"\d*", scheduler.get(key, "")):
+        if not re.fullmatch(r"\d{0,9}", scheduler.get(key, "")):
             raise InputError(f"{name}/{CONF}: SchedulerParameters {key}={scheduler[key]} is no whole number")
-    if not re.fullmatch(r"[1-9]\d*", settings.get("fairsharedampeningfactor", "1")):
+    if not re.fullmatch(r"[1-9]\d{0,8}", settings.get("fairsharedampeningfactor", "1")):
         raise InputError(
             f"{name}/{CONF}: FairShareDampeningFactor={settings['fairsharedampeningfactor']} is no whole number from 1 on"
         )
     for weight in _WEIGHTS:
-        if not re.fullmatch(r"\d+", settings.get(f"priorityweight{weight}", "0")):
+        if not re.fullmatch(r"\d{1,10}", settings.get(f"priorityweight{weight}", "0")):
             raise InputError(f"{name}/{CONF}: PriorityWeight{weight}={settings[f'priorityweight{weight}']} is no whole number")
-    if not re.fullmatch(r"\d+", settings.get("completewait", "0")):
-        raise InputError(f"{name}/{CONF}: CompleteWait={settings['completewait']} is no whole number")
+    for key in ("completewait", "killwait", "messagetimeout"):
+        if not re.fullmatch(r"\d{1,9}", settings.get(key, "0")):
+            raise InputError(f"{name}/{CONF}: {key}={settings[key]} is no whole number")
     try:
         tres_weights(settings.get("priorityweighttres", ""))
     except ValueError as error:
         raise InputError(f"{name}/{CONF}: PriorityWeightTRES={settings['priorityweighttres']}: {error}") from None
-    for key in ("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "overtimelimit"):
+    for key in ("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "overtimelimit", "preemptexempttime"):
         try:
             seconds(settings.get(key, "1"))
         except ValueError:
@@ -402,8 +423,11 @@ def _table(text: str, file: str, needed: tuple[str, ...]) -> Iterator[tuple[int,
         if each not in head:
             raise InputError(f"{file}, line 1: has no column {each}; make it with {FILES[file.rsplit('/', 1)[-1]]}")
     for number, line in enumerate(lines[1:], start=2):
+        fields = line.split("|")
+        if line.strip() and len(fields) < len(head):
+            raise InputError(f"{file}, line {number}: has {len(fields)} fields, and the header {len(head)}: is the file cut?")
         if line.strip():
-            yield number, dict(zip(head, line.split("|"), strict=False))
+            yield number, dict(zip(head, fields, strict=False))
 
 
 def _amounts(text: str, file: str, number: int) -> dict[str, int]:
@@ -413,7 +437,7 @@ def _amounts(text: str, file: str, number: int) -> dict[str, int]:
         name, _, value = part.partition("=")
         scale = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}.get(value[-1:].upper(), 1)
         digits = value.rstrip("KMGTkmgt")
-        if not re.fullmatch(r"-?\d+(\.\d+)?", digits):
+        if not re.fullmatch(r"-?\d{1,15}(\.\d+)?", digits):
             raise InputError(f"{file}, line {number}: {part} is no limit such as cpu=100")
         if float(digits) >= 0:
             found["gres/gpu" if name.startswith("gres/gpu") else name] = int(float(digits) * scale)
@@ -453,15 +477,16 @@ def _qos(text: str, file: str) -> Iterator[Qos]:
             grace, exempt = (seconds(row.get(name) or "0") for name in ("GraceTime", "PreemptExemptTime"))
         except ValueError:
             raise InputError(f"{file}, line {number}: GraceTime or PreemptExemptTime is no time such as 00:00:10") from None
+        place = Line(file, number, {"priority": row["Priority"] or "0", "usagefactor": row.get("UsageFactor") or "1"})
         yield Qos(
-            row["Name"], int(row["Priority"] or 0), float(row.get("UsageFactor") or 1), limits,
+            row["Name"], place.whole("priority", 0), place.decimal("usagefactor"), limits,
             frozenset(row.get("Flags", "").split(",")), preempts, mode, grace, exempt,
         )  # fmt: skip
 
 
 def _associations(text: str, file: str) -> tuple[Association, ...]:
     """Read ``sacctmgr dump``: lines ``Parent - 'x'``, ``Account - 'y':KEY=VALUE:...``, ``User - 'z':...``."""
-    found, parent = [Association("root")], "root"
+    found, parent, accounts = [Association("root")], "root", {"root"}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith(("#", "Cluster")):
             continue
@@ -469,9 +494,15 @@ def _associations(text: str, file: str) -> tuple[Association, ...]:
         if form is None:
             raise InputError(f"{file}, line {number}: is no line Parent, Account or User of sacctmgr dump")
         kind, name = form[1], form[2]
+        if kind == "Parent" and name not in accounts:  # so no account stands above itself
+            raise InputError(f"{file}, line {number}: no line above it describes the account {name}")
         if kind == "Parent":
             parent = name
             continue
+        if kind == "Account" and name in accounts:
+            raise InputError(f"{file}, line {number}: describes the account {name} a second time")
+        if kind == "Account":
+            accounts.add(name)
         values = {key.lower(): value.strip("'") for key, value in re.findall(r":(\w+)=('[^']*'|[^:]*)", form[3])}
         share = values.get("fairshare", "1")
         group = _amounts(values.get("grptres", ""), file, number) | _amounts(
@@ -479,7 +510,7 @@ def _associations(text: str, file: str) -> tuple[Association, ...]:
         )
         own = _amounts(f"jobs={values['maxjobs']}" if "maxjobs" in values else "", file, number)
         limits = Limits(group, own, {}, *_minutes(values, file, number))
-        shares = OF_PARENT if share == "parent" else float(share)
+        shares = OF_PARENT if share == "parent" else Line(file, number, {"fairshare": share}).decimal("fairshare")
         found.append(Association(parent if kind == "User" else name, name if kind == "User" else "", parent, shares, limits=limits))
     return tuple(found)
 
@@ -488,7 +519,7 @@ def _with_usage(associations: tuple[Association, ...], text: str, file: str) -> 
     """Return the associations with the usage that ``sshare -alP`` shows."""
     usage = {}
     for number, row in _table(text, file, ("Account", "User", "RawUsage")):
-        if not re.fullmatch(r"\d*", row["RawUsage"]):
+        if not re.fullmatch(r"\d{0,18}", row["RawUsage"]):
             raise InputError(f"{file}, line {number}: RawUsage {row['RawUsage']} is no number")
         usage[row["Account"].strip(), row["User"].strip()] = float(row["RawUsage"] or 0)
     return tuple(replace(each, usage=usage.get((each.account, each.user), 0.0)) for each in associations)
@@ -498,13 +529,17 @@ def _reservations(text: str, file: str, site: Site, timezone: str) -> tuple[Rese
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
         pairs = dict(re.findall(r"(\w+)=(\S*)", line))
-        if "ReservationName" not in pairs:
+        if not line.strip() or line.startswith("No reservations"):
             continue
         line_of = Line(file, number, {})
-        members = frozenset(expand(pairs.get("Nodes", ""), line_of))
+        if not {"ReservationName", "Nodes"} <= pairs.keys():
+            raise line_of.error(f"is no whole reservation; make it with {FILES[RESERVATIONS]}")
+        members = frozenset(expand(pairs["Nodes"].replace("(null)", ""), line_of))
         if unknown := members - {node.name for node in site.nodes}:
             raise line_of.error(f"reservation {pairs['ReservationName']} has the unknown node {min(unknown)}")
         start, end = (_unix(pairs.get(key, ""), line_of, timezone) for key in ("StartTime", "EndTime"))
+        if end < start:
+            raise line_of.error(f"reservation {pairs['ReservationName']} ends before it starts")
         flags = frozenset(pairs.get("Flags", "").upper().split(","))
         found.append(Reservation(pairs["ReservationName"], start, end, members, flags, timezone))
     return tuple(found)
@@ -521,13 +556,18 @@ def _outages(text: str, file: str, site: Site, timezone: str) -> tuple[Outage, .
             continue
         line = Line(file, number, {})
         end = UNLIMITED if row["TimeEnd"] in ("Unknown", "None", "") else _unix(row["TimeEnd"], line, timezone)
-        down = bool(re.search("DOWN|FAIL", row["State"].upper()))
-        found.append(Outage(row["NodeName"], _unix(row["TimeStart"], line, timezone), end, down))
+        start, down = _unix(row["TimeStart"], line, timezone), bool(re.search("DOWN|FAIL", row["State"].upper()))
+        if end < start:
+            raise line.error(f"the event of {row['NodeName']} ends before it starts")
+        found.append(Outage(row["NodeName"], start, end, down))
     return tuple(found)
 
 
 def _unix(text: str, line: Line, timezone: str) -> int:
     try:
-        return int(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(timezone)).timestamp())
+        time = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=ZoneInfo(timezone))
+        if not 1970 <= time.year <= 2261:
+            raise ValueError
+        return int(time.timestamp())
     except ValueError:
         raise line.error(f"{text!r} is no time such as 2026-11-21T21:17:42") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -47,7 +48,13 @@ class Slots:
         found: list[tuple[str, int, int]] = []
         for part in filter(None, row.licenses.split(",")):
             name, _, count = part.replace("=", ":").partition(":")
-            found.append(("license", self._slot(("license", name), site.licenses.get(name, 0)), int(count or 1)))
+            found.append(
+                (
+                    "license",
+                    self._slot(("license", name), site.licenses.get(name, 0)),
+                    int(count) if re.fullmatch(r"\d{1,9}", count) else 1,
+                )
+            )
         if not site.enforces_limits:
             return found
         whose = {"group": "", "user": row.user, "account": row.account}

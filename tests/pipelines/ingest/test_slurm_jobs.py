@@ -12,6 +12,7 @@ import pytest
 from features.errors import InputError
 from pipelines.ingest.slurm_jobs import SlurmJobs, read_slurm_jobs
 from pipelines.ingest.slurm_site import load_site
+from sim.site_replay import replay
 from sim.slurm.files import read_site
 from tests.conftest import SHARED, needs_shared
 
@@ -237,3 +238,31 @@ def test_a_hold_beyond_a_dependency_counts_and_the_dependency_alone_does_not(tmp
     first = {"JobID": "1", "End": at(70), "ElapsedRaw": "60"}
     jobs = [{"JobID": str(n), "Eligible": at(late), "SubmitLine": "sbatch -d afterok:1 run.sh"} for n, late in ((2, 71), (3, 400))]
     assert read(tmp_path, first, *jobs).table["eligible_s"].tolist() == [-1, -1, BEGIN + 400]
+
+
+def test_a_job_without_stated_memory_gets_that_of_its_partition_or_is_counted(tmp_path: Path) -> None:
+    site = read_site({"slurm.conf": CONF + "SelectTypeParameters=CR_CPU_Memory\n"}, "site")
+    place = tmp_path / "sacct.txt"
+    rows = [USUAL | {"ReqMem": "", "ReqTRES": ""}, USUAL | {"JobID": "8", "ReqMem": "", "ReqTRES": "", "Partition": "fast"}]
+    place.write_text("\n".join("|".join(row) for row in (list(USUAL), *(row.values() for row in rows))) + "\n")
+    jobs = read_slurm_jobs(place, site)
+    assert jobs.table["memory_cpu"].tolist() == [1000, 0]
+    assert "Jobs that state no memory, which the site counts: 1. They take none in replays." in jobs.notes
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"JobID": "99999999999999999999"}, "JobID '9+' is no number of a job or a task"),
+        ({"ElapsedRaw": "9999999999999"}, "ElapsedRaw '9+' is a runtime of more than a hundred years"),
+    ],
+)
+def test_numbers_that_no_job_can_have_are_refused_with_their_line(row: dict[str, str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"sacct.txt:2: {said}"):
+        read(tmp_path, row)
+
+
+@pytest.mark.parametrize("option", ["-N 9{20}", "-a 1%9{20}", "--gres=gpu:9{20}", "-L x:9{20}", "-L x:many"])
+def test_options_that_slurm_would_have_refused_break_no_replay(option: str, tmp_path: Path) -> None:
+    jobs = read(tmp_path, {"SubmitLine": f"sbatch {option.replace('9{20}', '9' * 20)} run.sh"}).table
+    assert len(replay(SITE, jobs, 1).start_s) == 1

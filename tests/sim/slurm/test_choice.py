@@ -59,7 +59,7 @@ def test_a_job_is_put_on_few_and_near_switches(busy: int, nodes: int, expected: 
 
 
 def test_lighter_nodes_are_taken_first_and_then_those_of_their_switch() -> None:
-    conf = TREE.replace("n[1-12] CPUs=8", "n[1-12] CPUs=8 Weight=9\nNodeName=n6 CPUs=8 Weight=1")
+    conf = TREE.replace("n[1-12] CPUs=8", "n[1-5,7-12] CPUs=8 Weight=9\nNodeName=n6 CPUs=8 Weight=1")
     assert placed(conf, {"min_nodes": 3, "max_nodes": 3, "cpus": 24})[0].split(",") == ["n6", "n5", "n7"]
 
 

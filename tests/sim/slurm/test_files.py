@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from features.errors import InputError
+from sim.slurm.begin import _exempt_s
 from sim.slurm.files import read_site, seconds
 from sim.slurm.site import UNLIMITED, Site
 
@@ -110,8 +111,8 @@ def test_outages_and_reservations_are_in_local_time() -> None:
             ("MaxTime=30", "TRESBillingWeights=CPU=1,Disk=2"),
             r"parts.conf, line 3: TRESBillingWeights=CPU=1,Disk=2: Disk=2 is not one of",
         ),
-        (("ClusterName=here", "PriorityWeightTRES=CPU"), r"PriorityWeightTRES=CPU: could not convert"),
-        (("ClusterName=here", "CompleteWait=long"), r"CompleteWait=long is no whole number"),
+        (("ClusterName=here", "PriorityWeightTRES=CPU"), r"PriorityWeightTRES=CPU: CPU says no number"),
+        (("ClusterName=here", "CompleteWait=long"), r"completewait=long is no whole number"),
         (("ClusterName=here", "FairShareDampeningFactor=0"), r"FairShareDampeningFactor=0 is no whole number from 1 on"),
         (("QOS=fast", "QOS=slow"), r"partition slow has|partition fast has QOS=slow, which qos.txt does not name"),
         (("n[2-3,10]", "n[3-2]"), r"slurm.conf, line 9: n\[3-2\] is not a list of nodes"),
@@ -122,6 +123,64 @@ def test_a_wrong_file_is_refused_with_its_line(change: tuple[str, str], said: st
     texts = {"slurm.conf": CONF.replace(*change), "parts.conf": PARTS.replace(*change), "qos.txt": QOS}
     with pytest.raises(InputError, match=said):
         read_site(texts, "site")
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        ("KillWait=soon", r"killwait=soon is no whole number"),
+        ("PreemptExemptTime=long", r"preemptexempttime=long is no time"),
+        ("SchedulerParameters=bf_interval=99999999999999999999", r"bf_interval=9+ is no whole number"),
+        ("PriorityWeightAge=99999999999999999999", r"PriorityWeightage=9+ is no whole number"),
+        ("PriorityWeightTRES=CPU=nan", r"CPU=nan says no number"),
+        ("NodeName=z CPUs=99999999999999999999", r"line 3: cpus=9+ is no whole number"),
+        ("NodeName=z Weight=-1", r"line 3: weight=-1 is no whole number"),
+        ("NodeName=n CPUs=2", r"line 3: describes the node n a second time"),
+        ("PartitionName=p Nodes=n", r"line 3: describes the partition p a second time"),
+    ],
+)
+def test_numbers_that_slurm_has_no_room_for_and_second_lines_are_refused(conf: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_site({"slurm.conf": f"NodeName=n CPUs=1\nPartitionName=p Nodes=n\n{conf}\n"}, "site")
+
+
+_DUMP, _EVENT = "Cluster - 'c'\nParent - 'root'\n", "NodeName|TimeStart|TimeEnd|State\n"
+_HELD = "ReservationName=m StartTime=2026-01-02T00:00:00 "
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("accounts.dump", _DUMP + "Parent - 'gone'\n", "line 3: no line above it describes the account gone"),
+        ("accounts.dump", _DUMP + "Parent - 'a'\nAccount - 'b'\nParent - 'b'\nAccount - 'a'\n", "line 3: no line above it"),
+        ("accounts.dump", _DUMP + "Account - 'root'\n", "line 3: describes the account root a second time"),
+        ("accounts.dump", _DUMP + "Account - 'a':Fairshare=nan\n", "line 3: fairshare=nan is no number"),
+        ("qos.txt", "Name|Priority\n", "line 1: no line after it names a QOS"),
+        ("qos.txt", "Name|Priority\nnormal\n", "line 2: has 1 fields, and the header 2"),
+        ("qos.txt", "Name|Priority\nnormal|high\n", "line 2: priority=high is no whole number"),
+        ("qos.txt", "Name|Priority|UsageFactor\nnormal|1|nan\n", "line 2: usagefactor=nan is no number"),
+        ("qos.txt", "Name|Priority|GrpTRES\nnormal|1|cpu=99999999999999999999\n", "line 2: cpu=9+ is no limit"),
+        ("sshare.txt", "Account|User|RawUsage\nroot\n", "line 2: has 1 fields, and the header 3"),
+        ("events.txt", _EVENT + "n|2026-01-02T00:00:00\n", "line 2: has 2 fields, and the header 4"),
+        ("events.txt", _EVENT + "n|2026-01-02T00:00:00|2026-01-01T00:00:00|DOWN\n", "line 2: the event of n ends before it starts"),
+        ("events.txt", _EVENT + "n|2026-01-02T00:00:00+05:00|Unknown|DOWN\n", "line 2: '2026-01-02T00:00:00.05:00' is no time"),
+        ("reservations.txt", _HELD + "EndTime=2026-01-01T00:00:00 Nodes=n\n", "line 1: reservation m ends before it starts"),
+        ("reservations.txt", _HELD + "EndTime=9999-01-01T00:00:00 Nodes=n\n", "line 1: '9999-01-01T00:00:00' is no time"),
+        ("reservations.txt", _HELD + "\n   Nodes=n\n", "line 1: is no whole reservation; make it with scontrol -o"),
+        ("epilog.txt", "9999999\n", "line 1: is no number of seconds"),
+    ],
+)
+def test_files_that_are_cut_or_make_no_sense_are_refused_with_their_line(file: str, text: str, said: str) -> None:
+    with pytest.raises(InputError, match=f"site/{file}, {said}"):
+        read_site({"slurm.conf": "NodeName=n CPUs=1\nPartitionName=p Nodes=n\n", file: text}, "site")
+
+
+def test_an_exempt_time_of_minus_one_is_none_and_unknown_plugins_are_warned_of() -> None:
+    site = read_site(
+        {"slurm.conf": "NodeName=n\nPartitionName=p Nodes=n\nSelectType=select/serial\nPreemptExemptTime=-1\n"}, "site"
+    )
+    assert "selecttype=select/serial" in site.warnings
+    assert _exempt_s(site) == 0
 
 
 def test_a_folder_without_slurm_conf_is_refused() -> None:

@@ -332,6 +332,14 @@ def test_a_job_that_nothing_can_hold_never_starts_and_the_others_do() -> None:
     assert np.isnan(replay(site, jobs, 1).start_s).tolist() == [True, False]
 
 
+@pytest.mark.parametrize("features", ["cpu&cpu", "cpu"])
+def test_a_feature_named_twice_is_one_and_two_that_no_node_has_hold_no_other_job(features: str) -> None:
+    conf = CONF.replace("CPUs=8", "CPUs=8 Feature=cpu,gpu")
+    jobs = jobs_of({"features": features}, {"features": "absent&missing"})
+    made = replay(read_site({"slurm.conf": conf}, "site"), jobs, 1)
+    assert np.isnan(made.start_s).tolist() == [False, True]
+
+
 def test_a_seed_makes_a_replay_and_other_phases_make_another() -> None:
     site = read_site({"slurm.conf": CONF.replace("bf_interval=1,", "").replace("batch_sched_delay=0,", "")}, "site")
     jobs = jobs_of(*[{"cpus": 16, "runtime_s": 10 + at} for at in range(20)])
