@@ -37,6 +37,15 @@ def test_schedules_are_those_of_the_pool(seed: int, scheduler: str, starvation_s
     assert columns(load.schedule(scheduler, machine=one_node(load.machine), **policy)) == columns(pooled)
 
 
+SCORES = ["SCORE(r*n-free-queue*wait)-EASY-SPF", "SCORE(wait*n-demand)-JustBF", "SCORE(r*n-free)-EASY(reservations=2)-SCORE(wait)"]
+
+
+@pytest.mark.parametrize("scheduler", SCORES)
+def test_orders_that_are_scores_are_those_of_the_pool(scheduler: str) -> None:
+    load = crowd(np.random.default_rng(3), size=150)
+    assert columns(load.schedule(scheduler, machine=one_node(load.machine))) == columns(load.schedule(scheduler))
+
+
 @needs_shared
 @pytest.mark.parametrize(
     ("scheduler", "policy"),
