@@ -270,20 +270,19 @@ def estimate(memory, job, jobs):
 def gather(memory, x):
     """Write mean histograms of a job's leaves into the scratch; tell whether any holds a job."""
     model = memory.model
-    seen = mass_at(np.int64(model[LEVELS])) + CELLS
-    for i in range(MEMBERS):
-        model[seen + i] = 0.0
+    first = mass_at(np.int64(model[LEVELS])) + CELLS
+    seen = model[first : first + MEMBERS]  # views add up twice as fast as places in the whole
+    seen[:] = 0.0
     trees = 0
     for tree in range(np.int64(model[GROWN])):
         leaf = leaf_at(memory, x, tree)
-        members = model[leaf + MEMBERS]
-        if members > 0.0:
+        if model[leaf + MEMBERS] > 0.0:
             trees += 1
-            weight = 1.0 / members
+            weight, counts = 1.0 / model[leaf + MEMBERS], model[leaf : leaf + MEMBERS]
             for i in range(MEMBERS):
-                model[seen + i] += weight * model[leaf + i]
+                seen[i] += weight * counts[i]
     for i in range(MEMBERS):
-        model[seen + i] /= max(trees, 1)
+        seen[i] /= max(trees, 1)
     return trees > 0
 
 
