@@ -1,0 +1,93 @@
+"""``queuecast whatif``: what a Slurm site should change, and what it would bring."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from pipelines.cli.options import json_option, report_option, simulating
+from pipelines.cli.parity import load_site_jobs
+from pipelines.cli.progress import shown_progress
+
+
+@click.command()
+@click.argument("accounting", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--machine", type=click.Path(path_type=Path), required=True, help="The site, as queuecast parity takes it.")
+@click.option(
+    "--candidates",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="TOML of candidates of your own, tried beside the catalogue's.",
+)
+@click.option("--only", multiple=True, help="Try only this candidate. May be repeated.")
+@click.option(
+    "--replicates", type=click.IntRange(2, 1_000), default=8, show_default=True, help="Pairs of replays of each candidate."
+)
+@click.option(
+    "--shake",
+    "shake_s",
+    type=click.IntRange(min=0),
+    default=60,
+    show_default=True,
+    help="Seconds by which submissions move at most.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws phases and moves.")
+@click.option("--time-zone", "timezone", default="UTC", show_default=True, help="IANA time zone of the local times in all files.")
+@click.option("--cluster", default="", help="Of accounting of several clusters: the one to read.")
+@click.option("--on", help="Where replays run, as queuecast campaign takes it; by default threads here.")
+@report_option
+@json_option
+def command(
+    accounting: Path, machine: Path, candidates: Path | None, only: tuple[str, ...], replicates: int, shake_s: int, seed: int, timezone: str,
+    cluster: str, on: str | None, report: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Say which change of the site that made ACCOUNTING lowers waits, by how much, and at whose cost.
+
+    Candidates are settings of Slurm, limits, nodes and demand. Each is replayed under the same phases of Slurm's clocks and the same shaken
+    submissions as today's settings. A long log is cut in two: its earlier half chooses, its later half judges.
+    """
+    from pipelines.cli.compiling import announce_compilation
+    from pipelines.report import what_if as shown
+    from pipelines.workflows.what_if import CATALOGUE, measure, read_candidates, records
+
+    tried = read_candidates(CATALOGUE) + (read_candidates(candidates) if candidates else [])
+    if unknown := set(only) - {each.name for each in tried}:
+        raise click.UsageError(f"--only {min(unknown)}: no such candidate; known: {', '.join(each.name for each in tried)}")
+    announce_compilation()
+    site, jobs = load_site_jobs(accounting, machine, timezone, cluster)
+    with shown_progress("replays") as progress, simulating(on) as spread:
+        found = measure(
+            site, jobs, [each for each in tried if not only or each.name in only], replicates, shake_s, seed, spread, progress
+        )
+    if report is not None:
+        from pipelines.report.html import write_report
+
+        stated = {
+            "accounting": accounting.name,
+            "site": str(machine),
+            "replicates": replicates,
+            "shake": f"{shake_s} s",
+            "seed": seed,
+        }
+        write_report(report, shown.render_what_if(found, stated))
+    if as_json:
+        for record in records(found):
+            click.echo(json.dumps(record))
+        click.echo(
+            json.dumps(
+                {"answer": shown.answer(found), "recorded_mean_wait_s": found.recorded_s, "replayed_mean_wait_s": found.replayed_s}
+            )
+        )
+        return
+    click.echo("\n".join(shown.answer(found)))
+    shown.candidates(found).show()
+    if found.screened:
+        shown.screened(found).show()
+    for name in found.ranked[:1]:
+        shown.groups(found, name).show()
+        click.echo(f"To change “{name}”:\n" + "\n".join(found.changes[name].lines))
+    click.echo(
+        f"Replays of today's settings wait {found.replayed_s:,.0f} s in the mean, the record {found.recorded_s:,.0f} s: queuecast parity says how far the "
+        "model is from the record, and why."
+    )

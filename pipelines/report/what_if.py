@@ -1,0 +1,148 @@
+"""The page and the tables of what changes of a Slurm site would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
+from pipelines.report.style import INK, RECORDED, encode, figure
+from pipelines.report.table import Cell, Row, Table
+from pipelines.workflows.what_if import WhatIf
+from sim.metrics.formats import change, interval, sentence, signed
+from sim.metrics.names import METRICS
+from sim.what_if import WEIGHED, Measured
+
+_SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
+_COLOURS = {"better": "#009e73", "mixed": "#e69f00", "worse": "#d55e00", "not sure": "#888888"}
+_FEWEST_IN_GROUP = 20
+
+
+def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
+    """Return the page as one self-contained HTML file."""
+    table = candidates(found)
+    front = Front(
+        title=f"{found.site.name}: what to change, and what it would bring",
+        answer=answer(found),
+        table=Table("", table.headings, table.rows[:MOST_ROWS], left=table.left),
+        hint="Change against replays of today's settings, in per cent, with intervals that hold for all candidates together. Left is better.",
+        picture=Picture("", data_uri(picture(found)), "Change of four metrics under each candidate; the line at 0 is today."),
+        facts=[
+            (f"{len(found.changes)}", "candidates that change something here"),
+            (f"{found.replicates}", "pairs of replays of each"),
+            (f"{sum(found.verdicts[name] == 'better' for name in found.effects)}", "surely better"),
+        ],
+        warnings=[f"{text} changes decisions and is not modelled." for text in found.site.warnings],
+        notes=[
+            *found.jobs.notes,
+            *([f"Not modelled: {', '.join(found.site.not_modelled)}."] if found.site.not_modelled else []),
+            *([f"Candidates that change nothing here: {', '.join(found.idle)}."] if found.idle else []),
+        ],
+        provenance=provenance,
+    )
+    first = found.ranked[0] if found.ranked else ""
+    return render(
+        "what_if.html.j2",
+        front,
+        table=table,
+        screened=screened(found),
+        first=first,
+        groups=[groups(found, name) for name in found.ranked if found.verdicts[name] != "not sure" or name == first],
+        lines=[(name, found.candidates[name], found.changes[name].lines) for name in found.ranked],
+    )
+
+
+def answer(found: WhatIf) -> list[str]:
+    """Return in at most three sentences what to change, what it brings, and at whose cost; or that nothing is sure."""
+    jobs = f"over {found.replicates} pairs of replays of {'the later half of ' if found.split else ''}{found.jobs.name}"
+    if not found.ranked:
+        return [
+            f"Nothing here is surely better: none of {len(found.changes)} candidates lowers the mean wait on the earlier half of {found.jobs.name}."
+        ]
+    name = found.ranked[0]
+    metrics = found.effects[name].metrics
+    brings = f"{_of(metrics[WEIGHED[0]])} of the mean wait ({metrics[WEIGHED[0]].baseline:,.0f} s)"
+    others = ", ".join(f"{_SHORT[metric]} {_of(metrics[metric])}" for metric in WEIGHED[1:])
+    if found.verdicts[name] in ("better", "mixed"):
+        verb = "Change" if found.verdicts[name] == "better" else "No candidate is better for all; the nearest is"
+        lead = f"{verb}: {found.candidates[name].what or name} ({found.changes[name].lines[0]})."
+    else:
+        lead = f"Nothing here is surely better; the nearest of {len(found.effects)} candidates is “{name}”."
+    return [lead, f"It brings {brings}, {others}, {jobs}{_kills(found, name)}.", _payers(found, name)]
+
+
+def _of(of: Measured) -> str:
+    return f"{change(of.relative)} {_interval(of) or '[no interval]'}"
+
+
+def _interval(of: Measured) -> str:
+    return "" if of.low is None or of.high is None else interval(of.low, of.high)
+
+
+def _kills(found: WhatIf, name: str) -> str:
+    kills, never = len(found.changes[name].kills), found.effects[name].never
+    said = f"; {kills:,} of {len(found.jobs.table):,} jobs would be killed" if kills else ""
+    return said + (f"; {never:,} jobs would never start" if never else "")
+
+
+def _payers(found: WhatIf, name: str) -> str:
+    """Say which group of jobs waits longer by most seconds in all, and which shorter."""
+    groups = [each for each in found.effects[name].groups if each.jobs >= _FEWEST_IN_GROUP]
+    if not groups:
+        return "No group has enough jobs to tell who pays."
+    pays, gains = (choose(groups, key=lambda each: each.by_s * each.jobs) for choose in (max, min))
+    said = "no group waits longer"
+    if pays.by_s > 0:
+        said = f"{pays.by} {pays.value} ({pays.jobs:,} jobs) waits {pays.by_s:,.0f} s longer"
+    if gains.by_s < 0:
+        said += f"; {gains.by} {gains.value} ({gains.jobs:,} jobs) waits {-gains.by_s:,.0f} s less"
+    return sentence(f"In the mean, {said}")
+
+
+def candidates(found: WhatIf) -> Table:
+    """Return the change of each metric under each candidate that was judged."""
+    rows: list[Row] = []
+    for name in found.ranked:
+        row: Row = [name, found.verdicts[name]]
+        for of in found.effects[name].metrics.values():
+            row.append(Cell(change(of.relative, unit=False), ((_interval(of), ""),)))
+        rows.append(row)
+    headings: Row = ["candidate", "verdict", *(Cell(f"{_SHORT[name]} %", tip=METRICS[name].meaning) for name in WEIGHED)]
+    return Table("Candidates", headings, rows, left=["verdict"])
+
+
+def screened(found: WhatIf) -> Table:
+    """Return the candidates that the earlier half of the log has sorted out."""
+    rows: list[Row] = [[name, change(each)] for name, each in sorted(found.screened.items(), key=lambda pair: pair[1])]
+    return Table("Not judged: no lower mean wait on the earlier half, or not among the best there", ["candidate", "wait"], rows)
+
+
+def groups(found: WhatIf, name: str) -> Table:
+    """Return mean waits before and after by partition, account, size and length."""
+    rows: list[Row] = [
+        [f"{of.by} {of.value}", f"{of.jobs:,}", f"{of.before_s:,.0f}", f"{of.after_s:,.0f}", signed(of.by_s, ",.0f")]
+        for of in found.effects[name].groups
+    ]
+    return Table(f"Winners and losers under “{name}”", ["jobs of", "jobs", "today s", "then s", "change s"], rows)
+
+
+def picture(found: WhatIf) -> bytes:
+    """Draw the change of four metrics under each candidate, with its interval."""
+    names = found.ranked
+    with figure(7.6, 1.0 + 0.3 * max(len(names), 1), generated=False) as drawing:
+        panels = drawing.subplots(1, len(WEIGHED), sharey=True)
+        for panel, metric in zip(panels, WEIGHED, strict=True):
+            panel.axvline(0, color=INK, linewidth=0.8)
+            for at, name in enumerate(names):
+                of, colour = found.effects[name].metrics[metric], _COLOURS[found.verdicts[name]]
+                if of.low is not None and of.high is not None:
+                    panel.hlines(at, 100 * of.low, 100 * of.high, color=colour, linewidth=5, alpha=0.35)
+                panel.plot(100 * of.relative, at, "o", color=colour, markersize=4.5)
+            reach = 1.15 * max(2.0, *np.abs(panel.get_xlim()))
+            panel.set_xlim(-reach, reach)
+            panel.set_xlabel(f"{_SHORT[metric]}, %", color=RECORDED)
+            panel.grid(axis="y", visible=False)
+        panels[0].set_yticks(range(len(names)), names)
+        panels[0].set_ylim(max(len(names), 1) - 0.4, -0.6)
+        return encode(drawing, "svg")

@@ -1,0 +1,194 @@
+"""What changes of a Slurm site would bring: the catalogue of candidates, a screening, and one look at later jobs."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError, meant
+from pipelines.ingest.slurm_jobs import SlurmJobs
+from sim.campaigns.maps import Map
+from sim.slurm.site import Site
+from sim.what_if import WEIGHED, Candidate, Changed, Effect, Replays, change, effect, judged
+
+CATALOGUE = Path(__file__).with_name("candidates.toml")
+MOST_PASSED = 6
+"""Candidates that the screening lets through."""
+_SCREENED = 3
+"""Replicates of the screening."""
+_FEWEST_JOBS, _FEWEST_DAYS = 500, 10
+"""A log with fewer jobs, or shorter, is not cut in two."""
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What replays say of each candidate.
+
+    ``effects`` and ``verdicts`` are by name, of those that were judged; ``screened`` has the change of the mean wait on the earlier jobs
+    of those that were not. ``changes`` holds each that changes something here, ``idle`` names the others. ``recorded_s`` and
+    ``replayed_s`` are mean waits of the jobs judged. ``split`` tells whether they are the later half.
+    """
+
+    site: Site
+    jobs: SlurmJobs
+    candidates: dict[str, Candidate]
+    changes: dict[str, Changed]
+    idle: tuple[str, ...]
+    screened: dict[str, float]
+    effects: dict[str, Effect]
+    verdicts: dict[str, str]
+    recorded_s: float
+    replayed_s: float
+    split: bool
+    replicates: int
+
+    @property
+    def ranked(self) -> list[str]:
+        """Return the judged candidates, better ones first, then by the change of the mean wait."""
+        order = ("better", "mixed", "not sure", "worse")
+        return sorted(
+            self.effects, key=lambda name: (order.index(self.verdicts[name]), self.effects[name].metrics[WEIGHED[0]].relative)
+        )
+
+
+def read_candidates(path: Path = CATALOGUE) -> list[Candidate]:
+    """Read candidates from a file of TOML; InputError for a wrong one."""
+    try:
+        stated = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is no TOML: {error}") from None
+    known = {each.name: each.type for each in fields(Candidate)}
+    rows = stated.get("candidate")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or set(stated) != {"candidate"}:
+        raise InputError(f"{path}: has no list of [[candidate]], or more than that")
+    made: list[Candidate] = []
+    for at, row in enumerate(rows):
+        if unknown := set(row) - set(known):
+            raise InputError(f"{path}: candidate {row.get('name', at + 1)}: unknown key {min(unknown)}{meant(min(unknown), known)}")
+        if not isinstance(row.get("name"), str) or not row["name"] or row["name"] in {each.name for each in made}:
+            raise InputError(f"{path}: candidate {at + 1} has no name, or that of another one")
+        if wrong := [key for key, value in row.items() if isinstance(value, dict) != known[key].startswith("Mapping")]:
+            raise InputError(f"{path}: candidate {row['name']}: {wrong[0]} is not of the right form")
+        given: dict[str, Any] = {key: value if isinstance(value, dict) else str(value) for key, value in row.items()}
+        made.append(Candidate(**given))
+    return made
+
+
+def measure(
+    site: Site,
+    jobs: SlurmJobs,
+    candidates: Sequence[Candidate],
+    replicates: int,
+    shake_s: int,
+    seed: int,
+    spread: Map,
+    progress: Progress,
+) -> WhatIf:
+    """Replay the site as it is and under each candidate, and judge them.
+
+    A long log is cut in two: the earlier half chooses at most :data:`MOST_PASSED` candidates that lower the mean wait there, which are judged on jobs of the
+    later half alone. In a shorter one all are judged on all jobs. InputError where nothing changes.
+    """
+    table = jobs.table
+    made = {each.name: change(each, site, table, seed) for each in candidates}
+    changes = {name: each for name, each in made.items() if each is not None}
+    if not changes:
+        raise InputError(f"{site.name}: no candidate changes anything here")
+    today = Changed(site, table, (), frozenset())
+    submit = table["submit_s"].to_numpy(np.int64)
+    middle = int(np.quantile(submit, 0.5))
+    split = len(table) >= 2 * _FEWEST_JOBS and submit.max() - submit.min() >= _FEWEST_DAYS * 86_400 and len(changes) > MOST_PASSED
+    screened = dict[str, float]()
+    seeds = [seed + row for row in range(replicates)]
+    passed, steps = list(changes), (1 + len(changes)) * _SCREENED
+    if split:
+        early = {name: _before(each, middle) for name, each in changes.items()}
+        starts = _replays(
+            [_before(today, middle), *early.values()],
+            seeds[:_SCREENED],
+            shake_s,
+            spread,
+            progress,
+            0,
+            steps + (1 + MOST_PASSED) * replicates,
+        )
+        first = _before(today, middle)
+        for row, (name, each) in enumerate(early.items()):
+            screened[name] = (
+                effect(first, each, starts[0], starts[row + 1], shake_s, seeds[:_SCREENED], 1).metrics[WEIGHED[0]].relative
+            )
+        passed = sorted((name for name in screened if screened[name] < 0), key=screened.__getitem__)[:MOST_PASSED]
+    done = steps if split else 0
+    starts = _replays(
+        [today, *(changes[name] for name in passed)], seeds, shake_s, spread, progress, done, done + (1 + len(passed)) * replicates
+    )
+    from_s = middle if split else 0
+    effects = {
+        name: effect(today, changes[name], starts[0], starts[row + 1], shake_s, seeds, len(passed), from_s)
+        for row, name in enumerate(passed)
+    }
+    ran = (submit >= from_s) & np.isfinite(starts[0]).all(axis=0) & (table["start_s"].to_numpy() >= 0)
+    waits = starts[0][:, ran] - np.stack([_submitted(table, shake_s, each)[ran] for each in seeds])
+    return WhatIf(
+        site,
+        jobs,
+        {each.name: each for each in candidates},
+        changes,
+        tuple(name for name, each in made.items() if each is None),
+        {name: relative for name, relative in screened.items() if name not in passed},
+        effects,
+        judged(effects),
+        float((table["start_s"].to_numpy() - submit)[ran].mean()) if ran.any() else float("nan"),
+        float(waits.mean()) if ran.any() else float("nan"),
+        split,
+        replicates,
+    )
+
+
+def _submitted(table: pd.DataFrame, shake_s: int, seed: int) -> np.ndarray:
+    from sim.what_if import shaken
+
+    return shaken(table, shake_s, seed)["submit_s"].to_numpy(np.float64)
+
+
+def _before(changed: Changed, until_s: int) -> Changed:
+    return changed._replace(jobs=changed.jobs[changed.jobs["submit_s"] < until_s].reset_index(drop=True))
+
+
+def _replays(
+    changes: Sequence[Changed], seeds: Sequence[int], shake_s: int, spread: Map, progress: Progress, done: int, of: int
+) -> list[np.ndarray]:
+    """Return when jobs started under each change, float64 [replicates, jobs] each."""
+    work = Replays([(each.site, each.jobs) for each in changes], shake_s)
+    starts = [np.empty((len(seeds), len(each.jobs))) for each in changes]
+    pieces = [[row, seed] for row in range(len(changes)) for seed in seeds]
+    for row, seed, start in spread(work, pieces):
+        starts[row][seeds.index(seed)] = start
+        done += 1
+        progress(done, of)
+    return starts
+
+
+def records(found: WhatIf) -> list[dict[str, Any]]:
+    """Return what ``--json`` prints: one object a candidate and metric."""
+    made: list[dict[str, Any]] = []
+    for name in found.ranked:
+        common = {"candidate": name, "verdict": found.verdicts[name], "lines": list(found.changes[name].lines)}
+        counts = {"kills": len(found.changes[name].kills), "never_started": found.effects[name].never}
+        for metric, of in found.effects[name].metrics.items():
+            made.append({**common, "metric": metric, "change": of.relative, "low": of.low, "high": of.high, **counts})
+    made += [
+        {"candidate": name, "verdict": "screened out", "metric": WEIGHED[0], "change": each}
+        for name, each in found.screened.items()
+    ]
+    made += [{"candidate": name, "verdict": "changes nothing here"} for name in found.idle]
+    return made

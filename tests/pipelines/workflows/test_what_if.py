@@ -1,0 +1,104 @@
+"""The catalogue of candidates, and ``queuecast whatif`` on a recorded run of a real Slurm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from features.errors import InputError
+from pipelines.cli import cli
+from pipelines.ingest.slurm_jobs import SlurmJobs
+from pipelines.report.what_if import answer, render_what_if
+from pipelines.workflows import what_if
+from pipelines.workflows.parity import read_site_jobs
+from pipelines.workflows.what_if import measure, read_candidates
+from sim.campaigns.maps import serial
+from sim.slurm.site import Site
+from sim.what_if import Candidate
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
+
+
+@pytest.fixture(scope="module")
+def recorded() -> tuple[Site, SlurmJobs]:
+    return read_site_jobs(GOLDEN / "tiers-A.txt", GOLDEN / "tiers-A", "UTC")
+
+
+def test_every_candidate_of_the_catalogue_changes_the_site_or_nothing(recorded: tuple[Site, SlurmJobs]) -> None:
+    made = {each.name: what_if.change(each, recorded[0], recorded[1].table) for each in read_candidates()}
+    assert len(made) > 12
+    assert all(each is None or each.lines for each in made.values())
+    assert made["no backfill"] is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[candidate]\n", "is no TOML"),
+        ("name = 'x'\n", "has no list of"),
+        ("[[candidate]]\nwhat = 'x'\n", "candidate 1 has no name"),
+        ("[[candidate]]\nname = 'x'\n[[candidate]]\nname = 'x'\n", "candidate 2 has no name, or that of another one"),
+        ("[[candidate]]\nname = 'x'\nlimit = 'x2'\n", "candidate x: unknown key limit.*did you mean limits"),
+        ("[[candidate]]\nname = 'x'\nslurm = 'x2'\n", "candidate x: slurm is not of the right form"),
+    ],
+)
+def test_a_wrong_file_of_candidates_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=rf"mine\.toml: .*{said}"):
+        read_candidates(file)
+
+
+@pytest.mark.slow
+def test_a_long_log_is_screened_on_its_earlier_half_and_judged_on_its_later(
+    recorded: tuple[Site, SlurmJobs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(what_if, "_FEWEST_JOBS", 20)
+    monkeypatch.setattr(what_if, "_FEWEST_DAYS", 0)
+    monkeypatch.setattr(what_if, "MOST_PASSED", 1)
+    tried = [Candidate("no backfill", slurm={"SchedulerType": "sched/builtin"}), Candidate("twice the nodes", nodes="x2")]
+    found = measure(*recorded, tried, 3, 5, 0, serial, lambda done, of: None)
+    assert found.split
+    assert list(found.effects) == ["twice the nodes"]
+    assert found.screened["no backfill"] > 0
+    judged = sum(each.jobs for each in found.effects["twice the nodes"].groups if each.by == "size")
+    assert judged == pytest.approx(len(recorded[1].table) / 2, abs=2)
+    said = answer(found)
+    assert len(said) <= 3
+    assert "the later half of" in " ".join(said)
+
+
+@pytest.mark.slow
+def test_the_command_prints_objects_and_writes_a_page(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text("[[candidate]]\nname = 'all together'\npartitions = { '*' = { PriorityTier = 7 } }\n")
+    page = tmp_path / "page.html"
+    arguments = ["whatif", str(GOLDEN / "tiers-A.txt"), "--machine", str(GOLDEN / "tiers-A"), "--candidates", str(mine)]
+    arguments += ["--only", "all together", "--only", "no backfill", "--replicates", "3", "--report", str(page), "--json"]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    objects = [json.loads(line) for line in result.stdout.splitlines()]
+    assert {each["candidate"] for each in objects[:-1]} == {"all together", "no backfill"}
+    assert all(set(each) >= {"metric", "change", "low", "high", "verdict"} for each in objects[:-1])
+    assert objects[-1]["answer"]
+    text = page.read_text()
+    assert "SchedulerType=sched/builtin" in text
+    assert "PriorityTier=7" in text
+
+
+def test_an_unknown_candidate_is_refused_in_a_line() -> None:
+    result = CliRunner().invoke(
+        cli, ["whatif", str(GOLDEN / "tiers-A.txt"), "--machine", str(GOLDEN / "tiers-A"), "--only", "magic"]
+    )
+    assert result.exit_code == 2
+    assert "--only magic: no such candidate" in result.output
+
+
+def test_a_page_without_a_candidate_that_passed_says_so(recorded: tuple[Site, SlurmJobs]) -> None:
+    site, jobs = recorded
+    found = what_if.WhatIf(site, jobs, {}, {}, (), {"no backfill": 0.5}, {}, {}, 10.0, 10.0, True, 8)
+    assert answer(found)[0].startswith("Nothing here is surely better")
+    assert "Nothing here is surely better" in render_what_if(found, {})

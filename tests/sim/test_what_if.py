@@ -1,0 +1,217 @@
+"""Changes of a site, and what pairs of replays say of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from sim.site_replay import replay
+from sim.slurm.files import read_site
+from sim.slurm.site import Site
+from sim.what_if import Candidate, Changed, Effect, Measured, Replays, change, effect, judged, shaken
+
+CONF = """\
+SchedulerParameters=bf_interval=10,bf_continue
+PriorityType=priority/multifactor
+PriorityWeightAge=100
+AccountingStorageEnforce=limits
+NodeName=n[1-4] CPUs=2 RealMemory=4000
+PartitionName=long Nodes=n[1-2] MaxTime=2-0 PriorityTier=1
+PartitionName=all Nodes=ALL PriorityTier=2
+"""
+QOS = "Name|Priority|MaxTRESPU|MaxJobsPU\nnormal|10|cpu=4|3\n"
+
+
+def site(conf: str = CONF) -> Site:
+    return read_site({"slurm.conf": conf, "qos.txt": QOS}, "here")
+
+
+def jobs(count: int = 40, seed: int = 0) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    rows = np.arange(count)
+    limit = 60 * random.integers(2, 8, count)
+    ids = {
+        "job_id": rows.astype(str),
+        "group": rows + 1,
+        "task": -1,
+        "submit_s": 1_700_000_000 + np.sort(random.integers(0, 900, count)),
+    }
+    held = {"eligible_s": -1, "held_s": -1, "cancel_s": -1, "limit_s": limit, "least_limit_s": limit}
+    asked = {"runtime_s": random.integers(30, limit), "cpus": random.integers(1, 5, count), "min_nodes": 1, "max_nodes": 0}
+    names = {
+        "user": np.where(rows % 3, "u", "v"),
+        "account": np.where(rows % 3, "physics", "biology"),
+        "partition": "all",
+        "qos": "normal",
+    }
+    rest = {"memory_node": 0, "memory_cpu": 0, "gpus": 0, "features": "", "exclusive": False, "throttle": 0, "after": "", "nice": 0}
+    return pd.DataFrame(
+        {**ids, **held, **asked, **names, **rest, "reservation": "", "licenses": "", "requeues": False, "killed": False}
+    )
+
+
+def changed(**given: object) -> Changed:
+    found = change(Candidate("a change", **given), site(), jobs())  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def test_settings_take_values_multiples_of_todays_and_of_slurms_defaults() -> None:
+    found = changed(
+        slurm={"PriorityWeightAge": "x2", "PriorityMaxAge": "x0.5"}, scheduler={"bf_interval": "x3", "bf_max_job_test": "x0.1"}
+    )
+    assert found.site.settings["priorityweightage"] == "200"
+    assert found.site.settings["prioritymaxage"] == "3-12:00:00"  # half of 7 days
+    assert (found.site.scheduler["bf_interval"], found.site.scheduler["bf_max_job_test"]) == ("30", "50")
+    assert found.lines[-1] == "SchedulerParameters=bf_interval=30,bf_continue,bf_max_job_test=50"
+
+
+def test_lines_of_a_change_make_the_changed_site_when_they_are_pasted() -> None:
+    found = changed(slurm={"PriorityWeightAge": "x2"}, scheduler={"bf_interval": 20})
+    again = read_site({"slurm.conf": CONF + "\n".join(found.lines), "qos.txt": QOS}, "here")
+    assert again == found.site
+
+
+def test_partitions_and_qos_change_by_name_or_all() -> None:
+    found = changed(partitions={"*": {"PriorityTier": 1}, "long": {"MaxTime": "x0.5"}}, qos={"normal": {"MaxTRESPU": "x2"}})
+    assert {part.tier for part in found.site.partitions.values()} == {1}
+    assert found.site.partitions["long"].max_s == 86_400
+    assert found.site.qos["normal"].limits.user == {"cpu": 8, "jobs": 6}
+    assert found.lines == (
+        "PartitionName=long ... MaxTime=1-00:00:00",
+        "PartitionName=all ... PriorityTier=1",
+        "sacctmgr modify qos normal set MaxTRESPerUser=cpu=8 MaxJobsPerUser=6",
+    )
+
+
+def test_shorter_limits_kill_what_runs_longer_and_only_that() -> None:
+    found, before = changed(limits="x0.5"), jobs()
+    limit = np.maximum(np.ceil(before["limit_s"] / 120) * 60, 60)
+    assert (found.jobs["limit_s"] == limit).all()
+    over = before["runtime_s"] > limit
+    assert found.kills == frozenset(before["job_id"][over])
+    assert (found.jobs["killed"] == over).all()
+    assert (found.jobs["runtime_s"] == np.minimum(before["runtime_s"], limit)).all()
+
+
+def test_nodes_come_and_go_with_their_partitions() -> None:
+    more, less = changed(nodes="x1.5").site, changed(nodes="x0.5").site
+    assert len(more.nodes) == 6
+    assert len(less.nodes) == 2
+    assert len(more.partitions["all"].nodes) == 6
+    assert less.partitions["all"].nodes == {node.name for node in less.nodes}
+
+
+def test_demand_takes_jobs_of_an_account_away_or_adds_copies() -> None:
+    half, twice = (changed(demand={"account": "biology", "jobs": factor}).jobs for factor in ("x0.5", "x2"))
+    counts = [int((table["account"] == "biology").sum()) for table in (half, jobs(), twice)]
+    assert counts == [7, 14, 28]
+    assert twice["submit_s"].is_monotonic_increasing
+    assert twice["job_id"].is_unique
+
+
+def test_a_reservation_repeats_each_week_and_keeps_its_nodes_free() -> None:
+    found = changed(reservation={"weekday": "Tuesday", "start": "22:20", "hours": 1, "nodes": "n[1-3]"})
+    start = replay(found.site, found.jobs, 0)
+    kept = found.site.reservations[0]
+    inside = (start.start_s < kept.end_s) & (start.start_s + found.jobs["runtime_s"] > kept.start_s)
+    assert inside.any()
+    assert all(set(nodes.split(",")) == {"n4"} for nodes in start.nodes[inside])
+
+
+def test_a_candidate_that_changes_nothing_here_is_none() -> None:
+    for each in (
+        Candidate("as it is", scheduler={"bf_interval": 10}),
+        Candidate("Slurm's default", slurm={"PriorityMaxAge": "7-0"}),
+        Candidate("the tier it has", partitions={"all": {"PriorityTier": 2}}),
+        Candidate("as many", nodes="x1.0"),
+    ):
+        assert change(each, site(), jobs()) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"partitions": {"al": {"PriorityTier": 1}}}, "no partition al; known: long, all"),
+        ({"partitions": {"all": {"Tier": 1}}}, "partition key tier is not known"),
+        ({"qos": {"normal": {"MaxWall": 1}}}, "QOS key maxwall is not known"),
+        ({"limits": "half"}, "limits = 'half' is no factor such as x0.5"),
+        ({"demand": {"account": "chemistry", "jobs": "x2"}}, "account 'chemistry' has no jobs; known: biology, physics"),
+        ({"slurm": {"Licenses": "x2"}}, "Licenses is not stated, of which there is no x2"),
+        ({"reservation": {"weekday": "Someday"}}, "has no such day, time or nodes"),
+    ],
+)
+def test_a_wrong_candidate_is_refused_with_its_name(given: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=f"candidate 'wrong'.*{said}"):
+        change(Candidate("wrong", **given), site(), jobs())  # type: ignore[arg-type]
+
+
+def test_tasks_of_an_array_move_together() -> None:
+    table = jobs().assign(group=np.repeat(np.arange(10), 4), eligible_s=np.where(np.arange(40) % 2, 1_700_000_500, -1))
+    moved = shaken(table, 60, 3)
+    by_s = (moved["submit_s"] - table["submit_s"]).to_numpy()
+    assert (by_s.reshape(10, 4) == by_s[::4, None]).all()
+    assert len(set(by_s)) > 3
+    assert (moved["eligible_s"] == np.where(table["eligible_s"] > 0, table["eligible_s"] + by_s, -1)).all()
+
+
+def replays(*of: Changed, seeds: int = 4) -> list[np.ndarray]:
+    work = Replays([(each.site, each.jobs) for each in of], 60)
+    return [np.stack([work([row, seed])[2] for seed in range(seeds)]) for row in range(len(of))]
+
+
+FREE = CONF.replace("AccountingStorageEnforce=limits\n", "")
+
+
+def measured(found: Changed) -> Effect:
+    today = Changed(site(FREE), jobs(), (), frozenset())
+    return effect(today, found, *replays(today, found), 60, range(4), 1)
+
+
+def test_a_change_that_changes_no_start_has_no_effect_and_is_not_sure() -> None:
+    found = measured(Changed(replace(site(FREE), name="renamed"), jobs(), (), frozenset()))
+    assert all((each.relative, each.low, each.high, each.p) == (0, 0, 0, 1) for each in found.metrics.values())
+    assert judged({"renamed": found}) == {"renamed": "not sure"}
+
+
+def test_more_nodes_lower_waits_and_fewer_raise_them() -> None:
+    more, less = (
+        measured(found) for x in ("x2", "x0.5") if (found := change(Candidate(x, nodes=x), site(FREE), jobs())) is not None
+    )
+    assert more.metrics["mean_wait_s"].relative < -0.3 < 0.3 < less.metrics["mean_wait_s"].relative
+    assert judged({"more": more, "less": less}) == {"more": "better", "less": "worse"}
+    assert sum(each.jobs for each in more.groups if each.by == "account") == 40
+    assert all(each.by_s < 0 for each in more.groups if each.by == "account")
+
+
+def test_jobs_that_no_longer_start_are_counted_and_left_out_of_both() -> None:
+    wide = jobs().assign(cpus=np.where(np.arange(40) == 5, 8, 1))
+    today = Changed(site(FREE), wide, (), frozenset())
+    fewer = change(Candidate("fewer", nodes="x0.75"), site(FREE), wide)
+    assert fewer is not None
+    found = effect(today, fewer, *replays(today, fewer, seeds=2), 60, range(2), 1)
+    assert found.never == 1
+    assert sum(each.jobs for each in found.groups if each.by == "partition") == 39
+
+
+def test_jobs_before_the_time_asked_for_do_not_count() -> None:
+    today, more = Changed(site(), jobs(), (), frozenset()), changed(nodes="x2")
+    late = int(jobs()["submit_s"].iloc[30])
+    found = effect(today, more, *replays(today, more, seeds=2), 60, range(2), 1, late)
+    assert sum(each.jobs for each in found.groups if each.by == "size") == int((jobs()["submit_s"] >= late).sum())
+
+
+def test_verdicts_correct_for_all_candidates_together() -> None:
+    def with_p(p: float, relative: float = -0.1, cost: float | None = None) -> Effect:
+        wait, other = Measured(9, 10, relative, -0.2, -0.01, p), Measured(1, 1, 0, None, None, None)
+        awf = other if cost is None else Measured(2, 1, 1, 0.5, 1.5, cost)
+        return Effect({"mean_wait_s": wait, "mean_bounded_slowdown": other, "awf_s": awf, "p2sf_s": other}, [], 0)
+
+    assert judged({"alone": with_p(0.03)}) == {"alone": "better"}
+    assert judged({"one": with_p(0.03), "two": with_p(0.04)}) == {"one": "not sure", "two": "not sure"}
+    assert judged({"paid": with_p(0.001, cost=0.001)}) == {"paid": "mixed"}
+    assert judged({"longer": with_p(0.001, relative=0.1)}) == {"longer": "worse"}
