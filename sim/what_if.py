@@ -63,7 +63,10 @@ class Candidate:
 
 
 class Changed(NamedTuple):
-    """A site and jobs after a change, the ``lines`` that make it, and the ids of jobs that a shorter limit would kill."""
+    """A site and its jobs after a change.
+
+    ``lines`` make the change; ``kills`` are the ids of jobs that a shorter limit would kill.
+    """
 
     site: Site
     jobs: pd.DataFrame
@@ -294,7 +297,10 @@ def _demand(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> pd.DataFrame
 
 
 def shaken(jobs: pd.DataFrame, shake_s: int, seed: int) -> pd.DataFrame:
-    """Move submissions by up to ``shake_s`` seconds, tasks of an array together; the order of rows stays."""
+    """Move submissions by up to ``shake_s`` seconds, tasks of an array together.
+
+    The order of rows stays.
+    """
     _, group = np.unique(jobs["group"], return_inverse=True)
     by_s = moves(int(group.max()) + 1, shake_s, seed)[group]
     columns = {name: jobs[name].to_numpy(np.int64) for name in ("submit_s", "eligible_s", "cancel_s", "held_s")}
@@ -319,7 +325,10 @@ class Replays:
 
 
 class Measured(NamedTuple):
-    """A metric under a change and today, and the relative change with its interval and p-value, None where there is none."""
+    """A metric under a change and today, and the relative change.
+
+    With its interval and p-value, None where there is none.
+    """
 
     value: float
     baseline: float
@@ -380,7 +389,7 @@ def effect(
     if not kept.any():
         raise InputError("no job starts in all replays, with and without the change")
     jobs = today.jobs[kept]
-    blocks, users = _blocks(jobs["submit_s"].to_numpy(np.int64)), pd.factorize(jobs["user"])[0]
+    block, users = blocks(jobs["submit_s"].to_numpy(np.int64)), pd.factorize(jobs["user"])[0]
     sums: list[tuple[list[dict[str, Ratio]], dict[str, Ratio]]] = []
     waits = []
     for made, starts_s, rows in ((today, before, np.flatnonzero(kept)), (changed, after, place[kept])):
@@ -390,9 +399,9 @@ def effect(
             held = Replay(start[rows], *(np.full(len(rows), "", object),) * 2, np.ones(len(rows), np.int64), 0, 0)
             schedule = as_schedule(made.site, table, held, trace="", seed=seed, seconds=0.0)
             found = ratios(schedule)
-            by_block.append({name: by_week(found[name], blocks) for name in WEIGHED})
+            by_block.append({name: by_week(found[name], block) for name in WEIGHED})
             for name in WEIGHED:
-                mine = by_week_and_user(found[name], blocks, users)
+                mine = by_week_and_user(found[name], block, users)
                 by_user[name] = pooled([by_user[name], mine]) if name in by_user else mine
             total += found["mean_wait_s"].numerator
         sums.append((by_block, by_user))
@@ -410,7 +419,7 @@ def effect(
     return Effect(metrics, _groups(jobs, *waits), never)
 
 
-def _blocks(submit: np.ndarray) -> np.ndarray:
+def blocks(submit: np.ndarray) -> np.ndarray:
     """Number the weeks of submissions, or the days where there are too few, or none."""
     for length in (WEEK_S, DAY_S):
         block = np.unique((submit - submit.min()) // length, return_inverse=True)[1]
@@ -429,7 +438,7 @@ def _compared(terms: Ratio, base: Ratio, users: tuple[Ratio, Ratio], family: int
 
 
 def _groups(jobs: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[Group]:
-    """Return mean waits before and after by partition, account, size and length."""
+    """Return mean waits before and after by partition, account, size and length, where there are several."""
     sizes, lengths = np.array([1, 2, 5, 17, 65, 257, 1025]), np.array([0, 600, 3600, 4 * 3600, DAY_S])
     words = np.array(["under 10 min", "10 min to 1 h", "1 to 4 h", "4 to 24 h", "over 24 h"])
     of = {
@@ -440,17 +449,17 @@ def _groups(jobs: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[G
     }
     made = []
     for by, values in of.items():
-        for value in sorted(set(values)):
+        for value in sorted(set(values)) if len(set(values)) > 1 else ():
             chosen = values == value
             made.append(Group(by, str(value), int(chosen.sum()), float(before[chosen].mean()), float(after[chosen].mean())))
     return made
 
 
 def judged(effects: Mapping[str, Effect]) -> dict[str, str]:
-    """Return a verdict on each candidate, by Holm's correction over all of them in each metric.
+    """Return a verdict on each candidate.
 
-    ``better`` lowers mean waits surely and makes none of :data:`WEIGHED` surely worse; ``mixed`` lowers them at the cost of another; ``worse``
-    makes some surely worse and lowers no waits; else ``not sure``.
+    By Holm's correction over all of them in each metric. ``better`` lowers mean waits surely and makes none of :data:`WEIGHED` surely
+    worse; ``mixed`` lowers them at the cost of another; ``worse`` makes some surely worse and lowers no waits; else ``not sure``.
     """
     if not effects:
         return {}

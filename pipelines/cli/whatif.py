@@ -42,10 +42,11 @@ def command(
     accounting: Path, machine: Path, candidates: Path | None, only: tuple[str, ...], replicates: int, shake_s: int, seed: int, timezone: str,
     cluster: str, on: str | None, report: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Say which change of the site that made ACCOUNTING lowers waits, by how much, and at whose cost.
+    """Say which change of the site lowers waits, by how much, and at whose cost.
 
-    Candidates are settings of Slurm, limits, nodes and demand. Each is replayed under the same phases of Slurm's clocks and the same shaken
-    submissions as today's settings. A long log is cut in two: its earlier half chooses, its later half judges.
+    ACCOUNTING is the site's record. Candidates are settings of Slurm, limits, nodes and demand. Each is replayed under the same phases of
+    Slurm's clocks and the same shaken submissions as today's settings. A long log is cut in two: its earlier half chooses, its later half
+    judges.
     """
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report import what_if as shown

@@ -26,7 +26,8 @@ def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
         title=f"{found.site.name}: what to change, and what it would bring",
         answer=answer(found),
         table=Table("", table.headings, table.rows[:MOST_ROWS], left=table.left),
-        hint="Change against replays of today's settings, in per cent, with intervals that hold for all candidates together. Left is better.",
+        hint="Change against replays of today's settings, in per cent, with intervals that hold for all candidates together. Left is better."
+        + ("" if found.several else " The log is too short to say more than what would have been with these very jobs."),
         picture=Picture("", data_uri(picture(found)), "Change of four metrics under each candidate; the line at 0 is today."),
         facts=[
             (f"{len(found.changes)}", "candidates that change something here"),
@@ -54,7 +55,10 @@ def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
 
 
 def answer(found: WhatIf) -> list[str]:
-    """Return in at most three sentences what to change, what it brings, and at whose cost; or that nothing is sure."""
+    """Return in at most three sentences what to change, and what it brings.
+
+    And which jobs pay; or that nothing is sure.
+    """
     jobs = f"over {found.replicates} pairs of replays of {'the later half of ' if found.split else ''}{found.jobs.name}"
     if not found.ranked:
         return [
@@ -90,7 +94,7 @@ def _payers(found: WhatIf, name: str) -> str:
     """Say which group of jobs waits longer by most seconds in all, and which shorter."""
     groups = [each for each in found.effects[name].groups if each.jobs >= _FEWEST_IN_GROUP]
     if not groups:
-        return "No group has enough jobs to tell who pays."
+        return "No group has enough jobs to tell which jobs pay."
     pays, gains = (choose(groups, key=lambda each: each.by_s * each.jobs) for choose in (max, min))
     said = "no group waits longer"
     if pays.by_s > 0:

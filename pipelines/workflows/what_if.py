@@ -1,4 +1,7 @@
-"""What changes of a Slurm site would bring: the catalogue of candidates, a screening, and one look at later jobs."""
+"""What changes of a Slurm site would bring.
+
+The catalogue of candidates, a screening on earlier jobs, and one look at later ones.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from features.errors import InputError, meant
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.campaigns.maps import Map
 from sim.slurm.site import Site
-from sim.what_if import WEIGHED, Candidate, Changed, Effect, Replays, change, effect, judged
+from sim.what_if import WEIGHED, Candidate, Changed, Effect, Replays, blocks, change, effect, judged, shaken
 
 CATALOGUE = Path(__file__).with_name("candidates.toml")
 MOST_PASSED = 6
@@ -48,6 +51,15 @@ class WhatIf:
     replayed_s: float
     split: bool
     replicates: int
+
+    @property
+    def several(self) -> bool:
+        """Tell whether the jobs judged lie in several weeks or days.
+
+        Then intervals are about others, too.
+        """
+        submit = self.jobs.table["submit_s"].to_numpy(np.int64)
+        return bool(blocks(submit[submit >= np.median(submit) if self.split else slice(None)]).any())
 
     @property
     def ranked(self) -> list[str]:
@@ -155,8 +167,6 @@ def measure(
 
 
 def _submitted(table: pd.DataFrame, shake_s: int, seed: int) -> np.ndarray:
-    from sim.what_if import shaken
-
     return shaken(table, shake_s, seed)["submit_s"].to_numpy(np.float64)
 
 

@@ -195,7 +195,7 @@ def test_jobs_that_no_longer_start_are_counted_and_left_out_of_both() -> None:
     assert fewer is not None
     found = effect(today, fewer, *replays(today, fewer, seeds=2), 60, range(2), 1)
     assert found.never == 1
-    assert sum(each.jobs for each in found.groups if each.by == "partition") == 39
+    assert sum(each.jobs for each in found.groups if each.by == "account") == 39
 
 
 def test_jobs_before_the_time_asked_for_do_not_count() -> None:
