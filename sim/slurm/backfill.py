@@ -15,7 +15,6 @@ from sim.slurm.state import (
     BACKFILL,
     BEGUN,
     CYCLES,
-    HOPELESS,
     INTERVALS,
     LOW,
     NONE,
@@ -149,8 +148,7 @@ def plan(job, partition, now, slurm):
     second, limit = now // 1000, ask.least[job]
     waits = slurm.numbers[NOW_ONLY] != 0
     skips, whole = not (waits or rules.preempts), ask.exclusive[job] != 0
-    later = _hopeless_until(job, partition, second, slurm) if skips else second
-    skipped, hopeless, done, total = later > second, skips, 0, _begin_count(slurm)
+    later, skipped, done, total = second, False, 0, _begin_count(slurm)
     slurm.numbers[SPLIT] = slurm.numbers[REACH] = 0
     if len(slurm.reservations.start) == 0:
         open_to(job, partition, second, second, slurm, room.usable)
@@ -167,10 +165,7 @@ def plan(job, partition, now, slurm):
                 if later == 0:
                     return 0
                 skipped = True
-                if hopeless:
-                    _note_hopeless(job, partition, later, slurm)
                 continue
-            hopeless = False
         when, chosen = will_run(job, partition, second, slurm) if count >= ask.min_nodes[job] else (0, 0)
         if ask.exclusive[job] != 0 and chosen > 0:
             _count_whole_nodes(job, chosen, slurm)
@@ -218,32 +213,6 @@ def plan(job, partition, now, slurm):
             return 0
         reserve(begins, ends, chosen, slurm)
         return 1
-
-
-@kernel
-def _hopeless_until(job, partition, second, slurm):
-    """Return until when looks for ``job`` find too few processors, as those for a smaller and shorter one did in this cycle.
-
-    Plans and starts since can only have left fewer. Not so where reservations open and close nodes.
-    """
-    ask, plans, until = slurm.ask, slurm.plans, second
-    if len(slurm.reservations.start) == 0:
-        for i in range(slurm.numbers[HOPELESS]):
-            if plans.partition[i] == partition and plans.cpus[i] <= ask.cpus[job] and plans.limit[i] <= ask.least[job]:
-                until = max(until, plans.hopeless[i])
-    return until
-
-
-@kernel
-def _note_hopeless(job, partition, until, slurm):
-    """Note that looks for ``job`` found too few processors ``until`` then."""
-    ask, plans, numbers = slurm.ask, slurm.plans, slurm.numbers
-    row = numbers[HOPELESS] - 1
-    if row < 0 or plans.partition[row] != partition or plans.cpus[row] != ask.cpus[job] or plans.limit[row] != ask.least[job]:
-        row += 1
-        numbers[HOPELESS] += 1
-        plans.partition[row], plans.cpus[row], plans.limit[row] = partition, ask.cpus[job], ask.least[job]
-    plans.hopeless[row] = until
 
 
 @kernel

@@ -262,8 +262,8 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         shared=np.zeros(count, np.int64),
         merged=np.zeros(len(ask.job), np.int64),
     )
-    spans, sets = np.zeros((8, intervals), np.int64), np.zeros((2, intervals, words), np.int64)
-    plans = Plans(spans[0], spans[1], spans[2], spans[3], sets[0], sets[1], masks[3], *(spans[4], spans[5], spans[6], spans[7]))
+    spans, sets = np.zeros((4, intervals), np.int64), np.zeros((2, intervals, words), np.int64)
+    plans = Plans(spans[0], spans[1], spans[2], spans[3], sets[0], sets[1], masks[3])
     numbers = np.zeros(NUMBERS, np.int64)
     numbers[TICK] = numbers[PASS] = numbers[NOTICE] = NEVER
     numbers[LAST_PASS], numbers[FIRST_PRIORITY] = -NEVER, NEVER >> 8

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.slurm.choice import count_bits
-from sim.slurm.state import HOPELESS, INTERVALS, LOW, NEVER, REACH, SHIFT, SPLIT
+from sim.slurm.state import INTERVALS, LOW, NEVER, REACH, SHIFT, SPLIT
 
 
 @apart
@@ -21,7 +21,7 @@ def clear_map(second, slurm):
         plans.free[0, word] = state.up[word]
     for node in range(len(room.clear)):
         room.clear[node] = NEVER
-    slurm.numbers[INTERVALS], slurm.numbers[HOPELESS] = 1, 0
+    slurm.numbers[INTERVALS] = 1
 
 
 @kernel

@@ -35,7 +35,6 @@ import numpy as np
     INTERVALS,  # intervals of the map of plans
     SPLIT,  # of the looks of one job at the map: see plans.py
     REACH,
-    HOPELESS,  # kinds of jobs for which looks at the map found too few processors
     FIRST_PRIORITY,  # priority/basic: the priority of the next job
     RANK,  # fair tree: the rank that is given next
     PASSES,  # main passes so far
@@ -47,7 +46,7 @@ import numpy as np
     NOW_ONLY,  # whether the job that a cycle looks at may start, but gets no plan
     TRIED,  # the partition in which a job is tried
     NUMBERS,
-) = range(36)
+) = range(35)
 """Slots of ``Slurm.numbers``."""
 
 NEVER = 1 << 62
@@ -395,7 +394,6 @@ class Plans(NamedTuple):
 
     Interval ``k`` lasts from ``begin`` to ``end``, in seconds; ``row`` is that of ``free`` [intervals, words], the nodes without plans in
     it; ``returns`` tells whether a node comes back after it. ``until`` [intervals, words] and ``beyond`` [words] are sets of nodes.
-    Looks for jobs of ``partition``, ``cpus`` and ``limit`` found too few processors until the second ``hopeless``.
     """
 
     begin: np.ndarray
@@ -405,10 +403,6 @@ class Plans(NamedTuple):
     free: np.ndarray
     until: np.ndarray
     beyond: np.ndarray
-    partition: np.ndarray
-    cpus: np.ndarray
-    limit: np.ndarray
-    hopeless: np.ndarray
 
 
 class Slurm(NamedTuple):

@@ -27,7 +27,7 @@ OUTSIDE = {
 }
 """Records that are no draw of the model's range over phases."""
 WITHIN_5_S = {
-    **{"jobs-A": 0.45, "jobs-B": 0.6, "limits-A": 0.6, "limits-B": 0.55, "outages-A": 0.95, "outages-B": 0.6},
+    **{"jobs-A": 0.45, "jobs-B": 0.6, "limits-A": 0.6, "limits-B": 0.9, "outages-A": 0.95, "outages-B": 0.6},
     **{"preemption-A": 0.35, "preemption-B": 0.95, "tiers-A": 0.95, "tiers-B": 0.95},
     **{"mixed-A": 0.5, "mixed-B": 0.6},
 }
