@@ -29,7 +29,7 @@ SUBMIT = re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+) ")
 START = re.compile(r"(?:sched: Allocate|_start_job: Started) JobId=(\d+(?:_\d+)?)\S* .*?(?:NodeList=| on )(\S+)")
 END = re.compile(r"_job_complete: JobId=(\d+(?:_\d+)?)\S* done")
 PLAN = re.compile(r"JobId=\d+\S* to start at (\S+), end at (\S+) on nodes (\S+)")
-EQUAL = {"tiers-A": 0.9, "tiers-B": 0.92, "limits-B": 0.88, "outages-A": 1.0}
+EQUAL = {"tiers-A": 0.96, "tiers-B": 0.98, "limits-B": 0.94, "outages-A": 1.0}
 """The share of cycles of which each plan is the model's, at least, where the log holds all that changes the state."""
 Minutes = set[tuple[str, int]]
 

@@ -389,3 +389,26 @@ def test_a_job_over_its_limit_preempts_no_other() -> None:
     site = read_site({"slurm.conf": conf, "qos.txt": qos}, "site")
     assert replay(site, jobs_of(low, high | {"cpus": 4}), 1).attempts.tolist() == [2, 1]
     assert replay(site, jobs_of(low, high | {"cpus": 8}), 1).attempts.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("seed", [1, 8, 36])
+def test_a_reservation_years_ahead_moves_no_start(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    rows: list[dict[str, object]] = [
+        {
+            "submit_s": 1_000_000 + int(second),
+            "limit_s": int(draw.choice([60, 120, 300, 600, 900])),
+            "cpus": int(draw.choice([1, 2, 4, 8, 12, 24])),
+            "min_nodes": int(draw.choice([1, 1, 2])),
+            "runtime_s": int(draw.integers(10, 300)),
+            "partition": str(draw.choice(["p", "q", "p,q"])),
+            "exclusive": bool(draw.random() < 0.1),
+        }
+        for second in np.sort(draw.integers(0, 200, 80))
+    ]
+    conf = (
+        "SchedulerParameters=bf_interval=10,bf_continue\nPriorityType=priority/multifactor\nPriorityWeightJobSize=1000\n"
+        "NodeName=n[1-6] CPUs=8\nPartitionName=p Nodes=ALL\nPartitionName=q Nodes=n[2-4] PriorityTier=2\n"
+    )
+    far = "ReservationName=m StartTime=2060-01-01T00:00:00 EndTime=2060-01-02T00:00:00 Nodes=n[1-6]\n"
+    assert waits_of({"slurm.conf": conf}, jobs_of(*rows)) == waits_of({"slurm.conf": conf, "reservations.txt": far}, jobs_of(*rows))
