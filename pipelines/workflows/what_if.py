@@ -63,11 +63,17 @@ class WhatIf:
 
     @property
     def ranked(self) -> list[str]:
-        """Return the judged candidates, better ones first, then by the change of the mean wait."""
+        """Return the judged candidates, better ones first, then by the change of the mean wait.
+
+        Other nodes and another demand are no settings: they come last.
+        """
         order = ("better", "mixed", "not sure", "worse")
-        return sorted(
-            self.effects, key=lambda name: (order.index(self.verdicts[name]), self.effects[name].metrics[WEIGHED[0]].relative)
-        )
+
+        def place(name: str) -> tuple[bool, int, float]:
+            candidate, wait = self.candidates[name], self.effects[name].metrics[WEIGHED[0]]
+            return bool(candidate.nodes or candidate.demand), order.index(self.verdicts[name]), wait.relative
+
+        return sorted(self.effects, key=place)
 
 
 def read_candidates(path: Path = CATALOGUE) -> list[Candidate]:

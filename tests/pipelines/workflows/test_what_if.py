@@ -17,7 +17,7 @@ from pipelines.workflows.parity import read_site_jobs
 from pipelines.workflows.what_if import measure, read_candidates
 from sim.campaigns.maps import serial
 from sim.slurm.site import Site
-from sim.what_if import Candidate
+from sim.what_if import WEIGHED, Candidate, Effect, Measured
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
 
@@ -102,3 +102,13 @@ def test_a_page_without_a_candidate_that_passed_says_so(recorded: tuple[Site, Sl
     found = what_if.WhatIf(site, jobs, {}, {}, (), {"no backfill": 0.5}, {}, {}, 10.0, 10.0, True, 8)
     assert answer(found)[0].startswith("Nothing here is surely better")
     assert "Nothing here is surely better" in render_what_if(found, {})
+
+
+def test_settings_stand_before_other_nodes_however_good(recorded: tuple[Site, SlurmJobs]) -> None:
+    site, jobs = recorded
+    same, better = (Measured(wait, 10, wait / 10 - 1, None, None, None) for wait in (10, 5))
+    effects = {name: Effect(dict.fromkeys(WEIGHED, of), [], 0) for name, of in (("more nodes", better), ("a setting", same))}
+    tried = {"more nodes": Candidate("more nodes", nodes="x2"), "a setting": Candidate("a setting")}
+    verdicts = {"more nodes": "better", "a setting": "not sure"}
+    found = what_if.WhatIf(site, jobs, tried, {}, (), {}, effects, verdicts, 10.0, 10.0, False, 8)
+    assert found.ranked == ["a setting", "more nodes"]
