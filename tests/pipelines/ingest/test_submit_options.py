@@ -62,7 +62,7 @@ def test_options_that_are_not_modelled_are_counted(tmp_path: Path) -> None:
         ({"ReqTRES": "cpu=8,node=2", "ReqMem": "500Mc"}, (0, 500)),
         ({"ReqTRES": "cpu=8,mem=4000M,node=1", "ReqMem": "500Mc"}, (0, 500)),
         ({"ReqTRES": "cpu=8,node=2", "ReqMem": "8G"}, (4096, 0)),
-        ({"ReqTRES": "", "ReqMem": "Unknown"}, (0, 0)),
+        ({"ReqTRES": "", "ReqMem": "Unknown"}, (0, 1000)),  # nothing is told: what the partition gives
         ({"SubmitLine": "sbatch --mem=3G run.sh"}, (3072, 0)),
         ({"SubmitLine": "sbatch --mem=3g run.sh"}, (3072, 0)),
         ({"SubmitLine": "sbatch --mem-per-cpu=2000 run.sh"}, (0, 2000)),
