@@ -30,7 +30,8 @@ def parity(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
     """Replay the accounting on the site that the catalogue states; write the page."""
     name, _ = name_and_day(context.partition_key)
     entry = load_catalogue()[name]
-    if lake.night or not (sited := entry.machine and is_site(entry.machine_path)):
+    sited = entry.machine and is_site(entry.machine_path)
+    if lake.night or not sited:
         why = "left to runs" if sited else "no site is stated: key machine of the trace in queuecast.toml"
         return dg.MaterializeResult(metadata={"replays": why})
     site, jobs = read_site_jobs(entry.path, entry.machine_path, entry.timezone or "UTC", entry.cluster)
