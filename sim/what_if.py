@@ -6,6 +6,7 @@ same phases of Slurm's clocks and the same shaken submissions, so that what both
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -23,14 +24,13 @@ from sim.metrics.comparison import by_week, by_week_and_user, pooled, stacked
 from sim.metrics.schedule_metrics import ratios
 from sim.site_replay import Replay, as_schedule, replay
 from sim.slurm.files import seconds
-from sim.slurm.site import UNLIMITED, Partition, Qos, Reservation, Site
+from sim.slurm.site import PARAMETERS, UNLIMITED, Partition, Qos, Reservation, Site
 
 WEIGHED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 """The first decides; none of the others may be surely worse."""
 _DEFAULTS = {
-    **{"bf_interval": "30", "bf_resolution": "60", "bf_window": "1440", "bf_max_job_test": "500", "bf_max_job_user": "0"},
-    **{"bf_min_prio_reserve": "0", "sched_interval": "60", "default_queue_depth": "100", "prioritymaxage": "7-0"},
-    **{"prioritydecayhalflife": "7-0"},
+    **{name: str(value) for name, value in PARAMETERS.items()},
+    **{"prioritymaxage": "7-0", "prioritydecayhalflife": "7-0"},
     **{f"priorityweight{name}": "0" for name in ("age", "fairshare", "jobsize", "partition", "qos")},
 }
 """What Slurm 22.05 takes where slurm.conf says nothing, for changes that multiply."""
@@ -174,7 +174,10 @@ def _partition(part: Partition, stated: Mapping[str, Any], candidate: Candidate)
         if key != "maxtime" or str(value).startswith("x"):
             new[_PARTITION[key]] = today if today == UNLIMITED else _number(value, today, candidate, key)
         else:
-            new[_PARTITION[key]] = seconds(str(value))
+            try:
+                new[_PARTITION[key]] = seconds(str(value))
+            except ValueError:
+                raise InputError(f"candidate {candidate.name!r}: MaxTime = {value!r} is no time such as 1-0 or 90") from None
     return replace(part, **new)
 
 
@@ -233,7 +236,9 @@ def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[s
             for name, part in site.partitions.items()
         }
         parts = {name: replace(part, nodes=part.nodes | more[name]) for name, part in site.partitions.items()}
-        return replace(site, nodes=(*site.nodes, *added), partitions=parts), [f"# {count - today} more nodes, like those there are"]
+        return replace(site, nodes=(*site.nodes, *added), partitions=parts), [
+            f"# nodes, like those there are: {count - today} more"
+        ]
     if not count:
         raise InputError(f"candidate {candidate.name!r}: no node would be left")
     gone = {site.nodes[(2 * i + 1) * today // (2 * (today - count))].name for i in range(today - count)}
@@ -241,7 +246,7 @@ def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[s
     kept = tuple(replace(each, nodes=each.nodes - gone) for each in site.reservations)
     left = tuple(node for node in site.nodes if node.name not in gone)
     outages = tuple(each for each in site.outages if each.node not in gone)
-    return replace(site, nodes=left, partitions=parts, reservations=kept, outages=outages), [f"# {len(gone)} fewer nodes"]
+    return replace(site, nodes=left, partitions=parts, reservations=kept, outages=outages), [f"# nodes: {len(gone)} fewer"]
 
 
 def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Reservation, str]:
@@ -249,13 +254,14 @@ def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[
     stated = {"weekday": "Tuesday", "start": "08:00", "hours": 4, "nodes": "ALL", **candidate.reservation}
     names = {node.name for node in site.nodes}
     nodes = names if str(stated["nodes"]).upper() == "ALL" else set(expand_nodes(str(stated["nodes"])))
-    day, (hour, _, minute) = str(stated["weekday"]).lower(), str(stated["start"]).partition(":")
-    if day not in _DAYS or not (hour + minute).isdigit() or not nodes <= names:
+    day, clock = str(stated["weekday"]).lower(), re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", str(stated["start"]))
+    lasts = re.fullmatch(r"\d{1,3}(\.\d+)?", str(stated["hours"]))
+    if day not in _DAYS or clock is None or lasts is None or not nodes <= names:
         raise InputError(f"candidate {candidate.name!r}: reservation {dict(candidate.reservation)} has no such day, time or nodes")
-    first = datetime.fromtimestamp(int(jobs["submit_s"].min()), UTC).replace(hour=int(hour), minute=int(minute or 0), second=0)
+    first = datetime.fromtimestamp(int(jobs["submit_s"].min()), UTC).replace(hour=int(clock[1]), minute=int(clock[2]), second=0)
     first += timedelta(days=(_DAYS.index(day) - first.weekday()) % 7)
     begin = int(first.timestamp())
-    end = begin + round(float(stated["hours"]) * 3600)
+    end = begin + round(float(lasts[0]) * 3600)
     line = f"scontrol create reservation StartTime={first:%Y-%m-%dT%H:%M} Duration={(end - begin) // 60} Nodes={stated['nodes']} Flags=WEEKLY,MAINT Users=root"
     return Reservation("what-if", begin, end, frozenset(nodes), frozenset({"WEEKLY"})), line
 

@@ -186,7 +186,8 @@ def _restrict_to(top, nodes, cpus, slurm):
 def _compare_switches(one, other, nodes, count, hardware):
     """Return whether one switch is better (1), as good (0) or worse (-1) than another (``_topo_compare_switches``).
 
-    The tighter of two that suffice; else the same of those above them; at last the one with more nodes.
+    Of two switches that suffice the one with fewer nodes is better. Of two that do not, the switches above them are compared in the same
+    way, and where there are none, more nodes are better.
     """
     while True:
         fits, other_fits = count[one] >= nodes, count[other] >= nodes

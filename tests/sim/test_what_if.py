@@ -143,6 +143,9 @@ def test_a_candidate_that_changes_nothing_here_is_none() -> None:
         ({"demand": {"account": "chemistry", "jobs": "x2"}}, "account 'chemistry' has no jobs; known: biology, physics"),
         ({"slurm": {"Licenses": "x2"}}, "Licenses is not stated, of which there is no x2"),
         ({"reservation": {"weekday": "Someday"}}, "has no such day, time or nodes"),
+        ({"reservation": {"start": "25:00"}}, "has no such day, time or nodes"),
+        ({"reservation": {"hours": "all"}}, "has no such day, time or nodes"),
+        ({"partitions": {"all": {"MaxTime": "soon"}}}, "MaxTime = 'soon' is no time"),
     ],
 )
 def test_a_wrong_candidate_is_refused_with_its_name(given: dict[str, object], said: str) -> None:
