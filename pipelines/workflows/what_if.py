@@ -17,8 +17,9 @@ import pandas as pd
 from features.errors import InputError, meant
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.campaigns.maps import Map
+from sim.site_change import Candidate, Changed, change
 from sim.slurm.site import Site
-from sim.what_if import WEIGHED, Candidate, Changed, Effect, Replays, blocks, change, effect, judged, shaken
+from sim.what_if import WEIGHED, Effect, Replays, blocks, effect, judged, shaken
 
 CATALOGUE = Path(__file__).with_name("candidates.toml")
 MOST_PASSED = 6

@@ -17,7 +17,9 @@ from features.errors import InputError, meant
 from features.node_list import expand_nodes
 from sim.slurm.site import (
     BILLED,
+    LIMIT_KEYS,
     PARAMETERS,
+    PARTITION_KEYS,
     UNLIMITED,
     Association,
     Limits,
@@ -72,9 +74,9 @@ _NODE = {
     *("gres", "procs", "feature", "features", "weight", "memspeclimit", "corespeccount"),
 }
 _PARTITION = {
-    *("partitionname", "nodes", "prioritytier", "priorityjobfactor", "priority", "maxtime", "defmempercpu"),
-    *("defmempernode", "oversubscribe", "shared", "qos", "default", "state", "preemptmode", "gracetime", "maxnodes"),
-    *("tresbillingweights", "lln"),
+    *("partitionname", "nodes", "priority", "defmempercpu", "defmempernode", "oversubscribe", "shared", "qos", "default"),
+    *("state", "preemptmode", "gracetime", "tresbillingweights", "lln"),
+    *map(str.lower, PARTITION_KEYS),
 }
 _HARMLESS = {"nodehostname", "nodeaddr", "port", "state", "cores", "reason", "tmpdisk", "cpubind", "alloc", "defaulttime", "hidden"}
 _GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d{1,9}))?(?:\([^)]*\))?$")
@@ -463,14 +465,16 @@ def _minutes(values: Mapping[str, str], file: str, number: int) -> tuple[dict[st
 
 
 def _qos(text: str, file: str) -> Iterator[Qos]:
-    def count(row: Mapping[str, str], column: str, number: int) -> dict[str, int]:
-        return _amounts(f"jobs={row[column]}" if row.get(column) else "", file, number)
-
     for number, row in _table(text, file, ("Name", "Priority")):
-        per_user = _amounts(row.get("MaxTRESPU", ""), file, number) | count(row, "MaxJobsPU", number)
-        per_account = _amounts(row.get("MaxTRESPA", ""), file, number) | count(row, "MaxJobsPA", number)
-        group = _amounts(row.get("GrpTRES", ""), file, number) | count(row, "GrpJobs", number)
-        limits = Limits(group, per_user, per_account, *_minutes({key.lower(): value for key, value in row.items()}, file, number))
+
+        def held(name: str, row: Mapping[str, str] = row, number: int = number) -> dict[str, int]:
+            resources, jobs = LIMIT_KEYS[name]
+            return _amounts(row.get(resources, ""), file, number) | _amounts(
+                f"jobs={row[jobs]}" if row.get(jobs) else "", file, number
+            )
+
+        minutes = _minutes({key.lower(): value for key, value in row.items()}, file, number)
+        limits = Limits(held("group"), held("user"), held("account"), *minutes)
         preempts = tuple(filter(None, row.get("Preempt", "").split(",")))
         mode = row.get("PreemptMode", "").lower().replace("cluster", "")
         try:

@@ -31,6 +31,15 @@ PARAMETERS = {
     **dict.fromkeys(("bf_continue", "bf_window_linear"), 0),
 }
 """SchedulerParameters that are modelled, with their defaults; those that have no value are 1 where they stand."""
+PARTITION_KEYS = {"MaxTime": "max_s", "PriorityTier": "tier", "PriorityJobFactor": "factor", "MaxNodes": "max_nodes"}
+"""Keys of a partition's line that a change may set, with their fields of :class:`Partition`."""
+LIMIT_KEYS = {
+    "group": ("GrpTRES", "GrpJobs"),
+    "user": ("MaxTRESPU", "MaxJobsPU"),
+    "account": ("MaxTRESPA", "MaxJobsPA"),
+    "job": ("MaxTRES", ""),
+}
+"""What sacctmgr calls the limits of a QOS by field of :class:`Limits`: of resources, and of running jobs."""
 BILLED = ("cpu", "mem", "gres/gpu", "node")
 """What TRESBillingWeights and PriorityWeightTRES may name here."""
 

@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
+from sim.site_change import Candidate, Changed, change
 from sim.site_replay import replay
 from sim.slurm.files import read_site
 from sim.slurm.site import Site
-from sim.what_if import Candidate, Changed, Effect, Measured, Replays, change, effect, judged, shaken
+from sim.what_if import Effect, Measured, Replays, effect, judged, shaken
 
 CONF = """\
 SchedulerParameters=bf_interval=10,bf_continue
@@ -84,7 +85,7 @@ def test_partitions_and_qos_change_by_name_or_all() -> None:
     assert found.lines == (
         "PartitionName=long ... MaxTime=1-00:00:00",
         "PartitionName=all ... PriorityTier=1",
-        "sacctmgr modify qos normal set MaxTRESPerUser=cpu=8 MaxJobsPerUser=6",
+        "sacctmgr modify qos normal set MaxTRESPU=cpu=8 MaxJobsPU=6",
     )
 
 

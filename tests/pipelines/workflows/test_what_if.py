@@ -16,8 +16,9 @@ from pipelines.workflows import what_if
 from pipelines.workflows.parity import read_site_jobs
 from pipelines.workflows.what_if import measure, read_candidates
 from sim.campaigns.maps import serial
+from sim.site_change import Candidate
 from sim.slurm.site import Site
-from sim.what_if import WEIGHED, Candidate, Effect, Measured
+from sim.what_if import WEIGHED, Effect, Measured
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
 

@@ -1,0 +1,288 @@
+"""Changes of a Slurm site and of its load, and the lines that make them.
+
+A site and jobs in, a changed site and jobs out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S
+from features.errors import InputError
+from features.node_list import expand_nodes
+from sim.slurm.files import seconds
+from sim.slurm.site import LIMIT_KEYS, PARAMETERS, PARTITION_KEYS, UNLIMITED, Partition, Qos, Reservation, Site
+
+_DEFAULTS = {
+    **{name: str(value) for name, value in PARAMETERS.items()},
+    **{"prioritymaxage": "7-0", "prioritydecayhalflife": "7-0"},
+    **{f"priorityweight{name}": "0" for name in ("age", "fairshare", "jobsize", "partition", "qos")},
+}
+"""What Slurm 22.05 takes where slurm.conf says nothing, for changes that multiply."""
+_PARTITION = {key.lower(): name for key, name in PARTITION_KEYS.items()}
+_LIMITS = {resources.lower(): name for name, (resources, _) in LIMIT_KEYS.items()}
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A change that a site can make.
+
+    ``what`` says what it does and ``risk`` what may go wrong. Values are Slurm's, or ``"x2"`` for twice what holds today. ``slurm`` has keys
+    of slurm.conf, ``scheduler`` of SchedulerParameters, ``partitions`` and ``qos`` keys by name, ``"*"`` for all. ``limits`` multiplies what
+    jobs ask for, ``nodes`` their number; ``demand`` (``account``, ``jobs``) multiplies the jobs of an account; ``reservation``
+    (``weekday``, ``start``, ``hours``, ``nodes``) keeps nodes free each week.
+    """
+
+    name: str
+    what: str = ""
+    risk: str = ""
+    slurm: Mapping[str, Any] = field(default_factory=dict)
+    scheduler: Mapping[str, Any] = field(default_factory=dict)
+    partitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    qos: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    limits: str = ""
+    nodes: str = ""
+    demand: Mapping[str, Any] = field(default_factory=dict)
+    reservation: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Changed(NamedTuple):
+    """A site and its jobs after a change.
+
+    ``lines`` make the change; ``kills`` are the ids of jobs that a shorter limit would kill.
+    """
+
+    site: Site
+    jobs: pd.DataFrame
+    lines: tuple[str, ...]
+    kills: frozenset[str]
+
+
+def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) -> Changed | None:
+    """Return the site and jobs after a change; None where it changes nothing here.
+
+    ``jobs`` has the columns of :data:`sim.slurm.begin.COLUMNS`. InputError for an unknown key, name, or a value that is none.
+    """
+    made, lines = _settings(candidate, site)
+    parts = {name: _partition(part, _chosen(candidate.partitions, name), candidate) for name, part in made.partitions.items()}
+    qos = {name: _qos(each, _chosen(candidate.qos, name), candidate) for name, each in made.qos.items()}
+    for stated, known, kind in ((candidate.partitions, parts, "partition"), (candidate.qos, qos, "QOS")):
+        if unknown := set(stated) - set(known) - {"*"}:
+            raise InputError(f"candidate {candidate.name!r}: no {kind} {min(unknown)}; known: {', '.join(known)}")
+    lines += [line for name, part in parts.items() for line in _partition_lines(part, made.partitions[name])]
+    lines += [line for name, each in qos.items() for line in _qos_lines(each, made.qos[name])]
+    made = replace(made, partitions=parts, qos=qos)
+    if candidate.nodes:
+        made, told = _resized(made, _number(candidate.nodes, len(made.nodes), candidate, "nodes"), candidate)
+        lines += told
+    if candidate.reservation:
+        kept, line = _reservation(candidate, made, jobs)
+        made, lines = replace(made, reservations=(*made.reservations, kept)), [*lines, line]
+    kills = frozenset[str]()
+    if candidate.limits:
+        jobs, kills = _shorter(jobs, _factor(candidate.limits, candidate, "limits"))
+        lines.append(f"# job_submit: time limits {candidate.limits}, at least a minute")
+    if candidate.demand:
+        jobs = _demand(candidate, jobs, seed)
+        lines.append(f"# no line: {candidate.what or candidate.name}")
+    return Changed(made, jobs, tuple(lines), kills) if lines else None
+
+
+def _chosen(stated: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    return {key.lower(): value for key, value in {**stated.get("*", {}), **stated.get(name, {})}.items()}
+
+
+def _settings(candidate: Candidate, site: Site) -> tuple[Site, list[str]]:
+    """Change keys of slurm.conf and of SchedulerParameters; return the lines that differ."""
+    settings, scheduler, lines = dict(site.settings), dict(site.scheduler), list[str]()
+    for key, value in candidate.slurm.items():
+        new = _value(value, settings.get(key.lower(), _DEFAULTS.get(key.lower(), "")), candidate, key)
+        if new.lower() != settings.get(key.lower(), _DEFAULTS.get(key.lower(), "")).lower():
+            settings[key.lower()] = new
+            lines.append(f"{key}={new}")
+    before = dict(scheduler)
+    for key, value in candidate.scheduler.items():
+        new = _value(value, scheduler.get(key, _DEFAULTS.get(key, "")), candidate, key)
+        if new != scheduler.get(key, _DEFAULTS.get(key)):
+            scheduler[key] = new
+    if scheduler != before:
+        stated = ",".join(f"{key}={value}" if value else key for key, value in scheduler.items())
+        settings["schedulerparameters"] = stated
+        lines.append(f"SchedulerParameters={stated}")
+    return replace(site, settings=settings, scheduler=scheduler), lines
+
+
+def _value(value: Any, today: str, candidate: Candidate, key: str) -> str:
+    """Return a new value as text: as stated, or so many times today's."""
+    text = str(value)
+    if not text.startswith("x"):
+        return text
+    factor = _factor(text, candidate, key)
+    if today.isdigit():
+        return str(round(factor * int(today)))
+    try:
+        return _minutes(round(factor * seconds(today)))
+    except ValueError:
+        raise InputError(f"candidate {candidate.name!r}: {key} is {today or 'not stated'}, of which there is no {text}") from None
+
+
+def _minutes(length_s: int) -> str:
+    days, rest = divmod(length_s, DAY_S)
+    return f"{days}-{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
+def _factor(text: str, candidate: Candidate, key: str) -> float:
+    try:
+        factor = float(str(text).removeprefix("x"))
+    except ValueError:
+        factor = -1.0
+    if not (str(text).startswith("x") and factor >= 0):
+        raise InputError(f"candidate {candidate.name!r}: {key} = {text!r} is no factor such as x0.5")
+    return factor
+
+
+def _number(value: Any, today: int, candidate: Candidate, key: str) -> int:
+    """Return a count as stated, or so many times today's, at least 1 where there is one today."""
+    text = _value(value, str(today), candidate, key)
+    if not text.lstrip("-").isdigit():
+        raise InputError(f"candidate {candidate.name!r}: {key} = {value!r} is no whole number")
+    return max(int(text), min(today, 1))
+
+
+def _partition(part: Partition, stated: Mapping[str, Any], candidate: Candidate) -> Partition:
+    new: dict[str, Any] = {}
+    for key, value in stated.items():
+        if key not in _PARTITION:
+            raise InputError(f"candidate {candidate.name!r}: partition key {key} is not known; known: {', '.join(_PARTITION)}")
+        today = getattr(part, _PARTITION[key])
+        if key != "maxtime" or str(value).startswith("x"):
+            new[_PARTITION[key]] = today if today == UNLIMITED else _number(value, today, candidate, key)
+        else:
+            try:
+                new[_PARTITION[key]] = seconds(str(value))
+            except ValueError:
+                raise InputError(f"candidate {candidate.name!r}: MaxTime = {value!r} is no time such as 1-0 or 90") from None
+    return replace(part, **new)
+
+
+def _partition_lines(part: Partition, before: Partition) -> list[str]:
+    new = {key: getattr(part, name) for key, name in PARTITION_KEYS.items() if getattr(part, name) != getattr(before, name)}
+    shown = [f"{key}={_minutes(value) if key == 'MaxTime' else value}" for key, value in new.items()]
+    return [f"PartitionName={part.name} ... {' '.join(shown)}"] if shown else []
+
+
+def _qos(each: Qos, stated: Mapping[str, Any], candidate: Candidate) -> Qos:
+    limits: dict[str, dict[str, int]] = {name: dict(getattr(each.limits, name)) for name in _LIMITS.values()}
+    new: dict[str, Any] = {}
+    for key, value in stated.items():
+        if key == "priority":
+            new["priority"] = _number(value, each.priority, candidate, key)
+        elif key not in _LIMITS:
+            known = ", ".join(("priority", *_LIMITS))
+            raise InputError(f"candidate {candidate.name!r}: QOS key {key} is not known; known: {known}")
+        elif str(value).startswith("x"):
+            of = limits[_LIMITS[key]]
+            of.update({name: _number(value, count, candidate, key) for name, count in of.items() if count < UNLIMITED})
+        else:
+            for part in str(value).split(","):
+                name, _, count = part.partition("=")
+                limits[_LIMITS[key]][name] = _number(count, 0, candidate, key)
+    return replace(each, limits=replace(each.limits, **limits), **new)
+
+
+def _qos_lines(each: Qos, before: Qos) -> list[str]:
+    shown = [f"Priority={each.priority}"] if each.priority != before.priority else []
+    for name, (resources, running) in LIMIT_KEYS.items():
+        new: Mapping[str, int] = getattr(each.limits, name)
+        old: Mapping[str, int] = getattr(before.limits, name)
+        differ = {key: count for key, count in new.items() if count != old.get(key)}
+        jobs = [f"{running}={differ.pop('jobs')}"] if "jobs" in differ else []
+        shown += [f"{resources}={','.join(f'{key}={count}' for key, count in differ.items())}"] * bool(differ) + jobs
+    return [f"sacctmgr modify qos {each.name} set {' '.join(shown)}"] if shown else []
+
+
+def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[str]]:
+    """Give a site ``count`` nodes: copies of all in turn, or without the last of each turn."""
+    today = len(site.nodes)
+    if count == today:
+        return site, []
+    if count > today:
+        of = [site.nodes[i * today // (count - today)] for i in range(count - today)]
+        added = [replace(node, name=f"{node.name}-new{i}") for i, node in enumerate(of)]
+        more = {
+            name: {new.name for new, node in zip(added, of, strict=True) if node.name in part.nodes}
+            for name, part in site.partitions.items()
+        }
+        parts = {name: replace(part, nodes=part.nodes | more[name]) for name, part in site.partitions.items()}
+        return replace(site, nodes=(*site.nodes, *added), partitions=parts), [
+            f"# nodes, like those there are: {count - today} more"
+        ]
+    if not count:
+        raise InputError(f"candidate {candidate.name!r}: no node would be left")
+    gone = {site.nodes[(2 * i + 1) * today // (2 * (today - count))].name for i in range(today - count)}
+    parts = {name: replace(part, nodes=part.nodes - gone) for name, part in site.partitions.items()}
+    kept = tuple(replace(each, nodes=each.nodes - gone) for each in site.reservations)
+    left = tuple(node for node in site.nodes if node.name not in gone)
+    outages = tuple(each for each in site.outages if each.node not in gone)
+    return replace(site, nodes=left, partitions=parts, reservations=kept, outages=outages), [f"# nodes: {len(gone)} fewer"]
+
+
+def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Reservation, str]:
+    """Return a reservation of each week, from the first such day of the log on."""
+    stated = {"weekday": "Tuesday", "start": "08:00", "hours": 4, "nodes": "ALL", **candidate.reservation}
+    names = {node.name for node in site.nodes}
+    nodes = names if str(stated["nodes"]).upper() == "ALL" else set(expand_nodes(str(stated["nodes"])))
+    day, clock = str(stated["weekday"]).lower(), re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", str(stated["start"]))
+    lasts = re.fullmatch(r"\d{1,3}(\.\d+)?", str(stated["hours"]))
+    if day not in _DAYS or clock is None or lasts is None or not nodes <= names:
+        raise InputError(f"candidate {candidate.name!r}: reservation {dict(candidate.reservation)} has no such day, time or nodes")
+    first = datetime.fromtimestamp(int(jobs["submit_s"].min()), UTC).replace(hour=int(clock[1]), minute=int(clock[2]), second=0)
+    first += timedelta(days=(_DAYS.index(day) - first.weekday()) % 7)
+    begin = int(first.timestamp())
+    end = begin + round(float(lasts[0]) * 3600)
+    line = f"scontrol create reservation StartTime={first:%Y-%m-%dT%H:%M} Duration={(end - begin) // 60} Nodes={stated['nodes']} Flags=WEEKLY,MAINT Users=root"
+    return Reservation("what-if", begin, end, frozenset(nodes), frozenset({"WEEKLY"})), line
+
+
+def _shorter(jobs: pd.DataFrame, factor: float) -> tuple[pd.DataFrame, frozenset[str]]:
+    """Multiply the limits that jobs ask for; jobs that would run longer end there."""
+    limit = np.maximum(np.ceil(jobs["limit_s"].to_numpy() * factor / 60) * 60, 60).astype(np.int64)
+    runtime = jobs["runtime_s"].to_numpy(np.int64)
+    over = (runtime > limit) & (runtime <= jobs["limit_s"].to_numpy())
+    changed = jobs.assign(
+        limit_s=limit,
+        least_limit_s=np.minimum(jobs["least_limit_s"], limit),
+        runtime_s=np.where(over, limit, runtime),
+        killed=jobs["killed"].to_numpy(bool) | over,
+    )
+    return changed, frozenset(jobs["job_id"][over].astype(str))
+
+
+def _demand(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Take jobs of an account away, or add copies at times of its other jobs."""
+    stated = candidate.demand
+    factor, account = _factor(str(stated.get("jobs", "")), candidate, "demand"), str(stated.get("account", ""))
+    rows = np.flatnonzero(jobs["account"].to_numpy(object) == account)
+    if not len(rows):
+        raise InputError(
+            f"candidate {candidate.name!r}: account {account!r} has no jobs; known: {', '.join(sorted(set(jobs['account'])))}"
+        )
+    random, count = np.random.default_rng([seed, 0x57]), round(factor * len(rows))
+    if count <= len(rows):
+        return jobs.drop(index=jobs.index[random.choice(rows, len(rows) - count, replace=False)]).reset_index(drop=True)
+    copies = jobs.iloc[random.choice(rows, count - len(rows))].reset_index(drop=True)
+    new = int(jobs["group"].max()) + 1 + np.arange(len(copies))
+    submit = jobs["submit_s"].to_numpy(np.int64)[random.choice(rows, len(copies))]
+    copies = copies.assign(
+        **{"job_id": [f"{row}" for row in new], "group": new, "task": -1, "throttle": 0, "after": "", "submit_s": submit},
+        **{"eligible_s": -1, "held_s": -1, "cancel_s": -1},
+    )
+    return pd.concat([jobs, copies], ignore_index=True).sort_values("submit_s", kind="stable", ignore_index=True)
