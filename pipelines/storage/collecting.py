@@ -96,12 +96,14 @@ def _of_versions(versions: Versions, there: dict[str, Held]) -> Subject:
     others = {file for each in every for file in each.files.values()} - own
     loose = {path.relative_to(versions.root).as_posix() for path in versions.loose()}
     return Subject(
-        versions.subject, _shown(current), current.made_by, _sum(own, there), len(held), _sum(others, there), _sum(loose, there)
+        versions.subject,
+        current.version or "none",
+        current.made_by,
+        _sum(own, there),
+        len(held),
+        _sum(others, there),
+        _sum(loose, there),
     )
-
-
-def _shown(version: Version) -> str:
-    return version.version or ("without versions" if version.files else "none")
 
 
 def _sum(files: set[str], there: dict[str, Held]) -> int:

@@ -130,14 +130,11 @@ class Lake:
     def read(self, table: str, trace: str) -> tuple[pd.DataFrame, dict[str, Any]]:
         """Return a table and its metadata; InputError if it is missing or of another format."""
         path = self.path(table, trace)
-        named = path.stem != trace
         with told_of(path):
             there = seen(path)
         if there.content is None:
-            if named:
-                raise InputError(f"{path}: is missing, and the version of {trace} that is read names it; {MEND}")
-            raise InputError(f"{path}: not there yet; materialise {table} of {trace} first")
-        if named and not is_whole(path, there.content):
+            raise InputError(f"{path}: is missing, and the version of {trace} that is read names it; {MEND}")
+        if not is_whole(path, there.content):
             raise InputError(f"{path}: is damaged: its content is not the one that it is named by; {MEND}")
         try:
             return read_parquet(path, kind=table, held=there)
@@ -148,15 +145,14 @@ class Lake:
 
     def _listed(self, table: str, trace: str) -> str | None:
         """Return the file of a table, relative to the lake; None if the current version has none."""
-        loose = f"{table}/{check_name(trace, 'lake')}.parquet"
-        subject = subject_of(table, trace)
+        subject = subject_of(table, check_name(trace, "lake"))
         versions = self.versions(subject)
         id = self._draft_of(subject)
         draft = versions.draft(id) if id else None
         if draft is not None and table in draft.files:
             return draft.files[table]
         base = draft.base if draft is not None else self._pinned(subject) or versions.current()
-        return base.files.get(table, None if base.version else loose)
+        return base.files.get(table)
 
     def write_for(self, clean: CleanTrace, table: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
         """Write a table made from ``clean``, with the jobs' fingerprint and if they are generated."""

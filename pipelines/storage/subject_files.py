@@ -17,7 +17,6 @@ from pipelines.storage.drafts import OVERTAKEN, Drafts
 from pipelines.storage.locks import held, shared, unshared
 from pipelines.storage.places import at, being_written, removed, seen
 from pipelines.storage.pointer import Pointer
-from pipelines.storage.remote import Seen
 from pipelines.storage.version import COUNTERS, Draft, Version, keep_s, subject_of
 
 _OVERTAKEN_DAYS = 7.0
@@ -44,12 +43,7 @@ class SubjectFiles:
 
     def kept(self) -> tuple[Version, Version]:
         """Return the current version and the one before."""
-        return self._read(seen(self.pointer.place))
-
-    def _read(self, there: Seen) -> tuple[Version, Version]:
-        if there.content is None:
-            return Version(files=self._unversioned()), Version()
-        return self.pointer.kept(there)
+        return self.pointer.kept(seen(self.pointer.place))
 
     def drafts(self) -> list[Draft]:
         """Return the drafts that can still be published, the last written one at the end."""
@@ -67,13 +61,6 @@ class SubjectFiles:
         if COUNTERS_PART.search(file):
             return _is_there(self.root / file)
         return is_whole(self.root / file, seen(self.root / file).content)
-
-    def _unversioned(self) -> dict[str, str]:
-        """Return tables that an older Queuecast left: ``<table>/<name>.parquet``."""
-        if self.of_counters and _is_there(ledger := self.root / COUNTERS / self.name / "ledger.json"):
-            raise InputError(f"{ledger}: an older Queuecast wrote these counters; queuecast doctor --repair takes them over")
-        places = (table / f"{self.name}.parquet" for table in self._tables())
-        return {path.parent.name: path.relative_to(self.root).as_posix() for path in places if _is_there(path)}
 
     def _tables(self) -> list[Path]:
         return [path for path in inside(self.root) if subject_of(path.name, self.name) == self.subject]
@@ -142,9 +129,6 @@ class SubjectFiles:
             for name, each in at(folder).listed(folder).items():
                 if _FILE.fullmatch(name.rpartition("/")[2]):
                     yield folder / name, each.modified_s
-        for table in self._tables():
-            if _is_there(path := table / f"{self.name}.parquet"):
-                yield path, at(path).modified_s(path)
 
     @contextmanager
     def _locked(self) -> Iterator[Callable[[], None]]:

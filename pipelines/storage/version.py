@@ -60,7 +60,7 @@ def subject_of(table: str, name: str) -> str:
 class Version:
     """``files`` by table or page, relative to the lake, and ``models``, versions by alias.
 
-    They belong together. The empty ``version`` is what an older Queuecast left: tables beside each other, without a pointer.
+    They belong together. The ``version`` is empty where none was published.
     """
 
     version: str = ""

@@ -102,7 +102,7 @@ class Versions(SubjectFiles):
         try:
             with self._locked() as check:
                 there = seen(self.pointer.place)
-                current = base if base is not None and there.content is None else self._read(there)[0]
+                current = self.pointer.kept(there)[0]
                 if base is not None and base.version != current.version:
                     raise self._overtaken(Draft("", base, made_by))
                 places = {entry: self._place(entry, part) for entry, part in entries.items()}
@@ -137,7 +137,7 @@ class Versions(SubjectFiles):
                 there = seen(self.pointer.place)
                 if self._drafts.read(id)[0] is None:
                     raise InputError(f"{self.subject}: there is no draft {id} to publish: it was published or given up")
-                draft, before = self._begin(id)[0], self._read(there)[0]
+                draft, before = self._begin(id)[0], self.pointer.kept(there)[0]
                 version = Version(
                     _id(),
                     draft.made_by,
@@ -186,7 +186,7 @@ class Versions(SubjectFiles):
         """
         with self._locked():
             there = seen(self.pointer.place)
-            current, before = self._read(there)
+            current, before = self.pointer.kept(there)
             if version is not None and current.version != version.version:
                 return
             self.pointer.put(before, Version(), there)

@@ -26,7 +26,6 @@ from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.served import simulated_model
 from pipelines.definitions import defs
 from pipelines.storage.lake import Lake
-from pipelines.storage.parquet import write_parquet
 from pipelines.storage.registry import tracking
 from sim import simulate
 from tests.support import command
@@ -322,12 +321,13 @@ def test_same_seed_same_tables(ran: tuple[Path, subprocess.CompletedProcess[str]
         pd.testing.assert_frame_equal(first, second, check_exact=True)
 
 
-def test_the_lake_refuses_what_was_never_made_and_other_kinds(tmp_path: Path) -> None:
+def test_the_lake_refuses_what_was_never_made_and_what_is_gone(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     with pytest.raises(InputError, match="materialise jobs of nothing first"):
         lake.read("jobs", "nothing")
-    write_parquet(pd.DataFrame({"a": [1]}), tmp_path / "jobs" / "odd.parquet", kind="schedules", metadata={})
-    with pytest.raises(InputError, match=r"odd\.parquet"):
+    path = lake.write("jobs", "odd", pd.DataFrame({"a": [1]}))
+    path.unlink()
+    with pytest.raises(InputError, match=f"{path}: is missing, and the version of odd that is read names it"):
         lake.read("jobs", "odd")
 
 

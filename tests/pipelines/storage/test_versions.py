@@ -13,7 +13,6 @@ import pytest
 from features.errors import InputError
 from pipelines.storage import subject_files
 from pipelines.storage.lake import Lake
-from pipelines.storage.parquet import write_parquet
 from pipelines.storage.remote import Overtaken
 from pipelines.storage.version import subject_of
 from pipelines.storage.versions import Versions
@@ -128,23 +127,6 @@ def test_a_reader_that_reads_several_tables_sees_one_version(tmp_path: Path) -> 
     reader = Lake(tmp_path / "lake").at_once(SUBJECT)
     publish(tmp_path, "second", jobs=2, schedules=2)
     assert [int(reader.read(table, "t")[0]["number"].iloc[0]) for table in ("jobs", "schedules")] == [1, 1]
-
-
-def test_a_lake_of_before_is_read_and_goes_into_the_first_version(tmp_path: Path) -> None:
-    lake = Lake(tmp_path / "lake")
-    for table in ("jobs", "schedules", "nights"):
-        path = lake.root / table / "t.parquet"
-        write_parquet(pd.DataFrame({"number": [0]}), path, kind=table, metadata={})
-    (lake.root / "counters").mkdir()
-    (lake.root / "counters" / "t.parquet").write_bytes(b"of another kind")
-    assert seen(tmp_path) == {"jobs": 0, "schedules": 0, "nights": 0}
-    publish(tmp_path, "first", jobs=1)
-    assert seen(tmp_path) == {"jobs": 1, "nights": 0}
-    publish(tmp_path, "second", jobs=2)
-    publish(tmp_path, "third", jobs=3)
-    assert seen(tmp_path) == {"jobs": 3, "nights": 0}
-    left = {path.relative_to(lake.root).as_posix() for path in lake.root.glob("*/t.parquet")}
-    assert left == {"nights/t.parquet", "counters/t.parquet"}
 
 
 def test_a_registry_that_fails_leaves_the_version_before(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 
@@ -18,12 +17,9 @@ import pytest
 from dagster._core.utils import make_new_run_id
 
 from features.errors import InputError
-from pipelines.ingest.ldms_ingest import ingest_counters, read_quarantine
-from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.home import home as site_home
 from pipelines.storage.instance import PROCESS_TAG, instance, process_mark
 from pipelines.storage.lake import Lake
-from pipelines.storage.parquet import write_parquet
 from pipelines.storage.publishing import aliases_of, alone
 from pipelines.storage.registry import tracking
 from pipelines.storage.versions import Versions
@@ -159,38 +155,6 @@ def test_a_subject_at_which_a_night_works_is_left_alone_and_no_night_begins_whil
         finding.repair()
     assert mended(home) == ["let aliases and pages follow it"], "the next round"
     assert seen(home) == (1, "1", "1")
-
-
-def test_counters_of_an_older_queuecast_are_taken_over(home: Path) -> None:
-    (home / "log").write_text("#Time,ProducerName,a\n1.0,n,1\n2.0,n,2\n")
-    (home / "broken").write_text("#Time,ProducerName,a\n1.0,n,lots\n")
-    store = CountersStore(home / "lake", "q")
-    ingest_counters(store, [home / "log", home / "broken"], sampler="s")
-    quarantine = read_quarantine(store)
-    for path in (home / "lake").glob("c*/*counter*-q*"):
-        path.unlink()
-    ledger = {
-        "kind": "counters",
-        "format": 1,
-        "system": "q",
-        "samplers": {
-            name: {"metrics": each.metrics, "parts": [astuple(part)[:6] for part in each.parts]}
-            for name, each in store.ledger.samplers.items()
-        },
-        "files": store.entries(),
-    }
-    (store.root / "ledger.json").write_text(json.dumps(ledger))
-    write_parquet(quarantine, store.root / "quarantine.parquet", kind="counters_quarantine", metadata={})
-    with pytest.raises(InputError, match="an older Queuecast wrote these counters; queuecast doctor --repair takes them over"):
-        ingest_counters(CountersStore(home / "lake", "q"), [home / "log"], sampler="s")
-    assert "take it over" in mended(home)
-    assert not (store.root / "ledger.json").exists()
-    now = CountersStore(home / "lake", "q")
-    assert [value for batch in now.batches("s") for value in batch["a"].to_pylist()] == [1.0, 2.0]
-    assert now.entries() == store.entries()
-    assert read_quarantine(now).equals(quarantine)
-    assert {path.name for path in store.root.iterdir()} <= {"s", ".lock"}
-    assert ingest_counters(now, [home / "log"], sampler="s").known == 1
 
 
 @pytest.mark.slow
