@@ -285,22 +285,22 @@ WORKLOADS = {
 }  # fmt: skip
 
 
-def write_jobs(name: str, place: Path) -> Path:
+def write_jobs(workload: Workload, seed: str, place: Path) -> Path:
     """Write the jobs and events of a workload for ``submit``; the same each time."""
-    file, workload = place / "jobs.csv", WORKLOADS[name]
+    file = place / "jobs.csv"
     with file.open("w", newline="") as text:
         rows = csv.DictWriter(text, COLUMNS, restval="")
         rows.writeheader()
-        rows.writerows(workload.jobs(random.Random(f"{name} 1")))
+        rows.writerows(workload.jobs(random.Random(f"{seed} 1")))
     if workload.events:
         # some commands fail in some runs: a lost node may be back by itself, a job to be held may run
         (place / "jobs.csv.events").write_text("".join(f"{at}|sh -c '{command} || true'\n" for at, command in workload.events))
     return file
 
 
-def record(name: str, run: str, port: int) -> None:
-    """Run a workload once on a Slurm of its own, and keep what it wrote."""
-    workload, tools = WORKLOADS[name], SHARED / "slurm"
+def record(workload: Workload, name: str, run: str, port: int, seed: str = "", kept: Path = HERE) -> None:
+    """Run a workload once on a Slurm of its own, and keep what it wrote; ``seed`` draws its jobs, by default its name."""
+    tools = SHARED / "slurm"
     with tempfile.TemporaryDirectory() as text:
         place = Path(text)
         place.chmod(0o755)
@@ -309,7 +309,7 @@ def record(name: str, run: str, port: int) -> None:
         epilog.chmod(0o755)
         (place / "cluster.conf").write_text(DEBUG + workload.conf.replace("@EPILOG@", str(epilog)))
         (place / "cluster.accounts").write_text(workload.accounts)
-        jobs, slurm = write_jobs(name, place), place / "slurm"
+        jobs, slurm = write_jobs(workload, seed or name, place), place / "slurm"
         settings = {**os.environ, "BASE_PORT": str(port), "SLURM_CONF": str(slurm / "slurm.conf")}
 
         def said(*command: str) -> str:
@@ -325,7 +325,7 @@ def record(name: str, run: str, port: int) -> None:
                         if found := re.match(r"ReservationName=(\S+)", line):
                             reservations[found[1]] = line
                     time.sleep(5)
-            site = HERE / f"{name}-{run}"
+            site = kept / f"{name}-{run}"
             shutil.rmtree(site, ignore_errors=True)
             site.mkdir()
             said("sacctmgr", "dump", "parity", f"file={site / 'accounts.dump'}")
@@ -339,10 +339,10 @@ def record(name: str, run: str, port: int) -> None:
             if "Epilog=" in conf:
                 (site / "epilog.txt").write_text("2\n")
             accounting = said("sacct", "--allusers", "--parsable2", "--duplicates", f"--starttime={began}", f"--format={FORMAT}")
-            (HERE / f"{name}-{run}.txt").write_text(accounting)
+            (kept / f"{name}-{run}.txt").write_text(accounting)
             with (
                 (slurm / "log" / "slurmctld.log").open(errors="replace") as log,
-                gzip.open(HERE / f"{name}-{run}.log.gz", "wt") as out,
+                gzip.open(kept / f"{name}-{run}.log.gz", "wt") as out,
             ):
                 out.writelines(line for line in log if re.search(LOGGED, line))
         finally:
@@ -350,16 +350,22 @@ def record(name: str, run: str, port: int) -> None:
             time.sleep(5)
 
 
+def record_twice(workloads: list[tuple[Workload, str]], seed: str = "", kept: Path = HERE) -> None:
+    """Record workloads, with their names, twice each, all at the same time."""
+    runs = [(workload, name, run) for workload, name in workloads for run in RUNS]
+    with ThreadPoolExecutor(len(runs)) as threads:
+        made = []
+        for at, each in enumerate(runs):
+            made.append(threads.submit(record, *each, 26_800 + 200 * at, seed, kept))
+            time.sleep(7.3)  # munged is started once for all; and their clocks' phases differ
+        for future in made:
+            future.result()
+
+
 def main(names: list[str]) -> None:
     """Record the named workloads, or all."""
     for name in names or list(WORKLOADS):
-        with ThreadPoolExecutor(len(RUNS)) as threads:
-            made = []
-            for at, run in enumerate(RUNS):
-                made.append(threads.submit(record, name, run, 26_800 + 200 * at))
-                time.sleep(7.3)  # munged is started once for both; and their clocks' phases differ
-            for each in made:
-                each.result()
+        record_twice([(WORKLOADS[name], name)])
         print(f"{name}: recorded twice", flush=True)
 
 
