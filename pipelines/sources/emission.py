@@ -1,6 +1,6 @@
 """The simulated cluster's monitoring written as a site's files.
 
-LDMS CSV files, control runs, probe results, application types with usual rates, and the topology. Counters of Nichols et al.'s
+LDMS CSV files, Slurm accounting, control runs, probe results, application types with usual rates, and the topology. Counters of Nichols et al.'s
 samplers are running sums that begin at a random value, as on nodes that have been up for a while; gauges are written unchanged. The
 simulator keeps only min, max and mean wait of a run's probes: the rows written have these, but which node waited how long is made
 up.
@@ -36,7 +36,7 @@ ORIGIN_S = 1_596_240_000
 ROTATE = 120
 """Samples of a sampler in one file: an hour of them at 30 s."""
 COUNTERS, RUNS, PROBE_RESULTS, TYPES, README = "counters", "runs.csv", "probes.csv", "types.csv", "README.txt"
-TOPOLOGY = "topology.conf"
+TOPOLOGY, JOBS = "topology.conf", "jobs.csv"
 _HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
 _PLAIN = csv.WriteOptions(include_header=False, quoting_style="none")
 _FIRST_BELOW = 2**32
@@ -93,6 +93,7 @@ def emit(
 
         run = simulate_on(cluster, jobs, seed=seed, features=chosen, record=record, places=True)
     assert run.places is not None
+    _write(folder / JOBS, accounting(run, origin_s))
     held = [run.places[row] for row in np.flatnonzero(chosen)]
     kept = run.runs[chosen].reset_index(drop=True)
     runs = pd.DataFrame(
@@ -231,6 +232,26 @@ def probe_rows(runs: pd.DataFrame, features: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"run_id": runs["run_id"].to_numpy()[of], "node": nodes, **waits})
 
 
+def accounting(run: ClusterRun, origin_s: int) -> pd.DataFrame:
+    """Return the jobs of ``run`` with the columns of ``sacct``, in UTC; a processor is a node."""
+    assert run.places is not None
+    jobs = run.schedule.jobs
+    times = {name: origin_s + jobs[f"{name.lower()}_s"] for name in ("Submit", "Start", "End")}
+    return pd.DataFrame(
+        {
+            "JobID": jobs["job_id"],
+            "JobName": run.runs["application"],
+            "User": jobs["user"],
+            "State": "COMPLETED",
+            **{name: pd.to_datetime(each, unit="s").dt.strftime("%Y-%m-%dT%H:%M:%S") for name, each in times.items()},
+            "TimelimitRaw": jobs["requested_s"] // 60,
+            "ReqCPUS": jobs["procs"],
+            "AllocCPUS": jobs["procs"],
+            "NodeList": [",".join(node_names(nodes)) for nodes in run.places],
+        }
+    )
+
+
 def _topology(cluster: Cluster) -> str:
     """Return the leaf switches as lines of Slurm's topology.conf."""
     size = cluster.nodes_per_leaf
@@ -249,6 +270,7 @@ def _said(cluster: Cluster, days: float, seed: int, load: float, origin_s: int, 
         f"SIMULATED. Nothing here was measured on a machine.\n\nThe simulated cluster {cluster.name}, {cluster.nodes} nodes, {days:g} days of continuous load "
         f"{load:g} from Unix time {origin_s} on, seed {seed}, EASY.\n\n"
         f"{COUNTERS}/     LDMS CSV of {', '.join(SAMPLERS)}, every {cluster.interval_s} s; a sample can be read {cluster.lag_s} s after its time\n"
+        f"{JOBS}      accounting of all jobs with the columns of sacct, in UTC\n"
         f"{RUNS}      {runs:,} control runs\n"
         f"{PROBE_RESULTS}    probe results: min, max and mean wait of a run are the simulator's, which node waited how long is made up\n"
         f"{TYPES}     types of the applications, and GB/s that a node of each usually reads, writes and sends\n"

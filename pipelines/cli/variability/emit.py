@@ -10,7 +10,7 @@ import click
 from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, out_option
 from pipelines.cli.progress import shown_progress
-from pipelines.sources.emission import COUNTERS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
+from pipelines.sources.emission import COUNTERS, JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
 from sim.cluster.presets import CONGESTED
 
 
@@ -33,7 +33,7 @@ from sim.cluster.presets import CONGESTED
 def command(cluster_name: str, days: float, each: int | None, seed: int, packed: bool, out: Path) -> None:
     """Simulate a cluster under continuous load and write what a site would record.
 
-    Counters as LDMS CSV, control runs, probe results, application types and the topology. A day of the 512 nodes of congested is some 135
+    Counters as LDMS CSV, accounting, control runs, probe results, application types and the topology. A day of the 512 nodes of congested is some 135
     million values, 1.6 GB of text and half of that packed; of the 128 nodes of congested-small, which are sampled a quarter as
     often, 8 million and 0.1 GB.
     """
@@ -46,6 +46,13 @@ def command(cluster_name: str, days: float, each: int | None, seed: int, packed:
     note(
         f"simulated cluster {cluster.name}, {days:g} days: {made.values:,} values in {made.files:,} files, {len(made.runs):,} control runs"
     )
-    named = {"counters": COUNTERS, "control runs": RUNS, "probe results": PROBE_RESULTS, "types": TYPES, "topology": TOPOLOGY}
+    named = {
+        "counters": COUNTERS,
+        "accounting": JOBS,
+        "control runs": RUNS,
+        "probe results": PROBE_RESULTS,
+        "types": TYPES,
+        "topology": TOPOLOGY,
+    }
     for what, name in named.items():
         click.echo(f"{what:<18}{out / name}")

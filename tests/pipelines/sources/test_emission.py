@@ -15,11 +15,12 @@ from features.monitoring.labels import feature_matrix
 from features.monitoring.samplers import FEATURES, MORE_FEATURES, SAMPLERS, SITUATION_FEATURES, counter_features
 from features.monitoring.situation import Machine
 from features.monitoring.windows import WindowFeatures, side_by_side, window_features
-from pipelines.ingest.control_runs import read_runs
+from pipelines.ingest.control_runs import read_accounting_runs, read_runs
 from pipelines.ingest.ldms_ingest import ingest_counters
 from pipelines.ingest.probes import read_probes, read_types
+from pipelines.ingest.slurm import read_sacct
 from pipelines.ingest.topology import read_topology
-from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
+from pipelines.sources.emission import COUNTERS, JOBS, ORIGIN_S, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
 from pipelines.storage.counters_store import CountersStore
 from pipelines.workflows.variability_table import newest_before, situations_of
 from sim.cluster.presets import CONGESTED
@@ -48,6 +49,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 def windows(site: Site, runs: pd.DataFrame) -> WindowFeatures:
     parts = [window_features(site.store.batches(name), runs, sampler, lag_s=SMALL.lag_s) for name, sampler in SAMPLERS.items()]
     return side_by_side(parts)
+
+
+def test_the_accounting_read_back_is_the_schedule_and_its_jobs_are_the_control_runs(site: Site) -> None:
+    trace, known = read_sacct(site.folder / JOBS, "UTC"), site.emitted.run.runs
+    assert trace.origin_unix_s == ORIGIN_S
+    for column, of in (("submit_s", "submit_s"), ("wait_s", "wait_s"), ("procs", "nodes"), ("executable", "application")):
+        assert trace.jobs[column].tolist() == known[of].tolist()
+    assert (trace.jobs["runtime_s"] - known["runtime_s"]).abs().max() <= 1
+    runs = read_accounting_runs(site.folder / JOBS, "(?P<application>.+)", "UTC").runs
+    assert runs["nodes"].tolist() == site.emitted.runs["nodes"].tolist()
+    assert runs["start_s"].tolist() == site.emitted.runs["start_s"].tolist()
 
 
 def test_features_made_from_the_files_are_the_simulators(site: Site) -> None:
