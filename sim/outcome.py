@@ -274,6 +274,8 @@ class _Simulation:
             self.settings = self.settings._replace(midnight=self.clock.next_midnight(now + origin) - origin)
             self.retraining += time.perf_counter() - stopped
         elif reason == DECIDE and self.start_decision is not None:
+            if self.conversation is not None:
+                self.conversation.tell_more((), now)
             decide(self.start_decision, state, now + origin, self._rows())
         elif reason == CHOOSE and self.choices is not None:
             self.settings = self.choices.choose(now, self.settings, self.given, self.conversation)
