@@ -3,6 +3,7 @@
 A version is self-contained: settings as JSON, plain arrays, and the code that walks them (``models.packed``).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -124,13 +125,17 @@ class VariabilityContent:
 
 @dataclass(frozen=True)
 class Registered:
-    """A version of a registered classifier; ``scope`` names the nodes whose counters it reads."""
+    """A version of a registered classifier; ``scope`` names the nodes whose counters it reads.
+
+    It has learned from runs that ended by ``learned_until_s`` (Unix s), infinity where its tags do not say.
+    """
 
     name: str
     version: str
     model: VariabilityModel
     scope: str
     thresholds: tuple[float, ...]
+    learned_until_s: float = math.inf
 
     @property
     def uri(self) -> str:
@@ -145,7 +150,8 @@ def registered_classifier(tracking: Tracking, name: str, alias: str = "champion"
     found = registered_version(tracking, name, alias)
     model = _loaded(name, str(found.version), f"{tracking.place} {found.source}")
     thresholds = tuple(float(each) for each in found.tags.get("thresholds", "").split())
-    return Registered(name, str(found.version), model, found.tags.get("scope", "own"), thresholds)
+    until_s = float(found.tags.get("training_window_s", "..inf").partition("..")[2])
+    return Registered(name, str(found.version), model, found.tags.get("scope", "own"), thresholds, until_s)
 
 
 @lru_cache(maxsize=8)

@@ -37,7 +37,7 @@ class TrialConfig(dg.Config):
             deps=["variability_model"],
             group_name="variability",
             kinds={"parquet", "numba"},
-            description="Trials on the simulated cluster: EASY, EASY that asks the champion, and an oracle. For a real system, a line on what it has instead.",
+            description="Trials on the simulated cluster: EASY, EASY that asks the champion, and an oracle. Of a real system see monitored_schedules.",
         )
     ],
     partitions_def=of_systems,
@@ -59,7 +59,7 @@ def cluster_experiments(
         # told as made: publishing waits for it, and would be skipped with it
         champion_version = named.get("champion")
         has = f"{model} version {champion_version} as champion" if champion_version else f"{model} without a champion"
-        instead = f"none: {name} is no simulated cluster; it has {has}, judged on recorded runs, and no simulation asks it"
+        instead = f"none: {name} is no simulated cluster; it has {has}, judged on recorded runs; monitored_schedules asks it"
         yield dg.MaterializeResult(metadata={"simulated": False, "trials": instead})
         return
     champion = registered_classifier(registry.tracking(), model, named["champion"] or named["simulated"])

@@ -21,7 +21,7 @@ CHECKS = {"a_champion_serves": "A version is good enough for the alias champion 
 
 
 @dg.asset(
-    deps=["variability_model", "cluster_experiments"],
+    deps=["variability_model", "cluster_experiments", "monitored_schedules"],
     partitions_def=of_systems,
     group_name="nights",
     kinds={"parquet"},

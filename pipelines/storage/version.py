@@ -17,7 +17,9 @@ PARTS, FILES = "counter_parts", "counter_files"
 GROWING = STORES | {COUNTERS}
 """Kinds of subjects that are not made anew from anything else."""
 _OWN = frozenset({"current", "drafts", "pages"})
-OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})
+OF_SYSTEMS = frozenset(
+    {"variability_features", "variability_model", "cluster_experiments", "monitored_schedules", "variability_nights"}
+)
 MADE_FROM: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("jobs", "rejected_jobs", "served", "nights", "variability_features", "variability_nights"), ()),
     "user_history": ("jobs",),
@@ -28,9 +30,10 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "comparison": ("schedules",),
     "variability_model": ("variability_features",),
     "cluster_experiments": ("variability_model",),
+    "monitored_schedules": ("variability_model",),
 }
 """Table -> tables that it is made from: none for tables read from a source and for growing histories (``nights``, ``served``)."""
-_OF_PAGES = {"variability": ("cluster_experiments",)}
+_OF_PAGES = {"variability": ("cluster_experiments", "monitored_schedules")}
 """Folder of pages -> tables that they are made from; others are of a run or a night."""
 _ELSE = ("jobs", "runtime_model")
 """Tables behind a table that is not listed."""

@@ -95,6 +95,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "variability_features",
         "variability_model",
         "cluster_experiments",
+        "monitored_schedules",
         "published_system",
         "variability_night",
     }

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
+from features.jobs.cleaning import clean
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from pipelines.assets.partitions import system_on
 from pipelines.assets.variability_checks import check_counters, check_features
@@ -24,6 +25,7 @@ from pipelines.cli.variability.ask import command as ask_command
 from pipelines.cli.variability.experiment import command as experiment_command
 from pipelines.cli.variability.ingest import command as ingest_command
 from pipelines.definitions import defs
+from pipelines.ingest.read import read_trace
 from pipelines.sources import simulated_site
 from pipelines.sources.emission import emit
 from pipelines.sources.system import SIMULATED, System
@@ -32,6 +34,7 @@ from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 from pipelines.storage.run_store import RUNS, stored
+from pipelines.workflows.monitored import METRICS, MONITORED_TABLE, VARYING
 from pipelines.workflows.variability_ingest import read_counters, read_tables, sampled
 from pipelines.workflows.variability_table import (
     FEATURES_TABLE,
@@ -58,7 +61,7 @@ SMALL = WHOLE.but(
     interval_s=60,
 )
 NAME = "quartz"
-STAGES = ("counters", "control_runs", "variability_features", "variability_model", "cluster_experiments")
+STAGES = ("counters", "control_runs", "variability_features", "variability_model", "cluster_experiments", "monitored_schedules")
 
 
 def failed(results: list[dg.AssetCheckResult]) -> set[str]:
@@ -141,7 +144,7 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
     assert simulated.success
     found = checks_of(simulated)
     graph = defs.resolve_asset_graph()
-    made = {*STAGES, "published_system"}
+    made = {*STAGES, "published_system"} - {"monitored_schedules"}  # of a real system
     assert set(found) == {
         f"{key.asset_key.to_user_string()}:{key.name}" for key in graph.asset_check_keys if key.asset_key.to_user_string() in made
     }
@@ -257,8 +260,8 @@ def test_the_job_of_an_ingested_system_succeeds_and_a_champion_answers(
     assert event is not None
     assert event.asset_materialization is not None
     assert event.asset_materialization.metadata["trials"].value == (
-        "none: agate is no simulated cluster; it has variability-agate without a champion, judged on recorded runs, "
-        "and no simulation asks it"
+        "none: agate is no simulated cluster; it has variability-agate without a champion, judged on recorded runs; "
+        "monitored_schedules asks it"
     )
 
     with pytest.raises(InputError, match=r"^variability-agate: No champion: F1 0"):
@@ -275,6 +278,40 @@ def test_the_job_of_an_ingested_system_succeeds_and_a_champion_answers(
     said = json.loads(CliRunner().invoke(ask_command, [*asked, *when], catch_exceptions=False).stdout)
     assert said["version"] == champion.version
     assert said["probabilities"] == pytest.approx(champion.model.probabilities(table.features["all"].tail(1))[0], abs=1e-12)
+
+
+def test_the_jobs_of_a_system_are_replayed_with_its_counters_in_a_night_and_on_its_page(
+    site: Path, home: Path, instance: dg.DagsterInstance
+) -> None:
+    """Without decisions the replay is the record; the page says what it assumes; without a trace a line says what is missing."""
+    places = {"--counters": "counters", "--accounting": "jobs.csv", "--types": "types.csv", "--topology": "topology.conf"}
+    given = [part for option, place in places.items() for part in (option, str(site / place))]
+    given += ["--job-name", "(?P<application>.+)", "--time-zone", "UTC", "--scope", "all"]
+    CliRunner().invoke(ingest_command, ["--system", "opal", *given], catch_exceptions=False)
+    with remembered(home).open("a") as file:
+        file.write("classifiers = ['extra-trees']\n")
+    accounting = clean(read_trace(str(site / "jobs.csv"), timezone="UTC"), SMALL.procs)
+    Lake(home / "lake").write_clean(accounting)
+    night = run(instance, "nightly_variability", "opal", day="2026-08-01")
+    assert night.success
+    assert replays(instance).startswith("none: no trace of its jobs is stated: queuecast variability ingest --system opal --trace")
+
+    CliRunner().invoke(ingest_command, ["--system", "opal", "--trace", accounting.name], catch_exceptions=False)
+    night = run(instance, "nightly_variability", "opal", day="2026-08-02")
+    assert night.success
+    assert checks_of(night)["monitored_schedules:recorded_runs_vary_as_predicted"]
+    table = Lake(home / "lake").read(MONITORED_TABLE, "opal")[0].set_index("metric")
+    assert table.loc["mean_wait_s", "baseline"] == pytest.approx(accounting.jobs["wait_s"].mean(), rel=0.02)
+    assert {*METRICS, VARYING} == {*table.index}
+    page = (home / "reports" / "variability" / "opal.html").read_text()
+    assert "the recorded congestion does not depend on the decision" in page
+
+
+def replays(instance: dg.DagsterInstance) -> str:
+    event = instance.get_latest_materialization_event(dg.AssetKey("monitored_schedules"))
+    assert event is not None
+    assert event.asset_materialization is not None
+    return str(event.asset_materialization.metadata["replays"].value)
 
 
 def test_an_unknown_system_is_refused(home: Path) -> None:

@@ -30,7 +30,9 @@ _SHOWN = 20
 
 @click.command()
 @system_option
-@options(System, "counters", "sampler", "runs", "accounting", "job_name", "time_zone", "probes", "types", "topology")
+@options(
+    System, "counters", "sampler", "runs", "accounting", "job_name", "time_zone", "probes", "types", "topology", "trace", "scope"
+)
 def command(system: System) -> None:
     """Read counters, control runs, probe results, types and the topology of one system.
 
@@ -47,8 +49,8 @@ def command(system: System) -> None:
     if bool(system.accounting) != bool(system.job_name):
         raise InputError("--accounting and --job-name belong together: the file, and which of its jobs are control runs")
     places = {key: str(Path(getattr(system, key)).absolute()) for key in PLACES if getattr(system, key)}
-    if not (system.counters or places):
-        raise InputError("nothing to read: give --counters, --runs, --accounting, --probes, --types or --topology")
+    if not (system.counters or places or system.trace):
+        raise InputError("nothing to read: give --counters, --runs, --accounting, --probes, --types, --topology or --trace")
     for spec in system.counters:
         counter_files(spec)  # fails early for a wrong name
     lake = Lake(home() / "lake")

@@ -1,0 +1,98 @@
+"""The page of replays whose start decisions read a system's recorded counters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from models.variability.unseen import Unseen
+from pipelines.report.page import Front, Picture, data_uri, render
+from pipelines.report.style import INK, encode, figure
+from pipelines.report.table import Cell, Table
+from pipelines.report.wording import tone
+from pipelines.workflows.monitored import BASELINE, METRICS, VARYING, Monitored
+from sim.metrics.formats import change, interval, number, sentence
+from sim.metrics.names import METRICS as NAMED
+
+ASSUMED = (
+    "Assumed: the recorded congestion does not depend on the decision, every job runs as long as it did, and the machine is one pool of processors. "
+    "Where jobs disturb each other, as on the simulated cluster, this shows too little gain and too long waits."
+)
+
+
+def render_monitored(system: str, made: Monitored, unseen: Unseen, provenance: Mapping[str, object]) -> str:
+    """Return the page as one self-contained HTML file."""
+    front = Front(
+        title=f"{system}: start decisions on recorded counters",
+        answer=answer(made, unseen),
+        table=overall(made.table, made.scheduler),
+        hint=f"{ASSUMED} Below each figure its change against {BASELINE}, with its 95 % interval.",
+        picture=Picture(
+            "", data_uri(picture(made)), "Varying runs so far: recorded, and predicted for the starts of both replays."
+        ),
+        facts=[
+            (f"{made.jobs:,}", f"jobs of {made.trace}"),
+            (f"{len(made.runs):,}", "asked about"),
+            (f"{made.counts['skips']:,}", f"skips in {made.counts['questions']:,} questions"),
+            (f"{made.counts['without counters']:,}", "questions without counters"),
+        ],
+        notes=[sentence(text) for text in dict.fromkeys(made.table["note"]) if text],
+        provenance=provenance,
+    )
+    return render("monitored.html.j2", front, described=[NAMED[name] for name in METRICS])
+
+
+def answer(made: Monitored, unseen: Unseen) -> list[str]:
+    """Return what the decisions change, and how well the model foresees what was recorded."""
+    rows = {str(row["metric"]): row for row in made.table.to_dict("records")}
+    varying, wait = rows[VARYING], rows["mean_wait_s"]
+    value, low, high = unseen.skill
+    sure = f" {interval(low, high)}" if np.isfinite(low) else ""
+    return [
+        f"{made.scheduler}: {varying['value']:,.1f} of {len(made.runs):,} runs would vary instead of {varying['baseline']:,.1f} "
+        f"({changed(varying)}), and jobs wait {wait['value']:,.0f} s in the mean instead of {wait['baseline']:,.0f} s ({changed(wait)}).",
+        f"Recorded were {int(made.runs['varied'].sum()):,} varying runs. Of runs that it had not learned from, the model saves "
+        f"{change(value).lstrip('+')}{sure} of the error of always saying the same.",
+    ]
+
+
+def changed(row: Mapping) -> str:
+    """Return a relative change with its interval, as far as there is one."""
+    return " ".join(text for text in (change(row["relative"]), interval(row["low"], row["high"])) if text)
+
+
+def overall(table: pd.DataFrame, scheduler: str) -> Table:
+    """Return both replays, a row a scheduler and a column a metric."""
+    rows = table.to_dict("records")
+    heads: list[str | Cell] = ["predicted varying runs", *(Cell(NAMED[name].title, tip=NAMED[name].meaning) for name in METRICS)]
+
+    def shown(row: Mapping, name: str) -> str:
+        if row["metric"] == VARYING:
+            return f"{row[name]:,.1f}"
+        kind = NAMED[row["metric"]].kind
+        return number(row[name], kind) + (" s" if kind == "seconds" else "")
+
+    ours = [Cell(shown(row, "value"), ((changed(row), tone(row["low"], row["high"])),)) for row in rows]
+    return Table("", ["scheduler", *heads], [[BASELINE, *(shown(row, "baseline") for row in rows)], [scheduler, *ours]])
+
+
+def picture(made: Monitored) -> bytes:
+    """Draw how many runs have varied by then: as recorded, and as predicted; return SVG."""
+    with figure(6.8, 3.0, False) as drawing:
+        panel = drawing.subplots()
+        lines = {"recorded": (f"{BASELINE} start_s", "varied", INK)} | {
+            f"predicted, {name}": (f"{name} start_s", f"{name} chance", colour)
+            for name, colour in ((BASELINE, "#0072b2"), (made.scheduler, "#e69f00"))
+        }
+        for label, (start, chance, colour) in lines.items():
+            rows = made.runs.sort_values(start, kind="stable")
+            panel.step(
+                pd.to_datetime(rows[start], unit="s"), rows[chance].fillna(0.0).cumsum(), where="post", color=colour, label=label
+            )
+        panel.set_ylim(bottom=0)
+        panel.set_ylabel("varying runs so far")
+        panel.tick_params(axis="x", rotation=20)
+        drawing.legend(loc="outside lower center", ncols=3)
+        return encode(drawing, "svg")
