@@ -27,6 +27,7 @@ from pipelines.sources.traces import simulated_on
 from pipelines.workflows.variability_table import newest_before, windows_before
 from sim.metrics.comparison import compare
 from sim.monitored import Recorded, beside
+from sim.names import Rush
 from sim.names import scheduler as named_scheduler
 from sim.simulate import simulate
 
@@ -95,9 +96,9 @@ class Monitored:
     """Replays with and without start decisions of ``scheduler``.
 
     ``runs`` has a row a job that was asked about: ``application``, ``varied`` (as recorded), and of each scheduler the start (Unix s) and the
-    chance to vary then (NaN where nothing was recorded), as ``EASY start_s`` and ``EASY chance``. ``table`` has a
-    row a metric: ``metric value baseline relative low high note``. ``jobs`` were replayed; ``counts`` are of questions, skips, and
-    questions without counters.
+    chance to vary then (NaN where nothing was recorded), as ``EASY start_s`` and ``EASY chance``. ``table`` has a row a metric:
+    ``metric value baseline relative low high note``. ``jobs`` were replayed; ``counts`` are of questions, skips, and questions
+    without counters.
     """
 
     scheduler: str
@@ -112,11 +113,12 @@ def replayed(clean: CleanTrace, runs: pd.DataFrame, moments: Moments, unseen: Un
     """Replay the last DAYS days with counters of a trace, with and without start decisions.
 
     ``runs`` are the system's control runs. The machine is one pool of processors. InputError where counters and jobs, or control runs and
-    jobs, do not belong together, and for a scheduler that asks no model.
+    jobs, do not belong together, and for another scheduler than EASY that asks the registered model.
     """
     rush = named_scheduler(scheduler).rush
-    if rush is None:
-        raise InputError(f"scheduler {scheduler!r} asks no model: add +RUSH(model=registered)")
+    known = rush and Rush("registered", rush.skips, patience=rush.patience, every=rush.every, cutoff=rush.cutoff)
+    if rush is None or rush != known or not scheduler.startswith(f"{BASELINE}+"):
+        raise InputError(f"scheduler {scheduler!r}: is not {SCHEDULER}, with skips, patience, every or cutoff")
     jobs, origin_s = _with_counters(clean, moments.store), int(clean.origin_unix_s or 0)
     asked = _asked(jobs, origin_s, runs)
     if not asked:
@@ -139,8 +141,8 @@ def replayed(clean: CleanTrace, runs: pd.DataFrame, moments: Moments, unseen: Un
         ran[f"{name} start_s"] = origin_s + start[[*asked]]
         ran[f"{name} chance"] = np.where(np.isnan(said), np.nan, unseen.frequency(np.nan_to_num(said)))
     compared = compare([*schedules.values()], (BASELINE, "requested"), METRICS)
-    table = compared.loc[compared["scheduler"] == scheduler, ["metric", "value", "baseline", "relative", "low", "high", "note"]]
-    table = pd.concat([_varying(ran, scheduler), table], ignore_index=True)
+    varying = _varying(ran, scheduler)
+    table = pd.concat([varying, compared.loc[compared["scheduler"] == scheduler, varying.columns]], ignore_index=True)
     said = np.array([answer for _, _, answer in decision.answers])
     counts = {"questions": said, "skips": said[said >= decision.cutoff], "without counters": said[np.isnan(said)]}
     return Monitored(scheduler, clean.name, ran, table, len(jobs), {name: len(each) for name, each in counts.items()})
@@ -166,18 +168,15 @@ def _asked(jobs: pd.DataFrame, origin_s: int, runs: pd.DataFrame) -> dict[int, J
 
 
 def _varying(ran: pd.DataFrame, scheduler: str) -> pd.DataFrame:
-    """Return the predicted number of varying runs, of runs with counters in both replays; intervals over days."""
-    both = ran[ran[[f"{BASELINE} chance", f"{scheduler} chance"]].notna().all(axis=1)]
+    """Return the predicted number of varying runs; the interval is over days.
+
+    Of runs with counters in both replays; InputError without any.
+    """
+    both = ran.dropna()
+    if len(both) == 0:
+        raise InputError(f"no counters were sampled before the start of any of {len(ran):,} jobs")
     ours, base = (both[f"{name} chance"].to_numpy(np.float64) for name in (scheduler, BASELINE))
     change, low, high = share(ours - base, base, both[f"{BASELINE} start_s"].to_numpy(np.int64))
     note = "" if np.isfinite(low) else "no interval: fewer than 5 days"
-    row = {
-        "metric": VARYING,
-        "value": ours.sum(),
-        "baseline": base.sum(),
-        "relative": change,
-        "low": low,
-        "high": high,
-        "note": note,
-    }
-    return pd.DataFrame([row])
+    columns = ["metric", "value", "baseline", "relative", "low", "high", "note"]
+    return pd.DataFrame([(VARYING, ours.sum(), base.sum(), change, low, high, note)], columns=columns)

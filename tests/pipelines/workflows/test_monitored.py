@@ -117,8 +117,9 @@ def test_what_does_not_belong_together_is_refused(site: Site) -> None:
     def replaying(trace: CleanTrace, runs: pd.DataFrame, scheduler: str) -> None:
         replayed(trace, runs, site.moments("as-it-was"), site.unseen, scheduler)
 
-    with pytest.raises(InputError, match=r"asks no model: add \+RUSH"):
-        replaying(site.trace, site.runs, "EASY")
+    for name in ("EASY", "EASY+RUSH(model=oracle)", "JustBF+RUSH(model=registered)", "EASY+RUSH(model=registered,classes=little)"):
+        with pytest.raises(InputError, match=r"is not EASY\+RUSH\(model=registered\), with skips, patience, every or cutoff"):
+            replaying(site.trace, site.runs, name)
     with pytest.raises(InputError, match="no control run with known nodes is a job of jobs by number and start"):
         replaying(site.trace, site.runs.assign(start_s=site.runs["start_s"] + 1), SCHEDULER)
     with pytest.raises(InputError, match="no job was submitted while counters of as-it-was were sampled"):
