@@ -6,7 +6,7 @@ learned from six other days. That is the estimate. The truth is the same trial (
 asked at every start. ``stormy-small`` is the same machine in the weather of ``stormy``: bursts from outside that hit all jobs at once.
 
 ``python -m benchmarks.studies.recorded_counters`` prints the changes, ``--write`` puts a row a trial into
-docs/studies/data/recorded-counters.csv; the card is made by :mod:`benchmarks.papers.nichols.cards`. An hour of one core.
+docs/studies/data/recorded-counters.csv; the card is made by :mod:`benchmarks.papers.nichols.cards`. Ten minutes.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from sim.cluster.experiments import LOAD, control_runs
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import simulate_on
 from sim.cluster.workloads import continuous
+from sim.metrics.formats import MINUS
 
 DATA = STUDIES / "data" / "recorded-counters.csv"
 SMALL = small_cluster()
@@ -131,7 +132,9 @@ def changes(rows: pd.DataFrame) -> pd.DataFrame:
             one = pd.Series(1.0, each.index).to_numpy()[None]
             after, before = (Ratio(each[f"{what} {when}"].to_numpy(float)[None], one) for when in ("after", "before"))
             ends = interval_of_change(after, before)
-            found[cluster, what] = f"{after.value() / before.value() - 1:+.0%} [{ends.low:+.0%}, {ends.high:+.0%}]"
+            found[cluster, what] = f"{after.value() / before.value() - 1:+.0%} [{ends.low:+.0%}, {ends.high:+.0%}]".replace(
+                "-", MINUS
+            )
     return pd.Series(found).unstack(sort=False)
 
 
