@@ -57,9 +57,7 @@ def cluster_experiments(
     named = lake.lake().models(model)
     if name != SIMULATED:
         # told as made: publishing waits for it, and would be skipped with it
-        champion_version = named.get("champion")
-        has = f"{model} version {champion_version} as champion" if champion_version else f"{model} without a champion"
-        instead = f"none: {name} is no simulated cluster; it has {has}, judged on recorded runs; monitored_schedules asks it"
+        instead = f"none: {name} is no simulated cluster; monitored_schedules asks its model"
         yield dg.MaterializeResult(metadata={"simulated": False, "trials": instead})
         return
     champion = registered_classifier(registry.tracking(), model, named["champion"] or named["simulated"])
