@@ -21,6 +21,7 @@ from pipelines.assets.sensors import changed_traces, drift, failed_nights, night
 from pipelines.assets.variability_features import variability_features
 from pipelines.assets.variability_model import variability_model
 from pipelines.assets.variability_night import variability_night
+from pipelines.assets.what_if import what_if
 from pipelines.storage.permissions import keep_private
 
 keep_private()
@@ -32,8 +33,9 @@ TRACE_STAGES = [
     learned_policy,
     schedules,
     comparison,
-    report,
     parity,
+    what_if,
+    report,
     published_trace,
 ]
 SYSTEM_STAGES = [

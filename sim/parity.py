@@ -1,4 +1,4 @@
-"""How far replays of a site are from its record: in waits, and decision by decision.
+"""How far replays of a site are from its record, in waits.
 
 A record is one sample: the phases of Slurm's clocks are not in any accounting, and two real runs of the same submissions differ. So
 there are many replays, each with phases of its own, and the record is compared with their range.
@@ -8,26 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from sim.explained import decisions
 from sim.site_replay import replay
-from sim.slurm.begin import COLUMNS, Phases, as_set, begin, clock_settings, draw_phases, origin_of
+from sim.slurm.begin import COLUMNS, Phases
 from sim.slurm.files import CONF, read_site
-from sim.slurm.recorded import CANCEL, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT, step
 from sim.slurm.site import Site
-from sim.slurm.state import RUNS, STAMP, Slurm
 
 RANGE = (0.025, 0.975)
 """The quantiles over phases between which a record should lie."""
 WITHIN_S = (1, 5, 30)
 BY = ("partition", "qos", "account", "size", "hour")
 _SIZES = (1, 2, 5, 17, 65, 257, 1025)
-_PHASES = 12
-"""Phases of the computation of priorities that are tried."""
-_MOST_ASKED = 5_000
 _NOISE_S = 30
 """Seconds outside the range over phases that need no explanation: a cycle of backfilling earlier or later."""
 Rule = Callable[[Site, pd.DataFrame], tuple[Site, pd.DataFrame]]
@@ -74,22 +70,6 @@ class Open:
             "high_s": float(high),
             **{f"within_{seconds}_s": float((off <= seconds).mean()) for seconds in WITHIN_S},
         }
-
-
-class Decisions(NamedTuple):
-    """Decisions from recorded states.
-
-    Counts of recorded starts, of those ``predicted``, of starts that did not happen, and of those by the recorded scheduler.
-    """
-
-    starts: int
-    predicted: int
-    extra: int
-    same_scheduler: int
-
-    def summary(self) -> dict[str, float]:
-        """Return shares of the recorded starts."""
-        return {"decisions": self.predicted / self.starts, "decisions_extra": self.extra / self.starts}
 
 
 def open_replays(
@@ -258,85 +238,6 @@ def _same(one: tuple[Site, pd.DataFrame], other: tuple[Site, pd.DataFrame]) -> b
     unset = {key for key, value in changed.settings.items() if value in idle and key not in site.settings}
     settings = {key: value for key, value in changed.settings.items() if key not in unset}
     return replace(changed, settings=settings) == site and jobs.equals(table)
-
-
-def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
-    """Ask at each second with recorded starts what would start from the recorded state.
-
-    A pass and a cycle are asked, before and after the ends of that second, whose order is unknown. Of the four the best is taken, and
-    of the phases of the computation of priorities the one that explains most: it is in no accounting. A start did not happen if the
-    record does not make it within the time between two cycles; so did none that they would make at moments at which nothing happens
-    for longer than that. ``jobs`` has ``start_s end_s nodes started_by`` beside the columns of a replay; the first 5,000 are asked
-    about.
-    """
-    jobs = jobs.head(_MOST_ASKED)
-    drawn, period = draw_phases(site, len(jobs), seed), clock_settings(site)[2]
-    tries = [period * part / _PHASES for part in range(_PHASES)] if site.multifactor else [drawn.decay_s]
-    made = [_decisions(site, jobs, drawn._replace(decay_s=decay)) for decay in tries]
-    return max(made, key=lambda each: each.predicted - each.extra / 2)
-
-
-def _decisions(site: Site, jobs: pd.DataFrame, phases: Phases) -> Decisions:
-    origin = origin_of(jobs)
-    slurm = begin(site, jobs, phases)
-    state: list[np.ndarray] = [*slurm.now, slurm.numbers, slurm.tree.usage, slurm.tree.factor]
-    nodes = {node.name: row for row, node in enumerate(site.nodes)}
-    start, end = (jobs[name].to_numpy(np.int64) - origin for name in ("start_s", "end_s"))
-    end, ran = np.maximum(end, start + 1), np.array(jobs["start_s"] >= 0)  # later than the start, where both are in one second
-    gone = jobs["cancel_s"].to_numpy(np.int64) - origin
-    submit, by = jobs["submit_s"].to_numpy(np.int64) - origin, jobs["started_by"].to_numpy(object)
-    kinds = ((END, end, ran), (SUBMIT, submit, submit >= 0), (CANCEL, gone, ~ran & (gone >= 0)), (START, start, ran))
-    events = [(int(times[row]), kind, int(row)) for kind, times, of in kinds for row in np.flatnonzero(of)]
-    events += [(int(second), LOOK, 0) for second in np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0]) // 1000]
-    if site.multifactor:
-        period = clock_settings(site)[2]
-        first = int(phases.decay_s) + max((int(submit.min()) - int(phases.decay_s)) // period, 0) * period
-        events += [(when, DECAY, 0) for when in range(first, int(end.max()), period)]
-    events.sort()
-    wait, starts, predicted, extra, same = clock_settings(site)[1] + 5, 0, 0, 0, 0
-
-    def tried(kind: int, second: int) -> set[int]:
-        kept, before = [array.copy() for array in state], slurm.now.phase.copy()
-        step(kind, 0, second * 1000 + 900, slurm)
-        found, stamp = set(np.flatnonzero((slurm.now.phase != before) & (slurm.now.phase == RUNS)).tolist()), slurm.numbers[STAMP]
-        for array, old in zip(state, kept, strict=True):
-            array[:] = old
-        slurm.numbers[STAMP] = stamp  # what was marked in this try must not count in the next
-        return found
-
-    at = 0
-    while at < len(events):
-        second, here, tries = events[at][0], at, list[set[int]]()
-        while at < len(events) and events[at][0] == second:
-            at += 1
-        together = events[here:at]
-        real = {row for _, kind, row in together if kind == START}
-        for of in (SUBMIT, END):
-            for _, kind, row in together:
-                if kind != START and (kind == END) == (of == END):
-                    step(kind, row, second * 1000 + 500, slurm)
-            step(LOOK, 0, second * 1000 + 900, slurm)
-            if real:
-                tries += [tried(PASS, second), tried(CYCLE, second)]
-        if real:
-            soon = real | set(np.flatnonzero((start > second) & (start <= second + wait)).tolist())
-            best = max(tries, key=lambda each: len(each & real) - len(each - soon) / 2)
-            starts, predicted, extra = starts + len(real), predicted + len(best & real), extra + len(best - soon)
-            same += sum(by[row] == ("main", "backfill")[tries.index(best) % 2] for row in best & real)
-        for row in sorted(real, key=lambda each: (-int(jobs["priority"].iloc[each]), each)):
-            _as_recorded(slurm, nodes, jobs["nodes"].iloc[row])
-            step(START, row, second * 1000 + 900, slurm)
-        if at < len(events) and events[at][0] - second > wait:
-            extra += len(tried(PASS, second + wait) | tried(CYCLE, second + wait))
-    return Decisions(starts, predicted, extra, same)
-
-
-def _as_recorded(slurm: Slurm, nodes: Mapping[str, int], recorded: str) -> None:
-    """Mark the recorded nodes of a job, all of them where the record does not tell."""
-    from features.node_list import expand_nodes
-
-    names = [name for name in expand_nodes(recorded) if name in nodes] if recorded else []
-    slurm.room.usable[:] = as_set([nodes[name] for name in names or nodes], len(nodes))
 
 
 def load_kernels() -> None:

@@ -89,7 +89,7 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
 
 
 @dg.asset(
-    deps=["jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"],
+    deps=["jobs", "rejected_jobs", "schedules", "comparison", "runtime_model", "parity", "what_if"],
     partitions_def=of_traces,
     group_name="comparison",
     kinds={"html"},

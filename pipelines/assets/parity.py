@@ -2,20 +2,22 @@
 
 import dagster as dg
 
+from pipelines.assets.checks import holds, specs
 from pipelines.assets.comparison import picture
-from pipelines.assets.described import page_link
+from pipelines.assets.described import page_link, told
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource
-from pipelines.ingest.slurm_site import is_site
+from pipelines.dated.site import LOOKED_AT_DAYS, REPLAYED_DAYS, site_of
 from pipelines.report import parity as shown
-from pipelines.sources.catalogue import load_catalogue
+from pipelines.report.site_night import fallen
 from pipelines.storage.provenance import code_version, software
-from pipelines.workflows.parity import REPLAYS, measure, read_site_jobs
+from pipelines.workflows.parity import NIGHTLY_REPLAYS, REPLAYS, measure
 from pipelines.workflows.progress import report_progress
+from sim.explained import by_day, fall
 
-MOST_JOBS = 20_000
-"""The last jobs, so many of which are replayed."""
+NO_SITE = "no site is stated: key machine of the trace in queuecast.toml"
+CHECKS = {"record_stays_explained": "The rules of the site explain as many decisions of its record as before (a warning if not)."}
 
 
 @dg.asset(
@@ -23,27 +25,39 @@ MOST_JOBS = 20_000
     partitions_def=of_traces,
     group_name="simulation",
     kinds={"html", "numba"},
-    description="Replays of a Slurm site beside its accounting, where the trace states its machine: waits, decisions, and what each rule contributes.",
+    check_specs=specs("parity", CHECKS),
+    description="Replays of a Slurm site beside its last 30 days, where the trace states its machine: waits, decisions, and since when rules explain fewer.",
 )
 @stage("replaying the site")
 def parity(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-    """Replay the accounting on the site that the catalogue states; write the page."""
+    """Replay the last days; write the page, and which decisions are explained by day."""
     name, _ = name_and_day(context.partition_key)
-    entry = load_catalogue()[name]
-    sited = entry.machine and is_site(entry.machine_path)
-    if lake.night or not sited:
-        why = "left to runs" if sited else "no site is stated: key machine of the trace in queuecast.toml"
-        return dg.MaterializeResult(metadata={"replays": why})
-    site, jobs = read_site_jobs(entry.path, entry.machine_path, entry.timezone or "UTC", entry.cluster)
-    jobs = jobs._replace(table=jobs.table.tail(MOST_JOBS).reset_index(drop=True))
-    made = measure(site, jobs, REPLAYS, 0, lambda what, done, of: report_progress(what, done, of))
-    provenance = {"trace": name, "site": site.name, "replays": REPLAYS, "seed": 0, "code": code_version(), "software": software()}
+    dated = site_of(name, lake.night)
+    if dated is None:
+        return dg.MaterializeResult(metadata={"replays": NO_SITE}, check_results=[holds("record_stays_explained", True)])
+    replays = NIGHTLY_REPLAYS if lake.night else REPLAYS
+    made = measure(dated.site, dated.last(REPLAYED_DAYS), replays, 0, lambda what, done, of: report_progress(what, done, of))
+    days = by_day(dated.site, dated.last(LOOKED_AT_DAYS).table, dated.since(LOOKED_AT_DAYS), dated.timezone)
+    alarm, clean = fallen(fall(days)), lake.lake().read_clean(name)
+    lake.lake().write_for(clean, "parity", days, {"answer": shown.answer(made), "fall": alarm})
+    provenance = {
+        "trace": name,
+        "site": dated.site.name,
+        "replays": replays,
+        "seed": 0,
+        "code": code_version(),
+        "software": software(),
+    }
     lake.lake().write_page(f"{name}-parity.html", lake.subject, shown.render_parity(made, provenance))
+    of_table = told(lake.lake(), "parity", name)
     return dg.MaterializeResult(
+        data_version=of_table.version,
         metadata={
+            **of_table.metadata,
             "page": page_link(f"{name}-parity.html"),
             "record": shown.answer(made)[0],
             **{key: value for key, value in made.summary.items() if key not in ("trace", "machine")},
             "mean waits": picture(shown.picture(made)),
-        }
+        },
+        check_results=[holds("record_stays_explained", not alarm, severity=dg.AssetCheckSeverity.WARN, drifted=alarm or "none")],
     )

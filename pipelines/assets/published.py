@@ -30,6 +30,8 @@ OF_TRACES = (
     "learned_policy",
     "schedules",
     "comparison",
+    "parity",
+    "what_if",
     "report",
 )
 OF_SYSTEMS = ("counters", "control_runs", "variability_features", "variability_model", "cluster_experiments", "monitored_schedules")
@@ -38,7 +40,7 @@ CHECKS = {**_ALIASES, "tables_are_of_the_same_jobs": "Every table that was made 
 
 
 @dg.asset(
-    deps=[*OF_TRACES, "parity", "night"],
+    deps=[*OF_TRACES, "night"],
     partitions_def=of_traces,
     group_name="publishing",
     kinds={"parquet", "mlflow"},

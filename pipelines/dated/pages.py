@@ -14,9 +14,10 @@ from pipelines.dated.dated import date_of, dated_of
 from pipelines.dated.ledger import COLUMNS, nights_before, slowdowns
 from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import ACKNOWLEDGED, FIRST, PRIOR
+from pipelines.dated.site import site_night
 from pipelines.report import plots
 from pipelines.report.html import render_report
-from pipelines.report.night import Night, render_index, render_night
+from pipelines.report.night import RECORD, Night, render_index, render_night
 from pipelines.report.tables import leading
 from pipelines.storage.csv_text import csv_text
 from pipelines.storage.provenance import code_version, software
@@ -56,13 +57,15 @@ def write_night(work: Work, clean: CleanTrace) -> Night:
     registered, marks = lake.read_for(clean, "runtime_model")
     comparison, _ = lake.read_for(clean, "comparison")
     decided = marks["night"]
-    row = decided["row"] | slowdowns(comparison)
+    row, site = decided["row"] | slowdowns(comparison), site_night(lake, clean)
+    if site is not None and site.fall:
+        row["drifted"] = ", ".join([*filter(None, [row["drifted"]]), RECORD])
     label = row["night"]
     before = nights_before(lake, clean.name, label)
     nights = pd.concat([before, pd.DataFrame([row])], ignore_index=True).astype(COLUMNS)
     lake.write("nights", clean.name, nights, {"generated": clean.generated})
     folder = lake.root.parent / "reports" / pages
-    night = Night(clean, row, nights, registered, marks["nothing_new"], decided, comparison, folder / f"{label}.html")
+    night = Night(clean, row, nights, registered, marks["nothing_new"], decided, comparison, folder / f"{label}.html", site=site)
     page = render_night(night, work.run_id)
     lake.write_page(f"{pages}/{label}.html", work.subject, page)
     lake.write_page(f"{clean.name}.html", work.subject, page.replace('href="index.html"', f'href="{pages}/index.html"'))

@@ -23,6 +23,7 @@ from models.registry.promotion import (
 from pipelines.report.night_plots import over_nights
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.plots import picture_of_changes
+from pipelines.report.site_night import SiteNight
 from pipelines.report.style import looks
 from pipelines.report.table import Cell, Row, Table
 from pipelines.report.tables import interval_notes, intervals_hint, leading, metric_table
@@ -47,7 +48,9 @@ _INPUTS = {
     "unknown users": "jobs of unknown users",
 }
 _MEASURES = {"accuracy": "accuracy", "underprediction_rate": "under-predicted"}
-_NAMES = {**_INPUTS, **_MEASURES}
+RECORD = "record"
+"""What drifted where the site's rules explain its record less than before."""
+_NAMES = {**_INPUTS, **_MEASURES, RECORD: "the record of the site"}
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ class Night:
 
     ``row`` is its row of the table ``nights``, ``nights`` that table with it, ``registered`` and ``nothing_new`` those of the
     promotion, ``told`` what retraining left for the report, ``comparison`` the
-    result of :func:`sim.metrics.comparison.compare` on the last days, ``html`` the page ``report``, and ``pruned`` which old
-    versions were removed.
+    result of :func:`sim.metrics.comparison.compare` on the last days, ``html`` the page ``report``, ``pruned`` which old versions
+    were removed, and ``site`` what was said of the trace's Slurm site, if it has one.
     """
 
     clean: CleanTrace
@@ -70,6 +73,7 @@ class Night:
     report: Path
     html: str = ""
     pruned: str = "nothing"
+    site: SiteNight | None = None
 
     @property
     def label(self) -> str:
@@ -104,7 +108,7 @@ def alarms(drift: pd.DataFrame, performance: pd.DataFrame) -> list[str]:
 def render_night(night: Night, run_id: str) -> str:
     """Return the page of one night."""
     row, accuracies, table = night.row, accuracies_of(night.row), night.comparison
-    drifted = [_NAMES.get(name, name) for name in night.drifted]
+    drifted = [_NAMES.get(name, name) for name in night.drifted] + ([night.site.fall] if night.site and night.site.fall else [])
     compared = _schedules(table, night.clean.generated) if len(table) else None
     state = (
         ("Promoted" if row["promoted"] else "First champion")
@@ -115,7 +119,7 @@ def render_night(night: Night, run_id: str) -> str:
         title=f"{night.clean.name}: night {night.label}",
         answer=[
             sentence(f"{state}: {row['why'][:1].lower()}{row['why'][1:]}"),
-            f"Drift: {', '.join(drifted)}." if drifted else "Nothing drifted.",
+            sentence(f"Drift: {', '.join(drifted)}") if drifted else "Nothing drifted.",
             compared.answer[0] if compared else "Nothing was submitted in the last 30 days.",
         ],
         table=_accuracies(accuracies),
@@ -151,6 +155,8 @@ def render_night(night: Night, run_id: str) -> str:
         drift=_drift(night.drift),
         performance=_performance(night.performance) if len(night.performance) else None,
         compared=compared,
+        site=night.site,
+        trace=night.clean.name,
     )
 
 

@@ -28,6 +28,8 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "learned_policy": ("runtime_model",),
     "schedules": ("jobs", "runtime_model"),
     "comparison": ("schedules",),
+    "parity": ("jobs",),
+    "what_if": ("jobs",),
     "variability_model": ("variability_features",),
     "cluster_experiments": ("variability_model",),
     "monitored_schedules": ("variability_model",),

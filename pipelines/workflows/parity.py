@@ -17,10 +17,11 @@ from features.node_list import expand_nodes
 from pipelines.ingest.slurm_jobs import SlurmJobs, read_slurm_jobs
 from pipelines.ingest.slurm_site import load_site
 from pipelines.ingest.slurmctld_log import read_phases
-from sim.parity import BY, by_group, decisions, open_replays, unexplained, without
+from sim.explained import decisions
+from sim.parity import BY, by_group, open_replays, unexplained, without
 from sim.slurm.site import Site
 
-REPLAYS = 40
+REPLAYS, NIGHTLY_REPLAYS = 40, 8
 _NOTED_S = 2
 """A drained node is noted so soon after its last job has ended."""
 Progress = Callable[[str, int, int], None]

@@ -85,6 +85,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "schedules",
         "comparison",
         "parity",
+        "what_if",
         "report",
         "published_trace",
         "night",
@@ -112,7 +113,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
     assert [each.name for each in scheduled if not each.description] == []
     assert [key.to_user_string() for key in graph.get_all_asset_keys() if not graph.get(key).kinds] == []
     checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
-    unchecked = {"rejected_jobs", "parity"}  # the one is checked with jobs, the other is a page alone
+    unchecked = {"rejected_jobs", "what_if"}  # the one is checked with jobs, the other judges itself
     assert checked == {*stages, *of_systems} - unchecked
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
@@ -146,7 +147,8 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
         "schedules": {"jobs", "user_history", "runtime_model", "learned_policy"},
         "comparison": {"jobs", "schedules"},
         "parity": {"jobs"},
-        "report": {"jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"},
+        "what_if": {"jobs", "parity"},
+        "report": {"jobs", "rejected_jobs", "schedules", "comparison", "runtime_model", "parity", "what_if"},
         "counters": {"ldms_directory"},
         "control_runs": {"control_run_files"},
         "registered_runtime": {"published_trace"},
@@ -160,7 +162,7 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
 def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     directory, done = ran
     assert done.returncode == 0, done.stderr
-    assert "18 of 18 checks passed" in done.stderr
+    assert "19 of 19 checks passed" in done.stderr
     assert "generated" in done.stdout
     report = (directory / "home" / "reports" / "small.html").read_text()
     assert "generated workload" in report

@@ -234,6 +234,7 @@ def test_the_change_is_reported_as_drift_of_the_champion(replayed) -> None:
 
 OF_A_RUN = {
     *("jobs", "rejected_jobs", "user_history", "runtime_model", "learned_policy", "schedules", "comparison", "report", "parity"),
+    "what_if",
     "published_trace",
 }
 

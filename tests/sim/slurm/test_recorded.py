@@ -13,7 +13,8 @@ import pytest
 
 from pipelines.ingest.slurmctld_log import read_phases
 from pipelines.workflows.parity import read_site_jobs
-from sim.parity import decisions, open_replays
+from sim.explained import decisions
+from sim.parity import open_replays
 from sim.site_replay import replay
 from sim.slurm.begin import Phases
 from sim.slurm.site import Site

@@ -12,7 +12,8 @@ import pytest
 from features.errors import InputError
 from pipelines.ingest.slurm_jobs import read_slurm_jobs
 from pipelines.ingest.slurm_site import load_site
-from sim.parity import decisions, open_replays, without
+from sim.explained import decisions
+from sim.parity import open_replays, without
 from sim.site_replay import replay
 from sim.slurm.begin import COLUMNS, Phases, draw_phases, origin_of
 from sim.slurm.files import read_site

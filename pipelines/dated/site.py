@@ -1,0 +1,79 @@
+"""The Slurm site of a trace and its jobs as of a date: what a run and a night replay."""
+
+from datetime import UTC, date, datetime
+from typing import NamedTuple
+
+import pandas as pd
+
+from features.clock import DAY_S
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import fingerprint
+from pipelines.dated.replay import BEGINS
+from pipelines.ingest.slurm_jobs import SlurmJobs
+from pipelines.ingest.slurm_site import is_site
+from pipelines.report.site_night import SiteNight
+from pipelines.sources.catalogue import load_catalogue
+from pipelines.storage.lake import Lake
+from pipelines.workflows.parity import read_site_jobs
+from sim.slurm.site import Site
+
+REPLAYED_DAYS, LOOKED_AT_DAYS = 30, 60
+MOST_JOBS = 20_000
+"""The last jobs, so many of which are replayed."""
+
+
+class Dated(NamedTuple):
+    """A site, its ``jobs`` as accounting had them at ``at_s`` (Unix), and its time zone."""
+
+    site: Site
+    jobs: SlurmJobs
+    at_s: int
+    timezone: str
+
+    def last(self, days: int) -> SlurmJobs:
+        """Return the jobs that waited or ran in the last days, at most :data:`MOST_JOBS`."""
+        table, from_s = self.jobs.table, self.since(days)
+        waits = (table["start_s"] < 0) & ((table["cancel_s"] < 0) | (table["cancel_s"] >= from_s))
+        there = (table["submit_s"] >= from_s) | (table["end_s"] >= from_s) | waits
+        return self.jobs._replace(table=table[there].tail(MOST_JOBS).reset_index(drop=True))
+
+    def since(self, days: int) -> int:
+        """Return when the last days begin."""
+        return self.at_s - days * DAY_S
+
+
+def site_of(trace: str, night: str = "") -> Dated | None:
+    """Return the site that the catalogue states for a trace, if any, with its jobs.
+
+    As of a ``night``, or all.
+    """
+    entry = load_catalogue()[trace]
+    if not (entry.machine and is_site(entry.machine_path)):
+        return None
+    timezone = entry.timezone or "UTC"
+    site, jobs = read_site_jobs(entry.path, entry.machine_path, timezone, entry.cluster)
+    last = int(jobs.table[["submit_s", "end_s"]].to_numpy().max())
+    begins = datetime.combine(date.fromisoformat(night), datetime.min.time(), UTC) + BEGINS if night else None
+    at_s = last if begins is None else min(int(begins.timestamp()), last)
+    return Dated(site, jobs._replace(table=_as_of(jobs.table, at_s)), at_s, timezone)
+
+
+def _as_of(table: pd.DataFrame, at_s: int) -> pd.DataFrame:
+    """Return the jobs as accounting had them at ``at_s``: none later, some waiting, and some that ran until then."""
+    table = table[table["submit_s"] <= at_s].reset_index(drop=True)
+    waits = table["start_s"] > at_s
+    return table.assign(
+        start_s=table["start_s"].mask(waits, -1),
+        end_s=table["end_s"].clip(upper=at_s).mask(waits, -1),
+        nodes=table["nodes"].mask(waits, ""),
+        cancel_s=table["cancel_s"].mask(table["cancel_s"] > at_s, -1),
+    )
+
+
+def site_night(lake: Lake, clean: CleanTrace) -> SiteNight | None:
+    """Return what the stages of the site kept of these jobs; None where there is no site."""
+    found = [lake.read(table, clean.name) for table in ("parity", "what_if") if lake.has(table, clean.name)]
+    if len(found) < 2 or any(marks["jobs"] != fingerprint(clean.jobs) for _, marks in found):
+        return None
+    (days, said), (changes, told) = found
+    return SiteNight(days, said["answer"], said["fall"], changes, told["answer"])

@@ -1,0 +1,57 @@
+"""The Slurm site of a trace on the page of a night."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from pipelines.report.table import Row, Table
+from sim.explained import Fall
+from sim.metrics.formats import change, interval
+from sim.what_if import WEIGHED
+
+
+@dataclass(frozen=True)
+class SiteNight:
+    """What a run or a night says of a trace's site.
+
+    ``days`` is a table of :func:`sim.explained.by_day`, ``parity`` what was said of the replays, ``fall`` the alarm or "".
+    ``changes`` are the records of ``queuecast whatif``, ``answer`` its sentences.
+    """
+
+    days: pd.DataFrame
+    parity: Sequence[str]
+    fall: str
+    changes: pd.DataFrame
+    answer: Sequence[str]
+
+    @property
+    def weeks(self) -> Table:
+        """Return the share of explained decisions week by week."""
+        monday = pd.to_datetime(self.days["day"]).dt.to_period("W").dt.start_time.dt.strftime("%Y-%m-%d")
+        of = self.days.groupby(monday)[["starts", "explained", "extra"]].sum()
+        rows: list[Row] = [
+            [str(week), f"{starts:,}", f"{explained / max(starts + extra, 1):.0%}", f"{extra:,}"]
+            for week, starts, explained, extra in of.reset_index().itertuples(index=False)
+        ]
+        return Table("Decisions explained", ["week from", "starts after a wait", "explained", "starts that did not happen"], rows)
+
+    @property
+    def candidates(self) -> Table:
+        """Return the change of the mean wait under each candidate that was judged."""
+        of = self.changes[self.changes["metric"] == WEIGHED[0]] if len(self.changes) else self.changes
+        rows: list[Row] = [
+            [row["candidate"], row["verdict"], change(row["change"]), interval(row["low"], row["high"])]
+            for row in of.to_dict("records")
+        ]
+        return Table("What to change", ["candidate", "verdict", "mean wait", "interval"], rows, left=["verdict"])
+
+
+def fallen(found: Fall | None) -> str:
+    """Return since when fewer decisions are explained, and what it may be; "" for none."""
+    if found is None:
+        return ""
+    return (
+        f"decisions explained fell from {found.before:.0%} to {found.after:.0%} on {found.day}: "
+        "were settings, limits or nodes changed that day?"
+    )

@@ -1,0 +1,209 @@
+"""Which starts of a record the rules of its site explain, and since when they do so less.
+
+Slurm's rules are asked in the recorded state, so one decision that they do not explain does not spoil those after it. Where the share
+of explained decisions falls from one day on, the site's files are no longer what decides there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S, local_clock_s
+from features.node_list import expand_nodes
+from sim.slurm.begin import Phases, as_set, begin, clock_settings, draw_phases, origin_of
+from sim.slurm.recorded import CANCEL, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT, step
+from sim.slurm.site import Site
+from sim.slurm.state import RUNS, STAMP, Slurm
+
+FALSE_ALARMS = 0.001
+"""Chance of an alarm in a night of a site whose days are alike: at most one in a thousand nights, in the mean."""
+LEAST_FALL = 0.05
+"""A smaller fall of the share is none."""
+FEWEST_DAYS = 7
+"""Days before a fall."""
+_ORDERS = 4_999
+_PHASES = 12
+"""Phases of the computation of priorities that are tried."""
+_MOST_ASKED = 5_000
+
+
+class Decisions(NamedTuple):
+    """Decisions from recorded states.
+
+    Counts of recorded starts, of those ``predicted``, of starts that did not happen, and of those by the recorded scheduler.
+    """
+
+    starts: int
+    predicted: int
+    extra: int
+    same_scheduler: int
+
+    def summary(self) -> dict[str, float]:
+        """Return shares of the recorded starts."""
+        return {"decisions": self.predicted / self.starts, "decisions_extra": self.extra / self.starts}
+
+
+class Look(NamedTuple):
+    """What the rules give in a recorded state.
+
+    Rows of the jobs that start in the ``real`` record in this second, those ``predicted`` of them, and ``extra`` ones that the
+    record does not start soon. ``same`` counts those by the recorded scheduler.
+    """
+
+    second_s: int
+    real: set[int]
+    predicted: set[int]
+    extra: set[int]
+    same: int = 0
+
+
+class Fall(NamedTuple):
+    """The day from which on fewer decisions are explained; shares ``before`` and ``after``."""
+
+    day: str
+    before: float
+    after: float
+
+
+def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
+    """Ask at each second with recorded starts what would start from the recorded state.
+
+    A pass and a cycle are asked, before and after the ends of that second, whose order is unknown. Of the four the best is taken, and
+    of the phases of the computation of priorities the one that explains most: it is in no accounting. A start did not happen if the
+    record does not make it within the time between two cycles; so did none that they would make at moments at which nothing happens
+    for longer than that. ``jobs`` has ``start_s end_s nodes started_by`` beside the columns of a replay; the first 5,000 are asked
+    about.
+    """
+    jobs = jobs.head(_MOST_ASKED)
+    drawn, period = draw_phases(site, len(jobs), seed), clock_settings(site)[2]
+    tries = [period * part / _PHASES for part in range(_PHASES)] if site.multifactor else [drawn.decay_s]
+    made = []
+    for decay in tries:
+        looks = [*_looks(site, jobs, drawn._replace(decay_s=decay))]
+        starts, predicted, extra = (sum(map(len, sets)) for sets in list(zip(*looks, strict=True))[1:4])
+        made.append(Decisions(starts, predicted, extra, sum(each.same for each in looks)))
+    return max(made, key=lambda each: each.predicted - each.extra / 2)
+
+
+def by_day(site: Site, jobs: pd.DataFrame, from_s: int, timezone: str = "UTC", seed: int = 0) -> pd.DataFrame:
+    """Return how many decisions from ``from_s`` on the rules explain, day by day.
+
+    Columns ``day starts explained extra``: the first is a date of the site's clock, ``starts`` those of jobs that had to wait (any
+    rules start a job at once where nodes are free), ``extra`` the jobs that the rules start and the record does not. ``jobs`` as in
+    :func:`decisions`, those before ``from_s`` too: they lead the state there. At most about 5,000 starts are asked about, evenly, and
+    of the phases of the computation of priorities one, the same for all.
+    """
+    starts = jobs["start_s"].to_numpy(np.int64)
+    waited = set(np.flatnonzero(starts > jobs["submit_s"] + clock_settings(site)[1]).tolist())
+    every = -(-len(np.unique(starts[starts >= from_s])) // _MOST_ASKED) or 1
+    looks = [*_looks(site, jobs, draw_phases(site, len(jobs), seed), from_s, every)]
+    when = local_clock_s(np.array([each.second_s for each in looks], np.int64), origin_of(jobs), timezone)
+    told = [(each.real & waited, each.predicted & waited, each.extra) for each in looks]
+    table = pd.DataFrame(told, columns=["starts", "explained", "extra"])
+    days = table.groupby(when // DAY_S).agg(_distinct)  # a job is extra once a day
+    days.index = pd.to_datetime(days.index * DAY_S, unit="s").strftime("%Y-%m-%d")
+    return days.rename_axis("day").reset_index()
+
+
+def _distinct(sets: pd.Series) -> int:
+    return len(set[int]().union(*sets))
+
+
+def fall(days: pd.DataFrame, seed: int = 0) -> Fall | None:
+    """Return since when fewer decisions are explained than before; None where they are not.
+
+    ``days`` is a table of :func:`by_day`. Of all days that leave at least seven before them the one is taken that parts the shares
+    explained/(starts + extra) most, by the z of two proportions. It counts if that z is exceeded in at most one of a thousand random
+    orders of the days (:data:`FALSE_ALARMS`), and the share falls by :data:`LEAST_FALL`. So days may differ as they like, but each
+    must be as likely anywhere: over many nights of such a site there is at most one alarm in a thousand, in the mean.
+    """
+    good, of = days["explained"].to_numpy(np.float64), (days["starts"] + days["extra"]).to_numpy(np.float64)
+    good, of, names = good[of > 0], of[of > 0], days["day"].to_numpy(object)[of > 0]
+    if len(of) <= FEWEST_DAYS:
+        return None
+    random = np.random.default_rng([seed, 0x46])
+    orders = np.vstack([np.arange(len(of)), random.permuted(np.tile(np.arange(len(of)), (_ORDERS, 1)), axis=1)])
+    parted = _parted(good[orders], of[orders])
+    best = parted.max(axis=1)
+    at = FEWEST_DAYS + int(parted[0].argmax())
+    before, after = good[:at].sum() / of[:at].sum(), good[at:].sum() / of[at:].sum()
+    rare = (best >= best[0] - 1e-9).mean() <= FALSE_ALARMS
+    return Fall(str(names[at]), before, after) if rare and before - after >= LEAST_FALL else None
+
+
+def _parted(good: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """Return z of a lower share after each cut than before it, [orders, cuts]."""
+    before, all_before = (np.cumsum(each, axis=1)[:, FEWEST_DAYS - 1 : -1] for each in (good, of))
+    whole, all_of = good[0].sum(), of[0].sum()
+    after, all_after, share = whole - before, all_of - all_before, whole / all_of
+    spread = np.sqrt(share * (1 - share) * (1 / all_before + 1 / all_after))
+    return np.asarray((before / all_before - after / all_after) / np.maximum(spread, 1e-12))
+
+
+def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, every: int = 1) -> Iterator[Look]:
+    """Lead the state along the record; ask at each ``every``-th second with starts, and idle one, from ``from_s`` on."""
+    origin = origin_of(jobs)
+    slurm = begin(site, jobs, phases)
+    state: list[np.ndarray] = [*slurm.now, slurm.numbers, slurm.tree.usage, slurm.tree.factor]
+    nodes = {node.name: row for row, node in enumerate(site.nodes)}
+    start, end = (jobs[name].to_numpy(np.int64) - origin for name in ("start_s", "end_s"))
+    end, ran = np.maximum(end, start + 1), np.array(jobs["start_s"] >= 0)  # later than the start, where both are in one second
+    gone = jobs["cancel_s"].to_numpy(np.int64) - origin
+    submit, by = jobs["submit_s"].to_numpy(np.int64) - origin, jobs["started_by"].to_numpy(object)
+    kinds = ((END, end, ran), (SUBMIT, submit, submit >= 0), (CANCEL, gone, ~ran & (gone >= 0)), (START, start, ran))
+    events = [(int(times[row]), kind, int(row)) for kind, times, of in kinds for row in np.flatnonzero(of)]
+    events += [(int(second), LOOK, 0) for second in np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0]) // 1000]
+    if site.multifactor:
+        period = clock_settings(site)[2]
+        first = int(phases.decay_s) + max((int(submit.min()) - int(phases.decay_s)) // period, 0) * period
+        events += [(when, DECAY, 0) for when in range(first, int(end.max()), period)]
+    events.sort()
+    wait, busy, idle = clock_settings(site)[1] + 5, 0, 0
+
+    def tried(kind: int, second: int) -> set[int]:
+        kept, before = [array.copy() for array in state], slurm.now.phase.copy()
+        step(kind, 0, second * 1000 + 900, slurm)
+        found, stamp = set(np.flatnonzero((slurm.now.phase != before) & (slurm.now.phase == RUNS)).tolist()), slurm.numbers[STAMP]
+        for array, old in zip(state, kept, strict=True):
+            array[:] = old
+        slurm.numbers[STAMP] = stamp  # what was marked in this try must not count in the next
+        return found
+
+    at = 0
+    while at < len(events):
+        second, here, tries = events[at][0], at, list[set[int]]()
+        while at < len(events) and events[at][0] == second:
+            at += 1
+        together = events[here:at]
+        real = {row for _, kind, row in together if kind == START}
+        busy += bool(real)
+        asks = bool(real) and second + origin >= from_s and busy % every == 0
+        for of in (SUBMIT, END):
+            for _, kind, row in together:
+                if kind != START and (kind == END) == (of == END):
+                    step(kind, row, second * 1000 + 500, slurm)
+            step(LOOK, 0, second * 1000 + 900, slurm)
+            if asks:
+                tries += [tried(PASS, second), tried(CYCLE, second)]
+        if asks:
+            soon = real | set(np.flatnonzero((start > second) & (start <= second + wait)).tolist())
+            best = max(tries, key=lambda each: len(each & real) - len(each - soon) / 2)
+            same = sum(by[row] == ("main", "backfill")[tries.index(best) % 2] for row in best & real)
+            yield Look(second, real, best & real, best - soon, same)
+        for row in sorted(real, key=lambda each: (-int(jobs["priority"].iloc[each]), each)):
+            _as_recorded(slurm, nodes, jobs["nodes"].iloc[row])
+            step(START, row, second * 1000 + 900, slurm)
+        if at < len(events) and events[at][0] - second > wait:
+            idle += 1
+            if second + wait + origin >= from_s and idle % every == 0:
+                yield Look(second + wait, set(), set(), tried(PASS, second + wait) | tried(CYCLE, second + wait))
+
+
+def _as_recorded(slurm: Slurm, nodes: Mapping[str, int], recorded: str) -> None:
+    """Mark the recorded nodes of a job, all of them where the record does not tell."""
+    names = [name for name in expand_nodes(recorded) if name in nodes] if recorded else []
+    slurm.room.usable[:] = as_set([nodes[name] for name in names or nodes], len(nodes))
