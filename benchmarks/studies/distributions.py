@@ -24,11 +24,10 @@ from matplotlib.ticker import FuncFormatter
 from benchmarks.common.tables import markdown
 from features.clock import DAY_S, local_clock_s
 from features.jobs.cleaning import CleanTrace
-from pipelines.report.evaluation_plots import loss_curves
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim import simulate
 from sim.predictions.quality import Quality, judge
-from sim.predictions.sharpness import CONSTANT, NO_FEATURES, RANDOM, outside
+from sim.predictions.sharpness import CONSTANT, NO_FEATURES, RANDOM, REFERENCES, outside
 
 TRACES = ("KTH-SP2", "SDSC-SP2", "LANL-CM5", "ALCF-Theta")
 DISTRIBUTION = "quantile"
@@ -158,7 +157,7 @@ def draw(judgements: Sequence[Judged], path: Path) -> None:
                 above.plot(days, 100 * windows["rate"], "o-", color=colour, markersize=3.5, linewidth=1, label=f"{level:g}")
             above.set(title=each.title, xlabel="days from the first submission")
             above.set_ylim(bottom=0)
-            loss_curves(middle, sharpness.losses, ROWS)
+            _loss_curves(middle, sharpness.losses)
             rows = _coverage(each)
             _coverage_curves(below, rows[rows["by"] == "request"])
             below.set_xlabel("requested time from")
@@ -167,6 +166,17 @@ def draw(judgements: Sequence[Judged], path: Path) -> None:
         for panel in panels[:, -1]:
             panel.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
         path.write_bytes(encode(canvas, "png"))
+
+
+def _loss_curves(panel: Axes, table: pd.DataFrame) -> None:
+    """Draw quantile losses by level: requests in ink, references in grey."""
+    looks = {"requested": (INK, "-"), **{name: (MUTED, dash) for name, dash in zip(REFERENCES, (":", "--", "-."), strict=True)}}
+    for name in ROWS:
+        rows = table[table["predictor"] == name]
+        colour, dash = looks.get(name, (_COLOURS[0] if "distribution" in set(rows["kind"]) else _COLOURS[1], "-"))
+        panel.plot(rows["level"], rows["pinball_s"] / 60, color=colour, linestyle=dash, label=name)
+    panel.set(xlabel="level of the quantile", ylabel="quantile loss, minutes", xlim=(0, 1))
+    panel.set_ylim(bottom=0)
 
 
 def _coverage_curves(panel: Axes, rows: pd.DataFrame) -> None:

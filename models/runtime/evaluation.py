@@ -81,15 +81,3 @@ def doubling_bins(completed: np.ndarray) -> np.ndarray:
     above = 1 << np.arange(62)  # a bin of more than two counts begins one above a power of two
     power = above[np.maximum(np.searchsorted(above, count) - 1, 0)]
     return np.where(count <= 2, count, power + 1)
-
-
-def error_distribution(predicted_s: np.ndarray, runtime_s: np.ndarray) -> pd.DataFrame:
-    """Return the share of jobs by predicted over actual runtime: ``at_least below share``.
-
-    A row a bin. Bins are half an octave wide, the middle one is around 1; the outer bins hold errors by a factor of 2^10 or more.
-    """
-    ratio = np.asarray(predicted_s, np.float64) / np.asarray(runtime_s, np.float64)
-    inner = 2.0 ** np.arange(-9.75, 10.0, 0.5)
-    edges = np.concatenate([[0.0], inner, [np.inf]])
-    share = np.bincount(np.digitize(ratio, inner), minlength=len(inner) + 1) / max(len(ratio), 1)
-    return pd.DataFrame({"at_least": edges[:-1], "below": edges[1:], "share": share})

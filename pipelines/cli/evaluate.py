@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +29,6 @@ AT_ONCE_SAID = (
     "nothing is scheduled: each runtime is known before the next submission, which no system can have (--feedback at-once); "
     "accuracies are higher than with the delay of running and waiting"
 )
-_EVERY_S = 5.0
-"""Seconds between lines of progress."""
 
 
 @click.command()
@@ -55,7 +52,6 @@ def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | 
         workload,
         protocol.model_copy(update={"predictors": tuple(fitted(name, workload) for name in protocol.predictors)}),
         progress=lambda schedule: note(f"{schedule.predictor}: simulated in {schedule.simulate_s:.3g} s"),
-        nights=told_of_nights(),
     )
     remarks = said_of(workload, evaluation)
     for text in remarks:
@@ -105,26 +101,6 @@ def check_names(workload: CleanTrace, protocol: Protocol) -> None:
     for name in protocol.predictors:
         if not name.startswith(("registry:", PREFIX)):
             named_predictor(name)
-
-
-def told_of_nights() -> Callable[[str, int, int], None]:
-    """Return a callback that reports the nights of retrained predictors every few seconds.
-
-    It says which night of the trace is reached and how long the rest may take.
-    """
-    began, told = 0.0, 0.0
-
-    def report(predictor: str, night: int, nights: int) -> None:
-        nonlocal began, told
-        now = time.monotonic()
-        if night == 1:
-            began = told = now
-        elif now - told >= _EVERY_S and night < nights:
-            told = now
-            left = (now - began) / (night - 1) * (nights - night)
-            note(f"{predictor}: retrained each midnight, night {night:,} of {nights:,}, about {left:.0f} s left")
-
-    return report
 
 
 def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:

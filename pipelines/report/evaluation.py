@@ -1,4 +1,4 @@
-"""The page of an evaluation of predictions: tables by predictor, experience, and figures."""
+"""The page of an evaluation of predictions: a picture, and tables by predictor."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,9 +7,7 @@ import pandas as pd
 
 from pipelines.report import evaluation_plots
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
-from pipelines.report.plots import CURVES
 from pipelines.report.sharpness_tables import compared, coverage, difference, scores, windows
-from pipelines.report.style import Look, looks
 from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import kind_of_jobs
 from pipelines.workflows.evaluation import Evaluation
@@ -17,7 +15,6 @@ from sim.metrics.formats import number, sentence
 from sim.metrics.verdict import is_bound
 from sim.predictions.at_once import AT_ONCE
 from sim.predictions.quality import STAGES, Quality
-from sim.predictions.sharpness import REFERENCES
 
 _LEVELS = (0.05, 0.2, 0.5, 0.8, 0.9, 0.95)
 """Levels whose losses the table shows."""
@@ -32,8 +29,8 @@ def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], 
     first = evaluation.schedules[0]
     predictors = [schedule.predictor for schedule in evaluation.schedules]
     whole, *others = evaluation.qualities
-    drawn, shown = _drawn(whole, predictors), _first(whole, predictors)
-    parts = [_part(quality, evaluation, drawn, shown) for quality in evaluation.qualities]
+    shown = _first(whole, predictors)
+    parts = [_part(quality, evaluation, shown) for quality in evaluation.qualities]
     how = (
         "as if every runtime were known before the next submission, which no system can have: nothing is scheduled here"
         if first.scheduler == AT_ONCE
@@ -60,8 +57,7 @@ def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], 
         provenance=provenance,
     )
     confidence = f"{100 * whole.confidence:g}"
-    not_drawn = [name for name in predictors if name not in drawn]
-    return render("evaluation.html.j2", front, parts=parts, baseline=whole.baseline, confidence=confidence, not_drawn=not_drawn)
+    return render("evaluation.html.j2", front, parts=parts, baseline=whole.baseline, confidence=confidence)
 
 
 def _first(quality: Quality, predictors: Sequence[str]) -> list[str]:
@@ -73,18 +69,7 @@ def _first(quality: Quality, predictors: Sequence[str]) -> list[str]:
     return able[: MOST_ROWS - len(bound)] + bound
 
 
-def _drawn(quality: Quality, predictors: Sequence[str]) -> dict[str, Look]:
-    """Return the look of each predictor that has a curve.
-
-    These are the baseline, the requests, and the most accurate of the others.
-    """
-    accurate = sorted(predictors, key=lambda name: -quality.figures(name)["accuracy"]["value"])
-    wanted = [quality.baseline, *(name for name in ("requested",) if name in predictors), *accurate]
-    chosen = [name for name in dict.fromkeys(wanted) if not is_bound(name)][:CURVES] or list(predictors[:1])
-    return {name: look for (_, name, _), look in looks(("", name, "") for name in chosen).items()}
-
-
-def _part(quality: Quality, evaluation: Evaluation, drawn: Mapping[str, Look], shown: Sequence[str]) -> dict[str, Any]:
+def _part(quality: Quality, evaluation: Evaluation, shown: Sequence[str]) -> dict[str, Any]:
     """Return one part: its title, sentences, tables of the predictors ``shown``, and figures."""
     generated, baseline = evaluation.schedules[0].generated, quality.baseline
     title = "The whole trace" if quality.part == "all" else f"The {quality.part.replace('-', ' ')} of the jobs"
@@ -98,7 +83,7 @@ def _part(quality: Quality, evaluation: Evaluation, drawn: Mapping[str, Look], s
         }
         for name in told
     ]
-    overall = data_uri(evaluation_plots.overall(quality, able, drawn, generated))
+    overall = data_uri(evaluation_plots.overall(quality, able, generated))
     return {
         "title": title,
         "sentences": _sentences(quality, [schedule.predictor for schedule in evaluation.schedules]),
@@ -106,10 +91,8 @@ def _part(quality: Quality, evaluation: Evaluation, drawn: Mapping[str, Look], s
         "predictors": _predictors(quality, evaluation, shown),
         "losses": _losses(quality, evaluation, shown),
         "stages": _stages(quality, shown),
-        "learning": data_uri(evaluation_plots.learning(quality, drawn, generated)),
-        "errors": data_uri(evaluation_plots.errors(quality, able, generated)),
         "distributions": distributions,
-        "sharpness": _sharpness(quality, generated) if distributions else None,
+        "sharpness": {"scores": scores(quality, _LEVELS), "windows": windows(quality)} if distributions else None,
     }
 
 
@@ -178,18 +161,3 @@ def _sentences(quality: Quality, predictors: Sequence[str]) -> list[str]:
         "" if pd.isna(row["low"]) else f"; the interval is of this one comparison, not corrected for the choice among {len(able)}"
     )
     return [f"{text}, against {quality.baseline} {difference(row, 'share')} percentage points{chosen}."]
-
-
-def _sharpness(quality: Quality, generated: bool) -> dict[str, Any]:
-    """Return scores and losses of all predictors as distributions, and windows outside chance."""
-    found = quality.sharpness
-    points: Any = found.scores[found.scores["kind"] == "point"]
-    others = ["requested", "nag", *([str(points.loc[points["crps_s"].idxmin(), "predictor"])] if len(points) else [])]
-    told = found.scores.loc[found.scores["kind"] == "distribution", "predictor"].tolist()
-    known = set(found.losses["predictor"])
-    names = [name for name in dict.fromkeys([*told, *others, *REFERENCES]) if name in known]
-    return {
-        "scores": scores(quality, _LEVELS),
-        "windows": windows(quality),
-        "image": data_uri(evaluation_plots.losses(found.losses, names, generated)),
-    }

@@ -11,13 +11,10 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
-from features.clock import DAY_S, local_clock_s
+from features.clock import local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
-from models.runtime.memory import Memory
 from models.runtime.names import ALL
-from models.runtime.names import predictor as named_predictor
-from models.runtime.protocol import CompiledPredictor, Predictor
 from sim.campaigns.campaign import predictor_name
 from sim.kernel.scratch import Scratch
 from sim.predictions.at_once import AT_ONCE, predict_at_once
@@ -29,8 +26,6 @@ from sim.settings import Count, TraceSettings
 from sim.shaken import seeded
 from sim.simulate import simulate
 
-Nights = Callable[[str, int, int], None]
-"""A callback with a predictor's name, the night and the number of nights."""
 KIND = "evaluation"
 """The kind of Parquet file that holds the figures."""
 BY_CHANCE, WITH_FEEDBACK = "band of 99 % by chance", "band of 99 % by chance, with the update's feedback"
@@ -102,12 +97,11 @@ def evaluate_predictors(
     protocol: Protocol,
     *,
     progress: Callable[[Schedule], None] | None = None,
-    nights: Nights | None = None,
 ) -> Evaluation:
     """Simulate ``workload`` with each predictor of ``protocol``, and judge them, as it says.
 
-    ``progress`` receives each schedule, ``nights`` each midnight at which a predictor is retrained. Raises InputError as
-    :func:`sim.simulate` and :func:`sim.predictions.quality.judge`, and where every request was taken from a runtime.
+    ``progress`` receives each schedule. Raises InputError as :func:`sim.simulate` and :func:`sim.predictions.quality.judge`, and
+    where every request was taken from a runtime.
     """
     jobs = workload.jobs
     leave_out = _requests_from_runtimes(workload)
@@ -120,10 +114,9 @@ def evaluate_predictors(
     costs: dict[str, Cost | None] = {}
     for source in protocol.predictors:
         learner: Any = seeded(source, protocol.seed)
-        told = learner if nights is None else told_of_nights(learner, jobs, nights)
         named: dict[str, Any] = {
             "procs": workload.procs,
-            "predictor": told,
+            "predictor": learner,
             "trace": workload.name,
             "generated": workload.generated,
             "clock": workload.clock,
@@ -146,26 +139,6 @@ def evaluate_predictors(
     }
     qualities = [judge(jobs, schedules, local, part=part, **asked) for part in protocol.parts]
     return Evaluation(schedules, qualities, costs, int(leave_out.sum()))
-
-
-def told_of_nights(source: str | Predictor, jobs: pd.DataFrame, nights: Nights) -> Predictor:
-    """Return the predictor ``source`` that reports each retraining to ``nights``.
-
-    It reports its name, the night in ``jobs`` and the number of nights.
-    """
-    made = named_predictor(source) if isinstance(source, str) else source
-    if not isinstance(made, CompiledPredictor) or made.retrain is None:
-        return made
-    retrain, total = made.retrain, int(jobs["submit_s"].iloc[-1] // DAY_S - jobs["submit_s"].iloc[0] // DAY_S)
-    count = 0
-
-    def counted(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
-        nonlocal count
-        count += 1
-        nights(made.name, min(count, total), total)
-        return retrain(memory, ended, runtime)
-
-    return replace(made, retrain=counted)
 
 
 def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:
@@ -197,7 +170,6 @@ def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
                 {"name": name, **_sharpness_of(quality, name)} for name in REFERENCES if schedule.quantiles is not None
             ]
             record["calibration"] = _rows(quality.calibration, schedule.predictor)
-            record["errors"] = _rows(quality.errors, schedule.predictor)
             records.append({key: _plain(value) for key, value in record.items()})
     return records
 

@@ -20,7 +20,7 @@ from features.jobs.history import history
 from features.jobs.schema import codes
 from features.statistics import CONFIDENCE, mean_intervals, remark
 from models.runtime.calibration import calibration_curve
-from models.runtime.evaluation import EXPERIENCE, OKCM_THRESHOLD, doubling_bins, error_distribution, experience, measures
+from models.runtime.evaluation import EXPERIENCE, OKCM_THRESHOLD, doubling_bins, experience, measures
 from sim.predictions.at_once import AT_ONCE
 from sim.predictions.sharpness import Judged, Sharpness, sharpness
 from sim.schedule import Schedule
@@ -48,8 +48,7 @@ class Quality:
     group begins (completed jobs, or seconds from the first submission). ``difference`` is that to ``baseline`` over the jobs that
     are in this group in the simulations of both: elsewhere one of the two knew more. Months have no intervals. ``calibration`` is
     empty unless predictors answered with distributions: :func:`models.runtime.calibration.calibration_curve` with ``predictor``,
-    and intervals of ``at_most``. ``sharpness`` scores all predictions as distributions. ``errors`` is
-    :func:`models.runtime.evaluation.error_distribution` with ``predictor``.
+    and intervals of ``at_most``. ``sharpness`` scores all predictions as distributions.
     """
 
     part: str
@@ -60,7 +59,6 @@ class Quality:
     measures: pd.DataFrame
     calibration: pd.DataFrame
     sharpness: Sharpness
-    errors: pd.DataFrame
 
     @property
     def knows_users(self) -> bool:
@@ -105,7 +103,7 @@ def judge(
     its_groups = dict(_groups(jobs, base, local_s, judged))
     no_jobs = np.zeros(len(judged.rows), bool)
     rows: list[dict[str, Any]] = []
-    curves, errors = [], []
+    curves = []
     for schedule in schedules:
         predicted = _predicted(schedule, judged)
         values = measures(predicted, runtime, levels)
@@ -114,7 +112,6 @@ def judge(
             both = chosen & its_groups.get(group, no_jobs)
             own = _means(values[chosen], judged.week[chosen], group)
             rows += _measured(schedule.predictor, group, own, _means(change[both], judged.week[both], group))
-        errors.append(error_distribution(predicted, runtime).assign(predictor=schedule.predictor))
         quantiles = schedule.quantiles
         if quantiles is not None:
             asked = quantiles.iloc[judged.rows]
@@ -128,7 +125,6 @@ def judge(
         measures=pd.DataFrame(rows).astype({"begin": "float64"}),
         calibration=pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(),
         sharpness=sharpness(schedules, judged, seed),
-        errors=pd.concat(errors, ignore_index=True),
     )
 
 

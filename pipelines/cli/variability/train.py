@@ -4,14 +4,12 @@ They are registered, and promoted by the rule.
 """
 
 import uuid
-from pathlib import Path
 
 import click
 import pandas as pd
 
 from models.variability.classifiers import CLASSIFIERS
 from pipelines.cli.notes import note
-from pipelines.cli.options import check_outputs
 from pipelines.report.table import Table
 
 
@@ -39,7 +37,6 @@ from pipelines.report.table import Table
     default=None,
     help="Eliminate features recursively before each training. [default: as systems.toml states, else not]",
 )
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Write the importances of features as PNG or SVG.")
 @click.option("--seed", type=int, default=0, show_default=True)
 def command(
     system: str,
@@ -47,12 +44,9 @@ def command(
     names: tuple[str, ...],
     classes: str | None,
     eliminate: bool | None,
-    plot: Path | None,
     seed: int,
 ) -> None:
     """Train candidates, register them as variability-SYSTEM, and report the champion and why."""
-    check_outputs({"--plot": plot}, [])
-
     from features.monitoring.labels import BINARY, DELAYS, THREE_CLASSES
     from models.registry.variability_registration import VARIABILITY
     from models.registry.versions import all_or_nothing
@@ -60,11 +54,9 @@ def command(
     from models.variability.evaluation import Learning
     from pipelines.dated.publish import Work
     from pipelines.dated.systems import train
-    from pipelines.report.importances import importances
     from pipelines.sources.systems import settings_of
     from pipelines.storage.home import home
     from pipelines.storage.lake import Lake
-    from pipelines.storage.places import write
     from pipelines.storage.publishing import RUN_WAITS_S, alone, discarded_on_error
     from pipelines.storage.registry import tracking
     from pipelines.workflows.variability_table import training_table
@@ -85,17 +77,6 @@ def command(
     kind = ", simulated" if table.generated else ""
     variability_versions(made.registered, f"{made.name}{kind}: {len(table.runs):,} runs").show()
     click.echo(f"champion    version {made.champion}: {made.why}" if made.champion else made.why)
-    if plot is not None:
-        image = importances(
-            made.importance,
-            made.model.classifier,
-            system,
-            permuted=made.model.classifier == "knn",
-            generated=table.generated,
-            image="svg" if plot.suffix == ".svg" else "png",
-        )
-        write(plot, image)
-        click.echo(f"importances {plot}")
 
 
 def variability_versions(registered: pd.DataFrame, title: str) -> Table:

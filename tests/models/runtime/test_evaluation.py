@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import mean_absolute_error, mean_pinball_loss
 
-from models.runtime.evaluation import EXPERIENCE, doubling_bins, error_distribution, evaluate_predictions, experience
+from models.runtime.evaluation import EXPERIENCE, doubling_bins, evaluate_predictions, experience
 
 
 def test_measures_equal_values_worked_out_by_hand():
@@ -61,13 +61,3 @@ def test_values_that_make_no_sense_are_refused(predicted, runtime, levels, says)
 def test_bins_of_completed_jobs_double():
     expected = {0: 0, 1: 1, 2: 2, 3: 3, 4: 3, 5: 5, 8: 5, 9: 9, 16: 9, 17: 17, 1024: 513, 1025: 1025}
     assert doubling_bins(np.array(list(expected))).tolist() == list(expected.values())
-
-
-def test_errors_share_out_every_job_and_the_middle_bin_is_around_one():
-    ratio = np.array([2.0**-30, 0.5, 0.85, 1.0, 1.18, 1.2, 2.0**30])
-    table = error_distribution(100 * ratio, np.full(len(ratio), 100.0))
-    assert table["share"].sum() == pytest.approx(1.0)
-    middle = table[(table["at_least"] < 1) & (table["below"] > 1)].iloc[0]
-    assert middle["share"] == pytest.approx(3 / 7)
-    assert middle["at_least"] == pytest.approx(1 / middle["below"])
-    assert table["share"].iloc[0] == table["share"].iloc[-1] == pytest.approx(1 / 7)
