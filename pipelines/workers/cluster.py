@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 LOOK_S = 1.0
-"""Seconds between looks at which workers there are, and which tasks are late."""
+"""Seconds between looks at which workers there are."""
 _SAY_S = 30.0
 """Seconds between lines about waiting for workers."""
 
@@ -30,8 +29,7 @@ class Cluster:
 
     :class:`pipelines.workers.work.OnWorkers` maps over them.
     ``name`` is what messages call them. ``wait_s`` bounds how long no worker may be there, None: for ever, as a batch system may
-    be busy. ``mend`` is called every few seconds, to replace workers that are lost. ``owed`` counts the late tasks that
-    each worker has not answered.
+    be busy. ``mend`` is called every few seconds, to replace workers that are lost.
     """
 
     def __init__(
@@ -42,7 +40,6 @@ class Cluster:
         self._looked = self._told = -_SAY_S
         self._seen: set[str] = set()
         self._since, self._lost = time.monotonic(), 0
-        self.owed: Counter[str] = Counter()
 
     def look(self) -> None:
         """Learn which workers there are, once in a while.

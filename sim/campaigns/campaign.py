@@ -23,7 +23,7 @@ from features.jobs.scaling import scaled
 from features.jobs.shaking import moves
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
-from sim.campaigns.maps import Checked, Map, threads
+from sim.campaigns.maps import Map, threads
 from sim.campaigns.points import (
     Group,
     Point,
@@ -35,7 +35,6 @@ from sim.campaigns.points import (
     grouped,
     scratch,
     simulate_points,
-    wrong,
 )
 from sim.campaigns.windows import Window, Windows, split_windows
 from sim.estimates import check_answerable
@@ -176,8 +175,7 @@ def _computed(
 ) -> Iterator[tuple[Point, _R]]:
     """Yield points with their results, as their groups are finished."""
     total = before + len(points)
-    checked = Checked(partial(function, setting), partial(wrong, setting))
-    results = (map_points or threads())(checked, grouped(setting, points))
+    results = (map_points or threads())(partial(function, setting), grouped(setting, points))
     for count, result in enumerate(_one_by_one(results), before + 1):
         yield result
         if progress is not None:

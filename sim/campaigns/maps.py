@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Map: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
@@ -15,20 +14,6 @@ The function carries what all pieces share, such as the trace: it is picklable, 
 sends the function once to each and then only pieces, many at a time. A piece that is a plain tuple is a group: its parts may be
 computed apart, each as a group of one.
 """
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A function of pieces, and what is ``wrong`` with an answer to one, "" if nothing.
-
-    A map asks that where pieces are computed elsewhere.
-    """
-
-    function: Callable[[Any], Any]
-    wrong: Callable[[Any, Any], str]
-
-    def __call__(self, piece: Any) -> Any:
-        return self.function(piece)
 
 
 def serial(function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterable[Any]:

@@ -9,20 +9,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from features.clock import Clock
-from features.errors import InputError, shown
+from features.errors import InputError
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.windows import Window
 from sim.estimates import Foreknown, as_estimates, as_predictor
 from sim.kernel.scratch import Scratch
 from sim.machine.nodes import Description
-from sim.metrics.names import METRICS
 from sim.metrics.predictability import predicted_start_error_s
 from sim.metrics.satisfaction import UserJobs
 from sim.metrics.schedule_metrics import as_columns, measure, slowdowns
@@ -43,9 +41,6 @@ Group: TypeAlias = tuple["Point", ...]
 _TRACE, *_REST = SCHEDULE_IDENTITY
 IDENTITY = (_TRACE, "window", "window_begin_s", *_REST)
 """The columns that identify a row; the metrics of :func:`sim.metrics.schedule_metrics.evaluate` follow."""
-
-_MEASURED = {"jobs", *METRICS} - {"underprediction_rate"}
-"""The other columns; the rate is one of predictions alone."""
 _TOGETHER = 16384
 """Jobs that a group simulates, at most: beyond, points are as long as what they share."""
 
@@ -200,37 +195,6 @@ def _identities(setting: Setting, point: Point) -> Iterator[Row]:
     for tau_s in setting.taus_s:
         identity["tau_s"] = float(tau_s)
         yield {name: identity[name] for name in IDENTITY}
-
-
-def wrong(setting: Setting, group: Group, answer: Any) -> str:
-    """Return what is wrong with an ``answer`` to ``group``, "" if nothing.
-
-    Right is what :func:`evaluate_points` or :func:`simulate_points` returns.
-    """
-    try:
-        points, found = zip(*answer, strict=True)
-        same = points == group
-    except (TypeError, ValueError):
-        points, found, same = (), (), False
-    if not same:
-        of = f"{len(points)} points" if points else shown(answer)
-        return f"{of} for {len(group)} points, the first of them {group[0]}"
-    return next(filter(None, map(partial(_wrong, setting), points, found)), "")
-
-
-def _wrong(setting: Setting, point: Point, made: Any) -> str:
-    if isinstance(made, Schedule):
-        return ""
-    if not isinstance(made, list) or len(made) != len(setting.taus_s):
-        of = f"{len(made)} rows" if isinstance(made, list) else shown(made)
-        return f"{of} for the {len(setting.taus_s)} of {point}"
-    for row, identity in zip(made, _identities(setting, point), strict=True):
-        if not isinstance(row, dict) or row.keys() != identity.keys() | _MEASURED:
-            return f"{shown(row)} for a row of {point}"
-        for name, value in row.items():
-            if value != identity[name] if name in identity else not isinstance(value, (int, float)):
-                return f"{name} = {shown(value)} for {point}"
-    return ""
 
 
 def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome, Replay]], Exception | None]:

@@ -109,6 +109,37 @@ def test_a_defect_keeps_its_traceback_and_the_point_it_came_from(on_workers: Map
     assert raised.traceback[-1].name == "fails"
 
 
+class Mute(Exception):
+    """An error that has no words and cannot be sent."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("cannot be pickled")
+
+
+class Last(BaseException):
+    __str__, __reduce__ = Mute.__str__, Mute.__reduce__
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (Mute, "^Mute, which does not say"),
+        (Last, "cannot compute.*Last, which does not say"),
+        (SystemExit, "cannot compute.*SystemExit"),
+    ],
+)
+def test_an_error_that_cannot_be_sent_comes_back_as_words(on_workers: Map, error: type[BaseException], words: str) -> None:
+    def fails(piece: int) -> None:
+        raise error(piece)
+
+    with pytest.raises((RuntimeError, InputError), match=words):
+        list(on_workers(fails, [1]))
+    assert list(on_workers(str, [1])) == ["1"]
+
+
 def test_a_worker_that_is_lost_changes_nothing(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (cluster, work):
         monkeypatch.setattr(module, "LOOK_S", 0.01)
