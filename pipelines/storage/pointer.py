@@ -5,8 +5,6 @@
 """
 
 import json
-import sys
-import time
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,15 +12,7 @@ from pathlib import Path
 from features.errors import InputError
 from pipelines.storage.places import at, seen, write
 from pipelines.storage.remote import Overtaken, Seen
-from pipelines.storage.site import wait_s
 from pipelines.storage.version import MEND, Version, keep_s, older, parsed, stated
-
-_QUIET_S, _AGAIN_S = 5.0, 0.5
-"""Seconds of waiting for a pointer before a line says so, and between looks at it."""
-
-
-class Unseen(InputError):
-    """A pointer that a store took, and does not show: it may be there or not."""
 
 
 class Pointer:
@@ -66,10 +56,7 @@ class Pointer:
                 raise
 
     def put(self, version: Version, before: Version, there: Seen) -> None:
-        """Replace the pointer, on condition that it is what was ``there``.
-
-        Unseen where a store does not show it then.
-        """
+        """Replace the pointer, on condition that it is what was ``there``."""
         former: list[dict[str, object]] = []
         with suppress(ValueError, KeyError, TypeError):  # a damaged pointer tells of none
             if there.content is not None:
@@ -80,33 +67,7 @@ class Pointer:
                     if until > now - keep_s(self.root):
                         own = {entry: file for entry, file in each.files.items() if file not in listed}
                         former.append({"until": until, "version": asdict(replace(each, files=own))})
-        content = stated(version, before, former)
-        write(self.place, content, there)
-        self._read_back(content.encode(), version, there)
-
-    def _read_back(self, content: bytes, version: Version, there: Seen) -> None:
-        """Wait until the store shows the pointer just put, or one put after it that names its version.
-
-        It says what it waits for; Unseen after the site's max wait.
-        """
-        began, quiet = time.monotonic(), True
-        while (now := seen(self.place).content) != content:
-            with suppress(ValueError, KeyError, TypeError):
-                if now not in (None, there.content):
-                    after = (*parsed(now), *(each for _, each in older(now)))
-                    if version.version in {each.version for each in after}:
-                        return
-            waited_s = time.monotonic() - began
-            shown = f"{self.place}: the store took version {version.version or 'none'} and shows the one before"
-            if waited_s > wait_s():
-                raise Unseen(
-                    f"{shown} after {wait_s():g} s: it lost what was put, and the version before stays current, or its answers are late; "
-                    "run it again when the store is well"
-                )
-            if waited_s > _QUIET_S and quiet:
-                print(f"{shown}: waiting for the new one", file=sys.stderr)
-                quiet = False
-            time.sleep(min(_AGAIN_S, wait_s()))
+        write(self.place, stated(version, before, former), there)
 
     def copied(self) -> tuple[Version, Version] | None:
         """Return the versions in the copy; None without a readable one."""

@@ -29,7 +29,6 @@ from pathlib import Path
 from features.errors import InputError
 from pipelines.storage.drafts import OVERTAKEN
 from pipelines.storage.places import at, made_folder, moved, removed, seen, write
-from pipelines.storage.pointer import Unseen
 from pipelines.storage.remote import Overtaken, Seen
 from pipelines.storage.subject_files import COUNTERS_PART, SubjectFiles, digest
 from pipelines.storage.version import COUNTERS, DATED, PAGES, Draft, Version, carried
@@ -154,9 +153,7 @@ class Versions(SubjectFiles):
         except BaseException as error:
             from models.registry.versions import keep_made
 
-            if isinstance(error, Unseen):  # its models stay, as it may become current
-                keep_made()
-            elif version.version and self._stands(version, put) and not (put and not moved and self._taken_back(version)):
+            if version.version and self._stands(version, put) and not (put and not moved and self._taken_back(version)):
                 keep_made()
                 error.add_note(PUBLISHED)
             raise
@@ -201,27 +198,26 @@ class Versions(SubjectFiles):
 
         It looks again when it is done: another version may have been published and followed meanwhile.
         """
-        last = ""
-        # the same version once more: a store that answers with the copy of before
-        while (now := self._follow(set_aliases)) not in ("", last):
-            last = now
-        return last != ""
+        followed = False
+        while self._follow(set_aliases):
+            followed = True
+        return followed
 
-    def _follow(self, set_aliases: SetAliases | None) -> str:
-        """Update aliases and pages once; return the version that they now follow, "" where nothing was to do."""
+    def _follow(self, set_aliases: SetAliases | None) -> bool:
+        """Update aliases and pages once; return whether anything was to do."""
         version, before = self.kept()
         if version.version in ("", self.pointer.follows()):
-            return ""
+            return False
         # aliases that followed the version before and have not changed since may have been moved by hand, and stay
         if version.models and not (version.models == before.models and self.pointer.follows() == before.version != ""):
             if set_aliases is None:
-                return ""
+                return False
             set_aliases(version.models)
         for entry in {*version.files, *before.files}:
             if entry.startswith(PAGES):
                 self._show(entry, version.files.get(entry))
         self.pointer.copy(version, before)
-        return version.version
+        return True
 
     def discard(self, id: str) -> None:
         """Give up the draft ``id``, and remove the files that nothing else lists.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import socket
 import struct
@@ -21,17 +20,14 @@ class FaultyProxy:
     """Pass requests on to ``target`` (host, port), from a port of the loopback interface.
 
     ``fault`` is "" for none, "503" (answered by the proxy itself), "slow" (each answer ``delay_s`` late), "reset" (the connection is
-    cut before the answer), "half" (cut in the middle of it), "marks" or "no marks" (each answer has another ETag, or none), "lost" (a
-    PUT is answered with 200 and not passed on) or "stale" (a GET is answered as the last time without a fault). ``only`` is a text
-    that a faulty request's method and path have. ``put``
-    are the paths of what was put.
+    cut before the answer), "half" (cut in the middle of it), "marks" or "no marks" (each answer has another ETag, or none). ``only`` is a text
+    that a faulty request's method and path have. ``put`` are the paths of what was put.
     """
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target, self.fault, self.only, self.delay_s = target, "", "", 1.0
         self.requests, self.faults, self.received, self.sent = 0, 0, 0, 0
         self.put: list[str] = []
-        self.answered: dict[str, tuple[int, dict[str, str], bytes]] = {}
         proxy = self
 
         class Handler(_Handler):
@@ -67,12 +63,6 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "reset":
             self._cut()
             return
-        if fault == "lost" and self.command == "PUT":
-            self._answer(200, {"ETag": f'"{hashlib.md5(body).hexdigest()}"'}, b"")
-            return
-        if fault == "stale" and self.command == "GET" and self.path in proxy.answered:
-            self._answer(*proxy.answered[self.path])
-            return
         if fault == "slow":
             time.sleep(proxy.delay_s)
         upstream = http.client.HTTPConnection(*proxy.target, timeout=FOREVER_S)
@@ -88,8 +78,6 @@ class _Handler(BaseHTTPRequestHandler):
             told = {name: value for name, value in told.items() if name.lower() != "etag"}
             told |= {"ETag": f'"{proxy.requests:032x}"'} if fault == "marks" else {}
         length = answer.getheader("Content-Length") if self.command == "HEAD" else None
-        if self.command == "GET" and not fault:
-            proxy.answered[self.path] = answer.status, told, content
         if fault == "half":
             self._answer(answer.status, told, content[: len(content) // 2], str(len(content)))
             self._cut()

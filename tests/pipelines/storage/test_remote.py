@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,7 +14,7 @@ import pytest
 
 from features.errors import InputError
 from pipelines.sources.systems import remember_system, systems
-from pipelines.storage import drafts, places, pointer, remote
+from pipelines.storage import drafts, places, remote
 from pipelines.storage.alerts import alert, alerts_file
 from pipelines.storage.home import home, trusted_home
 from pipelines.storage.lake import Lake
@@ -67,7 +68,7 @@ def test_what_nothing_lists_is_collected_after_its_time(store: Path, monkeypatch
     monkeypatch.setattr(places.Store, "unlisted_s", 0.0)
     for each in (1, 2, 3, 4):
         publish(store, f"run-{each}", jobs=each)
-        monkeypatch.setattr(pointer.time, "time", lambda each=each, real=pointer.time.time: real() + 5)
+        monkeypatch.setattr(time, "time", lambda real=time.time: real() + 5)
     assert len(list((store / "lake" / "jobs" / "t").iterdir())) == 2
     assert number(Lake(store / "lake")) == 4
 
@@ -297,58 +298,3 @@ def test_a_store_with_wrong_marks_is_told_and_changes_nothing(fault: str, why: s
             change()
         assert type(told.value) is InputError
         assert seen(place / "a").content == b"kept"
-
-
-def faulty_publish(
-    proxied: tuple[FaultyProxy, Path], fault: str, only: str, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Lake, Callable[[], object], list[object]]:
-    """Return a lake with a published version, what publishes another while the store fails, and the aliases then set."""
-    proxy, place = proxied
-    publish(place, "base", jobs=0)
-    lake, moved = Lake(place / "lake", "run"), []
-    lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
-    lake.name_models(SUBJECT, {"champion": "1"})
-    lake.versions(SUBJECT).current()
-    monkeypatch.setattr(pointer, "_QUIET_S", 0.0)
-    proxy.fault, proxy.only = fault, only
-    return Lake(place / "lake"), lambda: lake.versions(SUBJECT).publish("run", moved.append), moved
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("fault", "then"), [("lost", 0), ("stale", 1)])
-def test_a_pointer_that_the_store_took_and_does_not_show_ends_the_run(
-    fault: str,
-    then: int,
-    proxied: tuple[FaultyProxy, Path],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A put that was lost leaves the version before; one that is shown late is the next command's, with its models."""
-    monkeypatch.setenv("QUEUECAST_WAIT_S", "1")
-    lake, go, moved = faulty_publish(proxied, fault, "current/runtime-t.json", monkeypatch)
-    kept: list[bool] = []
-    monkeypatch.setattr("models.registry.versions.keep_made", lambda: kept.append(True))
-    with pytest.raises(InputError, match=r"runtime-t.json: the store took version \S+ and shows the one before after 1 s: it lost"):
-        go()
-    assert capsys.readouterr().err.count("shows the one before: waiting for the new one\n") == 1
-    assert (number(lake), moved, kept) == (0, [], [True])
-    proxied[0].fault = ""
-    assert number(lake) == then
-
-
-@pytest.mark.slow
-def test_a_pointer_that_is_shown_late_is_waited_for(proxied: tuple[FaultyProxy, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, go, moved = faulty_publish(proxied, "stale", "current/runtime-t.json", monkeypatch)
-    monkeypatch.setattr(pointer.time, "sleep", lambda _: setattr(proxied[0], "fault", ""))
-    go()
-    assert proxied[0].faults > 0
-    assert (number(lake), moved) == (1, [{"champion": "1"}])
-
-
-@pytest.mark.slow
-def test_a_copy_of_the_pointer_that_stays_as_before_is_not_followed_for_ever(
-    proxied: tuple[FaultyProxy, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake, go, moved = faulty_publish(proxied, "stale", "current/runtime-t.followed", monkeypatch)
-    go()
-    assert (number(lake), len(moved)) == (1, 2)
