@@ -8,7 +8,7 @@ import click
 
 from features.errors import InputError
 from pipelines.cli.notes import note
-from pipelines.cli.options import check_outputs, out_option, without_policies
+from pipelines.cli.options import check_outputs, out_option
 from pipelines.ingest.read import find_entry
 from pipelines.ingest.source import trace_name
 from pipelines.ingest.workload import Workload
@@ -16,7 +16,6 @@ from pipelines.report.table import Table
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.storage import places
 from pipelines.workflows.bench import Case, Row, run
-from sim.names import scheduler as named_scheduler
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY(reservations=4)", "JustBF", "SAF-JustBF", "Conservative", "WFP3-EASY", "List", "Strict")
 LASTING = ("EASY", "EASY-SJBF", "List")
@@ -28,22 +27,18 @@ FULL = 1.02
 for nine tenths of the time; at 0.98 that is half of the time, at 1.1 up to 13,000 wait."""
 DEEP = 2.0
 """Offered load of the workload whose queue is long for algorithms that plan it: of 40,000 jobs on 256 processors some 5,000 wait under JustBF."""
-REAL = ("kth-sp2", "sdsc-sp2")
-"""Prefixes of the names of traces that are measured where available."""
 
 
 @click.command()
 @click.option("--trace", "traces", multiple=True, help="A trace to measure besides the generated workloads; may be repeated.")
-@click.option("--scheduler", "schedulers", multiple=True, help="Instead of one of each algorithm; may be repeated.")
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Number of simulations; the median is reported."
 )
-@click.option("--quick", is_flag=True, help="Small workloads only, in under a minute.")
 @out_option("Write the figures to this JSON file.")
-def command(traces: tuple[str, ...], schedulers: tuple[str, ...], repeat: int, quick: bool, out: Path | None) -> None:
+def command(traces: tuple[str, ...], repeat: int, out: Path | None) -> None:
     """Measure the simulator: jobs a second on one core, the simulation alone, the median."""
     check_outputs({"--out": out}, traces)
-    document = run(plan(traces, without_policies(schedulers), quick=quick), repeat, note)
+    document = run(plan(traces), repeat, note)
     table(document["figures"]).show()
     if out is not None:
         try:
@@ -53,31 +48,23 @@ def command(traces: tuple[str, ...], schedulers: tuple[str, ...], repeat: int, q
         note(f"wrote {out}")
 
 
-def plan(traces: Sequence[str], schedulers: Sequence[str], *, quick: bool) -> list[Case]:
+def plan(traces: Sequence[str]) -> list[Case]:
     """Return what to measure; InputError for unknown names and two traces of one name."""
     catalogue = load_catalogue()
-    places = {name: name for name, entry in catalogue.items() if name.startswith(REAL) and entry.place and entry.path.exists()}
+    places: dict[str, str] = {}
     for trace in traces:
         entry = find_entry(trace, catalogue)
         listed = entry is not None and catalogue[entry.name] is entry
         name, place = (entry.name, entry.name) if entry and listed else (trace_name(trace), trace)
         if places.setdefault(name, place) != place:
             raise InputError(f"{places[name]} and {place} would both be called {name}: rename one of the files")
-    named = [named_scheduler(name) for name in schedulers]
-    lasting = tuple(one.name for one in named if one.algorithm in ("EASY", "List") and one.reservations == 1)
-    planning = tuple(one.name for one in named if one.algorithm in ("JustBF", "Conservative"))
-    chosen = tuple(dict.fromkeys(schedulers))
-    cases = [
-        Case("generated-28k", Workload(28_481, 100, generator=1), chosen or SCHEDULERS),
-        *(Case(name, place, chosen or SCHEDULERS) for name, place in places.items()),
+    return [
+        Case("generated-28k", Workload(28_481, 100, generator=1), SCHEDULERS),
+        *(Case(name, place, SCHEDULERS) for name, place in places.items()),
+        Case("generated-300k", Workload(300_000, PROCS, generator=1), LASTING),
+        Case("generated-300k-full", Workload(300_000, PROCS, load=FULL, generator=1), LASTING),
+        Case("generated-40k-deep", Workload(40_000, PROCS, load=DEEP, generator=1), PLANNING),
     ]
-    if not quick:
-        cases += [
-            Case("generated-300k", Workload(300_000, PROCS, generator=1), chosen or LASTING),
-            Case("generated-300k-full", Workload(300_000, PROCS, load=FULL, generator=1), lasting if named else LASTING),
-            Case("generated-40k-deep", Workload(40_000, PROCS, load=DEEP, generator=1), planning if named else PLANNING),
-        ]
-    return [case for case in cases if case.schedulers]
 
 
 def table(rows: Sequence[Row]) -> Table:

@@ -115,7 +115,6 @@ def test_every_command_that_takes_a_scheduler_takes_a_policy(place: Path) -> Non
     assert "SCORE(r**a*n;a=2.0)-EASY-SPF" in done.stdout
     for command in (
         ["run", "--trace", "tiny.swf"],
-        ["bench", "--quick"],
         ["variability", "experiment"],
         ["campaign", "tiny.swf", "--out", "x"],
     ):

@@ -18,7 +18,7 @@ __all__ = ["trace"]  # the fixture
         ["campaign", "TRACE", "--out", "x.parquet", "--report", "TRACE"],
         ["simulate", "TRACE", "--schedule-out", "TRACE"],
         ["simulate", "TRACE", "--predictor", "table:TRACE", "--schedule-out", "TRACE"],
-        ["bench", "--trace", "TRACE", "--quick", "--out", "TRACE"],
+        ["bench", "--trace", "TRACE", "--out", "TRACE"],
     ],
     ids=lambda arguments: " ".join(arguments),
 )

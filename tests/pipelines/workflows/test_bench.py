@@ -91,7 +91,7 @@ def test_waiting_is_that_of_the_queue_over_time() -> None:
 
 
 def test_the_full_workload_has_thousands_waiting() -> None:
-    *_, case, deep = cli.plan([], [], quick=False)
+    *_, case, deep = cli.plan([])
     workload = bench.prepared(case)
     assert len(workload.jobs) == 300_000
     schedule = simulate(workload.jobs, procs=workload.procs, scheduler="EASY")
@@ -125,48 +125,21 @@ def test_simulating_for_long_is_not_repeated(monkeypatch: pytest.MonkeyPatch) ->
 # What is measured by default
 
 
-def names(cases: Any) -> list[str]:
-    return [case.name for case in cases]
-
-
-def test_by_default_the_size_of_kth_a_long_one_and_two_full_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
-    plan = [case for case in cli.plan([], [], quick=False) if not case.name.startswith(cli.REAL)]
-    assert names(plan) == ["generated-28k", "generated-300k", "generated-300k-full", "generated-40k-deep"]
-    assert (plan[0].source, plan[0].schedulers) == (Workload(jobs=28_481, procs=100, generator=1), cli.SCHEDULERS)
-    assert plan[1].schedulers == cli.LASTING
-    assert names(plan[:1]) == [name for name in names(cli.plan([], [], quick=True)) if not name.startswith(cli.REAL)]
-
-
-def test_schedulers_that_plan_have_a_long_queue_of_their_own() -> None:
-    given = ("JustBF", "SAF-EASY", "EASY(reservations=4)")
-    *usual, full, deep = cli.plan([], given, quick=False)
-    assert all(case.schedulers == given for case in usual)
-    assert (full.schedulers, deep.schedulers) == (("SAF-EASY",), ("JustBF",))
-    assert names(cli.plan([], ["EASY(reservations=4)"], quick=False))[-1] == "generated-300k"
-
-
-def test_real_traces_are_measured_where_they_are_at_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trace: Path) -> None:
-    site = tmp_path / "site.toml"
-    site.write_text(f'[traces.sdsc-sp2]\nplace = "{trace}"\n[traces.kth-sp2-lost]\nplace = "gone.swf"\n')
-    monkeypatch.setenv("QUEUECAST_CATALOGUE", str(site))
-    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
-    plan = cli.plan(["SDSC-SP2", str(trace)], [], quick=True)
-    assert {"generated-28k", "sdsc-sp2", "small"} == set(names(plan)) - {"kth-sp2"}
-    assert len(bench.prepared(next(case for case in plan if case.name == "sdsc-sp2")).jobs) == 3
+def test_given_traces_are_measured_beside_generated_workloads(trace: Path) -> None:
+    names = [case.name for case in cli.plan([str(trace)])]
+    assert names == ["generated-28k", "small", "generated-300k", "generated-300k-full", "generated-40k-deep"]
 
 
 def test_two_workloads_of_one_name_are_refused(tmp_path: Path, trace: Path) -> None:
     other = tmp_path / "small.swf"
     other.write_text(SWF)
     with pytest.raises(InputError, match="would both be called small"):
-        cli.plan([str(trace), str(other)], [], quick=True)
+        cli.plan([str(trace), str(other)])
 
 
-@pytest.mark.parametrize(("traces", "schedulers"), [(["no-such.swf"], []), ([], ["ESAY"])])
-def test_what_is_unknown_is_refused_before_anything_is_measured(traces: list[str], schedulers: list[str]) -> None:
-    with pytest.raises(InputError, match=re.escape((traces + schedulers)[0])):
-        cli.plan(traces, schedulers, quick=False)
+def test_a_trace_that_is_unknown_is_refused_before_anything_is_measured() -> None:
+    with pytest.raises(InputError, match=r"no-such\.swf"):
+        cli.plan(["no-such.swf"])
 
 
 # The command
