@@ -30,7 +30,6 @@ from pipelines.storage.registry import tracking
 from sim import simulate
 from tests.support import command
 from tests.support.modes import open_to_others
-from tests.support.pictures import undrawn
 
 CATALOGUE = """
 [traces.small]
@@ -311,17 +310,6 @@ def test_a_version_damaged_in_the_registry_fails_the_run_that_would_simulate_it_
     assert f"models:/runtime-small/{simulated}: cannot be read by this Queuecast" in done.stderr.splitlines()[-1]
     assert lake.versions("runtime-small").current() == seen
     assert (directory / "home" / "reports" / "small.html").read_bytes() == report
-
-
-def test_same_seed_same_tables(ran: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
-    directory, _ = ran
-    (tmp_path / "queuecast.toml").write_text(CATALOGUE)
-    with undrawn():
-        assert queuecast("run", "--trace", "small", cwd=tmp_path).returncode == 0
-    for table in ("jobs", "rejected_jobs", "user_history", "schedules", "prediction_quality", "comparison"):
-        first, _ = Lake(directory / "home" / "lake").read(table, "small")
-        second, _ = Lake(tmp_path / "home" / "lake").read(table, "small")
-        pd.testing.assert_frame_equal(first, second, check_exact=True)
 
 
 def test_the_lake_refuses_what_was_never_made_and_what_is_gone(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from models.registry.variability_registration import VARIABILITY, registered_classifier
+from models.variability import learners
 from pipelines.assets.partitions import system_on
 from pipelines.assets.variability_checks import check_counters, check_features
 from pipelines.assets.variability_night import NIGHTS_TABLE
@@ -97,6 +98,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(simulated_site, "DAYS", 0.35)
         patch.setattr(simulated_site, "EACH", 20)
         patch.setattr(simulated_site, "_CLASSIFIERS", ("extra-trees",))
+        patch.setitem(learners.OPTIONS["extra-trees"], "trees", 20)
         yield place
 
 

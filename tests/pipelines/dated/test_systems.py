@@ -236,6 +236,8 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     assert aliases(opened, "variability-sixth") == {"champion": "1"}
     assert Lake(tmp_path / "lake").read(MODEL_TABLE, "sixth")[0]["alias"].tolist() == ["champion"]
     monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
+    monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
+    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(made, slice(0, 150), "sixth"))
     arguments = ["--system", "sixth", "--classifier", "lightgbm"]
     done = CliRunner().invoke(evaluate_command, [*arguments, "--classifier", "ordinal"], catch_exceptions=False)
     for protocol in PROTOCOLS:
