@@ -17,6 +17,7 @@ import pandas as pd
 from features.clock import DAY_S
 from features.errors import InputError
 from features.node_list import expand_nodes
+from sim.predicted_limits import predicted_quantile
 from sim.slurm.files import seconds
 from sim.slurm.site import LIMIT_KEYS, PARAMETERS, PARTITION_KEYS, UNLIMITED, Partition, Qos, Reservation, Site
 
@@ -88,7 +89,7 @@ def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) 
         made, lines = replace(made, reservations=(*made.reservations, kept)), [*lines, line]
     kills = frozenset[str]()
     if candidate.limits:
-        jobs, kills = _shorter(jobs, _factor(candidate.limits, candidate, "limits"))
+        jobs, kills = _shorter(jobs, _asked_instead(jobs, candidate, seed))
         lines.append(f"# job_submit: time limits {candidate.limits}, at least a minute")
     if candidate.demand:
         jobs = _demand(candidate, jobs, seed)
@@ -252,9 +253,21 @@ def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[
     return Reservation("what-if", begin, end, frozenset(nodes), frozenset({"WEEKLY"})), line
 
 
-def _shorter(jobs: pd.DataFrame, factor: float) -> tuple[pd.DataFrame, frozenset[str]]:
-    """Multiply the limits that jobs ask for; jobs that would run longer end there."""
-    limit = np.maximum(np.ceil(jobs["limit_s"].to_numpy() * factor / 60) * 60, 60).astype(np.int64)
+def _asked_instead(jobs: pd.DataFrame, candidate: Candidate, seed: int) -> np.ndarray:
+    """Return the limits that jobs would have instead, whole minutes in s; never more than predicted ones asked for."""
+    asked = jobs["limit_s"].to_numpy(np.int64)
+    kind, _, level = candidate.limits.partition(" ")
+    if kind != "predicted":
+        limit = asked * _factor(candidate.limits, candidate, "limits")
+    elif re.fullmatch(r"0\.\d{1,3}", level) and float(level) > 0:
+        limit = np.minimum(predicted_quantile(jobs, float(level), seed), asked)
+    else:
+        raise InputError(f"candidate {candidate.name!r}: limits = {candidate.limits!r} names no quantile such as predicted 0.95")
+    return np.maximum(np.ceil(limit / 60) * 60, 60).astype(np.int64)
+
+
+def _shorter(jobs: pd.DataFrame, limit: np.ndarray) -> tuple[pd.DataFrame, frozenset[str]]:
+    """Give jobs other limits, s [jobs]; those that would run longer end there."""
     runtime = jobs["runtime_s"].to_numpy(np.int64)
     over = (runtime > limit) & (runtime <= jobs["limit_s"].to_numpy())
     changed = jobs.assign(

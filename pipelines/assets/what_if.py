@@ -45,7 +45,8 @@ def what_if(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materia
             spread,
             lambda done, of: report_progress("candidates", done, of),
         )
-    table = pd.DataFrame(records(found)).assign(lines=lambda rows: rows["lines"].str.join("\n"))
+    table = pd.DataFrame([{**each, "lines": "\n".join(each.get("lines", ()))} for each in records(found)])
+    table = table.drop(columns="killed_by_account", errors="ignore")
     lake.lake().write_for(lake.lake().read_clean(name), "what_if", table, {"answer": shown.answer(found)})
     provenance = {"trace": name, "site": dated.site.name, "replicates": REPLICATES, "code": code_version(), "software": software()}
     lake.lake().write_page(f"{name}-what-if.html", lake.subject, shown.render_what_if(found, provenance))

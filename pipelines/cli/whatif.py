@@ -87,6 +87,8 @@ def command(
         shown.screened(found).show()
     for name in found.ranked[:1]:
         shown.groups(found, name).show()
+        if found.changes[name].kills:
+            shown.killed(found, name).show()
         click.echo(f"To change “{name}”:\n" + "\n".join(found.changes[name].lines))
     click.echo(
         f"Replays of today's settings wait {found.replayed_s:,.0f} s in the mean, the record {found.recorded_s:,.0f} s: queuecast parity says how far the "

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pipelines.report.table import Row, Table
+from pipelines.workflows.what_if import NOT_JUDGED
 from sim.explained import Fall
 from sim.metrics.formats import change, interval
 from sim.what_if import WEIGHED
@@ -39,7 +40,7 @@ class SiteNight:
     @property
     def candidates(self) -> Table:
         """Return the change of the mean wait under each candidate that was judged."""
-        of = self.changes[self.changes["metric"] == WEIGHED[0]] if len(self.changes) else self.changes
+        of = self.changes[(self.changes["metric"] == WEIGHED[0]) & ~self.changes["verdict"].isin(NOT_JUDGED)]
         rows: list[Row] = [
             [row["candidate"], row["verdict"], change(row["change"]), interval(row["low"], row["high"])]
             for row in of.to_dict("records")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.style import INK, RECORDED, encode, figure
@@ -49,6 +50,7 @@ def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
         table=table,
         screened=screened(found),
         first=first,
+        killed=[killed(found, name) for name in found.ranked if found.changes[name].kills],
         groups=[groups(found, name) for name in found.ranked if found.verdicts[name] != "not sure" or name == first],
         lines=[(name, found.candidates[name], found.changes[name].lines) for name in found.ranked],
     )
@@ -129,6 +131,25 @@ def groups(found: WhatIf, name: str) -> Table:
         for of in found.effects[name].groups
     ]
     return Table(f"Winners and losers under “{name}”", ["jobs of", "jobs", "today s", "then s", "change s"], rows)
+
+
+def killed(found: WhatIf, name: str) -> Table:
+    """Return the jobs that a shorter limit would kill, by account, most first."""
+    table, kills = found.jobs.table, found.changes[name].kills
+    over = table["job_id"].astype(str).isin(kills)
+    counts = (
+        pd.DataFrame({"jobs": 1, "killed": over, "hours": table["runtime_s"] * table["cpus"] * over / 3600})
+        .groupby(table["account"])
+        .sum()
+    )
+    rows: list[Row] = [
+        [str(account), f"{jobs:,}", f"{count:,}", f"{count / jobs:.1%}", f"{hours:,.0f}"]
+        for account, jobs, count, hours in counts.sort_values("killed", ascending=False, kind="stable")
+        .reset_index()
+        .itertuples(index=False)
+        if count
+    ]
+    return Table(f"Jobs that “{name}” would kill", ["account", "jobs", "killed", "share", "processor hours they ran"], rows)
 
 
 def picture(found: WhatIf) -> bytes:

@@ -24,6 +24,7 @@ from sim.what_if import WEIGHED, Effect, Replays, blocks, effect, judged, shaken
 CATALOGUE = Path(__file__).with_name("candidates.toml")
 MOST_PASSED = 6
 """Candidates that the screening lets through."""
+NOT_JUDGED = ("screened out", "changes nothing here")
 _SCREENED = 3
 """Replicates of the screening."""
 _FEWEST_JOBS, _FEWEST_DAYS = 500, 10
@@ -196,16 +197,20 @@ def _replays(
 
 
 def records(found: WhatIf) -> list[dict[str, Any]]:
-    """Return what ``--json`` prints: one object a candidate and metric."""
+    """Return what ``--json`` prints: one object a candidate and metric.
+
+    Where there is no figure, of one that was not judged or where no job waits today, it is None.
+    """
     made: list[dict[str, Any]] = []
     for name in found.ranked:
         common = {"candidate": name, "verdict": found.verdicts[name], "lines": list(found.changes[name].lines)}
-        counts = {"kills": len(found.changes[name].kills), "never_started": found.effects[name].never}
+        counts: dict[str, Any] = {"kills": len(found.changes[name].kills), "never_started": found.effects[name].never}
+        killed = found.jobs.table["account"][found.jobs.table["job_id"].isin(found.changes[name].kills)]
+        counts |= {"killed_by_account": {str(each): int((killed == each).sum()) for each in killed.unique()}} if len(killed) else {}
         for metric, of in found.effects[name].metrics.items():
-            made.append({**common, "metric": metric, "change": of.relative, "low": of.low, "high": of.high, **counts})
-    made += [
-        {"candidate": name, "verdict": "screened out", "metric": WEIGHED[0], "change": each}
-        for name, each in found.screened.items()
-    ]
-    made += [{"candidate": name, "verdict": "changes nothing here"} for name in found.idle]
+            change = of.relative if np.isfinite(of.relative) else None
+            made.append({**common, "metric": metric, "change": change, "low": of.low, "high": of.high, **counts})
+    none = {"metric": WEIGHED[0], "change": None, "low": None, "high": None}
+    made += [{**none, "candidate": name, "verdict": NOT_JUDGED[0], "change": each} for name, each in found.screened.items()]
+    made += [{**none, "candidate": name, "verdict": NOT_JUDGED[1]} for name in found.idle]
     return made

@@ -75,14 +75,29 @@ def test_a_long_log_is_screened_on_its_earlier_half_and_judged_on_its_later(
 @pytest.mark.slow
 def test_the_command_prints_objects_and_writes_a_page(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
-    mine.write_text("[[candidate]]\nname = 'all together'\npartitions = { '*' = { PriorityTier = 7 } }\n")
+    mine.write_text(
+        "[[candidate]]\nname = 'all together'\npartitions = { '*' = { PriorityTier = 7 } }\n[[candidate]]\nname = 'backfill as it is'\n"
+    )
     page = tmp_path / "page.html"
     arguments = ["whatif", str(GOLDEN / "tiers-A.txt"), "--machine", str(GOLDEN / "tiers-A"), "--candidates", str(mine)]
-    arguments += ["--only", "all together", "--only", "no backfill", "--replicates", "3", "--report", str(page), "--json"]
+    arguments += [
+        "--only",
+        "all together",
+        "--only",
+        "no backfill",
+        "--only",
+        "backfill as it is",
+        "--replicates",
+        "3",
+        "--report",
+        str(page),
+        "--json",
+    ]
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 0, result.output
     objects = [json.loads(line) for line in result.stdout.splitlines()]
-    assert {each["candidate"] for each in objects[:-1]} == {"all together", "no backfill"}
+    assert {each["candidate"] for each in objects[:-1]} == {"all together", "no backfill", "backfill as it is"}
+    assert [each["verdict"] for each in objects if each.get("candidate") == "backfill as it is"] == ["changes nothing here"]
     assert all(set(each) >= {"metric", "change", "low", "high", "verdict"} for each in objects[:-1])
     assert objects[-1]["answer"]
     text = page.read_text()
