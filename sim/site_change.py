@@ -17,6 +17,7 @@ import pandas as pd
 from features.clock import DAY_S
 from features.errors import InputError
 from features.node_list import expand_nodes
+from sim.policy import Policy
 from sim.predicted_limits import predicted_quantile
 from sim.slurm.files import seconds
 from sim.slurm.site import LIMIT_KEYS, PARAMETERS, PARTITION_KEYS, UNLIMITED, Partition, Qos, Reservation, Site
@@ -29,6 +30,8 @@ _DEFAULTS = {
 """What Slurm 22.05 takes where slurm.conf says nothing, for changes that multiply."""
 _PARTITION = {key.lower(): name for key, name in PARTITION_KEYS.items()}
 _LIMITS = {resources.lower(): name for name, (resources, _) in LIMIT_KEYS.items()}
+_DOUBLINGS = 25
+"""Of a second that make a year."""
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -39,7 +42,9 @@ class Candidate:
     ``what`` says what it does and ``risk`` what may go wrong. Values are Slurm's, or ``"x2"`` for twice what holds today. ``slurm`` has keys
     of slurm.conf, ``scheduler`` of SchedulerParameters, ``partitions`` and ``qos`` keys by name, ``"*"`` for all. ``limits`` multiplies what
     jobs ask for, ``nodes`` their number; ``demand`` (``account``, ``jobs``) multiplies the jobs of an account; ``reservation``
-    (``weekday``, ``start``, ``hours``, ``nodes``) keeps nodes free each week.
+    (``weekday``, ``start``, ``hours``, ``nodes``) keeps nodes free each week. ``site_factor`` gives jobs so many points of priority less
+    for each doubling of their predicted median runtime. ``rule`` (``scheduler``, ``predictor``) is no change that Slurm can make: another
+    scheduler on the same nodes, and with the predictor ``clairvoyant`` a bound.
     """
 
     name: str
@@ -53,18 +58,27 @@ class Candidate:
     nodes: str = ""
     demand: Mapping[str, Any] = field(default_factory=dict)
     reservation: Mapping[str, Any] = field(default_factory=dict)
+    site_factor: str = ""
+    rule: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def bound(self) -> bool:
+        """Tell whether it knows what no site can."""
+        return str(self.rule.get("predictor", "")).startswith("clairvoyant")
 
 
 class Changed(NamedTuple):
     """A site and its jobs after a change.
 
-    ``lines`` make the change; ``kills`` are the ids of jobs that a shorter limit would kill.
+    ``lines`` make the change; ``kills`` are the ids of jobs that a shorter limit would kill. ``rule`` are the scheduler and the predictor
+    that run instead of Slurm, if any.
     """
 
     site: Site
     jobs: pd.DataFrame
     lines: tuple[str, ...]
     kills: frozenset[str]
+    rule: tuple[str, str] | None = None
 
 
 def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) -> Changed | None:
@@ -94,7 +108,17 @@ def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) 
     if candidate.demand:
         jobs = _demand(candidate, jobs, seed)
         lines.append(f"# no line: {candidate.what or candidate.name}")
-    return Changed(made, jobs, tuple(lines), kills) if lines else None
+    if candidate.site_factor:
+        points = _number(candidate.site_factor, 0, candidate, "site_factor")
+        doublings = np.log2(predicted_quantile(jobs, 0.5, seed))
+        jobs = jobs.assign(nice=jobs["nice"] - np.rint(points * (_DOUBLINGS - doublings)).astype(np.int64))
+        lines.append(f"# job_submit: site_factor = {points} * ({_DOUBLINGS} - log2 of the predicted median runtime in s)")
+    rule = None
+    if candidate.rule:
+        rule = (str(candidate.rule.get("scheduler", "EASY")), str(candidate.rule.get("predictor", "requested")))
+        Policy(*rule).plan()
+        lines.append(f"# not available in Slurm: {rule[0]} on {rule[1]} times")
+    return Changed(made, jobs, tuple(lines), kills, rule) if lines else None
 
 
 def _chosen(stated: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:

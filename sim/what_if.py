@@ -19,9 +19,9 @@ from features.jobs.shaking import moves
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, interval_of_replicates, surely
 from sim.metrics.comparison import by_week, by_week_and_user, pooled, stacked
 from sim.metrics.schedule_metrics import ratios
+from sim.other_rules import started
 from sim.site_change import Changed
 from sim.site_replay import Replay, as_schedule, replay
-from sim.slurm.site import Site
 
 WEIGHED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 """The first decides; none of the others may be surely worse."""
@@ -46,13 +46,16 @@ class Replays:
     A piece is a row of ``changes`` and a seed; the answer is the piece and when each job started, float64 [jobs].
     """
 
-    changes: Sequence[tuple[Site, pd.DataFrame]]
+    changes: Sequence[Changed]
     shake_s: int
 
     def __call__(self, piece: list[int]) -> tuple[int, int, np.ndarray]:
         row, seed = piece
-        site, jobs = self.changes[row]
-        return row, seed, replay(site, shaken(jobs, self.shake_s, seed), seed).start_s
+        changed = self.changes[row]
+        jobs = shaken(changed.jobs, self.shake_s, seed)
+        if changed.rule is not None:
+            return row, seed, started(changed.site, jobs, *changed.rule, seed)
+        return row, seed, replay(changed.site, jobs, seed).start_s
 
 
 class Measured(NamedTuple):

@@ -33,12 +33,12 @@ def what_if(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materia
     dated = site_of(name, lake.night)
     if dated is None:
         return dg.MaterializeResult(metadata={"candidates": NO_SITE})
-    jobs = dated.last(REPLAYED_DAYS)
+    jobs, tried = dated.last(REPLAYED_DAYS), [each for each in read_candidates() if not each.rule]
     with mapped(stated()) as spread:
         found = measure(
             dated.site,
             jobs,
-            read_candidates(),
+            tried,
             REPLICATES,
             SHAKE_S,
             0,

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.style import INK, RECORDED, encode, figure
 from pipelines.report.table import Cell, Row, Table
-from pipelines.workflows.what_if import WhatIf
+from pipelines.workflows.what_if import BOUND, WhatIf
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
 from sim.what_if import WEIGHED, Measured
 
 _SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
-_COLOURS = {"better": "#009e73", "mixed": "#e69f00", "worse": "#d55e00", "not sure": "#888888"}
+_COLOURS = {"better": "#009e73", "mixed": "#e69f00", "worse": "#d55e00", "not sure": "#888888", BOUND: "#bbbbbb"}
 _FEWEST_IN_GROUP = 20
 
 
@@ -29,11 +28,18 @@ def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
         table=Table("", table.headings, table.rows[:MOST_ROWS], left=table.left),
         hint="Change against replays of today's settings, in per cent, with intervals that hold for all candidates together. Left is better."
         + ("" if found.several else " The log is too short to say more than what would have been with these very jobs."),
-        picture=Picture("", data_uri(picture(found)), "Change of four metrics under each candidate; the line at 0 is today."),
+        picture=Picture(
+            "",
+            data_uri(picture(found)),
+            "Change of four metrics under each candidate; the line at 0 is today. What is worse may lie beyond the edge (arrow).",
+        ),
         facts=[
             (f"{len(found.changes)}", "candidates that change something here"),
             (f"{found.replicates}", "pairs of replays of each"),
-            (f"{sum(found.verdicts[name] == 'better' for name in found.effects)}", "surely better"),
+            (
+                f"{sum(found.verdicts[name] == 'better' for name in found.effects if found.changes[name].rule is None)}",
+                "surely better, in Slurm",
+            ),
         ],
         warnings=[f"{text} changes decisions and is not modelled." for text in found.site.warnings],
         notes=[
@@ -62,7 +68,7 @@ def answer(found: WhatIf) -> list[str]:
     And which jobs pay; or that nothing is sure.
     """
     jobs = f"over {found.replicates} pairs of replays of {'the later half of ' if found.split else ''}{found.jobs.name}"
-    if not found.ranked:
+    if not found.ranked or found.verdicts[found.ranked[0]] == BOUND:
         return [
             f"Nothing here is surely better: none of {len(found.changes)} candidates lowers the mean wait on the earlier half of {found.jobs.name}."
         ]
@@ -110,7 +116,8 @@ def candidates(found: WhatIf) -> Table:
     """Return the change of each metric under each candidate that was judged."""
     rows: list[Row] = []
     for name in found.ranked:
-        row: Row = [name, found.verdicts[name]]
+        elsewhere = found.changes[name].rule is not None and found.verdicts[name] != BOUND
+        row: Row = [name, found.verdicts[name] + ", not in Slurm" * elsewhere]
         for of in found.effects[name].metrics.values():
             row.append(Cell(change(of.relative, unit=False), ((_interval(of), ""),)))
         rows.append(row)
@@ -159,12 +166,16 @@ def picture(found: WhatIf) -> bytes:
         panels = drawing.subplots(1, len(WEIGHED), sharey=True)
         for panel, metric in zip(panels, WEIGHED, strict=True):
             panel.axvline(0, color=INK, linewidth=0.8)
+            shown = [found.effects[name].metrics[metric] for name in names if found.verdicts[name] != "worse"]
+            reach = 115 * max([0.02, *(abs(each or 0.0) for of in shown for each in (of.relative, of.low, of.high))])
             for at, name in enumerate(names):
                 of, colour = found.effects[name].metrics[metric], _COLOURS[found.verdicts[name]]
                 if of.low is not None and of.high is not None:
                     panel.hlines(at, 100 * of.low, 100 * of.high, color=colour, linewidth=5, alpha=0.35)
-                panel.plot(100 * of.relative, at, "o", color=colour, markersize=4.5)
-            reach = 1.15 * max(2.0, *np.abs(panel.get_xlim()))
+                beyond = 100 * of.relative > reach
+                panel.plot(
+                    min(100 * of.relative, reach), at, ">" if beyond else "o", color=colour, markersize=4.5, clip_on=not beyond
+                )
             panel.set_xlim(-reach, reach)
             panel.set_xlabel(f"{_SHORT[metric]}, %", color=RECORDED)
             panel.grid(axis="y", visible=False)

@@ -24,6 +24,8 @@ from sim.what_if import WEIGHED, Effect, Replays, blocks, effect, judged, shaken
 CATALOGUE = Path(__file__).with_name("candidates.toml")
 MOST_PASSED = 6
 """Candidates that the screening lets through."""
+BOUND = "bound"
+"""In place of a verdict on what knows runtimes beforehand."""
 NOT_JUDGED = ("screened out", "changes nothing here")
 _SCREENED = 3
 """Replicates of the screening."""
@@ -67,13 +69,14 @@ class WhatIf:
     def ranked(self) -> list[str]:
         """Return the judged candidates, better ones first, then by the change of the mean wait.
 
-        Other nodes and another demand are no settings: they come last.
+        Other nodes and another demand are no settings, and other schedulers are not Slurm's: they come after them, and bounds last.
         """
-        order = ("better", "mixed", "not sure", "worse")
+        order = ("better", "mixed", "not sure", "worse", BOUND)
 
-        def place(name: str) -> tuple[bool, int, float]:
+        def place(name: str) -> tuple[int, int, float]:
             candidate, wait = self.candidates[name], self.effects[name].metrics[WEIGHED[0]]
-            return bool(candidate.nodes or candidate.demand), order.index(self.verdicts[name]), wait.relative
+            kind = 3 if candidate.bound else 2 if candidate.rule else int(bool(candidate.nodes or candidate.demand))
+            return kind, order.index(self.verdicts[name]), wait.relative
 
         return sorted(self.effects, key=place)
 
@@ -115,8 +118,9 @@ def measure(
 ) -> WhatIf:
     """Replay the site as it is and under each candidate, and judge them.
 
-    A long log is cut in two: the earlier half chooses at most :data:`MOST_PASSED` candidates that lower the mean wait there, which are judged on jobs of the
-    later half alone. In a shorter one all are judged on all jobs. InputError where nothing changes.
+    A long log is cut in two: the earlier half chooses at most :data:`MOST_PASSED` candidates that lower the mean wait there, which are
+    judged on jobs of the later half alone, as are other schedulers. In a shorter one all are judged on all jobs. InputError where
+    nothing changes.
     """
     table = jobs.table
     made = {each.name: change(each, site, table, seed) for each in candidates}
@@ -126,12 +130,14 @@ def measure(
     today = Changed(site, table, (), frozenset())
     submit = table["submit_s"].to_numpy(np.int64)
     middle = int(np.quantile(submit, 0.5))
-    split = len(table) >= 2 * _FEWEST_JOBS and submit.max() - submit.min() >= _FEWEST_DAYS * 86_400 and len(changes) > MOST_PASSED
+    rules = [name for name, each in changes.items() if each.rule is not None]
+    long = len(table) >= 2 * _FEWEST_JOBS and submit.max() - submit.min() >= _FEWEST_DAYS * 86_400
+    split = long and len(changes) - len(rules) > MOST_PASSED
     screened = dict[str, float]()
     seeds = [seed + row for row in range(replicates)]
-    passed, steps = list(changes), (1 + len(changes)) * _SCREENED
+    passed, steps = list(changes), (1 + len(changes) - len(rules)) * _SCREENED
     if split:
-        early = {name: _before(each, middle) for name, each in changes.items()}
+        early = {name: _before(each, middle) for name, each in changes.items() if each.rule is None}
         starts = _replays(
             [_before(today, middle), *early.values()],
             seeds[:_SCREENED],
@@ -139,21 +145,23 @@ def measure(
             spread,
             progress,
             0,
-            steps + (1 + MOST_PASSED) * replicates,
+            steps + (1 + MOST_PASSED + len(rules)) * replicates,
         )
         first = _before(today, middle)
         for row, (name, each) in enumerate(early.items()):
             screened[name] = (
                 effect(first, each, starts[0], starts[row + 1], shake_s, seeds[:_SCREENED], 1).metrics[WEIGHED[0]].relative
             )
-        passed = sorted((name for name in screened if screened[name] < 0), key=screened.__getitem__)[:MOST_PASSED]
+        passed = sorted((name for name in screened if screened[name] < 0), key=screened.__getitem__)[:MOST_PASSED] + rules
     done = steps if split else 0
     starts = _replays(
         [today, *(changes[name] for name in passed)], seeds, shake_s, spread, progress, done, done + (1 + len(passed)) * replicates
     )
     from_s = middle if split else 0
+    tried = {each.name: each for each in candidates}
+    family = [name for name in passed if not tried[name].bound]
     effects = {
-        name: effect(today, changes[name], starts[0], starts[row + 1], shake_s, seeds, len(passed), from_s)
+        name: effect(today, changes[name], starts[0], starts[row + 1], shake_s, seeds, len(family), from_s)
         for row, name in enumerate(passed)
     }
     ran = (submit >= from_s) & np.isfinite(starts[0]).all(axis=0) & (table["start_s"].to_numpy() >= 0)
@@ -161,12 +169,12 @@ def measure(
     return WhatIf(
         site,
         jobs,
-        {each.name: each for each in candidates},
+        tried,
         changes,
         tuple(name for name, each in made.items() if each is None),
         {name: relative for name, relative in screened.items() if name not in passed},
         effects,
-        judged(effects),
+        dict.fromkeys(passed, BOUND) | judged({name: effects[name] for name in family}),
         float((table["start_s"].to_numpy() - submit)[ran].mean()) if ran.any() else float("nan"),
         float(waits.mean()) if ran.any() else float("nan"),
         split,
@@ -186,7 +194,7 @@ def _replays(
     changes: Sequence[Changed], seeds: Sequence[int], shake_s: int, spread: Map, progress: Progress, done: int, of: int
 ) -> list[np.ndarray]:
     """Return when jobs started under each change, float64 [replicates, jobs] each."""
-    work = Replays([(each.site, each.jobs) for each in changes], shake_s)
+    work = Replays(changes, shake_s)
     starts = [np.empty((len(seeds), len(each.jobs))) for each in changes]
     pieces = [[row, seed] for row in range(len(changes)) for seed in seeds]
     for row, seed, start in spread(work, pieces):

@@ -164,7 +164,7 @@ def test_tasks_of_an_array_move_together() -> None:
 
 
 def replays(*of: Changed, seeds: int = 4) -> list[np.ndarray]:
-    work = Replays([(each.site, each.jobs) for each in of], 60)
+    work = Replays(of, 60)
     return [np.stack([work([row, seed])[2] for seed in range(seeds)]) for row in range(len(of))]
 
 

@@ -120,6 +120,20 @@ def test_a_page_without_a_candidate_that_passed_says_so(recorded: tuple[Site, Sl
     assert "Nothing here is surely better" in render_what_if(found, {})
 
 
+def test_other_schedulers_stand_below_and_a_bound_is_called_one_and_never_leads(recorded: tuple[Site, SlurmJobs]) -> None:
+    tried = [
+        Candidate("bound", rule={"scheduler": "EASY", "predictor": "clairvoyant"}),
+        Candidate("EASY", rule={"scheduler": "EASY"}),
+        Candidate("no backfill", slurm={"SchedulerType": "sched/builtin"}),
+    ]
+    found = measure(*recorded, tried, 2, 60, 0, serial, lambda done, of: None)
+    assert found.ranked == ["no backfill", "EASY", "bound"]
+    assert found.verdicts["bound"] == "bound"
+    assert "bound" in render_what_if(found, {})
+    alone = measure(*recorded, tried[:1], 2, 60, 0, serial, lambda done, of: None)
+    assert answer(alone)[0].startswith("Nothing here is surely better")
+
+
 def test_settings_stand_before_other_nodes_however_good(recorded: tuple[Site, SlurmJobs]) -> None:
     site, jobs = recorded
     same, better = (Measured(wait, 10, wait / 10 - 1, None, None, None) for wait in (10, 5))
