@@ -159,8 +159,7 @@ def outcome(
         len(workload.jobs),
         workload.procs,
         **room_for(plans, settings),
-        # with no skips allowed none is asked: one kernel for a machine, and one for Harm, not two
-        decides=plan.rush is not None or plan.harm is not None or machine is not None,
+        decides=plan.rush is not None,
         scenarios=scenarios,
         clusters=clusters,
     )
@@ -387,7 +386,7 @@ def load_kernel(weighs: bool = False, clustered: bool = False) -> None:
     if clustered:
         nodes = scratch.nodes(NO_LAYOUT, NO_REQUESTS, nothing)
         clusters = scratch.clusters(nodes, no_planner(nodes), two=False)
-    work = scratch.work(0, 1, decides=weighs, scenarios=NO_SCENARIOS if weighs else None, clusters=clusters)
+    work = scratch.work(0, 1, scenarios=NO_SCENARIOS if weighs else None, clusters=clusters)
     run(settings, jobs, estimates, NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)
 
 

@@ -28,9 +28,9 @@ def compress(again, steady, now, jobs, estimates, queue, profile, state, bits):
         else:
             counters[RESERVED] = 0
             build_profile(now, profile, state, bits)
-    while counters[RESERVED] < counters[WAITING] and (state.deciding is None or counters[UNDECIDED] == 0):
+    while counters[RESERVED] < counters[WAITING] and counters[UNDECIDED] == 0:
         seat(queue.bounds[BEGIN] + counters[RESERVED], now, jobs, estimates, queue, profile, state, bits)
-    if state.deciding is None or counters[UNDECIDED] == 0:
+    if counters[UNDECIDED] == 0:
         insertion_sort(queue, counters[WAITING])
         counters[AS_PLANNED] = 1
 

@@ -39,6 +39,7 @@ from sim.kernel.state import (
     FREE,
     LEFT,
     MOMENT,
+    MOST_SKIPS,
     NEVER,
     NEXT,
     PLANS,
@@ -126,7 +127,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
     counters = state.counters
     total = len(jobs.submit)
     while True:
-        again = state.deciding is not None and counters[UNDECIDED] > 0
+        again = counters[UNDECIDED] > 0
         if again:
             counters[UNDECIDED] = 0  # decided: the same pass goes on
         elif scenarios is None and counters[CHOSEN] > 0:
@@ -242,7 +243,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
         else:
             full_pass(settings, again, now, jobs, estimates, front, back, profile, state)
         counters[CHANGED] = 0
-        if state.deciding is not None:
+        if counters[MOST_SKIPS] > 0:
             if counters[UNDECIDED] > 0:
                 return DECIDE, now
             if clusters is None or scenarios is not None:
@@ -270,7 +271,7 @@ def next_event(settings, jobs, dependencies, state, last, clusters):
         now = next_submission(dependencies, counters, settings.bits, NEVER) if settings.dependent else jobs.submit[counters[NEXT]]
     if counters[ENDS] > 0:
         now = min(now, state.ends[0] >> settings.bits)
-    if state.deciding is not None and counters[WAKE] > 0:
+    if counters[WAKE] > 0:
         now = min(now, counters[WAKE])
     if clusters is not None:
         now = min(now, next_outage(state, jobs, clusters))

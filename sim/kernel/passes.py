@@ -237,7 +237,7 @@ def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
             extra = counters[EXTRA] if settings.algorithm == EASY else 0
             if may_hold(candidates, candidates.least, block, counters[FREE], longest, extra):
                 backfill_from(settings, i, end_of_block, head, now, jobs, estimates, candidates, profile, state)
-                if state.deciding is not None and counters[UNDECIDED] > 0:
+                if counters[UNDECIDED] > 0:
                     return
                 look_through(candidates, block)
             i = end_of_block

@@ -105,7 +105,7 @@ class Scratch:
             queue.bounds[CLASSES] = 2 * procs.bit_length() if gaps else 0
         if decides:
             skips = np.zeros(jobs, np.int64)
-            state = state._replace(held=np.zeros(jobs, np.int64), verdict=np.full(jobs, -1), skips=skips, deciding=True)
+            state = state._replace(held=np.zeros(jobs, np.int64), verdict=np.full(jobs, -1), skips=skips)
         if not decides and scenarios is None and clusters is None:
             return work
         return work._replace(state=state._replace(scenarios=scenarios), clusters=clusters)
@@ -126,7 +126,6 @@ class Scratch:
             held=nothing,
             verdict=nothing,
             skips=nothing,
-            deciding=None,
             scenarios=None,
         )
         front = self._queue("front", jobs, procs, gaps)

@@ -105,7 +105,6 @@ class State(NamedTuple):
     held: np.ndarray  # jobs skipped in this pass
     verdict: np.ndarray  # job -> the last decision on its start, and its pass
     skips: np.ndarray  # job -> how often it was skipped
-    deciding: bool | None  # None without start decisions: compiled separately, so that this costs little
     scenarios: Any  # None without the algorithm Harm, which is compiled separately; else sim.kernel.scenarios.Scenarios
     slurm: Any = None  # None without Slurm's scheduler, which is compiled separately; else sim.slurm.state.Slurm
 
@@ -170,7 +169,7 @@ def start_job(job, now, jobs, estimates, state, bits):
     A job held back returns to its place after the pass. In both cases the caller takes it out of the queue.
     """
     counters = state.counters
-    if state.deciding is not None and held_back(job, now, state):
+    if counters[MOST_SKIPS] > 0 and held_back(job, now, state):
         return False
     sequence = counters[STARTED]
     counters[STARTED] = sequence + 1
@@ -200,7 +199,7 @@ def undecided(job, state):
 
     Then the pass stops, and continues from there with the answer. Call it before the job is taken out of the queue.
     """
-    return state.deciding is not None and to_be_asked(job, state)
+    return state.counters[MOST_SKIPS] > 0 and to_be_asked(job, state)
 
 
 @apart
