@@ -51,7 +51,7 @@ def announce_compilation() -> None:
     keep_in_turn()
 
 
-KERNELS = ("clusters", "schedulers", "Harm", "simulated cluster", "Slurm", "searches for plans")
+KERNELS = ("Slurm", "clusters", "schedulers", "Harm on clusters", "Harm", "simulated cluster", "searches for plans")
 """What :func:`compile_kernel` compiles, from what takes longest."""
 
 
@@ -69,7 +69,7 @@ def compile_kernel(name: str) -> None:
     elif name == "searches for plans":
         load_search()
     else:
-        load_kernel(weighs=name == "Harm", clustered=name == "clusters")
+        load_kernel(weighs="Harm" in name, clustered="clusters" in name)
 
 
 def compile_kernels() -> None:

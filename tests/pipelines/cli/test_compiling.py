@@ -18,6 +18,8 @@ from sim import simulate
 from sim.cluster.cluster_loop import drive
 from sim.kernel.planning_search import search
 from sim.kernel.run import run
+from sim.machine.description import Cluster, Machine, Nodes
+from tests.oracle.decisions import Whim
 from tests.support.workloads import crowd
 
 
@@ -57,8 +59,11 @@ def test_all_kernels_are_compiled_beforehand_where_that_is_asked_for():
     assert drive.signatures
     forms = len(run.signatures), len(search.signatures)
     jobs = crowd(np.random.default_rng(0), 40).table()
+    nodes = Machine("nodes", (Cluster("all", (Nodes(64, 1),)),))
     for scheduler in ("EASY", "JustBF", "Harm", "PlanRS", "OrigBF"):
         simulate(jobs, procs=64, scheduler=scheduler)
+        simulate(jobs, machine=nodes, scheduler=scheduler)
+    simulate(jobs, procs=64, scheduler="EASY+RUSH(skips=1)", start_decision=Whim())
     assert (len(run.signatures), len(search.signatures)) == forms, "some form is compiled when it is first simulated"
 
 
