@@ -1,7 +1,7 @@
 """Show what OKCM's published accuracy rests on: when runtimes become known.
 
 Predictors learn as jobs end in a simulation under EASY, or at once: the trace is walked in order of submission, with every runtime known before
-the next submission, which no system can have (``queuecast evaluate --feedback at-once``). OKCM's constants are not published: ``GRID`` tries others, and
+the next submission, which no system can have. OKCM's constants are not published: ``GRID`` tries others, and
 ``FROM_LAST`` adds its regression to the last runtime, which is not in the paper. :mod:`benchmarks.papers.okcm2023` makes the card.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.tables import markdown
+from benchmarks.papers.okcm_at_once import predict_at_once
 from features.jobs.cleaning import CleanTrace
 from models.runtime.evaluation import accuracy
 from sim import simulate
-from sim.predictions.at_once import predict_at_once
 
 TRACES = ("SDSC-SP2", "KTH-SP2")
 LAST = "knn(window=1)"

@@ -18,10 +18,10 @@ import pandas as pd
 
 from benchmarks.common.pages import STUDIES
 from benchmarks.common.tables import markdown
+from benchmarks.papers.okcm_at_once import predict_at_once
 from benchmarks.studies.schedules import load
 from features.jobs.cleaning import CleanTrace
 from sim import simulate
-from sim.predictions.at_once import predict_at_once
 
 TRACES = ("SDSC-SP2", "KTH-SP2", "LANL-CM5", "ALCF-Theta")
 RIVALS = ("svr", "lightgbm")

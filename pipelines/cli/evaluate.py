@@ -15,7 +15,6 @@ from pipelines.cli.options import check_outputs, json_option, load, options, out
 from pipelines.cli.simulate import fitted, table_files
 from pipelines.workflows.evaluation import KIND, Protocol, as_records, as_table, evaluate_predictors
 from sim.campaigns.campaign import check_policies
-from sim.predictions.at_once import AT_ONCE
 from sim.predictions.quality import STAGES
 from sim.settings import Campaign
 
@@ -23,12 +22,6 @@ if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace
     from pipelines.workflows.evaluation import Evaluation
     from sim.predictions.quality import Quality
-
-
-AT_ONCE_SAID = (
-    "nothing is scheduled: each runtime is known before the next submission, which no system can have (--feedback at-once); "
-    "accuracies are higher than with the delay of running and waiting"
-)
 
 
 @click.command()
@@ -67,7 +60,6 @@ def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | 
         "generated": workload.generated,
         "procs": workload.procs,
         "scheduler": evaluation.schedules[0].scheduler,
-        "feedback": protocol.feedback,
         "correction": evaluation.schedules[0].correction,
         "semantics": evaluation.schedules[0].semantics,
         "predictors": [schedule.predictor for schedule in evaluation.schedules],
@@ -105,7 +97,7 @@ def check_names(workload: CleanTrace, protocol: Protocol) -> None:
 
 def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
     """Return sentences on what the trace does not allow to judge."""
-    said = [AT_ONCE_SAID] if evaluation.schedules[0].scheduler == AT_ONCE else []
+    said = []
     unknown = int(workload.jobs["user"].isna().sum())
     if unknown == len(workload.jobs):
         said.append("names no users, so there are no figures by experience, and predictors by user have no history")
@@ -123,8 +115,7 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
 
     part = "" if quality.part == "all" else f" of the {quality.part.replace('-', ' ')}"
     generated = ", a generated workload" if workload.generated else ""
-    at_once = ", each runtime known before the next submission" if evaluation.schedules[0].scheduler == AT_ONCE else ""
-    title = f"{workload.name}: {quality.jobs:,} jobs{part} in {quality.weeks} week{'s' * (quality.weeks != 1)}{at_once}{generated}"
+    title = f"{workload.name}: {quality.jobs:,} jobs{part} in {quality.weeks} week{'s' * (quality.weeks != 1)}{generated}"
     stages = STAGES if quality.knows_users else {}
     losses = [f"pinball_{level:g}_s" for level in levels]
     headings = (

@@ -13,7 +13,6 @@ from pipelines.report.wording import kind_of_jobs
 from pipelines.workflows.evaluation import Evaluation
 from sim.metrics.formats import number, sentence
 from sim.metrics.verdict import is_bound
-from sim.predictions.at_once import AT_ONCE
 from sim.predictions.quality import STAGES, Quality
 
 _LEVELS = (0.05, 0.2, 0.5, 0.8, 0.9, 0.95)
@@ -31,17 +30,13 @@ def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], 
     whole, *others = evaluation.qualities
     shown = _first(whole, predictors)
     parts = [_part(quality, evaluation, shown) for quality in evaluation.qualities]
-    how = (
-        "as if every runtime were known before the next submission, which no system can have: nothing is scheduled here"
-        if first.scheduler == AT_ONCE
-        else f"in a simulation under {first.scheduler}, with only what had ended there by then"
-    )
     front = Front(
         title=f"{first.trace}: how good the predictions are",
         answer=[text if not others else f"{part['title']}: {text}" for part in parts for text in part["sentences"]][:3],
         table=parts[0]["predictors"],
         hint=f"{parts[0]['title']}: {whole.jobs:,} jobs judged, submitted in {whole.weeks} week{'s' * (whole.weeks != 1)}. Each is given a runtime at "
-        f"its submission, {how}. Below each value: its {100 * whole.confidence:g} % interval over weeks, then the difference to {whole.baseline} on "
+        f"its submission, in a simulation under {first.scheduler}, with only what had ended there by then. Below each value: its "
+        f"{100 * whole.confidence:g} % interval over weeks, then the difference to {whole.baseline} on "
         "the same jobs (percentage points or seconds), coloured where its interval leaves out 0."
         + (f" {sentence(remark)}" if (remark := whole.figures(whole.baseline)["accuracy"]["note"]) else ""),
         picture=parts[0]["picture"],

@@ -17,7 +17,6 @@ from features.jobs.cleaning import CleanTrace
 from models.runtime.names import ALL
 from sim.campaigns.campaign import predictor_name
 from sim.kernel.scratch import Scratch
-from sim.predictions.at_once import AT_ONCE, predict_at_once
 from sim.predictions.cost import REPEATS, Cost, prediction_cost
 from sim.predictions.quality import BASELINES, MONTH_S, PARTS, Quality, baseline_of, judge
 from sim.predictions.sharpness import REFERENCES
@@ -50,9 +49,7 @@ class Protocol(TraceSettings):
     """How predictors are asked and judged.
 
     They are asked in a simulation under ``scheduler`` and judged over ``parts`` of the trace, against ``baseline``, with the
-    quantile losses of ``levels``. ``feedback``, ``ends`` or :data:`AT_ONCE`, says when a runtime is known: when the job ends there, or
-    (then nothing is simulated and no cost is measured) before the next job is submitted, as no system can. ``repeats`` runs
-    measure each predictor's cost, 0 leaves it out.
+    quantile losses of ``levels``. ``repeats`` runs measure each predictor's cost, 0 leaves it out.
     """
 
     predictors: tuple[Any, ...] = Field(
@@ -62,11 +59,6 @@ class Protocol(TraceSettings):
         json_schema_extra={"default": "all but the bound"},
     )
     scheduler: str = Field(default="EASY", description="[ORDER-]ALGORITHM[-BACKFILLORDER]: it decides what has ended by when.")
-    feedback: Literal["ends", AT_ONCE] = Field(  # type: ignore[valid-type]
-        default="ends",
-        description="When a runtime is known: when the job ends in the simulation, or before the next submission, as no system can; nothing "
-        "is scheduled then.",
-    )
     baseline: str | None = Field(
         default=None, description=f"The predictor to compare with. [default: {', else '.join(BASELINES)}, else the first]"
     )
@@ -87,8 +79,6 @@ class Protocol(TraceSettings):
     @model_validator(mode="after")
     def _check(self) -> Protocol:
         baseline_of([predictor_name(each) for each in self.predictors], self.baseline)
-        if self.feedback == AT_ONCE and self.scheduler != "EASY":
-            raise InputError(f"--feedback {AT_ONCE} schedules nothing, and --scheduler {self.scheduler} has no meaning there")
         return self
 
 
@@ -121,11 +111,8 @@ def evaluate_predictors(
             "generated": workload.generated,
             "clock": workload.clock,
         }
-        if protocol.feedback == AT_ONCE:
-            schedule, cost = replace(predict_at_once(jobs, **named), seed=protocol.seed), None
-        else:
-            schedule = replace(simulate(jobs, scheduler=protocol.scheduler, scratch=scratch, **named), seed=protocol.seed)
-            cost = prediction_cost(jobs, schedule, source, protocol.repeats, workload.clock)
+        schedule = replace(simulate(jobs, scheduler=protocol.scheduler, scratch=scratch, **named), seed=protocol.seed)
+        cost = prediction_cost(jobs, schedule, source, protocol.repeats, workload.clock)
         schedules.append(schedule)
         costs[schedule.predictor] = cost
         if progress is not None:
@@ -217,7 +204,6 @@ def _identity(evaluation: Evaluation, quality: Quality, schedule: Schedule) -> d
         **{name: getattr(schedule, name) for name in IDENTITY if name != "tau_s"},
         "part": quality.part,
         "baseline": quality.baseline,
-        "feedback": AT_ONCE if schedule.scheduler == AT_ONCE else "ends",
         "left_out_jobs": evaluation.left_out,
         "clamped_predictions": int(schedule.clamped_predictions),
         "simulate_s": float(schedule.simulate_s),

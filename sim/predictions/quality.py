@@ -21,7 +21,6 @@ from features.jobs.schema import codes
 from features.statistics import CONFIDENCE, mean_intervals, remark
 from models.runtime.calibration import calibration_curve
 from models.runtime.evaluation import EXPERIENCE, OKCM_THRESHOLD, doubling_bins, experience, measures
-from sim.predictions.at_once import AT_ONCE
 from sim.predictions.sharpness import Judged, Sharpness, sharpness
 from sim.schedule import Schedule
 
@@ -190,8 +189,6 @@ def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged:
 
 def _completed(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray) -> np.ndarray:
     """Count the user's runtimes known to the predictor at each submission, int64 [jobs]."""
-    if schedule.scheduler == AT_ONCE:
-        return jobs.groupby(codes(jobs, "user")).cumcount().to_numpy(np.int64)
     return history(jobs, schedule.jobs["start_s"].to_numpy(np.int64), local_s)["completed_jobs"].to_numpy(np.int64)
 
 

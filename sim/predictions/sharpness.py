@@ -23,7 +23,6 @@ from models.runtime.distribution import LEVELS, SHOWN, at_levels, coverage, crps
 from models.runtime.evaluation import doubling_bins
 from models.runtime.options import parse
 from models.runtime.quantile import USUAL
-from sim.predictions.at_once import told_at
 from sim.schedule import Schedule
 
 NO_FEATURES, CONSTANT, RANDOM = "(no features)", "(constant, adapted)", "(random, adapted)"
@@ -152,7 +151,7 @@ def _references(schedule: Schedule, seed: int) -> dict[str, _Distribution]:
     They are updated at the rate of its predictor, or at the default rate.
     """
     jobs = schedule.jobs
-    (submit, end), (runtime, request) = told_at(schedule), (jobs[name].to_numpy(np.int64) for name in ("runtime_s", "requested_s"))
+    submit, end, runtime, request = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "end_s", "runtime_s", "requested_s"))
     events, rate = order_of_events(submit, end), update_rate(schedule.predictor) or float(USUAL["rate"])
     constant = np.full(len(jobs), CONSTANT_S)
     random = np.exp(np.random.default_rng(seed).random(len(jobs)) * np.log(request))
@@ -195,8 +194,8 @@ def _covered(schedule: Schedule, each: _Distribution, judged: Judged) -> pd.Data
 
 
 def _windows(schedule: Schedule, each: _Distribution, judged: Judged, rng: np.random.Generator) -> pd.DataFrame:
-    runtime = schedule.jobs["runtime_s"].to_numpy(np.float64)
-    month = np.full(len(runtime), -1)
+    submit, end, runtime = (schedule.jobs[name].to_numpy() for name in ("submit_s", "end_s", "runtime_s"))
+    events, month = order_of_events(submit, end), np.full(len(runtime), -1)
     month[judged.rows] = judged.month
     tables = []
     for level in nearest(each.levels):
@@ -205,7 +204,7 @@ def _windows(schedule: Schedule, each: _Distribution, judged: Judged, rng: np.ra
         band = chance_band(under[judged.rows], target, judged.month, judged.cluster[judged.rows])
         band = band.assign(level=level, feedback_low=np.nan, feedback_high=np.nan, feedback_inside=None)
         if each.rate > 0:
-            own = feedback_band(under, target, month, judged.cluster, order_of_events(*told_at(schedule)), each.rate, rng)
+            own = feedback_band(under, target, month, judged.cluster, events, each.rate, rng)
             band = band.assign(
                 **{f"feedback_{name}": own[name] for name in ("low", "high")}, feedback_inside=own["inside"].tolist()
             )

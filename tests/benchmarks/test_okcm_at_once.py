@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from benchmarks.papers.okcm_at_once import AT_ONCE, predict_at_once
 from features.jobs.cleaning import clean
 from models.runtime.evaluation import accuracy
 from pipelines.ingest.read import read_trace
-from pipelines.workflows.evaluation import Protocol, evaluate_predictors
-from sim.predictions.at_once import AT_ONCE, predict_at_once, told_at
-from sim.predictions.quality import judge
 from tests.conftest import SHARED, needs_shared
 from tests.models.runtime.test_okcm import OkcmByHand
-from tests.pipelines.cli.test_evaluate_cli import JOBS, WEEKS, swf
-from tests.support.command import queuecast
 from tests.support.workloads import crowd
 
 LOAD = crowd(np.random.default_rng(3), 200, longest_s=36_000)
@@ -41,9 +34,6 @@ def test_each_job_is_predicted_from_all_submitted_before_it_and_nothing_waits() 
     assert made.jobs["start_s"].tolist() == jobs["submit_s"].tolist()
     assert (made.scheduler, made.correction, made.semantics) == (AT_ONCE, "", "")
     assert made.clamped_predictions > 0
-    submitted, ended = told_at(made)
-    assert (submitted < ended).all()
-    assert (ended[:-1] < submitted[1:]).all()
 
 
 def test_a_predictor_in_python_says_the_same_as_the_compiled_one() -> None:
@@ -66,37 +56,6 @@ def test_no_prediction_knows_its_own_runtime_or_a_later_one(name: str) -> None:
     )
     assert (first[:101] == second[:101]).all()
     assert (first[101:] != second[101:]).any()
-
-
-def test_experience_counts_all_jobs_submitted_before() -> None:
-    jobs = LOAD.table()
-    made = predict_at_once(jobs, procs=LOAD.machine, predictor="last2")
-    table = judge(jobs, [made], jobs["submit_s"].to_numpy()).measures
-    stages = table[(table["by"] == "experience") & (table["measure"] == "accuracy")].set_index("group")["jobs"]
-    before = jobs.groupby("user", observed=True).cumcount()
-    assert stages.to_dict() == {
-        "first": (before == 0).sum(),
-        "learning": before.between(1, 25).sum(),
-        "experienced": (before > 25).sum(),
-    }
-
-
-@pytest.mark.slow
-def test_evaluate_says_wherever_it_shows_that_runtimes_were_known_at_once(tmp_path: Path) -> None:
-    file, page = swf(tmp_path / "crowd.swf"), tmp_path / "page.html"
-    asked = ("evaluate", str(file), "--predictor", "last2", "--repeat", "0", "--feedback", "at-once")
-    done = queuecast(*asked, "--json", "--report", str(page), home=tmp_path)
-    assert done.returncode == 0, done.stderr
-    [record] = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (record["feedback"], record["scheduler"], record["jobs"]) == ("at-once", AT_ONCE, WEEKS * JOBS)
-    assert "each runtime is known before the next submission" in done.stderr
-    assert "which no system can have: nothing is scheduled here" in page.read_text()
-    workload = clean(read_trace(str(file)))
-    [usual] = evaluate_predictors(workload, Protocol(predictors=("last2",), repeats=0)).qualities
-    assert record["accuracy"] > usual.figures("last2")["accuracy"]["value"], "the delay costs accuracy"
-    refused = queuecast(*asked, "--scheduler", "EASY-SJBF", home=tmp_path)
-    assert refused.returncode == 2
-    assert "--feedback at-once schedules nothing" in refused.stderr.splitlines()[-1]
 
 
 @needs_shared

@@ -1,4 +1,4 @@
-"""Predictions as if every runtime were known before the next submission.
+"""Predict as if every runtime were known before the next submission.
 
 No system can: a job's runtime is known when it ends. But published accuracies may have been measured so, job by job in order of
 submission; the cost of the delay is the difference to a simulation. Nothing is scheduled here; the predictors are those of the
@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from features.clock import Clock
+from features.jit import njit
+from models.runtime.dispatch import estimate, learn, started, wants_starts
 from models.runtime.protocol import ORDER, CompiledPredictor, OnlinePredictor, Predictor
 from sim.estimates import as_estimates, as_predictor, told_quantiles, whole_seconds
-from sim.kernel.at_once import walk
 from sim.kernel.state import Jobs
 from sim.outcome import TRACE_SECONDS
 from sim.prepare import prepare
@@ -79,15 +80,15 @@ def predict_at_once(
     )
 
 
-def told_at(schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
-    """Return when the predictor was told of each job's submission and end, int64 [jobs].
-
-    Seconds, or for at-once predictions steps.
-    """
-    if schedule.scheduler == AT_ONCE:
-        turn = np.arange(len(schedule.jobs))
-        return 2 * turn, 2 * turn + 1
-    return schedule.jobs["submit_s"].to_numpy(np.int64), schedule.jobs["end_s"].to_numpy(np.int64)
+@njit
+def walk(code, memory, jobs, start, first, last, answers):
+    """Estimate the jobs ``first`` to ``last`` in order; each is learned before the next."""
+    for job in range(first, last):
+        answers[job] = estimate(code, memory, job, jobs, start)
+        start[job] = jobs.submit[job]
+        if wants_starts(code):
+            started(code, memory, job, jobs)
+        learn(code, memory, job, jobs, jobs.submit[job])
 
 
 def _asked(source: OnlinePredictor, jobs: pd.DataFrame, arrays: Jobs, origin: int) -> np.ndarray:
