@@ -2,8 +2,8 @@
 
 After Klusacek & Chlumsky, "Planning and metaheuristic optimization in production job scheduler" (JSSPP 2017): a user accepts a wait
 that grows with the job's processors and requested time, less than proportionally, and is summed over the user's jobs that are
-present; when a job starts, its wait is compared with that limit. The text leaves two things open, and both are options of
-:class:`Patience`: which jobs are present (waiting, or running as well), and at which moment they are counted.
+present; when a job starts, its wait is compared with that limit. The text leaves two things open: present are here the jobs that wait
+or run, and they are counted at the user's last submission up to the start, when, in its words, the limit was calculated last.
 
 The released simulator (Alea, ``AgentDynamicWithSatisfactionModel``) does otherwise: it keeps a budget a user, from which the time
 between submissions is taken while jobs wait, and compares it with the time since the user's latest submission, not with the job's
@@ -13,17 +13,12 @@ own wait. Nothing here follows that.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 
-from features.errors import InputError
 from sim.schedule import Schedule
 from sim.users.names import Rule, users
-
-Present = Literal["all", "waiting"]
-Moment = Literal["submission", "last-submission", "start"]
 
 _HOUR_S = 3600
 _LIMITS_S = np.array([3, 7, 24, 7 * 24]) * _HOUR_S
@@ -32,31 +27,10 @@ _FLOORS_S = np.array([0.0, 3.0, 3.5, 8.0, 42.0]) * _HOUR_S
 """The program's min acceptable wait for one processor, by divisor 1..5."""
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How the wait that a user accepts is read; InputError for an unknown reading.
-
-    ``rule``: the formula as printed (``paper``), or with the floors of the released simulator, which keep it from falling where the
-    divisor steps up (``program``). ``present``: the user's jobs that wait (``waiting``), or also those that run (``all``).
-    ``moment``, at which these are counted: the job's own submission, its start, or the user's last submission up to the start, at
-    which, in the paper's words, the limit was calculated last (``last-submission``).
-    """
-
-    rule: Rule = "program"
-    present: Present = "all"
-    moment: Moment = "last-submission"
-
-    def __post_init__(self) -> None:
-        known = {"rule": Rule, "present": Present, "moment": Moment}
-        for name, readings in known.items():
-            if getattr(self, name) not in get_args(readings):
-                raise InputError(f"unknown {name} {getattr(self, name)!r} of patience; known: {', '.join(get_args(readings))}")
-
-
 class UserJobs(NamedTuple):
     """What users see of their jobs, int64 [jobs]; ``user`` is a code, -1 for unknown.
 
-    ``start`` may be of several schedules of the same jobs, [schedules, jobs]; ``rule`` is that of :class:`Patience`.
+    ``start`` may be of several schedules of the same jobs, [schedules, jobs]; ``rule`` is that of :func:`acceptable_wait_s`.
     """
 
     user: np.ndarray
@@ -89,12 +63,12 @@ def acceptable_wait_s(procs: np.ndarray, requested_s: np.ndarray, rule: Rule = "
     return (np.log(np.asarray(procs, np.float64)) + 1.0) * wait
 
 
-def dissatisfaction(jobs: UserJobs, patience: Patience | None = None) -> np.ndarray:
+def dissatisfaction(jobs: UserJobs) -> np.ndarray:
     """Return each job's wait over what its user accepts, float64 [jobs].
 
     Above 1 the user complains; NaN for an unknown user. Submissions of the same second count, and the job itself always does.
     """
-    _, job, found = _levels(jobs, patience or Patience(jobs.rule), 0.0)
+    _, job, found = _levels(jobs, 0.0)
     levels = np.empty(len(jobs.user))
     levels[job] = found
     return levels
@@ -103,35 +77,30 @@ def dissatisfaction(jobs: UserJobs, patience: Patience | None = None) -> np.ndar
 def complaints(jobs: UserJobs) -> np.ndarray:
     """Return how many jobs waited longer than their users accept, int64 [schedules]."""
     # a user accepts at least what the job alone justifies, so few come into question
-    schedule, _, found = _levels(jobs, Patience(jobs.rule), 0.5)
+    schedule, _, found = _levels(jobs, 0.5)
     schedules = jobs.start.shape[:-1]
     return np.bincount(schedule[found > 1.0], minlength=math.prod(schedules)).reshape(schedules)
 
 
-def _levels(jobs: UserJobs, how: Patience, least: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _levels(jobs: UserJobs, least: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return schedule, job, and wait over what its user accepts, of jobs with at least so much of what they alone justify."""
     first, last = int(jobs.submit.min(initial=0)), int((jobs.start + jobs.runtime).max(initial=0))
     # a moment is one integer, the user's code and the time: as an event of the simulator, job and time, it fits into 64 bits
     of_user = (jobs.user + 1) * (last - first + 2) - first
     order = np.argsort(of_user + jobs.submit)
-    of_user, jobs = of_user[order], UserJobs(*(each[..., order] for each in jobs[:-1]))  # type: ignore[arg-type]  # searches in order are fast
-    justified, waited = acceptable_wait_s(jobs.procs, jobs.requested, how.rule), np.atleast_2d(jobs.start - jobs.submit)
+    ordered = UserJobs(*(each[..., order] for each in jobs[:-1]))  # type: ignore[arg-type]  # searches in order are fast
+    of_user, jobs = of_user[order], ordered._replace(rule=jobs.rule)
+    justified, waited = acceptable_wait_s(jobs.procs, jobs.requested, jobs.rule), np.atleast_2d(jobs.start - jobs.submit)
     schedule, job = np.nonzero(waited >= least * justified)
     submitted, started = of_user + jobs.submit, np.atleast_2d(of_user + jobs.start)
-    gone = started if how.present == "waiting" else started + jobs.runtime
-    came = np.searchsorted(submitted, submitted[job] if how.moment == "submission" else started[schedule, job], side="right")
+    gone = started + jobs.runtime
+    came = np.searchsorted(submitted, started[schedule, job], side="right")
     # differences of running sums are as exact as the values if these are integers, here as large as their total allows
     scale = 2.0 ** (62 - np.ceil(np.log2(max(justified.sum(), 1.0))))
     values = np.rint(justified * scale).astype(np.int64)
     there = np.concatenate(([0], np.cumsum(values)))[came]
-    if how.moment == "start":
-        until = started[schedule, job] - (how.present == "waiting")  # jobs that start in one second all wait until then
-        in_order, place = np.unique(until, return_inverse=True)
-        there -= _sums_until(in_order, values, gone)[schedule, place]
-    else:
-        until = submitted[came - 1]
-        there -= _sums_until(submitted, values, gone)[schedule, came - 1]
-    accepted = there / scale + np.where(gone[schedule, job] > until, 0.0, justified[job])
+    there -= _sums_until(submitted, values, gone)[schedule, came - 1]
+    accepted = there / scale + np.where(gone[schedule, job] > submitted[came - 1], 0.0, justified[job])
     return schedule, order[job], np.where(jobs.user[job] >= 0, waited[schedule, job] / accepted, np.nan)
 
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.errors import InputError
-from sim.metrics.satisfaction import Patience, acceptable_wait_s, dissatisfaction, user_jobs
+from sim.metrics.satisfaction import acceptable_wait_s, dissatisfaction, user_jobs
 from sim.metrics.schedule_metrics import evaluate
 from sim.metrics.user_fairness import fairness, per_user
 from tests.sim.metrics.test_schedule_metrics import schedule_of
@@ -61,19 +60,14 @@ jobs = st.lists(
 )
 
 
-def accepted_s(rows: list, i: int, patience: Patience) -> float:
+def accepted_s(rows: list, i: int) -> float:
     """The definition, job by job; requests below 3 h have divisor 1 and no floor."""
     submit, wait, runtime, procs, user = zip(*rows, strict=True)
     start = [submit[k] + wait[k] for k in range(len(rows))]
     own = [k for k in range(len(rows)) if user[k] == user[i]]
-    at = {
-        "submission": submit[i],
-        "start": start[i],
-        "last-submission": max(submit[k] for k in own if submit[k] <= start[i]),
-    }[patience.moment]
-    gone = [start[k] + (runtime[k] if patience.present == "all" else 0) for k in range(len(rows))]
-    until = at - (patience.moment == "start" and patience.present == "waiting")
-    return sum((math.log(procs[k]) + 1) * runtime[k] for k in own if k == i or (submit[k] <= at and until < gone[k]))
+    at = max(submit[k] for k in own if submit[k] <= start[i])
+    gone = [start[k] + runtime[k] for k in range(len(rows))]
+    return sum((math.log(procs[k]) + 1) * runtime[k] for k in own if k == i or (submit[k] <= at < gone[k]))
 
 
 def test_a_job_that_does_not_wait_has_a_level_too(monkeypatch):
@@ -84,13 +78,12 @@ def test_a_job_that_does_not_wait_has_a_level_too(monkeypatch):
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=120)
-@given(jobs, st.sampled_from(["all", "waiting"]), st.sampled_from(["submission", "last-submission", "start"]))
-def test_a_user_accepts_the_sum_over_its_jobs_present_at_that_moment(rows, present, moment):
+@given(jobs)
+def test_a_user_accepts_the_sum_over_its_jobs_present_when_it_last_submitted(rows):
     rows = sorted(rows)
     submit, wait, runtime, procs, user = zip(*rows, strict=True)
-    schedule, patience = schedule_of(submit, wait, runtime, procs, user=user), Patience("program", present, moment)
-    found = dissatisfaction(user_jobs(schedule), patience)
-    expected = [wait[i] / accepted_s(rows, i, patience) for i in range(len(rows))]
+    found = dissatisfaction(user_jobs(schedule_of(submit, wait, runtime, procs, user=user)))
+    expected = [wait[i] / accepted_s(rows, i) for i in range(len(rows))]
     assert found.tolist() == pytest.approx(expected, rel=1e-11)
 
 
@@ -106,38 +99,11 @@ def test_users_complain_by_the_rule_that_their_name_says(users, complaints):
     )
 
 
-def test_readings_by_hand():
+def test_a_level_by_hand():
     # User a, one processor each. A is submitted at 0, waits 1 h and runs until 3 h (2 h); B, 1 h, is submitted at 1.5 h and starts at 4.5 h; C, 1 h, at
-    # 4 h and starts at 5 h. B waits 3 h: at its submission it alone waits (1 h), and A is present (3 h); at its start a has last submitted C, when B
-    # and C were there (2 h). C waits 1 h: B is present at its submission, and at its start as well, but does not wait then.
+    # 4 h and starts at 5 h. B waits 3 h: at its start a has last submitted C, when B and C were there (2 h). C waits 1 h beside B.
     schedule = schedule_of([0, 1.5 * H, 4 * H], [H, 3 * H, H], [2 * H, H, H], [1, 1, 1], user=["a"] * 3)
-
-    def levels(present, moment):
-        return dissatisfaction(user_jobs(schedule), Patience(present=present, moment=moment)).tolist()
-
-    assert levels("waiting", "submission") == [0.5, 3.0, 0.5]
-    assert levels("all", "submission") == [0.5, 1.0, 0.5]
-    assert levels("all", "last-submission") == [0.5, 1.5, 0.5]
-    assert levels("waiting", "start") == [0.5, 1.5, 1.0]
-    assert levels("all", "start") == [0.5, 1.5, 0.5]
-
-
-def test_jobs_that_start_together_wait_together():
-    schedule = schedule_of([0, 0], [2 * H, 2 * H], [H, H], [1, 1], user=["a", "a"])
-    assert dissatisfaction(user_jobs(schedule), Patience(present="waiting", moment="start")).tolist() == [1.0, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("reading", "said"),
-    [
-        ({"rule": "mine"}, "unknown rule 'mine' of patience; known: program, paper"),
-        ({"present": "mine"}, "unknown present 'mine' of patience; known: all, waiting"),
-        ({"moment": "mine"}, "known: submission, last-submission, start"),
-    ],
-)
-def test_an_unknown_reading_names_the_known_ones(reading, said):
-    with pytest.raises(InputError, match=said):
-        Patience(**reading)
+    assert dissatisfaction(user_jobs(schedule)).tolist() == [0.5, 1.5, 0.5]
 
 
 def test_the_acceptable_wait_of_a_single_job_grows_with_processors_and_request():
