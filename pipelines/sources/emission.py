@@ -98,7 +98,7 @@ def emit(
     kept = run.runs[chosen].reset_index(drop=True)
     runs = pd.DataFrame(
         {
-            "run_id": [f"simulated-{cluster.name}-{seed}-{job}" for job in kept["job_id"]],
+            "run_id": kept["job_id"].astype("str"),
             "application": kept["application"].astype("str"),
             "input": f"simulated, {NODES} nodes",
             "nodes": pd.Series([node_names(nodes) for nodes in held], dtype=object),

@@ -272,7 +272,7 @@ def test_the_job_of_an_ingested_system_succeeds_and_a_champion_answers(
     table = training_table(home, "agate", ("all",))
     last = table.runs.iloc[-1]
     asked = ["--system", "agate", "--nodes", ",".join(last["nodes"]), "--application", last["application"], "--json"]
-    probes = pd.read_csv(site / "probes.csv").query("run_id == @last.run_id")
+    probes = pd.read_csv(site / "probes.csv", dtype={"run_id": str}).query("run_id == @last.run_id")
     probes.to_csv(home / "probes.csv", index=False)
     when = ["--at", str(last["start_s"]), "--probes", str(home / "probes.csv")]
     said = json.loads(CliRunner().invoke(ask_command, [*asked, *when], catch_exceptions=False).stdout)

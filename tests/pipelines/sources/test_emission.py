@@ -59,7 +59,7 @@ def test_the_accounting_read_back_is_the_schedule_and_its_jobs_are_the_control_r
     assert (trace.jobs["runtime_s"] - known["runtime_s"]).abs().max() <= 1
     runs = read_accounting_runs(site.folder / JOBS, "(?P<application>.+)", "UTC").runs
     assert runs["nodes"].tolist() == site.emitted.runs["nodes"].tolist()
-    assert runs["start_s"].tolist() == site.emitted.runs["start_s"].tolist()
+    assert runs[["run_id", "start_s"]].equals(site.emitted.runs[["run_id", "start_s"]])
 
 
 def test_features_made_from_the_files_are_the_simulators(site: Site) -> None:
@@ -94,7 +94,8 @@ def test_control_runs_are_the_simulated_ones(site: Site) -> None:
     assert runs["runtime_s"].tolist() == truth["runtime_s"].tolist()
     assert runs["start_s"].tolist() == (truth["start_s"] + ORIGIN_S).tolist()
     assert [len(nodes) for nodes in runs["nodes"]] == truth["nodes"].tolist()
-    assert runs["run_id"].str.startswith("simulated").all()
+    assert runs["input"].str.startswith("simulated").all()
+    assert runs["run_id"].tolist() == truth["job_id"].astype("str").tolist()
     assert "SIMULATED" in (site.folder / README).read_text()
 
 
