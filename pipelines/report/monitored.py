@@ -27,7 +27,7 @@ def render_monitored(system: str, made: Monitored, unseen: Unseen, provenance: M
     front = Front(
         title=f"{system}: start decisions on recorded counters",
         answer=answer(made, unseen),
-        table=overall(made.table, made.scheduler),
+        table=overall(made.table, made.scheduler, unseen.skill[1] > 0),
         hint=f"{ASSUMED} Below each figure its change against {BASELINE}, with its 95 % interval.",
         picture=Picture(
             "", data_uri(picture(made)), "Varying runs so far: recorded, and predicted for the starts of both replays."
@@ -53,8 +53,8 @@ def answer(made: Monitored, unseen: Unseen) -> list[str]:
     return [
         f"{made.scheduler}: {varying['value']:,.1f} of {len(made.runs):,} runs would vary instead of {varying['baseline']:,.1f} "
         f"({changed(varying)}), and jobs wait {wait['value']:,.0f} s in the mean instead of {wait['baseline']:,.0f} s ({changed(wait)}).",
-        f"Recorded were {int(made.runs['varied'].sum()):,} varying runs. Of runs that it had not learned from, the model saves "
-        f"{change(value).lstrip('+')}{sure} of the error of always saying the same.",
+        f"Recorded varying runs: {int(made.runs['varied'].sum()):,}. Of runs that it had not learned from, the model saves "
+        f"{change(value).lstrip('+')}{sure} of the error of always saying the same{'' if low > 0 else ': what it predicts is not sure'}.",
     ]
 
 
@@ -63,8 +63,11 @@ def changed(row: Mapping) -> str:
     return " ".join(text for text in (change(row["relative"]), interval(row["low"], row["high"])) if text)
 
 
-def overall(table: pd.DataFrame, scheduler: str) -> Table:
-    """Return both replays, a row a scheduler and a column a metric."""
+def overall(table: pd.DataFrame, scheduler: str, sure: bool) -> Table:
+    """Return both replays, a row a scheduler and a column a metric.
+
+    What a model predicts is coloured only if it is ``sure`` to foresee anything.
+    """
     rows = table.to_dict("records")
     heads: list[str | Cell] = ["predicted varying runs", *(Cell(NAMED[name].title, tip=NAMED[name].meaning) for name in METRICS)]
 
@@ -74,7 +77,8 @@ def overall(table: pd.DataFrame, scheduler: str) -> Table:
         kind = NAMED[row["metric"]].kind
         return number(row[name], kind) + (" s" if kind == "seconds" else "")
 
-    ours = [Cell(shown(row, "value"), ((changed(row), tone(row["low"], row["high"])),)) for row in rows]
+    tones = [tone(row["low"], row["high"]) if sure or row["metric"] != VARYING else "" for row in rows]
+    ours = [Cell(shown(row, "value"), ((changed(row), mark),)) for row, mark in zip(rows, tones, strict=True)]
     return Table("", ["scheduler", *heads], [[BASELINE, *(shown(row, "baseline") for row in rows)], [scheduler, *ours]])
 
 
