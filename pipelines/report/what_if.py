@@ -56,9 +56,11 @@ def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
         table=table,
         screened=screened(found),
         first=first,
-        killed=[killed(found, name) for name in found.ranked if found.changes[name].kills],
-        groups=[groups(found, name) for name in found.ranked if found.verdicts[name] != "not sure" or name == first],
-        lines=[(name, found.candidates[name], found.changes[name].lines) for name in found.ranked],
+        tables=[
+            *(killed(found, name) for name in found.ranked if found.changes[name].kills),
+            *(groups(found, name) for name in found.ranked if found.verdicts[name] != "not sure" or name == first),
+        ],
+        lines=[(found.candidates[name], found.changes[name].lines) for name in found.ranked],
     )
 
 

@@ -71,7 +71,7 @@ HOSTILE = (
 _ELEMENTS = re.findall(
     r"\w+",
     "html head meta title style body main header section footer h1 h2 h3 p ul ol li b i em strong span small a img figure figcaption "
-    "table thead tbody tr th td dl dt dd div details summary code cite sup sub br",
+    "table thead tbody tr th td dl dt dd div details summary code pre cite sup sub br",
 )
 _ATTRIBUTES = (
     "lang",
