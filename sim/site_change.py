@@ -41,9 +41,11 @@ class Candidate:
 
     ``what`` says what it does and ``risk`` what may go wrong. Values are Slurm's, or ``"x2"`` for twice what holds today. ``slurm`` has keys
     of slurm.conf, ``scheduler`` of SchedulerParameters, ``partitions`` and ``qos`` keys by name, ``"*"`` for all. ``limits`` multiplies what
-    jobs ask for, ``nodes`` their number; ``demand`` (``account``, ``jobs``) multiplies the jobs of an account; ``reservation``
-    (``weekday``, ``start``, ``hours``, ``nodes``) keeps nodes free each week. ``site_factor`` gives jobs so many points of priority less
-    for each doubling of their predicted median runtime. ``rule`` (``scheduler``, ``predictor``) is no change that Slurm can make: another
+    jobs ask for, or is ``"predicted 0.95"``, that quantile of their predicted runtimes; ``nodes`` multiplies the number of nodes. ``demand``
+    (``account``, ``jobs``) multiplies the jobs of an account; ``reservation`` (``weekday``, ``start``, ``hours``, ``nodes``) keeps nodes
+    free each week; ``partition`` (``name``, ``nodes``, ``like``, ``MaxTime``) adds so many nodes like those of a partition, and a
+    partition of them for its jobs that fit. ``site_factor`` gives jobs so many points of priority less for each doubling of their
+    predicted median runtime. ``rule`` (``scheduler``, ``predictor``) is no change that Slurm can make: another
     scheduler on the same nodes, and with the predictor ``clairvoyant`` a bound.
     """
 
@@ -58,6 +60,7 @@ class Candidate:
     nodes: str = ""
     demand: Mapping[str, Any] = field(default_factory=dict)
     reservation: Mapping[str, Any] = field(default_factory=dict)
+    partition: Mapping[str, Any] = field(default_factory=dict)
     site_factor: str = ""
     rule: Mapping[str, Any] = field(default_factory=dict)
 
@@ -97,6 +100,9 @@ def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) 
     made = replace(made, partitions=parts, qos=qos)
     if candidate.nodes:
         made, told = _resized(made, _number(candidate.nodes, len(made.nodes), candidate, "nodes"), candidate)
+        lines += told
+    if candidate.partition:
+        made, jobs, told = _new_partition(candidate, made, jobs)
         lines += told
     if candidate.reservation:
         kept, line = _reservation(candidate, made, jobs)
@@ -258,6 +264,29 @@ def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[s
     left = tuple(node for node in site.nodes if node.name not in gone)
     outages = tuple(each for each in site.outages if each.node not in gone)
     return replace(site, nodes=left, partitions=parts, reservations=kept, outages=outages), [f"# nodes: {len(gone)} fewer"]
+
+
+def _new_partition(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame, list[str]]:
+    """Add nodes in a partition of their own, which jobs of the one it is like may use, too."""
+    stated = {"like": next(iter(site.partitions)), "nodes": 1, "MaxTime": "UNLIMITED", **candidate.partition}
+    name, like, count = str(stated.get("name", "new")), str(stated["like"]), _number(stated["nodes"], 1, candidate, "nodes")
+    if name in site.partitions or like not in site.partitions:
+        raise InputError(f"candidate {candidate.name!r}: partition {name} like {like}; known: {', '.join(site.partitions)}")
+    old = _partition(site.partitions[like], {"maxtime": stated["MaxTime"]}, candidate)
+    of = [node for node in site.nodes if node.name in old.nodes]
+    nodes = [replace(of[i % len(of)], name=f"{of[i % len(of)].name}-{name}{i}") for i in range(count)]
+    part = replace(old, name=name, nodes=frozenset(node.name for node in nodes), default=False)
+    asked = zip(jobs["partition"], jobs["limit_s"], jobs["min_nodes"], strict=True)
+    fits = np.array([like in text.split(",") and part.admits(limit, least) for text, limit, least in asked], bool)
+    jobs = jobs.assign(partition=jobs["partition"].where(~fits, jobs["partition"] + f",{name}"))
+    return (
+        replace(site, nodes=(*site.nodes, *nodes), partitions={**site.partitions, name: part}),
+        jobs,
+        [
+            f"PartitionName={name} Nodes=... # {count} nodes more, like those of {like}, and MaxTime={stated['MaxTime']}",
+            f"# job_submit: jobs of {like} that fit ask for {like},{name}",
+        ],
+    )
 
 
 def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Reservation, str]:

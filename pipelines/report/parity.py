@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
+from pipelines.report.site_night import not_modelled, warnings_of
 from pipelines.report.style import INK, RECORDED, encode, figure
 from pipelines.report.table import Table
 from pipelines.workflows.parity import Parity
@@ -32,14 +33,12 @@ def render_parity(parity: Parity, provenance: Mapping[str, object]) -> str:
             (f"{summary['decisions']:.1%}", "of starts decided as recorded"),
             (f"{summary['replays']}", "replays"),
         ],
-        warnings=[f"{text} changes decisions and is not modelled." for text in parity.site.warnings],
-        notes=[
-            *parity.jobs.notes,
-            *([f"Not modelled: {', '.join(parity.site.not_modelled)}."] if parity.site.not_modelled else []),
-        ],
+        warnings=warnings_of(parity.site),
+        notes=[*parity.jobs.notes, *not_modelled(parity.site)],
         provenance=provenance,
     )
-    return render("parity.html.j2", front, groups=groups(parity), rules=rules, unexplained=unexplained(parity))
+    more = [rules] if len(rules.rows) > MOST_ROWS else []
+    return render("parity.html.j2", front, tables=[*groups(parity), *more, unexplained(parity)], changes=[])
 
 
 def answer(parity: Parity) -> list[str]:

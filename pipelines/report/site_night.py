@@ -1,4 +1,4 @@
-"""The Slurm site of a trace on the page of a night."""
+"""The Slurm site of a trace on pages: on that of a night, and above its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from pipelines.report.table import Row, Table
 from pipelines.workflows.what_if import NOT_JUDGED
 from sim.explained import Fall
 from sim.metrics.formats import change, interval
+from sim.slurm.site import Site
 from sim.what_if import WEIGHED
 
 
@@ -46,6 +47,16 @@ class SiteNight:
             for row in of.to_dict("records")
         ]
         return Table("What to change", ["candidate", "verdict", "mean wait", "interval"], rows, left=["verdict"])
+
+
+def warnings_of(site: Site) -> list[str]:
+    """Return what stands above every page of a site."""
+    return [f"{text} changes decisions and is not modelled." for text in site.warnings]
+
+
+def not_modelled(site: Site) -> list[str]:
+    """Return a note of the keys that count for nothing, if any."""
+    return [f"Not modelled: {', '.join(site.not_modelled)}."] if site.not_modelled else []
 
 
 def fallen(found: Fall | None) -> str:

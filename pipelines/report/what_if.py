@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
+from pipelines.report.site_night import not_modelled, warnings_of
 from pipelines.report.style import INK, RECORDED, encode, figure
 from pipelines.report.table import Cell, Row, Table
 from pipelines.workflows.what_if import BOUND, WhatIf
@@ -41,27 +42,21 @@ def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
                 "surely better, in Slurm",
             ),
         ],
-        warnings=[f"{text} changes decisions and is not modelled." for text in found.site.warnings],
+        warnings=warnings_of(found.site),
         notes=[
             *found.jobs.notes,
-            *([f"Not modelled: {', '.join(found.site.not_modelled)}."] if found.site.not_modelled else []),
+            *not_modelled(found.site),
             *([f"Candidates that change nothing here: {', '.join(found.idle)}."] if found.idle else []),
         ],
         provenance=provenance,
     )
     first = found.ranked[0] if found.ranked else ""
-    return render(
-        "what_if.html.j2",
-        front,
-        table=table,
-        screened=screened(found),
-        first=first,
-        tables=[
-            *(killed(found, name) for name in found.ranked if found.changes[name].kills),
-            *(groups(found, name) for name in found.ranked if found.verdicts[name] != "not sure" or name == first),
-        ],
-        lines=[(found.candidates[name], found.changes[name].lines) for name in found.ranked],
-    )
+    names = [name for name in found.ranked if found.verdicts[name] != "not sure" or name == first]
+    kills = [killed(found, name) for name in found.ranked if found.changes[name].kills]
+    more = [table] if len(table.rows) > MOST_ROWS else []
+    tables = [*more, *kills, *(groups(found, name) for name in names), screened(found)]
+    changes = [(found.candidates[name], found.changes[name].lines) for name in found.ranked]
+    return render("what_if.html.j2", front, tables=tables, changes=changes)
 
 
 def answer(found: WhatIf) -> list[str]:

@@ -75,7 +75,13 @@ class WhatIf:
 
         def place(name: str) -> tuple[int, int, float]:
             candidate, wait = self.candidates[name], self.effects[name].metrics[WEIGHED[0]]
-            kind = 3 if candidate.bound else 2 if candidate.rule else int(bool(candidate.nodes or candidate.demand))
+            kind = (
+                3
+                if candidate.bound
+                else 2
+                if candidate.rule
+                else int(bool(candidate.nodes or candidate.demand or candidate.partition))
+            )
             return kind, order.index(self.verdicts[name]), wait.relative
 
         return sorted(self.effects, key=place)

@@ -215,7 +215,10 @@ def poisoned(name: str, rng: np.random.Generator) -> str:
     """Return the page of a template all of whose values are hostile."""
     made = pages.template(name)
     folder = Path(pages.__file__).parent
-    sources = [made.environment.parse((folder / each).read_text(encoding="utf-8")) for each in (name, "base.html.j2")]
+    sources = [
+        made.environment.parse((folder / each).read_text(encoding="utf-8"))
+        for each in dict.fromkeys((name, "site.html.j2", "base.html.j2"))
+    ]
     names = set().union(*map(meta.find_undeclared_variables, sources))
     numbers = {each: 3 for each in names if each in ("weeks", "replicates", "repeat")}
     return made.render({each: poison(rng) for each in names} | numbers)

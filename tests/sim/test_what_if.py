@@ -107,6 +107,18 @@ def test_nodes_come_and_go_with_their_partitions() -> None:
     assert less.partitions["all"].nodes == {node.name for node in less.nodes}
 
 
+def test_a_new_partition_has_nodes_of_its_own_for_the_jobs_that_fit() -> None:
+    found = changed(partition={"name": "express", "nodes": 3, "like": "all", "MaxTime": 4})
+    assert len(found.site.nodes) == 7
+    express = found.site.partitions["express"]
+    assert (len(express.nodes), express.max_s, express.tier) == (3, 240, 2)
+    assert (found.jobs["partition"] == np.where(jobs()["limit_s"] <= 240, "all,express", "all")).all()
+    start = replay(found.site, found.jobs, 0)
+    there = np.array([set(nodes.split(",")) <= express.nodes for nodes in start.nodes])
+    assert there.any()
+    assert (jobs()["limit_s"][there] <= 240).all()
+
+
 def test_demand_takes_jobs_of_an_account_away_or_adds_copies() -> None:
     half, twice = (changed(demand={"account": "biology", "jobs": factor}).jobs for factor in ("x0.5", "x2"))
     counts = [int((table["account"] == "biology").sum()) for table in (half, jobs(), twice)]
@@ -137,6 +149,7 @@ def test_a_candidate_that_changes_nothing_here_is_none() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"partition": {"name": "all"}}, "partition all like long; known: long, all"),
         ({"partitions": {"al": {"PriorityTier": 1}}}, "no partition al; known: long, all"),
         ({"partitions": {"all": {"Tier": 1}}}, "partition key tier is not known"),
         ({"qos": {"normal": {"MaxWall": 1}}}, "QOS key maxwall is not known"),
