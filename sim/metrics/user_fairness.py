@@ -9,8 +9,6 @@ a schedule holds only jobs that ran, so there is none unless all its jobs are mi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,25 +16,6 @@ import pandas as pd
 from features.errors import InputError
 from sim.metrics.satisfaction import UserJobs, complaints, dissatisfaction, user_jobs
 from sim.schedule import Schedule
-
-Resource = Literal["larger", "mean"]
-_SHARED: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"larger": np.maximum, "mean": lambda a, b: (a + b) / 2}
-
-
-def used_proc_s(schedule: Schedule, memory_share: np.ndarray | None = None, resource: Resource = "larger") -> np.ndarray:
-    """Return what each job used, in processor-seconds, float64 [jobs].
-
-    ``memory_share`` [jobs] is the job's share of the machine's memory, NaN for unknown. A job then counts as the share that it
-    held of the machine: the ``larger`` of its shares of processors and memory, as in the released program, or their ``mean``.
-    """
-    if resource not in get_args(Resource):
-        raise InputError(f"unknown resource {resource!r} of NUWT; known: {', '.join(get_args(Resource))}")
-    procs = schedule.jobs["procs"].to_numpy(np.float64)
-    if memory_share is not None:
-        share = procs / schedule.procs
-        memory = np.where(np.isnan(memory_share), share, memory_share)
-        procs = _SHARED[resource](share, memory) * schedule.procs
-    return procs * schedule.jobs["runtime_s"].to_numpy(np.float64)  # sums exceed an int64
 
 
 def fairness_of(jobs: UserJobs) -> dict[str, np.ndarray]:
@@ -61,18 +40,18 @@ def fairness_of(jobs: UserJobs) -> dict[str, np.ndarray]:
     }
 
 
-def per_user(schedule: Schedule, memory_share: np.ndarray | None = None, resource: Resource = "larger") -> pd.DataFrame:
+def per_user(schedule: Schedule) -> pd.DataFrame:
     """Return one row a user, in order of first submission.
 
     Columns: ``jobs wait_s used_proc_s nuwt complaints worst_dissatisfaction``. ``nuwt`` is total wait / processor-seconds used,
-    1/processors; :func:`used_proc_s` says what memory changes. Jobs without a known user are in no row.
+    1/processors. Jobs without a known user are in no row.
     """
-    jobs, used = user_jobs(schedule), used_proc_s(schedule, memory_share, resource)
+    jobs = user_jobs(schedule)
     table = pd.DataFrame(
         {
             "user": pd.Series(schedule.jobs["user"].array, dtype=object),
             "wait_s": jobs.start - jobs.submit,
-            "used_proc_s": used,
+            "used_proc_s": jobs.procs.astype(np.float64) * jobs.runtime,  # sums exceed an int64
             "dissatisfaction": dissatisfaction(jobs),
         }
     )
@@ -88,14 +67,14 @@ def per_user(schedule: Schedule, memory_share: np.ndarray | None = None, resourc
     return users
 
 
-def fairness(schedule: Schedule, memory_share: np.ndarray | None = None, resource: Resource = "larger") -> pd.Series:
+def fairness(schedule: Schedule) -> pd.Series:
     """Return fairness over users as a Series (dtype object, counts int).
 
     ``users jobs_without_user nuwt_mean nuwt_sd nuwt_below_1 complaining_users complaints``; ``nuwt_below_1`` is the share of users
     that computed for longer than they waited. The standard deviation is the population's. Raises InputError where no job has a
     user.
     """
-    users = per_user(schedule, memory_share, resource)
+    users = per_user(schedule)
     if len(users) == 0:
         raise InputError(f"{schedule.trace or 'schedule'}: names no users, so there is no fairness between them")
     record = {

@@ -15,6 +15,7 @@ from benchmarks.common.pages import STUDIES
 from benchmarks.papers.klusacek import contended, figures, whole_traces
 from features.clock import DAY_S
 from sim.simulate import simulate
+from tests.sim.metrics.test_schedule_metrics import schedule_of
 from tests.support.arriving import arriving
 
 
@@ -63,3 +64,11 @@ def test_every_figure_is_drawn_of_schedules_that_search() -> None:
     assert [len(each) for each in schedules.values()] == [1, 2, 1, 2]
     assert len(figures.drawn(schedules)) == 7
     assert whole_traces.table(schedules)["policy"].tolist() == [*schedules]
+
+
+def test_with_memory_a_job_uses_the_share_of_the_machine_that_it_holds() -> None:
+    # 10 processors: a job of one with half the memory counts as 5, unknown memory as no more than its processors
+    made = schedule_of([0, 0, 0], [10, 30, 6], [2, 5, 3], [1, 4, 2], user=["a", "b", "c"])
+    row = whole_traces.table({"EASY": [replace(made, procs=10)]}, np.array([0.5, 0.2, np.nan])).iloc[0]
+    assert row["nuwt_mean_larger"] == pytest.approx((10 / 10 + 30 / 20 + 6 / 6) / 3)
+    assert row["nuwt_mean_mean"] == pytest.approx((10 / 6 + 30 / 15 + 6 / 6) / 3)

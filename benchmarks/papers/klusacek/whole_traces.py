@@ -22,7 +22,6 @@ from benchmarks.papers.klusacek import figures
 from benchmarks.papers.klusacek.contended import BASE, CERIT, KTH, PLANNER, metrics_of
 from features.jobs.cleaning import CleanTrace
 from sim.machine.description import Machine
-from sim.metrics.user_fairness import fairness
 from sim.policy import Policy
 from sim.schedule import Schedule
 from sim.shaken import moved_by_seed
@@ -59,10 +58,20 @@ def table(schedules: Mapping[str, Sequence[Schedule]], memory_share: np.ndarray 
     for label, each in schedules.items():
         row = {"policy": label, **pd.DataFrame([metrics_of(one) for one in each]).mean()}
         if memory_share is not None:
-            for reading in ("larger", "mean"):
-                row[f"nuwt_mean_{reading}"] = fairness(each[0], memory_share=memory_share, resource=reading)["nuwt_mean"]
+            share = each[0].jobs["procs"] / each[0].procs
+            memory = share.where(np.isnan(memory_share), memory_share)
+            for reading, held in (("larger", np.maximum(share, memory)), ("mean", (share + memory) / 2)):
+                row[f"nuwt_mean_{reading}"] = nuwt_mean(each[0], held)
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def nuwt_mean(schedule: Schedule, held: pd.Series) -> float:
+    """Return the mean NUWT over users whose jobs ``held`` such shares of the machine."""
+    jobs = schedule.jobs
+    each = pd.DataFrame({"wait": jobs["start_s"] - jobs["submit_s"], "used": held * schedule.procs * jobs["runtime_s"]})
+    users = each.groupby(jobs["user"], observed=True).sum()
+    return float((users["wait"] / users["used"]).mean())
 
 
 def main() -> None:

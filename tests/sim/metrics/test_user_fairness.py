@@ -29,17 +29,6 @@ def test_nuwt_is_total_wait_over_processor_seconds_used():
     assert evaluate(schedule)[["nuwt_mean", "nuwt_sd"]].to_dict() == pytest.approx(record[["nuwt_mean", "nuwt_sd"]].to_dict())
 
 
-def test_with_memory_a_job_uses_the_share_of_the_machine_that_it_holds():
-    # 10 processors: a job of one with half the memory counts as 5, unknown memory as no more than its processors
-    schedule = schedule_of([0, 0, 0], [10, 30, 6], [2, 5, 3], [1, 4, 2], user=["a", "b", "c"])
-    memory = np.array([0.5, 0.2, np.nan])
-    assert per_user(schedule)["nuwt"].tolist() == [10 / 2, 30 / 20, 6 / 6]
-    assert per_user(schedule, memory_share=memory)["nuwt"].tolist() == [10 / 10, 30 / 20, 6 / 6]
-    assert per_user(schedule, memory_share=memory, resource="mean")["nuwt"].tolist() == pytest.approx([10 / 6, 30 / 15, 6 / 6])
-    with pytest.raises(InputError, match="unknown resource 'smaller' of NUWT; known: larger, mean"):
-        per_user(schedule, resource="smaller")  # type: ignore[arg-type]
-
-
 def test_a_user_that_used_nothing_is_left_out_of_mean_and_deviation():
     schedule = schedule_of([0, 0], [5, 5], [10, 10], [1, 1], user=["a", "b"])
     schedule.jobs.loc[0, "runtime_s"] = 0
