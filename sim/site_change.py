@@ -46,7 +46,8 @@ class Candidate:
     free each week; ``partition`` (``name``, ``nodes``, ``like``, ``MaxTime``) adds so many nodes like those of a partition, and a
     partition of them for its jobs that fit. ``site_factor`` gives jobs so many points of priority less for each doubling of their
     predicted median runtime. ``rule`` (``scheduler``, ``predictor``) is no change that Slurm can make: another
-    scheduler on the same nodes, and with the predictor ``clairvoyant`` a bound.
+    scheduler on the same nodes, and with the predictor ``clairvoyant`` a bound. ``slow``, if it is not empty, says that a replay takes minutes
+    on large sites.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Candidate:
     partition: Mapping[str, Any] = field(default_factory=dict)
     site_factor: str = ""
     rule: Mapping[str, Any] = field(default_factory=dict)
+    slow: str = ""
 
     @property
     def bound(self) -> bool:

@@ -21,6 +21,7 @@ from pipelines.cli.progress import shown_progress
     help="TOML of candidates of your own, tried beside the catalogue's.",
 )
 @click.option("--only", multiple=True, help="Try only this candidate. May be repeated.")
+@click.option("--slow", is_flag=True, help="Try Harm and PlanRS, too, whose replays take minutes on large sites.")
 @click.option(
     "--replicates", type=click.IntRange(2, 1_000), default=8, show_default=True, help="Pairs of replays of each candidate."
 )
@@ -39,7 +40,7 @@ from pipelines.cli.progress import shown_progress
 @report_option
 @json_option
 def command(
-    accounting: Path, machine: Path, candidates: Path | None, only: tuple[str, ...], replicates: int, shake_s: int, seed: int, timezone: str,
+    accounting: Path, machine: Path, candidates: Path | None, only: tuple[str, ...], slow: bool, replicates: int, shake_s: int, seed: int, timezone: str,
     cluster: str, on: str | None, report: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Say which change of the site lowers waits, by how much, and at whose cost.
@@ -59,7 +60,14 @@ def command(
     site, jobs = load_site_jobs(accounting, machine, timezone, cluster)
     with shown_progress("replays") as progress, simulating(on) as spread:
         found = measure(
-            site, jobs, [each for each in tried if not only or each.name in only], replicates, shake_s, seed, spread, progress
+            site,
+            jobs,
+            [each for each in tried if (each.name in only if only else slow or not each.slow)],
+            replicates,
+            shake_s,
+            seed,
+            spread,
+            progress,
         )
     if report is not None:
         from pipelines.report.html import write_report

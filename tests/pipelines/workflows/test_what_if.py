@@ -105,6 +105,22 @@ def test_the_command_prints_objects_and_writes_a_page(tmp_path: Path) -> None:
     assert "PriorityTier=7" in text
 
 
+@pytest.mark.parametrize(("asked", "tried"), [((), set()), (("--slow",), {"Harm", "PlanRS"}), (("--only", "Harm"), {"Harm"})])
+def test_what_takes_minutes_is_tried_when_it_is_asked_for(
+    asked: tuple[str, ...], tried: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Candidate] = []
+
+    def measured(site: Site, jobs: SlurmJobs, candidates: list[Candidate], *rest: object) -> None:
+        seen.extend(candidates)
+        raise InputError("enough is seen")
+
+    monkeypatch.setattr(what_if, "measure", measured)
+    CliRunner().invoke(cli, ["whatif", str(GOLDEN / "tiers-A.txt"), "--machine", str(GOLDEN / "tiers-A"), *asked])
+    assert seen
+    assert {each.name for each in seen if each.slow} == tried
+
+
 def test_an_unknown_candidate_is_refused_in_a_line() -> None:
     result = CliRunner().invoke(
         cli, ["whatif", str(GOLDEN / "tiers-A.txt"), "--machine", str(GOLDEN / "tiers-A"), "--only", "magic"]
