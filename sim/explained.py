@@ -119,7 +119,8 @@ def fall(days: pd.DataFrame, seed: int = 0) -> Fall | None:
     ``days`` is a table of :func:`by_day`. Of all days that leave at least seven before them the one is taken that parts the shares
     explained/(starts + extra) most, by the z of two proportions. It counts if that z is exceeded in at most one of a thousand random
     orders of the days (:data:`FALSE_ALARMS`), and the share falls by :data:`LEAST_FALL`. So days may differ as they like, but each
-    must be as likely anywhere: over many nights of such a site there is at most one alarm in a thousand, in the mean.
+    must be as likely anywhere: over many nights of such a site there is at most one alarm in a thousand, in the mean. Where a
+    day resembles the day before there are more: on generated days, with a correlation of 0.3 in 0.3 % of nights, of 0.6 in 4 %.
     """
     good, of = days["explained"].to_numpy(np.float64), (days["starts"] + days["extra"]).to_numpy(np.float64)
     good, of, names = good[of > 0], of[of > 0], days["day"].to_numpy(object)[of > 0]
