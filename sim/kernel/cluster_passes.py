@@ -11,12 +11,9 @@ import numpy as np
 
 from features.jit import apart, kernel
 from sim.kernel.clusters import (
-    EARLIER,
     GAINS,
     HEAD,
-    LATER,
     MOST_GAINS,
-    PLANNED,
     RESERVATIONS,
     RESERVED_IN,
     RETURNED,
@@ -36,7 +33,7 @@ from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, LIST, ORIGBF, PLANRS, 
 from sim.kernel.planning import planned_pass
 from sim.kernel.planning_log import pause_for_log, tell_start
 from sim.kernel.planning_seats import TELLS, WHOLE
-from sim.kernel.state import AS_PLANNED, EVENTS, FREE, NEVER, PLANS, WAITING
+from sim.kernel.state import AS_PLANNED, EARLIER, EVENTS, FREE, LATER, NEVER, PLANNED, PLANS, WAITING
 from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, within_limits
 from sim.machine.plan import NO_START, drop_past, foresee_end, reserve, seat, withdraw
 

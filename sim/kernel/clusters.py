@@ -31,9 +31,6 @@ MOST_GAINS = 8
 UNKNOWN = -1
 """Value in ``Refusals``: no job of this kind has been refused yet."""
 
-LATER, PLANNED, EARLIER = range(3)
-"""Values of ``counters[AS_PLANNED]``: some job may stay longer than planned, all goes as planned, some job has ended earlier."""
-
 
 class Line(NamedTuple):
     """Waiting jobs in order of their keys, then of submission.

@@ -2,50 +2,113 @@
 
 A job gets its reservation on arrival and keeps it or an earlier one. When a job ends early the plan is compressed: waiting jobs
 are seated anew in the order of their reserved starts, each at the earliest time that delays none seated before it. This delays no
-job: one that moves forward takes nothing from those whose reservations start later. Only an outlived prediction can push
-reservations back. While all goes as planned, compressing would change nothing, and jobs start as they are due.
+job: one that moves forward takes nothing from those whose reservations start later. So a job need not be taken out of the plan to
+find where it would be seated: before its reserved start no job behind it has anything, and after it the job itself has what it needs.
+Only an outlived prediction can push reservations back, and all are seated anew.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from features.jit import kernel
-from sim.kernel.profile import build_profile, earliest, pass_on, reserve_from, set_now, time_at
-from sim.kernel.queue import BEGIN, insert_last, insertion_sort, packed_remove
-from sim.kernel.state import AS_PLANNED, NEVER, RESERVED, UNDECIDED, WAITING, start_job, undecided
+from sim.kernel.profile import (
+    build_profile,
+    earliest,
+    earliest_before,
+    give_back,
+    pass_on,
+    reserve_from,
+    set_now,
+    time_at,
+)
+from sim.kernel.queue import BEGIN, HOLE, insert_last, insertion_sort, packed_remove
+from sim.kernel.state import (
+    ADVANCED,
+    AS_PLANNED,
+    ENDED,
+    HEARD,
+    LATER,
+    NEVER,
+    PLANNED,
+    PLANS,
+    RESERVED,
+    UNDECIDED,
+    WAITING,
+    start_job,
+    undecided,
+)
 
 
 @kernel
 def compress(again, steady, now, jobs, estimates, queue, profile, state, bits):
     """Seat all waiting jobs, whose keys are their reserved starts, anew; start those due now.
 
-    Continues ``again`` from the job that was undecided. Where a plan is ``steady`` and all went as planned, only new jobs are
-    seated.
+    Continues ``again`` from the job that was undecided. Where a plan is ``steady`` and no job stays longer than planned, only those
+    that can start earlier are moved.
     """
     counters = state.counters
     if not again:
-        if steady and counters[AS_PLANNED] == 1:
-            go_on(now, jobs, estimates, queue, profile, state, bits)
-        else:
-            counters[RESERVED] = 0
+        if not steady or counters[AS_PLANNED] == LATER or not go_on(now, jobs, estimates, queue, profile, state, bits):
+            counters[RESERVED] = counters[ADVANCED] = 0
             build_profile(now, profile, state, bits)
+        counters[HEARD] = counters[ENDED]
     while counters[RESERVED] < counters[WAITING] and counters[UNDECIDED] == 0:
         seat(queue.bounds[BEGIN] + counters[RESERVED], now, jobs, estimates, queue, profile, state, bits)
     if counters[UNDECIDED] == 0:
         insertion_sort(queue, counters[WAITING])
-        counters[AS_PLANNED] = 1
+        counters[AS_PLANNED] = PLANNED
 
 
 @kernel
 def go_on(now, jobs, estimates, queue, profile, state, bits):
-    """Let time pass in a plan that still holds: start the jobs due now."""
+    """Start the jobs due now, and move others into what has come free earlier than planned.
+
+    A job finds its place before ``freed``, when the last of what was given back ends: without that, none could start earlier. Returns
+    False once so many were moved that the profile, from which no time is dropped, is better made anew.
+    """
     counters = state.counters
     pass_on(profile, counters, now)
-    while counters[RESERVED] > 0 and queue.key[queue.bounds[BEGIN]] <= now:
-        job = queue.job[queue.bounds[BEGIN]]
-        packed_remove(queue, counters[WAITING], queue.bounds[BEGIN])
+    freed = now
+    for i in range(counters[HEARD], counters[ENDED]):
+        job = state.ended[i]
+        if state.planned[job] > now:
+            give_back(profile, counters, now, state.planned[job], jobs.procs[job])
+            freed = max(freed, state.planned[job])
+    kept = 0
+    wide, long = HOLE, HOLE  # found no place, and so does none that is no narrower and no shorter
+    while kept < counters[RESERVED]:
+        at = queue.bounds[BEGIN] + kept
+        procs, seconds, due = queue.procs[at], queue.fit[at], np.int64(queue.key[at])
+        if due > now:
+            if freed == now:
+                break
+            place = -1
+            if procs < wide or seconds < long:
+                place = earliest_before(profile, counters, procs, seconds, min(due, freed), due)
+                if place < 0 and freed <= due and procs <= wide and seconds <= long:
+                    wide, long = procs, seconds
+            if place < 0:
+                kept += 1
+                continue
+            if counters[ADVANCED] > counters[PLANS] + counters[WAITING]:
+                return False
+            counters[ADVANCED] += 1
+            start = time_at(profile, place)
+            give_back(profile, counters, due, due + seconds, procs)
+            reserve_from(profile, counters, place, procs, seconds)
+            freed = max(freed, due + seconds)
+            wide, long = HOLE, HOLE
+            if start > now:
+                queue.key[at] = start
+                kept += 1
+                continue
+        job = queue.job[at]
+        packed_remove(queue, counters[WAITING], at)
         counters[WAITING] -= 1
         counters[RESERVED] -= 1
         start_job(job, now, jobs, estimates, state, bits)
+    return True
 
 
 @kernel

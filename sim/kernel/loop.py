@@ -13,7 +13,7 @@ from features.jit import apart, kernel
 from models.runtime.dispatch import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
 from models.runtime.protocol import END, FIT
 from sim.kernel.cluster_passes import clusters_pass, fits_somewhere, submit_alone
-from sim.kernel.clusters import EARLIER, LATER, give_back, join
+from sim.kernel.clusters import give_back, join
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
 from sim.kernel.harm import harm_pass
@@ -32,16 +32,19 @@ from sim.kernel.state import (
     CHOSEN,
     CLAMPED,
     DOUBTED,
+    EARLIER,
     ENDED,
     ENDS,
     EVENTS,
     EXPIRED,
     FREE,
+    LATER,
     LEFT,
     MOMENT,
     MOST_SKIPS,
     NEVER,
     NEXT,
+    PLANNED,
     PLANS,
     SEEN_ENDS,
     SEEN_STARTS,
@@ -360,7 +363,7 @@ def refresh_plan(settings, now, jobs, estimates, state, memory, clusters):
         state.planned[job] = planned
         state.corrections[job] += 1
         counters[EXPIRED] = 1
-        counters[AS_PLANNED] = 0
+        counters[AS_PLANNED] = LATER
     return False
 
 
@@ -384,7 +387,7 @@ def renew_plan(settings, now, jobs, estimates, state, memory):
                 state.planned[job] = planned
                 event = planned << bits | sequence
                 counters[CHANGED] = 1
-                counters[AS_PLANNED] = 0
+                counters[AS_PLANNED] = LATER
         k = i  # the plan is nearly sorted
         while k > 0 and state.plan[k - 1] > event:
             state.plan[k] = state.plan[k - 1]
@@ -406,11 +409,10 @@ def end_job(settings, now, jobs, dependencies, state, memory, clusters):
         plan_remove(state.plan, state.plan_procs, counters[PLANS], state.planned[job] << settings.bits | sequence)
         counters[PLANS] -= 1
         counters[FREE] += jobs.procs[job]
-        if clusters is None:
-            counters[AS_PLANNED] = 0
-        else:
+        if clusters is not None:
             give_back(job, clusters)
-            counters[AS_PLANNED] = EARLIER if counters[AS_PLANNED] != LATER else LATER
+        if counters[AS_PLANNED] == PLANNED:
+            counters[AS_PLANNED] = EARLIER
     counters[CHANGED] = 1
     state.ended[counters[ENDED]] = job
     counters[ENDED] += 1

@@ -9,12 +9,13 @@ when it comes back: jobs are planned around it, and wait without a plan where no
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.kernel.clusters import GAINS, LATER, LOSES, MOST_GAINS, OUTAGE, RETURNED, give_back, join
+from sim.kernel.clusters import GAINS, LOSES, MOST_GAINS, OUTAGE, RETURNED, give_back, join
 from sim.kernel.state import (
     AS_PLANNED,
     CHANGED,
     ENDS,
     FREE,
+    LATER,
     LEFT,
     NEVER,
     NEXT,

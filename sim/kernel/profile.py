@@ -189,6 +189,66 @@ def earliest(profile, counters, procs, seconds, limit):
 
 
 @kernel
+def earliest_before(profile, counters, procs, seconds, limit, due):
+    """Return the place from which ``procs`` are free for ``seconds``, or until ``due``.
+
+    -1 if no such place begins before ``limit``; ``due`` is not earlier.
+    """
+    counters[EVENTS] -= 1
+    place, until = -1, NEVER
+    for k in range(counters[BLOCKS]):
+        block = profile.order[k]
+        at = block << BITS
+        if until == NEVER:
+            if profile.time[at] >= limit:
+                return -1
+            if profile.most[block] < procs:
+                continue
+        elif profile.time[at] >= until:
+            return place
+        elif profile.least[block] >= procs:
+            continue
+        needed = procs - profile.shift[block]
+        for i in range(at, at + profile.count[block]):
+            if until == NEVER:
+                if profile.time[i] >= limit:
+                    return -1
+                if profile.free[i] >= needed:
+                    place = k << BITS | (i - at)
+                    until = min(profile.time[i] + seconds, due)
+            elif profile.time[i] >= until:
+                return place
+            elif profile.free[i] < needed:
+                until = NEVER
+    return place
+
+
+@kernel
+def give_back(profile, counters, begin, until, procs):
+    """Give back ``procs`` processors from ``begin`` to ``until``, both times of entries.
+
+    What searches remember holds no longer.
+    """
+    counters[SEARCHED] = 0
+    k = block_at(profile, counters, begin)
+    while k < counters[BLOCKS] and profile.time[profile.order[k] << BITS] < until:
+        block = profile.order[k]
+        at = block << BITS
+        k += 1
+        if profile.time[at] >= begin and k < counters[BLOCKS] and profile.time[profile.order[k] << BITS] <= until:
+            profile.shift[block] += procs
+            profile.most[block] += procs
+            profile.least[block] += procs
+            continue
+        most = profile.most[block] - profile.shift[block]
+        for i in range(at, at + profile.count[block]):
+            if begin <= profile.time[i] < until:
+                profile.free[i] += procs
+                most = max(most, profile.free[i])
+        profile.most[block] = most + profile.shift[block]
+
+
+@kernel
 def most_free(profile, counters, limit):
     """Return a bound on the processors that are free at a time before ``limit``."""
     most, k = 0, 0

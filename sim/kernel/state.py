@@ -47,17 +47,22 @@ from features.jit import apart, kernel
     SEEN_STARTS,  # the starts it was told of
     SEEN_ENDS,  # and the ends
     AS_PLANNED,  # whether all went as planned since Conservative's last pass
+    HEARD,  # the jobs that had ended by then
+    ADVANCED,  # jobs moved forward in its plan since that was made anew
     SEARCHED,  # whether the bounds of this plan's searches are valid
     EVENTS,  # the work left until a pause, in events and in jobs that are planned
     CHOICE,  # when a policy may be chosen next; NEVER unless it is one of several
     CHOSEN,  # whether it has just been, so that a pass is due
     COUNTERS,
-) = range(38)
+) = range(40)
 """Slots of ``State.counters``. A record with named fields was tried: JustBF is 3 % faster with it, and EASY 4 % slower."""
 
 
 NEVER = 1 << 62
 """A time that never comes, and an amount of work that is never done."""
+
+LATER, PLANNED, EARLIER = range(3)
+"""Values of ``counters[AS_PLANNED]``: some job may stay longer than planned, all goes as planned, some job has ended earlier."""
 
 LEFT = -1
 """Value in ``State.planned``: the job has left the plan of running jobs."""
