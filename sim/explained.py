@@ -14,7 +14,8 @@ import pandas as pd
 
 from features.clock import DAY_S, local_clock_s
 from features.node_list import expand_nodes
-from sim.slurm.begin import Phases, as_set, begin, clock_settings, draw_phases, origin_of
+from sim.slurm.begin import Phases, begin, clock_settings, draw_phases, origin_of
+from sim.slurm.nodesets import as_set
 from sim.slurm.recorded import CANCEL, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT, step
 from sim.slurm.site import Site
 from sim.slurm.state import RUNS, STAMP, Slurm

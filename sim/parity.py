@@ -15,7 +15,8 @@ import pandas as pd
 
 from sim.explained import decisions
 from sim.site_replay import replay
-from sim.slurm.begin import COLUMNS, Phases
+from sim.slurm.begin import Phases
+from sim.slurm.requests import COLUMNS
 from sim.slurm.files import CONF, read_site
 from sim.slurm.site import Site
 

@@ -89,7 +89,7 @@ class Changed(NamedTuple):
 def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) -> Changed | None:
     """Return the site and jobs after a change; None where it changes nothing here.
 
-    ``jobs`` has the columns of :data:`sim.slurm.begin.COLUMNS`. InputError for an unknown key, name, or a value that is none.
+    ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`. InputError for an unknown key, name, or a value that is none.
     """
     made, lines = _settings(candidate, site)
     parts = {name: _partition(part, _chosen(candidate.partitions, name), candidate) for name, part in made.partitions.items()}

@@ -17,7 +17,8 @@ from sim.names import SLURM
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
 from sim.schedule import Schedule, schedule_table
-from sim.slurm.begin import COLUMNS, LAUNCH_MS, Phases, begin, draw_phases, origin_of
+from sim.slurm.begin import LAUNCH_MS, Phases, begin, draw_phases, origin_of
+from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
 from sim.slurm.state import CYCLES, PASSES, Slurm
 
@@ -44,7 +45,7 @@ class Replay(NamedTuple):
 def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
     """Replay ``jobs`` on ``site`` as Slurm would start them.
 
-    With these ``phases``, or those drawn by a seed. ``jobs`` has the columns of :data:`sim.slurm.begin.COLUMNS`, in order of
+    With these ``phases``, or those drawn by a seed. ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`, in order of
     submission. InputError for a table without them, or jobs that the site does not admit.
     """
     if missing := [name for name in COLUMNS if name not in jobs]:

@@ -1,6 +1,6 @@
 """What jobs asked of Slurm, from accounting: the jobs that a replay of the site runs.
 
-Their columns are those of :data:`sim.slurm.begin.COLUMNS`. Options that accounting keeps in no column, such as the throttle of an
+Their columns are those of :data:`sim.slurm.requests.COLUMNS`. Options that accounting keeps in no column, such as the throttle of an
 array or a dependency, come from SubmitLine where the file has it. Without, the time at which a job became eligible stands for
 what kept it.
 """
@@ -26,6 +26,7 @@ from pipelines.ingest.slurm_requests import READ, memory, resources
 from pipelines.ingest.slurm_times import END, START, SUBMIT, job_times
 from pipelines.ingest.source import load
 from sim.slurm.files import seconds
+from sim.slurm.nodesets import Suits, suitable
 from sim.slurm.site import UNLIMITED, Site
 
 _NAMES = {
@@ -60,8 +61,9 @@ _SHORT = {
     "b": "begin",
     "G": "gpus",
     "L": "licenses",
+    "J": "job-name",
 }
-_NOT_MODELLED = ("nodelist", "exclude", "switches", "contiguous", "spread-job", "prefer")
+_NOT_MODELLED = ("switches", "contiguous", "spread-job", "prefer")
 _FREE_OPTIONS = {
     *("contiguous", "disable-status", "exact", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "immediate", "label"),
     *("kill-on-bad-exit", "multi-prog", "nice", "no-allocate", "no-bell", "no-kill", "no-requeue", "no-shell", "overcommit"),
@@ -166,9 +168,11 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "qos": row["qos"] or "normal",
                 "cpus": max(int(cpus[at]), 1),
                 **_nodes_and_memory(row, options, int(cpus[at]), site, partition.split(",")[0]),
-                "features": ""
-                if row.get("constraints", "").lower() in MISSING
-                else row["constraints"].replace("[", "").replace("]", ""),
+                "features": _stated(row, "constraints"),
+                "nodelist": options.get("nodelist", ""),
+                "exclude": options.get("exclude", ""),
+                "name": options.get("job-name", ""),
+                "singleton": "singleton" in options.get("dependency", ""),
                 "exclusive": "exclusive" in options,
                 "throttle": _throttle(options),
                 "after": _after(options),
@@ -193,7 +197,8 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     )
     found_jobs["limit_s"] = np.where(found_jobs["limit_s"] >= UNLIMITED, np.minimum(longest, 365 * 86_400), found_jobs["limit_s"])
     found_jobs["least_limit_s"] = np.minimum(found_jobs["least_limit_s"], found_jobs["limit_s"])
-    found_jobs = _estimate_unknown(_with_holds(found_jobs), notes)
+    found_jobs = _estimate_unknown(_with_holds(_with_singletons(found_jobs)), notes)
+    notes += _unsuited(found_jobs, site)
     notes += [f"Jobs with the option {name}, which is not modelled: {count:,}." for name, count in sorted(unmodelled.items())]
     if table.set_aside:
         where = ", ".join(str(line.line) for line in table.set_aside[:5]) + (", ..." if len(table.set_aside) > 5 else "")
@@ -235,6 +240,34 @@ def _one_row_a_job(runs: pd.DataFrame) -> pd.DataFrame:
     first[["runtime_s", "cancel_s", "killed"]] = last[["runtime_s", "cancel_s", "killed"]]
     first["elapsed_s"] = of_job["elapsed_s"].max().reindex(first.index)
     return first.reset_index()[["requeues", *runs.columns]]
+
+
+def _with_singletons(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Let a singleton wait for earlier jobs of its user and name; those before the last singleton have ended when that one has."""
+    after, since = dict[int, str](), dict[tuple[str, str], list[int]]()
+    for group, user, name, alone, waits in jobs[["group", "user", "name", "singleton", "after"]].itertuples(index=False):
+        if group in after:
+            continue
+        earlier = since.setdefault((user, name), [])
+        after[group] = ",".join(filter(None, [waits, *map(str, earlier)])) if alone else waits
+        since[user, name] = [group] if alone else [*earlier, group]
+    return jobs.assign(after=jobs["group"].map(after)).drop(columns=["name", "singleton"])
+
+
+def _unsuited(jobs: pd.DataFrame, site: Site) -> list[str]:
+    """Return a note of jobs that no node suits; InputError for a constraint or list of nodes that cannot be read."""
+    first, count = dict[Suits, str](), dict[Suits, int]()
+    for job, *wish in jobs[["job_id", "features", "nodelist", "exclude", "memory_node"]].itertuples(index=False):
+        key = Suits(*wish)
+        first.setdefault(key, job)
+        count[key] = count.get(key, 0) + 1
+    none = 0
+    for key, job in first.items():
+        try:
+            none += 0 if suitable(site, key) else count[key]
+        except InputError as error:
+            raise InputError(f"job {job}: {error}") from None
+    return [f"Jobs that no node of the site suits: {none:,}. They never start in replays."] * bool(none)
 
 
 def _with_holds(jobs: pd.DataFrame) -> pd.DataFrame:
@@ -299,6 +332,8 @@ def _options(line: str) -> dict[str, str]:
             if not value and at < len(words):
                 value, at = words[at], at + 1
             found[_SHORT.get(word[1], word[1])] = value
+    if at < len(words):
+        found.setdefault("job-name", Path(words[at]).name)
     return found
 
 

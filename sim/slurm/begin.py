@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,13 +10,12 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError
-from sim.slurm.limits import METERED, PER_START, Slots
+from sim.slurm.nodesets import as_set
 from sim.slurm.priority import Fixed
+from sim.slurm.requests import preemption, requests
 from sim.slurm.shares import share_out
 from sim.slurm.site import BILLED, PARAMETERS, UNLIMITED, Site
 from sim.slurm.state import (
-    CANCEL,
-    CPUS,
     CYCLE,
     DECAY,
     DOWN,
@@ -27,27 +26,20 @@ from sim.slurm.state import (
     LAST_DECAY,
     LAST_FULL,
     LAST_PASS,
-    LOW,
     NEVER,
     NODES,
     NONE,
     NOTICE,
     NUMBERS,
     OF_PARENT,
-    OFF,
-    OTHER,
     PASS,
-    REQUEUE,
-    SHIFT,
     TICK,
     UP,
     Ask,
     Hardware,
-    Meters,
     Now,
     Outages,
     Plans,
-    Preemption,
     Reservations,
     Room,
     Rules,
@@ -66,35 +58,6 @@ MOVED_ON_S = 60 * DAY_S
 """How long after the last submission a reservation that repeats does so."""
 LAUNCH_MS = 80
 """Seconds of launch and exit beyond a program's runtime (50 to 150 ms measured)."""
-COLUMNS = {
-    **{"job_id": "its number, with its task: 12 or 12_3", "group": "number of the job or array", "task": "task, -1: none"},
-    **{
-        "submit_s": "Unix second",
-        "eligible_s": "Unix second, -1: as submitted",
-        "held_s": "Unix second from which it is held until it is eligible, 0: from the beginning, -1: it is not",
-        "runtime_s": "seconds that it ran",
-    },
-    **{"limit_s": "seconds", "user": "", "account": "", "partition": "one or more, comma between", "qos": "", "cpus": "processors"},
-    **{"min_nodes": "nodes", "max_nodes": "nodes, 0: any", "memory_node": "MiB a node, 0: none stated"},
-    **{"memory_cpu": "MiB a processor, 0: none stated", "gpus": "a node", "features": "& between", "exclusive": "whole nodes"},
-    **{
-        "throttle": "tasks that may run, 0: all",
-        "after": "groups that must have ended, comma between",
-        "nice": "",
-        "reservation": "",
-    },
-    **{
-        "least_limit_s": "seconds with which it may be planned",
-        "licenses": "name:count, comma between",
-        "requeues": "whether it waits again after preemption or a failed node",
-        "cancel_s": "Unix second, -1: it is not",
-    },
-    "killed": "whether slurmctld ended it: its limit was over, or it was cancelled",
-}
-"""Columns of the jobs that a site is asked to run."""
-_NO_NODE = 1 << 62
-"""The bit of a feature that no node has."""
-_MODES = {"requeue": REQUEUE, "cancel": CANCEL}
 YEAR_S = 365 * DAY_S
 
 
@@ -184,17 +147,18 @@ def as_rules(site: Site, phases: Phases) -> Rules:
 def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     """Return the arrays of a replay of ``jobs`` on ``site``.
 
-    They have :data:`COLUMNS` and are in order of submission. InputError for a job in an unknown partition or QOS.
+    They have :data:`sim.slurm.requests.COLUMNS` and are in order of submission. InputError for a job in an unknown partition or QOS.
     """
-    rules, partitions = as_rules(site, phases), list(site.partitions)
+    rules, partitions, origin = as_rules(site, phases), list(site.partitions), origin_of(jobs)
     names = [node.name for node in site.nodes]
     of_node = {name: row for row, name in enumerate(names)}
-    feature_bits = _feature_bits(site)
+    tree, leaves = _tree(site)
+    ask, suits, slots, kinds = requests(site, jobs, leaves, origin)
     hardware = Hardware(
         np.array([node.cpus for node in site.nodes]),
         np.array([node.memory for node in site.nodes]),
         np.array([node.gpus for node in site.nodes]),
-        np.array([sum(feature_bits[each] for each in node.features) for node in site.nodes], np.int64),
+        suits,
         np.array([node.weight for node in site.nodes]),
         np.array([as_set([of_node[name] for name in site.partitions[each].nodes], len(names)) for each in partitions]),
         np.array([site.partitions[each].tier for each in partitions]),
@@ -210,11 +174,8 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         ),
         *_network(site, of_node),
     )
-    origin = origin_of(jobs)
-    tree, leaves = _tree(site)
-    ask, most, meters, groups = _ask(site, jobs, partitions, feature_bits, leaves, origin)
-    count, nodes, words = len(jobs), len(names), len(as_set([], len(names)))
-    now = _now(hardware, ask, most, groups, count)
+    count, nodes, words, groups = len(jobs), len(names), len(as_set([], len(names))), int(ask.group.max()) + 1
+    now = _now(hardware, ask, np.array(slots.most, np.int64), kinds, groups, count)
     now.killed[:] = np.array(jobs["killed"], np.int64)
     outages = []
     for each in sorted(site.outages, key=lambda each: each.start_s):  # a node may be back in the second in which it was lost
@@ -273,45 +234,11 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     first = (int(jobs["submit_s"].min()) - origin) * 1000
     numbers[LAST_FULL], numbers[LAST_ASKED] = first + round(phases.full_s * 1000), first + round(phases.asked_s * 1000)
     changed = Outages(*np.ascontiguousarray(events.T))
-    slurm = Slurm(rules, hardware, ask, tree, changed, reservations, _preemption(site, jobs), now, room, plans, meters, numbers)
+    slurm = Slurm(
+        rules, hardware, ask, tree, changed, reservations, preemption(site, jobs), now, room, plans, slots.meters(), numbers
+    )
     share_out(slurm)
     return slurm
-
-
-def _preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
-    """Return which kinds of jobs, by QOS or partition, may stop which others."""
-    names = list(site.qos)
-    requeues = np.array(jobs["requeues"], np.int64)
-    qos = np.array([names.index(name) for name in jobs["qos"]], np.int64)
-    if site.preempts_by == "partition":
-        parts = list(site.partitions.values())
-        beats = [[one.tier > other.tier for other in parts] for one in parts]
-        stated = [(each.preempt_mode, each.grace_s, 0, each.tier) for each in parts]
-    else:
-        known = list(site.qos.values())
-        beats = [[other.name in one.preempts for other in known] for one in known]
-        stated = [(each.preempt_mode, each.grace_s, each.exempt_s, min(each.priority, 0xFFFF)) for each in known]
-    general, exempt = site.settings.get("preemptmode", "off").lower(), _exempt_s(site)
-    modes = [next((mode for word, mode in _MODES.items() if word in (each[0] or general)), OFF) for each in stated]
-    return Preemption(
-        qos, requeues, np.array(beats, np.int64), np.array(modes),
-        np.array([each[1] for each in stated]), np.array([each[2] or exempt for each in stated]), np.array([each[3] for each in stated]),
-    )  # fmt: skip
-
-
-def _exempt_s(site: Site) -> int:
-    from sim.slurm.files import seconds
-
-    stated = seconds(site.settings.get("preemptexempttime", "0"))
-    return 0 if stated == UNLIMITED else stated  # -1 is none
-
-
-def as_set(nodes: Iterable[int], of: int) -> np.ndarray:
-    """Return a set of nodes, of so many, as bits: int64 [words]."""
-    found = np.zeros((of >> SHIFT) + 1, np.int64)
-    for node in nodes:
-        found[node >> SHIFT] |= 1 << (node & LOW)
-    return found
 
 
 def origin_of(jobs: pd.DataFrame) -> int:
@@ -378,13 +305,6 @@ def _network(site: Site, of_node: Mapping[str, int]) -> tuple[np.ndarray, np.nda
     return nodes.reshape(count, words), np.array([level for _, level in reached], np.int64), parent, np.minimum(hops, FAR)
 
 
-def _feature_bits(site: Site) -> dict[str, int]:
-    every = sorted(set().union(*(node.features for node in site.nodes)))
-    if len(every) > 62:
-        raise InputError(f"site {site.name}: nodes have {len(every)} different features; at most 62 are possible")
-    return {name: 1 << bit for bit, name in enumerate(every)}
-
-
 def _tree(site: Site) -> tuple[Tree, dict[tuple[str, str], int]]:
     """Return the associations as arrays, and the row of each (account, user)."""
     every = site.associations
@@ -421,99 +341,7 @@ def _tree(site: Site) -> tuple[Tree, dict[tuple[str, str], int]]:
     ), row  # fmt: skip
 
 
-def _ask(
-    site: Site, jobs: pd.DataFrame, partitions: list[str], feature_bits: Mapping[str, int], leaves: Mapping[tuple[str, str], int], origin: int
-) -> tuple[Ask, np.ndarray, Meters, int]:  # fmt: skip
-    """Return what jobs ask for, the limits that count them, those of minutes, and the number of groups."""
-    groups, group = np.unique(np.array(jobs["group"], np.int64), return_inverse=True)
-    of_group = {int(number): at for at, number in enumerate(groups)}
-    submit, task = np.array(jobs["submit_s"], np.int64), np.array(jobs["task"], np.int64)
-    eligible = np.array(jobs["eligible_s"], np.int64)
-    rows, first, priorities = list[Any](jobs.itertuples(index=False)), [0], Fixed(site)
-    record_job, record_partition, admitted, fixed = [], [], [], []
-    for at, row in enumerate(rows):
-        if row.qos not in site.qos:
-            raise InputError(
-                f"job {row.job_id} has the QOS {row.qos}, which the site's files do not name; known: {', '.join(site.qos)}"
-            )
-        for name in row.partition.split(","):
-            if name not in site.partitions:
-                raise InputError(
-                    f"job {row.job_id} is of the partition {name}, which slurm.conf does not name; known: {', '.join(partitions)}"
-                )
-            record_job.append(at)
-            record_partition.append(partitions.index(name))
-            flags = site.qos[row.qos].flags
-            limit_s = 0 if "PartitionTimeLimit" in flags else row.limit_s
-            admitted.append(site.partitions[name].admits(limit_s, 0 if "PartitionMaxNodes" in flags else row.min_nodes))
-            fixed.append(priorities.of(row, site.partitions[name]))
-        first.append(len(record_job))
-    slots, limits, counts, minutes = Slots(site, leaves), [0], list[int](), [0]
-    slot, amount, kind = list[int](), list[int](), list[int]()
-    meter, metered, metered_by = list[int](), list[float](), list[int]()
-    for row in rows:
-        found = slots.of(row)
-        counts.append(len(slot) + sum(name in PER_START for name, _, _ in found))
-        for name, where, value in sorted(found, key=lambda each: each[0] not in PER_START):
-            kind.append({"cpu": CPUS, "node": NODES}.get(name, OTHER))
-            slot.append(where)
-            amount.append(value)
-        limits.append(len(slot))
-        for name, where, measure in slots.minutes_of(row):
-            meter.append(where)
-            metered.append(measure)
-            metered_by.append(METERED.get(name, OTHER))
-        minutes.append(len(meter))
-    order = np.empty(len(jobs), np.int64)
-    order[np.lexsort((task, np.array(jobs["group"], np.int64), submit))] = np.arange(len(jobs))
-    names = {each.name: at for at, each in enumerate(site.reservations)}
-    whole = {name: each.exclusive for name, each in site.partitions.items()}
-    linear = site.settings.get("selecttype", "select/cons_tres") == "select/linear"
-    plain = {
-        name: np.array(jobs[name], np.int64) for name in ("cpus", "min_nodes", "max_nodes", "memory_node", "memory_cpu", "gpus")
-    }
-    afters = [[of_group[int(each)] for each in text.split(",") if each and int(each) in of_group] for text in jobs["after"]]
-    ask = Ask(
-        **plain,
-        features=np.array(
-            [sum({feature_bits.get(each, _NO_NODE) for each in filter(None, row.features.split("&"))}) for row in rows], np.int64
-        ),
-        exclusive=np.array([bool(row.exclusive) or linear or whole[row.partition.split(",")[0]] for row in rows], np.int64),
-        limit=np.array(jobs["limit_s"], np.int64),
-        least=np.array(jobs["least_limit_s"], np.int64),
-        held_ms=(np.array(jobs["held_s"], np.int64) - origin) * 1000 + 999,
-        begin_ms=np.where(eligible >= 0, (eligible - origin) * 1000, 0),
-        user=pd.factorize(jobs["user"])[0].astype(np.int64),
-        group=group.astype(np.int64),
-        array=np.where(task >= 0, group, NONE),
-        throttle=np.array(jobs["throttle"], np.int64),
-        afters=np.concatenate(([0], np.cumsum([len(each) for each in afters]))).astype(np.int64),
-        after=np.array([each for groups_of in afters for each in groups_of], np.int64),
-        order=order,
-        reservation=np.array([names.get(row.reservation, NONE) for row in rows], np.int64),
-        plain=np.array(["NoReserve" in site.qos[row.qos].flags for row in rows], np.int64),
-        leaf=np.array([leaves.get((row.account, row.user), NONE) for row in rows], np.int64),
-        usage=np.array([site.qos[row.qos].usage_factor for row in rows], np.float64),
-        records=np.array(first, np.int64),
-        job=np.array(record_job, np.int64),
-        partition=np.array(record_partition, np.int64),
-        admitted=np.array(admitted, np.int64),
-        fixed=np.array(fixed, np.float64),
-        counted=np.array(jobs["cpus"], np.int64),
-        limits=np.array(limits, np.int64),
-        resources=np.array(counts, np.int64),
-        slot=np.array(slot, np.int64),
-        amount=np.array(amount, np.int64),
-        kind=np.array(kind, np.int64),
-        minutes=np.array(minutes, np.int64),
-        meter=np.array(meter, np.int64),
-        metered=np.array(metered, np.float64),
-        metered_by=np.array(metered_by, np.int64),
-    )
-    return ask, np.array(slots.most, np.int64), slots.meters(), len(groups)
-
-
-def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int, count: int) -> Now:
+def _now(hardware: Hardware, ask: Ask, most: np.ndarray, kinds: np.ndarray, groups: int, count: int) -> Now:
     nodes, records = len(hardware.cpus), len(ask.job)
     widest = np.minimum(np.maximum(ask.cpus, ask.min_nodes), nodes)
     rows = np.concatenate(([0], np.cumsum(widest))).astype(np.int64)
@@ -548,8 +376,8 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int, count: int
         accrues=unknown(),
         priority=zeros(records),
         nodes=rows,
-        node=zeros(int(rows[-1])),
-        taken=zeros(int(rows[-1])),
+        node=np.zeros(int(rows[-1]), np.int32),
+        taken=np.zeros(int(rows[-1]), np.int32),
         held=zeros(count),
         billed=np.zeros(count),
         queue=zeros(records),
@@ -563,4 +391,6 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int, count: int
         rest=np.full(groups, NONE, np.int64),
         used=zeros(len(most)),
         most=most,
+        counter=np.where(kinds == NODES, np.cumsum(kinds == NODES) - 1, NONE),
+        jobs_on=np.zeros(((kinds == NODES).sum(), nodes), np.int32),
     )

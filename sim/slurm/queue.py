@@ -103,7 +103,7 @@ def is_full(counter, most, stamp, slurm):
 def over_limits(job, chosen, slurm):
     """Tell whether ``job`` would pass a limit with the ``chosen`` nodes.
 
-    From then on it counts with what it takes of them.
+    From then on it counts with what it takes of them, of nodes those that no other job of the limit is on.
     """
     ask, room, cpus = slurm.ask, slurm.room, 0
     for i in range(chosen):
@@ -112,8 +112,27 @@ def over_limits(job, chosen, slurm):
         if ask.kind[row] == CPUS:
             ask.amount[row] = cpus
         elif ask.kind[row] == NODES:
-            ask.amount[row] = chosen
+            ask.amount[row], counter = 0, slurm.now.counter[ask.slot[row]]
+            for i in range(chosen):
+                ask.amount[row] += slurm.now.jobs_on[counter, room.chosen[i]] == 0
     return limited(job, True, slurm) or over_minutes(job, cpus, chosen, slurm)
+
+
+@kernel
+def count_limits(job, sign, slurm):
+    """Let a job that starts count against its limits (``sign`` 1), or one that ends no longer (-1)."""
+    ask, state = slurm.ask, slurm.now
+    for row in range(ask.limits[job], ask.limits[job + 1]):
+        slot = ask.slot[row]
+        counter = state.counter[slot]
+        if counter == NONE:
+            state.used[slot] += sign * ask.amount[row]
+            continue
+        for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
+            on = state.jobs_on[counter, state.node[at]]
+            state.jobs_on[counter, state.node[at]] = on + sign
+            if max(on, on + sign) == 1:  # the first job there, or the last
+                state.used[slot] += sign
 
 
 @kernel
@@ -284,14 +303,14 @@ def drop_started(slurm):
 
 @kernel
 def open_to(job, partition, second, end, slurm, mask):
-    """Write to ``mask`` a partition's nodes up and open to ``job`` from ``second`` to ``end``.
+    """Write to ``mask`` a partition's nodes up, suitable and open to ``job`` from ``second`` to ``end``.
 
     Those are kept from it in which a reservation begins before its limit ends.
     """
     state, kept, own = slurm.now, slurm.reservations, slurm.ask.reservation[job]
-    member = slurm.hardware.member
+    member, suits = slurm.hardware.member, slurm.hardware.suits[slurm.ask.suits[job]]
     for word in range(len(mask)):
-        mask[word] = member[partition, word] & state.up[word]
+        mask[word] = member[partition, word] & suits[word] & state.up[word]
     for row in range(len(kept.start)):
         if row == own and kept.flex[row] != 0:
             continue

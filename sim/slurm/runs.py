@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.slurm.choice import occupy, put
-from sim.slurm.queue import touch
+from sim.slurm.queue import count_limits, touch
 from sim.slurm.shares import bill, charge
 from sim.slurm.state import BEGUN, COMPLETING, ENDINGS, LAST_DECAY, NONE, PLACES, RUNNING, RUNS, STOPPED
 
@@ -33,8 +33,7 @@ def start(job, partition, chosen, by, now, slurm):
         state.taken[state.nodes[job] + i] = room.take[i]
     state.billed[job] = bill(job, partition, cpus, chosen, slurm) if slurm.rules.bills else cpus
     occupy(job, -1, slurm, state.cpus, state.memory, state.gpus)
-    for row in range(ask.limits[job], ask.limits[job + 1]):
-        state.used[ask.slot[row]] += ask.amount[row]
+    count_limits(job, 1, slurm)
     state.tasks[ask.group[job]] += 1
     state.limit_end[job] = now // 1000 + ask.limit[job]
     state.running[numbers[RUNNING]] = job
@@ -74,7 +73,7 @@ def _keep_in_order(at, slurm):
 @kernel
 def end(job, now, slurm):
     """End a job: its processors are free, its nodes COMPLETING until they answer."""
-    state, numbers, ask = slurm.now, slurm.numbers, slurm.ask
+    state, numbers = slurm.now, slurm.numbers
     state.ended[numbers[ENDINGS] % len(state.ended)] = job
     numbers[ENDINGS] += 1
     state.phase[job], state.end_ms[job] = COMPLETING, now
@@ -85,12 +84,11 @@ def end(job, now, slurm):
     for k in range(i, numbers[RUNNING]):
         state.running[k] = state.running[k + 1]
     occupy(job, 1, slurm, state.cpus, state.memory, state.gpus)
-    for row in range(ask.limits[job], ask.limits[job + 1]):
-        state.used[ask.slot[row]] -= ask.amount[row]
+    count_limits(job, -1, slurm)
     for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
         state.busy[state.node[at]] += 1
         put(state.completing, state.node[at])
-    state.tasks[ask.group[job]] -= 1
+    state.tasks[slurm.ask.group[job]] -= 1
     charge(job, numbers[LAST_DECAY], now // 1000, slurm)
     touch(now, slurm)
 

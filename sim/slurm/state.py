@@ -135,7 +135,7 @@ class Rules(NamedTuple):
 class Hardware(NamedTuple):
     """Nodes in order of their names, and partitions.
 
-    int64 [nodes]: ``memory`` in MiB, ``features`` as bits. ``member`` int64 [partitions, words] are sets of nodes. ``tier`` int64 [partitions].
+    int64 [nodes]: ``memory`` in MiB. ``suits`` int64 [wishes, words] and ``member`` int64 [partitions, words] are sets of nodes. ``tier`` int64 [partitions].
     ``billing`` float64 [partitions, 4] is what a processor, a MiB, a GPU and a node count as usage.
     ``least_loaded`` int64 [partitions]: whether LLN holds there. ``switch_nodes`` int64 [switches, words] are sets of nodes,
     ``switch_parent`` int64 [switches] the switch above, or itself, and ``switch_distance`` int64 [switches, switches] hops.
@@ -144,7 +144,7 @@ class Hardware(NamedTuple):
     cpus: np.ndarray
     memory: np.ndarray
     gpus: np.ndarray
-    features: np.ndarray
+    suits: np.ndarray
     weight: np.ndarray
     member: np.ndarray
     tier: np.ndarray
@@ -160,13 +160,13 @@ class Ask(NamedTuple):
     """What jobs ask for, int64 [jobs], and their records.
 
     A job has a record in each partition that it names. ``memory_node`` and ``memory_cpu`` in MiB, ``gpus`` a node; ``max_nodes``
-    0: any. ``least`` is the limit with which it may be planned (--time-min), ``limit`` the one asked for. ``group`` is that of the
-    tasks of one array, or the job's own, ``array`` the same or NONE. ``afters`` [jobs + 1] are rows of ``after``: groups that must
-    have ended. ``order`` settles ties of priority. A job may not start from ``held_ms`` on before ``begin_ms``. ``records`` [jobs + 1] are rows of ``job``,
-    ``partition``, ``admitted`` (whether the partition's limits let it run there) and ``fixed`` (the priority without age and
-    fair share, float64); ``counted`` [jobs] are the processors by which its size goes. ``limits`` [jobs + 1] are rows of ``slot``
-    and ``amount``: what counts against which limit, from ``resources`` [jobs] on those of processors, nodes, memory and GPUs; of which
-    ``kind``, once nodes are chosen, by what is taken: CPUS or NODES.
+    0: any; ``suits`` is a row of that of the hardware. ``least`` is the limit with which it may be planned (--time-min), ``limit``
+    the one asked for. ``group`` is that of the tasks of one array, or the job's own, ``array`` the same or NONE. ``afters`` [jobs + 1]
+    are rows of ``after``: groups that must have ended. ``order`` settles ties of priority. A job may not start from ``held_ms`` on
+    before ``begin_ms``. ``records`` [jobs + 1] are rows of ``job``, ``partition``, ``admitted`` (whether the partition's limits let it
+    run there) and ``fixed`` (the priority without age and fair share, float64); ``counted`` [jobs] are the processors by which its
+    size goes. ``limits`` [jobs + 1] are rows of ``slot`` and ``amount``: what counts against which limit, from ``resources`` [jobs] on
+    those of processors, nodes, memory and GPUs; of which ``kind``, once nodes are chosen, by what is taken: CPUS or NODES.
     ``reservation``: the one that it runs in, or NONE. ``plain`` int64 [jobs]: no plan is made for it (NoReserve). ``leaf`` is its
     association, ``usage`` its QOS's UsageFactor. ``minutes`` [jobs + 1] are rows of ``meter`` and ``metered`` (float64): how much
     of a resource counts on which meter, by what is taken once nodes are chosen (``metered_by``: CPUS, NODES, BILLING).
@@ -178,7 +178,7 @@ class Ask(NamedTuple):
     memory_node: np.ndarray
     memory_cpu: np.ndarray
     gpus: np.ndarray
-    features: np.ndarray
+    suits: np.ndarray
     exclusive: np.ndarray
     limit: np.ndarray
     least: np.ndarray
@@ -306,6 +306,8 @@ class Now(NamedTuple):
     ``start_ms`` the last of ``attempts``, ``warned`` when its grace time began, ``preempts_since`` when it first stopped
     another, ``again`` whether it waits again after a stop, ``killed`` whether slurmctld has ended it. ``place`` is a job's place in
     slurmctld's list of jobs, which settles ties of running ones; ``rest`` [groups] that of an array's tasks that have not started.
+    Of each limit ``used`` is how much of ``most`` is taken; one of nodes has a row ``counter`` of ``jobs_on`` int32 [rows, nodes], the jobs that
+    it counts on each node: nodes count once (acct_policy.c, ``_add_usage_node_bitmap``).
     """
 
     cpus: np.ndarray
@@ -345,6 +347,8 @@ class Now(NamedTuple):
     rest: np.ndarray
     used: np.ndarray
     most: np.ndarray
+    counter: np.ndarray
+    jobs_on: np.ndarray
 
 
 class Room(NamedTuple):

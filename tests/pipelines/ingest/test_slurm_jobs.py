@@ -74,7 +74,17 @@ def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> No
         },
         **{"killed": False, "cancel_s": -1, "limit_s": 120, "least_limit_s": 120, "licenses": "", "user": "ann", "account": "phys"},
         **{"partition": "main", "qos": "normal", "cpus": 8, "min_nodes": 1, "max_nodes": 0, "memory_node": 8192, "memory_cpu": 0},
-        **{"gpus": 0, "features": "gpu&big", "exclusive": False, "throttle": 0, "after": "", "nice": 0, "reservation": "maint"},
+        **{
+            "gpus": 0,
+            "features": "[gpu&big]",
+            "nodelist": "",
+            "exclude": "",
+            "exclusive": False,
+            "throttle": 0,
+            "after": "",
+            "nice": 0,
+            "reservation": "maint",
+        },
         **{"start_s": BEGIN + 30, "end_s": BEGIN + 90, "started_by": "backfill", "nodes": "n1", "priority": 101},
     }
 

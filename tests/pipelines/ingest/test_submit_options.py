@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from features.errors import InputError
 from tests.pipelines.ingest.test_slurm_jobs import one, read
 
 
@@ -47,10 +48,43 @@ def test_options_come_from_the_line_of_submission(line: str, expected: dict[str,
 
 
 def test_options_that_are_not_modelled_are_counted(tmp_path: Path) -> None:
-    notes = read(tmp_path, *({"SubmitLine": f"sbatch {option} run.sh"} for option in ("-x n1", "--exclude=n1", "-w n1"))).notes
+    notes = read(
+        tmp_path, *({"SubmitLine": f"sbatch {option} run.sh"} for option in ("--contiguous", "--switches=1", "--switches 2"))
+    ).notes
     assert notes == tuple(
-        f"Jobs with the option --{name}, which is not modelled: {count}." for name, count in (("exclude", 2), ("nodelist", 1))
+        f"Jobs with the option --{name}, which is not modelled: {count}." for name, count in (("contiguous", 1), ("switches", 2))
     )
+
+
+def test_a_singleton_waits_for_earlier_jobs_of_its_user_and_name(tmp_path: Path) -> None:
+    lines = ("-J a it", "-J a -d singleton it", "--job-name=a x", "-d singleton -J a it", "-d singleton a", "-J b -d singleton it")
+    rows = [
+        {"JobID": str(at + 1), "SubmitLine": f"sbatch {line}", "Submit": f"2024-01-01T00:00:{at:02}"}
+        for at, line in enumerate(lines)
+    ]
+    assert read(tmp_path, *rows).table["after"].tolist() == ["", "1", "", "2,3", "4", ""]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"SubmitLine": "sbatch -w n1 run.sh"}, {"nodelist": "n1", "exclude": ""}),
+        ({"SubmitLine": "sbatch --exclude=n[1-2] run.sh"}, {"nodelist": "", "exclude": "n[1-2]"}),
+        ({"Constraints": "[a|b]"}, {"features": "[a|b]"}),
+        ({"Constraints": ""}, {"features": ""}),
+    ],
+)
+def test_nodes_are_those_of_options_and_constraint(row: dict[str, str], expected: dict[str, str], tmp_path: Path) -> None:
+    found = one(tmp_path, row)
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_jobs_that_no_node_suits_are_counted(tmp_path: Path) -> None:
+    assert read(tmp_path, {"Constraints": "gone"}).notes == (
+        "Jobs that no node of the site suits: 1. They never start in replays.",
+    )
+    with pytest.raises(InputError, match=r"job 7: the constraint 'a&' cannot be read"):
+        read(tmp_path, {"Constraints": "a&"})
 
 
 @pytest.mark.parametrize(

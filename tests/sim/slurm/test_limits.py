@@ -64,6 +64,15 @@ def test_a_job_starts_safely_where_what_it_may_use_is_left() -> None:
     assert waits(safe, jobs_of({}, {}), qos=known) == [0, 100]  # 16 run and 16 are asked for; then 13 have been used
 
 
+def test_a_limit_of_nodes_counts_each_node_once() -> None:
+    """Jobs of 4 processors share a node of 8 under a limit of one node; the third would need a second one."""
+    known = "Name|Priority|GrpTRES\nnormal|0|node=1\nfree|0|\n"
+    small = {"cpus": 4, "min_nodes": 1}
+    site = {"slurm.conf": ENFORCED, "qos.txt": known}
+    assert waits_of(site, jobs_of(small, small, small, {**small, "qos": "free"})) == [0, 0, 100, 0]
+    assert waits_of(site, jobs_of({**small, "runtime_s": 50}, small, small)) == [0, 0, 50]
+
+
 DUMP = """\
 Parent - 'root'
 Account - 'a':Fairshare=1:MaxJobs=1:GrpTRESMins=cpu=20

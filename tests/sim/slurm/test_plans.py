@@ -18,8 +18,9 @@ from features.node_list import expand_nodes
 from pipelines.ingest.slurmctld_log import read_phases
 from pipelines.workflows.parity import read_site_jobs
 from sim.slurm import recorded
-from sim.slurm.begin import as_set, begin, clock_settings, origin_of
+from sim.slurm.begin import begin, clock_settings, origin_of
 from sim.slurm.choice import holds
+from sim.slurm.nodesets import as_set
 from sim.slurm.state import DOWN, INTERVALS, STAMP, UP, Slurm
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"

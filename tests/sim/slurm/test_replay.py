@@ -15,8 +15,9 @@ from pipelines.ingest.slurm_site import load_site
 from sim.explained import decisions
 from sim.parity import open_replays, without
 from sim.site_replay import replay
-from sim.slurm.begin import COLUMNS, Phases, draw_phases, origin_of
+from sim.slurm.begin import Phases, draw_phases, origin_of
 from sim.slurm.files import read_site
+from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
 from tests.conftest import SHARED, needs_shared
 

@@ -1,0 +1,91 @@
+"""Sets of nodes as bits, and those that a job may run on by its constraint, --nodelist, --exclude and memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from features.errors import InputError
+from features.node_list import expand_nodes
+from sim.slurm.site import Site
+from sim.slurm.state import LOW, SHIFT
+
+_TOKEN = re.compile(r"([^&|()\[\]*,\s]+)(?:\*\d+)?|[&|()\[\],]")
+
+
+class Suits(NamedTuple):
+    """What decides which nodes a job may run on: ``memory`` is MiB a node, the others are as sbatch takes them."""
+
+    features: str
+    nodelist: str
+    exclude: str
+    memory: int
+
+
+def as_set(nodes: Iterable[int], of: int) -> np.ndarray:
+    """Return a set of nodes, of so many, as bits: int64 [words]."""
+    found = np.zeros((of >> SHIFT) + 1, np.int64)
+    for node in nodes:
+        found[node >> SHIFT] |= 1 << (node & LOW)
+    return found
+
+
+def suitable(site: Site, wish: Suits) -> frozenset[str]:
+    """Return the names of the nodes that a job may run on.
+
+    InputError for a constraint or a list of nodes that cannot be read.
+    """
+    found = with_features(site, wish.features)
+    if "MEMORY" in site.settings.get("selecttypeparameters", "").upper():
+        found &= {node.name for node in site.nodes if node.memory >= wish.memory}
+    try:
+        within = frozenset(expand_nodes(wish.nodelist)) if wish.nodelist else found
+        without = frozenset(expand_nodes(wish.exclude)) if wish.exclude else frozenset[str]()
+    except ValueError as error:
+        raise InputError(f"a job's list of nodes {wish.nodelist or wish.exclude!r} is not {error}") from None
+    return found & within - without
+
+
+def with_features(site: Site, constraint: str) -> frozenset[str]:
+    """Return the nodes that a constraint such as ``gpu&(a|b)`` admits.
+
+    As slurmctld does, from left to right, without precedence of ``&`` (node_scheduler.c, ``valid_feature_counts``). Of ``[a|b]``, whose
+    nodes must be alike, and of counts, ``a*2``, all nodes count that one of the features admits. InputError if it cannot be read.
+    """
+    every, at = frozenset(node.name for node in site.nodes), 0
+    tokens = list(_TOKEN.finditer(constraint))
+    if "".join(each[0] for each in tokens) != constraint:
+        raise InputError(f"the constraint {constraint!r} cannot be read")
+
+    def one() -> frozenset[str]:
+        nonlocal at
+        if at == len(tokens) or tokens[at][0] in "&|)],":
+            raise InputError(f"the constraint {constraint!r} cannot be read")
+        token, at = tokens[at], at + 1
+        if token[0] in "([":
+            inside = several(bracket=token[0])
+            if at == len(tokens) or tokens[at][0] != ")]"["([".index(token[0])]:
+                raise InputError(f"the constraint {constraint!r} has no end of its bracket")
+            at += 1
+            return inside
+        return frozenset(node.name for node in site.nodes if token[1] in node.features)
+
+    def several(bracket: str = "") -> frozenset[str]:
+        nonlocal at
+        found = one()
+        while at < len(tokens) and tokens[at][0] in "&|,":
+            operator, at = tokens[at][0], at + 1
+            # between counts, [a*2&b*1] asks for some nodes of each
+            counted = bracket == "[" and "*" in constraint
+            found = found | one() if operator == "|" or counted else found & one()
+        return found
+
+    if not tokens:
+        return every
+    found = several()
+    if at < len(tokens):
+        raise InputError(f"the constraint {constraint!r} cannot be read")
+    return found

@@ -1,0 +1,180 @@
+"""What the jobs of a replay ask for, as arrays: their columns, limits, and which others they may stop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from sim.slurm.limits import METERED, PER_START, Slots
+from sim.slurm.nodesets import Suits, as_set, suitable
+from sim.slurm.priority import Fixed
+from sim.slurm.site import UNLIMITED, Site
+from sim.slurm.state import CANCEL, CPUS, NODES, NONE, OFF, OTHER, REQUEUE, Ask, Preemption
+
+COLUMNS = {
+    **{"job_id": "its number, with its task: 12 or 12_3", "group": "number of the job or array", "task": "task, -1: none"},
+    **{
+        "submit_s": "Unix second",
+        "eligible_s": "Unix second, -1: as submitted",
+        "held_s": "Unix second from which it is held until it is eligible, 0: from the beginning, -1: it is not",
+        "runtime_s": "seconds that it ran",
+    },
+    **{"limit_s": "seconds", "user": "", "account": "", "partition": "one or more, comma between", "qos": "", "cpus": "processors"},
+    **{"min_nodes": "nodes", "max_nodes": "nodes, 0: any", "memory_node": "MiB a node, 0: none stated"},
+    **{
+        "memory_cpu": "MiB a processor, 0: none stated",
+        "gpus": "a node",
+        "features": "as --constraint takes them",
+        "exclusive": "whole nodes",
+    },
+    **{
+        "throttle": "tasks that may run, 0: all",
+        "after": "groups that must have ended, comma between",
+        "nice": "",
+        "reservation": "",
+    },
+    **{
+        "least_limit_s": "seconds with which it may be planned",
+        "licenses": "name:count, comma between",
+        "requeues": "whether it waits again after preemption or a failed node",
+        "cancel_s": "Unix second, -1: it is not",
+    },
+    "killed": "whether slurmctld ended it: its limit was over, or it was cancelled",
+}
+"""Columns of the jobs that a site is asked to run."""
+OPTIONAL = {"nodelist": "nodes among which it must run", "exclude": "nodes on which it must not"}
+"""Columns that may be missing: no job asks for it then."""
+_MODES = {"requeue": REQUEUE, "cancel": CANCEL}
+
+
+def preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
+    """Return which kinds of jobs, by QOS or partition, may stop which others."""
+    names = list(site.qos)
+    requeues = np.array(jobs["requeues"], np.int64)
+    qos = np.array([names.index(name) for name in jobs["qos"]], np.int64)
+    if site.preempts_by == "partition":
+        parts = list(site.partitions.values())
+        beats = [[one.tier > other.tier for other in parts] for one in parts]
+        stated = [(each.preempt_mode, each.grace_s, 0, each.tier) for each in parts]
+    else:
+        known = list(site.qos.values())
+        beats = [[other.name in one.preempts for other in known] for one in known]
+        stated = [(each.preempt_mode, each.grace_s, each.exempt_s, min(each.priority, 0xFFFF)) for each in known]
+    general, exempt = site.settings.get("preemptmode", "off").lower(), _exempt_s(site)
+    modes = [next((mode for word, mode in _MODES.items() if word in (each[0] or general)), OFF) for each in stated]
+    return Preemption(
+        qos, requeues, np.array(beats, np.int64), np.array(modes),
+        np.array([each[1] for each in stated]), np.array([each[2] or exempt for each in stated]), np.array([each[3] for each in stated]),
+    )  # fmt: skip
+
+
+def _exempt_s(site: Site) -> int:
+    from sim.slurm.files import seconds
+
+    stated = seconds(site.settings.get("preemptexempttime", "0"))
+    return 0 if stated == UNLIMITED else stated  # -1 is none
+
+
+def requests(
+    site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], int], origin: int
+) -> tuple[Ask, np.ndarray, Slots, np.ndarray]:
+    """Return what jobs ask for, the sets of nodes that suit them, and the limits that count them.
+
+    The sets are int64 [sets, words], the last value is the kind of what each limit counts, int64 [limits]. InputError for a job in an
+    unknown partition or QOS.
+    """
+    groups, group = np.unique(np.array(jobs["group"], np.int64), return_inverse=True)
+    of_group, partitions = {int(number): at for at, number in enumerate(groups)}, list(site.partitions)
+    submit, task = np.array(jobs["submit_s"], np.int64), np.array(jobs["task"], np.int64)
+    eligible = np.array(jobs["eligible_s"], np.int64)
+    whole = {name: each.exclusive for name, each in site.partitions.items()}
+    linear = site.settings.get("selecttype", "select/cons_tres") == "select/linear"
+    slots, priorities, of_wish = Slots(site, leaves), Fixed(site), dict[Suits, int]()
+    record_job, record_partition, admitted, fixed, first = list[int](), list[int](), list[bool](), list[float](), [0]
+    limits, counts, slot, amount, kind = [0], list[int](), list[int](), list[int](), list[int]()
+    minutes, meter, metered, metered_by = [0], list[int](), list[float](), list[int]()
+    afters, after, exclusive, suits = [0], list[int](), list[bool](), list[int]()
+    row: Any
+    for at, row in enumerate(jobs.reindex(columns=[*COLUMNS, *OPTIONAL], fill_value="").itertuples(index=False)):
+        if row.qos not in site.qos:
+            raise InputError(
+                f"job {row.job_id} has the QOS {row.qos}, which the site's files do not name; known: {', '.join(site.qos)}"
+            )
+        for name in row.partition.split(","):
+            if name not in site.partitions:
+                raise InputError(
+                    f"job {row.job_id} is of the partition {name}, which slurm.conf does not name; known: {', '.join(partitions)}"
+                )
+            record_job.append(at)
+            record_partition.append(partitions.index(name))
+            flags = site.qos[row.qos].flags
+            limit_s = 0 if "PartitionTimeLimit" in flags else row.limit_s
+            admitted.append(site.partitions[name].admits(limit_s, 0 if "PartitionMaxNodes" in flags else row.min_nodes))
+            fixed.append(priorities.of(row, site.partitions[name]))
+        first.append(len(record_job))
+        found = slots.of(row)
+        counts.append(len(slot) + sum(name in PER_START for name, _, _ in found))
+        for name, where, value in sorted(found, key=lambda each: each[0] not in PER_START):
+            kind.append({"cpu": CPUS, "node": NODES}.get(name, OTHER))
+            slot.append(where)
+            amount.append(value)
+        limits.append(len(slot))
+        for name, where, measure in slots.minutes_of(row):
+            meter.append(where)
+            metered.append(measure)
+            metered_by.append(METERED.get(name, OTHER))
+        minutes.append(len(meter))
+        after += [of_group[int(each)] for each in row.after.split(",") if each and int(each) in of_group]
+        afters.append(len(after))
+        exclusive.append(bool(row.exclusive) or linear or whole[row.partition.partition(",")[0]])
+        suits.append(of_wish.setdefault(Suits(row.features, row.nodelist, row.exclude, row.memory_node), len(of_wish)))
+    order = np.empty(len(jobs), np.int64)
+    order[np.lexsort((task, np.array(jobs["group"], np.int64), submit))] = np.arange(len(jobs))
+    reservations = {each.name: at for at, each in enumerate(site.reservations)}
+    without_plans = {name for name, each in site.qos.items() if "NoReserve" in each.flags}
+    names = {node.name: at for at, node in enumerate(site.nodes)}
+    sets = np.array([as_set([names[name] for name in suitable(site, wish)], len(names)) for wish in of_wish])
+    ask = Ask(
+        **{
+            name: np.array(jobs[name], np.int64) for name in ("cpus", "min_nodes", "max_nodes", "memory_node", "memory_cpu", "gpus")
+        },
+        suits=np.array(suits, np.int64),
+        exclusive=np.array(exclusive, np.int64),
+        limit=np.array(jobs["limit_s"], np.int64),
+        least=np.array(jobs["least_limit_s"], np.int64),
+        held_ms=(np.array(jobs["held_s"], np.int64) - origin) * 1000 + 999,
+        begin_ms=np.where(eligible >= 0, (eligible - origin) * 1000, 0),
+        user=pd.factorize(jobs["user"])[0].astype(np.int64),
+        group=group.astype(np.int64),
+        array=np.where(task >= 0, group, NONE),
+        throttle=np.array(jobs["throttle"], np.int64),
+        afters=np.array(afters, np.int64),
+        after=np.array(after, np.int64),
+        order=order,
+        reservation=np.array([reservations.get(name, NONE) for name in jobs["reservation"]], np.int64),
+        plain=np.array(jobs["qos"].isin(without_plans), np.int64),
+        leaf=np.array([leaves.get(each, NONE) for each in zip(jobs["account"], jobs["user"], strict=True)], np.int64),
+        usage=np.array(jobs["qos"].map({name: each.usage_factor for name, each in site.qos.items()}), np.float64),
+        records=np.array(first, np.int64),
+        job=np.array(record_job, np.int64),
+        partition=np.array(record_partition, np.int64),
+        admitted=np.array(admitted, np.int64),
+        fixed=np.array(fixed, np.float64),
+        counted=np.array(jobs["cpus"], np.int64),
+        limits=np.array(limits, np.int64),
+        resources=np.array(counts, np.int64),
+        slot=np.array(slot, np.int64),
+        amount=np.array(amount, np.int64),
+        kind=np.array(kind, np.int64),
+        minutes=np.array(minutes, np.int64),
+        meter=np.array(meter, np.int64),
+        metered=np.array(metered, np.float64),
+        metered_by=np.array(metered_by, np.int64),
+    )
+    kinds = np.full(len(slots.most), OTHER)
+    kinds[ask.slot] = ask.kind
+    return ask, sets, slots, kinds
