@@ -16,9 +16,9 @@ from features.clock import DAY_S, local_clock_s
 from features.node_list import expand_nodes
 from sim.slurm.begin import Phases, begin, clock_settings, draw_phases, origin_of
 from sim.slurm.nodesets import as_set
-from sim.slurm.recorded import CANCEL, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT, step
+from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT, step
 from sim.slurm.site import Site
-from sim.slurm.state import RUNS, STAMP, Slurm
+from sim.slurm.state import DRAINED, NONE, RUNS, STAMP, Slurm
 
 FALSE_ALARMS = 0.001
 """Chance of an alarm in a night of a site whose days are alike: at most one in a thousand nights, in the mean."""
@@ -73,11 +73,11 @@ class Fall(NamedTuple):
 def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
     """Ask at each second with recorded starts what would start from the recorded state.
 
-    A pass and a cycle are asked, before and after the ends of that second, whose order is unknown. Of the four the best is taken, and
-    of the phases of the computation of priorities the one that explains most: it is in no accounting. A start did not happen if the
-    record does not make it within the time between two cycles; so did none that they would make at moments at which nothing happens
-    for longer than that. ``jobs`` has ``start_s end_s nodes started_by`` beside the columns of a replay; the first 5,000 are asked
-    about.
+    A pass and a cycle are asked, with the ends of that second, its submissions, and both: their order is unknown. Of the six the best
+    is taken, and of the phases of the computation of priorities the one that explains most: it is in no accounting. A start did not
+    happen if the record does not make it within the time between two cycles; so did none that they would make at moments at which
+    nothing happens for longer than that. ``jobs`` has ``start_s end_s nodes started_by`` beside the columns of a replay; the first
+    5,000 are asked about.
     """
     jobs = jobs.head(_MOST_ASKED)
     drawn, period = draw_phases(site, len(jobs), seed), clock_settings(site)[2]
@@ -156,8 +156,15 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
     end, ran = np.maximum(end, start + 1), np.array(jobs["start_s"] >= 0)  # later than the start, where both are in one second
     gone = jobs["cancel_s"].to_numpy(np.int64) - origin
     submit, by = jobs["submit_s"].to_numpy(np.int64) - origin, jobs["started_by"].to_numpy(object)
-    kinds = ((END, end, ran), (SUBMIT, submit, submit >= 0), (CANCEL, gone, ~ran & (gone >= 0)), (START, start, ran))
+    answer = end + slurm.rules.epilog_ms // 1000
+    kinds = (
+        *((END, end, ran), (CLEAR, answer, ran)),
+        *((SUBMIT, submit, submit >= 0), (CANCEL, gone, ~ran & (gone >= 0)), (START, start, ran)),
+    )
     events = [(int(times[row]), kind, int(row)) for kind, times, of in kinds for row in np.flatnonzero(of)]
+    outages = slurm.outages
+    of_site = (outages.node != NONE) | ((outages.up == DRAINED) & (outages.job != NONE))
+    events += [(int(outages.time_ms[row]) // 1000, CHANGE, int(row)) for row in np.flatnonzero(of_site)]
     events += [(int(second), LOOK, 0) for second in np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0]) // 1000]
     if site.multifactor:
         period = clock_settings(site)[2]
@@ -166,14 +173,24 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
     events.sort()
     wait, busy, idle = clock_settings(site)[1] + 5, 0, 0
 
-    def tried(kind: int, second: int) -> set[int]:
-        kept, before = [array.copy() for array in state], slurm.now.phase.copy()
-        step(kind, 0, second * 1000 + 900, slurm)
-        found, stamp = set(np.flatnonzero((slurm.now.phase != before) & (slurm.now.phase == RUNS)).tolist()), slurm.numbers[STAMP]
+    def undo(kept: list[np.ndarray]) -> None:
+        stamp = slurm.numbers[STAMP]
         for array, old in zip(state, kept, strict=True):
             array[:] = old
         slurm.numbers[STAMP] = stamp  # what was marked in this try must not count in the next
+
+    def tried(kind: int, second: int) -> set[int]:
+        kept, before = [array.copy() for array in state], slurm.now.phase.copy()
+        step(kind, 0, second * 1000 + 900, slurm)
+        found = set(np.flatnonzero((slurm.now.phase != before) & (slurm.now.phase == RUNS)).tolist())
+        undo(kept)
         return found
+
+    def follow(events: list[tuple[int, int, int]], ends: bool) -> None:
+        for second, kind, row in events:
+            if kind != START and (kind in (END, CLEAR)) == ends:
+                step(kind, row, second * 1000 + 500, slurm)
+        step(LOOK, 0, events[0][0] * 1000 + 900, slurm)
 
     at = 0
     while at < len(events):
@@ -184,13 +201,15 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
         real = {row for _, kind, row in together if kind == START}
         busy += bool(real)
         asks = bool(real) and second + origin >= from_s and busy % every == 0
-        for of in (SUBMIT, END):
-            for _, kind, row in together:
-                if kind != START and (kind == END) == (of == END):
-                    step(kind, row, second * 1000 + 500, slurm)
-            step(LOOK, 0, second * 1000 + 900, slurm)
-            if asks:
-                tries += [tried(PASS, second), tried(CYCLE, second)]
+        orders = ((False,), (True, False)) if asks else ((True, False),)
+        for order in orders:
+            kept = [array.copy() for array in state] if asks else []
+            for ends in order:
+                follow(together, ends)
+                if asks:
+                    tries += [tried(PASS, second), tried(CYCLE, second)]
+            if order != orders[-1]:
+                undo(kept)
         if asks:
             soon = real | set(np.flatnonzero((start > second) & (start <= second + wait)).tolist())
             best = max(tries, key=lambda each: len(each & real) - len(each - soon) / 2)

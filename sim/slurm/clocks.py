@@ -110,20 +110,12 @@ def work(now, ended, ends, submitted, slurm):
         touch(now, slurm)
         ask_for_pass(now, slurm)
     while numbers[OUTAGE] < len(slurm.outages.time_ms) and slurm.outages.time_ms[numbers[OUTAGE]] <= now:
-        node, up = slurm.outages.node[numbers[OUTAGE]], slurm.outages.up[numbers[OUTAGE]]
-        if node != NONE and up == UP:
-            put(state.up, node)
-        elif node != NONE:
-            drop(state.up, node)
-            if up == DOWN:
-                _lose_jobs(node, now, slurm)
-        job = slurm.outages.job[numbers[OUTAGE]]
-        if job != NONE and up == DRAINED:
-            kept = slurm.reservations
-            kept.start[kept.row[job]], kept.end[kept.row[job]] = kept.next_start[job], kept.next_end[job]
+        node, up, job = change_site(numbers[OUTAGE], slurm)
+        if node != NONE and up == DOWN:
+            _lose_jobs(node, now, slurm)
         elif job != NONE and up == DOWN:
             release(job, now, slurm)
-        elif job != NONE:
+        elif job != NONE and up == UP:
             cancel(job, now, slurm)
         numbers[OUTAGE] += 1
         touch(now, slurm)
@@ -154,6 +146,20 @@ def work(now, ended, ends, submitted, slurm):
         if numbers[QUEUED] > 0:
             numbers[DIRTY] = numbers[BACKFILL_DIRTY] = 1
     return numbers[BEGUN]
+
+
+@kernel
+def change_site(row, slurm):
+    """Let the node of an event go or come back, or a reservation have its next time; return the event's node, up and job."""
+    state, kept = slurm.now, slurm.reservations
+    node, up, job = slurm.outages.node[row], slurm.outages.up[row], slurm.outages.job[row]
+    if node != NONE and up == UP:
+        put(state.up, node)
+    elif node != NONE:
+        drop(state.up, node)
+    elif job != NONE and up == DRAINED:
+        kept.start[kept.row[job]], kept.end[kept.row[job]] = kept.next_start[job], kept.next_end[job]
+    return node, up, job
 
 
 @kernel

@@ -5,14 +5,14 @@ from __future__ import annotations
 from features.jit import kernel
 from sim.slurm.backfill import cycle
 from sim.slurm.choice import holds, pick
-from sim.slurm.clocks import cancel, clear
+from sim.slurm.clocks import cancel, change_site, clear
 from sim.slurm.main_pass import main_pass
 from sim.slurm.queue import drop_started, independent, join, line_up
 from sim.slurm.runs import end, start
 from sim.slurm.shares import decay_usage
-from sim.slurm.state import BEGUN, CLEARED, DIRTY, ENDINGS, JOINED, MAIN, PENDING, QUEUED, STOPPED, TRIED
+from sim.slurm.state import BEGUN, CLEARED, DIRTY, JOINED, MAIN, PENDING, QUEUED, STOPPED, TRIED
 
-END, DECAY, SUBMIT, CANCEL, LOOK, START, PASS, CYCLE = range(8)
+END, CLEAR, CHANGE, DECAY, SUBMIT, CANCEL, LOOK, START, PASS, CYCLE = range(10)
 """Kinds of :func:`step`; those of one second are handled in this order."""
 _ALL = 1 << 30
 
@@ -21,14 +21,18 @@ _ALL = 1 << 30
 def step(kind, job, now, slurm):
     """Handle a recorded event, LOOK which jobs have become eligible, or try PASS or CYCLE.
 
-    The recorded nodes of a START stand in ``slurm.room.usable``. What a try changes is the caller's to undo.
+    CLEAR lets the nodes of an ended job answer; of CHANGE ``job`` is a row of the site's outages. The recorded nodes of a START stand in
+    ``slurm.room.usable``. What a try changes is the caller's to undo.
     """
     numbers = slurm.numbers
     numbers[BEGUN] = numbers[STOPPED] = 0
     if kind == END:
         end(job, now, slurm)
+    elif kind == CLEAR:
         clear(job, now, slurm)
-        numbers[CLEARED] = numbers[ENDINGS]
+        numbers[CLEARED] += 1
+    elif kind == CHANGE:
+        change_site(job, slurm)
     elif kind == DECAY:
         decay_usage(now // 1000, slurm)
         line_up(now // 1000, slurm)
