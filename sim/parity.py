@@ -16,8 +16,9 @@ import pandas as pd
 from sim.explained import decisions
 from sim.site_replay import replay
 from sim.slurm.begin import Phases
+from sim.slurm.files import read_site
+from sim.slurm.lines import CONF
 from sim.slurm.requests import COLUMNS
-from sim.slurm.files import CONF, read_site
 from sim.slurm.site import Site
 
 RANGE = (0.025, 0.975)

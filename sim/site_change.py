@@ -19,7 +19,7 @@ from features.errors import InputError
 from features.node_list import expand_nodes
 from sim.policy import Policy
 from sim.predicted_limits import predicted_quantile
-from sim.slurm.files import seconds
+from sim.slurm.lines import seconds
 from sim.slurm.site import LIMIT_KEYS, PARAMETERS, PARTITION_KEYS, UNLIMITED, Partition, Qos, Reservation, Site
 
 _DEFAULTS = {

@@ -18,7 +18,7 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
 
     Nodes, partitions, QOS, accounts.
     """
-    from sim.slurm.files import FILES
+    from sim.slurm.lines import FILES
 
     if commands:
         click.echo("mkdir site && cd site      # all files but slurm.conf may be missing")

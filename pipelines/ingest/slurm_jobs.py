@@ -25,7 +25,7 @@ from pipelines.ingest.slurm_ids import job_steps, tasks_in
 from pipelines.ingest.slurm_requests import READ, memory, resources
 from pipelines.ingest.slurm_times import END, START, SUBMIT, job_times
 from pipelines.ingest.source import load
-from sim.slurm.files import seconds
+from sim.slurm.lines import seconds
 from sim.slurm.nodesets import Suits, suitable
 from sim.slurm.site import UNLIMITED, Site
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from features.errors import InputError
 from pipelines.ingest.localtime import zone
-from sim.slurm.files import CONF, read_site
+from sim.slurm.files import read_site
+from sim.slurm.lines import CONF
 from sim.slurm.site import Site
 
 _MOST_BYTES = 50_000_000

@@ -10,6 +10,7 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError
+from sim.slurm.lines import seconds
 from sim.slurm.nodesets import as_set
 from sim.slurm.priority import Fixed
 from sim.slurm.requests import preemption, requests
@@ -94,16 +95,12 @@ def draw_phases(site: Site, jobs: int, seed: int) -> Phases:
 
 def clock_settings(site: Site) -> tuple[int, int, int]:
     """Return ``sched_interval``, ``bf_interval`` and ``PriorityCalcPeriod`` in seconds."""
-    from sim.slurm.files import seconds
-
     period = seconds(site.settings.get("prioritycalcperiod", "5"))
     return site.parameter("sched_interval"), max(site.parameter("bf_interval"), 1), max(period, 1)
 
 
 def as_rules(site: Site, phases: Phases) -> Rules:
     """Return the settings that the kernel reads."""
-    from sim.slurm.files import seconds
-
     settings, (interval, between, period) = site.settings, clock_settings(site)
     half_life = seconds(settings.get("prioritydecayhalflife", "7-0"))
     plain: dict[str, Any] = {name: site.parameter(name) for name in PARAMETERS if name in Rules._fields}

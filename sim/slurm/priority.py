@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.slurm.limits import wanted
+from sim.slurm.lines import tres_weights
 from sim.slurm.site import Partition, Site
 
 
@@ -15,8 +16,6 @@ class Fixed:
     """The part of a site's priorities that does not change while a job waits."""
 
     def __init__(self, site: Site) -> None:
-        from sim.slurm.files import tres_weights
-
         settings, flags = site.settings, site.priority_flags
         self._size, self._part, self._qos = (
             float(settings.get(f"priorityweight{name}", 0)) for name in ("jobsize", "partition", "qos")

@@ -10,6 +10,7 @@ import pandas as pd
 
 from features.errors import InputError
 from sim.slurm.limits import METERED, PER_START, Slots
+from sim.slurm.lines import seconds
 from sim.slurm.nodesets import Suits, as_set, suitable
 from sim.slurm.priority import Fixed
 from sim.slurm.site import UNLIMITED, Site
@@ -73,8 +74,6 @@ def preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
 
 
 def _exempt_s(site: Site) -> int:
-    from sim.slurm.files import seconds
-
     stated = seconds(site.settings.get("preemptexempttime", "0"))
     return 0 if stated == UNLIMITED else stated  # -1 is none
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from features.errors import InputError
-from sim.slurm.files import read_site, seconds
+from sim.slurm.files import read_site
+from sim.slurm.lines import seconds
 from sim.slurm.requests import _exempt_s
 from sim.slurm.site import UNLIMITED, Site
 

@@ -1,0 +1,244 @@
+"""slurm.conf, gres.conf and topology.conf: nodes, partitions, switches and settings.
+
+Slurm's own rules of reading hold: keys in any case, ``DEFAULT`` lines, ranges of names, continued lines, comments. Errors name file,
+line and key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from features.errors import InputError, meant
+from sim.slurm.lines import CONF, EPILOG, FILES, GRES, TOPOLOGY, Line, conf_lines, expand, natural, seconds, tres_weights
+from sim.slurm.site import PARAMETERS, PARTITION_KEYS, UNLIMITED, Node, Partition, Site, Switch
+
+_FLAGS = {
+    *("no_fair_tree", "fair_tree", "calculate_running", "small_relative_to_time", "accrue_always", "incr_only"),
+    *("max_tres", "no_normal_all", "no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres"),
+}
+"""PriorityFlags that are modelled, or decide nothing: priorities of running jobs."""
+_WEIGHTS = ("age", "fairshare", "jobsize", "partition", "qos")
+_MODELLED = {
+    *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters"),
+    *("killwait", "prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce"),
+    *("priorityfavorsmall", "licenses", "preempttype", "preemptmode", "preemptexempttime", "epilog", "completewait"),
+    *("overtimelimit", "topologyplugin", "topologyparam", "priorityflags", "fairsharedampeningfactor"),
+    *("priorityweighttres",),
+    *(f"priorityweight{name}" for name in _WEIGHTS),
+}
+_DECIDES = {
+    "priorityweightassoc": ("0",),
+    "suspendtime": ("-1", "infinite"),
+    "enforcepartlimits": ("no", "any", "all", "yes"),
+    "priorityusageresetperiod": ("none",),
+}
+"""Keys that change decisions and are not modelled, with the values at which they do not."""
+_NODE = {
+    *("nodename", "cpus", "sockets", "boards", "socketsperboard", "corespersocket", "threadspercore", "realmemory"),
+    *("gres", "procs", "feature", "features", "weight", "memspeclimit", "corespeccount"),
+}
+_PARTITION = {
+    *("partitionname", "nodes", "priority", "defmempercpu", "defmempernode", "oversubscribe", "shared", "qos", "default"),
+    *("state", "preemptmode", "gracetime", "tresbillingweights", "lln"),
+    *map(str.lower, PARTITION_KEYS),
+}
+_HARMLESS = {"nodehostname", "nodeaddr", "port", "state", "cores", "reason", "tmpdisk", "cpubind", "alloc", "defaulttime", "hidden"}
+_GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d{1,9}))?(?:\([^)]*\))?$")
+
+
+def configuration(texts: Mapping[str, str], name: str) -> Site:
+    """Read slurm.conf and gres.conf."""
+    settings: dict[str, str] = {}
+    defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
+    nodes: dict[str, Node] = {}
+    sets: dict[str, Line] = {}
+    stated: list[Line] = []
+    ignored: dict[str, int] = {}
+    for line in conf_lines(texts, CONF, name):
+        first = next(iter(line.pairs))
+        if first in defaults:
+            named, known = line.pairs[first], _NODE if first == "nodename" else _PARTITION
+            for key in line.pairs.keys() - known - _HARMLESS:
+                ignored[key] = ignored.get(key, 0) + 1
+            if named.upper() == "DEFAULT":
+                defaults[first] |= {key: value for key, value in line.pairs.items() if key != first}
+                continue
+            whole = line._replace(pairs={**defaults[first], **line.pairs})
+            if first == "nodename":
+                for each in expand(named, line):
+                    if each in nodes:
+                        raise line.error(f"describes the node {each} a second time")
+                    nodes[each] = _node(whole, each)
+            elif any(named == each.pairs[first] for each in stated):
+                raise line.error(f"describes the partition {named} a second time")
+            else:
+                stated.append(whole)
+        elif first == "nodeset":
+            sets[line.pairs[first]] = line
+        else:
+            settings |= line.pairs
+    if not nodes:
+        raise InputError(f"{name}/{CONF}: no line NodeName=... describes a node")
+    if GRES in texts:
+        _add_gres(nodes, texts, name)
+    ordered = tuple(sorted(nodes.values(), key=lambda node: natural(node.name)))
+    partitions = {line.pairs["partitionname"]: _partition(line, nodes, sets) for line in stated}
+    if not partitions:
+        raise InputError(f"{name}/{CONF}: no line PartitionName=... describes a partition")
+    parts = [part.partition("=") for part in settings.get("schedulerparameters", "").split(",") if part]
+    scheduler = {key.strip().lower(): value for key, _, value in parts}
+    _check_numbers(scheduler, settings, name)
+    unknown = [key for key in settings if key not in _MODELLED] + [
+        f"SchedulerParameters {key}" for key in scheduler if key not in PARAMETERS
+    ]
+    warnings = [f"{key}={settings[key]}" for key, idle in _DECIDES.items() if settings.get(key, idle[0]).lower() not in idle]
+    warnings += [
+        f"PriorityFlags={flag}"
+        for flag in settings.get("priorityflags", "").split(",")
+        if flag.strip().lower() not in _FLAGS | {""}
+    ]
+    warnings += [
+        f"{key}={settings[key]}"
+        for key, known in (
+            *(("topologyplugin", r"topology/(none|default|tree)"), ("topologyparam", r"(?!.*dragonfly).*")),
+            *(("selecttype", r"select/(cons_res|cons_tres|linear)"), ("schedulertype", r"sched/(backfill|builtin)")),
+            ("prioritytype", r"priority/(basic|multifactor)"),
+        )
+        if key in settings and not re.fullmatch(known, settings[key].lower())
+    ]
+    if "suspend" in settings.get("preemptmode", "").lower():
+        warnings.append(f"PreemptMode={settings['preemptmode']}")
+    if "epilog" in settings:
+        warnings += [] if EPILOG in texts else [f"Epilog={settings['epilog']}: how long it takes, in {EPILOG},"]
+    warnings += [
+        f"SchedulerParameters {key}"
+        for key in scheduler
+        if key not in PARAMETERS and key.startswith(("bf_", "sched", "preempt", "assoc", "defer"))
+    ]
+    return Site(
+        settings.get("clustername", name), ordered, partitions, settings, scheduler,
+        not_modelled=tuple(sorted([*unknown, *ignored])), warnings=tuple(warnings),
+    )  # fmt: skip
+
+
+def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], name: str) -> None:
+    if not re.fullmatch(r"(\s*[\w.@-]+(:\d{1,9})?\s*,?)*", settings.get("licenses", "")):
+        raise InputError(f"{name}/{CONF}: Licenses={settings['licenses']} is not of the form NAME:COUNT,...")
+    for key in PARAMETERS:
+        if not re.fullmatch(r"\d{0,9}", scheduler.get(key, "")):
+            raise InputError(f"{name}/{CONF}: SchedulerParameters {key}={scheduler[key]} is no whole number")
+    if not re.fullmatch(r"[1-9]\d{0,8}", settings.get("fairsharedampeningfactor", "1")):
+        raise InputError(
+            f"{name}/{CONF}: FairShareDampeningFactor={settings['fairsharedampeningfactor']} is no whole number from 1 on"
+        )
+    for weight in _WEIGHTS:
+        if not re.fullmatch(r"\d{1,10}", settings.get(f"priorityweight{weight}", "0")):
+            raise InputError(f"{name}/{CONF}: PriorityWeight{weight}={settings[f'priorityweight{weight}']} is no whole number")
+    for key in ("completewait", "killwait", "messagetimeout"):
+        if not re.fullmatch(r"\d{1,9}", settings.get(key, "0")):
+            raise InputError(f"{name}/{CONF}: {key}={settings[key]} is no whole number")
+    try:
+        tres_weights(settings.get("priorityweighttres", ""))
+    except ValueError as error:
+        raise InputError(f"{name}/{CONF}: PriorityWeightTRES={settings['priorityweighttres']}: {error}") from None
+    for key in ("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "overtimelimit", "preemptexempttime"):
+        try:
+            seconds(settings.get(key, "1"))
+        except ValueError:
+            raise InputError(f"{name}/{CONF}: {key}={settings[key]} is no time such as 7-0 or 5") from None
+
+
+def _node(line: Line, name: str) -> Node:
+    sockets = line.whole("sockets", line.whole("boards", 1) * line.whole("socketsperboard", 1))
+    cpus = sockets * line.whole("corespersocket", 1) * line.whole("threadspercore", 1)
+    gpus = 0
+    for part in filter(None, line.pairs.get("gres", "").split(",")):
+        if part.startswith("gpu"):
+            found = _GRES_COUNT.fullmatch(part)
+            if found is None:
+                raise line.error(f"Gres={part} is not of the form gpu[:TYPE]:NUMBER")
+            gpus += int(found[1] or 1)
+    features = line.pairs.get("features", line.pairs.get("feature", ""))
+    return Node(
+        name,
+        line.whole("cpus", line.whole("procs", cpus)),
+        max(line.whole("realmemory", 1) - line.whole("memspeclimit", 0), 1),
+        gpus,
+        frozenset(filter(None, features.split(","))),
+        line.whole("weight", 1),
+    )
+
+
+def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) -> Partition:
+    pairs, members = line.pairs, set[str]()
+    for part in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[]*)*", pairs.get("nodes", "")):
+        if part.upper() == "ALL":
+            members |= set(nodes)
+        elif part in sets:
+            of = sets[part].pairs
+            members |= set(expand(of.get("nodes", ""), line)) | {
+                each.name for each in nodes.values() if of.get("feature", "\0") in each.features
+            }
+        else:
+            members |= set(expand(part, line))
+    if unknown := sorted(members - set(nodes), key=natural):
+        hint = meant(unknown[0], nodes)
+        raise line.error(
+            f"partition {pairs['partitionname']} has the unknown node {unknown[0]}; {hint or 'no line NodeName describes it'}"
+        )
+    priority = line.whole("priority", 1)
+    try:
+        longest = seconds(pairs.get("maxtime", "UNLIMITED"))
+    except ValueError:
+        raise line.error(f"MaxTime={pairs['maxtime']} is no time such as 1-0, 30 or 12:00:00") from None
+    try:
+        billing = tres_weights(pairs.get("tresbillingweights", ""))
+    except ValueError as error:
+        raise line.error(f"TRESBillingWeights={pairs['tresbillingweights']}: {error}") from None
+    return Partition(
+        pairs["partitionname"],
+        frozenset(members),
+        line.whole("prioritytier", priority),
+        line.whole("priorityjobfactor", priority),
+        longest,
+        line.whole("defmempercpu", 0),
+        line.whole("defmempernode", 0),
+        pairs.get("oversubscribe", pairs.get("shared", "NO")).upper() == "EXCLUSIVE",
+        pairs.get("qos", ""),
+        pairs.get("default", "NO").upper() == "YES",
+        pairs.get("preemptmode", "").lower(),
+        line.whole("gracetime", 0),
+        UNLIMITED if pairs.get("maxnodes", "UNLIMITED").upper() == "UNLIMITED" else line.whole("maxnodes", 0),
+        billing,
+        pairs.get("lln", "NO").upper() == "YES",
+    )
+
+
+def _add_gres(nodes: dict[str, Node], texts: Mapping[str, str], name: str) -> None:
+    """Take the GPUs of nodes whose line in slurm.conf states none from gres.conf."""
+    for line in conf_lines(texts, GRES, name):
+        if line.pairs.get("name") != "gpu" or "nodename" not in line.pairs:
+            continue
+        files = len(expand(line.pairs.get("file", ""), line)) or 1
+        for each in expand(line.pairs["nodename"], line):
+            if each in nodes and nodes[each].gpus == 0:
+                nodes[each] = replace(nodes[each], gpus=line.whole("count", files))
+
+
+def switches(texts: Mapping[str, str], name: str, site: Site) -> tuple[Switch, ...]:
+    if TOPOLOGY not in texts:
+        raise InputError(f"{name}: has TopologyPlugin=topology/tree, and holds no {TOPOLOGY}: {FILES[TOPOLOGY]}")
+    found: dict[str, Switch] = {}
+    known = {node.name for node in site.nodes}
+    lines = [line for line in conf_lines(texts, TOPOLOGY, name) if "switchname" in line.pairs]
+    names = {each for line in lines for each in expand(line.pairs["switchname"], line)}
+    for line in lines:
+        members = frozenset(known if line.pairs.get("nodes", "").upper() == "ALL" else expand(line.pairs.get("nodes", ""), line))
+        below = expand(line.pairs.get("switches", ""), line)
+        if unknown := sorted((members - known) | (set(below) - names)):
+            raise line.error(f"switch {line.pairs['switchname']} joins the unknown node or switch {unknown[0]}")
+        for each in expand(line.pairs["switchname"], line):
+            found[each] = Switch(each, members, below)
+    return tuple(found.values())

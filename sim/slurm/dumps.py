@@ -1,0 +1,174 @@
+"""What sacctmgr, sshare and scontrol print of a site: QOS, associations, usage, reservations and outages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from features.errors import InputError
+from sim.slurm.lines import FILES, RESERVATIONS, Line, expand, seconds
+from sim.slurm.site import LIMIT_KEYS, UNLIMITED, Association, Limits, Outage, Qos, Reservation, Site
+from sim.slurm.state import OF_PARENT
+
+
+def _table(text: str, file: str, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Return line number and fields of a table as Slurm's commands print it with -P."""
+    lines = text.splitlines()
+    head = lines[0].split("|") if lines else []
+    for each in needed:
+        if each not in head:
+            raise InputError(f"{file}, line 1: has no column {each}; make it with {FILES[file.rsplit('/', 1)[-1]]}")
+    for number, line in enumerate(lines[1:], start=2):
+        fields = line.split("|")
+        if line.strip() and len(fields) < len(head):
+            raise InputError(f"{file}, line {number}: has {len(fields)} fields, and the header {len(head)}: is the file cut?")
+        if line.strip():
+            yield number, dict(zip(head, fields, strict=False))
+
+
+def _amounts(text: str, file: str, number: int) -> dict[str, int]:
+    """Return ``cpu=4,node=2,gres/gpu=1,mem=4G`` as numbers, memory in MiB; limits of -1 hold nothing back."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        scale = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}.get(value[-1:].upper(), 1)
+        digits = value.rstrip("KMGTkmgt")
+        if not re.fullmatch(r"-?\d{1,15}(\.\d+)?", digits):
+            raise InputError(f"{file}, line {number}: {part} is no limit such as cpu=100")
+        if float(digits) >= 0:
+            found["gres/gpu" if name.startswith("gres/gpu") else name] = int(float(digits) * scale)
+    return found
+
+
+def _minutes(values: Mapping[str, str], file: str, number: int) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """Return limits of one job, of used and of running minutes; keys as in ``show qos`` and ``sacctmgr dump``, in lower case."""
+
+    def read(*keys: str) -> dict[str, int]:
+        return _amounts(next(filter(None, (values.get(key) for key in keys)), ""), file, number)
+
+    def wall(*keys: str) -> dict[str, int]:
+        text = next(filter(None, (values.get(key) for key in keys)), "")
+        try:
+            return {"wall": seconds(text) // 60} if text and text != "-1" else {}
+        except ValueError:
+            raise InputError(f"{file}, line {number}: {text} is no time such as 1-0, 30 or 12:00:00") from None
+
+    job = read("maxtres", "maxtresperjob") | wall("maxwall", "maxwalldurationperjob")
+    job |= {f"{name} minutes": most for name, most in read("maxtresmins", "maxtresminsperjob").items()}
+    return job, read("grptresmins") | wall("grpwall"), read("grptresrunmins")
+
+
+def every_qos(text: str, file: str) -> Iterator[Qos]:
+    for number, row in _table(text, file, ("Name", "Priority")):
+
+        def held(name: str, row: Mapping[str, str] = row, number: int = number) -> dict[str, int]:
+            resources, jobs = LIMIT_KEYS[name]
+            return _amounts(row.get(resources, ""), file, number) | _amounts(
+                f"jobs={row[jobs]}" if row.get(jobs) else "", file, number
+            )
+
+        minutes = _minutes({key.lower(): value for key, value in row.items()}, file, number)
+        limits = Limits(held("group"), held("user"), held("account"), *minutes)
+        preempts = tuple(filter(None, row.get("Preempt", "").split(",")))
+        mode = row.get("PreemptMode", "").lower().replace("cluster", "")
+        try:
+            grace, exempt = (seconds(row.get(name) or "0") for name in ("GraceTime", "PreemptExemptTime"))
+        except ValueError:
+            raise InputError(f"{file}, line {number}: GraceTime or PreemptExemptTime is no time such as 00:00:10") from None
+        place = Line(file, number, {"priority": row["Priority"] or "0", "usagefactor": row.get("UsageFactor") or "1"})
+        yield Qos(
+            row["Name"], place.whole("priority", 0), place.decimal("usagefactor"), limits,
+            frozenset(row.get("Flags", "").split(",")), preempts, mode, grace, exempt,
+        )  # fmt: skip
+
+
+def associations(text: str, file: str) -> tuple[Association, ...]:
+    """Read ``sacctmgr dump``: lines ``Parent - 'x'``, ``Account - 'y':KEY=VALUE:...``, ``User - 'z':...``."""
+    found, parent, accounts = [Association("root")], "root", {"root"}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith(("#", "Cluster")):
+            continue
+        form = re.match(r"(Parent|Account|User) - '([^']*)'(.*)", line)
+        if form is None:
+            raise InputError(f"{file}, line {number}: is no line Parent, Account or User of sacctmgr dump")
+        kind, name = form[1], form[2]
+        if kind == "Parent" and name not in accounts:  # so no account stands above itself
+            raise InputError(f"{file}, line {number}: no line above it describes the account {name}")
+        if kind == "Parent":
+            parent = name
+            continue
+        if kind == "Account" and name in accounts:
+            raise InputError(f"{file}, line {number}: describes the account {name} a second time")
+        if kind == "Account":
+            accounts.add(name)
+        values = {key.lower(): value.strip("'") for key, value in re.findall(r":(\w+)=('[^']*'|[^:]*)", form[3])}
+        share = values.get("fairshare", "1")
+        group = _amounts(values.get("grptres", ""), file, number) | _amounts(
+            f"jobs={values['grpjobs']}" if "grpjobs" in values else "", file, number
+        )
+        own = _amounts(f"jobs={values['maxjobs']}" if "maxjobs" in values else "", file, number)
+        limits = Limits(group, own, {}, *_minutes(values, file, number))
+        shares = OF_PARENT if share == "parent" else Line(file, number, {"fairshare": share}).decimal("fairshare")
+        found.append(Association(parent if kind == "User" else name, name if kind == "User" else "", parent, shares, limits=limits))
+    return tuple(found)
+
+
+def with_usage(associations: tuple[Association, ...], text: str, file: str) -> tuple[Association, ...]:
+    """Return the associations with the usage that ``sshare -alP`` shows."""
+    usage = {}
+    for number, row in _table(text, file, ("Account", "User", "RawUsage")):
+        if not re.fullmatch(r"\d{0,18}", row["RawUsage"]):
+            raise InputError(f"{file}, line {number}: RawUsage {row['RawUsage']} is no number")
+        usage[row["Account"].strip(), row["User"].strip()] = float(row["RawUsage"] or 0)
+    return tuple(replace(each, usage=usage.get((each.account, each.user), 0.0)) for each in associations)
+
+
+def reservations(text: str, file: str, site: Site, timezone: str) -> tuple[Reservation, ...]:
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        pairs = dict(re.findall(r"(\w+)=(\S*)", line))
+        if not line.strip() or line.startswith("No reservations"):
+            continue
+        line_of = Line(file, number, {})
+        if not {"ReservationName", "Nodes"} <= pairs.keys():
+            raise line_of.error(f"is no whole reservation; make it with {FILES[RESERVATIONS]}")
+        members = frozenset(expand(pairs["Nodes"].replace("(null)", ""), line_of))
+        if unknown := members - {node.name for node in site.nodes}:
+            raise line_of.error(f"reservation {pairs['ReservationName']} has the unknown node {min(unknown)}")
+        start, end = (_unix(pairs.get(key, ""), line_of, timezone) for key in ("StartTime", "EndTime"))
+        if end < start:
+            raise line_of.error(f"reservation {pairs['ReservationName']} ends before it starts")
+        flags = frozenset(pairs.get("Flags", "").upper().split(","))
+        found.append(Reservation(pairs["ReservationName"], start, end, members, flags, timezone))
+    return tuple(found)
+
+
+def outages(text: str, file: str, site: Site, timezone: str) -> tuple[Outage, ...]:
+    """Read ``sacctmgr -P show event``: each row of a node is a time in which it started nothing.
+
+    One that was down lost its jobs.
+    """
+    names, found = {node.name for node in site.nodes}, []
+    for number, row in _table(text, file, ("NodeName", "TimeStart", "TimeEnd", "State")):
+        if row["NodeName"] not in names or row["State"].upper().startswith("UNK"):
+            continue
+        line = Line(file, number, {})
+        end = UNLIMITED if row["TimeEnd"] in ("Unknown", "None", "") else _unix(row["TimeEnd"], line, timezone)
+        start, down = _unix(row["TimeStart"], line, timezone), bool(re.search("DOWN|FAIL", row["State"].upper()))
+        if end < start:
+            raise line.error(f"the event of {row['NodeName']} ends before it starts")
+        found.append(Outage(row["NodeName"], start, end, down))
+    return tuple(found)
+
+
+def _unix(text: str, line: Line, timezone: str) -> int:
+    try:
+        time = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=ZoneInfo(timezone))
+        if not 1970 <= time.year <= 2261:
+            raise ValueError
+        return int(time.timestamp())
+    except ValueError:
+        raise line.error(f"{text!r} is no time such as 2026-11-21T21:17:42") from None

@@ -1,0 +1,128 @@
+"""The forms of Slurm's texts: lines of KEY=VALUE, names, times and weights; and what a site's folder holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from features.errors import InputError
+from features.node_list import expand_nodes
+from sim.slurm.site import BILLED, UNLIMITED
+
+CONF, GRES, TOPOLOGY, ACCOUNTS, QOS = "slurm.conf", "gres.conf", "topology.conf", "accounts.dump", "qos.txt"
+SSHARE, RESERVATIONS, EVENTS, EPILOG = "sshare.txt", "reservations.txt", "events.txt", "epilog.txt"
+FILES = {
+    CONF: "cp /etc/slurm/slurm.conf .      # and the files that it includes",
+    GRES: "cp /etc/slurm/gres.conf .",
+    TOPOLOGY: "cp /etc/slurm/topology.conf .",
+    ACCOUNTS: "sacctmgr dump CLUSTER file=accounts.dump",
+    QOS: "sacctmgr -P show qos > qos.txt",
+    SSHARE: "sshare -alP > sshare.txt      # when the accounting begins",
+    RESERVATIONS: "scontrol -o show reservation > reservations.txt",
+    EVENTS: "sacctmgr -P show event start=2026-01-01 > events.txt",
+    EPILOG: "echo 2 > epilog.txt           # seconds that Epilog takes on a node, where slurm.conf has one",
+}
+"""What a site's folder holds, and the command that makes each file; all but the first may be missing."""
+
+
+class Line(NamedTuple):
+    """A line of a file, its keys in lower case."""
+
+    file: str
+    number: int
+    pairs: dict[str, str]
+
+    def error(self, what: str) -> InputError:
+        """Return an error that names the place."""
+        return InputError(f"{self.file}, line {self.number}: {what}")
+
+    def whole(self, key: str, default: int) -> int:
+        """Return the whole number of ``key``; InputError for any other value."""
+        text = self.pairs.get(key)
+        if text is None:
+            return default
+        if not re.fullmatch(r"\d{1,15}", text):
+            raise self.error(f"{key}={text} is no whole number")
+        return int(text)
+
+    def decimal(self, key: str) -> float:
+        """Return the number of ``key``; InputError for any other value."""
+        if not re.fullmatch(r"\d{1,15}(\.\d+)?", self.pairs[key]):
+            raise self.error(f"{key}={self.pairs[key]} is no number")
+        return float(self.pairs[key])
+
+
+def expand(names: str, line: Line) -> tuple[str, ...]:
+    """Return the names that ``n[1-3,07],b1`` stands for, in that order.
+
+    InputError for a list that cannot be read.
+    """
+    try:
+        return expand_nodes(names)
+    except ValueError as error:
+        raise line.error(f"{names} is not {error}") from error
+
+
+def seconds(text: str) -> int:
+    """Return Slurm's ``minutes``, ``H:M:S``, ``D-H`` or ``D-H:M:S`` in seconds.
+
+    ValueError for another form.
+    """
+    if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
+        return UNLIMITED
+    if not re.fullmatch(r"(\d{1,9}-)?\d{1,9}(:\d{1,9}){0,2}", text):
+        raise ValueError(text)
+    days, dash, rest = text.rpartition("-")
+    parts = [int(part) for part in rest.split(":")]
+    if dash:
+        return int(days) * 86_400 + sum(part * each for part, each in zip(parts, (3600, 60, 1), strict=False))
+    if len(parts) == 3:
+        return parts[0] * 3600 + parts[1] * 60 + parts[2]
+    return parts[0] * 60 + (parts[1] if len(parts) == 2 else 0)
+
+
+def tres_weights(text: str) -> dict[str, float]:
+    """Return ``CPU=1.0,Mem=0.25G,GRES/gpu=2`` as weights of a processor, a MiB, a GPU.
+
+    ValueError for another form.
+    """
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.strip().lower().partition("=")
+        unit = {"k": 1024.0, "g": 1 / 1024, "t": 1 / 1024**2}.get(value[-1:], 1.0)
+        if name not in BILLED:
+            raise ValueError(f"{part} is not one of {', '.join(BILLED)}")
+        if not re.fullmatch(r"\d{0,9}\.?\d{0,9}(?<=.)[kmgt]?", value):
+            raise ValueError(f"{part} says no number")
+        found[name] = float(value.rstrip("kmgt")) * (unit if name == "mem" else 1.0)
+    return found
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """Return a sort key in which n2 goes before n10, as in slurmctld's table of nodes."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.findall(r"\d+|\D+", name)]
+
+
+def conf_lines(texts: Mapping[str, str], file: str, name: str, depth: int = 0) -> Iterator[Line]:
+    """Return the lines of a configuration file with those that it includes, continued lines as one."""
+    held, begun = "", 0
+    for number, raw in enumerate(texts[file].splitlines(), start=1):
+        text = re.sub(r"(?<!\\)#.*", "", raw).rstrip()
+        begun = begun or number
+        if text.endswith("\\"):
+            held += text[:-1]
+            continue
+        text, held, at, begun = held + text, "", begun, 0
+        if not text.strip():
+            continue
+        if found := re.match(r"\s*include\s+(\S+)", text, re.IGNORECASE):
+            other = found[1].rsplit("/", 1)[-1]
+            if other not in texts or depth > 3:
+                raise InputError(f"{name}/{file}, line {at}: includes {found[1]}, which is not there")
+            yield from conf_lines(texts, other, name, depth + 1)
+            continue
+        pairs = {key.lower(): value.strip('"') for key, value in re.findall(r'([\w./-]+)\s*=\s*("[^"]*"|\S*)', text)}
+        if not pairs:
+            raise InputError(f"{name}/{file}, line {at}: {text.strip()!r} is no KEY=VALUE")
+        yield Line(f"{name}/{file}", at, pairs)
