@@ -96,14 +96,12 @@ def _may_start(record, second, slurm):
     """
     ask, state, room, hardware = slurm.ask, slurm.now, slurm.room, slurm.hardware
     job, partition, cpus, nodes = ask.job[record], ask.partition[record], 0, 0
-    member, suits = hardware.member[partition], hardware.suits[ask.suits[job]]
     if state.phase[job] != PENDING or ask.admitted[record] == 0:
         return False
     if ask.exclusive[job] != 0 and ask.counted[job] == ask.cpus[job]:
         return True
     for node in range(len(room.clear)):
-        free = state.cpus[node] > 0 and room.clear[node] > second + ask.least[job]
-        if free and holds(member, node) and holds(suits, node):
+        if state.cpus[node] > 0 and room.clear[node] > second + ask.least[job] and holds(hardware.member[partition], node):
             here = room_on(job, node, slurm, state.cpus, state.memory, state.gpus)
             cpus, nodes = cpus + here, nodes + (here > 0)
             if cpus >= ask.cpus[job] and nodes >= ask.min_nodes[job]:

@@ -14,7 +14,7 @@ from sim.slurm.topology import choose_otherwise
 def room_on(job, node, slurm, cpus, memory, gpus):
     """Return the processors that ``job`` may take on ``node``, of what is left there."""
     ask, hardware = slurm.ask, slurm.hardware
-    if gpus[node] < ask.gpus[job]:
+    if gpus[node] < ask.gpus[job] or not holds(hardware.suits[ask.suits[job]], node):
         return 0
     room = cpus[node]
     if ask.exclusive[job] != 0 and room < hardware.cpus[node]:

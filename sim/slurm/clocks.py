@@ -150,7 +150,10 @@ def work(now, ended, ends, submitted, slurm):
 
 @kernel
 def change_site(row, slurm):
-    """Let the node of an event go or come back, or a reservation have its next time; return the event's node, up and job."""
+    """Let a node go or come back, or a reservation have its next time, as an event says.
+
+    Return the event's node, up and job.
+    """
     state, kept = slurm.now, slurm.reservations
     node, up, job = slurm.outages.node[row], slurm.outages.up[row], slurm.outages.job[row]
     if node != NONE and up == UP:

@@ -1,4 +1,7 @@
-"""What sacctmgr, sshare and scontrol print of a site: QOS, associations, usage, reservations and outages."""
+"""What sacctmgr, sshare and scontrol print of a site.
+
+QOS, associations, usage, reservations and outages.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,10 @@ def every_qos(text: str, file: str) -> Iterator[Qos]:
 
 
 def associations(text: str, file: str) -> tuple[Association, ...]:
-    """Read ``sacctmgr dump``: lines ``Parent - 'x'``, ``Account - 'y':KEY=VALUE:...``, ``User - 'z':...``."""
+    """Read ``sacctmgr dump``.
+
+    Its lines are ``Parent - 'x'``, ``Account - 'y':KEY=VALUE:...`` and ``User - 'z':...``.
+    """
     found, parent, accounts = [Association("root")], "root", {"root"}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith(("#", "Cluster")):
@@ -147,9 +153,9 @@ def reservations(text: str, file: str, site: Site, timezone: str) -> tuple[Reser
 
 
 def outages(text: str, file: str, site: Site, timezone: str) -> tuple[Outage, ...]:
-    """Read ``sacctmgr -P show event``: each row of a node is a time in which it started nothing.
+    """Read ``sacctmgr -P show event``.
 
-    One that was down lost its jobs.
+    Each row of a node is a time in which it started nothing. One that was down lost its jobs.
     """
     names, found = {node.name for node in site.nodes}, []
     for number, row in _table(text, file, ("NodeName", "TimeStart", "TimeEnd", "State")):

@@ -1,4 +1,7 @@
-"""The forms of Slurm's texts: lines of KEY=VALUE, names, times and weights; and what a site's folder holds."""
+"""What a site's folder holds, and the forms of Slurm's texts.
+
+Lines of KEY=VALUE, names, times and weights.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +108,10 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def conf_lines(texts: Mapping[str, str], file: str, name: str, depth: int = 0) -> Iterator[Line]:
-    """Return the lines of a configuration file with those that it includes, continued lines as one."""
+    """Return the lines of a configuration file and those that it includes.
+
+    Continued lines are one.
+    """
     held, begun = "", 0
     for number, raw in enumerate(texts[file].splitlines(), start=1):
         text = re.sub(r"(?<!\\)#.*", "", raw).rstrip()

@@ -104,9 +104,8 @@ def _lacks_nodes(job, partition, second, slurm):
     It then waits for them (ReqNodeNotAvail), and blocks no other job.
     """
     hardware, mask, kept = slurm.hardware, slurm.room.mask, False
-    suits = hardware.suits[slurm.ask.suits[job]]
     open_to(job, partition, second, second + slurm.ask.limit[job], slurm, mask)
     for word in range(len(mask)):
-        kept = kept or mask[word] != hardware.member[partition, word] & suits[word]
+        kept = kept or mask[word] != hardware.member[partition, word]
         mask[word] &= slurm.room.usable[word]
     return kept and pick(job, mask, slurm, hardware.cpus, hardware.memory, hardware.gpus) == 0

@@ -1,4 +1,7 @@
-"""Sets of nodes as bits, and those that a job may run on by its constraint, --nodelist, --exclude and memory."""
+"""Sets of nodes as bits, and the nodes that suit a job.
+
+That is by its constraint, --nodelist, --exclude and memory.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ _TOKEN = re.compile(r"([^&|()\[\]*,\s]+)(?:\*\d+)?|[&|()\[\],]")
 
 
 class Suits(NamedTuple):
-    """What decides which nodes a job may run on: ``memory`` is MiB a node, the others are as sbatch takes them."""
+    """What decides which nodes suit a job.
+
+    ``memory`` is MiB a node, the others are as sbatch takes them.
+    """
 
     features: str
     nodelist: str

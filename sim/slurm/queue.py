@@ -120,7 +120,7 @@ def over_limits(job, chosen, slurm):
 
 @kernel
 def count_limits(job, sign, slurm):
-    """Let a job that starts count against its limits (``sign`` 1), or one that ends no longer (-1)."""
+    """Count a job against its limits as it starts (``sign`` 1), no longer as it ends (-1)."""
     ask, state = slurm.ask, slurm.now
     for row in range(ask.limits[job], ask.limits[job + 1]):
         slot = ask.slot[row]
@@ -303,14 +303,14 @@ def drop_started(slurm):
 
 @kernel
 def open_to(job, partition, second, end, slurm, mask):
-    """Write to ``mask`` a partition's nodes up, suitable and open to ``job`` from ``second`` to ``end``.
+    """Write to ``mask`` a partition's nodes up and open to ``job`` from ``second`` to ``end``.
 
     Those are kept from it in which a reservation begins before its limit ends.
     """
     state, kept, own = slurm.now, slurm.reservations, slurm.ask.reservation[job]
-    member, suits = slurm.hardware.member, slurm.hardware.suits[slurm.ask.suits[job]]
+    member = slurm.hardware.member
     for word in range(len(mask)):
-        mask[word] = member[partition, word] & suits[word] & state.up[word]
+        mask[word] = member[partition, word] & state.up[word]
     for row in range(len(kept.start)):
         if row == own and kept.flex[row] != 0:
             continue

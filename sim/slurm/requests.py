@@ -1,4 +1,7 @@
-"""What the jobs of a replay ask for, as arrays: their columns, limits, and which others they may stop."""
+"""What the jobs of a replay ask for, as arrays.
+
+Their columns, the limits that count them, and which others they may stop.
+"""
 
 from __future__ import annotations
 
@@ -81,9 +84,9 @@ def _exempt_s(site: Site) -> int:
 def requests(
     site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], int], origin: int
 ) -> tuple[Ask, np.ndarray, Slots, np.ndarray]:
-    """Return what jobs ask for, the sets of nodes that suit them, and the limits that count them.
+    """Return what jobs ask for, the nodes that suit them, and the limits that count them.
 
-    The sets are int64 [sets, words], the last value is the kind of what each limit counts, int64 [limits]. InputError for a job in an
+    The sets of nodes are int64 [sets, words], the last value is the kind of what each limit counts, int64 [limits]. InputError for a job in an
     unknown partition or QOS.
     """
     groups, group = np.unique(np.array(jobs["group"], np.int64), return_inverse=True)

@@ -108,6 +108,8 @@ def test_plans_in_the_recorded_state_are_those_of_the_log(run: str) -> None:
             if kind == recorded.START:
                 slurm.room.usable[:] = as_set([names.index(name) for name in expand_nodes(nodes)], len(names))
             recorded.step(kind, row, now, slurm)
+            if kind == recorded.END:
+                recorded.step(recorded.CLEAR, row, now, slurm)
             recorded.step(recorded.LOOK, 0, now, slurm)
     assert asked > 20
     assert equal >= EQUAL[run] * asked
