@@ -23,7 +23,8 @@ import pandas as pd
 from pipelines.workflows.parity import read_site_jobs
 from pipelines.workflows.what_if import measure, read_candidates
 from sim.campaigns.maps import threads
-from sim.what_if import Changed, Replays
+from sim.site_change import Changed
+from sim.what_if import Replays
 from tests.golden.slurm.record import ALL, COMMON, RUNS, TIERS, USERS, Job, Workload, _some, record_twice
 
 KEPT = Path(__file__).parent / "changes"
