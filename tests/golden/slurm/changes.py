@@ -101,7 +101,7 @@ def predict() -> pd.DataFrame:
     candidates, seeds = read_candidates(KEPT / "candidates.toml"), list(range(REPLICATES))
     found = measure(site, jobs, candidates, REPLICATES, 0, 0, threads(), lambda done, of: None)
     changes = [Changed(site, jobs.table, (), frozenset()), *(found.changes[each.name] for each in candidates)]
-    work = Replays([(each.site, each.jobs) for each in changes], 0)
+    work = Replays(changes, 0)
     waits = np.empty((len(changes), REPLICATES))
     for row, seed, start in threads()(work, [[row, seed] for row in range(len(changes)) for seed in seeds]):
         waits[row, seed] = (start - changes[row].jobs["submit_s"].to_numpy()).mean()
