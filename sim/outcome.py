@@ -149,9 +149,12 @@ def outcome(
     if pool and (plan.algorithm in PLANNERS or tells):
         workload = workload._replace(machine=pool_as_cluster(workload.procs, workload.arrays))
     if workload.machine is not None:
-        check_clusters(plan, machine is not None, len(failures.time_s) > 0)
+        hours = workload.machine.layout.hours
+        check_clusters(plan, machine is not None, len(failures.time_s) > 0, len(hours.time) > 0)
         nodes, planner = planned_nodes(workload, workload.machine, plan, given, pool=pool, tells=tells, scratch=scratch)
-        clusters = scratch.clusters(nodes, planner, two=not settings[0].one_queue, failures=failures, origin=workload.origin)
+        clusters = scratch.clusters(
+            nodes, planner, two=not settings[0].one_queue, failures=failures, origin=workload.origin, hours=hours
+        )
     if plan.harm is not None:
         on = None if clusters is None else clusters.nodes
         scenarios = as_scenarios(plan.harm, source, workload.jobs, workload.arrays, workload.procs, policy.seed, scratch, on)
@@ -347,7 +350,7 @@ def failing(workload: Prepared, failures: Failures) -> Prepared:
     return workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
 
 
-def check_clusters(plan: Scheduler, monitored: bool, fails: bool) -> None:
+def check_clusters(plan: Scheduler, monitored: bool, fails: bool, closes: bool = False) -> None:
     """Raise InputError for what does not run on a machine of clusters."""
     if plan.rollout is not None or (plan.rush is not None and plan.harm is None) or plan.algorithm not in ON_CLUSTERS:
         raise InputError(
@@ -355,6 +358,8 @@ def check_clusters(plan: Scheduler, monitored: bool, fails: bool) -> None:
         )
     if plan.harm is not None and fails:
         raise InputError(f"scheduler {plan.name!r}: foresees no nodes that fail")
+    if closes and (plan.algorithm not in ("EASY", "List", "Strict") or plan.reservations > 1):
+        raise InputError(f"scheduler {plan.name!r}: plans ahead and knows no hours; EASY, List and Strict do")
     if monitored:
         raise InputError("a monitored cluster is one pool of processors, and takes no machine of clusters")
 

@@ -1,4 +1,4 @@
-"""``queuecast parity``: how far replays of a Slurm site are from its accounting."""
+"""``queuecast parity``: how far replays of a Slurm site are from its accounting, or which rule any other log obeys."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import click
 
 from features.errors import one_line
 from pipelines.cli.notes import note
-from pipelines.cli.options import json_option, report_option
+from pipelines.cli.options import json_option, load, report_option
 from pipelines.cli.progress import shown_progress
+from sim.settings import TraceSettings
 
 if TYPE_CHECKING:
     from pipelines.ingest.slurm_jobs import SlurmJobs
@@ -25,14 +26,17 @@ _LONGEST_NOTE = 600
 @click.option(
     "--machine",
     type=click.Path(path_type=Path),
-    required=True,
-    help="The site: a folder or tar with slurm.conf and what queuecast machine --commands lists, or slurm.conf alone.",
+    help="The site: a folder or tar with slurm.conf and what queuecast machine --commands lists, or slurm.conf alone. Without it a rule is "
+    "inferred from the log.",
 )
 @click.option(
     "--replays", type=click.IntRange(2, 10_000), default=40, show_default=True, help="Replays, each with phases of its own."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the phases.")
-@click.option("--time-zone", "timezone", default="UTC", show_default=True, help="IANA time zone of the local times in all files.")
+@click.option("--time-zone", "timezone", help="IANA time zone of the local times in all files. [default: UTC]")
+@click.option(
+    "--procs", type=click.IntRange(min=1), help="Processors of the machine, where no --machine says it and the trace does not."
+)
 @click.option("--cluster", default="", help="Of accounting of several clusters: the one to read.")
 @click.option(
     "--log",
@@ -43,10 +47,11 @@ _LONGEST_NOTE = 600
 @json_option
 def command(
     accounting: Path,
-    machine: Path,
+    machine: Path | None,
     replays: int,
     seed: int,
-    timezone: str,
+    timezone: str | None,
+    procs: int | None,
     cluster: str,
     log: Path | None,
     report: Path | None,
@@ -56,7 +61,17 @@ def command(
 
     Waits are compared with their range over the phases of Slurm's clocks, which no accounting holds; single decisions with what the
     rules give in the recorded state; and each rule that the site uses is left out once, to show what the figures can see.
+
+    Without --machine ACCOUNTING is any trace. The rule that it obeys is inferred from the first 60 % of its jobs: closings, hours of queues,
+    limits, order, backfilling. What follows is compared with replays under that rule, and under FCFS, EASY and Conservative.
     """
+    if machine is None:
+        if log is not None or report is not None:
+            raise click.UsageError("--log and --report are of a Slurm site: give its --machine")
+        show_rule(TraceSettings(trace=str(accounting), procs=procs, timezone=timezone, cluster=cluster or None), as_json)
+        return
+    if procs is not None:
+        raise click.UsageError(f"--machine {machine} says how many processors there are: give no --procs")
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report import parity as shown
     from pipelines.workflows.parity import measure
@@ -65,7 +80,7 @@ def command(
     site, jobs = load_site_jobs(accounting, machine, timezone, cluster)
     with shown_progress("replays") as whole, shown_progress("rules left out") as rules:
         bars = {"replays": whole, "rules left out": rules}
-        parity = measure(site, jobs, replays, seed, lambda stage, done, of: bars[stage](done, of), log, timezone)
+        parity = measure(site, jobs, replays, seed, lambda stage, done, of: bars[stage](done, of), log, timezone or "UTC")
     if parity.lost:
         note(
             f"WARNING: {len(parity.lost):,} jobs do not start in every replay, the first are {', '.join(parity.lost[:5])}: the site's files have no "
@@ -94,6 +109,22 @@ def command(
         shown.unexplained(parity).show()
     else:
         click.echo("No job's wait lies over 30 s outside the range of its replays.")
+
+
+def show_rule(settings: TraceSettings, as_json: bool) -> None:
+    """Infer the rule of a trace, and show what it explains."""
+    from pipelines.report import rules as shown
+    from pipelines.workflows.rules import find
+
+    trace = load(settings)
+    with shown_progress("replays") as progress:
+        found = find(trace, lambda stage, done, of: progress(done, of))
+    if as_json:
+        click.echo(json.dumps(shown.record(found)))
+        return
+    click.echo("\n".join([*shown.answer(found), "", *shown.in_words(found.inferred.rule)]))
+    for table in shown.tables(found):
+        table.show()
 
 
 def load_site_jobs(accounting: Path, machine: Path, timezone: str | None, cluster: str) -> tuple[Site, SlurmJobs]:

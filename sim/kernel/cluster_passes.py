@@ -20,6 +20,7 @@ from sim.kernel.clusters import (
     SHADOW_AT,
     TAKES,
     UNKNOWN,
+    closed,
     insert,
     join,
     leave,
@@ -139,12 +140,15 @@ def fits_somewhere(job, jobs, state, clusters):
 def start_in_order(settings, now, jobs, estimates, state, clusters):
     """Start what fits now, in the primary order; return the index of the first that does not.
 
-    With List the others are looked at, too.
+    With List the others are looked at, too. Jobs that may not start at this hour are as absent.
     """
     first = NEVER
     i = 0
     while i < state.counters[WAITING]:
         job = clusters.front.job[i]
+        if closed(job, estimates.fit[job], now, clusters):
+            i += 1
+            continue
         cluster = first_room(job, clusters)
         if cluster != NOWHERE:
             start_in(job, cluster, now, jobs, estimates, state, clusters, settings.bits)
@@ -184,7 +188,7 @@ def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
     nodes, ahead, numbers = clusters.nodes, clusters.ahead, clusters.numbers
     row, last = nodes.row[job], len(nodes.first) - 1
     cluster = first_room(job, clusters)
-    if cluster == NOWHERE:
+    if cluster == NOWHERE or closed(job, estimates.fit[job], now, clusters):
         return False
     if numbers[HEAD] != head + 1:
         reserve_ahead(head, bits, state, clusters)
@@ -214,6 +218,9 @@ def submit_alone(settings, job, now, jobs, estimates, state, clusters):
     Nothing has changed since the last pass, and what was refused stays so.
     """
     counters, front = state.counters, clusters.front
+    if len(clusters.hours.latest) > 0:  # the first in line may be closed
+        join(settings, job, now, jobs, estimates, state, clusters)
+        return False
     behind = settings.algorithm == LIST or (
         (settings.algorithm == STRICT or settings.algorithm == EASY)
         and primary_key(settings, job, now, jobs, estimates, counters) >= front.key[0]

@@ -16,14 +16,15 @@ from sim.kernel.planning_seats import Planner
 from sim.kernel.scores import look_around
 from sim.kernel.standardised import standardise
 from sim.kernel.state import PLANS, STARVING, WAITING, begin_to_run, start_job
-from sim.machine.nodes import Nodes, change, choose
+from sim.machine.nodes import Hours, Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
-KEYED, GAINS, TAKES, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, NUMBERS = range(11)
+KEYED, GAINS, TAKES, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, HOUR, NUMBERS = range(12)
 """Slots of ``Clusters.numbers``. KEYED: the row below which starving jobs have the key of such. GAINS: how often something was given back.
 TAKES: how often something was taken.
 Of EASY's reservation, HEAD: the job that has it, plus one, 0 if none is known; the cluster and the shadow time; how many there have been.
-Of outages: the next event; the jobs in ``Outages.returned``; whether jobs are lost with their nodes, and not requeued."""
+Of outages: the next event; the jobs in ``Outages.returned``; whether jobs are lost with their nodes, and not requeued.
+HOUR: the next event of the hours."""
 
 MOST_GAINS = 8
 """Gains that are looked through before a job is tried again; after more of them it is tried at once."""
@@ -109,6 +110,14 @@ class Clusters(NamedTuple):
     numbers: np.ndarray
     planner: Planner
     outages: Outages
+    hours: Hours
+
+
+@kernel
+def closed(job, fit, now, clusters):
+    """Tell whether ``job``, planned to run for ``fit``, may not start at this hour."""
+    hours = clusters.hours
+    return len(hours.latest) > 0 and now + fit > hours.latest[hours.of[clusters.nodes.row[job]]]
 
 
 @kernel

@@ -9,7 +9,7 @@ when it comes back: jobs are planned around it, and wait without a plan where no
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.kernel.clusters import GAINS, LOSES, MOST_GAINS, OUTAGE, RETURNED, give_back, join
+from sim.kernel.clusters import GAINS, HOUR, LOSES, MOST_GAINS, OUTAGE, RETURNED, give_back, join
 from sim.kernel.state import (
     AS_PLANNED,
     CHANGED,
@@ -31,16 +31,24 @@ from sim.machine.nodes import PROCS
 
 @kernel
 def next_outage(state, jobs, clusters):
-    """Return when nodes go or come back next; NEVER once no job is left to notice."""
-    counters, outages, i = state.counters, clusters.outages, clusters.numbers[OUTAGE]
+    """Return when nodes go or come back next, or hours begin; NEVER once no job is left to notice."""
+    counters, outages, hours = state.counters, clusters.outages, clusters.hours
+    i, j, when = clusters.numbers[OUTAGE], clusters.numbers[HOUR], NEVER
+    if i < len(outages.time):
+        when = outages.time[i]
+    if j < len(hours.time):
+        when = min(when, hours.time[j])
     jobs_left = counters[ENDS] > 0 or counters[WAITING] > 0 or counters[NEXT] < len(jobs.submit)
-    return outages.time[i] if i < len(outages.time) and jobs_left else NEVER
+    return when if jobs_left else NEVER
 
 
 @apart
 def change_nodes(settings, now, jobs, estimates, state, clusters):
-    """Let the nodes go or come back that do so by ``now``."""
-    nodes, numbers, outages = clusters.nodes, clusters.numbers, clusters.outages
+    """Let the nodes go or come back that do so by ``now``, and hours begin."""
+    nodes, numbers, outages, hours = clusters.nodes, clusters.numbers, clusters.outages, clusters.hours
+    while numbers[HOUR] < len(hours.time) and hours.time[numbers[HOUR]] <= now:
+        hours.latest[hours.kind[numbers[HOUR]]] = hours.until[numbers[HOUR]]
+        numbers[HOUR] += 1
     while numbers[OUTAGE] < len(outages.time) and outages.time[numbers[OUTAGE]] <= now:
         node, up = outages.node[numbers[OUTAGE]], outages.up[numbers[OUTAGE]]
         numbers[OUTAGE] += 1

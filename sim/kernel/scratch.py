@@ -17,7 +17,7 @@ from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capac
 from sim.kernel.scenarios import Scenarios
 from sim.kernel.state import CHOICE, COUNTERS, EVENTS, FREE, NEVER, State
 from sim.machine.failures import NO_FAILURES, Failures
-from sim.machine.nodes import NOWHERE, Layout, Nodes, Requests, kinds_of, levels, rooms
+from sim.machine.nodes import ALWAYS, NOWHERE, Hours, Layout, Nodes, Requests, kinds_of, levels, rooms
 from sim.machine.plan import Plan
 
 
@@ -152,10 +152,12 @@ class Scratch:
             self._take("chunk", int(begin[-1])),
         )
 
-    def clusters(self, nodes: Nodes, planner: Planner, *, two: bool, failures: Failures = NO_FAILURES, origin: int = 0) -> Clusters:
+    def clusters(
+        self, nodes: Nodes, planner: Planner, *, two: bool, failures: Failures = NO_FAILURES, origin: int = 0, hours: Hours = ALWAYS
+    ) -> Clusters:
         """Return fresh lines of waiting jobs for a machine on which nothing runs.
 
-        Its nodes fail by ``failures``, whose seconds count from ``origin``.
+        Its nodes fail by ``failures``, and jobs start at ``hours``, whose seconds count from ``origin``.
         """
         jobs = len(nodes.row)
         front = self._line("front", jobs)
@@ -182,6 +184,7 @@ class Scratch:
             numbers,
             planner,
             self._outages(nodes, jobs, failures, origin),
+            hours._replace(time=hours.time - origin, until=hours.until - origin, latest=hours.latest.copy()),
         )
 
     def _outages(self, nodes: Nodes, jobs: int, failures: Failures, origin: int) -> Outages:

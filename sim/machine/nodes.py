@@ -27,17 +27,36 @@ NO_LIMIT = -1
 """Value in ``Requests.limit``: none of this kind for the job."""
 
 
+class Hours(NamedTuple):
+    """When jobs may start, int64.
+
+    From ``time`` on, jobs of ``kind`` start only if they are planned to end by ``until`` [events], long past: not at all. ``of`` [rows] is the
+    kind of each job of the table, ``latest`` [kinds] the ``until`` of now.
+    """
+
+    time: np.ndarray
+    kind: np.ndarray
+    until: np.ndarray
+    of: np.ndarray
+    latest: np.ndarray
+
+
+_NOTHING, _TABLE = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
+ALWAYS = Hours(*[_NOTHING] * 5)
+
+
 class Layout(NamedTuple):
     """An empty machine.
 
     int64: ``first`` [clusters + 1], ``capacity`` [nodes, resources], ``properties`` [nodes], ``left`` [clusters, limits]. As in
-    :class:`Nodes`; clusters are asked in this order.
+    :class:`Nodes`; clusters are asked in this order. ``hours`` are in seconds of the trace.
     """
 
     first: np.ndarray
     capacity: np.ndarray
     properties: np.ndarray
     left: np.ndarray
+    hours: Hours = ALWAYS
 
 
 class Requests(NamedTuple):
@@ -82,7 +101,6 @@ class Nodes(NamedTuple):
     chunk: np.ndarray
 
 
-_NOTHING, _TABLE = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
 NO_LAYOUT = Layout(np.zeros(1, np.int64), _TABLE, _NOTHING, _TABLE)
 NO_REQUESTS = Requests(_NOTHING, _TABLE, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _TABLE, _TABLE)
 """Of no nodes and no jobs."""

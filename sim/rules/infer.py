@@ -1,0 +1,218 @@
+"""Which rule a record obeys: looked for in the first part of a log, by replays of it.
+
+Closings, hours and what queues hold are read from the recorded starts. Then one part of the rule after the other is changed in each
+way that is known, and that change kept by which the replay comes nearest to the record: in the order of waits and in their means by
+size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from scipy.stats import spearmanr
+
+from features.clock import DAY_S, WEEK_S, Clock, local_clock_s
+from features.errors import InputError
+from features.jobs.schema import OVERRUN, start_s
+from sim.rules.rule import MONDAY_S, Limit, Rule, queue_of
+from sim.simulate import simulate
+
+FIRST = 0.6
+"""The part of the submissions from which a rule is inferred."""
+GAIN = 0.02
+"""The least gain in nearness for which a rule is changed once more, in the mean of the parts."""
+PARTS = 3
+"""Parts of the first part, in each of which a change must bring the replay nearer."""
+OFF = 0.1
+"""What a factor of ten between mean waits by size costs, in rank correlation."""
+_STEP_S = 1800
+_RARE = 0.1
+"""Jobs planned to run at an hour, or starts in it, are none if so few of what is usual."""
+_LEAST = 240
+"""The least number of jobs from which hours are read."""
+_HELD_S = 600
+_ROUNDS = 8
+_COLUMNS = (("user",), ("user", "queue"), ("user", "procs"), ("user", "requested_s"))
+_MOST: dict[str, tuple[float, ...]] = {"processors": (0.05, 0.1, 0.2, 0.4), "jobs": (1, 2, 4, 10)}
+"""Limits that are tried: shares of the processors, and numbers of jobs."""
+_ALGORITHMS = ("EASY", "List", "EASY-SPF")
+_PER_REQUESTED = (-1, 0, 1, 4)
+_PER_AREA = (-16, 0, 16)
+"""How many seconds of waiting outweigh a second requested, for a job on no processor and, added, on all."""
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A cleaned log with its record.
+
+    ``start_s``, ``end_s`` and ``wait_s`` int64 [jobs] are recorded; ``first`` of the jobs are those of the first part, and ``known``
+    tells which of these had started by then.
+    """
+
+    jobs: pd.DataFrame
+    procs: int
+    clock: Clock
+    start_s: np.ndarray
+    end_s: np.ndarray
+    first: int
+
+    @property
+    def wait_s(self) -> np.ndarray:
+        """Return the recorded waits, int64 [jobs]."""
+        return np.asarray(self.start_s - self.jobs["submit_s"].to_numpy(np.int64))
+
+    @property
+    def known(self) -> np.ndarray:
+        """Tell which jobs of the first part had started when it was over, bool [first]."""
+        return np.asarray(self.start_s[: self.first] <= int(self.jobs["submit_s"].iloc[self.first - 1]))
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """A rule, and the changes that led to it: ``what correlation off``, means over the parts of the first part, a row a change."""
+
+    rule: Rule
+    steps: pd.DataFrame
+
+
+def recorded(jobs: pd.DataFrame, procs: int, clock: Clock, first: float = FIRST) -> Recorded:
+    """Return a log whose waits are all known; InputError for any other."""
+    start = start_s(jobs)
+    if start is None or len(jobs) < 2 or not (jobs["wait_s"] > 0).any():
+        raise InputError("the log states no waits: from what was recorded no rule can be inferred")
+    end = start + jobs["runtime_s"].to_numpy(np.int64) + (jobs[OVERRUN].to_numpy(np.int64) if OVERRUN in jobs else 0)
+    return Recorded(jobs, procs, clock, start, end, max(int(first * len(jobs)), 2))
+
+
+def replayed(rule: Rule, jobs: pd.DataFrame) -> np.ndarray:
+    """Return the wait of each job under ``rule``, float64 [jobs]."""
+    made = simulate(jobs, machine=rule, scheduler=rule.scheduler).jobs
+    return (made["start_s"] - made["submit_s"]).to_numpy(np.float64)
+
+
+def by_size(jobs: pd.DataFrame, *waits_s: np.ndarray) -> pd.DataFrame:
+    """Return mean waits by processors, in steps of four: ``jobs`` and a column for each of ``waits_s``."""
+    size = 4 ** (np.log2(jobs["procs"].to_numpy(np.float64)) // 2).astype(np.int64)
+    table = pd.DataFrame({"procs": size, "jobs": 1} | {f"wait_{place}": waits for place, waits in enumerate(waits_s)})
+    return table.groupby("procs").agg({"jobs": "sum"} | {f"wait_{place}": "mean" for place in range(len(waits_s))})
+
+
+def off(jobs: pd.DataFrame, waits_s: np.ndarray, recorded_s: np.ndarray) -> float:
+    """Return by how many powers of ten mean waits by size are off, in the mean over jobs; minutes count, seconds do not."""
+    table = by_size(jobs, waits_s, recorded_s)
+    ratio = np.abs(np.log10((table["wait_0"] + 60) / (table["wait_1"] + 60)))
+    return float(np.average(ratio, weights=table["jobs"]))
+
+
+def correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Return Spearman's rank correlation, 0 where all are the same."""
+    return 0.0 if np.ptp(one) == 0 or np.ptp(other) == 0 else float(spearmanr(one, other).statistic)
+
+
+def infer(log: Recorded, progress: Progress | None = None) -> Inferred:
+    """Return the rule that the first part of ``log`` obeys best, among those that are known."""
+    jobs, known = log.jobs.iloc[: log.first], log.known
+    wait = log.wait_s[: log.first]
+
+    parts = np.array_split(np.flatnonzero(known), PARTS)
+
+    def near(rule: Rule) -> np.ndarray:
+        made = replayed(rule, jobs)
+        return np.array([(correlation(made[of], wait[of]), off(jobs.iloc[of], made[of], wait[of])) for of in parts])
+
+    def gain(one: np.ndarray, other: np.ndarray) -> float:
+        each = (one - other) @ (1, -OFF)
+        return float(each.mean() if each.min() > 0 else -1)
+
+    local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), *log.clock) - jobs["submit_s"].to_numpy(np.int64)
+    rule = Rule(log.procs, origin_s=int(local.min()))
+    best = near(rule)
+    steps, whole = [("EASY on all processors", *best.mean(axis=0))], seen(log, rule)
+    for round_ in range(_ROUNDS):
+        tried = changes(rule, whole, log.procs)
+        found = []
+        for at, (what, changed) in enumerate(tried):
+            found.append((near(changed), what, changed))
+            if progress is not None:
+                progress(f"changes, round {round_ + 1}", at + 1, len(tried))
+        top, what, changed = max(found, key=lambda each: gain(each[0], best))
+        if gain(top, best) < GAIN:
+            break
+        best, rule = top, changed
+        steps.append((what, *best.mean(axis=0)))
+    return Inferred(rule, pd.DataFrame(steps, columns=["what", "correlation", "off"]))
+
+
+def changes(rule: Rule, whole: Rule, procs: int) -> list[tuple[str, Rule]]:
+    """Return what could be changed of ``rule``, each in words; ``whole`` has all that was read from the starts."""
+    found = [("no closings" if rule.closings else "closings", replace(rule, closings=() if rule.closings else whole.closings))]
+    for name, hours in whole.hours:
+        others = tuple(each for each in rule.hours if each[0] != name)
+        there = len(others) < len(rule.hours)
+        found.append(
+            (f"{'no ' if there else ''}hours of {name}", replace(rule, hours=others if there else (*others, (name, hours))))
+        )
+    found.append(
+        ("no limits of queues" if rule.queues else "limits of queues", replace(rule, queues=() if rule.queues else whole.queues))
+    )
+    found.append(("processors", replace(rule, procs=whole.procs if rule.procs == procs else procs)))
+    for columns in _COLUMNS:
+        for what, values in _MOST.items():
+            others_ = tuple(each for each in rule.limits if (each.columns, each.what) != (columns, what))
+            if len(others_) < len(rule.limits):
+                found.append((f"no limit of {what} for each {' and '.join(columns)}", replace(rule, limits=others_)))
+            for value in values:
+                limit = Limit(columns, what, max(int(value * procs), 1) if what == "processors" else int(value))
+                found.append((str(limit), replace(rule, limits=(*others_, limit))))
+    found += [(algorithm, replace(rule, algorithm=algorithm)) for algorithm in _ALGORITHMS]
+    for a in _PER_REQUESTED:
+        for b in _PER_AREA:
+            order = f"submit+a*requested+b*requested*n/procs;a={a};b={b}" if a or b else ""
+            found.append((f"order {order or 'of submission'}", replace(rule, order=order)))
+    return [(what, each) for what, each in found if each != rule]
+
+
+def seen(log: Recorded, rule: Rule) -> Rule:
+    """Return ``rule`` with closings, hours, limits of queues and processors as the starts known in the first part show them."""
+    jobs = log.jobs.iloc[: log.first][log.known]
+    start, end = (times[: log.first][log.known] for times in (log.start_s, log.end_s))
+    cut = int(log.jobs["submit_s"].iloc[log.first - 1])
+    procs, queue = jobs["procs"].to_numpy(np.int64), queue_of(jobs)
+    most = {name: peak(start[queue == name], end[queue == name], procs[queue == name], cut) for name in sorted(set(queue))}
+    begins = start + rule.origin_s - MONDAY_S
+    hours, hour = [], begins % DAY_S // 3600
+    for name in most:
+        held = np.bincount(hour[(queue == name) & (start - jobs["submit_s"].to_numpy(np.int64) > _HELD_S)], minlength=24)
+        if held.sum() >= _LEAST and (held < _RARE * held.mean()).any():
+            hours.append((name, tuple(np.flatnonzero(held >= _RARE * held.mean()).tolist())))
+    return replace(
+        rule,
+        procs=max(log.procs, peak(start, end, procs, cut)),
+        closings=closings(begins, jobs["requested_s"].to_numpy(np.int64)),
+        hours=tuple(hours),
+        queues=tuple(most.items()),
+    )
+
+
+def closings(start: np.ndarray, requested: np.ndarray, least: int = _LEAST) -> tuple[int, ...]:
+    """Return the seconds of the week at which hardly any job was planned to run, in steps of half an hour."""
+    steps = WEEK_S // _STEP_S
+    first, last = start // _STEP_S + 1, -(-(start + requested) // _STEP_S)
+    change = np.zeros(2 * steps + 1, np.int64)  # of the jobs that are planned to run over each step of two weeks
+    np.add.at(change, first % steps, 1)
+    np.add.at(change, first % steps + np.minimum(np.maximum(last - first, 0), steps), -1)
+    over = np.cumsum(change[:-1]).reshape(2, steps).sum(axis=0)
+    if np.median(over) < least:
+        return ()
+    return tuple((np.flatnonzero(over < _RARE * np.median(over)) * _STEP_S).tolist())
+
+
+def peak(start: np.ndarray, end: np.ndarray, procs: np.ndarray, until: int) -> int:
+    """Return the most processors held at once, ends before starts in each second, up to ``until``."""
+    time, change = np.concatenate([end, start]), np.concatenate([-procs, procs])
+    order = np.lexsort((change, time))
+    return int(np.cumsum(change[order])[time[order] <= until].max(initial=0))

@@ -1,0 +1,95 @@
+"""Rules that were planted in a log are found in it, and replays keep to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import Clock
+from features.errors import InputError
+from features.jobs.schema import conform
+from sim.rules.explained import decisions, out_of_hours
+from sim.rules.infer import closings, peak, recorded, replayed, seen
+from sim.rules.rule import Limit, Rule
+from sim.simulate import simulate
+
+HOUR_S, DAY_S = 3600, 86_400
+CLOCK = Clock(4 * DAY_S, None)  # second 0 is a Monday
+PLANTED = Rule(6, closings=tuple(day * DAY_S + hour * HOUR_S for day in range(7) for hour in (8, 17)), origin_s=4 * DAY_S)
+
+
+def drawn(count: int = 1200) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    requested = rng.choice([600, HOUR_S, 3 * HOUR_S, 8 * HOUR_S], count)
+    columns = {
+        "job_id": np.arange(1, count + 1),
+        "submit_s": np.sort(rng.integers(0, 60 * DAY_S, count)),
+        "runtime_s": np.maximum((requested * rng.random(count)).astype(np.int64), 1),
+        "procs": rng.integers(1, 5, count),
+        "requested_s": requested,
+        "user": rng.choice(np.array(["a", "b", "c"], object), count),
+        "queue": rng.choice(np.array(["day", "night"], object), count),
+    }
+    return conform(columns, count).astype(dict.fromkeys(list(columns)[:5], "int64"))
+
+
+def record(rule: Rule) -> pd.DataFrame:
+    jobs = drawn()
+    return jobs.assign(wait_s=replayed(rule, jobs).astype(np.int64))
+
+
+def test_a_replay_keeps_to_closings_hours_and_limits_and_starts_every_job() -> None:
+    rule = replace(PLANTED, hours=(("night", (20, 21, 22, 23, 0, 1)),), limits=(Limit(("user",), "processors", 4),))
+    log = recorded(record(rule), 6, CLOCK)
+    assert (log.wait_s >= 0).all()
+    assert not out_of_hours(rule, log).any()
+    night = (log.jobs["queue"] == "night").to_numpy()
+    opened = np.isin(log.start_s[night] % DAY_S // HOUR_S, rule.hours[0][1])
+    assert opened[log.start_s[night] < log.jobs["submit_s"].max()].all()
+    for user in "abc":
+        mine = (log.jobs["user"] == user).to_numpy()
+        assert peak(log.start_s[mine], log.end_s[mine], log.jobs["procs"].to_numpy()[mine], 1 << 60) <= 4
+
+
+def test_without_hours_and_limits_a_rule_is_the_pool() -> None:
+    jobs = drawn(300)
+    pool = simulate(jobs, procs=5).jobs
+    assert replayed(Rule(5), jobs).tolist() == (pool["start_s"] - pool["submit_s"]).tolist()
+
+
+def test_closings_are_read_from_the_starts_alone() -> None:
+    log = recorded(record(PLANTED), 6, CLOCK)
+    begins = log.start_s
+    times = closings(begins, log.jobs["requested_s"].to_numpy(np.int64), least=5)
+    assert set(PLANTED.closings) <= set(times)
+    free = recorded(record(Rule(6)), 6, CLOCK)
+    assert closings(free.start_s, free.jobs["requested_s"].to_numpy(np.int64), least=5) == ()
+
+
+def test_a_log_decided_by_the_rule_is_explained_by_it() -> None:
+    log = recorded(record(PLANTED), 6, CLOCK)
+    found = decisions(PLANTED, log, moments=30)
+    assert found.starts > 0
+    assert found.explained == 1
+    assert decisions(Rule(6, "List"), log, moments=30).explained < 1
+
+
+def test_what_starts_show_is_of_the_first_part_alone() -> None:
+    log = recorded(record(PLANTED), 6, CLOCK)
+    later = log.start_s.copy()
+    later[log.first :] += 5 * DAY_S
+    changed = replace(log, start_s=later, end_s=log.end_s + (later - log.start_s))
+    assert seen(log, Rule(6)) == seen(changed, Rule(6))
+
+
+def test_a_log_without_waits_is_refused() -> None:
+    with pytest.raises(InputError, match="states no waits"):
+        recorded(drawn().assign(wait_s=0), 6, CLOCK)
+
+
+def test_a_planning_scheduler_is_refused_with_hours() -> None:
+    with pytest.raises(InputError, match="knows no hours"):
+        replayed(replace(PLANTED, algorithm="Conservative"), drawn(50))
