@@ -171,20 +171,28 @@ def _compared(terms: Ratio, base: Ratio, users: tuple[Ratio, Ratio], family: int
     return Measured(value, baseline, value / baseline - 1, found.low, found.high, found.p)
 
 
+def _in_classes(values: pd.Series, least: np.ndarray, names: list[str]) -> pd.Categorical:
+    return pd.Categorical(np.array(names, object)[np.searchsorted(least, values, "right") - 1], categories=names)
+
+
 def _groups(jobs: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[Group]:
-    """Return mean waits before and after by partition, account, size and length, where there are several."""
+    """Return mean waits before and after by partition, account, size and length, where there are several.
+
+    Sizes and lengths grow.
+    """
     sizes, lengths = np.array([1, 2, 5, 17, 65, 257, 1025]), np.array([0, 600, 3600, 4 * 3600, DAY_S])
-    words = np.array(["under 10 min", "10 min to 1 h", "1 to 4 h", "4 to 24 h", "over 24 h"])
+    words = ["under 10 min", "10 min to 1 h", "1 to 4 h", "4 to 24 h", "over 24 h"]
     of = {
-        "partition": jobs["partition"].to_numpy(object),
-        "account": jobs["account"].to_numpy(object),
-        "size": np.array([f"{size:,} processors or more" for size in sizes])[np.searchsorted(sizes, jobs["cpus"], "right") - 1],
-        "length": words[np.searchsorted(lengths, jobs["runtime_s"], "right") - 1],
+        "partition": pd.Categorical(jobs["partition"]),
+        "account": pd.Categorical(jobs["account"]),
+        "size": _in_classes(jobs["cpus"], sizes, [f"{size:,} processors or more" for size in sizes]),
+        "length": _in_classes(jobs["runtime_s"], lengths, words),
     }
     made = []
     for by, values in of.items():
-        for value in sorted(set(values)) if len(set(values)) > 1 else ():
-            chosen = values == value
+        rows = [(value, values.codes == code) for code, value in enumerate(values.categories)]
+        there = [(value, chosen) for value, chosen in rows if chosen.any()]
+        for value, chosen in there if len(there) > 1 else ():
             made.append(Group(by, str(value), int(chosen.sum()), float(before[chosen].mean()), float(after[chosen].mean())))
     return made
 

@@ -13,7 +13,7 @@ from sim.site_change import Candidate, Changed, change
 from sim.site_replay import replay
 from sim.slurm.files import read_site
 from sim.slurm.site import Site
-from sim.what_if import Effect, Measured, Replays, effect, judged, shaken
+from sim.what_if import Effect, Measured, Replays, _groups, effect, judged, shaken
 
 CONF = """\
 SchedulerParameters=bf_interval=10,bf_continue
@@ -232,3 +232,13 @@ def test_verdicts_correct_for_all_candidates_together() -> None:
     assert judged({"one": with_p(0.03), "two": with_p(0.04)}) == {"one": "not sure", "two": "not sure"}
     assert judged({"paid": with_p(0.001, cost=0.001)}) == {"paid": "mixed"}
     assert judged({"longer": with_p(0.001, relative=0.1)}) == {"longer": "worse"}
+
+
+def test_sizes_and_lengths_are_listed_as_they_grow() -> None:
+    table = pd.DataFrame({"partition": "p", "account": ["b", "a", "a"], "cpus": [20, 5, 1], "runtime_s": [9_000, 5, 90_000]})
+    found = _groups(table, np.array([1.0, 2.0, 3.0]), np.zeros(3))
+    assert [(each.by, each.value, each.before_s) for each in found] == [
+        *(("account", "a", 2.5), ("account", "b", 1.0)),
+        *(("size", "1 processors or more", 3.0), ("size", "5 processors or more", 2.0), ("size", "17 processors or more", 1.0)),
+        *(("length", "under 10 min", 2.0), ("length", "1 to 4 h", 1.0), ("length", "over 24 h", 3.0)),
+    ]
