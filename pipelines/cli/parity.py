@@ -1,4 +1,7 @@
-"""``queuecast parity``: how far replays of a Slurm site are from its accounting, or which rule any other log obeys."""
+"""``queuecast parity``: how far replays of a Slurm site are from its accounting.
+
+Or, of any other log, which rule it obeys.
+"""
 
 from __future__ import annotations
 

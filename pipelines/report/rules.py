@@ -53,7 +53,10 @@ def record(found: Found) -> dict[str, Any]:
 
 
 def tables(found: Found) -> list[Table]:
-    """Return how the rule was found, what it explains beside known ones, mean waits by size, and all by months."""
+    """Return how the rule was found and what it explains beside known ones.
+
+    Then mean waits by size, and all by months.
+    """
     explained = found.explained
     steps = [[str(row.what), f"{row.correlation:.3f}", f"{row.off:.2f}"] for row in found.inferred.steps.itertuples()]
     rules = [

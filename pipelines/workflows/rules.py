@@ -11,7 +11,10 @@ from sim.rules.infer import Inferred, Progress, infer, recorded
 
 @dataclass(frozen=True)
 class Found:
-    """A rule inferred from the trace ``name``, what it explains, and the mean of the waits recorded after the first part."""
+    """A rule inferred from the trace ``name``, and what it explains.
+
+    With the mean of the waits recorded after the first part.
+    """
 
     name: str
     inferred: Inferred
@@ -20,7 +23,10 @@ class Found:
 
 
 def find(trace: CleanTrace, progress: Progress) -> Found:
-    """Infer the rule of a trace from its first part, and compare it with the known ones on all that follows."""
+    """Infer the rule of a trace from its first part, and compare it with known ones.
+
+    The comparison is on all that follows.
+    """
     log = recorded(trace.jobs, trace.procs, trace.clock)
     inferred = infer(log, progress)
     return Found(trace.name, inferred, explained(log, inferred.rule, progress), float(log.wait_s[log.first :].mean()))

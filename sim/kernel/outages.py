@@ -31,7 +31,10 @@ from sim.machine.nodes import PROCS
 
 @kernel
 def next_outage(state, jobs, clusters):
-    """Return when nodes go or come back next, or hours begin; NEVER once no job is left to notice."""
+    """Return when nodes go or come back next, or hours begin.
+
+    NEVER once no job is left to notice.
+    """
     counters, outages, hours = state.counters, clusters.outages, clusters.hours
     i, j, when = clusters.numbers[OUTAGE], clusters.numbers[HOUR], NEVER
     if i < len(outages.time):

@@ -1,1 +1,4 @@
-"""Rules that a recorded log obeys: inferred from its first part, replayed on the one event loop, and judged on what follows."""
+"""Rules that a recorded log obeys.
+
+Inferred from its first part, replayed on the one event loop, and judged on what follows.
+"""

@@ -31,7 +31,10 @@ _FEWEST = 100
 
 
 class Decisions(NamedTuple):
-    """Jobs that started at the moments asked about, and that waited on; how many of each the rule would have let do so."""
+    """Jobs that started at the moments asked about, and jobs that waited on.
+
+    And of each how many the rule would have let do so.
+    """
 
     starts: int
     started: int
@@ -82,7 +85,9 @@ class _Moment:
 
 
 def decisions(rule: Rule, log: Recorded, moments: int = MOMENTS, seed: int = 0) -> Decisions:
-    """Ask ``rule`` at ``moments`` of the later part, drawn among the starts of jobs that waited for over a minute.
+    """Ask ``rule`` at ``moments`` of the later part.
+
+    They are drawn among the starts of jobs that waited for over a minute.
 
     Conservative is asked as if all that wait had been submitted then, in their order.
     """
@@ -111,7 +116,10 @@ def decisions(rule: Rule, log: Recorded, moments: int = MOMENTS, seed: int = 0) 
 
 
 def out_of_hours(rule: Rule, log: Recorded) -> np.ndarray:
-    """Tell which recorded starts the hours of ``rule`` forbid, bool [jobs]: many where they are no longer those of the site."""
+    """Tell which recorded starts the hours of ``rule`` forbid, bool [jobs].
+
+    They are many where the hours are no longer those of the site.
+    """
     hours, planned = rule.arrays_for(log.jobs)[0].hours, log.start_s + log.jobs["requested_s"].to_numpy(np.int64)
     found = np.zeros(len(planned), bool)
     for kind in range(len(hours.latest)):
@@ -137,7 +145,7 @@ class Explained:
 
 
 def explained(log: Recorded, rule: Rule, progress: Callable[[str, int, int], None] | None = None) -> Explained:
-    """Replay the whole log under ``rule`` and under known ones, and compare what follows the first part."""
+    """Replay the log under ``rule`` and known ones; compare what follows the first part."""
     later, wait = slice(log.first, None), log.wait_s.astype(np.float64)
     jobs, rows, waits = log.jobs.iloc[later], [], {}
     asked = [*(Rule(log.procs, name, origin_s=rule.origin_s) for name in KNOWN), rule]

@@ -73,7 +73,10 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Inferred:
-    """A rule, and the changes that led to it: ``what correlation off``, means over the parts of the first part, a row a change."""
+    """A rule, and the changes that led to it.
+
+    A row a change: ``what correlation off``, means over the parts of the first part.
+    """
 
     rule: Rule
     steps: pd.DataFrame
@@ -95,14 +98,20 @@ def replayed(rule: Rule, jobs: pd.DataFrame) -> np.ndarray:
 
 
 def by_size(jobs: pd.DataFrame, *waits_s: np.ndarray) -> pd.DataFrame:
-    """Return mean waits by processors, in steps of four: ``jobs`` and a column for each of ``waits_s``."""
+    """Return mean waits by processors, in steps of four.
+
+    Columns are ``jobs`` and one for each of ``waits_s``.
+    """
     size = 4 ** (np.log2(jobs["procs"].to_numpy(np.float64)) // 2).astype(np.int64)
     table = pd.DataFrame({"procs": size, "jobs": 1} | {f"wait_{place}": waits for place, waits in enumerate(waits_s)})
     return table.groupby("procs").agg({"jobs": "sum"} | {f"wait_{place}": "mean" for place in range(len(waits_s))})
 
 
 def off(jobs: pd.DataFrame, waits_s: np.ndarray, recorded_s: np.ndarray) -> float:
-    """Return by how many powers of ten mean waits by size are off, in the mean over jobs; minutes count, seconds do not."""
+    """Return by how many powers of ten mean waits by size are off, in the mean over jobs.
+
+    Minutes count, seconds do not.
+    """
     table = by_size(jobs, waits_s, recorded_s)
     ratio = np.abs(np.log10((table["wait_0"] + 60) / (table["wait_1"] + 60)))
     return float(np.average(ratio, weights=table["jobs"]))
@@ -148,7 +157,10 @@ def infer(log: Recorded, progress: Progress | None = None) -> Inferred:
 
 
 def changes(rule: Rule, whole: Rule, procs: int) -> list[tuple[str, Rule]]:
-    """Return what could be changed of ``rule``, each in words; ``whole`` has all that was read from the starts."""
+    """Return what could be changed of ``rule``, each in words.
+
+    ``whole`` has all that was read from the starts.
+    """
     found = [("no closings" if rule.closings else "closings", replace(rule, closings=() if rule.closings else whole.closings))]
     for name, hours in whole.hours:
         others = tuple(each for each in rule.hours if each[0] != name)
@@ -177,7 +189,10 @@ def changes(rule: Rule, whole: Rule, procs: int) -> list[tuple[str, Rule]]:
 
 
 def seen(log: Recorded, rule: Rule) -> Rule:
-    """Return ``rule`` with closings, hours, limits of queues and processors as the starts known in the first part show them."""
+    """Return ``rule`` with closings, hours and limits as known starts show them.
+
+    Those of the first part; limits are of queues and of processors.
+    """
     jobs = log.jobs.iloc[: log.first][log.known]
     start, end = (times[: log.first][log.known] for times in (log.start_s, log.end_s))
     cut = int(log.jobs["submit_s"].iloc[log.first - 1])
@@ -199,7 +214,10 @@ def seen(log: Recorded, rule: Rule) -> Rule:
 
 
 def closings(start: np.ndarray, requested: np.ndarray, least: int = _LEAST) -> tuple[int, ...]:
-    """Return the seconds of the week at which hardly any job was planned to run, in steps of half an hour."""
+    """Return the half hours of the week at which hardly any job was planned to run.
+
+    In seconds from the beginning of the week.
+    """
     steps = WEEK_S // _STEP_S
     first, last = start // _STEP_S + 1, -(-(start + requested) // _STEP_S)
     change = np.zeros(2 * steps + 1, np.int64)  # of the jobs that are planned to run over each step of two weeks
@@ -212,7 +230,10 @@ def closings(start: np.ndarray, requested: np.ndarray, least: int = _LEAST) -> t
 
 
 def peak(start: np.ndarray, end: np.ndarray, procs: np.ndarray, until: int) -> int:
-    """Return the most processors held at once, ends before starts in each second, up to ``until``."""
+    """Return the most processors held at once up to ``until``.
+
+    In each second ends count before starts.
+    """
     time, change = np.concatenate([end, start]), np.concatenate([-procs, procs])
     order = np.lexsort((change, time))
     return int(np.cumsum(change[order])[time[order] <= until].max(initial=0))

@@ -27,9 +27,9 @@ _AFTER_S = 60 * DAY_S
 
 @dataclass(frozen=True)
 class Limit:
-    """What jobs that agree in these ``columns`` hold at most together: ``processors`` or ``jobs``.
+    """The most that jobs which agree in these ``columns`` hold together.
 
-    A job that is wider than its limit runs alone.
+    It is a number of ``processors`` or of ``jobs``. A job that is wider than its limit runs alone.
     """
 
     columns: tuple[str, ...]
