@@ -43,8 +43,9 @@ import pathlib, subprocess, sys, time
 from pipelines.cli import ui
 ui.ENDS_S = 0.3
 with ui.ends_with_children():
-    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
-    child = subprocess.Popen([sys.executable, "-c", deaf])
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE)
+    child.stdout.readline()
     pathlib.Path(sys.argv[1]).write_text(str(child.pid))
     try:
         print("ready", flush=True)
