@@ -1,4 +1,4 @@
-"""Other schedulers on the nodes of a Slurm site: when they would start its jobs.
+"""Other schedulers on the nodes of a Slurm site, and rules of logs: when they start jobs.
 
 Nodes, partitions, memory, GPUs, features, and when jobs became eligible hold. Priorities, tiers, limits of accounts and QOS,
 reservations and outages do not: they are Slurm's.
@@ -14,20 +14,22 @@ import pandas as pd
 
 from sim.machine.description import Cluster, Machine, Nodes
 from sim.predicted_limits import as_table
+from sim.rules.rule import Rule
 from sim.shaken import moved_by_seed
 from sim.simulate import simulate
 from sim.slurm.site import Node, Site
 
 
-def started(site: Site, jobs: pd.DataFrame, scheduler: str, predictor: str, seed: int) -> np.ndarray:
-    """Return when a scheduler starts each job on the site's nodes.
+def started(site: Site | Rule, jobs: pd.DataFrame, scheduler: str, predictor: str, seed: int) -> np.ndarray:
+    """Return when a scheduler starts each job on the site's nodes, or within a rule's limits.
 
     Unix seconds, float64 [jobs], NaN for a job that no nodes hold. ``jobs`` has the columns of a replay. InputError for an unknown
     scheduler or predictor.
     """
     ready = np.maximum(jobs["submit_s"].to_numpy(np.int64), jobs["eligible_s"].to_numpy(np.int64))
     order = np.argsort(ready, kind="stable")
-    machine, table = on_nodes(site, jobs.assign(submit_s=ready).iloc[order].reset_index(drop=True))
+    arrived = jobs.assign(submit_s=ready).iloc[order].reset_index(drop=True)
+    machine, table = (site, as_table(arrived)) if isinstance(site, Rule) else on_nodes(site, arrived)
     held = machine.holds(table)
     start = np.full(len(jobs), np.nan)
     drawn = seed if moved_by_seed(predictor, 0, [scheduler]) else 0

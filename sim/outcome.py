@@ -335,6 +335,8 @@ def check_decision(plan: Scheduler, decided: bool, monitored: bool) -> None:
 
 ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative", "Harm", *PLANNERS)
 """Algorithms that run on a machine of clusters."""
+WITH_HOURS = ("EASY", "List", "Strict")
+"""Those that know hours at which jobs may start."""
 
 
 def failing(workload: Prepared, failures: Failures) -> Prepared:
@@ -358,7 +360,7 @@ def check_clusters(plan: Scheduler, monitored: bool, fails: bool, closes: bool =
         )
     if plan.harm is not None and fails:
         raise InputError(f"scheduler {plan.name!r}: foresees no nodes that fail")
-    if closes and (plan.algorithm not in ("EASY", "List", "Strict") or plan.reservations > 1):
+    if closes and (plan.algorithm not in WITH_HOURS or plan.reservations > 1):
         raise InputError(f"scheduler {plan.name!r}: plans ahead and knows no hours; EASY, List and Strict do")
     if monitored:
         raise InputError("a monitored cluster is one pool of processors, and takes no machine of clusters")

@@ -19,6 +19,7 @@ from features.errors import InputError
 from features.node_list import expand_nodes
 from sim.policy import Policy
 from sim.predicted_limits import predicted_quantile
+from sim.rules.rule import Rule
 from sim.slurm.lines import seconds
 from sim.slurm.site import LIMIT_KEYS, PARAMETERS, PARTITION_KEYS, UNLIMITED, Partition, Qos, Reservation, Site
 
@@ -46,8 +47,9 @@ class Candidate:
     free each week; ``partition`` (``name``, ``nodes``, ``like``, ``MaxTime``) adds so many nodes like those of a partition, and a
     partition of them for its jobs that fit. ``site_factor`` gives jobs so many points of priority less for each doubling of their
     predicted median runtime. ``rule`` (``scheduler``, ``predictor``) is no change that Slurm can make: another
-    scheduler on the same nodes, and with the predictor ``clairvoyant`` a bound. ``slow``, if it is not empty, says that a replay takes minutes
-    on large sites.
+    scheduler on the same nodes, and with the predictor ``clairvoyant`` a bound. ``inferred`` (``closings``, ``hours``,
+    ``queues``, ``limits``) takes a part of the rule inferred from a log without slurm.conf away (``"none"``; ``limits`` of users may be ``"x2"``), or gives it
+    another ``scheduler``. ``slow``, if it is not empty, says that a replay takes minutes on large sites.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Candidate:
     partition: Mapping[str, Any] = field(default_factory=dict)
     site_factor: str = ""
     rule: Mapping[str, Any] = field(default_factory=dict)
+    inferred: Mapping[str, Any] = field(default_factory=dict)
     slow: str = ""
 
     @property
@@ -73,13 +76,13 @@ class Candidate:
 
 
 class Changed(NamedTuple):
-    """A site and its jobs after a change.
+    """A site, or a rule inferred from a log, and its jobs after a change.
 
     ``lines`` make the change; ``kills`` are the ids of jobs that a shorter limit would kill. ``rule`` are the scheduler and the predictor
     that run instead of Slurm, if any.
     """
 
-    site: Site
+    site: Site | Rule
     jobs: pd.DataFrame
     lines: tuple[str, ...]
     kills: frozenset[str]
@@ -101,7 +104,7 @@ def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) 
     lines += [line for name, each in qos.items() for line in _qos_lines(each, made.qos[name])]
     made = replace(made, partitions=parts, qos=qos)
     if candidate.nodes:
-        made, told = _resized(made, _number(candidate.nodes, len(made.nodes), candidate, "nodes"), candidate)
+        made, told = _resized(made, number_of(candidate.nodes, len(made.nodes), candidate, "nodes"), candidate)
         lines += told
     if candidate.partition:
         made, jobs, told = _new_partition(candidate, made, jobs)
@@ -109,24 +112,38 @@ def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) 
     if candidate.reservation:
         kept, line = _reservation(candidate, made, jobs)
         made, lines = replace(made, reservations=(*made.reservations, kept)), [*lines, line]
-    kills = frozenset[str]()
+    jobs, kills, told = of_load(candidate, jobs, seed)
+    lines += told
+    if candidate.site_factor:
+        points = number_of(candidate.site_factor, 0, candidate, "site_factor")
+        doublings = np.log2(predicted_quantile(jobs, 0.5, seed))
+        jobs = jobs.assign(nice=jobs["nice"] - np.rint(points * (_DOUBLINGS - doublings)).astype(np.int64))
+        lines.append(f"# job_submit: site_factor = {points} * ({_DOUBLINGS} - log2 of the predicted median runtime in s)")
+    rule = of_scheduler(candidate)
+    if rule is not None:
+        lines.append(f"# not available in Slurm: {rule[0]} on {rule[1]} times")
+    return Changed(made, jobs, tuple(lines), kills, rule) if lines else None
+
+
+def of_load(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, frozenset[str], list[str]]:
+    """Return the jobs with other time limits and demand, the ids of those killed, and lines."""
+    kills, lines = frozenset[str](), list[str]()
     if candidate.limits:
         jobs, kills = _shorter(jobs, _asked_instead(jobs, candidate, seed))
         lines.append(f"# job_submit: time limits {candidate.limits}, at least a minute")
     if candidate.demand:
         jobs = _demand(candidate, jobs, seed)
         lines.append(f"# no line: {candidate.what or candidate.name}")
-    if candidate.site_factor:
-        points = _number(candidate.site_factor, 0, candidate, "site_factor")
-        doublings = np.log2(predicted_quantile(jobs, 0.5, seed))
-        jobs = jobs.assign(nice=jobs["nice"] - np.rint(points * (_DOUBLINGS - doublings)).astype(np.int64))
-        lines.append(f"# job_submit: site_factor = {points} * ({_DOUBLINGS} - log2 of the predicted median runtime in s)")
-    rule = None
-    if candidate.rule:
-        rule = (str(candidate.rule.get("scheduler", "EASY")), str(candidate.rule.get("predictor", "requested")))
-        Policy(*rule).plan()
-        lines.append(f"# not available in Slurm: {rule[0]} on {rule[1]} times")
-    return Changed(made, jobs, tuple(lines), kills, rule) if lines else None
+    return jobs, kills, lines
+
+
+def of_scheduler(candidate: Candidate) -> tuple[str, str] | None:
+    """Return the scheduler and the predictor of another scheduler, if the candidate is one."""
+    if not candidate.rule:
+        return None
+    rule = str(candidate.rule.get("scheduler", "EASY")), str(candidate.rule.get("predictor", "requested"))
+    Policy(*rule).plan()
+    return rule
 
 
 def _chosen(stated: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
@@ -158,7 +175,7 @@ def _value(value: Any, today: str, candidate: Candidate, key: str) -> str:
     text = str(value)
     if not text.startswith("x"):
         return text
-    factor = _factor(text, candidate, key)
+    factor = factor_of(text, candidate, key)
     if today.isdigit():
         return str(round(factor * int(today)))
     try:
@@ -172,7 +189,8 @@ def _minutes(length_s: int) -> str:
     return f"{days}-{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
 
 
-def _factor(text: str, candidate: Candidate, key: str) -> float:
+def factor_of(text: str, candidate: Candidate, key: str) -> float:
+    """Return the number of a text such as x0.5; InputError for any other."""
     try:
         factor = float(str(text).removeprefix("x"))
     except ValueError:
@@ -182,7 +200,7 @@ def _factor(text: str, candidate: Candidate, key: str) -> float:
     return factor
 
 
-def _number(value: Any, today: int, candidate: Candidate, key: str) -> int:
+def number_of(value: Any, today: int, candidate: Candidate, key: str) -> int:
     """Return a count as stated, or so many times today's, at least 1 where there is one today."""
     text = _value(value, str(today), candidate, key)
     if not text.lstrip("-").isdigit():
@@ -197,7 +215,7 @@ def _partition(part: Partition, stated: Mapping[str, Any], candidate: Candidate)
             raise InputError(f"candidate {candidate.name!r}: partition key {key} is not known; known: {', '.join(_PARTITION)}")
         today = getattr(part, _PARTITION[key])
         if key != "maxtime" or str(value).startswith("x"):
-            new[_PARTITION[key]] = today if today == UNLIMITED else _number(value, today, candidate, key)
+            new[_PARTITION[key]] = today if today == UNLIMITED else number_of(value, today, candidate, key)
         else:
             try:
                 new[_PARTITION[key]] = seconds(str(value))
@@ -217,17 +235,17 @@ def _qos(each: Qos, stated: Mapping[str, Any], candidate: Candidate) -> Qos:
     new: dict[str, Any] = {}
     for key, value in stated.items():
         if key == "priority":
-            new["priority"] = _number(value, each.priority, candidate, key)
+            new["priority"] = number_of(value, each.priority, candidate, key)
         elif key not in _LIMITS:
             known = ", ".join(("priority", *_LIMITS))
             raise InputError(f"candidate {candidate.name!r}: QOS key {key} is not known; known: {known}")
         elif str(value).startswith("x"):
             of = limits[_LIMITS[key]]
-            of.update({name: _number(value, count, candidate, key) for name, count in of.items() if count < UNLIMITED})
+            of.update({name: number_of(value, count, candidate, key) for name, count in of.items() if count < UNLIMITED})
         else:
             for part in str(value).split(","):
                 name, _, count = part.partition("=")
-                limits[_LIMITS[key]][name] = _number(count, 0, candidate, key)
+                limits[_LIMITS[key]][name] = number_of(count, 0, candidate, key)
     return replace(each, limits=replace(each.limits, **limits), **new)
 
 
@@ -271,7 +289,7 @@ def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[s
 def _new_partition(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame, list[str]]:
     """Add nodes in a partition of their own, which jobs of the one it is like may use, too."""
     stated = {"like": next(iter(site.partitions)), "nodes": 1, "MaxTime": "UNLIMITED", **candidate.partition}
-    name, like, count = str(stated.get("name", "new")), str(stated["like"]), _number(stated["nodes"], 1, candidate, "nodes")
+    name, like, count = str(stated.get("name", "new")), str(stated["like"]), number_of(stated["nodes"], 1, candidate, "nodes")
     if name in site.partitions or like not in site.partitions:
         raise InputError(f"candidate {candidate.name!r}: partition {name} like {like}; known: {', '.join(site.partitions)}")
     old = _partition(site.partitions[like], {"maxtime": stated["MaxTime"]}, candidate)
@@ -313,7 +331,7 @@ def _asked_instead(jobs: pd.DataFrame, candidate: Candidate, seed: int) -> np.nd
     asked = jobs["limit_s"].to_numpy(np.int64)
     kind, _, level = candidate.limits.partition(" ")
     if kind != "predicted":
-        limit = asked * _factor(candidate.limits, candidate, "limits")
+        limit = asked * factor_of(candidate.limits, candidate, "limits")
     elif re.fullmatch(r"0\.\d{1,3}", level) and float(level) > 0:
         limit = np.minimum(predicted_quantile(jobs, float(level), seed), asked)
     else:
@@ -337,7 +355,7 @@ def _shorter(jobs: pd.DataFrame, limit: np.ndarray) -> tuple[pd.DataFrame, froze
 def _demand(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Take jobs of an account away, or add copies at times of its other jobs."""
     stated = candidate.demand
-    factor, account = _factor(str(stated.get("jobs", "")), candidate, "demand"), str(stated.get("account", ""))
+    factor, account = factor_of(str(stated.get("jobs", "")), candidate, "demand"), str(stated.get("account", ""))
     rows = np.flatnonzero(jobs["account"].to_numpy(object) == account)
     if not len(rows):
         raise InputError(

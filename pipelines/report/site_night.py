@@ -9,6 +9,7 @@ from pipelines.report.table import Row, Table
 from pipelines.workflows.what_if import NOT_JUDGED
 from sim.explained import Fall
 from sim.metrics.formats import change, interval
+from sim.rules.rule import Rule
 from sim.slurm.site import Site
 from sim.what_if import WEIGHED
 
@@ -49,12 +50,12 @@ class SiteNight:
         return Table("What to change", ["candidate", "verdict", "mean wait", "interval"], rows, left=["verdict"])
 
 
-def warnings_of(site: Site) -> list[str]:
+def warnings_of(site: Site | Rule) -> list[str]:
     """Return what stands above every page of a site."""
     return [f"{text} changes decisions and is not modelled." for text in site.warnings]
 
 
-def not_modelled(site: Site) -> list[str]:
+def not_modelled(site: Site | Rule) -> list[str]:
     """Return a note of the keys that count for nothing, if any."""
     return [f"Not modelled: {', '.join(site.not_modelled)}."] if site.not_modelled else []
 

@@ -1,4 +1,4 @@
-"""The page and the tables of what changes of a Slurm site would bring."""
+"""The page and the tables of what changes of a site would bring."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from pipelines.report import rules
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.site_night import not_modelled, warnings_of
 from pipelines.report.style import INK, RECORDED, encode, figure
@@ -13,6 +14,7 @@ from pipelines.report.table import Cell, Row, Table
 from pipelines.workflows.what_if import BOUND, WhatIf
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
+from sim.rules.rule import Rule
 from sim.what_if import WEIGHED, Measured
 
 _SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
@@ -39,13 +41,14 @@ def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
             (f"{found.replicates}", "pairs of replays of each"),
             (
                 f"{sum(found.verdicts[name] == 'better' for name in found.effects if found.changes[name].rule is None)}",
-                "surely better, in Slurm",
+                "surely better, in Slurm" if found.left is None else "surely better, as settings",
             ),
         ],
         warnings=warnings_of(found.site),
         notes=[
             *found.jobs.notes,
             *not_modelled(found.site),
+            *(rules.in_words(found.site) if isinstance(found.site, Rule) else ()),
             *([f"Candidates that change nothing here: {', '.join(found.idle)}."] if found.idle else []),
         ],
         provenance=provenance,
@@ -64,7 +67,8 @@ def answer(found: WhatIf) -> list[str]:
 
     And which jobs pay; or that nothing is sure.
     """
-    jobs = f"over {found.replicates} pairs of replays of {'the later half of ' if found.split else ''}{found.jobs.name}"
+    part = ("the later half of " if found.left is None else "the later part of ") if found.split else ""
+    jobs = f"over {found.replicates} pairs of replays of {part}{found.jobs.name}{_unexplained(found)}"
     if not found.ranked or found.verdicts[found.ranked[0]] == BOUND:
         return [
             f"Nothing here is surely better: none of {len(found.changes)} candidates lowers the mean wait on the earlier half of {found.jobs.name}."
@@ -79,6 +83,16 @@ def answer(found: WhatIf) -> list[str]:
     else:
         lead = f"Nothing here is surely better; the nearest of {len(found.effects)} candidates is “{name}”."
     return [lead, f"It brings {brings}, {others}, {jobs}{_kills(found, name)}.", _payers(found, name)]
+
+
+def _unexplained(found: WhatIf) -> str:
+    """Say what the inferred rule of a log leaves open, if the site is one."""
+    if found.left is None:
+        return ""
+    return (
+        f", whose inferred rule leaves {found.left.share:.0%} of the recorded waiting unexplained (the record is {_of(found.left.metrics[WEIGHED[0]])} off "
+        "its replays, by which intervals are wider)"
+    )
 
 
 def _of(of: Measured) -> str:
@@ -114,7 +128,7 @@ def candidates(found: WhatIf) -> Table:
     rows: list[Row] = []
     for name in found.ranked:
         elsewhere = found.changes[name].rule is not None and found.verdicts[name] != BOUND
-        row: Row = [name, found.verdicts[name] + ", not in Slurm" * elsewhere]
+        row: Row = [name, found.verdicts[name] + (", not in Slurm" if found.left is None else ", other scheduler") * elsewhere]
         for of in found.effects[name].metrics.values():
             row.append(Cell(change(of.relative, unit=False), ((_interval(of), ""),)))
         rows.append(row)

@@ -1,12 +1,15 @@
-"""Which rule a trace obeys, and what that explains of it."""
+"""Which rule a trace obeys, what that explains of it, and both as a site for ``whatif``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from features.jobs.cleaning import CleanTrace
+from pipelines.ingest.slurm_jobs import SlurmJobs
+from sim.rule_change import as_site
 from sim.rules.explained import Explained, explained
 from sim.rules.infer import Inferred, Progress, infer, recorded
+from sim.rules.rule import Rule
 
 
 @dataclass(frozen=True)
@@ -30,3 +33,13 @@ def find(trace: CleanTrace, progress: Progress) -> Found:
     log = recorded(trace.jobs, trace.procs, trace.clock)
     inferred = infer(log, progress)
     return Found(trace.name, inferred, explained(log, inferred.rule, progress), float(log.wait_s[log.first :].mean()))
+
+
+def site_of(trace: CleanTrace, progress: Progress) -> tuple[Rule, SlurmJobs, int]:
+    """Infer the rule of a trace; return it and the jobs as those of a site.
+
+    And the Unix second of the first submission after those from which it was inferred.
+    """
+    log = recorded(trace.jobs, trace.procs, trace.clock)
+    rule, table = as_site(infer(log, progress).rule, log, trace.name)
+    return rule, SlurmJobs(table, trace.notes, trace.name), int(table["submit_s"].iloc[log.first])

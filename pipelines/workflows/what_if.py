@@ -1,4 +1,4 @@
-"""What changes of a Slurm site would bring.
+"""What changes of a Slurm site would bring, or of the rule that any other log obeys.
 
 The catalogue of candidates, a screening on earlier jobs, and one look at later ones.
 """
@@ -17,8 +17,11 @@ import pandas as pd
 from features.errors import InputError, meant
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.campaigns.maps import Map
+from sim.rule_change import change_rule, fits
+from sim.rules.rule import Rule
 from sim.site_change import Candidate, Changed, change
 from sim.slurm.site import Site
+from sim.unexplained import Unexplained, bounded, unexplained
 from sim.what_if import WEIGHED, Effect, Replays, blocks, effect, judged, shaken
 
 CATALOGUE = Path(__file__).with_name("candidates.toml")
@@ -40,10 +43,11 @@ class WhatIf:
 
     ``effects`` and ``verdicts`` are by name, of those that were judged; ``screened`` has the change of the mean wait on the earlier jobs
     of those that were not. ``changes`` holds each that changes something here, ``idle`` names the others. ``recorded_s`` and
-    ``replayed_s`` are mean waits of the jobs judged. ``split`` tells whether they are the later half.
+    ``replayed_s`` are mean waits of the jobs judged. ``split`` tells whether they are the later half, submitted from ``from_s`` on. ``left``
+    is what an inferred rule does not explain of them; intervals and verdicts heed it.
     """
 
-    site: Site
+    site: Site | Rule
     jobs: SlurmJobs
     candidates: dict[str, Candidate]
     changes: dict[str, Changed]
@@ -55,6 +59,8 @@ class WhatIf:
     replayed_s: float
     split: bool
     replicates: int
+    from_s: int = 0
+    left: Unexplained | None = None
 
     @property
     def several(self) -> bool:
@@ -63,7 +69,7 @@ class WhatIf:
         Then intervals are about others, too.
         """
         submit = self.jobs.table["submit_s"].to_numpy(np.int64)
-        return bool(blocks(submit[submit >= np.median(submit) if self.split else slice(None)]).any())
+        return bool(blocks(submit[submit >= self.from_s]).any())
 
     @property
     def ranked(self) -> list[str]:
@@ -113,7 +119,7 @@ def read_candidates(path: Path = CATALOGUE) -> list[Candidate]:
 
 
 def measure(
-    site: Site,
+    site: Site | Rule,
     jobs: SlurmJobs,
     candidates: Sequence[Candidate],
     replicates: int,
@@ -121,21 +127,26 @@ def measure(
     seed: int,
     spread: Map,
     progress: Progress,
+    inferred_until_s: int | None = None,
 ) -> WhatIf:
     """Replay the site as it is and under each candidate, and judge them.
 
     A long log is cut in two: the earlier half chooses at most :data:`MOST_PASSED` candidates that lower the mean wait there, which are
     judged on jobs of the later half alone, as are other schedulers. In a shorter one all are judged on all jobs. InputError where
-    nothing changes.
+    nothing changes. A rule of a log was inferred from the jobs before ``inferred_until_s``; these choose, and all after it judge.
     """
     table = jobs.table
-    made = {each.name: change(each, site, table, seed) for each in candidates}
+    candidates = [each for each in candidates if fits(each, isinstance(site, Rule))]
+    made = {
+        each.name: change_rule(each, site, table, seed) if isinstance(site, Rule) else change(each, site, table, seed)
+        for each in candidates
+    }
     changes = {name: each for name, each in made.items() if each is not None}
     if not changes:
         raise InputError(f"{site.name}: no candidate changes anything here")
     today = Changed(site, table, (), frozenset())
     submit = table["submit_s"].to_numpy(np.int64)
-    middle = int(np.quantile(submit, 0.5))
+    middle = int(np.quantile(submit, 0.5)) if inferred_until_s is None else inferred_until_s
     rules = [name for name, each in changes.items() if each.rule is not None]
     long = len(table) >= 2 * _FEWEST_JOBS and submit.max() - submit.min() >= _FEWEST_DAYS * 86_400
     split = long and len(changes) - len(rules) > MOST_PASSED
@@ -163,13 +174,15 @@ def measure(
     starts = _replays(
         [today, *(changes[name] for name in passed)], seeds, shake_s, spread, progress, done, done + (1 + len(passed)) * replicates
     )
-    from_s = middle if split else 0
+    from_s = middle if split or inferred_until_s is not None else 0
     tried = {each.name: each for each in candidates}
     family = [name for name in passed if not tried[name].bound]
     effects = {
         name: effect(today, changes[name], starts[0], starts[row + 1], shake_s, seeds, len(family), from_s)
         for row, name in enumerate(passed)
     }
+    left = unexplained(today, starts[0], shake_s, seeds, from_s) if isinstance(site, Rule) else None
+    effects = effects if left is None else {name: bounded(each, left) for name, each in effects.items()}
     ran = (submit >= from_s) & np.isfinite(starts[0]).all(axis=0) & (table["start_s"].to_numpy() >= 0)
     waits = starts[0][:, ran] - np.stack([_submitted(table, shake_s, each)[ran] for each in seeds])
     return WhatIf(
@@ -183,8 +196,10 @@ def measure(
         dict.fromkeys(passed, BOUND) | judged({name: effects[name] for name in family}),
         float((table["start_s"].to_numpy() - submit)[ran].mean()) if ran.any() else float("nan"),
         float(waits.mean()) if ran.any() else float("nan"),
-        split,
+        from_s > 0,
         replicates,
+        from_s,
+        left,
     )
 
 

@@ -207,13 +207,13 @@ def seen(log: Recorded, rule: Rule) -> Rule:
     return replace(
         rule,
         procs=max(log.procs, peak(start, end, procs, cut)),
-        closings=closings(begins, jobs["requested_s"].to_numpy(np.int64)),
+        closings=closings(begins, jobs["requested_s"].to_numpy(np.int64), _LEAST),
         hours=tuple(hours),
         queues=tuple(most.items()),
     )
 
 
-def closings(start: np.ndarray, requested: np.ndarray, least: int = _LEAST) -> tuple[int, ...]:
+def closings(start: np.ndarray, requested: np.ndarray, least: int) -> tuple[int, ...]:
     """Return the half hours of the week at which hardly any job was planned to run.
 
     In seconds from the beginning of the week.

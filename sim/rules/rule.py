@@ -66,6 +66,20 @@ class Rule:
         """Return the name of the scheduler."""
         return f"SCORE({self.order})-{self.algorithm}" if self.order else self.algorithm
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what changes decisions and is not modelled, as far as it is known: nothing is."""
+        return ()
+
+    @property
+    def not_modelled(self) -> tuple[str, ...]:
+        """Return what such a log does not tell."""
+        return "nodes and memory", "past usage", "reservations", "holds", "outages"
+
+    def holds(self, jobs: pd.DataFrame) -> np.ndarray:
+        """Tell which jobs fit, bool [jobs]."""
+        return np.asarray(jobs["procs"].to_numpy(np.int64) <= self.procs)
+
     def arrays_for(self, jobs: pd.DataFrame) -> tuple[Layout, Requests]:
         """Return the empty machine, and what ``jobs`` ask of it."""
         wide, one, none = jobs["procs"].to_numpy(np.int64), np.ones(len(jobs), np.int64), np.zeros(len(jobs), np.int64)
