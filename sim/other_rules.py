@@ -54,7 +54,7 @@ def on_nodes(site: Site, jobs: pd.DataFrame) -> tuple[Machine, pd.DataFrame]:
     memory = each.where(each > of_all, of_all) * 1024
     memory = memory.astype("Int64").mask((memory == 0) | ("MEMORY" not in site.settings.get("selecttypeparameters", "").upper()))
     whole = jobs["exclusive"].to_numpy(bool) | jobs["partition"].isin(alone).to_numpy()
-    table = as_table(jobs).assign(
+    table = as_table(jobs.assign(runtime_s=jobs[["runtime_s", "limit_s"]].min(axis=1))).assign(  # Slurm kills at a poll, later
         nodes=jobs["min_nodes"].astype("Int64").mask((jobs["min_nodes"] == 1) & (jobs["max_nodes"] != 1)),
         memory_kib=memory,
         gpus=(jobs["gpus"] * jobs["min_nodes"]).astype("Int64"),

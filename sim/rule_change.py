@@ -71,7 +71,9 @@ def change_rule(candidate: Candidate, rule: Rule, jobs: pd.DataFrame, seed: int 
         )
     if candidate.nodes:
         made = replace(made, procs=number_of(candidate.nodes, rule.procs, candidate, "nodes"))
-    jobs, kills, told = of_load(candidate, jobs, seed)
+    jobs, kills = of_load(candidate, jobs, seed)
+    told = [f"# time limits {candidate.limits}, at least a minute"] * bool(candidate.limits)
+    told += [f"# {candidate.what or candidate.name}"] * bool(candidate.demand)
     instead = of_scheduler(candidate)
     if instead is not None:
         made = _without_hours(replace(made, algorithm=instead[0], order=""))

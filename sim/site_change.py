@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from features.clock import DAY_S
 from features.errors import InputError
 from features.node_list import expand_nodes
 from sim.policy import Policy
 from sim.predicted_limits import predicted_quantile
 from sim.rules.rule import Rule
+from sim.site_lines import NO_SETTING, at_submission, length, node_lines, partition_lines, qos_lines, stating, with_prediction
 from sim.slurm.lines import seconds
 from sim.slurm.site import LIMIT_KEYS, PARAMETERS, PARTITION_KEYS, UNLIMITED, Partition, Qos, Reservation, Site
 
@@ -100,8 +100,7 @@ def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) 
     for stated, known, kind in ((candidate.partitions, parts, "partition"), (candidate.qos, qos, "QOS")):
         if unknown := set(stated) - set(known) - {"*"}:
             raise InputError(f"candidate {candidate.name!r}: no {kind} {min(unknown)}; known: {', '.join(known)}")
-    lines += [line for name, part in parts.items() for line in _partition_lines(part, made.partitions[name])]
-    lines += [line for name, each in qos.items() for line in _qos_lines(each, made.qos[name])]
+    lines += [line for name, each in qos.items() for line in qos_lines(each, made.qos[name])]
     made = replace(made, partitions=parts, qos=qos)
     if candidate.nodes:
         made, told = _resized(made, number_of(candidate.nodes, len(made.nodes), candidate, "nodes"), candidate)
@@ -112,29 +111,31 @@ def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) 
     if candidate.reservation:
         kept, line = _reservation(candidate, made, jobs)
         made, lines = replace(made, reservations=(*made.reservations, kept)), [*lines, line]
-    jobs, kills, told = of_load(candidate, jobs, seed)
-    lines += told
+    jobs, kills = of_load(candidate, jobs, seed)
+    lines += _limit_lines(candidate, site) if candidate.limits else []
+    lines += [f"{NO_SETTING}{candidate.what or candidate.name}"] * bool(candidate.demand)
     if candidate.site_factor:
         points = number_of(candidate.site_factor, 0, candidate, "site_factor")
         doublings = np.log2(predicted_quantile(jobs, 0.5, seed))
         jobs = jobs.assign(nice=jobs["nice"] - np.rint(points * (_DOUBLINGS - doublings)).astype(np.int64))
-        lines.append(f"# job_submit: site_factor = {points} * ({_DOUBLINGS} - log2 of the predicted median runtime in s)")
+        lines += with_prediction(
+            site, 0.5, f"job.site_factor = math.floor({points} * ({_DOUBLINGS} - math.log(s) / math.log(2)) + 0.5)"
+        )
     rule = of_scheduler(candidate)
     if rule is not None:
-        lines.append(f"# not available in Slurm: {rule[0]} on {rule[1]} times")
+        lines.append(f"{NO_SETTING}Slurm has no {rule[0]} on {rule[1]} times")
+    lines += [line for name, part in made.partitions.items() for line in partition_lines(part, site.partitions.get(name))]
     return Changed(made, jobs, tuple(lines), kills, rule) if lines else None
 
 
-def of_load(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, frozenset[str], list[str]]:
-    """Return the jobs with other time limits and demand, the ids of those killed, and lines."""
-    kills, lines = frozenset[str](), list[str]()
+def of_load(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, frozenset[str]]:
+    """Return the jobs with other time limits and another demand, and the ids of those killed."""
+    kills = frozenset[str]()
     if candidate.limits:
         jobs, kills = _shorter(jobs, _asked_instead(jobs, candidate, seed))
-        lines.append(f"# job_submit: time limits {candidate.limits}, at least a minute")
     if candidate.demand:
         jobs = _demand(candidate, jobs, seed)
-        lines.append(f"# no line: {candidate.what or candidate.name}")
-    return jobs, kills, lines
+    return jobs, kills
 
 
 def of_scheduler(candidate: Candidate) -> tuple[str, str] | None:
@@ -179,14 +180,9 @@ def _value(value: Any, today: str, candidate: Candidate, key: str) -> str:
     if today.isdigit():
         return str(round(factor * int(today)))
     try:
-        return _minutes(round(factor * seconds(today)))
+        return length(round(factor * seconds(today)))
     except ValueError:
         raise InputError(f"candidate {candidate.name!r}: {key} is {today or 'not stated'}, of which there is no {text}") from None
-
-
-def _minutes(length_s: int) -> str:
-    days, rest = divmod(length_s, DAY_S)
-    return f"{days}-{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
 
 
 def factor_of(text: str, candidate: Candidate, key: str) -> float:
@@ -224,12 +220,6 @@ def _partition(part: Partition, stated: Mapping[str, Any], candidate: Candidate)
     return replace(part, **new)
 
 
-def _partition_lines(part: Partition, before: Partition) -> list[str]:
-    new = {key: getattr(part, name) for key, name in PARTITION_KEYS.items() if getattr(part, name) != getattr(before, name)}
-    shown = [f"{key}={_minutes(value) if key == 'MaxTime' else value}" for key, value in new.items()]
-    return [f"PartitionName={part.name} ... {' '.join(shown)}"] if shown else []
-
-
 def _qos(each: Qos, stated: Mapping[str, Any], candidate: Candidate) -> Qos:
     limits: dict[str, dict[str, int]] = {name: dict(getattr(each.limits, name)) for name in _LIMITS.values()}
     new: dict[str, Any] = {}
@@ -249,17 +239,6 @@ def _qos(each: Qos, stated: Mapping[str, Any], candidate: Candidate) -> Qos:
     return replace(each, limits=replace(each.limits, **limits), **new)
 
 
-def _qos_lines(each: Qos, before: Qos) -> list[str]:
-    shown = [f"Priority={each.priority}"] if each.priority != before.priority else []
-    for name, (resources, running) in LIMIT_KEYS.items():
-        new: Mapping[str, int] = getattr(each.limits, name)
-        old: Mapping[str, int] = getattr(before.limits, name)
-        differ = {key: count for key, count in new.items() if count != old.get(key)}
-        jobs = [f"{running}={differ.pop('jobs')}"] if "jobs" in differ else []
-        shown += [f"{resources}={','.join(f'{key}={count}' for key, count in differ.items())}"] * bool(differ) + jobs
-    return [f"sacctmgr modify qos {each.name} set {' '.join(shown)}"] if shown else []
-
-
 def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[str]]:
     """Give a site ``count`` nodes: copies of all in turn, or without the last of each turn."""
     today = len(site.nodes)
@@ -273,9 +252,7 @@ def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[s
             for name, part in site.partitions.items()
         }
         parts = {name: replace(part, nodes=part.nodes | more[name]) for name, part in site.partitions.items()}
-        return replace(site, nodes=(*site.nodes, *added), partitions=parts), [
-            f"# nodes, like those there are: {count - today} more"
-        ]
+        return replace(site, nodes=(*site.nodes, *added), partitions=parts), node_lines(added)
     if not count:
         raise InputError(f"candidate {candidate.name!r}: no node would be left")
     gone = {site.nodes[(2 * i + 1) * today // (2 * (today - count))].name for i in range(today - count)}
@@ -283,7 +260,8 @@ def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[s
     kept = tuple(replace(each, nodes=each.nodes - gone) for each in site.reservations)
     left = tuple(node for node in site.nodes if node.name not in gone)
     outages = tuple(each for each in site.outages if each.node not in gone)
-    return replace(site, nodes=left, partitions=parts, reservations=kept, outages=outages), [f"# nodes: {len(gone)} fewer"]
+    line = f"scontrol update NodeName={','.join(sorted(gone))} State=DRAIN Reason=what-if"
+    return replace(site, nodes=left, partitions=parts, reservations=kept, outages=outages), [line]
 
 
 def _new_partition(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame, list[str]]:
@@ -294,18 +272,27 @@ def _new_partition(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tupl
         raise InputError(f"candidate {candidate.name!r}: partition {name} like {like}; known: {', '.join(site.partitions)}")
     old = _partition(site.partitions[like], {"maxtime": stated["MaxTime"]}, candidate)
     of = [node for node in site.nodes if node.name in old.nodes]
-    nodes = [replace(of[i % len(of)], name=f"{of[i % len(of)].name}-{name}{i}") for i in range(count)]
-    part = replace(old, name=name, nodes=frozenset(node.name for node in nodes), default=False)
+    nodes = [replace(of[i % len(of)], name=f"{name}{i}") for i in range(count)]
+    new = {"PartitionName": name, "Nodes": ",".join(node.name for node in nodes), "MaxTime": stated["MaxTime"], "Default": "NO"}
+    part = replace(old, name=name, nodes=frozenset(node.name for node in nodes), default=False, line=stating(old.line, new))
     asked = zip(jobs["partition"], jobs["limit_s"], jobs["min_nodes"], strict=True)
     fits = np.array([like in text.split(",") and part.admits(limit, least) for text, limit, least in asked], bool)
     jobs = jobs.assign(partition=jobs["partition"].where(~fits, jobs["partition"] + f",{name}"))
     return (
         replace(site, nodes=(*site.nodes, *nodes), partitions={**site.partitions, name: part}),
         jobs,
-        [
-            f"PartitionName={name} Nodes=... # {count} nodes more, like those of {like}, and MaxTime={stated['MaxTime']}",
-            f"# job_submit: jobs of {like} that fit ask for {like},{name}",
-        ],
+        [*node_lines(nodes), *at_submission(site, *_also_in(part, like, old.default))],
+    )
+
+
+def _also_in(part: Partition, like: str, default: bool) -> tuple[str, ...]:
+    """Return Lua that lets jobs of a partition that fit ask for a new one, too."""
+    asked = f'(job.partition or "{like if default else ""}")'
+    return (
+        f"local fits = job.min_nodes == slurm.NO_VAL or job.min_nodes <= {min(len(part.nodes), part.max_nodes)}",
+        f'if fits and job.time_limit <= {part.max_s // 60} and ("," .. {asked} .. ","):find(",{like},", 1, true) then',
+        f'   job.partition = {asked} .. ",{part.name}"',
+        "end",
     )
 
 
@@ -322,7 +309,8 @@ def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[
     first += timedelta(days=(_DAYS.index(day) - first.weekday()) % 7)
     begin = int(first.timestamp())
     end = begin + round(float(lasts[0]) * 3600)
-    line = f"scontrol create reservation StartTime={first:%Y-%m-%dT%H:%M} Duration={(end - begin) // 60} Nodes={stated['nodes']} Flags=WEEKLY,MAINT Users=root"
+    starts = f"$(date -d 'next {day} {clock[0]}' +%FT%H:%M)"
+    line = f"scontrol create reservation StartTime={starts} Duration={(end - begin) // 60} Nodes={stated['nodes']} Flags=WEEKLY,MAINT Users=root"
     return Reservation("what-if", begin, end, frozenset(nodes), frozenset({"WEEKLY"})), line
 
 
@@ -337,6 +325,18 @@ def _asked_instead(jobs: pd.DataFrame, candidate: Candidate, seed: int) -> np.nd
     else:
         raise InputError(f"candidate {candidate.name!r}: limits = {candidate.limits!r} names no quantile such as predicted 0.95")
     return np.maximum(np.ceil(limit / 60) * 60, 60).astype(np.int64)
+
+
+def _limit_lines(candidate: Candidate, site: Site) -> list[str]:
+    """Return what makes Slurm shorten the limits of jobs."""
+    kind, _, level = candidate.limits.partition(" ")
+    if kind == "predicted":
+        return with_prediction(site, float(level), "job.time_limit = math.min(job.time_limit, math.max(math.ceil(s / 60), 1))")
+    return at_submission(
+        site,
+        f"if job.time_limit < slurm.NO_VAL then job.time_limit = math.max(math.ceil(job.time_limit * {kind.removeprefix('x')}), 1) end",
+        "if job.time_min < slurm.NO_VAL then job.time_min = math.min(job.time_min, job.time_limit) end",
+    )
 
 
 def _shorter(jobs: pd.DataFrame, limit: np.ndarray) -> tuple[pd.DataFrame, frozenset[str]]:

@@ -61,6 +61,12 @@ class Replays:
         return row, seed, replay(changed.site, jobs, seed).start_s
 
 
+def same(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray) -> bool:
+    """Tell whether a change starts all jobs when today's replays do, and kills none."""
+    ids = today.jobs["job_id"].equals(changed.jobs["job_id"])
+    return ids and not changed.kills and np.array_equal(before, after, equal_nan=True)
+
+
 class Measured(NamedTuple):
     """A metric under a change and today, and the relative change.
 

@@ -110,8 +110,11 @@ local function prediction(job, partitions)
 	if not body then return nil, why, failed end
 	local seconds = tonumber(body:match('"predicted_s":%s*(%d+)'))
 	if not seconds or seconds < 1 or seconds > requested then return nil, "the answer has no prediction in 1..request", true end
-	local most, version = body:match('"0%.95":%s*(%d+)'), body:match('"version":%s*"(%w+)"')
-	return string.format("queuecast: predicted_s=%d%s version=%s%s", seconds, most and " p95_s=" .. most or "", version or "?",
+	local told, version = "", body:match('"version":%s*"(%w+)"')
+	for level, most in (body:match('"quantiles":%s*(%b{})') or ""):gmatch('"([%d.]+)":%s*(%d+)') do
+		told = string.format("%s p%g_s=%d", told, 100 * level, most)
+	end
+	return string.format("queuecast: predicted_s=%d%s version=%s%s", seconds, told, version or "?",
 		body:match('"stale":%s*true') and " stale" or "")
 end
 

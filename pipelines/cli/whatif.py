@@ -69,6 +69,7 @@ def command(
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report import what_if as shown
     from pipelines.workflows.what_if import CATALOGUE, measure, read_candidates, records
+    from sim.what_if import WEIGHED
 
     tried = read_candidates(CATALOGUE) + (read_candidates(candidates) if candidates else [])
     if unknown := set(only) - {each.name for each in tried}:
@@ -117,14 +118,14 @@ def command(
         )
         return
     click.echo("\n".join(shown.answer(found)))
-    shown.candidates(found).show()
-    if found.screened:
-        shown.screened(found).show()
-    for name in found.ranked[:1]:
-        shown.groups(found, name).show()
-        if found.changes[name].kills:
-            shown.killed(found, name).show()
-        click.echo(f"To change “{name}”:\n" + "\n".join(found.changes[name].lines))
+    for name in [name for name in found.ranked[:1] if found.effects[name].metrics[WEIGHED[0]].relative < 0]:
+        click.echo(
+            f"\nFor “{name}” (risk: {found.candidates[name].risk or 'not stated'})\n{shown.pasted(found.changes[name].lines)}\n"
+        )
+    shown.first(found).show()
+    if found.idle:
+        click.echo(f"Changes nothing here: {', '.join(found.idle)}.")
+    click.echo("All candidates and metrics, winners and losers, and the lines of each: --report PAGE.html, or --json.")
     click.echo(
         f"Replays of today's settings wait {found.replayed_s:,.0f} s in the mean, the record {found.recorded_s:,.0f} s: queuecast parity says how far the "
         "model is from the record, and why."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
@@ -15,11 +16,20 @@ from pipelines.workflows.what_if import BOUND, WhatIf
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
 from sim.rules.rule import Rule
+from sim.site_lines import NO_SETTING, SCRIPT
 from sim.what_if import WEIGHED, Measured
 
 _SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
 _COLOURS = {"better": "#009e73", "mixed": "#e69f00", "worse": "#d55e00", "not sure": "#888888", BOUND: "#bbbbbb"}
 _FEWEST_IN_GROUP = 20
+_WHERE = {
+    NO_SETTING: "No setting of Slurm",
+    "# ": "In the inferred rule",
+    SCRIPT: "The file job_submit.lua beside slurm.conf",
+    "[a-z]+ ": "Commands",
+    "": "In slurm.conf, in place of the lines there; then restart slurmctld",
+}
+"""By how a line begins: where it goes."""
 
 
 def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
@@ -58,7 +68,7 @@ def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
     kills = [killed(found, name) for name in found.ranked if found.changes[name].kills]
     more = [table] if len(table.rows) > MOST_ROWS else []
     tables = [*more, *kills, *(groups(found, name) for name in names), screened(found)]
-    changes = [(found.candidates[name], found.changes[name].lines) for name in found.ranked]
+    changes = [(found.candidates[name], pasted(found.changes[name].lines)) for name in found.ranked]
     return render("what_if.html.j2", front, tables=tables, changes=changes)
 
 
@@ -70,16 +80,15 @@ def answer(found: WhatIf) -> list[str]:
     part = ("the later half of " if found.left is None else "the later part of ") if found.split else ""
     jobs = f"over {found.replicates} pairs of replays of {part}{found.jobs.name}{_unexplained(found)}"
     if not found.ranked or found.verdicts[found.ranked[0]] == BOUND:
-        return [
-            f"Nothing here is surely better: none of {len(found.changes)} candidates lowers the mean wait on the earlier half of {found.jobs.name}."
-        ]
+        why = f"none of {len(found.changes)} candidates lowers the mean wait on the earlier half of {found.jobs.name}"
+        return [f"Nothing here is surely better: {why if found.split else 'no candidate that Slurm has changes a start'}."]
     name = found.ranked[0]
     metrics = found.effects[name].metrics
     brings = f"{_of(metrics[WEIGHED[0]])} of the mean wait ({metrics[WEIGHED[0]].baseline:,.0f} s)"
     others = ", ".join(f"{_SHORT[metric]} {_of(metrics[metric])}" for metric in WEIGHED[1:])
     if found.verdicts[name] in ("better", "mixed"):
-        verb = "Change" if found.verdicts[name] == "better" else "No candidate is better for all; the nearest is"
-        lead = f"{verb}: {found.candidates[name].what or name} ({found.changes[name].lines[0]})."
+        verb = "Change to" if found.verdicts[name] == "better" else "No candidate is better for all; the nearest is"
+        lead = f"{verb} “{name}”: {found.candidates[name].what or name}."
     else:
         lead = f"Nothing here is surely better; the nearest of {len(found.effects)} candidates is “{name}”."
     return [lead, f"It brings {brings}, {others}, {jobs}{_kills(found, name)}.", _payers(found, name)]
@@ -121,6 +130,22 @@ def _payers(found: WhatIf, name: str) -> str:
     if gains.by_s < 0:
         said += f"; {gains.by} {gains.value} ({gains.jobs:,} jobs) waits {-gains.by_s:,.0f} s less"
     return sentence(f"In the mean, {said}")
+
+
+def pasted(lines: Iterable[str]) -> str:
+    """Return what makes a change, each kind of it under a heading that says where it goes."""
+    told: dict[str, list[str]] = {}
+    for line in lines:
+        known = [heading for start, heading in _WHERE.items() if re.match(start, line)]
+        told.setdefault(known[0], []).append(line.removeprefix(NO_SETTING).removeprefix("# "))
+    return "\n".join("\n".join([f"{heading}:", *of]) for heading, of in told.items())
+
+
+def first(found: WhatIf) -> Table:
+    """Return the leading candidates alone, with the change of the mean wait and its interval."""
+    every = candidates(found)
+    rows: list[Row] = [[name, verdict, wait.text, *(text for text, _ in wait.below)] for name, verdict, wait, *_ in every.cells]
+    return Table("", ["candidate", "verdict", "wait %", "interval"], rows[:MOST_ROWS], left=["verdict"])
 
 
 def candidates(found: WhatIf) -> Table:

@@ -22,7 +22,7 @@ from sim.rules.rule import Rule
 from sim.site_change import Candidate, Changed, change
 from sim.slurm.site import Site
 from sim.unexplained import Unexplained, bounded, unexplained
-from sim.what_if import WEIGHED, Effect, Replays, blocks, effect, judged, shaken
+from sim.what_if import WEIGHED, Effect, Replays, blocks, effect, judged, same, shaken
 
 CATALOGUE = Path(__file__).with_name("candidates.toml")
 MOST_PASSED = 6
@@ -42,7 +42,7 @@ class WhatIf:
     """What replays say of each candidate.
 
     ``effects`` and ``verdicts`` are by name, of those that were judged; ``screened`` has the change of the mean wait on the earlier jobs
-    of those that were not. ``changes`` holds each that changes something here, ``idle`` names the others. ``recorded_s`` and
+    of those that were not. ``idle`` names those that change nothing here: no value, or no start in any replay. ``recorded_s`` and
     ``replayed_s`` are mean waits of the jobs judged. ``split`` tells whether they are the later half, submitted from ``from_s`` on. ``left``
     is what an inferred rule does not explain of them; intervals and verdicts heed it.
     """
@@ -142,6 +142,7 @@ def measure(
         for each in candidates
     }
     changes = {name: each for name, each in made.items() if each is not None}
+    idle = [name for name, each in made.items() if each is None]
     if not changes:
         raise InputError(f"{site.name}: no candidate changes anything here")
     today = Changed(site, table, (), frozenset())
@@ -169,6 +170,8 @@ def measure(
             screened[name] = (
                 effect(first, each, starts[0], starts[row + 1], shake_s, seeds[:_SCREENED], 1).metrics[WEIGHED[0]].relative
             )
+            if same(first, each, starts[0], starts[row + 1]):
+                idle.append(name)
         passed = sorted((name for name in screened if screened[name] < 0), key=screened.__getitem__)[:MOST_PASSED] + rules
     done = steps if split else 0
     starts = _replays(
@@ -176,10 +179,12 @@ def measure(
     )
     from_s = middle if split or inferred_until_s is not None else 0
     tried = {each.name: each for each in candidates}
-    family = [name for name in passed if not tried[name].bound]
+    idle += [name for row, name in enumerate(passed) if same(today, changes[name], starts[0], starts[row + 1])]
+    family = [name for name in passed if not tried[name].bound and name not in idle]
     effects = {
         name: effect(today, changes[name], starts[0], starts[row + 1], shake_s, seeds, len(family), from_s)
         for row, name in enumerate(passed)
+        if name not in idle
     }
     left = unexplained(today, starts[0], shake_s, seeds, from_s) if isinstance(site, Rule) else None
     effects = effects if left is None else {name: bounded(each, left) for name, each in effects.items()}
@@ -189,11 +194,11 @@ def measure(
         site,
         jobs,
         tried,
-        changes,
-        tuple(name for name, each in made.items() if each is None),
-        {name: relative for name, relative in screened.items() if name not in passed},
+        {name: each for name, each in changes.items() if name not in idle},
+        tuple(idle),
+        {name: relative for name, relative in screened.items() if name not in (*passed, *idle)},
         effects,
-        dict.fromkeys(passed, BOUND) | judged({name: effects[name] for name in family}),
+        dict.fromkeys(effects, BOUND) | judged({name: effects[name] for name in family}),
         float((table["start_s"].to_numpy() - submit)[ran].mean()) if ran.any() else float("nan"),
         float(waits.mean()) if ran.any() else float("nan"),
         from_s > 0,

@@ -213,6 +213,7 @@ def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) 
         UNLIMITED if pairs.get("maxnodes", "UNLIMITED").upper() == "UNLIMITED" else line.whole("maxnodes", 0),
         billing,
         pairs.get("lln", "NO").upper() == "YES",
+        line.text,
     )
 
 

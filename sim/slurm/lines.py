@@ -30,11 +30,12 @@ FILES = {
 
 
 class Line(NamedTuple):
-    """A line of a file, its keys in lower case."""
+    """A line of a file, its keys in lower case, and as it stands."""
 
     file: str
     number: int
     pairs: dict[str, str]
+    text: str = ""
 
     def error(self, what: str) -> InputError:
         """Return an error that names the place."""
@@ -131,4 +132,4 @@ def conf_lines(texts: Mapping[str, str], file: str, name: str, depth: int = 0) -
         pairs = {key.lower(): value.strip('"') for key, value in re.findall(r'([\w./-]+)\s*=\s*("[^"]*"|\S*)', text)}
         if not pairs:
             raise InputError(f"{name}/{file}, line {at}: {text.strip()!r} is no KEY=VALUE")
-        yield Line(f"{name}/{file}", at, pairs)
+        yield Line(f"{name}/{file}", at, pairs, text.strip())

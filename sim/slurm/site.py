@@ -61,7 +61,7 @@ class Partition:
     """A partition of nodes.
 
     ``memory_cpu`` and ``memory_node`` are what a job gets that asks for no memory, 0: none stated. ``billing`` are TRESBillingWeights,
-    by resource.
+    by resource; ``line`` is its line in slurm.conf.
     """
 
     name: str
@@ -79,6 +79,7 @@ class Partition:
     max_nodes: int = UNLIMITED
     billing: Mapping[str, float] = field(default_factory=dict)
     least_loaded: bool = False
+    line: str = field(default="", compare=False)
 
     def admits(self, limit_s: int, nodes: int) -> bool:
         """Tell whether a job of this limit and so many nodes may ever run here."""

@@ -25,7 +25,7 @@ pytestmark = [
     *NEEDED,
     pytest.mark.skipif(not [*Path("/usr/lib").glob("*/lua/5.1/socket/core.so")], reason="Slurm's Lua needs Debian's lua-socket"),
 ]
-COMMENT = re.compile(r"queuecast: predicted_s=(\d+) p95_s=(\d+) version=1 stale")
+COMMENT = re.compile(r"queuecast: predicted_s=(\d+) p50_s=\d+ p95_s=(\d+) version=1 stale")
 SILENT = re.compile(r"lua: queuecast: no prediction \((.*)\) after ([\d.]+) ms: the request stands")
 ANSWERED = re.compile(r"lua: queuecast: predicted_s=.* of (\w+) in ([\d.]+) ms")
 TIMEOUT_S, PATIENT_S = 0.05, 60.0

@@ -40,6 +40,11 @@ def test_jobs_ask_for_their_partition_their_memory_and_their_nodes() -> None:
     assert np.isnan(start).tolist() == [True, True, False, False]
 
 
+def test_a_job_that_ran_on_past_its_limit_until_slurm_looked_ends_at_it() -> None:
+    of = jobs(3).assign(runtime_s=[30, 200, 70], limit_s=[60, 60, 120])
+    assert on_nodes(site(), of)[1]["runtime_s"].tolist() == [30, 60, 70]
+
+
 def test_no_job_starts_before_it_is_eligible() -> None:
     of = jobs(40)
     of = of.assign(eligible_s=np.where(np.arange(40) % 5 == 0, of["submit_s"] + 5000, -1))
@@ -51,7 +56,7 @@ def test_no_job_starts_before_it_is_eligible() -> None:
 def test_another_scheduler_is_a_candidate_that_slurm_does_not_have() -> None:
     found = change(Candidate("other", rule={"scheduler": "Harm", "predictor": "clairvoyant"}), site(), jobs())
     assert found is not None
-    assert found.lines == ("# not available in Slurm: Harm on clairvoyant times",)
+    assert found.lines == ("# no setting: Slurm has no Harm on clairvoyant times",)
     assert (Replays([found], 60)([0, 1])[2] >= jobs()["submit_s"].min() - 60).all()
     with pytest.raises(InputError, match="Harn"):
         change(Candidate("other", rule={"scheduler": "Harn"}), site(), jobs())
@@ -63,4 +68,4 @@ def test_a_site_factor_prefers_jobs_that_are_predicted_to_be_short() -> None:
     assert found is not None
     nice, limit = found.jobs["nice"], jobs()["limit_s"]  # no job has ended, so the limit is the prediction
     assert (nice == -np.rint(500 * (25 - np.log2(limit)))).all()
-    assert "site_factor = 500 * (25 - log2" in found.lines[0]
+    assert "job.site_factor = math.floor(500 * (25 - " in found.lines[-1]

@@ -71,7 +71,7 @@ def test_predicted_limits_are_whole_minutes_of_what_was_asked_at_most_and_kill_w
     over = (of["runtime_s"] > found.jobs["limit_s"]) & (of["runtime_s"] <= of["limit_s"])
     assert found.kills == frozenset(of["job_id"][over])
     assert 0 < len(found.kills) < 0.3 * COUNT
-    assert "predicted 0.9" in found.lines[0]
+    assert "p90_s" in found.lines[-1]
 
 
 @pytest.mark.parametrize("limits", ["predicted", "predicted 1.5", "predicted 0", "guessed 0.9"])

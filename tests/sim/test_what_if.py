@@ -13,7 +13,7 @@ from sim.site_change import Candidate, Changed, change
 from sim.site_replay import replay
 from sim.slurm.files import read_site
 from sim.slurm.site import Site
-from sim.what_if import Effect, Measured, Replays, _groups, effect, judged, shaken
+from sim.what_if import Effect, Measured, Replays, _groups, effect, judged, same, shaken
 
 CONF = """\
 SchedulerParameters=bf_interval=10,bf_continue
@@ -71,21 +71,15 @@ def test_settings_take_values_multiples_of_todays_and_of_slurms_defaults() -> No
     assert found.lines[-1] == "SchedulerParameters=bf_interval=30,bf_continue,bf_max_job_test=50"
 
 
-def test_lines_of_a_change_make_the_changed_site_when_they_are_pasted() -> None:
-    found = changed(slurm={"PriorityWeightAge": "x2"}, scheduler={"bf_interval": 20})
-    again = read_site({"slurm.conf": CONF + "\n".join(found.lines), "qos.txt": QOS}, "here")
-    assert again == found.site
-
-
 def test_partitions_and_qos_change_by_name_or_all() -> None:
     found = changed(partitions={"*": {"PriorityTier": 1}, "long": {"MaxTime": "x0.5"}}, qos={"normal": {"MaxTRESPU": "x2"}})
     assert {part.tier for part in found.site.partitions.values()} == {1}
     assert found.site.partitions["long"].max_s == 86_400
     assert found.site.qos["normal"].limits.user == {"cpu": 8, "jobs": 6}
     assert found.lines == (
-        "PartitionName=long ... MaxTime=1-00:00:00",
-        "PartitionName=all ... PriorityTier=1",
         "sacctmgr modify qos normal set MaxTRESPU=cpu=8 MaxJobsPU=6",
+        "PartitionName=long Nodes=n[1-2] MaxTime=1-00:00:00 PriorityTier=1",
+        "PartitionName=all Nodes=ALL PriorityTier=1",
     )
 
 
@@ -189,8 +183,14 @@ def measured(found: Changed) -> Effect:
     return effect(today, found, *replays(today, found), 60, range(4), 1)
 
 
-def test_a_change_that_changes_no_start_has_no_effect_and_is_not_sure() -> None:
-    found = measured(Changed(replace(site(FREE), name="renamed"), jobs(), (), frozenset()))
+def test_a_change_that_changes_no_start_has_no_effect_and_is_called_the_same() -> None:
+    today = Changed(site(FREE), jobs(), (), frozenset())
+    renamed, later = today._replace(site=replace(site(FREE), name="renamed")), np.array([[1.0, 3.0]])
+    before = np.array([[1.0, np.nan]])
+    assert same(today, renamed, before, before)
+    assert not same(today, renamed, before, later)
+    assert not same(today, renamed._replace(kills=frozenset({"1"})), before, before)
+    found = measured(renamed)
     assert all((each.relative, each.low, each.high, each.p) == (0, 0, 0, 1) for each in found.metrics.values())
     assert judged({"renamed": found}) == {"renamed": "not sure"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,17 @@ def test_the_command_prints_objects_and_writes_a_page(tmp_path: Path) -> None:
     text = page.read_text()
     assert "SchedulerType=sched/builtin" in text
     assert "PriorityTier=7" in text
+
+
+def test_the_first_screen_has_the_answer_what_to_paste_and_what_changes_nothing() -> None:
+    asked = ["whatif", str(GOLDEN / "tiers-A.txt"), "--machine", str(GOLDEN / "tiers-A"), "--replicates", "2"]
+    for name in ("a tenth more nodes", "maintenance each Tuesday", "plan a week"):
+        asked += ["--only", name]
+    screen = CliRunner().invoke(cli, asked).stdout
+    assert len(screen.splitlines()) <= 40
+    assert "surely better" in screen.splitlines()[0]
+    assert "\nPartitionName=batch Nodes=n[1-6],n1-new0 " in screen
+    assert re.search(r"Changes nothing here: .*plan a week", screen)
 
 
 @pytest.mark.parametrize(("asked", "tried"), [((), set()), (("--slow",), {"Harm", "PlanRS"}), (("--only", "Harm"), {"Harm"})])

@@ -1,0 +1,106 @@
+"""Lines of slurm.conf, commands and scripts that make a change of a site.
+
+A line of slurm.conf takes the place of the one there. What is neither begins with what it is: a command with its program, a script
+for Slurm's plugin lua with :data:`SCRIPT`, what no setting makes with :data:`NO_SETTING`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from features.clock import DAY_S
+from sim.slurm.site import LIMIT_KEYS, PARTITION_KEYS, UNLIMITED, Node, Partition, Qos, Site
+
+NO_SETTING, SCRIPT = "# no setting: ", "-- job_submit.lua"
+_EXAMPLE = "docs/examples/job_submit.lua"
+_ALONE = """
+function slurm_job_modify(job, record, partitions, uid)
+   return slurm.SUCCESS
+end
+"""
+_ASKING = """
+dofile("/etc/slurm/queuecast.lua")
+local ask = slurm_job_submit
+"""
+
+
+def length(seconds: int) -> str:
+    """Return seconds as Slurm writes them."""
+    days, rest = divmod(seconds, DAY_S)
+    return "UNLIMITED" if seconds >= UNLIMITED else f"{days}-{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
+def stating(line: str, values: Mapping[str, object]) -> str:
+    """Return a line of slurm.conf with other values of keys, or with further keys."""
+    for key, value in values.items():
+        line, found = re.subn(rf'(?i)\b({key})\s*=\s*("[^"]*"|\S+)', lambda old, value=value: f"{old[1]}={value}", line)  # type: ignore[misc]
+        line += "" if found else f" {key}={value}"
+    return line.strip()
+
+
+def partition_lines(part: Partition, before: Partition | None) -> list[str]:
+    """Return the whole line of a partition that is new or changed, else none."""
+    if before is None:
+        return [part.line]
+    new = {key: getattr(part, name) for key, name in PARTITION_KEYS.items() if getattr(part, name) != getattr(before, name)}
+    shown = {key: length(value) if key == "MaxTime" or value >= UNLIMITED else value for key, value in new.items()}
+    line = before.line or f"PartitionName={part.name} Nodes={','.join(sorted(before.nodes))}"
+    nodes = re.search(r"(?i)\bNodes\s*=\s*(\S+)", line)
+    of = nodes[1] if nodes else ",".join(sorted(before.nodes))
+    if (added := part.nodes - before.nodes) and of.upper() != "ALL":
+        shown["Nodes"] = ",".join([of, *sorted(added)])
+    return [stating(line, shown)] if shown else []
+
+
+def qos_lines(each: Qos, before: Qos) -> list[str]:
+    """Return the command that gives a QOS its other values, if it has any."""
+    shown = [f"Priority={each.priority}"] if each.priority != before.priority else []
+    for name, (resources, running) in LIMIT_KEYS.items():
+        new: Mapping[str, int] = getattr(each.limits, name)
+        old: Mapping[str, int] = getattr(before.limits, name)
+        differ = {key: count for key, count in new.items() if count != old.get(key)}
+        jobs = [f"{running}={differ.pop('jobs')}"] if "jobs" in differ else []
+        shown += [f"{resources}={','.join(f'{key}={count}' for key, count in differ.items())}"] * bool(differ) + jobs
+    return [f"sacctmgr modify qos {each.name} set {' '.join(shown)}"] if shown else []
+
+
+def node_lines(nodes: Iterable[Node]) -> list[str]:
+    """Return the lines of new nodes, one of each kind."""
+    kinds: dict[Node, list[str]] = {}
+    for node in nodes:
+        kinds.setdefault(replace(node, name=""), []).append(node.name)
+    lines = [f"{NO_SETTING}nodes to buy: {sum(map(len, kinds.values()))}"]
+    for kind, names in kinds.items():
+        more = f" Gres=gpu:{kind.gpus}" * (kind.gpus > 0) + f" Feature={','.join(sorted(kind.features))}" * bool(kind.features)
+        lines.append(f"NodeName={','.join(names)} CPUs={kind.cpus} RealMemory={kind.memory} Weight={kind.weight}{more}")
+    return lines
+
+
+def at_submission(site: Site, *body: str) -> list[str]:
+    """Return what lets Slurm change ``job`` at its submission by lines of Lua."""
+    return _script(site, _ALONE, body)
+
+
+def with_prediction(site: Site, level: float, *body: str) -> list[str]:
+    """Return what does so where ``s`` is a served quantile of the job's runtime, in s."""
+    told = (
+        "ask(job, partitions, uid)",
+        f'local s = tonumber((job.admin_comment or ""):match("p{100 * level:g}_s=(%d+)"))',
+        "if s then",
+        *(f"   {line}" for line in body),
+        "end",
+    )
+    return [
+        f"{NO_SETTING}a registered model that tells quantiles answers: queuecast serve NAME",
+        f"sed 's/0.5,0.95/{level:g}/' {_EXAMPLE} > /etc/slurm/queuecast.lua",
+        *_script(site, _ASKING, told),
+    ]
+
+
+def _script(site: Site, before: str, body: Iterable[str]) -> list[str]:
+    plugins = [each for each in site.settings.get("jobsubmitplugins", "").split(",") if each]
+    line = [] if "lua" in plugins else [f"JobSubmitPlugins={','.join([*plugins, 'lua'])}"]
+    inside = "\n".join(f"   {each}" for each in (*body, "return slurm.SUCCESS"))
+    return [*line, f"{SCRIPT}{before}\nfunction slurm_job_submit(job, partitions, uid)\n{inside}\nend\n\nreturn slurm.SUCCESS"]

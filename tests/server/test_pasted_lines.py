@@ -1,0 +1,97 @@
+"""What `queuecast whatif` gives to paste does on a real Slurm what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.ingest.slurm_site import load_site
+from sim.site_change import Candidate, change
+from sim.site_lines import SCRIPT
+from tests.server.slurm import NEEDED, asked, started
+from tests.sim.test_site_lines import in_place
+from tests.sim.test_what_if import jobs
+
+pytestmark = NEEDED
+TOLD = """\
+function slurm_job_submit(job, partitions, uid)
+   job.admin_comment = "queuecast: predicted_s=200 p50_s=64 p90_s=250"
+   return slurm.SUCCESS
+end
+function slurm_job_modify(job, record, partitions, uid) return slurm.SUCCESS end
+"""
+"""In place of the example, which asks a service."""
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    place = tmp_path_factory.mktemp("slurm")
+    (place / "job_submit.lua").write_text(TOLD)
+    with started(place, "JobSubmitPlugins=lua\n") as env:
+        yield env
+
+
+def pasted(env: dict[str, str], *, scripts_alone: bool = False, **given: object) -> None:
+    """Make a change as its lines say it, and let Slurm read it."""
+    conf = Path(env["SLURM_CONF"])
+    table = jobs().assign(partition="normal", start_s=-1, end_s=-1)
+    made = change(Candidate("tried", **given), load_site(conf), table)  # type: ignore[arg-type]
+    assert made is not None
+    if not scripts_alone:
+        conf.write_text(in_place(conf.read_text(), made.lines))
+    (conf.parent / "queuecast.lua").write_text(TOLD)
+    for script in (line for line in made.lines if line.startswith(SCRIPT)):
+        file = conf.parent / "job_submit.lua"
+        later = max(file.stat().st_mtime, time.time()) + 5  # Slurm reads it again where it is newer, in whole seconds
+        file.write_text(script.replace("/etc/slurm", str(conf.parent)).replace("express", "debug"))
+        os.utime(file, (later, later))
+    asked(env, "scontrol", "reconfigure")
+
+
+def submitted(env: dict[str, str], *options: str) -> dict[str, str]:
+    """Submit a job for later; return what Slurm says of it."""
+    given = [
+        "--parsable",
+        "--uid=u1",
+        "--account=physics",
+        "--output=/dev/null",
+        "--chdir=/",
+        "--begin=now+1hour",
+        *options,
+        "--wrap=true",
+    ]
+    number = asked(env, "sbatch", *given).strip()
+    return dict(re.findall(r"(\w+)=(\S+)", asked(env, "scontrol", "show", "job", number, "-o")))
+
+
+def test_settings_and_whole_lines_of_partitions_are_what_slurm_then_has(slurm: dict[str, str]) -> None:
+    pasted(
+        slurm,
+        slurm={"PriorityWeightAge": "x2"},
+        scheduler={"bf_interval": 33},
+        partitions={"debug": {"PriorityTier": 7, "MaxTime": 9}},
+    )
+    told = asked(slurm, "scontrol", "show", "config")
+    assert re.search(r"PriorityWeightAge += 100000\n", told)
+    assert "bf_interval=33,bf_resolution=60" in told
+    part = asked(slurm, "scontrol", "show", "partition", "debug", "-o")
+    for value in ("PriorityTier=7", "PriorityJobFactor=100", "MaxTime=00:09:00", "Nodes=n[1-2]", "DefMemPerCPU=3000"):
+        assert f" {value} " in part
+
+
+def test_scripts_shorten_limits_add_a_partition_and_give_priority_at_submission(slurm: dict[str, str]) -> None:
+    before = int(submitted(slurm, "--time=30")["Priority"])
+    pasted(slurm, limits="x0.67")
+    assert submitted(slurm, "--time=30", "--time-min=25")["TimeLimit"] == "00:21:00"
+    pasted(slurm, limits="predicted 0.9")
+    assert [submitted(slurm, f"--time={minutes}")["TimeLimit"] for minutes in (30, 2)] == ["00:05:00", "00:02:00"]
+    pasted(slurm, scripts_alone=True, partition={"name": "express", "nodes": 1, "like": "normal", "MaxTime": 4})
+    told = [submitted(slurm, f"--time={minutes}")["Partition"] for minutes in (4, 5)]
+    assert [set(each.split(",")) for each in told] == [{"normal", "debug"}, {"normal"}]
+    pasted(slurm, site_factor=100_000)
+    assert int(submitted(slurm, "--time=30")["Priority"]) - before > 1_800_000  # 25 - 6 doublings, less what age and shares moved
