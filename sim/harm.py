@@ -12,7 +12,7 @@ from models.runtime.options import check_known, number, parse, whole
 from models.runtime.protocol import CompiledPredictor, Predictor, TablePredictor, TellsQuantiles
 from models.runtime.remaining import LEVELS, from_table
 from sim.kernel.harm import CONSTANTS, FACTS, MACHINE, SCALES
-from sim.kernel.scenarios import FOUND, NO_TABLES, NUMBERS, WIDTHS, Scenarios, Tables
+from sim.kernel.scenarios import FOUND, NO_TABLES, NUMBERS, WIDTHS, Room, Scenarios, Tables
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import Jobs
 from sim.machine.nodes import Nodes
@@ -143,7 +143,6 @@ def as_scenarios(
 
 
 def _tables(nodes: Nodes, count: int) -> Tables:
-    clusters = len(nodes.first) - 1
-    free, left, room = (np.zeros((count, *shape), np.int64) for shape in (nodes.free.shape, nodes.left.shape, (clusters,)))
-    delayed = np.zeros((KINDS, FOUND + count), np.int64)
-    return Tables(free, left, room, free.copy(), left.copy(), free[0].copy(), left[0].copy(), room[0].copy(), delayed)
+    sizes = [len(nodes.free), len(nodes.first) - 1] * 2
+    head, other = (Room(*(np.zeros(size, np.int64) for size in sizes)) for _ in range(2))
+    return Tables(head, other, np.zeros((KINDS, FOUND + count), np.int64))

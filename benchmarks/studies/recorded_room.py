@@ -227,7 +227,7 @@ def _follow(log, nodes, free, seen, rule, holders, found):
                 if room == NOWHERE and fits(row, cluster, nodes, seen, nodes.left):
                     room = cluster
             if room != NOWHERE and rule.together:
-                choose(row, room, nodes, seen)
+                choose(row, room, 0, nodes, seen)
                 take(row, -1, nodes, seen)
             if room == NOWHERE:
                 found.without[row] += seconds

@@ -20,6 +20,7 @@ from sim.kernel.clusters import (
     SHADOW_AT,
     TAKES,
     UNKNOWN,
+    choose_now,
     closed,
     insert,
     join,
@@ -88,44 +89,61 @@ def first_room(job, clusters):
 def look_for_room(row, kind, clusters):
     """Return the first cluster in which a job fits now, or NOWHERE.
 
-    That is noted of its kind.
+    What is found out is noted of its kind.
     """
-    nodes, known, gains = clusters.nodes, clusters.known, clusters.numbers[GAINS]
-    found = NOWHERE
-    if known.refused[kind] == UNKNOWN or gained_something(row, known.refused[kind], clusters):
-        cluster = 0
-        while found == NOWHERE and cluster < len(nodes.first) - 1:
-            if fits(row, cluster, nodes, nodes.free, nodes.left):
-                found = cluster
-            cluster += 1
-    if found == NOWHERE:
-        known.refused[kind] = gains
-    else:
-        known.fitted[kind] = gains + clusters.numbers[TAKES]
-        known.room[kind] = found
-    return found
+    nodes, known = clusters.nodes, clusters.known
+    note_gains(row, kind, clusters)
+    chunks, begin, counted = nodes.requests.chunks[row], len(nodes.free), 0
+    if known.most[kind] >= chunks:
+        for cluster in range(len(nodes.first) - 1):
+            if nodes.requests.eligible[row] >> cluster & 1 == 0:
+                continue
+            if not within_limits(row, cluster, nodes, nodes.left):
+                begin = min(begin, nodes.first[cluster])
+                continue
+            room, node = 0, max(nodes.first[cluster], known.begin[kind])
+            while room < chunks and node < nodes.first[cluster + 1]:
+                more = room_on(node, row, nodes, nodes.free)
+                if more > 0:
+                    begin = min(begin, node)
+                room += more
+                node += 1
+            counted += room
+            if room >= chunks:
+                known.begin[kind], known.most[kind] = max(known.begin[kind], begin), NEVER
+                known.fitted[kind] = clusters.numbers[GAINS] + clusters.numbers[TAKES]
+                known.room[kind] = cluster
+                return cluster
+        known.begin[kind], known.most[kind] = max(known.begin[kind], begin), min(counted, chunks - 1)
+    known.refused[kind] = clusters.numbers[GAINS]
+    return NOWHERE
 
 
 @kernel
-def gained_something(row, since, clusters):
-    """Tell whether what was given back since then can help a job that did not fit.
+def note_gains(row, kind, clusters):
+    """Note for how many more chunks of a job there may be room since the last look, and where.
 
-    That was after ``since`` gains.
+    That is on nodes that something was given back on.
     """
-    nodes, gains, gained = clusters.nodes, clusters.numbers[GAINS], clusters.known.gained
-    if gains - since > min(MOST_GAINS, len(gained)):
-        return True
+    nodes, known, gains = clusters.nodes, clusters.known, clusters.numbers[GAINS]
+    since = known.looked[kind]
+    known.looked[kind] = gains
+    if since == UNKNOWN or gains - since > min(MOST_GAINS, len(known.gained)):
+        known.begin[kind], known.most[kind] = 0, NEVER
+        return
     for gain in range(since, gains):
-        other = gained[gain % len(gained)]
+        other = known.gained[gain % len(known.gained)]
         if nodes.requests.eligible[row] >> nodes.cluster[other] & 1 == 0:
             continue
-        if room_on_its_nodes(other, row, nodes, nodes.free) > 0:
-            return True
-        for kind in range(nodes.requests.limit.shape[1]):
-            limit = nodes.requests.limit[row, kind]
-            if limit != NO_LIMIT and limit == nodes.requests.limit[other, kind]:
-                return True
-    return False
+        for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
+            more = room_on(nodes.node[at], row, nodes, nodes.free)
+            if more > 0:
+                known.begin[kind] = min(known.begin[kind], nodes.node[at])
+                known.most[kind] += more
+        for each in range(nodes.requests.limit.shape[1]):
+            limit = nodes.requests.limit[row, each]
+            if limit != NO_LIMIT and limit == nodes.requests.limit[other, each]:
+                known.most[kind] = NEVER
 
 
 @kernel
@@ -201,10 +219,10 @@ def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
         clusters.known.beside[clusters.known.kind[row]] = numbers[RESERVATIONS]
         return False
     if cluster == numbers[RESERVED_IN] and late:
-        choose(row, cluster, nodes, ahead.both)
+        choose(row, cluster, clusters.known.begin[clusters.known.kind[row]], nodes, ahead.both)
         change(row, -1, nodes, ahead.free, ahead.left)
     else:
-        choose(row, cluster, nodes, nodes.free)
+        choose_now(row, cluster, clusters)
     start_planned(job, now, jobs, estimates, state, clusters, bits)
     if cluster == numbers[RESERVED_IN]:
         note_both(row, nodes, ahead)
@@ -275,7 +293,7 @@ def reserve_ahead(head, bits, state, clusters):
                 and ahead.room[cluster] >= nodes.requests.chunks[head_row]
                 and within_limits(head_row, cluster, nodes, ahead.left)
             ):
-                choose(head_row, cluster, nodes, ahead.free)
+                choose(head_row, cluster, 0, nodes, ahead.free)
                 change(head_row, -1, nodes, ahead.free, ahead.left)
                 for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
                     for resource in range(nodes.free.shape[1]):

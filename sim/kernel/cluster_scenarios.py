@@ -4,15 +4,17 @@ The questions of :mod:`sim.kernel.scenarios` about the one pool, with the same a
 running jobs give back what they hold at their ends there, all that end at one second together. The head starts as soon as it fits
 into a cluster, in the first of these, on the first nodes with room: these are its nodes in k. A job delays it by what it holds on
 the nodes that it would take now. It could itself start beside the head as soon as it fits into what the head's nodes leave, from now on.
+
+Ends are gone through on the nodes themselves, and taken back: a copy for each scenario takes several times as long.
 """
 
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.kernel.cluster_passes import reserve_ahead, room_on_its_nodes
-from sim.kernel.clusters import HEAD, RESERVED_IN, SHADOW_AT
-from sim.kernel.scenarios import FOUND, FOUND_AT, FOUND_FOR, LISTED, NEVER, POSITION, STAMP, START, STARTS
-from sim.machine.nodes import NOWHERE, change, choose, fits, room_on, within_limits
+from sim.kernel.cluster_passes import reserve_ahead
+from sim.kernel.clusters import HEAD, RESERVED_IN, SHADOW_AT, choose_now
+from sim.kernel.scenarios import AVAILABLE, FOUND, FOUND_AT, FOUND_FOR, LISTED, NEVER, POSITION, STAMP, START, STARTS
+from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, within_limits
 
 UNKNOWN = -1
 """Value in ``Tables.delayed``: not asked for yet."""
@@ -20,78 +22,97 @@ UNKNOWN = -1
 
 @apart
 def find_head_starts_on_nodes(head, now, scenarios, clusters):
-    """Find when, and on which nodes, ``head`` could start in each scenario."""
-    nodes, numbers, tables, row = clusters.nodes, scenarios.numbers, scenarios.tables, clusters.nodes.row[head]
+    """Find when, and in which cluster, ``head`` could start in each scenario."""
+    nodes, numbers, room, row = clusters.nodes, scenarios.numbers, scenarios.tables.head, clusters.nodes.row[head]
     numbers[STAMP] += 1
     numbers[STARTS] = 0
-    count_room(row, nodes, nodes.free, tables.spare_room)
+    count_room(row, nodes, room)
     for k in range(scenarios.head.shape[1]):
-        free, left, room, beside = tables.free[k], tables.left[k], tables.room[k], tables.beside[k]
-        copy(nodes.free, free)
-        copy(nodes.left, left)
-        for cluster in range(len(room)):
-            room[cluster] = tables.spare_room[cluster]
-        start, i = first_fit(k, 0, now, NEVER, row, scenarios, nodes, free, left, room)
+        start, ended = first_fit(k, now, NEVER, row, scenarios, nodes, room)
+        cluster = first_with_room(row, nodes, room)
         scenarios.head[START, k] = start
-        scenarios.head[POSITION, k] = i
+        scenarios.head[POSITION, k] = cluster
+        scenarios.head[AVAILABLE, k] = room.total[cluster] - nodes.requests.chunks[row]
         numbers[STARTS] += start
-        choose(row, first_with_room(row, nodes, left, room), nodes, free)
-        copy(nodes.free, beside)
-        copy(nodes.left, tables.beside_left[k])
-        change(row, -1, nodes, beside, tables.beside_left[k])
+        take_back(k, ended, row, scenarios, nodes, room)
 
 
 @kernel
-def copy(table, other):
-    """Copy ``table`` to ``other``."""
-    for i in range(table.shape[0]):
-        for j in range(table.shape[1]):
-            other[i, j] = table[i, j]
-
-
-@kernel
-def count_room(row, nodes, free, room):
-    """Count the chunks of a job for which each cluster has room."""
-    for cluster in range(len(room)):
-        room[cluster] = 0
+def count_room(row, nodes, room):
+    """Count the chunks of a job for which there is room."""
+    for cluster in range(len(room.total)):
+        total = 0
         if nodes.requests.eligible[row] >> cluster & 1 != 0:
             for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
-                room[cluster] += room_on(node, row, nodes, free)
+                more = room_on(node, row, nodes, nodes.free)
+                room.node[node] = room.first[node] = more
+                total += more
+        room.total[cluster] = room.first_total[cluster] = total
 
 
 @kernel
-def first_with_room(row, nodes, left, room):
-    """Return the first cluster in which a job fits by the ``room`` counted, or NOWHERE."""
-    for cluster in range(len(room)):
-        if (
-            nodes.requests.eligible[row] >> cluster & 1 != 0
-            and room[cluster] >= nodes.requests.chunks[row]
-            and within_limits(row, cluster, nodes, left)
-        ):
+def first_with_room(row, nodes, room):
+    """Return the first cluster in which a job fits by the room counted, or NOWHERE."""
+    for cluster in range(len(room.total)):
+        if room.total[cluster] >= nodes.requests.chunks[row] and within_limits(row, cluster, nodes, nodes.left):
             return cluster
     return NOWHERE
 
 
-@kernel
-def first_fit(k, i, start, before, row, scenarios, nodes, free, left, room):
-    """Give back what ends in scenario k, from the i-th end on, until a job fits; return when.
+@apart
+def first_fit(k, now, before, row, scenarios, nodes, room):
+    """Let jobs end as in scenario k until a job fits; return when, and how many have ended.
 
-    And the number of the next end. It fits from ``start`` on if nothing has to end; NEVER if not ``before`` a second.
+    NEVER if not ``before`` a second. Call :func:`take_back` then.
     """
-    ends, owner, listed = scenarios.ends, scenarios.owner, scenarios.numbers[LISTED]
-    while first_with_room(row, nodes, left, room) == NOWHERE:
+    ends, owner, listed, start, i = scenarios.ends, scenarios.owner, scenarios.numbers[LISTED], now, 0
+    while first_with_room(row, nodes, room) == NOWHERE:
         if i == listed or ends[k, i] >= before:
             return NEVER, i
         start = ends[k, i]
         while i < listed and ends[k, i] == start:
-            other = nodes.row[owner[k, i]]
+            move(nodes.row[owner[k, i]], 1, row, nodes, room)
             i += 1
-            cluster = nodes.cluster[other]
-            if nodes.requests.eligible[row] >> cluster & 1 != 0:
-                room[cluster] -= room_on_its_nodes(other, row, nodes, free)
-                change(other, 1, nodes, free, left)
-                room[cluster] += room_on_its_nodes(other, row, nodes, free)
     return start, i
+
+
+@kernel
+def move(other, sign, row, nodes, room):
+    """Give back (``sign`` 1) or take (-1) what a job holds; count the room for ``row``.
+
+    Where that one may not run, nothing happens.
+    """
+    cluster = nodes.cluster[other]
+    if nodes.requests.eligible[row] >> cluster & 1 != 0:
+        change(other, sign, nodes, nodes.free, nodes.left)
+        for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
+            node = nodes.node[at]
+            counted = room_on(node, row, nodes, nodes.free)
+            room.total[cluster] += counted - room.node[node]
+            room.node[node] = counted
+
+
+@kernel
+def take_back(k, ended, row, scenarios, nodes, room):
+    """Let the first ``ended`` jobs of scenario k run again."""
+    for i in range(ended):
+        other = nodes.row[scenarios.owner[k, i]]
+        if nodes.requests.eligible[row] >> nodes.cluster[other] & 1 != 0:
+            change(other, -1, nodes, nodes.free, nodes.left)
+            for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
+                room.node[nodes.node[at]] = room.first[nodes.node[at]]
+    for cluster in range(len(room.total)):
+        room.total[cluster] = room.first_total[cluster]
+
+
+@kernel
+def put(other, sign, row, nodes, room):
+    """Take or give back what a job holds, before any ends."""
+    move(other, sign, row, nodes, room)
+    cluster = nodes.cluster[other]
+    room.first_total[cluster] = room.total[cluster]
+    for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
+        room.first[nodes.node[at]] = room.node[nodes.node[at]]
 
 
 @apart
@@ -100,9 +121,10 @@ def mean_delay_on_nodes(head, job, cluster, now, weight, most, scenarios, cluste
 
     Or a part of it that alone, times ``weight``, is above ``most``.
     """
-    starts, delayed, nodes = scenarios.head, scenarios.tables.delayed, clusters.nodes
-    asked = clusters.known.kind[nodes.row[job]] * (len(nodes.first) - 1) + cluster
-    at, delays, chosen = asked & (len(delayed) - 1), 0, False
+    starts, delayed, nodes, room = scenarios.head, scenarios.tables.delayed, clusters.nodes, scenarios.tables.head
+    row, head_row = nodes.row[job], nodes.row[head]
+    asked = clusters.known.kind[row] * (len(nodes.first) - 1) + cluster
+    at, delays, lost, taken = asked & (len(delayed) - 1), 0, UNKNOWN, False
     if delayed[at, FOUND_AT] != scenarios.numbers[STAMP] or delayed[at, FOUND_FOR] != asked:
         delayed[at, FOUND_AT] = scenarios.numbers[STAMP]
         delayed[at, FOUND_FOR] = asked
@@ -110,37 +132,52 @@ def mean_delay_on_nodes(head, job, cluster, now, weight, most, scenarios, cluste
             delayed[at, FOUND + k] = UNKNOWN
     for k in range(starts.shape[1]):
         end = now + scenarios.seconds[job, k]
-        if end > starts[START, k]:
-            if delayed[at, FOUND + k] == UNKNOWN:
-                if not chosen:
-                    chosen = choose(nodes.row[job], cluster, nodes, nodes.free)
-                delayed[at, FOUND + k] = start_behind(k, nodes.row[head], nodes.row[job], scenarios, nodes)
-            delays += min(delayed[at, FOUND + k], end) - starts[START, k]
-            if delays / starts.shape[1] * weight > most:
-                break
+        if end <= starts[START, k]:
+            continue
+        if delayed[at, FOUND + k] == UNKNOWN and starts[POSITION, k] != cluster:
+            delayed[at, FOUND + k] = starts[START, k]
+        if delayed[at, FOUND + k] == UNKNOWN:
+            if lost == UNKNOWN:
+                choose_now(row, cluster, clusters)
+                lost = most_lost(row, head_row, nodes)
+            if starts[AVAILABLE, k] >= lost:
+                delayed[at, FOUND + k] = starts[START, k]
+            else:
+                if not taken:
+                    put(row, -1, head_row, nodes, room)
+                    taken = True
+                delayed[at, FOUND + k], ended = first_fit(k, now, NEVER, head_row, scenarios, nodes, room)
+                take_back(k, ended, head_row, scenarios, nodes, room)
+        delays += min(delayed[at, FOUND + k], end) - starts[START, k]
+        if delays / starts.shape[1] * weight > most:
+            break
+    if taken:
+        put(row, 1, head_row, nodes, room)
     return delays / starts.shape[1]
 
 
 @kernel
-def start_behind(k, head_row, row, scenarios, nodes):
-    """Return when the head could start if a job never left the nodes that are chosen for it."""
-    tables, cluster, start = scenarios.tables, nodes.cluster[row], scenarios.head[START, k]
-    if nodes.requests.eligible[head_row] >> cluster & 1 == 0:
-        return start
-    free, left, room = tables.free[k], tables.left[k], tables.spare_room
-    for each in range(len(room)):
-        room[each] = tables.room[k, each]
-    room[cluster] -= room_on_its_nodes(row, head_row, nodes, free)
-    change(row, -1, nodes, free, left)
-    room[cluster] += room_on_its_nodes(row, head_row, nodes, free)
-    if first_with_room(head_row, nodes, left, room) == NOWHERE:
-        copy(free, tables.spare)
-        copy(left, tables.spare_left)
-        start, _ = first_fit(
-            k, scenarios.head[POSITION, k], start, NEVER, head_row, scenarios, nodes, tables.spare, tables.spare_left, room
-        )
-    change(row, 1, nodes, free, left)
-    return start
+def most_lost(row, other, nodes):
+    """Return for how many chunks of ``other`` there is less room at most where ``row`` runs.
+
+    It holds at any time; NEVER for any number.
+    """
+    asked, lost = nodes.requests, 0
+    for kind in range(asked.limit.shape[1]):
+        if asked.limit[row, kind] != NO_LIMIT and asked.limit[row, kind] == asked.limit[other, kind]:
+            return NEVER
+    if asked.apart[other] != 0:
+        return nodes.held[row]
+    if asked.whole[row] != 0 or asked.whole[other] != 0:
+        return NEVER
+    for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
+        most = 0
+        for resource in range(asked.each.shape[1]):
+            each = asked.each[other, resource]
+            if each > 0:
+                most = max(most, -(-nodes.chunk[at] * asked.each[row, resource] // each))
+        lost += most
+    return lost
 
 
 @apart
@@ -152,6 +189,8 @@ def mean_wait_else_on_nodes(head, job, now, scenarios, clusters):
     known = until[at, FOUND_AT] == scenarios.numbers[STAMP] and until[at, FOUND_FOR] == kind
     until[at, FOUND_AT] = scenarios.numbers[STAMP]
     until[at, FOUND_FOR] = kind
+    if not known:
+        count_room(row, clusters.nodes, scenarios.tables.other)
     for k in range(scenarios.head.shape[1]):
         if not known:
             until[at, FOUND + k] = fits_beside(k, head, row, now, scenarios, clusters.nodes)
@@ -162,11 +201,14 @@ def mean_wait_else_on_nodes(head, job, now, scenarios, clusters):
 @kernel
 def fits_beside(k, head, row, now, scenarios, nodes):
     """Return when a job fits beside the head's nodes, or the head has ended."""
-    tables, headed = scenarios.tables, scenarios.head[START, k] + scenarios.seconds[head, k]
-    copy(tables.beside[k], tables.spare)
-    copy(tables.beside_left[k], tables.spare_left)
-    count_room(row, nodes, tables.spare, tables.spare_room)
-    start, _ = first_fit(k, 0, now, headed, row, scenarios, nodes, tables.spare, tables.spare_left, tables.spare_room)
+    tables, head_row, headed = scenarios.tables, nodes.row[head], scenarios.head[START, k] + scenarios.seconds[head, k]
+    _, ended = first_fit(k, now, NEVER, head_row, scenarios, nodes, tables.head)
+    choose(head_row, scenarios.head[POSITION, k], 0, nodes, nodes.free)
+    take_back(k, ended, head_row, scenarios, nodes, tables.head)
+    put(head_row, -1, row, nodes, tables.other)
+    start, ended = first_fit(k, now, headed, row, scenarios, nodes, tables.other)
+    take_back(k, ended, row, scenarios, nodes, tables.other)
+    put(head_row, 1, row, nodes, tables.other)
     return min(start, headed)
 
 
@@ -190,7 +232,7 @@ def easy_would_start_on_nodes(head, job, cluster, now, jobs, state, clusters, bi
         reserve_ahead(head, bits, state, clusters)
     if cluster != numbers[RESERVED_IN] or now + jobs.requested[job] <= numbers[SHADOW_AT]:
         return True
-    choose(row, cluster, nodes, nodes.free)
+    choose_now(row, cluster, clusters)
     change(nodes.row[head], 1, nodes, ahead.free, ahead.left)
     change(row, -1, nodes, ahead.free, ahead.left)
     fitting = False

@@ -30,7 +30,7 @@ MOST_GAINS = 8
 """Gains that are looked through before a job is tried again; after more of them it is tried at once."""
 
 UNKNOWN = -1
-"""Value in ``Refusals``: no job of this kind has been refused yet."""
+"""Value in ``Refusals``: no job of this kind has been refused, or looked for room, yet."""
 
 
 class Line(NamedTuple):
@@ -50,6 +50,8 @@ class Refusals(NamedTuple):
 
     ``refused`` [kinds]: after how many gains none of this kind fitted anywhere; it fits only once something that it can use has
     been given back. ``fitted`` [kinds]: the sum of gains and takes at which one was last found to fit, into cluster ``room`` [kinds].
+    After ``looked`` [kinds] gains no node before ``begin`` [kinds] had room, and all together for ``most`` [kinds] chunks at most, or one less than
+    a job has where a limit was in its way.
     ``beside`` [kinds]: the number of the reservation beside which none fits that stays beyond its shadow time.
     ``gained`` [jobs] are the rows whose nodes were given back last, in turn.
     """
@@ -58,6 +60,9 @@ class Refusals(NamedTuple):
     refused: np.ndarray
     fitted: np.ndarray
     room: np.ndarray
+    looked: np.ndarray
+    most: np.ndarray
+    begin: np.ndarray
     beside: np.ndarray
     gained: np.ndarray
 
@@ -173,9 +178,17 @@ def start_in(job, cluster, now, jobs, estimates, state, clusters, bits):
 
     Return whether it started. It stays in line until :func:`leave`.
     """
-    row = clusters.nodes.row[job]
-    choose(row, cluster, clusters.nodes, clusters.nodes.free)
+    choose_now(clusters.nodes.row[job], cluster, clusters)
     return start_planned(job, now, jobs, estimates, state, clusters, bits)
+
+
+@kernel
+def choose_now(row, cluster, clusters):
+    """Choose nodes of what is free now for a job that was found to fit.
+
+    Nothing may have been given back since.
+    """
+    return choose(row, cluster, clusters.known.begin[clusters.known.kind[row]], clusters.nodes, clusters.nodes.free)
 
 
 @kernel

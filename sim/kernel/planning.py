@@ -200,7 +200,7 @@ def insert_new(job, now, clusters):
         update(chosen, position, planner)
         plan_cluster(chosen, planner, plan)
     else:  # there is one place to be, and a job in a gap moves no other
-        choose(row, chosen, nodes, nodes.capacity)
+        choose(row, chosen, 0, nodes, nodes.capacity)
         planner.at[job] = start
         reserve(row, start, planner.fit[job], nodes, plan)
     return True

@@ -349,7 +349,7 @@ def placed(row, cluster, best, planner):
     In the best plan or a trial.
     """
     return within_limits(row, cluster, planner.nodes, planner.left) and choose(
-        row, cluster, planner.nodes if best else planner.spare, planner.free
+        row, cluster, 0, planner.nodes if best else planner.spare, planner.free
     )
 
 

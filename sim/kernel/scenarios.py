@@ -33,29 +33,33 @@ TAKEN, SEEN_ENDS, STARVED, QUEUED, RUNNING, LISTED, HEAD, STARTS, STAMP, NUMBERS
 of its starts; the stamp of what is known in ``until``."""
 
 START, AVAILABLE, POSITION = range(3)
-"""Rows of ``Scenarios.head``."""
+"""Rows of ``Scenarios.head``. On nodes AVAILABLE is for how many chunks there is room beyond those needed, POSITION in which cluster."""
 
 FOUND_AT, FOUND_FOR, FOUND = range(3)
 """Columns of ``Scenarios.until``: the stamp and the processors, or the kind, of what was found, and where that begins."""
 
 
-class Tables(NamedTuple):
-    """What is free on nodes in each scenario, int64; of no nodes on the one pool.
+class Room(NamedTuple):
+    """For how many chunks of a job there is room, int64.
 
-    At the start of the head, without it, ``free`` [K, nodes, resources], ``left`` [K, clusters, limits], and for how many of its chunks
-    there is ``room`` [K, clusters]. ``beside`` and ``beside_left``: what is free now with the head's nodes taken. ``spare``, ``spare_left`` and
-    ``spare_room`` are of one scenario, to work on. ``delayed`` [a power of two, FOUND + K]: when the head could start if a kind of job stayed in
-    a cluster for good.
+    On each node ``node`` [nodes] and in each cluster ``total`` [clusters], as ends are gone through; ``first`` and ``first_total`` before any.
     """
 
-    free: np.ndarray
-    left: np.ndarray
-    room: np.ndarray
-    beside: np.ndarray
-    beside_left: np.ndarray
-    spare: np.ndarray
-    spare_left: np.ndarray
-    spare_room: np.ndarray
+    node: np.ndarray
+    total: np.ndarray
+    first: np.ndarray
+    first_total: np.ndarray
+
+
+class Tables(NamedTuple):
+    """For how many chunks nodes have room, int64; of no nodes on the one pool.
+
+    ``head`` is of the head, ``other`` of a job that may run beside it. ``delayed`` [a power of two, FOUND + K]: when the head could start if a kind of
+    job stayed in a cluster for good.
+    """
+
+    head: Room
+    other: Room
     delayed: np.ndarray
 
 
@@ -92,8 +96,8 @@ def _nothing(*shape: int) -> np.ndarray:
     return np.zeros(shape, np.int64)
 
 
-_ROWS, _TABLE, _TABLES = _nothing(0), _nothing(0, 0), _nothing(0, 0, 0)
-NO_TABLES = Tables(_TABLES, _TABLES, _TABLE, _TABLES, _TABLES, _TABLE, _TABLE, _ROWS, _TABLE)
+_ROWS, _TABLE = _nothing(0), _nothing(0, 0)
+NO_TABLES = Tables(Room(_ROWS, _ROWS, _ROWS, _ROWS), Room(_ROWS, _ROWS, _ROWS, _ROWS), _TABLE)
 NO_SCENARIOS = Scenarios(
     numbers=_nothing(NUMBERS),
     scales=np.zeros(0),

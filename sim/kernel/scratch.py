@@ -172,8 +172,8 @@ class Scratch:
         kind, kinds = kinds_of(nodes.requests)
         numbers = np.zeros(NUMBERS, np.int64)
         numbers[LOSES] = failures.jobs == "lost"
-        refused, fitted, room, beside = np.full((4, kinds), UNKNOWN)
-        known = Refusals(kind, refused, fitted, room, beside, self._take("gained", max(jobs, 1)))
+        refused, fitted, room, looked, most, begin, beside = np.full((7, kinds), UNKNOWN)
+        known = Refusals(kind, refused, fitted, room, looked, most, begin, beside, self._take("gained", max(jobs, 1)))
         return Clusters(
             nodes,
             front,

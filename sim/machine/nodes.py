@@ -194,7 +194,9 @@ def room_on(node, row, nodes, free):
             return 0
         needed = asked.each[row, resource]
         if needed > 0 and needed * room > free[node, resource]:
-            room = max(free[node, resource], 0) // needed
+            if needed > free[node, resource]:
+                return 0  # most often so, and to divide takes long
+            room = free[node, resource] // needed
     return room
 
 
@@ -223,15 +225,15 @@ def fits(row, cluster, nodes, free, left):
 
 
 @apart
-def choose(row, cluster, nodes, free):
+def choose(row, cluster, begin, nodes, free):
     """Put a job on the first nodes with room, and return whether there are enough.
 
-    They are noted; nothing is taken yet.
+    They are noted; nothing is taken yet. Nodes before ``begin`` are known to have no room.
     """
     asked, at = nodes.requests, nodes.begin[row]
     needed = asked.chunks[row]
     plain = needed == 1 and asked.whole[row] == 0 and asked.properties[row] == 0  # most jobs are
-    for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
+    for node in range(max(begin, nodes.first[cluster]), nodes.first[cluster + 1]):
         if plain:
             resource = 0
             while resource < free.shape[1] and asked.each[row, resource] <= free[node, resource]:
