@@ -1,11 +1,12 @@
 """Let policies run ahead over scenarios, and the best decide next: ``Rollout``.
 
-At a pass, and at least ``every`` seconds after the last choice, if some waiting job fits in the free processors but not all of
-them together: from this moment on each policy schedules the jobs that run and wait, in each of K scenarios, until the last has ended;
-nothing more is submitted. The simulations are ordinary ones of the event loop, with the state of this moment. A scenario decides
-how long jobs run: their predicted distributions, of running jobs what is left of them, at the stratified numbers of
-:mod:`sim.harm`. What policies see is what they see in any simulation, the estimates and plans as they stand; only a predictor cannot be asked again,
-so that a job which outlives its prediction has its request instead of an answer. With M_p the mean over the scenarios of a metric of
+At a pass, and at least ``every`` seconds after the last choice, if some waiting job fits into what is free but not all of them
+together, placed in order of submission: from this moment on each policy schedules the jobs that run and wait, in each of K
+scenarios, until the last has ended; nothing more is submitted. The simulations are ordinary ones of the event loop, with the
+state of this moment. A scenario decides how long jobs run: their predicted distributions, of running jobs what is left of them,
+at the stratified numbers of :mod:`sim.harm`. What policies see is what they see in any simulation, the estimates and plans as
+they stand; only a predictor cannot be asked again, so that a job which outlives its prediction has its request instead of an
+answer. With M_p the mean over the scenarios of a metric of
 all jobs submitted so far, and 1 the first policy, that policy is chosen whose
 
     slowdown M_p / M_1 [mean bounded slowdown] + awf M_p / M_1 [AWF] + p2sf M_p / M_1 [P2SF]
@@ -25,6 +26,7 @@ from models.runtime.dispatch import OUTSIDE, TABLE
 from models.runtime.memory import Memory
 from models.runtime.protocol import Predictor
 from sim.harm import told_beforehand, uniforms
+from sim.kernel.clusters import line_up_anew as line_up_anew_on_nodes
 from sim.kernel.corrections import CONDITIONAL, REQUESTED
 from sim.kernel.loop import NEVER, Settings
 from sim.kernel.passes import line_up_anew
@@ -33,6 +35,7 @@ from sim.kernel.run import MEASURED, SUMS, measured, run, sums_of
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.state import CHOICE, CHOSEN, ENDED, FREE, NEXT, PLANS, Estimates, Jobs
 from sim.names import PLANNING, Scheduler
+from sim.planner import no_planner
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared
 from sim.python_predictor import Conversation
 from sim.rollout import Rollout
@@ -85,7 +88,8 @@ class Choices:
         self.quantiles = told if told is not None else np.zeros((len(workload.jobs), levels), np.int64)
         self._uniforms = uniforms(len(workload.jobs), self._count, seed)
         self._weights = np.array([self._rule.slowdown, self._rule.awf, self._rule.p2sf])
-        self._ahead_on = Scratch().work(_FEW, self._procs, **self._room)
+        self._empty = None if workload.machine is None else workload.machine.layout
+        self._ahead_on = self._room_ahead(_FEW)
         self._current = 0
         self._told = self._seen_ends = self._first_waiting = 0
         self._past = np.zeros(SUMS)  # of the jobs that have ended
@@ -105,9 +109,26 @@ class Choices:
         if best != self._current:
             self._current = best
             settings = self._settings[best]._replace(midnight=settings.midnight)
-            line_up_anew(settings, self._first_waiting, now, given.arrays, given.estimates, work.front, work.back, state)
+            first, arrays, estimates = self._first_waiting, given.arrays, given.estimates
+            if work.clusters is None:
+                line_up_anew(settings, first, now, arrays, estimates, work.front, work.back, state)
+            else:
+                line_up_anew_on_nodes(settings, first, now, arrays, estimates, state, work.clusters)
         counters[CHOICE], counters[CHOSEN] = now + self._rule.every, 1
         return settings
+
+    def _room_ahead(self, jobs: int) -> Work:
+        """Return arrays for so many jobs ahead, on an empty machine.
+
+        Which nodes running jobs are on is noted where it is noted for now; a waiting job is on none yet.
+        """
+        scratch, clusters = Scratch(), None
+        if self._work.clusters is not None and self._empty is not None:
+            nodes = self._work.clusters.nodes
+            row, free, left = np.zeros(jobs, np.int64), nodes.capacity.copy(), self._empty.left.copy()
+            nodes = nodes._replace(free=free, left=left, row=row)
+            clusters = scratch.clusters(nodes, no_planner(nodes), two=self._room["two"])
+        return scratch.work(jobs, self._procs, **self._room, clusters=clusters)
 
     def _tell(self, now: int, running: np.ndarray, given: Inputs, conversation: Conversation | None) -> None:
         """Learn the quantiles of jobs submitted since, and of running jobs that have outlived theirs if there is more to be told."""
@@ -128,8 +149,10 @@ class Choices:
         self._note_ends(given)
         state, row = self._work.state, given.dependencies.row
         if len(jobs) > len(self._ahead_on.state.start):
-            self._ahead_on = Scratch().work(2 * len(jobs), self._procs, **self._room)
-        ahead = self._ahead_on.state
+            self._ahead_on = self._room_ahead(2 * len(jobs))
+        ahead, clusters = self._ahead_on.state, self._ahead_on.clusters
+        if clusters is not None and self._work.clusters is not None:
+            clusters.nodes.row[: len(jobs)] = self._work.clusters.nodes.row[jobs]
         arrays, estimates = Jobs(*(each[jobs] for each in given.arrays)), Estimates(*(each[jobs] for each in given.estimates))
         ahead.start[: len(running)] = state.start[running]
         elapsed = np.zeros(len(jobs), np.int64)

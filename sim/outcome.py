@@ -153,7 +153,12 @@ def outcome(
         check_clusters(plan, machine is not None, len(failures.time_s) > 0, len(hours.time) > 0)
         nodes, planner = planned_nodes(workload, workload.machine, plan, given, pool=pool, tells=tells, scratch=scratch)
         clusters = scratch.clusters(
-            nodes, planner, two=not settings[0].one_queue, failures=failures, origin=workload.origin, hours=hours
+            nodes,
+            planner,
+            two=not all(each.one_queue for each in settings),
+            failures=failures,
+            origin=workload.origin,
+            hours=hours,
         )
     if plan.harm is not None:
         on = None if clusters is None else clusters.nodes
@@ -333,7 +338,7 @@ def check_decision(plan: Scheduler, decided: bool, monitored: bool) -> None:
         raise InputError(f"scheduler {plan.name!r} asks no model whether a job may start: add +RUSH, or give no start_decision")
 
 
-ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative", "Harm", *PLANNERS)
+ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative", "Harm", "Rollout", *PLANNERS)
 """Algorithms that run on a machine of clusters."""
 WITH_HOURS = ("EASY", "List", "Strict")
 """Those that know hours at which jobs may start."""
@@ -354,11 +359,11 @@ def failing(workload: Prepared, failures: Failures) -> Prepared:
 
 def check_clusters(plan: Scheduler, monitored: bool, fails: bool, closes: bool = False) -> None:
     """Raise InputError for what does not run on a machine of clusters."""
-    if plan.rollout is not None or (plan.rush is not None and plan.harm is None) or plan.algorithm not in ON_CLUSTERS:
+    if (plan.rush is not None and plan.harm is None) or plan.algorithm not in ON_CLUSTERS:
         raise InputError(
             f"scheduler {plan.name!r}: does not run on a machine of clusters; {', '.join(ON_CLUSTERS)} do, without +RUSH but for Harm"
         )
-    if plan.harm is not None and fails:
+    if (plan.harm is not None or plan.rollout is not None) and fails:
         raise InputError(f"scheduler {plan.name!r}: foresees no nodes that fail")
     if closes and (plan.algorithm not in WITH_HOURS or plan.reservations > 1):
         raise InputError(f"scheduler {plan.name!r}: plans ahead and knows no hours; EASY, List and Strict do")

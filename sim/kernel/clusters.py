@@ -15,16 +15,16 @@ from sim.kernel.passes import backfill_key, order_changes, primary_key
 from sim.kernel.planning_seats import Planner
 from sim.kernel.scores import look_around
 from sim.kernel.standardised import standardise
-from sim.kernel.state import PLANS, STARVING, WAITING, begin_to_run, start_job
+from sim.kernel.state import CHANGED, NEXT, PLANS, STARVING, WAITING, begin_to_run, start_job
 from sim.machine.nodes import Hours, Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
-KEYED, GAINS, TAKES, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, HOUR, NUMBERS = range(12)
+KEYED, GAINS, TAKES, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, HOUR, OLDEST, NUMBERS = range(13)
 """Slots of ``Clusters.numbers``. KEYED: the row below which starving jobs have the key of such. GAINS: how often something was given back.
 TAKES: how often something was taken.
 Of EASY's reservation, HEAD: the job that has it, plus one, 0 if none is known; the cluster and the shadow time; how many there have been.
 Of outages: the next event; the jobs in ``Outages.returned``; whether jobs are lost with their nodes, and not requeued.
-HOUR: the next event of the hours."""
+HOUR: the next event of the hours. OLDEST: all jobs before it have started, as a choice among policies has seen."""
 
 MOST_GAINS = 8
 """Gains that are looked through before a job is tried again; after more of them it is tried at once."""
@@ -133,6 +133,20 @@ def join(settings, job, now, jobs, estimates, state, clusters):
     if not settings.one_queue:
         insert(clusters.back, waiting, job, backfill_key(settings, job, now, jobs, estimates), kind)
     state.counters[WAITING] = waiting + 1
+
+
+@apart
+def line_up_anew(settings, first, now, jobs, estimates, state, clusters):
+    """Line up the jobs that wait in the order of ``settings``, as another policy takes over.
+
+    All jobs before row ``first`` have started.
+    """
+    counters = state.counters
+    counters[WAITING] = 0
+    counters[CHANGED] = 1
+    for job in range(first, counters[NEXT]):
+        if state.start[job] < 0:
+            join(settings, job, now, jobs, estimates, state, clusters)
 
 
 @kernel

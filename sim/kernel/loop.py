@@ -12,7 +12,7 @@ import numpy as np
 from features.jit import apart, kernel
 from models.runtime.dispatch import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
 from models.runtime.protocol import END, FIT
-from sim.kernel.cluster_passes import clusters_pass, fits_somewhere, submit_alone
+from sim.kernel.cluster_passes import clusters_pass, fits_somewhere, leaves_a_choice_on_nodes, submit_alone
 from sim.kernel.clusters import give_back, join
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
@@ -234,7 +234,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 if settings.gated and arriving == 1 and not fits_somewhere(counters[NEXT] - 1, jobs, state, clusters):
                     counters[CHANGED] = 1
                     continue
-            if scenarios is None and clusters is None and now >= counters[CHOICE] and leaves_a_choice(settings, front, state):
+            if scenarios is None and now >= counters[CHOICE] and may_choose(settings, front, state, clusters):
                 return CHOOSE, now
         if scenarios is not None:
             harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios, clusters)
@@ -251,6 +251,14 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 return DECIDE, now
             if clusters is None or scenarios is not None:
                 put_back(settings, now, jobs, estimates, front, back, state)
+
+
+@kernel
+def may_choose(settings, front, state, clusters):
+    """Tell whether it matters by which policy the next pass goes, and one may be chosen."""
+    if clusters is None:
+        return leaves_a_choice(settings, front, state)
+    return settings.algorithm != PLANRS and leaves_a_choice_on_nodes(state, clusters)
 
 
 @kernel

@@ -12,6 +12,8 @@ import numpy as np
 
 from features.jit import apart, kernel
 from models.runtime.memory import Memory, restore
+from sim.kernel.clusters import GAINS, KEYED, MOST_GAINS
+from sim.kernel.clusters import line_up_anew as line_up_anew_on_nodes
 from sim.kernel.loop import DONE, advance
 from sim.kernel.passes import line_up_anew
 from sim.kernel.state import (
@@ -30,6 +32,7 @@ from sim.kernel.state import (
     heap_push,
     plan_insert,
 )
+from sim.machine.nodes import change
 
 WAITS, SLOWDOWNS, AREA, RESPONSES, BELOW, ABOVE, LONGEST, SUMS = range(8)
 """Columns of ``Sweep.results``, sums over the jobs: of waits; of bounded slowdowns; of n p; of n p F; below and above the line of P2SF; then
@@ -75,7 +78,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
                 for i in range(sweep.weights.shape[1]):
                     settings.given_weights[i] = settings.weights[i] = sweep.weights[row, i]
             if len(sweep.runtimes) > 0:
-                resume(row, settings, now, jobs, estimates, front, back, state, sweep)
+                resume(row, settings, now, jobs, estimates, front, back, state, clusters, sweep)
         reason, now = advance(
             settings,
             jobs,
@@ -112,10 +115,10 @@ def reset(free, jobs, state, memory, sweep):
 
 
 @apart
-def resume(row, settings, now, jobs, estimates, front, back, state, sweep):
+def resume(row, settings, now, jobs, estimates, front, back, state, clusters, sweep):
     """Go on from ``now`` with a pass, with the runtimes of ``row``.
 
-    The first jobs run, the others wait.
+    The first jobs run, on the nodes that are noted for them, the others wait. Before, nothing runs.
     """
     counters, running, total = state.counters, len(sweep.planned), len(jobs.submit)
     for job in range(total):
@@ -132,7 +135,15 @@ def resume(row, settings, now, jobs, estimates, front, back, state, sweep):
     counters[CHOSEN] = 1
     while counters[STARVING] < total and now - jobs.submit[counters[STARVING]] > settings.starvation:
         counters[STARVING] += 1
-    line_up_anew(settings, running, now, jobs, estimates, front, back, state)
+    if clusters is None:
+        line_up_anew(settings, running, now, jobs, estimates, front, back, state)
+    else:
+        nodes, numbers = clusters.nodes, clusters.numbers
+        for job in range(running):
+            change(nodes.row[job], -1, nodes, nodes.free, nodes.left)
+        numbers[GAINS] += MOST_GAINS + 1  # what was known is of another simulation
+        numbers[KEYED] = counters[STARVING]
+        line_up_anew_on_nodes(settings, running, now, jobs, estimates, state, clusters)
 
 
 @kernel

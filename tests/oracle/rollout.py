@@ -5,7 +5,7 @@ The policies that run ahead are oracles too, on copies of the jobs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +14,7 @@ from typing import Any
 
 from sim.harm import uniforms
 from sim.rollout import Rollout
+from tests.oracle.clusters import Ask, OnClusters, Site
 from tests.oracle.harm import Harming
 from tests.oracle.scheduler import SEMANTICS, Job, Simulation
 from tests.support.workloads import Workload, policy_of, source_of
@@ -50,9 +51,17 @@ class Rolling(Simulation):
         self.ended.append(job)
         return super().finish(job)
 
-    def schedule(self, now: int) -> list[Job]:
+    def has_choice(self, now: int) -> bool:
+        """Whether some waiting job fits, but not all together."""
         free, needed = self.free(now), [job.procs for job in self.waiting]
-        if now >= self.choice and needed and min(needed) <= free < sum(needed):
+        return bool(needed) and min(needed) <= free < sum(needed)
+
+    def another(self) -> Simulation:
+        """A machine on which a policy runs ahead."""
+        return Simulation(self.machine, "", "", "", self.ahead_correction(), None, 1, self.starvation_s)
+
+    def schedule(self, now: int) -> list[Job]:
+        if now >= self.choice and self.has_choice(now):
             self.choice = now + self.rule.every
             self.tell_more(now)
             costs = self.costs(now)
@@ -72,7 +81,7 @@ class Rolling(Simulation):
         drawn = {job: self.draws(job, now - job.start if job in running else 0) for job in (*running, *self.waiting)}
 
         def metrics(name: str, scenario: int) -> tuple[float, float, float]:
-            ahead = Simulation(self.machine, "", "", "", self.ahead_correction(), None, 1, self.starvation_s)
+            ahead = self.another()
             for what, value in policy_of(name).items():
                 setattr(ahead, what, value)
             ahead.expiry, ahead.every = self.expiry, self.every
@@ -105,8 +114,37 @@ class Rolling(Simulation):
         return "requested" if self.correction.startswith("conditional") else self.correction
 
 
-def starts(load: Workload, rule: Rollout, predictor: Any = None, *, seed: int = 0, **policy: Any) -> list[int]:
-    """Return the starts by the oracle."""
+@dataclass
+class RollingOnClusters(Rolling, OnClusters):
+    """The rule on clusters of nodes."""
+
+    def has_choice(self, now: int) -> bool:
+        stays, together = self.stays(now), True
+        for job in sorted(self.waiting, key=lambda job: job.arrival):
+            place = self.at_once(stays, job, now)
+            together = together and place is not None
+            stays += [place] if place else []
+        return not together and any(self.fits_now(job, now) for job in self.waiting)
+
+    def another(self) -> Simulation:
+        given = (self.machine, "", "", "", self.ahead_correction(), None, 1, self.starvation_s)
+        return OnClusters(*given, site=self.site, asks=self.asks, places=dict(self.places))
+
+
+def starts(
+    load: Workload,
+    rule: Rollout,
+    predictor: Any = None,
+    *,
+    seed: int = 0,
+    on: tuple[Site, Sequence[Ask]] | None = None,
+    **policy: Any,
+) -> list[int]:
+    """Return the starts by the oracle.
+
+    ``on`` a site of clusters, with what each job asks of it; None: on one pool.
+    """
     per = policy.get("semantics", "per-second").partition("(")[0]
-    simulation: Callable = partial(Rolling, rule=rule, per=per, uniforms=uniforms(len(load.submit), rule.scenarios, seed).tolist())
+    rolling = Rolling if on is None else partial(RollingOnClusters, site=on[0], asks=on[1])
+    simulation: Callable = partial(rolling, rule=rule, per=per, uniforms=uniforms(len(load.submit), rule.scenarios, seed).tolist())
     return [job.start for job in load.jobs_by_oracle(**source_of(load, predictor), **policy, simulation=simulation)]
