@@ -80,7 +80,7 @@ def answer(found: WhatIf) -> list[str]:
     part = ("the later half of " if found.left is None else "the later part of ") if found.split else ""
     jobs = f"over {found.replicates} pairs of replays of {part}{found.jobs.name}{_unexplained(found)}"
     if not found.ranked or found.verdicts[found.ranked[0]] == BOUND:
-        why = f"none of {len(found.changes)} candidates lowers the mean wait on the earlier half of {found.jobs.name}"
+        why = f"none of {len(found.changes)} candidates lowers the mean wait on the earlier {'half' if found.left is None else 'part'} of {found.jobs.name}"
         return [f"Nothing here is surely better: {why if found.split else 'no candidate that Slurm has changes a start'}."]
     name = found.ranked[0]
     metrics = found.effects[name].metrics

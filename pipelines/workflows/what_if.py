@@ -6,8 +6,8 @@ The catalogue of candidates, a screening on earlier jobs, and one look at later 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class WhatIf:
     ``effects`` and ``verdicts`` are by name, of those that were judged; ``screened`` has the change of the mean wait on the earlier jobs
     of those that were not. ``idle`` names those that change nothing here: no value, or no start in any replay. ``recorded_s`` and
     ``replayed_s`` are mean waits of the jobs judged. ``split`` tells whether they are the later half, submitted from ``from_s`` on. ``left``
-    is what an inferred rule does not explain of them; intervals and verdicts heed it.
+    is what an inferred rule does not explain of them; intervals and verdicts heed it, those of ``replayed`` do not.
     """
 
     site: Site | Rule
@@ -61,6 +61,7 @@ class WhatIf:
     replicates: int
     from_s: int = 0
     left: Unexplained | None = None
+    replayed: Mapping[str, Effect] = field(default_factory=dict)
 
     @property
     def several(self) -> bool:
@@ -187,7 +188,9 @@ def measure(
         if name not in idle
     }
     left = unexplained(today, starts[0], shake_s, seeds, from_s) if isinstance(site, Rule) else None
-    effects = effects if left is None else {name: bounded(each, left) for name, each in effects.items()}
+    replayed = effects
+    if left is not None:
+        effects = {name: bounded(each, left) for name, each in replayed.items()}
     ran = (submit >= from_s) & np.isfinite(starts[0]).all(axis=0) & (table["start_s"].to_numpy() >= 0)
     waits = starts[0][:, ran] - np.stack([_submitted(table, shake_s, each)[ran] for each in seeds])
     return WhatIf(
@@ -205,6 +208,7 @@ def measure(
         replicates,
         from_s,
         left,
+        replayed,
     )
 
 
@@ -243,7 +247,9 @@ def records(found: WhatIf) -> list[dict[str, Any]]:
         counts |= {"killed_by_account": {str(each): int((killed == each).sum()) for each in killed.unique()}} if len(killed) else {}
         for metric, of in found.effects[name].metrics.items():
             change = of.relative if np.isfinite(of.relative) else None
-            made.append({**common, "metric": metric, "change": change, "low": of.low, "high": of.high, **counts})
+            alone = found.replayed[name].metrics[metric] if found.left is not None else None
+            replays = {} if alone is None else {"replays_low": alone.low, "replays_high": alone.high}
+            made.append({**common, "metric": metric, "change": change, "low": of.low, "high": of.high, **replays, **counts})
     none = {"metric": WEIGHED[0], "change": None, "low": None, "high": None}
     made += [{**none, "candidate": name, "verdict": NOT_JUDGED[0], "change": each} for name, each in found.screened.items()]
     made += [{**none, "candidate": name, "verdict": NOT_JUDGED[1]} for name in found.idle]

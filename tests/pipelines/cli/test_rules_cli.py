@@ -77,6 +77,7 @@ def test_whatif_changes_the_rule_and_says_what_it_leaves_unexplained(log: Path, 
     wait = {each["candidate"]: each for each in effects if each["metric"] == "mean_wait_s"}
     assert wait["no closings"]["verdict"] == "better"
     assert wait["no closings"]["change"] < -0.4
+    assert wait["no closings"]["low"] < wait["no closings"]["replays_low"] < wait["no closings"]["replays_high"]
     assert wait["no closings"]["lines"] == ["# closings: none"]
     assert 0 <= told["unexplained"] < 0.2
     assert told["replayed_mean_wait_s"] == pytest.approx(told["recorded_mean_wait_s"], rel=0.1)
