@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.studies.recorded_waits`` prints the card; ``--write`` makes docs/studies/recorded-waits.md, its picture and its
 data: ``recorded-waits.csv`` a row a machine of ``benchmarks/studies/machines``, each adding to the one above it, the last with 256 for 320;
-``recorded-waits-record.csv`` shares of the recorded seconds of waiting. Needs CERIT's log under ``--shared``.
+``recorded-waits-record.csv`` shares of the recorded seconds of waiting; ``recorded-waits-rules.csv`` what inferred rules explain of four logs
+(:mod:`benchmarks.studies.recorded_rules`). Needs the logs under ``--shared``.
 
 Simulated: EASY with requested times, 5 replays with submissions moved by up to 60 s, other schedulers one replay as recorded. A row is what
 ``queuecast simulate CERIT-wagap-2013.swf.gz --machine benchmarks/studies/machines/FILE.toml --json`` gives with ``--shake --seed 0`` to ``4``.
@@ -26,6 +27,7 @@ from scipy.stats import spearmanr
 
 from benchmarks.common.card import Card, parser, read_rows, rows_of, show, write_rows
 from benchmarks.common.pages import STUDIES
+from benchmarks.studies import recorded_rules
 from benchmarks.studies.recorded_room import Log, by_outcome, log_of, node_lists, on_all, seconds_of_waits, used
 from features.jobs.cleaning import clean
 from features.jobs.shaking import SHAKE_S
@@ -64,11 +66,8 @@ KEPT = {
 
 ALONE, AFTER = "alone, on all nodes described", "after all that waited longer, on all nodes described"
 FEW, MANY = "after others, jobs on few processors first", "after others, jobs on many first"
-RECORD = STUDIES / "data" / "recorded-waits-record.csv"
-FAILS = (
-    "Not in the log: disk space, reservations, holds, the order in which the site took jobs (fair share), nodes that were down. Limits on "
-    "users are assumed."
-)
+RECORD, RULES = (STUDIES / "data" / f"recorded-waits-{name}.csv" for name in ("record", "rules"))
+FAILS = "Not in the log: disk space, reservations, holds, fair share, down nodes. Limits on users are assumed."
 
 
 def simulated(path: Path, replays: int) -> pd.DataFrame:
@@ -161,11 +160,12 @@ def in_the_record(path: Path) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "what", "value"])
 
 
-def card(rows: pd.DataFrame, record: pd.DataFrame, made_by: str) -> Card:
+def card(rows: pd.DataFrame, record: pd.DataFrame, rules: pd.DataFrame, made_by: str) -> Card:
     """Return the card, a row a machine."""
     share = record.set_index("what")["value"]
     of = rows.fillna({"file": ""}).set_index("file")["of_record"]
     pool, mixed, plain, served = (of[name] for name in ("", "cerit-small-first", "cerit", "cerit-used"))
+    told = rules[rules["log"] == "CERIT"].set_index("rule")["correlation"]
     waits = [f"{row.mean_wait_s:,.0f} ({row.low:,.0f} to {row.high:,.0f})" for row in rows.itertuples()]
     table = {
         "machine": rows["machine"].str.rstrip("*†"),
@@ -175,17 +175,19 @@ def card(rows: pd.DataFrame, record: pd.DataFrame, made_by: str) -> Card:
     return Card(
         question="How much of CERIT's recorded wait does its machine explain?",
         answer=f"On one pool jobs would wait under EASY {pool:.1%} of what they did, with clusters, nodes, memory and exclusive nodes {mixed:.0%} to "
-        f"{plain:.0%}, by which nodes are filled first, and {served:.0%} on only the nodes that the log ever used. In the record itself a waiting "
+        f"{plain:.0%}, by which nodes are filled first, and {served:.0%} on only the nodes that the log ever used. In the record a waiting "
         f"job alone had no room on these nodes in {share[EXACT]:.1%} of the time, and after others that waited in {share[FEW]:.0%} to {share[MANY]:.0%}, "
         "by their order.",
         picture="recorded-waits.png",
-        picture_caption="Left: mean waits, whiskers shortest and longest replay; right: recorded seconds of waiting by what the machine lacked",
+        picture_caption="Left: mean waits, whiskers over replays; right: recorded waiting by what was lacking",
         table=pd.DataFrame(table | {"by the same jobs": rows["same"].map("{:.1%}".format)}),
-        table_caption=f"Of {share['jobs']:,.0f} jobs, which waited {share['mean wait, s']:,.0f} s on average; requested times, {REPLAYS} replays. A row "
-        "adds to the one above (the last has 256 for 320). By the same jobs: recorded seconds that the same job waits in the simulation:",
+        table_caption=f"{share['jobs']:,.0f} jobs, which waited {share['mean wait, s']:,.0f} s on average; {REPLAYS} replays. A row "
+        "adds to the one above (the last: 256 for 320). By the same jobs: recorded seconds that the same job waits there:",
         fails=f"Which nodes were in service is known from the outcome alone: on all nodes described a job alone lacks room in {share[ALONE]:.0%} of "
-        f"the time, after others in {share[AFTER]:.0%}. Three users did {share['waiting of three users']:.0%} of the waiting. {FAILS}",
-        data=["recorded-waits.csv", RECORD.name],
+        f"the time, after others in {share[AFTER]:.0%}. Three users did {share['waiting of three users']:.0%} of the waiting. With later "
+        f"waits a rule inferred from the first 60 % correlates {told['inferred rule']:.2f}, the user's past waits {told['past waits of the user']:.2f}, "
+        f"waiting jobs {told['waiting jobs of the user']:.2f}. {FAILS}",
+        data=["recorded-waits.csv", RECORD.name, RULES.name],
         made_by=made_by,
     )
 
@@ -271,12 +273,15 @@ def main() -> None:
     def compute() -> pd.DataFrame:
         if options.write:
             write_rows(RECORD, in_the_record(path))
+            write_rows(RULES, recorded_rules.rules(options.shared))
         return simulated(path, REPLAYS)
 
     rows, made_by = rows_of(options, "studies.recorded_waits", "recorded-waits.csv", compute)
-    record = read_rows(RECORD) if options.write or options.card else in_the_record(path)
-    show(card(rows, record, made_by), "recorded-waits", options)
-    if options.write or options.card:
+    stored = options.write or options.card
+    record = read_rows(RECORD) if stored else in_the_record(path)
+    rules = read_rows(RULES) if stored else recorded_rules.rules(options.shared)
+    show(card(rows, record, rules, made_by), "recorded-waits", options)
+    if stored:
         (STUDIES / "recorded-waits.png").write_bytes(draw(rows, record))
 
 

@@ -1,0 +1,43 @@
+"""What the baselines of the study of inferred rules know at a submission."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.studies.recorded_rules import baselines, past_waits
+from features.clock import Clock
+from features.jobs.frames import jobs_from
+from sim.rules.infer import Recorded
+
+
+def test_past_waits_are_the_users_own_that_are_known_at_submission() -> None:
+    user = np.array([0, 0, 1, 0, 0, 1, 2])
+    submit = np.array([0, 1, 2, 10, 20, 30, 30])
+    start = submit + np.array([4, 12, 5, 0, 3, 2, 2])  # at 4, 13, 7, 10, 23, 32, 32
+    told = past_waits(user, submit, start, 2)
+    # nothing is known three times; the first wait; of 4, 0, 12 the last two; its own; of anyone the last two
+    assert told.tolist() == [0, 0, 0, 4, 6, 5, 7.5]
+
+
+def test_no_baseline_sees_what_starts_later() -> None:
+    rng = np.random.default_rng(1)
+    count, cut = 200, 150
+    submit = np.sort(rng.integers(0, 5000, count))
+    table = {
+        "submit_s": submit,
+        "procs": rng.integers(1, 9, count),
+        "requested_s": 60,
+        "runtime_s": 50,
+        "user": rng.integers(0, 4, count),
+    }
+    jobs = jobs_from(pd.DataFrame(table))
+    start = submit + rng.integers(0, 500, count)
+    later = np.where(start >= submit[cut], start + rng.integers(0, 900, count), start)
+
+    def told(start_s: np.ndarray) -> dict[str, np.ndarray]:
+        return baselines(Recorded(jobs, 8, Clock(0), start_s, start_s + 50, cut))
+
+    before, after = told(start), told(later)
+    assert all((before[name][: cut + 1] == after[name][: cut + 1]).all() for name in before)
+    assert not all((before[name] == after[name]).all() for name in before)
