@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from llvmlite.binding import Linkage
 from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import CPUDispatcher
@@ -29,6 +30,29 @@ class _Linked(JITCodeLibrary):
         self._finalize_dynamic_globals()
         self._verify_declare_only_symbols()
         self._finalized = True
+
+
+class _Whole(JITCodeLibrary):
+    """Code with machine code, whose parts no other code calls.
+
+    So LLVM passes them only what they use. A part takes hundreds of arrays, and to push them all took a third of a Slurm replay's time.
+    """
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if function.linkage == Linkage.linkonce_odr:
+                function.linkage = Linkage.internal
+        super()._optimize_final_module()
+
+
+class _WholeCompiler(Compiler):
+    """The compiler of functions that Python calls."""
+
+    def define_pipelines(self) -> list[Any]:
+        state = self.state
+        state.library = _Whole(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super().define_pipelines()
 
 
 class _PartCompiler(Compiler):
@@ -62,7 +86,7 @@ class Kernel(CPUDispatcher):
 
     def __init__(self, function: Callable[..., Any], *, inline: bool) -> None:
         options = {"nopython": True, "boundscheck": None, "nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
-        super().__init__(function, targetoptions=options, pipeline_class=Compiler)
+        super().__init__(function, targetoptions=options, pipeline_class=_WholeCompiler)
         self._inline = inline
 
     @cached_property
