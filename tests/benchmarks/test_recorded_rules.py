@@ -1,14 +1,19 @@
-"""What the baselines of the study of inferred rules know at a submission."""
+"""What baselines of the study of inferred rules know, and what decides its generated logs."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.studies.known_rules import PROCS, truths
 from benchmarks.studies.recorded_rules import baselines, past_waits
 from features.clock import Clock
+from features.jobs.cleaning import clean
 from features.jobs.frames import jobs_from
-from sim.rules.infer import Recorded
+from pipelines.ingest.workload import Workload, generate
+from sim.rules.infer import Recorded, replayed
 
 
 def test_past_waits_are_the_users_own_that_are_known_at_submission() -> None:
@@ -41,3 +46,15 @@ def test_no_baseline_sees_what_starts_later() -> None:
     before, after = told(start), told(later)
     assert all((before[name][: cut + 1] == after[name][: cut + 1]).all() for name in before)
     assert not all((before[name] == after[name]).all() for name in before)
+
+
+def test_a_known_truth_holds_jobs_and_runs_others_that_the_log_does_not_list() -> None:
+    jobs = clean(generate(Workload(jobs=100, procs=PROCS, users=9)), PROCS).jobs
+    found = {name: make() for name, make in truths(jobs, np.random.default_rng(0)).items()}
+    plain = found["EASY"].waits(jobs, found["EASY"].rule)
+    assert (plain == replayed(found["EASY"].rule, jobs)).all()
+    held = found["holds"]
+    assert held.held_s.any()
+    assert (held.waits(jobs, held.rule) >= held.held_s).all()
+    wide = replace(found["EASY"], unlisted=jobs.iloc[[0]].assign(job_id=101, procs=PROCS, runtime_s=10**8, requested_s=10**8))
+    assert wide.waits(jobs, wide.rule)[-1] > 10**7 > plain.max()
