@@ -52,7 +52,7 @@ def as_site(rule: Rule, log: Recorded, name: str) -> tuple[Rule, pd.DataFrame]:
 def fits(candidate: Candidate, rule: bool) -> bool:
     """Tell whether a candidate is one of an inferred ``rule``, or of a Slurm site."""
     of_slurm = (candidate.slurm, candidate.scheduler, candidate.partitions, candidate.qos, candidate.reservation)
-    return not any((*of_slurm, candidate.partition, candidate.site_factor)) if rule else not candidate.inferred
+    return not any((*of_slurm, candidate.partition, candidate.site_factor, candidate.time_min)) if rule else not candidate.inferred
 
 
 def change_rule(candidate: Candidate, rule: Rule, jobs: pd.DataFrame, seed: int = 0) -> Changed | None:

@@ -42,7 +42,8 @@ class Candidate:
 
     ``what`` says what it does and ``risk`` what may go wrong. Values are Slurm's, or ``"x2"`` for twice what holds today. ``slurm`` has keys
     of slurm.conf, ``scheduler`` of SchedulerParameters, ``partitions`` and ``qos`` keys by name, ``"*"`` for all. ``limits`` multiplies what
-    jobs ask for, or is ``"predicted 0.95"``, that quantile of their predicted runtimes; ``nodes`` multiplies the number of nodes. ``demand``
+    jobs ask for, or is ``"predicted 0.95"``, that quantile of their predicted runtimes, or ``"registry:NAME 0.95"``, which a column of
+    that name must tell; so does ``time_min``, with which they may be planned; ``nodes`` multiplies the number of nodes. ``demand``
     (``account``, ``jobs``) multiplies the jobs of an account; ``reservation`` (``weekday``, ``start``, ``hours``, ``nodes``) keeps nodes
     free each week; ``partition`` (``name``, ``nodes``, ``like``, ``MaxTime``) adds so many nodes like those of a partition, and a
     partition of them for its jobs that fit. ``site_factor`` gives jobs so many points of priority less for each doubling of their
@@ -60,6 +61,7 @@ class Candidate:
     partitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     qos: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     limits: str = ""
+    time_min: str = ""
     nodes: str = ""
     demand: Mapping[str, Any] = field(default_factory=dict)
     reservation: Mapping[str, Any] = field(default_factory=dict)
@@ -112,7 +114,7 @@ def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) 
         kept, line = _reservation(candidate, made, jobs)
         made, lines = replace(made, reservations=(*made.reservations, kept)), [*lines, line]
     jobs, kills = of_load(candidate, jobs, seed)
-    lines += _limit_lines(candidate, site) if candidate.limits else []
+    lines += _limit_lines(candidate.limits, "time_limit", site) + _limit_lines(candidate.time_min, "time_min", site)
     lines += [f"{NO_SETTING}{candidate.what or candidate.name}"] * bool(candidate.demand)
     if candidate.site_factor:
         points = number_of(candidate.site_factor, 0, candidate, "site_factor")
@@ -132,7 +134,11 @@ def of_load(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> tuple[pd.Dat
     """Return the jobs with other time limits and another demand, and the ids of those killed."""
     kills = frozenset[str]()
     if candidate.limits:
-        jobs, kills = _shorter(jobs, _asked_instead(jobs, candidate, seed))
+        jobs, kills = _shorter(jobs, _asked_instead(jobs, candidate.limits, candidate, seed))
+    if candidate.time_min:
+        least = np.minimum(_asked_instead(jobs, candidate.time_min, candidate, seed), jobs["least_limit_s"])
+        over = (jobs["runtime_s"] > least) & (jobs["runtime_s"] <= jobs["least_limit_s"])
+        jobs, kills = jobs.assign(least_limit_s=least), kills | frozenset(jobs["job_id"][over].astype(str))
     if candidate.demand:
         jobs = _demand(candidate, jobs, seed)
     return jobs, kills
@@ -314,29 +320,34 @@ def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[
     return Reservation("what-if", begin, end, frozenset(nodes), frozenset({"WEEKLY"})), line
 
 
-def _asked_instead(jobs: pd.DataFrame, candidate: Candidate, seed: int) -> np.ndarray:
+def _asked_instead(jobs: pd.DataFrame, text: str, candidate: Candidate, seed: int) -> np.ndarray:
     """Return the limits that jobs would have instead, whole minutes in s; never more than predicted ones asked for."""
     asked = jobs["limit_s"].to_numpy(np.int64)
-    kind, _, level = candidate.limits.partition(" ")
-    if kind != "predicted":
-        limit = asked * factor_of(candidate.limits, candidate, "limits")
+    kind, _, level = text.partition(" ")
+    if text in jobs:
+        limit = np.minimum(jobs[text].to_numpy(), asked)
+    elif kind != "predicted":
+        limit = asked * factor_of(text, candidate, "limits")
     elif re.fullmatch(r"0\.\d{1,3}", level) and float(level) > 0:
         limit = np.minimum(predicted_quantile(jobs, float(level), seed), asked)
     else:
-        raise InputError(f"candidate {candidate.name!r}: limits = {candidate.limits!r} names no quantile such as predicted 0.95")
+        raise InputError(f"candidate {candidate.name!r}: limits = {text!r} names no quantile such as predicted 0.95")
     return np.maximum(np.ceil(limit / 60) * 60, 60).astype(np.int64)
 
 
-def _limit_lines(candidate: Candidate, site: Site) -> list[str]:
-    """Return what makes Slurm shorten the limits of jobs."""
-    kind, _, level = candidate.limits.partition(" ")
-    if kind == "predicted":
-        return with_prediction(site, float(level), "job.time_limit = math.min(job.time_limit, math.max(math.ceil(s / 60), 1))")
-    return at_submission(
-        site,
-        f"if job.time_limit < slurm.NO_VAL then job.time_limit = math.max(math.ceil(job.time_limit * {kind.removeprefix('x')}), 1) end",
-        "if job.time_min < slurm.NO_VAL then job.time_min = math.min(job.time_min, job.time_limit) end",
+def _limit_lines(text: str, key: str, site: Site) -> list[str]:
+    """Return what makes Slurm give jobs shorter limits, or min limits, at their submission; none for no text."""
+    if not text:
+        return []
+    kind, _, level = text.rpartition(" ")
+    kept = ["if job.time_min < slurm.NO_VAL then job.time_min = math.min(job.time_min, job.time_limit) end"] * (key == "time_limit")
+    if kind:
+        told = f"job.{key} = math.min(job.time_limit, math.max(math.ceil(s / 60), 1))"
+        return with_prediction(site, float(level), told, *kept, model=kind.partition(":")[2])
+    told = (
+        f"if job.time_limit < slurm.NO_VAL then job.{key} = math.max(math.ceil(job.time_limit * {text.removeprefix('x')}), 1) end"
     )
+    return at_submission(site, told, *kept)
 
 
 def _shorter(jobs: pd.DataFrame, limit: np.ndarray) -> tuple[pd.DataFrame, frozenset[str]]:

@@ -83,7 +83,7 @@ def at_submission(site: Site, *body: str) -> list[str]:
     return _script(site, _ALONE, body)
 
 
-def with_prediction(site: Site, level: float, *body: str) -> list[str]:
+def with_prediction(site: Site, level: float, *body: str, model: str = "") -> list[str]:
     """Return what does so where ``s`` is a served quantile of the job's runtime, in s."""
     told = (
         "ask(job, partitions, uid)",
@@ -93,7 +93,9 @@ def with_prediction(site: Site, level: float, *body: str) -> list[str]:
         "end",
     )
     return [
-        f"{NO_SETTING}a registered model that tells quantiles answers: queuecast serve NAME",
+        f"queuecast serve {model}"
+        if model
+        else f"{NO_SETTING}a registered model that tells quantiles answers: queuecast serve NAME",
         f"sed 's/0.5,0.95/{level:g}/' {_EXAMPLE} > /etc/slurm/queuecast.lua",
         *_script(site, _ASKING, told),
     ]

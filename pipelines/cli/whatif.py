@@ -68,12 +68,13 @@ def command(
     """
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report import what_if as shown
-    from pipelines.workflows.what_if import CATALOGUE, measure, read_candidates, records
+    from pipelines.workflows.what_if import CATALOGUE, asked_of_registry, measure, read_candidates, records
     from sim.what_if import WEIGHED
 
     tried = read_candidates(CATALOGUE) + (read_candidates(candidates) if candidates else [])
     if unknown := set(only) - {each.name for each in tried}:
         raise click.UsageError(f"--only {min(unknown)}: no such candidate; known: {', '.join(each.name for each in tried)}")
+    tried = [each for each in tried if (each.name in only if only else slow or not each.slow)]
     announce_compilation()
     site: Site | Rule
     if machine is None:
@@ -84,11 +85,12 @@ def command(
         raise click.UsageError(f"--machine {machine} says how many processors there are: give no --procs")
     else:
         (site, jobs), until_s = load_site_jobs(accounting, machine, timezone, cluster), None
+        jobs = asked_of_registry(jobs, tried, timezone or "UTC")
     with shown_progress("replays") as progress, simulating(on) as spread:
         found = measure(
             site,
             jobs,
-            [each for each in tried if (each.name in only if only else slow or not each.slow)],
+            tried,
             replicates,
             shake_s,
             seed,

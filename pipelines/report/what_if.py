@@ -114,7 +114,8 @@ def _interval(of: Measured) -> str:
 
 def _kills(found: WhatIf, name: str) -> str:
     kills, never = len(found.changes[name].kills), found.effects[name].never
-    said = f"; {kills:,} of {len(found.jobs.table):,} jobs would be killed" if kills else ""
+    most = "at most " if found.candidates[name].time_min else ""
+    said = f"; {most}{kills:,} of {len(found.jobs.table):,} jobs would be killed" if kills else ""
     return said + (f"; {never:,} jobs would never start" if never else "")
 
 

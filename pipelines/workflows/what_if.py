@@ -15,8 +15,11 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError, meant
+from features.jobs.cleaning import CleanTrace
 from pipelines.ingest.slurm_jobs import SlurmJobs
+from pipelines.storage.registry import PREFIX, registered_predictor
 from sim.campaigns.maps import Map
+from sim.predicted_limits import as_table
 from sim.rule_change import change_rule, fits
 from sim.rules.rule import Rule
 from sim.site_change import Candidate, Changed, change
@@ -117,6 +120,23 @@ def read_candidates(path: Path = CATALOGUE) -> list[Candidate]:
         given: dict[str, Any] = {key: value if isinstance(value, dict) else str(value) for key, value in row.items()}
         made.append(Candidate(**given))
     return made
+
+
+def asked_of_registry(jobs: SlurmJobs, candidates: Sequence[Candidate], timezone: str) -> SlurmJobs:
+    """Give jobs a column, s, for each quantile of a registered model that is a limit.
+
+    InputError as :func:`pipelines.storage.registry.registered_predictor`, and for a model that does not tell the quantile.
+    """
+    table = jobs.table
+    for text in {text for each in candidates for text in (each.limits, each.time_min) if text.startswith(PREFIX)}:
+        name, _, level = text.rpartition(" ")
+        trace = CleanTrace(jobs.name, as_table(table), table[:0], 0, 0, timezone, False, "", len(table))
+        quantiles = registered_predictor(name, trace).quantiles
+        told = pd.DataFrame() if quantiles is None else quantiles(trace.jobs)
+        if level not in map("{:g}".format, told):
+            raise InputError(f"{text}: tells no such quantile; known: {', '.join(map('{:g}'.format, told)) or 'none'}")
+        table = table.assign(**{text: told[float(level)].to_numpy()})
+    return jobs._replace(table=table)
 
 
 def measure(

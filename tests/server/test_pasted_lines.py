@@ -90,6 +90,8 @@ def test_scripts_shorten_limits_add_a_partition_and_give_priority_at_submission(
     assert submitted(slurm, "--time=30", "--time-min=25")["TimeLimit"] == "00:21:00"
     pasted(slurm, limits="predicted 0.9")
     assert [submitted(slurm, f"--time={minutes}")["TimeLimit"] for minutes in (30, 2)] == ["00:05:00", "00:02:00"]
+    pasted(slurm, time_min="predicted 0.9")
+    assert [submitted(slurm, f"--time={minutes}")["TimeMin"] for minutes in (30, 2)] == ["00:05:00", "00:02:00"]
     pasted(slurm, scripts_alone=True, partition={"name": "express", "nodes": 1, "like": "normal", "MaxTime": 4})
     told = [submitted(slurm, f"--time={minutes}")["Partition"] for minutes in (4, 5)]
     assert [set(each.split(",")) for each in told] == [{"normal", "debug"}, {"normal"}]

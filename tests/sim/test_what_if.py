@@ -93,6 +93,15 @@ def test_shorter_limits_kill_what_runs_longer_and_only_that() -> None:
     assert (found.jobs["runtime_s"] == np.minimum(before["runtime_s"], limit)).all()
 
 
+def test_a_min_limit_is_what_jobs_may_be_planned_with_and_may_kill_what_runs_longer() -> None:
+    found, before = changed(time_min="x0.5"), jobs()
+    half = np.maximum(np.ceil(before["limit_s"] / 120) * 60, 60)
+    assert (found.jobs["least_limit_s"] == half).all()
+    assert (found.jobs["limit_s"] == before["limit_s"]).all()
+    assert found.kills == frozenset(before["job_id"][before["runtime_s"] > half])
+    assert "job.time_min = math.max(math.ceil(job.time_limit * 0.5), 1)" in found.lines[-1]
+
+
 def test_nodes_come_and_go_with_their_partitions() -> None:
     more, less = changed(nodes="x1.5").site, changed(nodes="x0.5").site
     assert len(more.nodes) == 6

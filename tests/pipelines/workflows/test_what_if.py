@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from models.runtime.protocol import TablePredictor
 from pipelines.cli import cli
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.report.what_if import answer, render_what_if
@@ -139,6 +144,29 @@ def test_an_unknown_candidate_is_refused_in_a_line() -> None:
     )
     assert result.exit_code == 2
     assert "--only magic: no such candidate" in result.output
+
+
+def test_limits_of_a_registered_version_are_its_quantiles(
+    recorded: tuple[Site, SlurmJobs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = dict[str, pd.DataFrame]()
+
+    def registered(name: str, trace: CleanTrace) -> TablePredictor:
+        asked[name] = trace.jobs
+        return TablePredictor(name, lambda _: np.zeros(0), quantiles=lambda jobs: pd.DataFrame({0.9: jobs["runtime_s"] - 1.0}))
+
+    monkeypatch.setattr(what_if, "registered_predictor", registered)
+    tried = Candidate("registered", limits="registry:runtime-here@night 0.9", time_min="registry:runtime-here@night 0.9")
+    jobs = what_if.asked_of_registry(recorded[1], [tried, Candidate("another", limits="x0.5")], "UTC")
+    assert list(asked) == ["registry:runtime-here@night"]
+    assert (asked["registry:runtime-here@night"]["user"] == jobs.table["user"]).all()
+    made = what_if.change(tried, recorded[0], jobs.table)
+    assert made is not None
+    told = np.maximum(-(-(jobs.table["runtime_s"].clip(lower=1) - 1) // 60) * 60, 60)
+    assert (made.jobs["limit_s"] == np.minimum(told, jobs.table["limit_s"])).all()
+    assert made.lines[0] == "queuecast serve runtime-here@night"
+    with pytest.raises(InputError, match=r"registry:runtime-here 0\.8: tells no such quantile; known: 0\.9"):
+        what_if.asked_of_registry(jobs, [replace(tried, limits="registry:runtime-here 0.8", time_min="")], "UTC")
 
 
 def test_a_page_without_a_candidate_that_passed_says_so(recorded: tuple[Site, SlurmJobs]) -> None:
