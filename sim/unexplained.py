@@ -38,10 +38,9 @@ class Unexplained(NamedTuple):
 
     def record(self) -> dict[str, Any]:
         """Return both for JSON; ``record_over_replay`` is less 1."""
-        return {
-            "unexplained": self.share,
-            "record_over_replay": {name: (of.relative, of.low, of.high) for name, of in self.metrics.items()},
-        }
+        ends = {name: (of.relative, of.low, of.high) for name, of in self.metrics.items()}
+        finite = {name: [None if each is None or np.isnan(each) else each for each in of] for name, of in ends.items()}
+        return {"unexplained": self.share, "record_over_replay": finite}
 
 
 def unexplained(today: Changed, starts: np.ndarray, shake_s: int, seeds: Sequence[int], from_s: int) -> Unexplained:
@@ -54,7 +53,7 @@ def unexplained(today: Changed, starts: np.ndarray, shake_s: int, seeds: Sequenc
     replayed, record = starts - moved + submit, np.tile(recorded, (len(seeds), 1))
     waits, known = ((each - submit)[:, submit >= from_s] for each in (replayed, record))
     metrics = effect(today, today, replayed, record, 0, seeds, 1, from_s).metrics
-    return Unexplained(1 - float(np.minimum(waits, known).sum() / known.sum()), metrics)
+    return Unexplained(1 - float(np.minimum(waits, known).sum() / max(known.sum(), 1)), metrics)
 
 
 def bounded(of: Effect, left: Unexplained) -> Effect:

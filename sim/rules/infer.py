@@ -33,6 +33,8 @@ _RARE = 0.1
 """Jobs planned to run at an hour, or starts in it, are none if so few of what is usual."""
 _LEAST = 240
 """The least number of jobs from which hours are read."""
+_FEWEST = 50
+"""The least number of starts from which a rule is inferred."""
 _HELD_S = 600
 _ROUNDS = 8
 _COLUMNS = (("user",), ("user", "queue"), ("user", "procs"), ("user", "requested_s"))
@@ -83,12 +85,15 @@ class Inferred:
 
 
 def recorded(jobs: pd.DataFrame, procs: int, clock: Clock, first: float = FIRST) -> Recorded:
-    """Return a log whose waits are all known; InputError for any other."""
+    """Return a log whose waits are all known; InputError for any other, or a short one."""
     start = start_s(jobs)
-    if start is None or len(jobs) < 2 or not (jobs["wait_s"] > 0).any():
+    if start is None or not (jobs["wait_s"] > 0).any():
         raise InputError("the log states no waits: from what was recorded no rule can be inferred")
     end = start + jobs["runtime_s"].to_numpy(np.int64) + (jobs[OVERRUN].to_numpy(np.int64) if OVERRUN in jobs else 0)
-    return Recorded(jobs, procs, clock, start, end, max(int(first * len(jobs)), 2))
+    log = Recorded(jobs, procs, clock, start, end, max(int(first * len(jobs)), 1))
+    if (known := int(log.known.sum())) < _FEWEST:
+        raise InputError(f"{known} jobs had started when {first:.0%} were submitted: a rule is inferred from {_FEWEST} or more")
+    return log
 
 
 def replayed(rule: Rule, jobs: pd.DataFrame) -> np.ndarray:

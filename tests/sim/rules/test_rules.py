@@ -90,6 +90,11 @@ def test_a_log_without_waits_is_refused() -> None:
         recorded(drawn().assign(wait_s=0), 6, CLOCK)
 
 
+def test_a_log_too_short_to_infer_a_rule_from_is_refused() -> None:
+    with pytest.raises(InputError, match="23 jobs had started when 60% were submitted: a rule is inferred from 50"):
+        recorded(drawn(40).assign(wait_s=1), 6, CLOCK)
+
+
 def test_a_planning_scheduler_is_refused_with_hours() -> None:
     with pytest.raises(InputError, match="knows no hours"):
         replayed(replace(PLANTED, algorithm="Conservative"), drawn(50))
