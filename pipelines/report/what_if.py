@@ -69,7 +69,7 @@ def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
     more = [table] if len(table.rows) > MOST_ROWS else []
     tables = [*more, *kills, *(groups(found, name) for name in names), screened(found)]
     changes = [(found.candidates[name], pasted(found.changes[name].lines)) for name in found.ranked]
-    return render("what_if.html.j2", front, tables=tables, changes=changes)
+    return render("what_if.html.j2", front, tables=tables, changes=changes, inferred=found.left is not None)
 
 
 def answer(found: WhatIf) -> list[str]:

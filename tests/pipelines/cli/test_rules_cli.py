@@ -82,6 +82,7 @@ def test_whatif_changes_the_rule_and_says_what_it_leaves_unexplained(log: Path, 
     assert 0 <= told["unexplained"] < 0.2
     assert told["replayed_mean_wait_s"] == pytest.approx(told["recorded_mean_wait_s"], rel=0.1)
     assert "of the recorded waiting unexplained" in told["answer"][1]
+    assert "a rule inferred from the earlier part" in page.read_text()
     assert "A job starts only if it is planned to end by the next of" in page.read_text()
 
 
