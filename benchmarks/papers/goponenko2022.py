@@ -117,9 +117,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         "corrections), and judge EASY-SJBF and SAF-JustBF by slowdown, LAF-JustBF by AWF (packing), JustBF by P2SF (packing and fairness):",
         fails="The slides draw bars and print no numbers, and do not say from which runtimes and corrections they conclude: there are "
         "conclusions to "
-        "check, no digits. What counts as close, easy and difficult is ours. Intervals are percentiles of resampled weeks of one schedule "
-        "each, which cover "
-        "less often than today's.",
+        "check, no digits. What counts as close, easy and difficult is ours.",
         data=["goponenko-2022.csv"],
         made_by=made_by,
     )

@@ -249,7 +249,8 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
 
 FAILS = (
     "Trials assume that weeks are independent and that next year's are like these. The method was chosen on these very cells; `Harm` with a model is none "
-    "of them, and windows of a campaign have no users. Cards of schedules, rollouts and Goponenko et al. have older percentile intervals."
+    "of them, and windows of a campaign have no users. Cards of schedules, rollouts, predictions, "
+    "distributions and Goponenko et al. have older percentiles of resampled weeks, which cover less often."
 )
 
 

@@ -51,13 +51,13 @@ def cost(home: Path, trace: str) -> str:
 
 
 def card(rows: pd.DataFrame, made_by: str) -> Card:
-    """Return the card: ``rows`` are cells of the table that the nights' page shows; promotions and every fourth night are on the card."""
+    """Return the card: ``rows`` are cells of the table that the nights' page shows; promotions and every sixth night are on the card."""
     table = kept_table(rows, "nights")
     served = table[table["champion as served"] != EMPTY]
     ahead = table["difference, points"].str.extract(r"^([+−][\d.]+) ")[0].dropna()
     evidence = table["evidence"].str.extract(r"^([\d.]+) of (\d+)").dropna().astype(float)
     promoted = table["champion"].str.startswith("promoted")
-    shown = table[promoted | (np.arange(len(table)) % 4 == 1)][
+    shown = table[promoted | (np.arange(len(table)) % 6 == 1)][
         ["night", "judge", "champion as served", "last2", "challenger", "difference, points"]
     ]
     last = served.iloc[-1]
@@ -74,7 +74,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         table=shown,
         table_caption="Judge: jobs that decide. Accuracy: mean of min(p / r, r / p) of prediction and runtime. Difference: challenger less "
         "champion, 95 % "
-        "of that night alone. Every fourth night:",
+        "of that night alone. Every sixth night:",
         fails=FAILS,
         data=["nights.csv"],
         made_by=made_by,

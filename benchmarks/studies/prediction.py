@@ -253,9 +253,8 @@ SHOWN = (
 )  # fmt: skip
 FAILS = (
     "Two traces; constants of most predictors were chosen on their first halves. Where those of `lightgbm` inside the simulator were first "
-    "chosen is not recorded. Intervals are percentiles of resampled weeks, which cover less often than today's."
+    "chosen is not recorded."
 )
-"""The last sentence is of the data of commit 9ef3383fef, and goes with them."""
 
 
 def draw(rows: pd.DataFrame) -> bytes:

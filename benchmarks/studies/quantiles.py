@@ -189,9 +189,8 @@ SCHEDULE = "What it does to the schedule"
 FAILS = (
     "On tables of whole traces lie the first halves on which the forest was settled. Calibration proves little: one hour for every job, put "
     "through the same "
-    "update, has it too. Intervals of schedules are percentiles of resampled weeks of one schedule each, which cover less often than today's."
+    "update, has it too."
 )
-"""The last sentence is of the data of commit 9d870c232d, and goes with them."""
 
 
 def card(rows: pd.DataFrame, made_by: str) -> Card:

@@ -147,9 +147,8 @@ NEITHER, SOME = 0.0, 0.05
 FAILS = (
     "`EASY-WFP3` (in the data) was offered after seeing both halves of two traces. Jobs run on one pool: no partitions, nodes, memory; CERIT's two "
     "machines are one. Its second half has four weeks, and no interval. Left out: LLNL-Atlas, where jobs hardly wait, and logs without "
-    "requests. Intervals are percentiles of resampled weeks, which cover less often than today's."
+    "requests."
 )
-"""The last sentence is of the data of commit 9ef3383fef, and goes with them."""
 
 
 def against_easy(rows: pd.DataFrame, title: str, part: str, metric: str) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Mutate files of every kind that is read: each is refused in one line, or read as a second reader reads it."""
+"""Mutate files of every kind: each is refused in one line, or read as a second reader reads it."""
 
 from __future__ import annotations
 
