@@ -241,6 +241,7 @@ def test_verdicts_correct_for_all_candidates_together() -> None:
     assert judged({"one": with_p(0.03), "two": with_p(0.04)}) == {"one": "not sure", "two": "not sure"}
     assert judged({"paid": with_p(0.001, cost=0.001)}) == {"paid": "mixed"}
     assert judged({"longer": with_p(0.001, relative=0.1)}) == {"longer": "worse"}
+    assert judged({"in one metric": with_p(0.5, cost=0.03)}) == {"in one metric": "not sure"}
 
 
 def test_sizes_and_lengths_are_listed_as_they_grow() -> None:
