@@ -1,27 +1,34 @@
 """Hold inferred rules of four logs against what tells waits without any scheduler.
 
+``python -m benchmarks.studies.recorded_rules`` writes ``docs/studies/data/recorded-waits-rules.csv``, a row a log and rule or baseline.
+
 Rank correlations of what is told at submission with recorded waits, on what follows the first 60 % of each log, which chose the rule, the
 number of past waits (of 1, 3, 10, 30) and all means. Past waits are those of jobs that had started by then, in the
-record: such a baseline sees the queue as it was, a replay does not. ``processors``, ``requested`` and ``area`` order jobs by their size alone.
+record: such a baseline sees the queue as it was, a replay does not. On endless processors no job waits for another but by the rule's
+limits. ``processors``, ``requested`` and ``area`` order jobs by their size alone.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.common.card import write_rows
+from benchmarks.common.pages import SHARED, STUDIES
 from features.clock import WEEK_S
 from features.jobs.cleaning import clean
 from pipelines.ingest.swf import read_swf
 from sim.rules.explained import explained
-from sim.rules.infer import Recorded, correlation, infer, off, recorded
+from sim.rules.infer import Recorded, correlation, infer, off, recorded, replayed
 from sim.rules.rule import queue_of
 
 KTH = Path(__file__).parents[2] / "pipelines" / "sources" / "kth-sp2.swf.gz"
+RULES = STUDIES / "data" / "recorded-waits-rules.csv"
 LOGS: dict[str, tuple[str, int | None]] = {
     "KTH-SP2": (str(KTH), None),
     "ALCF-Theta": ("ALCF-Theta-2022-chunks.swf.gz", None),
@@ -29,7 +36,7 @@ LOGS: dict[str, tuple[str, int | None]] = {
     "CERIT": ("CERIT-wagap-2013.swf.gz", 1600 + 576),
 }
 """Files, and processors where the log does not say; CERIT is one pool."""
-PAST = "past waits of "
+PAST, ENDLESS = "past waits of ", "inferred rule on endless processors"
 _COUNTS = (1, 3, 10, 30)
 
 
@@ -81,15 +88,20 @@ def rules(shared: Path) -> pd.DataFrame:
     for name, (file, procs) in LOGS.items():
         trace = clean(read_swf(shared / "traces" / file), procs)
         log = recorded(trace.jobs, trace.procs, trace.clock)
-        found, wait, later = explained(log, infer(log).rule).rules, log.wait_s.astype(float), slice(log.first, None)
-        rows = []
-        for told_by, told in baselines(log).items():
+        rule, wait, later = infer(log).rule, log.wait_s.astype(float), slice(log.first, None)
+        found, rows = explained(log, rule).rules, []
+        endless = {ENDLESS: replayed(replace(rule, procs=10**7), log.jobs)}
+        for told_by, told in (endless | baselines(log)).items():
             of: dict[str, object] = {"rule": told_by, "first": correlation(told[: log.first], wait[: log.first])}
             of["correlation"] = correlation(told[later], wait[later])
-            if told_by.startswith((PAST, "mean of")):
+            if told_by.startswith((ENDLESS, PAST, "mean of")):
                 of |= {"mean_wait_s": told[later].mean(), "off": off(log.jobs.iloc[later], told[later], wait[later])}
                 of["same"] = np.minimum(told[later], wait[later]).sum() / wait[later].sum()
             rows.append(of)
         record = pd.DataFrame([{"rule": "recorded", "mean_wait_s": wait[later].mean()}])
         tables.append(pd.concat([record, found, pd.DataFrame(rows)]).assign(log=name))
     return pd.concat(tables)[["log", *tables[0].columns[:-1]]]
+
+
+if __name__ == "__main__":
+    write_rows(RULES, rules(SHARED))

@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.studies.recorded_waits`` prints the card; ``--write`` makes docs/studies/recorded-waits.md, its picture and its
 data: ``recorded-waits.csv`` a row a machine of ``benchmarks/studies/machines``, each adding to the one above it, the last with 256 for 320;
-``recorded-waits-record.csv`` shares of the recorded seconds of waiting; ``recorded-waits-rules.csv`` what inferred rules explain of four logs
-(:mod:`benchmarks.studies.recorded_rules`). Needs the logs under ``--shared``.
+``recorded-waits-record.csv`` shares of the recorded seconds of waiting. Needs CERIT's log under ``--shared``. What inferred rules explain of four
+logs is read from ``recorded-waits-rules.csv`` (:mod:`benchmarks.studies.recorded_rules`).
 
 Simulated: EASY with requested times, 5 replays with submissions moved by up to 60 s, other schedulers one replay as recorded. A row is what
 ``queuecast simulate CERIT-wagap-2013.swf.gz --machine benchmarks/studies/machines/FILE.toml --json`` gives with ``--shake --seed 0`` to ``4``.
@@ -27,8 +27,8 @@ from scipy.stats import spearmanr
 
 from benchmarks.common.card import Card, parser, read_rows, rows_of, show, write_rows
 from benchmarks.common.pages import STUDIES
-from benchmarks.studies import recorded_rules
 from benchmarks.studies.recorded_room import Log, by_outcome, log_of, node_lists, on_all, seconds_of_waits, used
+from benchmarks.studies.recorded_rules import ENDLESS, RULES
 from features.jobs.cleaning import clean
 from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.machine_file import read_machine
@@ -66,7 +66,7 @@ KEPT = {
 
 ALONE, AFTER = "alone, on all nodes described", "after all that waited longer, on all nodes described"
 FEW, MANY = "after others, jobs on few processors first", "after others, jobs on many first"
-RECORD, RULES = (STUDIES / "data" / f"recorded-waits-{name}.csv" for name in ("record", "rules"))
+RECORD = STUDIES / "data" / "recorded-waits-record.csv"
 FAILS = "Not in the log: disk space, reservations, holds, fair share, down nodes. Limits on users are assumed."
 
 
@@ -185,8 +185,8 @@ def card(rows: pd.DataFrame, record: pd.DataFrame, rules: pd.DataFrame, made_by:
         "adds to the one above (the last: 256 for 320). By the same jobs: recorded seconds that the same job waits there:",
         fails=f"Which nodes were in service is known from the outcome alone: on all nodes described a job alone lacks room in {share[ALONE]:.0%} of "
         f"the time, after others in {share[AFTER]:.0%}. Three users did {share['waiting of three users']:.0%} of the waiting. With later "
-        f"waits a rule inferred from the first 60 % correlates {told['inferred rule']:.2f}, the user's past waits {told['past waits of the user']:.2f}, "
-        f"waiting jobs {told['waiting jobs of the user']:.2f}. {FAILS}",
+        f"waits a rule (`recorded_rules`) correlates {told['inferred rule']:.2f}, on endless processors {told[ENDLESS]:.2f}, the user's past waits "
+        f"{told['past waits of the user']:.2f}, waiting jobs {told['waiting jobs of the user']:.2f}. {FAILS}",
         data=["recorded-waits.csv", RECORD.name, RULES.name],
         made_by=made_by,
     )
@@ -273,15 +273,12 @@ def main() -> None:
     def compute() -> pd.DataFrame:
         if options.write:
             write_rows(RECORD, in_the_record(path))
-            write_rows(RULES, recorded_rules.rules(options.shared))
         return simulated(path, REPLAYS)
 
     rows, made_by = rows_of(options, "studies.recorded_waits", "recorded-waits.csv", compute)
-    stored = options.write or options.card
-    record = read_rows(RECORD) if stored else in_the_record(path)
-    rules = read_rows(RULES) if stored else recorded_rules.rules(options.shared)
-    show(card(rows, record, rules, made_by), "recorded-waits", options)
-    if stored:
+    record = read_rows(RECORD) if options.write or options.card else in_the_record(path)
+    show(card(rows, record, read_rows(RULES), made_by), "recorded-waits", options)
+    if options.write or options.card:
         (STUDIES / "recorded-waits.png").write_bytes(draw(rows, record))
 
 
