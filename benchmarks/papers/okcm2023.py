@@ -252,7 +252,6 @@ SHOWN_WALKS = (
     "`hierarchy`",
     "`nag`",
     "`okcm`",
-    MOST,
     f"`{FROM_LAST[0]}`",
 )
 FAILS = (

@@ -250,7 +250,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
 FAILS = (
     "Trials assume that weeks are independent and that next year's are like these. The method was chosen on these very cells; `Harm` with a model is none "
     "of them, and windows of a campaign have no users. Cards of schedules, rollouts, predictions, "
-    "distributions and Goponenko et al. have older percentiles of resampled weeks, which cover less often."
+    "distributions and Goponenko et al. have older percentiles, which cover less often."
 )
 
 

@@ -84,9 +84,8 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
 EMPTY = "–"
 FAILS = (
     "One trace, one month. Another replay, of 212 nights from October 1996, promoted four times; with a margin of under-prediction of 3 points it "
-    "held better challengers back most of the spring, and the margin of 10 was chosen after seeing that. `lightgbm` was here another learner "
-    "than the "
-    "simulator's, which the registry trains since and which was 1.6 points less accurate as served."
+    "held better challengers back most of the spring, and the margin of 10 was chosen after seeing that. `lightgbm` was another learner "
+    "than the simulator's, which the registry trains since, and which was 1.6 points less accurate."
 )
 """What other replays of the commit 9ef3383fef showed, by hand."""
 
