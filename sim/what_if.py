@@ -62,9 +62,9 @@ class Replays:
 
 
 def same(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray) -> bool:
-    """Tell whether a change starts all jobs when today's replays do, and kills none."""
-    ids = today.jobs["job_id"].equals(changed.jobs["job_id"])
-    return ids and not changed.kills and np.array_equal(before, after, equal_nan=True)
+    """Tell whether a change starts all jobs as today's replays do, and kills no other."""
+    jobs = [made.jobs[["job_id", "killed"]] for made in (today, changed)]
+    return jobs[0].equals(jobs[1]) and np.array_equal(before, after, equal_nan=True)
 
 
 class Measured(NamedTuple):

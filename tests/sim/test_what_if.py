@@ -198,7 +198,8 @@ def test_a_change_that_changes_no_start_has_no_effect_and_is_called_the_same() -
     before = np.array([[1.0, np.nan]])
     assert same(today, renamed, before, before)
     assert not same(today, renamed, before, later)
-    assert not same(today, renamed._replace(kills=frozenset({"1"})), before, before)
+    assert not same(today, changed(limits="x0.5"), before, before)
+    assert same(today, changed(time_min="x0.5"), before, before), "a min limit that moves no start"
     found = measured(renamed)
     assert all((each.relative, each.low, each.high, each.p) == (0, 0, 0, 1) for each in found.metrics.values())
     assert judged({"renamed": found}) == {"renamed": "not sure"}
