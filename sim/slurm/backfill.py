@@ -6,7 +6,7 @@ From sched/backfill/backfill.c, ``_attempt_backfill``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.choice import holds, lowest, occupy, pick, room_on
+from sim.slurm.choice import holds, lowest, occupy, pick, put, room_on
 from sim.slurm.plans import clear_map, first_ending_after, free_throughout, next_return, overlaps, reserve
 from sim.slurm.preempt import make_room, may_preempt, without_preemptable
 from sim.slurm.queue import drop_started, independent, is_full, limited, open_to, over_limits, sort_as_slurm, throttled
@@ -100,12 +100,16 @@ def _may_start(record, second, slurm):
         return False
     if ask.exclusive[job] != 0 and ask.counted[job] == ask.cpus[job]:
         return True
-    for node in range(len(room.clear)):
-        if state.cpus[node] > 0 and room.clear[node] > second + ask.least[job] and holds(hardware.member[partition], node):
-            here = room_on(job, node, slurm, state.cpus, state.memory, state.gpus)
-            cpus, nodes = cpus + here, nodes + (here > 0)
-            if cpus >= ask.cpus[job] and nodes >= ask.min_nodes[job]:
-                return True
+    for word in range(len(state.idle)):
+        left = state.idle[word] & hardware.member[partition, word]
+        while left != 0:
+            node = (word << SHIFT) + lowest(left)
+            left &= left - 1
+            if state.cpus[node] > 0 and room.clear[node] > second + ask.least[job]:
+                here = room_on(job, node, slurm, state.cpus, state.memory, state.gpus)
+                cpus, nodes = cpus + here, nodes + (here > 0)
+                if cpus >= ask.cpus[job] and nodes >= ask.min_nodes[job]:
+                    return True
     return False
 
 
@@ -160,7 +164,7 @@ def plan(job, partition, now, slurm):
         later = _next_look(job, partition, begin, end, first, slurm)
         count = free_throughout(begin, end, first, slurm)
         if skips and (later > 0 or not whole):
-            done, total = _count_free(later if later > 0 else second + rules.bf_window, done, total, slurm)
+            done, total = _count_free(later if later > 0 else second + rules.bf_window, ask.cpus[job], done, total, slurm)
             if total < ask.cpus[job]:  # a search would find nothing before it is time to look again
                 if later == 0:
                     return 0
@@ -184,7 +188,7 @@ def plan(job, partition, now, slurm):
             else:
                 for word in range(len(room.mask)):
                     room.mask[word] &= ~state.completing[word]
-                chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
+                chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
                 if chosen > 0 and over_limits(job, chosen, slurm):
                     return 0
                 if chosen > 0:
@@ -222,31 +226,33 @@ def _begin_count(slurm):
     for node in range(len(room.sooner)):
         room.sooner[node] = slurm.now.cpus[node]
     for word in range(len(room.counted)):
-        room.counted[word] = 0
+        room.counted[word], room.coming[word] = 0, slurm.now.idle[word]
     return 0
 
 
 @kernel
-def _count_free(second, done, total, slurm):
+def _count_free(second, need, done, total, slurm):
     """Return how many running jobs end by ``second``, and how many processors are then free on nodes of ``mask``.
 
-    At the count before, ``done`` had ended and ``total`` were free on the nodes ``counted``; ``sooner`` [nodes] are those of each node.
+    No more jobs end than make ``need`` free. At the count before, ``done`` had ended and ``total`` were free on the nodes ``counted``;
+    ``sooner`` [nodes] are those of each node, and ``coming`` is the set of nodes that had any.
     """
     state, room = slurm.now, slurm.room
-    while done < slurm.numbers[RUNNING] and state.limit_end[state.running[done]] <= second:
-        other = state.running[done]
-        done += 1
-        for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
-            node = state.node[at]
-            room.sooner[node] += state.taken[at]
-            total += state.taken[at] if holds(room.counted, node) else 0
     for word in range(len(room.mask)):
-        changed = room.mask[word] ^ room.counted[word]
+        changed = (room.mask[word] ^ room.counted[word]) & room.coming[word]
         while changed != 0:
             node = (word << SHIFT) + lowest(changed)
             changed &= changed - 1
             total += room.sooner[node] if holds(room.mask, node) else -room.sooner[node]
         room.counted[word] = room.mask[word]
+    while total < need and done < slurm.numbers[RUNNING] and state.limit_end[state.running[done]] <= second:
+        other = state.running[done]
+        done += 1
+        for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
+            node = state.node[at]
+            put(room.coming, node)
+            room.sooner[node] += state.taken[at]
+            total += state.taken[at] if holds(room.counted, node) else 0
     return done, total
 
 
@@ -332,19 +338,19 @@ def will_run(job, partition, second, slurm):
     for node in range(len(room.cpus)):
         room.cpus[node], room.memory[node], room.gpus[node] = state.cpus[node], state.memory[node], state.gpus[node]
     for word in range(len(room.mask)):
-        left = room.mask[word]
+        room.idle[word], left = state.idle[word], room.mask[word] & state.idle[word]
         while left != 0:
             free += state.cpus[(word << SHIFT) + lowest(left)]
             left &= left - 1
     if free >= ask.cpus[job]:
-        chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
+        chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
         if chosen > 0:
             return second, chosen
     if slurm.rules.preempts:
         freed = without_preemptable(job, partition, second, slurm)
         if freed > 0:
             free += freed
-            chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
+            chosen = pick(job, room.mask, slurm, room.idle, room.cpus, room.memory, room.gpus)
             if chosen > 0:
                 return second, chosen  # it may begin once they have stopped
     reach, barrier, removed, left, just_removed = 30, -1, 0, 0, False
@@ -355,7 +361,7 @@ def will_run(job, partition, second, slurm):
         ends = state.limit_end[other]
         if just_removed and (ends > barrier + reach or removed > MOST_REMOVED):
             if free >= ask.cpus[job]:
-                chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
+                chosen = pick(job, room.mask, slurm, room.idle, room.cpus, room.memory, room.gpus)
             if chosen > 0:
                 return _guessed_end(left, second, slurm), chosen
             reach, removed = _widened(reach, ends - barrier, slurm), 0
@@ -365,10 +371,10 @@ def will_run(job, partition, second, slurm):
             continue
         if barrier < 0:
             barrier = ends + 30 - ends % 30
-        occupy(other, 1, slurm, room.cpus, room.memory, room.gpus)
+        occupy(other, 1, slurm, room.idle, room.cpus, room.memory, room.gpus)
         removed, left, free = removed + 1, ends, free + gain
     if removed > 0:
-        chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
+        chosen = pick(job, room.mask, slurm, room.idle, room.cpus, room.memory, room.gpus)
     return (_guessed_end(left, second, slurm) if chosen > 0 else 0), chosen
 
 

@@ -188,7 +188,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
     counters = 2 * len(partitions) + len(tree.user) + 1 + users * (len(partitions) + 1)
     intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
     network = np.zeros((3, len(hardware.switch_level)), np.int64)
-    counts, masks, marks = np.zeros((12, nodes), np.int64), np.zeros((4, words), np.int64), np.full((3, groups), NONE)
+    counts, masks, marks = np.zeros((13, nodes), np.int64), np.zeros((6, words), np.int64), np.full((3, groups), NONE)
     room = Room(
         room=counts[0],
         chosen=counts[1],
@@ -202,6 +202,9 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
         mask=masks[0],
         usable=masks[1],
         counted=masks[2],
+        idle=masks[4],
+        coming=masks[5],
+        able=counts[12],
         sooner=counts[9],
         total=counts[10],
         size=counts[11],
@@ -356,6 +359,7 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, kinds: np.ndarray, grou
         gpus=hardware.gpus.copy(),
         busy=zeros(nodes),
         completing=as_set([], nodes),
+        idle=as_set(np.flatnonzero(hardware.cpus), nodes),
         up=as_set(range(nodes), nodes),
         phase=zeros(count),
         by=zeros(count),

@@ -6,7 +6,7 @@ From cons_common/job_test.c and cons_tres/job_test.c, ``_eval_nodes``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.state import LOW, SHIFT, TRIED
+from sim.slurm.state import ABLE, LOW, SHIFT, TRIED
 from sim.slurm.topology import choose_otherwise
 
 
@@ -31,26 +31,28 @@ def room_on(job, node, slurm, cpus, memory, gpus):
 
 
 @apart
-def pick(job, mask, slurm, cpus, memory, gpus):
+def pick(job, mask, slurm, idle, cpus, memory, gpus):
     """Choose nodes of ``mask`` for ``job``; return how many, 0 if it does not fit.
 
-    They stand in ``slurm.room.chosen``, with processors in ``take``. On failure the nodes with fewest processors are left out, and
-    it is tried again.
+    They stand in ``slurm.room.chosen``, with processors in ``take``. Nodes outside ``idle`` have no processors. On failure the nodes
+    with fewest processors are left out, and it is tried again.
     """
-    ask, room = slurm.ask, slurm.room.room
+    ask, room, able = slurm.ask, slurm.room.room, slurm.room.able
     largest, total, there = 0, 0, 0
     for node in range(len(room)):
         room[node] = 0
     for word in range(len(mask)):
-        left = mask[word]
+        left = mask[word] & idle[word]
         while left != 0:
             node = (word << SHIFT) + lowest(left)
             left &= left - 1
-            if cpus[node] > 0:
-                room[node] = room_on(job, node, slurm, cpus, memory, gpus)
-                largest = max(largest, room[node])
-                total += room[node]
-                there += room[node] > 0
+            here = room_on(job, node, slurm, cpus, memory, gpus) if cpus[node] > 0 else 0
+            if here > 0:
+                room[node], able[there] = here, node
+                largest = max(largest, here)
+                total += here
+                there += 1
+    slurm.numbers[ABLE] = there
     if there < ask.min_nodes[job] or total < ask.cpus[job] or largest == 0:
         return 0
     if ask.gpus[job] > ask.cpus[job] and ask.min_nodes[job] == 1:
@@ -63,9 +65,9 @@ def pick(job, mask, slurm, cpus, memory, gpus):
         if chosen > 0:
             return chosen
         larger = largest
-        for node in range(len(room)):
-            if small < room[node] < larger:
-                larger = room[node]
+        for i in range(there):
+            if small < room[able[i]] < larger:
+                larger = room[able[i]]
         small = larger
     return 0
 
@@ -133,7 +135,8 @@ def _sets(small, slurm):
     """Write the sets of consecutive nodes of equal weight, with what they hold; return how many sets."""
     room, weight = slurm.room, slurm.hardware.weight
     sets, before = 0, -1
-    for node in range(len(room.room)):
+    for i in range(slurm.numbers[ABLE]):
+        node = room.able[i]
         if room.room[node] <= small:
             continue
         if sets > 0 and before == node - 1 and weight[node] == weight[before]:
@@ -208,11 +211,18 @@ def drop(nodes, node):
 
 
 @kernel
-def occupy(job, sign, slurm, cpus, memory, gpus):
-    """Take what a running job holds (``sign`` -1), or give it back (1)."""
+def occupy(job, sign, slurm, idle, cpus, memory, gpus):
+    """Take what a running job holds (``sign`` -1), or give it back (1).
+
+    ``idle`` is the set of nodes that have processors left.
+    """
     ask, now = slurm.ask, slurm.now
     for at in range(now.nodes[job], now.nodes[job] + now.held[job]):
         node, taken = now.node[at], now.taken[at]
         cpus[node] += sign * taken
+        if cpus[node] != 0:
+            put(idle, node)
+        else:
+            drop(idle, node)
         memory[node] += sign * (ask.memory_node[job] if ask.memory_node[job] > 0 else ask.memory_cpu[job] * taken)
         gpus[node] += sign * ask.gpus[job]

@@ -71,7 +71,7 @@ def main_pass(depth, now, slurm):
         open_to(job, partition, now // 1000, now // 1000 + ask.limit[job], slurm, room.mask)
         for word in range(len(room.mask)):
             room.mask[word] &= (state.up[word] if reserved else room.usable[word]) & ~state.completing[word]
-        chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
+        chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
         if chosen > 0:
             if not over_limits(job, chosen, slurm):
                 start(job, partition, chosen, MAIN, now, slurm)
@@ -108,4 +108,4 @@ def _lacks_nodes(job, partition, second, slurm):
     for word in range(len(mask)):
         kept = kept or mask[word] != hardware.member[partition, word]
         mask[word] &= slurm.room.usable[word]
-    return kept and pick(job, mask, slurm, hardware.cpus, hardware.memory, hardware.gpus) == 0
+    return kept and pick(job, mask, slurm, mask, hardware.cpus, hardware.memory, hardware.gpus) == 0

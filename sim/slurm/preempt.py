@@ -84,7 +84,7 @@ def without_preemptable(job, partition, second, slurm):
     for i in range(slurm.numbers[RUNNING]):
         other = state.running[i]
         if may_preempt(job, partition, other, second, slurm):
-            occupy(other, 1, slurm, room.cpus, room.memory, room.gpus)
+            occupy(other, 1, slurm, room.idle, room.cpus, room.memory, room.gpus)
             for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
                 freed += state.taken[at] if holds(room.mask, state.node[at]) else 0
     return freed
@@ -130,13 +130,15 @@ def _remove_until_it_fits(job, count, slurm):
     room, state = slurm.room, slurm.now
     for node in range(len(room.cpus)):
         room.cpus[node], room.memory[node], room.gpus[node] = state.cpus[node], state.memory[node], state.gpus[node]
+    for word in range(len(room.idle)):
+        room.idle[word] = state.idle[word]
     for i in range(count):
         other, there = room.candidates[i], False
         for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
             there = there or holds(room.mask, state.node[at])
         if there:
-            occupy(other, 1, slurm, room.cpus, room.memory, room.gpus)
-            chosen = pick(job, room.mask, slurm, room.cpus, room.memory, room.gpus)
+            occupy(other, 1, slurm, room.idle, room.cpus, room.memory, room.gpus)
+            chosen = pick(job, room.mask, slurm, room.idle, room.cpus, room.memory, room.gpus)
             if chosen > 0:
                 return chosen, i
     return 0, 0

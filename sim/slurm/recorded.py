@@ -63,7 +63,7 @@ def _start_as_recorded(job, now, slurm):
     for node in range(len(room.room)):
         asked += holds(room.usable, node)
     slurm.numbers[TRIED] = slurm.ask.partition[slurm.ask.records[job]]
-    chosen = pick(job, room.mask, slurm, state.cpus, state.memory, state.gpus)
+    chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
     most = state.nodes[job + 1] - state.nodes[job]
     if chosen != asked and (
         asked <= most or chosen == 0

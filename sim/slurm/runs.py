@@ -32,7 +32,7 @@ def start(job, partition, chosen, by, now, slurm):
         state.node[state.nodes[job] + i] = room.chosen[i]
         state.taken[state.nodes[job] + i] = room.take[i]
     state.billed[job] = bill(job, partition, cpus, chosen, slurm) if slurm.rules.bills else cpus
-    occupy(job, -1, slurm, state.cpus, state.memory, state.gpus)
+    occupy(job, -1, slurm, state.idle, state.cpus, state.memory, state.gpus)
     count_limits(job, 1, slurm)
     state.tasks[ask.group[job]] += 1
     state.limit_end[job] = now // 1000 + ask.limit[job]
@@ -83,7 +83,7 @@ def end(job, now, slurm):
     numbers[RUNNING] -= 1
     for k in range(i, numbers[RUNNING]):
         state.running[k] = state.running[k + 1]
-    occupy(job, 1, slurm, state.cpus, state.memory, state.gpus)
+    occupy(job, 1, slurm, state.idle, state.cpus, state.memory, state.gpus)
     count_limits(job, -1, slurm)
     for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
         state.busy[state.node[at]] += 1

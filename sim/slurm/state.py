@@ -45,8 +45,9 @@ import numpy as np
     PLACES,  # records of jobs that slurmctld has made so far
     NOW_ONLY,  # whether the job that a cycle looks at may start, but gets no plan
     TRIED,  # the partition in which a job is tried
+    ABLE,  # the nodes on which it finds processors
     NUMBERS,
-) = range(35)
+) = range(36)
 """Slots of ``Slurm.numbers``."""
 
 NEVER = 1 << 62
@@ -299,8 +300,8 @@ class Meters(NamedTuple):
 class Now(NamedTuple):
     """What changes: of nodes, jobs, records, groups and limits.
 
-    ``busy`` [nodes] counts ended jobs whose nodes have not answered; ``completing`` and ``up`` [words] are the sets of nodes on which
-    there are such, and that are not down. ``nodes`` [jobs + 1] are rows of ``node`` and ``taken``, where
+    ``busy`` [nodes] counts ended jobs whose nodes have not answered; ``completing``, ``up`` and ``idle`` [words] are the sets of nodes on
+    which there are such, that are not down, and that have processors left. ``nodes`` [jobs + 1] are rows of ``node`` and ``taken``, where
     ``held`` [jobs] of them say on which nodes a job runs, with how many processors, ``billed`` together. ``queue`` holds records in order of priority,
     ``running`` jobs in order of their limits' ends, ``ended`` a ring of jobs whose nodes have not answered. ``first_ms`` is a job's first start,
     ``start_ms`` the last of ``attempts``, ``warned`` when its grace time began, ``preempts_since`` when it first stopped
@@ -315,6 +316,7 @@ class Now(NamedTuple):
     gpus: np.ndarray
     busy: np.ndarray
     completing: np.ndarray
+    idle: np.ndarray
     up: np.ndarray
     phase: np.ndarray
     by: np.ndarray
@@ -355,8 +357,9 @@ class Room(NamedTuple):
     """Scratch of a choice of nodes and of a cycle's plans.
 
     ``chosen`` and ``take`` [nodes] are the nodes last chosen, with processors. Sets of nodes to choose from have ``first`` and ``last``
-    [sets], ``total`` processors and their ``size``. ``mask``, ``usable`` and ``counted`` [words] are sets of nodes, ``sooner`` [nodes] the
-    processors free at a later time. ``rejected`` and ``planned`` [groups] go by the number of the pass, ``foreseen`` [jobs] too: the last
+    [sets], ``total`` processors and their ``size``. ``mask``, ``usable`` and ``counted`` [words] are sets of nodes, ``idle`` those with
+    some of ``cpus``, ``able`` [nodes] a list of those with some for a job, ``sooner`` [nodes] the processors free at a later time, and
+    ``coming`` the set of nodes that have any then. ``rejected`` and ``planned`` [groups] go by the number of the pass, ``foreseen`` [jobs] too: the last
     cycle that made a plan for it. ``tested`` and ``submitted`` count tests, by the number of the pass, in partitions, of associations and of
     users in each partition and in all; plans in partitions stand behind their tests. ``clear`` [nodes] is when the first plan of a node
     begins, in seconds. What is ``left`` to choose, and ``required``, ``distance`` and ``joined`` [switches], are those of a choice by switches.
@@ -375,6 +378,9 @@ class Room(NamedTuple):
     mask: np.ndarray
     usable: np.ndarray
     counted: np.ndarray
+    idle: np.ndarray
+    coming: np.ndarray
+    able: np.ndarray
     sooner: np.ndarray
     rejected: np.ndarray
     planned: np.ndarray
