@@ -59,7 +59,7 @@ def preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
     """Return which kinds of jobs, by QOS or partition, may stop which others."""
     names = list(site.qos)
     requeues = np.array(jobs["requeues"], np.int64)
-    qos = np.array([names.index(name) for name in jobs["qos"]], np.int64)
+    qos = np.array(jobs["qos"].map(names.index), np.int64)
     if site.preempts_by == "partition":
         parts = list(site.partitions.values())
         beats = [[one.tier > other.tier for other in parts] for one in parts]
@@ -89,6 +89,7 @@ def requests(
     The sets of nodes are int64 [sets, words], the last value is the kind of what each limit counts, int64 [limits]. InputError for a job in an
     unknown partition or QOS.
     """
+    jobs = jobs.astype(object)  # texts in Arrow's form are made anew, one by one, at each look
     groups, group = np.unique(np.array(jobs["group"], np.int64), return_inverse=True)
     of_group, partitions = {int(number): at for at, number in enumerate(groups)}, list(site.partitions)
     submit, task = np.array(jobs["submit_s"], np.int64), np.array(jobs["task"], np.int64)

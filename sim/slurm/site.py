@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from features.clock import DAY_S
@@ -247,7 +248,7 @@ class Site:
         kind = self.settings.get("preempttype", "preempt/none")
         return {"preempt/qos": "qos", "preempt/partition_prio": "partition"}.get(kind, "")
 
-    @property
+    @cached_property
     def enforces_limits(self) -> bool:
         """Tell whether limits of associations and QOS hold."""
         words = {word.strip().lower() for word in self.settings.get("accountingstorageenforce", "").split(",")}
