@@ -55,7 +55,7 @@ def room_for(plans: Sequence[Scheduler], settings: Sequence[Settings]) -> dict[s
     planning = [plan.algorithm in PLANNING for plan in plans]
     return {
         "plans": any(planning) or any(plan.reservations > 1 for plan in plans),
-        "gaps": not all(planning),
+        "gaps": any(plan.algorithm != "Conservative" for plan in plans),
         "two": not all(each.one_queue for each in settings),
     }
 

@@ -10,13 +10,16 @@ if a job that fits arrives while nothing else has changed.
 from __future__ import annotations
 
 from features.jit import kernel
-from sim.kernel.profile import build_profile, class_of, earliest, first_of, fits_now, longest_run, most_free, reserve_from, time_at
-from sim.kernel.queue import BEGIN, HOLE, packed_remove
+from sim.kernel.profile import build_profile, earliest, fits_now, free_for, longest_run, most_free, reserve_from, time_at
+from sim.kernel.queue import BEGIN, BLOCK_BITS, END, HOLE, LONG, class_of, forget, make_hole, narrowest, next_held
 from sim.kernel.state import FREE, NEVER, RESERVED, WAITING, start_job, undecided
 
 HORIZON, OPEN, WIDEST = range(3)
 """Slots of ``Profile.ahead``: the time before which the plan is exact; the index of the first open job, so that the plan of those
 in front of it is exact at any time; and how many processors at most are free at once before the horizon."""
+
+AHEAD, NOW = range(2)
+"""Rows of ``Profile.longest``: of places that begin before the horizon; now, as far as it is looked for."""
 
 MANY = 64
 """Waiting jobs from which on there is a horizon."""
@@ -36,7 +39,7 @@ def plan_on(now, jobs, estimates, queue, profile, state, bits):
     """Plan the waiting jobs from the first that was not looked at; start those due now."""
     counters = state.counters
     fitting = next_that_fits(counters[RESERVED], queue, profile, counters)
-    while fitting < counters[WAITING]:
+    while fitting < queue.bounds[END] - queue.bounds[BEGIN]:
         at = queue.bounds[BEGIN] + fitting
         procs, seconds = queue.procs[at], queue.fit[at]
         look_ahead(fitting, now + seconds if counters[WAITING] >= MANY else NEVER, queue, profile, counters)
@@ -44,7 +47,8 @@ def plan_on(now, jobs, estimates, queue, profile, state, bits):
             job = queue.job[at]
             if undecided(job, state):
                 return
-            packed_remove(queue, counters[WAITING], at)
+            make_hole(queue, at)
+            forget(queue, at >> BLOCK_BITS)
             counters[WAITING] -= 1
             if start_job(job, now, jobs, estimates, state, bits):
                 reserve_from(profile, counters, 0, procs, seconds)
@@ -57,42 +61,64 @@ def next_that_fits(index, queue, profile, counters):
 
     Indices count from the queue's head.
     """
-    at, end = queue.bounds[BEGIN] + index, queue.bounds[BEGIN] + counters[WAITING]
+    begin, end, free = queue.bounds[BEGIN], queue.bounds[END], counters[FREE]
+    if free == 0:
+        return end - begin
+    at, known, longest = begin + index, end, profile.longest[NOW]
+    if end - at > LONG:
+        known = at
+        for class_ in range(1, class_of(queue, free) + 1):
+            longest[class_] = free_for(profile, counters, narrowest(class_), NEVER)
     wide, long = HOLE, HOLE  # does not fit, and so does none that is no narrower and no shorter
     while at < end:
+        if at >= known:
+            at = next_held(queue, at, end, free, longest)
+            known = ((at >> BLOCK_BITS) + 1) << BLOCK_BITS
+            continue
         procs, seconds = queue.procs[at], queue.fit[at]
-        if procs <= counters[FREE] and (procs < wide or seconds < long):
+        if procs <= free and (procs < wide or seconds < long):
             if fits_now(profile, counters, procs, seconds):
                 break
             if procs <= wide and seconds <= long:
                 wide, long = procs, seconds
         at += 1
-    return at - queue.bounds[BEGIN]
+    return at - begin
 
 
 @kernel
 def look_ahead(upto, horizon, queue, profile, counters):
     """Make the plan of the first ``upto`` jobs exact before ``horizon``."""
-    ahead = profile.ahead
-    index = counters[RESERVED]
+    ahead, begin, longest = profile.ahead, queue.bounds[BEGIN], profile.longest[AHEAD]
+    index, known = counters[RESERVED], upto
     if ahead[OPEN] < upto and ahead[HORIZON] < horizon:
         index = move_horizon(horizon, profile, counters)
+    if upto - index > LONG:
+        known = index
     while index < upto:
+        if index >= known:
+            held = next_held(queue, begin + index, begin + upto, ahead[WIDEST], longest) - begin
+            for skipped in range(max(index, counters[RESERVED]), held):
+                profile.open[skipped] = queue.procs[begin + skipped] != HOLE
+            index, known = held, (((begin + held) >> BLOCK_BITS) + 1 << BLOCK_BITS) - begin
+            counters[RESERVED] = max(counters[RESERVED], index)
+            continue
         if index >= counters[RESERVED] or profile.open[index] == 1:
-            at = queue.bounds[BEGIN] + index
+            at = begin + index
             procs, seconds = queue.procs[at], queue.fit[at]
             place = -1
-            if procs <= ahead[WIDEST] and seconds <= profile.longest[class_of(procs)]:
+            if procs <= ahead[WIDEST] and seconds <= longest[class_of(queue, procs)]:
                 place = earliest(profile, counters, procs, seconds, ahead[HORIZON])
                 if place < 0:
-                    profile.longest[class_of(procs)] = longest_run(profile, counters, first_of(class_of(procs)), ahead[HORIZON])
+                    class_ = class_of(queue, procs)
+                    longest[class_] = longest_run(profile, counters, narrowest(class_), ahead[HORIZON])
             if place >= 0:
                 end = time_at(profile, place) + seconds
                 if ahead[OPEN] < index and end > ahead[HORIZON]:
                     index = move_horizon(end, profile, counters)
+                    known = index if upto - index > LONG else upto
                     continue
                 reserve_from(profile, counters, place, procs, seconds)
-            profile.open[index] = place < 0
+            profile.open[index] = place < 0 and procs != HOLE
         if ahead[OPEN] == index and profile.open[index] == 0:
             ahead[OPEN] += 1
         index += 1
@@ -104,6 +130,5 @@ def move_horizon(horizon, profile, counters):
     """Move the horizon; return the index of the first job to look at again."""
     profile.ahead[HORIZON] = horizon
     profile.ahead[WIDEST] = most_free(profile, counters, horizon)
-    for i in range(len(profile.longest)):
-        profile.longest[i] = NEVER
+    profile.longest[AHEAD, :] = NEVER
     return profile.ahead[OPEN]

@@ -21,6 +21,7 @@ from sim.kernel.queue import (
     GROUP_BITS,
     HOLE,
     LONG,
+    append,
     find,
     gapped_insert,
     insertion_sort,
@@ -30,8 +31,6 @@ from sim.kernel.queue import (
     make_hole,
     may_hold,
     pack,
-    packed_insert,
-    packed_remove,
     settle,
     tidy,
 )
@@ -128,6 +127,8 @@ def full_pass(settings, again, now, jobs, estimates, front, back, profile, state
             if again:
                 plan_on(now, jobs, estimates, front, profile, state, bits)
             else:
+                settle(front, state.start)
+                tidy(front, counters[WAITING], state.start)
                 plan_anew(now, jobs, estimates, front, profile, state, bits)
         return
     if settings.algorithm == CONSERVATIVE:
@@ -175,7 +176,7 @@ def anyone_fits(settings, queue, counters):
     Without one, a changed order need not be known.
     """
     i = queue.bounds[BEGIN]
-    end = i + counters[WAITING] if settings.algorithm == JUSTBF else queue.bounds[END]
+    end = queue.bounds[END]
     while i < end and queue.procs[i] > counters[FREE]:
         i += 1
     return i < end
@@ -187,7 +188,7 @@ def leaves_a_choice(settings, queue, state):
     counters = state.counters
     needed, fits = 0, False
     i = queue.bounds[BEGIN]
-    end = i + counters[WAITING] if settings.algorithm == JUSTBF else queue.bounds[END]
+    end = queue.bounds[END]
     while counters[FREE] > 0 and i < end and not (fits and needed > counters[FREE]):
         if not is_hole(queue, i, state.start):
             needed += queue.procs[i]
@@ -287,22 +288,22 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
         enqueue(settings, job, now, jobs, estimates, front, back, state)
         admit(now, jobs, estimates, front, profile, state, settings.bits)
         return True
-    key = primary_key(settings, job, now, jobs, estimates, counters)
-    first = front.bounds[BEGIN]
     if settings.algorithm == JUSTBF:
-        behind = counters[RESERVED] == 0 or key >= front.key[first + counters[RESERVED] - 1]
-        enqueue(settings, job, now, jobs, estimates, front, back, state)
+        moved = enqueue(settings, job, now, jobs, estimates, front, back, state)
+        behind = moved >= front.bounds[BEGIN] + counters[RESERVED]
         if behind:
             set_now(profile, now)
             if jobs.procs[job] <= counters[FREE] and fits_now(profile, counters, jobs.procs[job], estimates.fit[job]):
                 plan_on(now, jobs, estimates, front, profile, state, settings.bits)
         return behind
-    behind = key >= front.key[first]
+    behind = primary_key(settings, job, now, jobs, estimates, counters) >= front.key[front.bounds[BEGIN]]
     procs = jobs.procs[job]
     if (
         behind
         and procs <= counters[FREE]
-        and may_backfill(settings.algorithm, procs, estimates.fit[job], now, front.job[first], jobs, state, settings.bits)
+        and may_backfill(
+            settings.algorithm, procs, estimates.fit[job], now, front.job[front.bounds[BEGIN]], jobs, state, settings.bits
+        )
     ):
         if start_job(job, now, jobs, estimates, state, settings.bits):  # no start decision here
             started_behind(settings.algorithm, procs, estimates.fit[job], now, counters)
@@ -313,24 +314,31 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
 
 @kernel
 def enqueue(settings, job, now, jobs, estimates, front, back, state):
-    """Insert ``job`` into the primary queue and, where its order differs, the backfill queue."""
+    """Insert ``job`` into the primary queue and, where its order differs, the backfill queue.
+
+    Returns the first entry of the primary queue that is another now.
+    """
     if settings.algorithm == HARM:
         state.counters[WAITING] += 1
-        return
-    line_up(settings, front, primary_key(settings, job, now, jobs, estimates, state.counters), job, jobs, estimates, state)
+        return 0
+    moved = line_up(settings, front, primary_key(settings, job, now, jobs, estimates, state.counters), job, jobs, estimates, state)
     if not settings.one_queue:
         line_up(settings, back, backfill_key(settings, job, now, jobs, estimates), job, jobs, estimates, state)
     state.counters[WAITING] += 1
+    return moved
 
 
 @kernel
 def line_up(settings, queue, key, job, jobs, estimates, state):
-    """Insert ``job`` into a queue of ``counters[WAITING]`` others."""
+    """Insert ``job`` into a queue of ``counters[WAITING]`` others.
+
+    Returns the first entry that is another now.
+    """
     waiting = state.counters[WAITING]
-    if settings.algorithm == JUSTBF or settings.algorithm == CONSERVATIVE:
-        packed_insert(queue, waiting, key, job, jobs.procs[job], estimates.fit[job])
-    else:
-        gapped_insert(queue, waiting, key, job, jobs.procs[job], estimates.fit[job], state.start)
+    if settings.algorithm == CONSERVATIVE:
+        append(queue, waiting, False, key, job, jobs.procs[job], estimates.fit[job])
+        return 0
+    return gapped_insert(queue, waiting, key, job, jobs.procs[job], estimates.fit[job], state.start)
 
 
 @kernel
@@ -341,10 +349,7 @@ def move_up(settings, job, now, jobs, estimates, front, state):
     counters = state.counters
     at = find(front, job)
     counters[WAITING] -= 1
-    if settings.algorithm == JUSTBF:
-        packed_remove(front, counters[WAITING] + 1, at)
-    else:
-        make_hole(front, at)
+    make_hole(front, at)
     line_up(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, jobs, estimates, state)
     counters[WAITING] += 1
 
@@ -376,8 +381,7 @@ def backfill_key(settings, job, now, jobs, estimates):
 def sort_anew(settings, now, jobs, estimates, front, back, state):
     """Sort all waiting jobs by their current keys; they are nearly sorted before."""
     counters = state.counters
-    if settings.algorithm != JUSTBF:
-        pack(front, state.start)
+    pack(front, state.start)
     if settings.order == STANDARDISED:
         standardise(
             settings.given_weights, settings.weights, front.job, front.bounds[BEGIN], counters[WAITING], jobs, estimates, now

@@ -32,8 +32,8 @@ class Profile(NamedTuple):
     begin at ``SIZE`` times its number and are ``count`` many. Beside ``free`` of its entries, ``shift`` processors are free in all of
     a block; ``least`` and ``most`` are the min and max of both together. A place in the profile is one integer: place in ``order`` <<
     BITS | place in the block; the first is 0. ``bound`` [classes of widths x LENGTHS]: the time before which no job of a class or
-    beyond has a place. For plans that leave far places open (:mod:`sim.kernel.just_backfill`): ``ahead`` [3]; ``longest`` [classes
-    of widths]; ``open`` [jobs].
+    beyond has a place. For plans that leave far places open (:mod:`sim.kernel.just_backfill`): ``ahead`` [3]; ``longest`` [2,
+    classes of a queue]; ``open`` [entries of a queue].
     """
 
     time: np.ndarray
@@ -430,18 +430,24 @@ def split(profile, counters, k):
 @kernel
 def fits_now(profile, counters, procs, seconds):
     """Tell whether ``procs`` processors are free for ``seconds`` from now on."""
-    until = profile.time[profile.order[0] << BITS] + seconds
+    return free_for(profile, counters, procs, seconds) >= seconds
+
+
+@kernel
+def free_for(profile, counters, procs, most):
+    """Return for how many seconds from now on ``procs`` processors are free, at ``most``."""
+    now = profile.time[profile.order[0] << BITS]
     for k in range(counters[BLOCKS]):
         block = profile.order[k]
         at = block << BITS
-        if profile.time[at] >= until:
-            return True
+        if profile.time[at] - now >= most:
+            return most
         if profile.least[block] >= procs:
             continue
         needed = procs - profile.shift[block]
         for i in range(at, at + profile.count[block]):
-            if profile.time[i] >= until:
-                return True
+            if profile.time[i] - now >= most:
+                return most
             if profile.free[i] < needed:
-                return False
-    return True
+                return profile.time[i] - now
+    return most

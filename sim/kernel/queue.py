@@ -1,6 +1,6 @@
 """Waiting jobs, sorted by (key, job), in one of two forms over the same arrays.
 
-Packed, for algorithms that plan every waiting job at a pass: entries stand side by side. With gaps, for EASY, List and Strict: a
+Packed, for Conservative, which moves jobs by their reserved starts: entries stand side by side. With gaps, for all others: a
 started job leaves a hole until a new job needs the place or half of the entries are holes, so that taking a job out of thousands
 moves nothing. Over long queues blocks of entries, and groups of blocks, store their min width and, for each class of widths,
 their min estimate: a scan for a job that fits skips those that hold none.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from features.jit import kernel
+from features.jit import apart, kernel
 
 BEGIN, END, MOVED, CLASSES = range(4)
 """Slots of ``Queue.bounds``: the first entry, the one behind the last (of a queue with gaps), how far entries have been moved
@@ -78,6 +78,17 @@ def class_of(queue, procs):
     return queue.width_class[procs] + above
 
 
+@kernel
+def narrowest(class_):
+    """Return the smallest number of processors of a class."""
+    above = 0
+    while class_ > 2 * NARROW_BITS:
+        class_ -= 2 * NARROW_BITS
+        above += NARROW_BITS
+    half = class_ >> 1
+    return (1 if class_ < 2 else 1 << half if class_ & 1 == 0 else 3 << (half - 1)) << above
+
+
 def queue_capacity(jobs: int) -> int:
     """Return the entries that a queue with gaps needs for ``jobs`` jobs."""
     return jobs + jobs // 8 + 1
@@ -87,40 +98,16 @@ def queue_capacity(jobs: int) -> int:
 
 
 @kernel
-def packed_insert(queue, size, key, job, procs, fit):
-    """Insert by (key, job); no job of the same key in the queue is greater than ``job``.
-
-    The queue has ``size`` jobs.
-    """
-    if size == 0:
-        queue.bounds[BEGIN] = 0
-    begin = queue.bounds[BEGIN]
-    if begin + size == len(queue.key):
-        for i in range(size):
-            _copy(queue, begin + i, i)
-        queue.bounds[BEGIN] = begin = 0
-    i = begin + size
-    while i > begin and queue.key[i - 1] > key:
-        _copy(queue, i - 1, i)
-        i -= 1
-    _write(queue, i, key, job, procs, fit)
-
-
-@kernel
 def packed_remove(queue, size, at):
-    """Close the gap of the entry at ``at``; return whether the entries behind it moved.
-
-    The side with fewer entries moves.
-    """
+    """Close the gap of the entry at ``at``; the side with fewer entries moves."""
     begin = queue.bounds[BEGIN]
     if at - begin < begin + size - 1 - at:
         for i in range(at, begin, -1):
             _copy(queue, i - 1, i)
         queue.bounds[BEGIN] = begin + 1
-        return False
+        return
     for i in range(at, begin + size - 1):
         _copy(queue, i + 1, i)
-    return True
 
 
 @kernel
@@ -182,22 +169,24 @@ def find(queue, job):
 def gapped_insert(queue, waiting, key, job, procs, fit, start):
     """Insert by (key, job) into a queue with gaps in which ``waiting`` jobs wait.
 
-    No job of the same key is greater than ``job``.
+    No job of the same key is greater than ``job``. Returns the first entry that is another now.
     """
-    bounds = queue.bounds
+    bounds, stay = queue.bounds, waiting > 0
     if waiting == 0:
         bounds[BEGIN] = 0
         bounds[END] = 0
     if bounds[END] == len(queue.key):
         pack(queue, start)
+        stay = False
     if bounds[MOVED] > 4 * (bounds[END] - bounds[BEGIN]) + 1024:
         _spread(queue, start)
+        stay = False
     begin, end = bounds[BEGIN], bounds[END]
     if end == begin or queue.key[end - 1] <= key:
         _write(queue, end, key, job, procs, fit)
         _append_to_block(queue, end, procs, fit)
         bounds[END] = end + 1
-        return
+        return end if stay else -1
     at = _first_after(queue, key)
     reach = 0
     while True:
@@ -220,6 +209,7 @@ def gapped_insert(queue, waiting, key, job, procs, fit, start):
     bounds[MOVED] += reach
     for block in range(left >> BLOCK_BITS, (right >> BLOCK_BITS) + 1):
         forget(queue, block)
+    return left if stay else -1
 
 
 @kernel
@@ -311,6 +301,45 @@ def may_hold(queue, least, which, free, longest, extra):
     """
     at = which * queue.bounds[CLASSES]
     return least[at] <= min(free, extra) or least[at + class_of(queue, free)] <= longest
+
+
+@apart
+def next_held(queue, i, end, free, longest):
+    """Return the first entry from ``i`` on whose block may hold a fitting job.
+
+    That is ``end`` if none does. A job fits with at most ``free`` processors and an estimate of at most that of its class in ``longest`` [classes].
+    """
+    most = class_of(queue, free)
+    while i < end:
+        group, block = i >> GROUP_BITS, i >> BLOCK_BITS
+        if queue.group_least[group * queue.bounds[CLASSES]] == UNKNOWN:
+            know_group(queue, group)
+        if not _any_fits(queue, queue.group_least, group, most, longest):
+            i = (group + 1) << GROUP_BITS
+        elif _any_fits(queue, queue.least, block, most, longest):
+            return i
+        else:
+            i = (block + 1) << BLOCK_BITS
+    return end
+
+
+@apart
+def know_group(queue, group):
+    """Scan the unknown blocks of a group, and store its minima."""
+    bits = GROUP_BITS - BLOCK_BITS
+    first = max(group << bits, queue.bounds[BEGIN] >> BLOCK_BITS)
+    for block in range(first, min(((group + 1) << bits) - 1, (queue.bounds[END] - 1) >> BLOCK_BITS) + 1):
+        if queue.least[block * queue.bounds[CLASSES]] == UNKNOWN:
+            look_through(queue, block)
+    look_through_group(queue, group)
+
+
+@kernel
+def _any_fits(queue, least, which, most, longest):
+    at, class_ = which * queue.bounds[CLASSES], 1
+    while class_ <= most and least[at + class_] > longest[class_]:
+        class_ += 1
+    return class_ <= most
 
 
 @kernel

@@ -224,7 +224,6 @@ class Scratch:
         time, free = (self._take(name, blocks * SIZE) for name in ("time", "free"))
         count, shift, least, most = (self._take(name, blocks) for name in ("count", "shift", "least", "most"))
         widths = widths_for(procs)
-        bound, longest = self._take("bound", widths * LENGTHS), self._take("longest", widths)
-        return Profile(
-            time, free, order, count, shift, least, most, bound, np.zeros(3, np.int64), longest, self._take("open", jobs)
-        )
+        bound, longest = self._take("bound", widths * LENGTHS), self.take("longest", 2, 2 * procs.bit_length() + 1)
+        left_open, ahead = self._take("open", queue_capacity(jobs)), np.zeros(3, np.int64)
+        return Profile(time, free, order, count, shift, least, most, bound, ahead, longest, left_open)

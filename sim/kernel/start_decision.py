@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from features.jit import apart
-from sim.kernel.passes import CONSERVATIVE, HARM, JUSTBF, backfill_key, primary_key
+from sim.kernel.passes import CONSERVATIVE, HARM, backfill_key, primary_key
 from sim.kernel.queue import append, insertion_sort, pack
 from sim.kernel.state import HELD, LET_START, PASS, SKIP, UNDECIDED, WAITING, WAKE, State
 
@@ -95,7 +95,7 @@ def put_back(settings, now, jobs, estimates, front, back, state):
         counters[WAITING] += held
         counters[HELD] = 0
         return
-    gaps = settings.algorithm != JUSTBF and settings.algorithm != CONSERVATIVE
+    gaps = settings.algorithm != CONSERVATIVE
     if gaps:  # a job held back counts as started until here, and leaves the queues
         pack(front, state.start)
         if not settings.one_queue:

@@ -10,7 +10,7 @@ import pytest
 
 from features.jit import njit
 from features.limits import PROCESSORS
-from sim.kernel.queue import CLASSES, GROUP_BITS, LONG, NARROW, class_of
+from sim.kernel.queue import CLASSES, GROUP_BITS, LONG, NARROW, class_of, narrowest
 from sim.kernel.scratch import Scratch
 from tests.sim.test_simulate_oracle import columns, policy_of
 from tests.support.workloads import Workload, crowd
@@ -116,6 +116,7 @@ def test_classes_of_widths_grow_with_the_width_and_leave_no_job_out(procs: int) 
     assert classes[0] == 1
     assert classes == sorted(classes)
     assert classes[-1] < queue.bounds[CLASSES]
+    assert all(narrowest(of) <= width and each_class(queue, narrowest(of)) == of for width, of in zip(widths, classes, strict=True))
     assert all(each_class(queue, 2 * width) > of for width, of in zip(widths, classes, strict=True) if 2 * width <= procs)
 
 
