@@ -19,14 +19,14 @@ APART := --ignore=tests/campaigns --ignore=tests/benchmarks
 run: $(READY)  ## the whole pipeline on a real log and on a simulated cluster, and what it found
 	@$(BIN)/queuecast run
 
-test: $(KERNELS)  ## every test of the product
-	@$(BIN)/python -m pytest $(WORKERS) $(APART)
+test: $(KERNELS)  ## what the product promises, each promise once
+	@$(BIN)/python -m pytest $(WORKERS) $(APART) -m "not thorough"
 
-test-all: $(KERNELS)  ## those, samples of the campaigns and the tests of benchmarks
+test-all: $(KERNELS)  ## those, larger samples and second cases, samples of the campaigns, and the tests of benchmarks
 	@$(BIN)/python -m pytest $(WORKERS)
 
 test-fast: $(KERNELS)  ## the tests that take a moment each, two minutes on two cores
-	@$(BIN)/python -m pytest $(WORKERS) $(APART) -m "not slow and not end_to_end"
+	@$(BIN)/python -m pytest $(WORKERS) $(APART) -m "not slow and not thorough and not end_to_end"
 
 server-test: $(KERNELS)  ## a server's PostgreSQL, object store, MLflow, Dagster and Dask, started, used and stopped (half an hour on two cores)
 	@$(BIN)/python -m tests.server

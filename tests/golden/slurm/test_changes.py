@@ -16,7 +16,7 @@ def test_six_changes_made_on_a_real_slurm_lie_within_what_was_predicted() -> Non
     assert found.between(predicted["low"], predicted["high"]).all()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_prediction_committed_before_is_still_what_replays_say() -> None:
     predicted, now = pd.read_csv(PREDICTED), predict()
     assert now["relative"].to_numpy() == pytest.approx(predicted["relative"].to_numpy(), abs=0.03)

@@ -250,7 +250,7 @@ def _judged(one: np.ndarray, other: np.ndarray, varied: np.ndarray, day: np.ndar
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_equal_challenger_is_seldom_promoted_in_a_year_and_a_better_one_mostly_in_three_months():
     rng = np.random.default_rng(3)
 

@@ -143,7 +143,7 @@ def test_a_whole_trace_is_predicted_better_than_by_last2(trace: str, jobs: int, 
     assert second_half(table, procs, "knn") > second_half(table, procs, "last2")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_shared
 def test_on_ten_thousand_jobs_of_a_real_trace_as_in_plain_python() -> None:
     table = whole_trace("KTH-SP2")[:10_000]

@@ -404,7 +404,7 @@ def test_upper_quantiles_hold_for_as_much_work_as_for_jobs(to_the_request: float
     assert held(made, 0.7) < 0.67, "below, jobs count alone"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_shared
 def test_on_a_whole_trace_each_level_is_kept_to_and_loses_less_than_the_request() -> None:
     made = simulate(whole_trace("KTH-SP2"), procs=100, scheduler="EASY-SJBF", predictor="quantile")

@@ -89,7 +89,7 @@ def test_one_window_has_no_figures_and_claims_no_intervals() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("predictors", [("requested",), ("requested", "last2")])
+@pytest.mark.parametrize("predictors", [pytest.param(("requested",), marks=pytest.mark.thorough), ("requested", "last2")])
 def test_the_page_needs_nothing_outside_itself_and_is_the_same_twice(predictors: tuple[str, ...]) -> None:
     table, windows = results(Campaign(schedulers=("EASY", "EASY-SJBF"), predictors=predictors, taus_s=(10.0, 20.0, 60.0)))
     page = page_of(table, windows)

@@ -102,7 +102,7 @@ def test_settings_are_summarised_apart_each_against_its_own_baseline() -> None:
     assert summary["starvation_s"].isna().tolist() == [True, True, False, False]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_replicates_of_one_window_have_an_interval_that_covers() -> None:
     rng, covered = np.random.default_rng(3), 0
     for _ in range(200):

@@ -90,7 +90,7 @@ def test_standard_errors_are_those_of_paired_differences() -> None:
     assert row["relative_error"] == pytest.approx(spread, rel=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_intervals_hold_the_true_difference_as_often_as_they_say() -> None:
     held = 0
     for number in range(200):

@@ -94,7 +94,7 @@ def test_values_and_changes_are_those_of_evaluate():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weeks", [6, 25])
+@pytest.mark.parametrize("weeks", [6, pytest.param(25, marks=pytest.mark.thorough)])
 def test_intervals_of_95_per_cent_cover_the_true_change_about_95_times_in_100(weeks):
     rng = np.random.default_rng(5)
     trials = 200

@@ -62,7 +62,11 @@ def recorded(table: pd.DataFrame, before: Site, after: Site, seed: int) -> pd.Da
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("old", "new"), [("bf_continue\n", "bf_continue\nSchedulerType=sched/builtin\n"), ("PriorityTier=2", "PriorityTier=1")]
+    ("old", "new"),
+    [
+        pytest.param("bf_continue\n", "bf_continue\nSchedulerType=sched/builtin\n", marks=pytest.mark.thorough),
+        ("PriorityTier=2", "PriorityTier=1"),
+    ],
 )
 def test_the_date_of_a_changed_configuration_is_named_within_days(old: str, new: str) -> None:
     record = recorded(jobs(3), site(), site(old, new), 7)
@@ -75,7 +79,7 @@ def test_the_date_of_a_changed_configuration_is_named_within_days(old: str, new:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [0, pytest.param(3, marks=pytest.mark.thorough)])
 def test_a_site_that_does_not_change_raises_no_alarm_over_many_nights(seed: int) -> None:
     days = by_day(site(), recorded(jobs(seed), site(), site(), seed), ORIGIN)
     assert days["explained"].sum() > 0.95 * (days["starts"] + days["extra"]).sum()

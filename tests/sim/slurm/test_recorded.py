@@ -50,7 +50,7 @@ def test_starts_with_the_phases_of_the_log_are_those_of_the_record(run: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", [pytest.param(run, marks=pytest.mark.thorough if run.endswith("B") else ()) for run in RUNS])
 def test_the_recorded_mean_wait_lies_in_the_range_over_phases_and_decisions_agree(run: str) -> None:
     site, jobs, _ = recorded(run)
     found = open_replays(site, jobs, 20, seed=0).summary()
