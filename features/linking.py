@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from llvmlite.binding import Linkage
+from llvmlite.binding import Linkage, create_new_module_pass_manager
 from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import CPUDispatcher
@@ -36,13 +36,19 @@ class _Whole(JITCodeLibrary):
     """Code with machine code, whose parts no other code calls.
 
     So LLVM passes them only what they use. A part takes hundreds of arrays, and to push them all took a third of a Slurm replay's time.
+    Numba's first passes, which bring reference counts together, are left out, for there are none: they inline all at once, and parts
+    that are optimised before they are inlined are compiled sooner.
     """
 
     def _optimize_final_module(self) -> None:
         for function in self._final_module.functions:
             if function.linkage == Linkage.linkonce_odr:
                 function.linkage = Linkage.internal
-        super()._optimize_final_module()
+        passes, builder = self._codegen._module_pass_manager()
+        unused = create_new_module_pass_manager()
+        unused.add_dead_arg_elimination_pass()
+        for each in (unused, passes):
+            each.run(self._final_module, builder)
 
 
 class _WholeCompiler(Compiler):
