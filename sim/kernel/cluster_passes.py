@@ -449,7 +449,7 @@ def compress(settings, now, jobs, estimates, state, clusters):
     counters[AS_PLANNED] = PLANNED
 
 
-@kernel
+@apart
 def seat_job(job, now, latest, jobs, estimates, state, clusters, bits):
     """Seat ``job`` in the plan, and start it if that is now; return its start, or NO_START.
 

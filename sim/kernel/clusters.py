@@ -125,7 +125,7 @@ def closed(job, fit, now, clusters):
     return len(hours.latest) > 0 and now + fit > hours.latest[hours.of[clusters.nodes.row[job]]]
 
 
-@kernel
+@apart
 def join(settings, job, now, jobs, estimates, state, clusters):
     """Let ``job``, just submitted, join the waiting jobs."""
     waiting, kind = state.counters[WAITING], clusters.known.kind[clusters.nodes.row[job]]
@@ -186,7 +186,7 @@ def line_up(settings, now, jobs, estimates, state, clusters):
             insert(back, i, back.job[i], backfill_key(settings, back.job[i], now, jobs, estimates), back.kind[i])
 
 
-@kernel
+@apart
 def start_in(job, cluster, now, jobs, estimates, state, clusters, bits):
     """Start ``job`` on the first nodes of ``cluster`` that have room.
 
@@ -205,7 +205,7 @@ def choose_now(row, cluster, clusters):
     return choose(row, cluster, clusters.known.begin[clusters.known.kind[row]], clusters.nodes, clusters.nodes.free)
 
 
-@kernel
+@apart
 def start_planned(job, now, jobs, estimates, state, clusters, bits):
     """Start ``job`` on the nodes chosen for it; return whether no start decision held it back."""
     nodes = clusters.nodes

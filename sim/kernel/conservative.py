@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from features.jit import kernel
+from features.jit import apart, kernel
 from sim.kernel.profile import (
     build_profile,
     earliest,
@@ -119,7 +119,7 @@ def admit(now, jobs, estimates, queue, profile, state, bits):
         insert_last(queue, state.counters[WAITING])
 
 
-@kernel
+@apart
 def seat(at, now, jobs, estimates, queue, profile, state, bits):
     """Give the job at index ``at`` its earliest start; return whether it waits.
 

@@ -221,7 +221,7 @@ def move_up_starving(state, scenarios):
             insert(job, -np.inf, scenarios)
 
 
-@kernel
+@apart
 def start_next(settings, now, jobs, requests, dependencies, state, scenarios, clusters):
     """Start the next job that may start, or hold it back; return whether there was one.
 
@@ -257,7 +257,7 @@ def start_next(settings, now, jobs, requests, dependencies, state, scenarios, cl
     return True
 
 
-@kernel
+@apart
 def next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, bits):
     """Return the job that starts next in front of the head, ``queue[first]``, and its cluster.
 

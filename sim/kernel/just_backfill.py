@@ -9,7 +9,7 @@ if a job that fits arrives while nothing else has changed.
 
 from __future__ import annotations
 
-from features.jit import kernel
+from features.jit import apart, kernel
 from sim.kernel.profile import build_profile, earliest, fits_now, free_for, longest_run, most_free, reserve_from, time_at
 from sim.kernel.queue import BEGIN, BLOCK_BITS, END, HOLE, LONG, class_of, forget, make_hole, narrowest, next_held
 from sim.kernel.state import FREE, NEVER, RESERVED, WAITING, start_job, undecided
@@ -34,7 +34,7 @@ def plan_anew(now, jobs, estimates, queue, profile, state, bits):
     plan_on(now, jobs, estimates, queue, profile, state, bits)
 
 
-@kernel
+@apart
 def plan_on(now, jobs, estimates, queue, profile, state, bits):
     """Plan the waiting jobs from the first that was not looked at; start those due now."""
     counters = state.counters

@@ -130,10 +130,11 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
     counters = state.counters
     total = len(jobs.submit)
     while True:
-        again = counters[UNDECIDED] > 0
-        if again:
+        again = False
+        if slurm is None and counters[UNDECIDED] > 0:
+            again = True
             counters[UNDECIDED] = 0  # decided: the same pass goes on
-        elif scenarios is None and counters[CHOSEN] > 0:
+        elif slurm is None and scenarios is None and counters[CHOSEN] > 0:
             counters[CHOSEN] = 0  # chosen: the pass begins
         else:
             arriving = counters[ASKED]
@@ -198,7 +199,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     stopped = slurm.now.stopped[i]
                     take_out(settings.bits, stopped, place_of(stopped, state), jobs, state)
                 continue
-            promote_starving(settings, now, jobs, estimates, front, state, clusters)
+            promote_starving(settings, now, jobs, estimates, front, state, scenarios, clusters)
             if (
                 settings.timed
                 and arriving == 0
@@ -210,7 +211,8 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 continue  # time alone starts no job
 
             if (
-                arriving == 1
+                scenarios is None
+                and arriving == 1
                 and counters[CHANGED] == 0
                 and counters[WAITING] > 0
                 and settings.steady
@@ -227,7 +229,9 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
             else:
                 for _ in range(arriving):
                     job = submit_job(settings, jobs, estimates, memory, state)
-                    if clusters is None or scenarios is not None:
+                    if scenarios is not None:
+                        counters[WAITING] += 1  # Harm has a queue of its own
+                    elif clusters is None:
                         enqueue(settings, job, now, jobs, estimates, front, back, state)
                     else:
                         join(settings, job, now, jobs, estimates, state, clusters)
@@ -250,7 +254,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
             if counters[UNDECIDED] > 0:
                 return DECIDE, now
             if clusters is None or scenarios is not None:
-                put_back(settings, now, jobs, estimates, front, back, state)
+                put_back(settings, now, jobs, estimates, front, back, state, scenarios)
 
 
 @kernel
@@ -431,7 +435,7 @@ def end_job(settings, now, jobs, dependencies, state, memory, clusters):
 
 
 @kernel
-def promote_starving(settings, now, jobs, estimates, front, state, clusters):
+def promote_starving(settings, now, jobs, estimates, front, state, scenarios, clusters):
     """Move jobs that waited longer than the threshold to the head of the primary queue.
 
     First come, first served among them (Legrand, Trystram & Zrigui 2018). Rows below ``counters[STARVING]`` are done.
@@ -441,7 +445,7 @@ def promote_starving(settings, now, jobs, estimates, front, state, clusters):
         job = counters[STARVING]
         counters[STARVING] = job + 1
         if state.start[job] < 0:
-            if clusters is None:
+            if scenarios is None and clusters is None:
                 move_up(settings, job, now, jobs, estimates, front, state)
             counters[CHANGED] = 1
 

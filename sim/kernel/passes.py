@@ -245,7 +245,7 @@ def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
         look_through_group(candidates, group)
 
 
-@kernel
+@apart
 def backfill_from(settings, i, end, head, now, jobs, estimates, candidates, profile, state):
     """Backfill the candidates from index ``i`` to ``end``."""
     counters = state.counters
@@ -318,9 +318,6 @@ def enqueue(settings, job, now, jobs, estimates, front, back, state):
 
     Returns the first entry of the primary queue that is another now.
     """
-    if settings.algorithm == HARM:
-        state.counters[WAITING] += 1
-        return 0
     moved = line_up(settings, front, primary_key(settings, job, now, jobs, estimates, state.counters), job, jobs, estimates, state)
     if not settings.one_queue:
         line_up(settings, back, backfill_key(settings, job, now, jobs, estimates), job, jobs, estimates, state)
@@ -344,8 +341,6 @@ def line_up(settings, queue, key, job, jobs, estimates, state):
 @kernel
 def move_up(settings, job, now, jobs, estimates, front, state):
     """Move ``job``, which waits, to the place of its current key in the primary queue."""
-    if settings.algorithm == HARM:
-        return
     counters = state.counters
     at = find(front, job)
     counters[WAITING] -= 1

@@ -349,7 +349,7 @@ def first_of(class_):
     return class_ + 1 if class_ < 3 else (4 + (class_ - 3) % 4) << ((class_ - 3) >> 2)
 
 
-@kernel
+@apart
 def reserve_from(profile, counters, place, procs, seconds):
     """Take ``procs`` processors for ``seconds`` from ``place`` on."""
     k = place >> BITS

@@ -165,7 +165,7 @@ def find(queue, job):
 # With gaps
 
 
-@kernel
+@apart
 def gapped_insert(queue, waiting, key, job, procs, fit, start):
     """Insert by (key, job) into a queue with gaps in which ``waiting`` jobs wait.
 

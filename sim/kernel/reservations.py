@@ -6,13 +6,13 @@ Backfilling may delay none of them. Lies between EASY (k = 1) and a reservation 
 
 from __future__ import annotations
 
-from features.jit import kernel
+from features.jit import apart
 from sim.kernel.profile import build_profile, earliest, reserve_from
 from sim.kernel.queue import BEGIN, END, is_hole
 from sim.kernel.state import NEVER
 
 
-@kernel
+@apart
 def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bits):
     """Walk the primary queue until ``reservations`` jobs hold one; return the next to start.
 

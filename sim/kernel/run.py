@@ -78,7 +78,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
                 for i in range(sweep.weights.shape[1]):
                     settings.given_weights[i] = settings.weights[i] = sweep.weights[row, i]
             if len(sweep.runtimes) > 0:
-                resume(row, settings, now, jobs, estimates, front, back, state, clusters, sweep)
+                resume(row, settings, now, jobs, estimates, front, back, state, state.scenarios, clusters, state.slurm, sweep)
         reason, now = advance(
             settings,
             jobs,
@@ -115,11 +115,14 @@ def reset(free, jobs, state, memory, sweep):
 
 
 @apart
-def resume(row, settings, now, jobs, estimates, front, back, state, clusters, sweep):
+def resume(row, settings, now, jobs, estimates, front, back, state, scenarios, clusters, slurm, sweep):
     """Go on from ``now`` with a pass, with the runtimes of ``row``.
 
-    The first jobs run, on the nodes that are noted for them, the others wait. Before, nothing runs.
+    The first jobs run, on the nodes that are noted for them, the others wait. Before, nothing runs. Harm and Slurm's scheduler,
+    which have queues of their own, begin no simulation in the midst; their forms of the kernel are compiled without it.
     """
+    if scenarios is not None or slurm is not None:
+        return
     counters, running, total = state.counters, len(sweep.planned), len(jobs.submit)
     for job in range(total):
         jobs.runtime[job] = sweep.runtimes[row, job]

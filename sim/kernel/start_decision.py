@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from features.jit import apart
-from sim.kernel.passes import CONSERVATIVE, HARM, backfill_key, primary_key
+from sim.kernel.passes import CONSERVATIVE, backfill_key, primary_key
 from sim.kernel.queue import append, insertion_sort, pack
 from sim.kernel.state import HELD, LET_START, PASS, SKIP, UNDECIDED, WAITING, WAKE, State
 
@@ -80,7 +80,7 @@ def decide(decision: StartDecision, state: State, now_s: int, rows: np.ndarray |
 
 
 @apart
-def put_back(settings, now, jobs, estimates, front, back, state):
+def put_back(settings, now, jobs, estimates, front, back, state, scenarios):
     """After a pass, return skipped jobs to their places, count them, and ensure another pass."""
     counters = state.counters
     held = counters[HELD]
@@ -88,7 +88,7 @@ def put_back(settings, now, jobs, estimates, front, back, state):
     counters[WAKE] = now + WAKE_S if held > 0 else 0
     if held == 0:
         return
-    if settings.algorithm == HARM:
+    if scenarios is not None:  # Harm has a queue of its own
         for i in range(held):
             state.start[state.held[i]] = -1
             state.skips[state.held[i]] += 1
