@@ -1,20 +1,21 @@
-"""Measure the question what a generated site should change: processor seconds, seconds of two threads, and memory.
+"""Measure the question what a generated site should change: processor seconds, seconds on two cores, and memory.
 
-30 days of 500 nodes (``benchmarks.speed.slurm``), twelve candidates of the catalogue, eight pairs of replays. Run with
-``python -m benchmarks.speed.what_if [--days N] [--candidates N] [--replicates N]``.
+30 days of 500 nodes (``benchmarks.speed.slurm``), the first twelve candidates of the catalogue, eight pairs of replays. Run with
+``python -m benchmarks.speed.what_if [--days N] [--candidates N] [--replicates N] [--dask]``.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import time
+from contextlib import ExitStack
 
 from benchmarks.speed.slurm import jobs, site
 from pipelines.ingest.slurm_jobs import SlurmJobs
+from pipelines.workers.where import mapped
 from pipelines.workflows.what_if import measure, read_candidates
-from sim.campaigns.maps import threads
-from sim.site_change import change
 from sim.site_replay import replay
 
 
@@ -23,14 +24,24 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--candidates", type=int, default=12)
     parser.add_argument("--replicates", type=int, default=8)
+    parser.add_argument("--dask", action="store_true", help="on two worker processes of a Dask cluster, in place of two threads")
     given = parser.parse_args()
     where, table = site(), jobs(given.days)
     replay(where, jobs(1), 0)  # load the compiled code
     table["start_s"] = table["submit_s"]  # no record: it is compared with nothing
-    tried = [each for each in read_candidates() if change(each, where, table) is not None][: given.candidates]
-    began, processor = time.perf_counter(), time.process_time()
-    found = measure(where, SlurmJobs(table, (), "generated"), tried, given.replicates, 60, 0, threads(2), lambda done, of: None)
-    lasted, processor = time.perf_counter() - began, time.process_time() - processor
+    tried, before = read_candidates()[: given.candidates], sum(os.times()[:4])
+    with ExitStack() as stack:
+        on = ""
+        if given.dask:
+            from distributed import LocalCluster
+
+            local = LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, protocol="tcp://")
+            on = stack.enter_context(local).scheduler_address
+        spread = stack.enter_context(mapped(on, 2, print))
+        began = time.perf_counter()
+        found = measure(where, SlurmJobs(table, (), "generated"), tried, given.replicates, 60, 0, spread, lambda done, of: None)
+        lasted = time.perf_counter() - began
+    processor = sum(os.times()[:4]) - before  # with that of worker processes, which have ended
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     for name in found.ranked:
         wait = found.effects[name].metrics["mean_wait_s"]

@@ -33,8 +33,8 @@ MOST_PASSED = 6
 BOUND = "bound"
 """In place of a verdict on what knows runtimes beforehand."""
 NOT_JUDGED = ("screened out", "changes nothing here")
-_SCREENED = 3
-"""Replicates of the screening."""
+_SCREENED = 1
+"""Replicates of the screening: what one does not show to be better is not judged surely better either."""
 _FEWEST_JOBS, _FEWEST_DAYS = 500, 10
 """A log with fewer jobs, or shorter, is not cut in two."""
 Progress = Callable[[int, int], None]
