@@ -178,6 +178,7 @@ def test_a_piece_that_kills_each_worker_is_found_and_named(monkeypatch: pytest.M
         return " ".join(piece)
 
     monkeypatch.setitem(dask.config.config["distributed"]["scheduler"], "allowed-failures", 0)
+    monkeypatch.setenv("QUEUECAST_WAIT_S", "600")  # for another worker to come, on a busy machine
     found: list[str] = []
     with started(1) as made, mapped(made.scheduler_address) as on_workers:
         results = on_workers(fatal, [("one", "fatal"), ("two",)])
