@@ -1,7 +1,7 @@
 """Count how often ``queuecast whatif`` is sure of candidates that change nothing.
 
 Each site is generated: a share of the nodes and submissions of ``benchmarks.speed.slurm``, a load, 6 to 28 days, one to three partitions.
-Candidates are shams. *Idle* ones change a name, or a limit that nobody reaches. *Noise* is today's site replayed with other phases of
+Candidates are shams. *Idle* ones change a name, or a limit that no job reaches. *Noise* is today's site replayed with other phases of
 Slurm's clocks than its pair, or with other phases and other moves of submissions: exactly nothing, and no start is the same. *Nearly
 nothing* is a second of bf_interval, or a thousandth of a weight. All statistics are the product's, with its 8 pairs of replays. Questions:
 *all* shams, screened in a long log; *control*, five beside the end of backfill, which must be found; and these on the first *three days*, too
@@ -38,8 +38,8 @@ SHAMS = {
     **{f"other phases and submissions {row}": NOISE for row in range(1, 5)},
 }
 MADE = (
-    Candidate("a time limit that nobody reaches", partitions={"*": {"MaxTime": "30-0"}}),
-    Candidate("a QOS limit that nobody reaches", qos={"normal": {"GrpTRES": "cpu=10000000"}}),
+    Candidate("a time limit that no job reaches", partitions={"*": {"MaxTime": "30-0"}}),
+    Candidate("a QOS limit that no job reaches", qos={"normal": {"GrpTRES": "cpu=10000000"}}),
     Candidate("bf_interval=31", scheduler={"bf_interval": 31}),
     Candidate("PriorityWeightAge=1001", slurm={"PriorityWeightAge": 1001}),
 )
@@ -143,7 +143,7 @@ def card(rows: pd.DataFrame, how: str) -> Card:
         question="How often is whatif falsely sure?",
         answer=f"In {alarms(of_all)} of {of_all['site'].nunique()} generated sites (95 %: at most {rates[0]:.0%}), with three days of {sites} in "
         f"{alarms(rows)} (at most {rates[1]:.0%}). "
-        f"{(idle['verdict'] == 'changes nothing here').sum()} of {len(idle)} renamed partitions and limits that nobody reaches are said to change nothing.",
+        f"{(idle['verdict'] == 'changes nothing here').sum()} of {len(idle)} renamed partitions and limits that no job reaches are said to change nothing.",
         table=table(rows),
         table_caption="Other shams are today's settings under other phases and submissions, a second of bf_interval, a thousandth of a weight; five "
         "stand beside a control, the end of backfill. Reach: half the median interval of shams' waits:",
