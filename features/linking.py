@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
+from uuid import uuid4
 
 from llvmlite.binding import Linkage, create_new_module_pass_manager
 from numba.core import types
@@ -41,9 +42,11 @@ class _Whole(JITCodeLibrary):
     """
 
     def _optimize_final_module(self) -> None:
+        mark = uuid4().hex
         for function in self._final_module.functions:
             if function.linkage == Linkage.linkonce_odr:
                 function.linkage = Linkage.internal
+                function.name = f"{function.name}.{mark}"  # numba's loader tells functions of one process apart by name alone
         passes, builder = self._codegen._module_pass_manager()
         unused = create_new_module_pass_manager()
         unused.add_dead_arg_elimination_pass()

@@ -1,5 +1,6 @@
 """Compiled code is kept as long as nothing it is made of changes, and no longer."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -102,3 +103,39 @@ def test_what_compiled_code_calls_gets_machine_code_of_its_own_only_once_python_
     assert [len(each.signatures) for each in (twice, thrice)] == [0, 0]
     assert thrice(4) == 12
     assert [len(each.signatures) for each in (twice, thrice)] == [0, 1]
+
+
+LONG = """    for value in values:
+        if value > least:
+            total += value * value - least / (NUMBER.5 + value)
+        else:
+            total -= np.log(NUMBER.5 + abs(value))
+"""
+PARTS = f"""import numpy as np
+from features.jit import apart, njit
+
+@apart
+def part(unused, least, values):
+    total = 0.0
+{"".join(LONG.replace("NUMBER", str(number)) for number in range(1, 13))}    return total
+
+@apart
+def whole(values):
+    return part(values, 0.5, values) + part(values, 0.25, values) - part(values, 0.1, values)
+
+@njit
+def outer(values):
+    return part(values, 0.5, values) + part(values, 0.25, values) - part(values, 0.1, values)
+
+values = np.linspace(0, 1, 20)
+print(whole(values) == outer(values) != 0)
+"""
+"""A part too long to be inlined, in code that drops an argument of it, and in numba's own, which does not."""
+
+
+@pytest.mark.slow
+def test_code_that_drops_arguments_of_a_part_leaves_the_part_of_other_code_alone(tmp_path: Path) -> None:
+    (tmp_path / "parts.py").write_text(PARTS)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2]), "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "parts.py"], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
