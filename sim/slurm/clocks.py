@@ -15,6 +15,7 @@ from sim.slurm.queue import drop_started, join, line_up, release, touch, waits_f
 from sim.slurm.runs import end, next_poll, stop, turn_from
 from sim.slurm.shares import decay_usage
 from sim.slurm.state import (
+    ABSENT,
     BACKFILL_DIRTY,
     BEGUN,
     CHANGED_AT,
@@ -104,9 +105,12 @@ def work(now, ended, ends, submitted, slurm):
         end(ended[numbers[SEEN_ENDS]], now, slurm)
         numbers[SEEN_ENDS] += 1
     while numbers[JOINED] < submitted:
-        if state.phase[numbers[JOINED]] == NEW:
-            join(numbers[JOINED], now, slurm)
+        job = numbers[JOINED]
         numbers[JOINED] += 1
+        if state.phase[job] == ABSENT:
+            continue
+        if state.phase[job] == NEW:
+            join(job, now, slurm)
         touch(now, slurm)
         ask_for_pass(now, slurm)
     while numbers[OUTAGE] < len(slurm.outages.time_ms) and slurm.outages.time_ms[numbers[OUTAGE]] <= now:

@@ -51,8 +51,8 @@ import numpy as np
 """Slots of ``Slurm.numbers``."""
 
 NEVER = 1 << 62
-NEW, PENDING, RUNS, COMPLETING, DONE = range(5)
-"""Values of ``Now.phase``."""
+NEW, PENDING, RUNS, COMPLETING, DONE, ABSENT = range(6)
+"""Values of ``Now.phase``; ABSENT: not submitted in this simulation."""
 MAIN, BACKFILL = 1, 2
 """Values of ``Now.by``: the scheduler that started a job."""
 OFF, CANCEL, REQUEUE = range(3)

@@ -1,0 +1,267 @@
+"""When jobs that wait at a Slurm site will start, by running its scheduler ahead.
+
+It goes on from a moment, once for each scenario.
+
+The state of the moment is led along what is recorded of the jobs that are there (:mod:`sim.slurm.recorded`): they are submitted, and those
+that run start on the nodes that they hold. From then on the one event loop goes on as in a replay (:mod:`sim.site_replay`), with phases of
+Slurm's clocks that each scenario draws anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.node_list import expand_nodes
+from models.runtime.dispatch import TABLE
+from models.runtime.memory import Memory
+from sim.kernel.run import run
+from sim.kernel.scratch import Scratch
+from sim.kernel.state import ENDS, EVENTS, FREE, NEXT, PLANS, STARTED, Estimates, Jobs
+from sim.policy import Policy, kernel_settings
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
+from sim.slurm.begin import LAUNCH_MS, Phases, as_rules, begin, draw_phases, origin_of
+from sim.slurm.nodesets import as_set
+from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, DECAY, END, LOOK, START, SUBMIT, step
+from sim.slurm.requests import COLUMNS
+from sim.slurm.site import Site
+from sim.slurm.state import (
+    ABSENT,
+    CHANGED_AT,
+    CYCLE,
+    DRAINED,
+    JOINED,
+    LAST_ASKED,
+    LAST_CYCLE,
+    LAST_DECAY,
+    LAST_FULL,
+    NEVER,
+    NONE,
+    OUTAGE,
+    QUEUED,
+    REQUESTS,
+    RUNS,
+    STAMP,
+    TICK,
+    Slurm,
+)
+from sim.slurm.state import DECAY as NEXT_DECAY
+
+_EVENTS = 2_000
+"""Events after which it is seen whether all jobs that wait have started."""
+_IDLE_MS = 3_600_000
+"""The machine empty and nothing to come for so long: what waits then never starts."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A site at a moment.
+
+    Of its jobs so many are ``there``, or gone; the others are to come. Milliseconds count from ``origin_s``. ``asked_ms`` is when a pass was asked for last.
+    """
+
+    site: Site
+    jobs: pd.DataFrame
+    there: int
+    origin_s: int
+    now_ms: int
+    slurm: Slurm
+    asked_ms: int = -NEVER
+
+
+def starts_ahead(
+    site: Site,
+    jobs: pd.DataFrame,
+    now_s: float,
+    runtimes_s: np.ndarray,
+    phases: Phases | int = 0,
+    arrivals: pd.DataFrame | None = None,
+    usage_s: float | None = None,
+    within_s: float = np.inf,
+) -> np.ndarray:
+    """Return in how many seconds from ``now_s`` each waiting job starts.
+
+    float64 [scenarios, waiting], inf: never.
+
+    ``jobs`` has the columns of a replay (:data:`sim.slurm.requests.COLUMNS`), in order of submission, and ``start_s`` (Unix seconds, NaN:
+    waits) and ``nodes`` (those that it holds). With ``end_s`` (NaN: runs) it may have jobs that have ended, from which dependencies,
+    throttles and usage follow; ``accrue_s`` is the time from which a waiting job's age counts, where it is known (NaN: as the rules say).
+    ``runtimes_s`` float64 [scenarios, jobs] are whole runtimes, of running jobs longer than what they ran. ``arrivals`` are jobs yet to
+    come, in order of submission, with ``runtime_s``; with a column ``draw`` of numbers below n, each comes in every n-th scenario
+    alone. The site's usage is that at ``usage_s``, or now. Each scenario has phases drawn by a seed, counted on from ``phases``, or
+    these; what these say of passes is when the last ones were. A start later than ``within_s`` is not looked for, and inf. InputError
+    as :func:`sim.site_replay.replay`, and for runtimes of another number of jobs.
+    """
+    if missing := [name for name in (*COLUMNS, "start_s", "nodes") if name not in jobs]:
+        raise InputError(f"the jobs have no column {missing[0]}")
+    if runtimes_s.ndim != 2 or runtimes_s.shape[1] != len(jobs):
+        raise InputError(f"the runtimes are {runtimes_s.shape}, and should be (scenarios, {len(jobs)})")
+    waiting = _waits(jobs, now_s)
+    starts = np.full((len(runtimes_s), int(waiting.sum())), np.inf)
+    if starts.size == 0:
+        return starts
+    table = jobs if arrivals is None else pd.concat([jobs, arrivals], ignore_index=True)
+    of = None if arrivals is None or "draw" not in arrivals else arrivals["draw"].to_numpy(np.int64)
+    draws = 1 if of is None else int(of.max(initial=0)) + 1
+    drawn = phases if isinstance(phases, Phases) else draw_phases(site, len(table), phases)
+    moment = lead(site, table, len(jobs), now_s, drawn, usage_s)
+    slurm = moment.slurm
+    state = [*slurm.now, *slurm.ask, *slurm.tree, *slurm.meters, *slurm.reservations, slurm.numbers]
+    kept, rows, scratch = [array.copy() for array in state], np.flatnonzero(waiting), Scratch()
+    for row, runtime_s in enumerate(runtimes_s):
+        stamp = slurm.numbers[STAMP]
+        for array, old in zip(state, kept, strict=True):
+            array[:] = old
+        slurm.numbers[STAMP] = stamp  # what was marked in one scenario must not count in the next
+        if not isinstance(phases, Phases):
+            drawn = draw_phases(site, len(table), phases + row)
+            slurm.numbers[[LAST_FULL, LAST_ASKED]] = moment.now_ms + round(drawn.full_s * 1000)
+        scenario = slurm._replace(rules=as_rules(site, drawn))
+        _set_clocks(scenario, drawn, moment, usage_s is None)
+        if of is not None:
+            slurm.now.phase[len(jobs) :][of != row % draws] = ABSENT
+        _advance(moment, scenario, drawn, runtime_s, rows, within_s, scratch)
+        first = slurm.now.first_ms[rows]
+        starts[row] = np.where(first >= 0, (first - moment.now_ms) / 1000, np.inf)
+    starts[starts > within_s] = np.inf
+    return starts
+
+
+def _waits(jobs: pd.DataFrame, now_s: float) -> np.ndarray:
+    """Tell which jobs have not started, and are not cancelled."""
+    gone = jobs["cancel_s"].to_numpy(np.float64)
+    return np.asarray(np.isnan(jobs["start_s"].to_numpy(np.float64)) & ~((gone >= 0) & (gone <= now_s)))
+
+
+def lead(site: Site, table: pd.DataFrame, there: int, now_s: float, phases: Phases, usage_s: float | None) -> Moment:
+    """Return the site as it is at ``now_s``, by what is recorded of the jobs there."""
+    origin = origin_of(table)
+    moment = Moment(site, table, there, origin, round((now_s - origin) * 1000), begin(site, table, phases))
+    slurm, numbers, jobs = moment.slurm, moment.slurm.numbers, table.iloc[:there]
+    names, asked_ms = {node.name: row for row, node in enumerate(site.nodes)}, -NEVER
+    nodes = jobs["nodes"].astype(str).tolist()
+    accrue = jobs["accrue_s"].to_numpy(np.float64) if "accrue_s" in jobs else np.full(there, np.nan)
+    told = np.flatnonzero(np.isfinite(accrue))
+    slurm.now.accrues[told] = since = np.floor(accrue[told]).astype(np.int64) - origin
+    numbers[LAST_DECAY] = (moment.now_ms if usage_s is None else round((usage_s - origin) * 1000)) // 1000
+    for (ms, kind), each in groupby(sorted(_recorded(moment, jobs, phases, usage_s)), lambda event: event[:2]):
+        rows = [row for _, _, row in each]
+        if kind == START:  # jobs that start together do so in the order of the queue
+            waiting = slurm.ask.job[slurm.now.queue[: numbers[QUEUED]]].tolist()
+            rows.sort(key=waiting.index)
+        elif kind != DECAY and (kind != LOOK or NONE in rows):
+            asked_ms = ms
+        for row in rows:
+            if kind == START:
+                held = [names[name] for name in expand_nodes(nodes[row]) if name in names]
+                slurm.room.usable[:] = as_set(held or list(names.values()), len(names))
+            step(kind, row, ms, slurm)
+        if kind == LOOK:
+            slurm.now.accrues[told] = since  # what was held has lost it
+    numbers[OUTAGE] = np.searchsorted(slurm.outages.time_ms, moment.now_ms, side="right")
+    numbers[JOINED] = there
+    return replace(moment, asked_ms=asked_ms)
+
+
+def _recorded(moment: Moment, jobs: pd.DataFrame, phases: Phases, usage_s: float | None) -> Iterator[tuple[int, int, int]]:
+    """Yield (ms, kind, row) of what has happened until the moment, to be sorted."""
+    slurm, now_ms = moment.slurm, moment.now_ms
+
+    def in_ms(seconds: np.ndarray) -> np.ndarray:
+        return np.round((seconds - moment.origin_s) * 1000)
+
+    submit = np.minimum(in_ms(jobs["submit_s"].to_numpy(np.float64) + phases.parts_s[: len(jobs)]), now_ms)
+    start = np.fmax(in_ms(jobs["start_s"].to_numpy(np.float64)), submit)
+    start = np.where(jobs["start_s"].isna(), np.nan, start)
+    end = jobs["end_s"].to_numpy(np.float64) if "end_s" in jobs else np.full(len(jobs), np.nan)
+    end = np.where(np.isnan(end), np.nan, np.fmax(in_ms(end), start + 1))
+    gone = in_ms(jobs["cancel_s"].where(jobs["start_s"].isna() & (jobs["cancel_s"] >= 0)).to_numpy(np.float64))
+    answer = end + slurm.rules.epilog_ms
+    depends = len(slurm.ask.after) > 0
+    for kind, times in ((SUBMIT, submit), (START, start), (END, end), (CLEAR, answer), (CANCEL, gone)):
+        for row in np.flatnonzero(times <= now_ms):
+            yield int(times[row]), kind, int(row)
+            if kind == CLEAR and depends:
+                yield int(times[row]), LOOK, int(row)
+    outages = slurm.outages
+    of_site = (outages.node != NONE) | ((outages.up == DRAINED) & (outages.job != NONE))
+    for row in np.flatnonzero(of_site & (outages.time_ms <= now_ms)):
+        yield int(outages.time_ms[row]), CHANGE, int(row)
+    for begins in np.unique(slurm.ask.begin_ms[(slurm.ask.begin_ms > 0) & (slurm.ask.begin_ms <= now_ms)]):
+        yield int(begins), LOOK, NONE
+    if usage_s is not None and slurm.rules.multifactor:
+        period, first = slurm.rules.calc_period * 1000, int(phases.decay_s * 1000)
+        since = round((usage_s - moment.origin_s) * 1000)
+        for when in range(first + max(-((first - since) // period), 0) * period, now_ms + 1, period):
+            yield when, DECAY, NONE
+
+
+def _set_clocks(slurm: Slurm, phases: Phases, moment: Moment, charged: bool) -> None:
+    """Let Slurm's clocks stand as their phases say, and priorities be those of the last computation.
+
+    ``charged``: the usage is that of now. Something has changed since the last pass and the last cycle, as far as is known.
+    """
+    numbers, rules, now_ms = slurm.numbers, slurm.rules, moment.now_ms
+    numbers[CYCLE] = _next(int(phases.cycle_s * 1000), rules.cycle_ms, now_ms)
+    numbers[LAST_CYCLE] = numbers[CYCLE] - rules.cycle_ms
+    numbers[NEXT_DECAY] = _next(int(phases.decay_s * 1000), rules.calc_period * 1000, now_ms)
+    last = int(numbers[NEXT_DECAY]) - rules.calc_period * 1000
+    if rules.multifactor and (charged or last // 1000 > numbers[LAST_DECAY]):
+        step(DECAY, 0, last, slurm)
+    numbers[REQUESTS] = moment.asked_ms > numbers[LAST_ASKED]
+    turns = max(now_ms - rules.first_turn_ms, 0) * 1000 // rules.turn_us
+    while rules.first_turn_ms + turns * rules.turn_us // 1000 <= now_ms:
+        turns += 1
+    numbers[TICK] = rules.first_turn_ms + turns * rules.turn_us // 1000
+
+
+def _next(first: int, period: int, now: int) -> int:
+    """Return the first turn of a clock after ``now``."""
+    return first + max((now - first) // period + 1, 0) * period
+
+
+def _advance(
+    moment: Moment, slurm: Slurm, phases: Phases, runtime_s: np.ndarray, waiting: np.ndarray, within_s: float, scratch: Scratch
+) -> None:
+    """Run the event loop until all ``waiting`` jobs have started, or can no more.
+
+    No longer than ``within_s`` from the moment.
+    """
+    table, there, now = moment.jobs, moment.there, moment.now_ms
+    runtime_s = np.concatenate((runtime_s, table["runtime_s"].to_numpy(np.float64)[there:]))
+    slurm.now.killed[:] |= runtime_s > slurm.ask.limit
+    runtime = np.round(runtime_s * 1000).astype(np.int64) + LAUNCH_MS
+    submit = np.round((table["submit_s"].to_numpy(np.float64) - moment.origin_s + phases.parts_s) * 1000).astype(np.int64)
+    submit[there:] = np.maximum(np.sort(submit[there:]), now + 1)  # rows stay in their order within a second
+    running, bits = np.flatnonzero(slurm.now.phase == RUNS), max(len(table).bit_length(), 1)
+    start = slurm.now.start_ms[running]
+    ends = np.maximum(start + runtime[running], now + 1)
+    runtime[running] = ends - start
+    arrays = Jobs(submit, runtime, slurm.ask.cpus, runtime, np.zeros(len(table), np.int64))
+    policy = Policy("Strict")
+    work = scratch.work(len(table), max(moment.site.procs, 1))
+    state, count = work.state._replace(slurm=slurm), len(running)
+    events = np.sort(ends << bits | np.arange(count))  # sorted, they are a heap too
+    state.ends[:count] = state.plan[:count] = events
+    state.plan_procs[:count] = slurm.ask.cpus[running[events & ((1 << bits) - 1)]]
+    state.running[:count], state.start[running], state.planned[running] = running, start, ends
+    counters = state.counters
+    counters[[ENDS, PLANS, STARTED]], counters[NEXT] = count, there
+    counters[FREE] -= slurm.ask.cpus[running].sum()
+    settings, estimates = kernel_settings(policy, policy.plan(), TABLE, bits), Estimates(runtime, runtime, runtime)
+    last = min(moment.now_ms + within_s * 1000, NEVER)
+    while now < last and (slurm.now.first_ms[waiting] < 0).any() and not _idle(slurm, counters, now, len(table)):
+        counters[EVENTS] = _EVENTS
+        _, now = run(settings, arrays, estimates, NO_DEPENDENCIES, *work._replace(state=state), Memory(), now, NO_SWEEP)
+
+
+def _idle(slurm: Slurm, counters: np.ndarray, now: int, total: int) -> bool:
+    """Tell whether nothing has happened for long, and nothing is to come."""
+    numbers = slurm.numbers
+    to_come = counters[ENDS] > 0 or counters[NEXT] < total or numbers[OUTAGE] < len(slurm.outages.time_ms)
+    return bool(not to_come and now > numbers[CHANGED_AT] + _IDLE_MS)
