@@ -11,6 +11,7 @@ import pandas as pd
 from features.clock import Clock
 from features.jobs.schema import conform
 from models.runtime.dispatch import estimate, learn
+from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor
 from models.runtime.quantile import quantile
 from sim.estimates import as_estimates, whole_seconds
@@ -44,11 +45,26 @@ def as_table(jobs: pd.DataFrame) -> pd.DataFrame:
     return made.astype(dict.fromkeys(("job_id", "submit_s", *numbers), np.int64))
 
 
+def told_along(table: pd.DataFrame, end_s: np.ndarray, clock: Clock, seed: int = 0) -> pd.DataFrame:
+    """Return the distribution of each job's runtime as ``quantile`` tells it at submission.
+
+    Seconds, a row a job, a column a level; arguments as of :func:`along`.
+    """
+    source = quantile(seed=str(seed))
+    assert source.distribution is not None
+    return source.distribution(_walked(source, table, end_s, clock)[1])
+
+
 def along(source: CompiledPredictor, table: pd.DataFrame, end_s: np.ndarray, clock: Clock) -> np.ndarray:
     """Return what a predictor that learns says of each job of a canonical table.
 
     Seconds, float64 [jobs]. ``end_s`` int64 [jobs] are the ends of the record, below 0 for none; ends of a second come before its submissions.
     """
+    return _walked(source, table, end_s, clock)[0]
+
+
+def _walked(source: CompiledPredictor, table: pd.DataFrame, end_s: np.ndarray, clock: Clock) -> tuple[np.ndarray, Memory]:
+    """Return the answers, and the predictor's memory behind the last event."""
     submit = table["submit_s"].to_numpy(np.int64)
     origin = int(submit[0])
     arrays = kernel_columns(table)._replace(submit=submit - origin)
@@ -65,4 +81,4 @@ def along(source: CompiledPredictor, table: pd.DataFrame, end_s: np.ndarray, clo
         else:
             learn(source.code, memory, row, arrays, now)
             ended.append(row)
-    return answers
+    return answers, memory

@@ -238,7 +238,8 @@ def clock_bits(arrays: Jobs, estimates: Estimates, later: int = 0) -> int:
 _NOTHING = np.zeros(0, np.int64)
 NO_DEPENDENCIES = Dependencies(Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), *[_NOTHING] * 12)
 
-NO_SWEEP = Sweep(np.zeros((0, SUMS)), np.zeros((0, 6)), np.zeros((0, 0), np.int64), _NOTHING, _NOTHING, np.zeros(1), Memory())
+_NO_TIMES = np.zeros((0, 0), np.int64)
+NO_SWEEP = Sweep(np.zeros((0, SUMS)), np.zeros((0, 6)), _NO_TIMES, _NOTHING, _NOTHING, np.zeros(1), Memory(), _NO_TIMES)
 
 
 def as_dependencies(graph: Graph, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:

@@ -7,17 +7,20 @@ from pathlib import Path
 from .policy_predictor import PolicyPredictor
 from .runtime_predictor import RuntimePredictor
 from .settings import read_settings
+from .start_predictor import StartPredictor
 from .variability_predictor import VariabilityPredictor
 
-PREDICTORS: dict[str, type[RuntimePredictor] | type[VariabilityPredictor] | type[PolicyPredictor]] = {
+Predictor = RuntimePredictor | VariabilityPredictor | PolicyPredictor | StartPredictor
+PREDICTORS: dict[str, type[Predictor]] = {
     "runtime": RuntimePredictor,
     "variability": VariabilityPredictor,
     "policy": PolicyPredictor,
+    "start": StartPredictor,
 }
 """By the kind that the settings name."""
 
 
-def load(directory: Path) -> RuntimePredictor | VariabilityPredictor | PolicyPredictor:
+def load(directory: Path) -> Predictor:
     """Load the predictor whose kind the settings in ``directory`` name.
 
     Raises ValueError for an unknown format, OSError for a missing file.

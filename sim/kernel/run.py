@@ -45,10 +45,11 @@ MEASURED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 class Sweep(NamedTuple):
     """Simulations of the same jobs: results, what differs between them, and where they begin.
 
-    Results float64 [simulations, SUMS or more]. Weights of the primary order, or none: [simulations, 6] on (n, r, wait, r/n, expansion,
-    r n), or the parameters of a score, [simulations, parameters];
-    runtimes int64 [simulations, jobs or more], or none: then the simulations begin in the midst, with all jobs submitted, of which the
-    first run as ``planned`` and with so many ``corrections``, int64 both. The thresholds of bounded slowdown in seconds, float64, of which
+    Results float64 [simulations, SUMS or more], and the starts of all jobs, int64 [simulations, jobs], if there is room for them.
+    Weights of the primary order, or none: [simulations, 6] on (n, r, wait, r/n, expansion, r n), or the parameters of a score,
+    [simulations, parameters]; runtimes int64 [simulations, jobs or more], or none: then the simulations begin in the midst. Of the
+    jobs submitted by then the first run as ``planned`` and with so many ``corrections``, int64 both; the others wait. The
+    thresholds of bounded slowdown in seconds, float64, of which
     the second and later ones need a column more each; the memory of a compiled predictor at the start.
     """
 
@@ -59,6 +60,7 @@ class Sweep(NamedTuple):
     corrections: np.ndarray
     taus_s: np.ndarray
     memory: Memory
+    starts: np.ndarray
 
 
 @kernel
@@ -98,6 +100,8 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
             if state.counters[UNUSABLE] > 0:
                 break
             add_up(row, jobs, state, sweep)
+            for job in range(sweep.starts.shape[1]):
+                sweep.starts[row, job] = state.start[job]
     return reason, now
 
 
@@ -133,10 +137,12 @@ def resume(row, settings, now, jobs, estimates, front, back, state, scenarios, c
         heap_push(state.ends, job, (state.start[job] + jobs.runtime[job]) << settings.bits | job)
         plan_insert(state.plan, state.plan_procs, job, sweep.planned[job] << settings.bits | job, jobs.procs[job])
     counters[ENDS] = counters[PLANS] = counters[STARTED] = counters[STARVING] = running
-    counters[NEXT] = total
+    counters[NEXT] = running
+    while counters[NEXT] < total and jobs.submit[counters[NEXT]] <= now:
+        counters[NEXT] += 1
     counters[TICKED] = now + 1
     counters[CHOSEN] = 1
-    while counters[STARVING] < total and now - jobs.submit[counters[STARVING]] > settings.starvation:
+    while counters[STARVING] < counters[NEXT] and now - jobs.submit[counters[STARVING]] > settings.starvation:
         counters[STARVING] += 1
     if clusters is None:
         line_up_anew(settings, running, now, jobs, estimates, front, back, state)

@@ -1,0 +1,193 @@
+"""Judge predicted starts of jobs on recorded waits and on the same logs under EASY.
+
+``python -m benchmarks.studies.starts`` prints the card; ``--write`` makes docs/studies/starts.md, its picture and its data. ``--first-halves`` looks
+at first halves alone, on which all settings were chosen: there a model learns from the first 60 %. Needs logs under ``--shared``.
+
+Protocol: questions at each submission of the second half (every ``EVERY``-th), and nothing else. Each 30 days a model is trained on the
+``LEARNED`` questions before, of which those whose jobs wait are censored, and calibrated each midnight on answers of the 30 days before, as far as
+they had come true. All baselines are trained on the same days: a ``constant``, the quantiles of waits before; ``hour and size``, the same by hour
+and width; ``last waits`` of the user; plans, the start by EASY that runs ahead with ``requested`` or ``last2`` runtimes and no arrivals, with
+the quantiles of its errors before (of jobs told to start at once, and of others); ``state``: LightGBM's quantile regression, a model a level, of
+the state alone; and ``shuffled``, our model with labels in random order.
+Losses are compared in pairs, by the log's weeks (:mod:`features.statistics`), at one confidence for all levels, logs and baselines (Bonferroni).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S, Clock
+from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.schema import recorded_end_s, start_s
+from models.packed.start_distribution import EDGES_S, LEVELS, Hazard, at_levels
+from models.runtime.names import predictor
+from models.runtime.protocol import CompiledPredictor
+from models.starts.bulk import chances as all_chances
+from models.starts.states import PLANS, Jobs
+from models.starts.training import ENOUGH, LEARNED, calibrate, grow
+from pipelines.ingest.read import read_trace
+from sim.ahead import Ahead
+from sim.predicted_limits import along
+from sim.questions import Questions, ask, queued, queues
+from sim.simulate import simulate
+
+LOGS = {
+    "kth-sp2": ("KTH-SP2-1996-2.1-cln.swf.gz", 100),
+    "alcf-theta": ("ALCF-Theta-2022-chunks.swf.gz", 4360),
+    "lanl-cm5": ("LANL-CM5-1994-4.1-cln.swf.gz", 1024),
+}
+EVERY = {"kth-sp2": 1, "alcf-theta": 1, "lanl-cm5": 4}
+MONTH_S = 30 * DAY_S
+
+
+@dataclass(frozen=True)
+class Case:
+    """A log with recorded starts, or under EASY."""
+
+    log: str
+    rule: str
+    trace: CleanTrace
+    jobs: Jobs
+
+    @property
+    def clock(self) -> Clock:
+        return self.trace.clock
+
+
+def case(shared: Path, log: str, rule: str) -> Case:
+    """Return a log whose jobs start as ``recorded``, or under ``EASY``."""
+    file, procs = LOGS[log]
+    trace = clean(read_trace(str(shared / "traces" / file)), procs=procs)
+    begun = start_s(trace.jobs)
+    assert begun is not None
+    end = recorded_end_s(trace.jobs, begun)
+    if rule == "EASY":
+        begun = simulate(trace.jobs, procs=procs).jobs["start_s"].to_numpy(np.int64)
+        end = begun + trace.jobs["runtime_s"].to_numpy(np.int64)
+    return Case(log, rule, trace, queued(trace, begun, end))
+
+
+def questions(of: Case, first: int, last: int, every: int = 1) -> Questions:
+    """Return questions at submission of the jobs from ``first`` to before ``last``."""
+    rows = np.arange(first, last, every)
+    return ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs), of.clock)
+
+
+def plans(of: Case, asked: Questions) -> dict[str, np.ndarray]:
+    """Return the start by EASY that runs ahead with requested and with ``last2`` runtimes, seconds, float64 [questions]."""
+    source = predictor("last2")
+    assert isinstance(source, CompiledPredictor)
+    last2 = along(source, of.trace.jobs, of.jobs.end, of.clock)
+    runtimes = {"plan, requested": of.jobs.requested, "plan, last2": np.clip(np.rint(last2), 1, of.jobs.requested).astype(np.int64)}
+    ahead, found = Ahead(of.trace.procs, scenarios=1, groups=1), {name: np.empty(len(asked)) for name in runtimes}
+    for number, (job, now, runs, waits) in enumerate(queues(of.jobs, asked.row, asked.at_s)):
+        for name, runtime in runtimes.items():
+            found[name][number] = ahead.plan(of.jobs, runs, waits, now, runtime)[np.searchsorted(waits, job)]
+    return found
+
+
+def last_waits(of: Case, asked: Questions) -> np.ndarray:
+    """Return quantiles of the user's last ten waits that were known, [questions, levels]; of all jobs' for a new user."""
+    jobs, found = of.jobs, np.empty((len(asked), len(LEVELS)))
+    wait, order, known = jobs.start - jobs.submit, np.argsort(jobs.start, kind="stable"), 0
+    begun, of_all, own = jobs.start[order], [], {}  # type: ignore[var-annotated]
+    for number, (job, now) in enumerate(zip(asked.row, asked.at_s, strict=True)):
+        while known < len(order) and begun[known] < now:
+            own.setdefault(jobs.user[order[known]], []).append(wait[order[known]])
+            of_all.append(wait[order[known]])
+            known += 1
+        found[number] = np.quantile((own.get(jobs.user[job]) or of_all or [0])[-10:], LEVELS)
+    return found
+
+
+def with_errors(plan: np.ndarray, past: np.ndarray, waited: np.ndarray) -> np.ndarray:
+    """Return a plan with the quantiles of its ``past`` errors, of jobs told to start at once and of others."""
+    found = np.empty((len(plan), len(LEVELS)))
+    for at_once in (True, False):
+        errors = (waited - past)[(past <= 60) == at_once]
+        rows = (plan <= 60) == at_once
+        found[rows] = plan[rows, None] + (np.quantile(errors, LEVELS) if len(errors) else 0.0)
+    return np.maximum(found, 0.0)
+
+
+def regressed(train: Questions, waited: np.ndarray, asked: Questions) -> np.ndarray:
+    """Return the quantiles of LightGBM's quantile regression of the state alone, a model a level."""
+    settings = {"num_leaves": 31, "learning_rate": 0.08, "min_data_in_leaf": 50, "feature_fraction": 0.6, "verbosity": -1}
+    columns = []
+    for level in LEVELS:
+        data = lightgbm.Dataset(train.states, np.log1p(waited), params={"verbosity": -1})
+        model = lightgbm.train({"objective": "quantile", "alpha": level, "num_threads": 1, "seed": 0, **settings}, data, 150)
+        columns.append(np.expm1(model.predict(asked.states)))
+    return np.maximum(np.sort(np.column_stack(columns), axis=1), 0.0)
+
+
+def by_hour_and_size(of: Case, train: Questions, waited: np.ndarray, asked: Questions, wait_s: float) -> np.ndarray:
+    """Return base rates of starting within ``wait_s`` by hour of the day and width, float64 [questions]."""
+
+    def cell(each: Questions) -> np.ndarray:
+        return (each.states[:, 3] // 4).astype(int) * 8 + np.minimum(-np.log2(each.states[:, 0]), 7).astype(int)
+
+    came, rate = (waited <= wait_s).astype(float), (waited <= wait_s).mean()
+    count, sums = np.bincount(cell(train), minlength=64), np.bincount(cell(train), came, minlength=64)
+    return ((sums + 20 * rate) / (count + 20))[cell(asked)]
+
+
+def judged(of: Case, asked: Questions, first_s: int, progress: Callable[[str], object] = print) -> Iterator[pd.DataFrame]:
+    """Yield a table a month of answers to the questions from ``first_s`` on, trained and calibrated as the protocol says.
+
+    Columns: the question, its wait, and of each method the quantiles, or of ours also the chances at each edge.
+    """
+    planned, last, told = plans(of, asked), last_waits(of, asked), {name: [] for name in ("state", "both")}  # type: ignore[var-annotated]
+    wait, months = (of.jobs.start[asked.row] - asked.at_s).astype(float), range(first_s, int(asked.at_s[-1]) + 1, MONTH_S)
+    for begin in months:
+        here = np.flatnonzero((asked.at_s >= begin) & (asked.at_s < begin + MONTH_S))
+        before = np.flatnonzero(asked.at_s < begin)[-LEARNED:]
+        if not len(here):
+            continue
+        train, (past, waits) = asked.take(before), asked.take(before).waited(of.jobs, begin - 1)
+        known, now = ~waits, asked.take(here)
+        rows: dict[str, np.ndarray] = {
+            "constant": np.tile(np.quantile(past[known], LEVELS), (len(here), 1)),
+            "last waits": last[here],
+            "state, LightGBM": regressed(train.take(known), past[known], now),
+        }
+        rows |= {name: with_errors(each[here], each[before][known], past[known]) for name, each in planned.items()}
+        chances, shuffled = {}, np.random.default_rng(0).permutation(len(past))
+        for name, read in (("state", False), ("both", True)):
+            model = grow(train.states, train.states[:, list(PLANS)], train.scenarios if read else None, past, waits)
+            chances[name] = _answered(of, asked, model, read, here, told[name])
+        model = grow(train.states, train.states[:, list(PLANS)], train.scenarios, past[shuffled], waits[shuffled])
+        chances["shuffled"] = all_chances(model, now.states, now.states[:, list(PLANS)], now.scenarios)
+        rows |= {name: at_levels(each, np.array(LEVELS)) for name, each in chances.items()}
+        table = pd.DataFrame({"row": asked.row[here], "at_s": asked.at_s[here], "waited_s": wait[here]})
+        for name, values in rows.items():
+            table = table.assign(**{f"{name} {level}": values[:, column] for column, level in enumerate(LEVELS)})
+        table = table.assign(**{f"chance {edge:g}": chances["both"][:, column] for column, edge in enumerate(EDGES_S)})
+        for name, within in (("1h", 3600.0), ("4h", 14400.0)):
+            table[f"base {name}"] = by_hour_and_size(of, train.take(known), past[known], now, within)
+        progress(f"{of.log} {of.rule}: month of {begin // DAY_S}, {len(here):,} questions")
+        yield table
+
+
+def _answered(
+    of: Case, asked: Questions, model: Hazard, read: bool, here: np.ndarray, told: list[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """Return a month's answers, calibrated each midnight on those of 30 days before; keep them as told, for the next month."""
+    now = asked.take(here)
+    raw = all_chances(model, now.states, now.states[:, list(PLANS)], now.scenarios if read else None)
+    told.append((here, raw))
+    known_rows, known = (np.concatenate(each) for each in zip(*told[-2:], strict=True))
+    found, day, _start = raw.copy(), asked.at_s[here] // DAY_S, of.jobs.start
+    for midnight in np.unique(day) * DAY_S:
+        past = (asked.at_s[known_rows] < midnight) & (asked.at_s[known_rows] >= midnight - MONTH_S)
+        if past.sum() >= ENOUGH:
+            waited, waits = asked.take(known_rows[past]).waited(of.jobs, int(midnight) - 1)
+            today = day == midnight // DAY_S
+            found[today] = calibrate(known[past], waited, waits).apply(raw[today])
+    return found

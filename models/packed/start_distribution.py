@@ -1,0 +1,177 @@
+"""Distributions of waits without Queuecast: chances by edges of time, boosted trees, calibration.
+
+A wait is counted from the moment of the question. Its distribution is the chance that the job has started by each of ``EDGES_S``; a
+model gives for each bin between two edges the chance that a job still waiting at its beginning starts within it (a hazard in
+discrete time; Cox 1972, section 3; Singer & Willett 1993). So jobs that still wait teach as far as they have come, and
+distributions are monotone. Packed into registered models: numpy alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .groups import leaves_of
+
+_MINUTES = (0, 1, 5, 10, 20, 30, 45, 60, 90, 120, 180, 240, 300, 360, 480, 600, 720, 960, 1200, 1440)
+_DAYS = (1.25, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 14, 28, 60)
+EDGES_S = np.array([*(60 * minute for minute in _MINUTES), *(86_400 * day for day in _DAYS)], np.float64)
+"""Seconds of waiting that part the bins; a job that waits longer than the last counts as starting then."""
+AT_ONCE = 1
+"""The edge up to which a job counts as starting at once: a minute."""
+CHANCES_S = {"10m": 600, "1h": 3_600, "4h": 14_400, "24h": 86_400}
+"""Waits whose chances are told, edges all of them."""
+LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+"""Levels whose quantiles are told."""
+SCENARIOS = 16
+"""Starts of a job in so many scenarios are what a model reads of them."""
+_BLUR, _BEYOND_S = 0.25, 60.0
+"""Width of a scenario's start in parts of its logarithm, above a minute. Not tuned."""
+_DOUBT = 0.5
+"""Weight of no knowledge beside the scenarios, in scenarios."""
+_AT_ONCE = 32
+"""Jobs that are answered at a time, whose rows fit into a processor's cache."""
+_LOG_EDGES = np.log(EDGES_S + _BEYOND_S)
+
+
+def at_levels(chances: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return the quantiles of distributions, seconds, float64 [jobs, levels].
+
+    ``chances`` float64 [jobs, edges] rise to 1. Within a bin starts are spread evenly.
+    """
+    row, found = np.arange(len(chances)), np.empty((len(chances), len(levels)))
+    for column, level in enumerate(levels):
+        bin_ = np.minimum((chances < level - 1e-12).sum(axis=1), len(EDGES_S) - 1)
+        before = np.maximum(bin_ - 1, 0)
+        low = np.where(bin_ > 0, chances[row, before], 0.0)
+        share = (level - low) / np.maximum(chances[row, bin_] - low, 1e-12)
+        first = np.where(bin_ > 0, EDGES_S[before], 0.0)
+        found[:, column] = first + (EDGES_S[bin_] - first) * np.clip(share, 0.0, 1.0)
+    return found
+
+
+def at_waits(chances: np.ndarray, wait_s: np.ndarray) -> np.ndarray:
+    """Return each job's chance to have started after ``wait_s``, float64 [jobs]."""
+    after = np.clip(np.searchsorted(EDGES_S, wait_s, "left"), 0, len(EDGES_S) - 1)
+    row, before = np.arange(len(chances)), np.maximum(after - 1, 0)
+    width = np.maximum(EDGES_S[after] - EDGES_S[before], 1.0)
+    share = np.clip((wait_s - EDGES_S[before]) / width, 0.0, 1.0)
+    low = np.where(after > 0, chances[row, before], 0.0)
+    return np.where(after > 0, low + share * (chances[row, after] - low), chances[row, 0])
+
+
+def given_waiting(chances: np.ndarray) -> np.ndarray:
+    """Return the distributions of jobs that do not start at once, float64 [jobs, edges]."""
+    at_once = chances[:, AT_ONCE : AT_ONCE + 1]
+    rest = np.clip((chances - at_once) / np.maximum(1.0 - at_once, 1e-9), 0.0, 1.0)
+    rest[:, : AT_ONCE + 1], rest[:, -1] = 0.0, 1.0
+    return rest
+
+
+def of_scenarios(starts_s: np.ndarray) -> np.ndarray:
+    """Return the distribution that scenarios tell, float64 [jobs, edges], each start blurred.
+
+    ``starts_s`` float64 [jobs, scenarios] are seconds from the question on.
+    """
+    starts, count = starts_s[:, :, None], starts_s.shape[1]
+    soft = 1.0 / (1.0 + np.exp(np.clip((np.log(starts + _BEYOND_S) - _LOG_EDGES) / _BLUR, -30.0, 30.0)))
+    told = np.where(EDGES_S[AT_ONCE] >= EDGES_S, starts <= EDGES_S, soft).mean(axis=1)
+    none = np.linspace(0.0, 1.0, len(EDGES_S))
+    return (np.maximum.accumulate(told, axis=1) * count + _DOUBT * none) / (count + _DOUBT)
+
+
+def hazards(chances: np.ndarray) -> np.ndarray:
+    """Return the chance to start within each bin of those that wait at its beginning."""
+    before = np.column_stack((np.zeros(len(chances)), chances[:, :-1]))
+    return np.clip((chances - before) / np.maximum(1.0 - before, 1e-9), 1e-4, 1.0 - 1e-4)
+
+
+def rows_of(states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None, job: np.ndarray, bins: np.ndarray) -> np.ndarray:
+    """Return what the trees read of ``job`` in ``bins``, float64 [rows, columns].
+
+    ``states`` float64 [jobs, features]; ``plans`` float64 [jobs, plans] are waits that simple plans give, ``scenarios`` float64 [jobs,
+    ``SCENARIOS``] starts in scenarios, None where there are none. ``job`` and ``bins`` int64 [rows]. Beside the state stand the bin, its
+    edge relative to each plan and, of scenarios, their quantiles and log odds in the bin.
+    """
+    edge = np.log1p(EDGES_S[bins])
+    parts = [states[job], bins[:, None].astype(np.float64)]
+    if scenarios is not None:
+        ordered = np.sort(scenarios, axis=1)
+        quartiles = np.quantile(ordered, (0.1, 0.25, 0.5, 0.75, 0.9), axis=1).T
+        plans = np.column_stack((plans, quartiles[:, 1:4]))
+        within = hazards(of_scenarios(scenarios))
+        odds = np.log(within / (1.0 - within))
+        shares = np.column_stack([(scenarios <= wait).mean(axis=1) for wait in (60.0, 3600.0)])
+        parts += [np.log1p(quartiles)[job], shares[job], odds[job, bins][:, None]]
+    return np.column_stack([*parts, *(edge - np.log1p(plan[job]) for plan in plans.T)])
+
+
+def of_odds(odds: np.ndarray) -> np.ndarray:
+    """Return the distributions that log odds of the bins make, float64 [jobs, edges]."""
+    stays = 1.0 / (1.0 + np.exp(np.clip(odds.reshape(-1, len(EDGES_S) - 1), -30.0, 30.0)))
+    return np.column_stack((1.0 - np.cumprod(stays, axis=1), np.ones(len(stays))))
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """Boosted trees that tell a hazard: nodes int64 [trees, leaves, 3], thresholds and values.
+
+    As in ``groups.leaves_of``; the values of a row's leaves add up to the log odds of starting in its bin.
+    """
+
+    nodes: np.ndarray
+    thresholds: np.ndarray
+    values: np.ndarray
+
+    def chances(self, states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
+        """Return the distributions of jobs, float64 [jobs, edges]; arguments as of :func:`rows_of`."""
+        found = [np.empty((0, len(EDGES_S)))]
+        for first in range(0, len(states), _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            rows = self.rows(states[some], plans[some], None if scenarios is None else scenarios[some])
+            leaves = leaves_of(self.nodes, self.thresholds, rows)
+            found.append(of_odds(self.values[np.arange(len(self.nodes)), leaves].sum(axis=1)))
+        return np.concatenate(found)
+
+    @staticmethod
+    def rows(states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
+        """Return what the trees read of each job, in each bin but the last, which needs no answer."""
+        jobs, bins = len(states), len(EDGES_S) - 1
+        return rows_of(states, plans, scenarios, np.repeat(np.arange(jobs), bins), np.tile(np.arange(bins), jobs))
+
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """Return what :func:`numpy.savez` keeps."""
+        return {"nodes": self.nodes, "thresholds": self.thresholds, "values": self.values}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How chances told lately came true, of jobs that found room and of jobs that waited.
+
+    The odds of starting at once are multiplied by exp(``shift``) and raised to ``slope``; among the jobs that waited, a chance told as
+    ``told`` came true with frequency ``came``, both float64 [points] rising from 0 to 1.
+    """
+
+    shift: float
+    slope: float
+    told: np.ndarray
+    came: np.ndarray
+
+    def apply(self, chances: np.ndarray) -> np.ndarray:
+        """Return calibrated distributions, float64 [jobs, edges]."""
+        at_once = np.clip(chances[:, AT_ONCE], 1e-4, 1.0 - 1e-4)
+        odds = self.shift + self.slope * np.log(at_once / (1.0 - at_once))
+        now = 1.0 / (1.0 + np.exp(-odds))
+        rest = np.interp(given_waiting(chances), self.told, self.came)
+        rest[:, : AT_ONCE + 1] = 0.0
+        within = chances[:, : AT_ONCE + 1] / np.maximum(chances[:, AT_ONCE : AT_ONCE + 1], 1e-9)
+        found = now[:, None] + (1.0 - now[:, None]) * rest
+        found[:, : AT_ONCE + 1] = within * now[:, None]
+        found[:, -1] = 1.0
+        return np.maximum.accumulate(found, axis=1)
+
+
+AS_TOLD = Calibration(0.0, 1.0, np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+"""The calibration that changes nothing."""

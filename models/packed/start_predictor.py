@@ -1,0 +1,132 @@
+"""Predict when a waiting job starts, from a registered model's settings and plain arrays.
+
+Packed unchanged into registered models; needs numpy and pandas alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from .settings import read_settings
+from .start_distribution import AS_TOLD, CHANCES_S, EDGES_S, LEVELS, SCENARIOS, Calibration, Hazard, at_levels
+
+ARRAYS = "starts.npz"
+"""File of the trees and of what calibrates them."""
+STATE, BOTH = "state", "both"
+"""A model that reads the state of the queue alone, and one that reads scenarios too."""
+HAZARD, RECENT = "hazard", "recent"
+"""Methods: boosted trees; the waits of late of jobs that fit and of others, which reads nothing else."""
+SPARE = "spare"
+"""The column that tells whether a job fits into what is free."""
+STARTS = tuple(f"scenario_{number:02d}_s" for number in range(SCENARIOS))
+"""Columns of a job's starts in scenarios, seconds from the question on, ascending."""
+QUANTILES = tuple(f"wait_{round(100 * level):02d}_s" for level in LEVELS)
+CHANCES = tuple(f"chance_{name}" for name in CHANCES_S)
+
+
+@dataclass(frozen=True)
+class StartModel:
+    """What a version has learned by ``trained_s``, and how its answers came true by ``at_s``.
+
+    Seconds from the trace's origin. ``columns`` are the state's, of which ``plans`` are the numbers of those that are waits by a simple
+    plan. ``trees`` and ``calibrations`` by what is read, ``recent`` float64 [fits or not, edges] where there are no trees.
+    """
+
+    method: str
+    columns: tuple[str, ...]
+    plans: tuple[int, ...]
+    trees: Mapping[str, Hazard]
+    calibrations: Mapping[str, Calibration]
+    recent: np.ndarray
+    trained_s: int
+    at_s: int
+
+    def raw(self, states: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
+        """Return distributions of waits as they are learned, float64 [jobs, edges]."""
+        if self.method == RECENT:
+            return self.recent[(states[:, self.columns.index(SPARE)] < 0).astype(np.int64)]
+        return self.trees[STATE if scenarios is None else BOTH].chances(states, states[:, list(self.plans)], scenarios)
+
+    def chances(self, states: np.ndarray, scenarios: np.ndarray | None = None) -> np.ndarray:
+        """Return calibrated distributions of waits, float64 [jobs, edges].
+
+        ``states`` float64 [jobs, columns]; ``scenarios`` float64 [jobs, ``SCENARIOS``] ascending, None where none were run.
+        """
+        calibration = self.calibrations.get(STATE if scenarios is None else BOTH, AS_TOLD)
+        return calibration.apply(self.raw(states, scenarios))
+
+    def write(self, directory: Path) -> Mapping[str, object]:
+        """Write the arrays; return the settings that :meth:`read` reads."""
+        arrays = {"recent": self.recent}
+        for kind, hazard in self.trees.items():
+            arrays |= {f"{kind}_{name}": values for name, values in hazard.arrays().items()}
+        for kind, each in self.calibrations.items():
+            arrays |= {f"{kind}_told": each.told, f"{kind}_came": each.came, f"{kind}_odds": np.array([each.shift, each.slope])}
+        np.savez_compressed(directory / ARRAYS, **arrays)  # type: ignore[arg-type]
+        return {
+            "method": self.method,
+            "columns": list(self.columns),
+            "plans": list(self.plans),
+            "trees": list(self.trees),
+            "calibrated": list(self.calibrations),
+            "trained_s": int(self.trained_s),
+            "snapshot_s": int(self.at_s),
+        }
+
+    @classmethod
+    def read(cls, directory: Path) -> StartModel:
+        """Read what :meth:`write` wrote; ValueError for another format, OSError for a missing file."""
+        settings = read_settings(directory)
+        with np.load(directory / ARRAYS) as held:
+            trees = {
+                kind: Hazard(*(held[f"{kind}_{name}"] for name in ("nodes", "thresholds", "values"))) for kind in settings["trees"]
+            }
+            calibrations = {}
+            for kind in settings["calibrated"]:
+                shift, slope = (float(each) for each in held[f"{kind}_odds"])
+                calibrations[kind] = Calibration(shift, slope, held[f"{kind}_told"], held[f"{kind}_came"])
+            recent = held["recent"]
+        named = tuple(settings["columns"]), tuple(settings["plans"])
+        return cls(settings["method"], *named, trees, calibrations, recent, settings["trained_s"], settings["snapshot_s"])
+
+
+def answers(chances: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what is told of distributions: quantiles of the wait in seconds, chances by some waits."""
+    told = dict(zip(QUANTILES, at_levels(chances, np.array(LEVELS)).T, strict=True))
+    by = np.searchsorted(EDGES_S, list(CHANCES_S.values()))
+    return {**told, **dict(zip(CHANCES, chances[:, by].T, strict=True))}
+
+
+class StartPredictor:
+    """One model, loaded from the directory it was written to."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises ValueError for another format, OSError for a missing file."""
+        self.model = StartModel.read(directory)
+
+    def predict(self, asked: pd.DataFrame) -> pd.DataFrame:
+        """Return quantiles of each job's wait from now on, and chances to have started, a row a job.
+
+        ``asked`` has the columns of the state, ``at_s`` (the trace's second of the question) and, where the queue was run ahead, ``STARTS``; a row
+        without these is answered by its state. Also returns ``snapshot_age_s``. Raises ValueError for a missing column or value.
+        """
+        needed = [*self.model.columns, "at_s"]
+        if absent := [name for name in needed if name not in asked]:
+            raise ValueError(f"column {absent[0]} is missing: the model asks for {', '.join(needed)}")
+        columns = asked[needed].to_numpy(np.float64, na_value=np.nan)
+        if not np.isfinite(columns).all():
+            row, column = (int(each) for each in np.argwhere(~np.isfinite(columns))[0])
+            raise ValueError(f"row {row} (counted from 0), column {needed[column]}: {columns[row, column]} is no number")
+        states, found = columns[:, :-1], np.empty((len(asked), len(EDGES_S)))
+        scenarios = asked.reindex(columns=STARTS).to_numpy(np.float64, na_value=np.nan)
+        told = np.isfinite(scenarios).all(axis=1)
+        for rows, starts in ((told, np.sort(scenarios[told], axis=1)), (~told, None)):
+            if rows.any():
+                found[rows] = self.model.chances(states[rows], starts)
+        age = (columns[:, -1] - self.model.at_s).astype(np.int64)
+        return pd.DataFrame({**answers(found), "snapshot_age_s": age}, index=asked.index)

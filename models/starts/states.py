@@ -1,0 +1,279 @@
+"""States of a queue at a moment, as a job that waits in it is described: made from accounting or from a snapshot.
+
+Everything is read from the jobs that run and wait at the moment, so that a live snapshot tells the same as accounting does later.
+Nothing that starts, ends or is submitted afterwards is read.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.jit import kernel, njit
+
+NEVER = 1 << 60
+"""The start of a job that waits, and the end of one that runs."""
+FEATURES = {
+    "width": "the job's processors, in parts of the machine",
+    "log_requested": "logarithm of its request, s",
+    "log_predicted": "logarithm of the median of its predicted runtime, s",
+    "hour": "hour of the local day",
+    "weekday": "day of the week, 0 Thursday",
+    "elapsed_s": "how long it has waited",
+    "free": "processors that no job holds, in parts of the machine",
+    "spare": "those less the job's",
+    "running": "jobs that run",
+    "running_requested": "what running jobs have left of their requests, in seconds of the whole machine",
+    "running_predicted": "what they are predicted to have left",
+    "waiting": "other jobs that wait",
+    "waiting_procs": "their processors, in parts of the machine",
+    "waiting_requested": "their requests, in seconds of the whole machine",
+    "waiting_predicted": "their predicted runtimes",
+    "ahead": "waiting jobs that were submitted before",
+    "ahead_predicted": "their predicted runtimes, in seconds of the whole machine",
+    "ahead_no_wider": "those of them that are no wider",
+    "no_wider": "waiting jobs that are no wider",
+    "no_wider_predicted": "their predicted runtimes, in seconds of the whole machine",
+    "no_longer": "waiting jobs that ask for no more time",
+    "no_longer_predicted": "their predicted runtimes, in seconds of the whole machine",
+    "queue_waiting": "waiting jobs of its queue",
+    "queue_predicted": "their predicted runtimes, in seconds of the whole machine",
+    "queue_running": "processors that its queue holds, in parts of the machine",
+    "user_waiting": "waiting jobs of its user",
+    "user_predicted": "their predicted runtimes, in seconds of the whole machine",
+    "user_running": "processors that its user holds, in parts of the machine",
+    "oldest_s": "how long the first of the queue has waited",
+    "oldest_width": "its processors, in parts of the machine",
+    "oldest_no_wider_s": "the longest wait so far of those no wider",
+    "oldest_alike_s": "of those alike in width, by a factor of two; -1: none waits",
+    "oldest_queue_s": "of those of its queue; -1: none waits",
+    "last_waits_s": "mean wait of the five running jobs that started last",
+    "alike_waits_s": "of running jobs alike in width; -1: none runs",
+    "queue_waits_s": "of running jobs of its queue; -1: none runs",
+    "user_waits_s": "of running jobs of its user; -1: none runs",
+    "since_start_s": "since a job that runs has started",
+    "since_alike_s": "since one alike in width has",
+    "started_hour": "running jobs that started in the last hour",
+    "submitted_hour": "jobs that run or wait and were submitted in the last hour",
+    "submitted_day": "in the last day",
+    "fits_requested_s": "until so many processors are free by requests, if none of the waiting jobs starts",
+    "fits_predicted_s": "the same by predictions",
+}
+"""What describes a job that waits at a moment, in the order of the columns."""
+PLANS = tuple(list(FEATURES).index(name) for name in ("fits_requested_s", "fits_predicted_s"))
+"""Columns that are waits by a simple plan."""
+_FAR = 1e7
+_HOUR_S, _DAY_S = 3600, 86_400
+
+
+class Jobs(NamedTuple):
+    """Jobs in order of submission, int64 [jobs] seconds or codes, as accounting or a snapshot tells them.
+
+    ``start`` and ``end`` are ``NEVER`` where they are not known yet. ``quantiles`` int64 [jobs, levels] are those of each runtime, told at
+    submission.
+    """
+
+    submit: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    procs: np.ndarray
+    requested: np.ndarray
+    user: np.ndarray
+    queue: np.ndarray
+    quantiles: np.ndarray
+
+
+def states(jobs: Jobs, row: np.ndarray, at_s: np.ndarray, local_s: np.ndarray, procs: int) -> np.ndarray:
+    """Return the state that each question finds, float64 [questions, features].
+
+    Question i is about job ``row[i]``, which is submitted by ``at_s[i]`` and has not started then; ``local_s`` is the local clock
+    at that second (int64 all). A machine of ``procs`` processors.
+    """
+    found = np.zeros((len(row), len(FEATURES)))
+    order = np.lexsort((row, at_s))
+    by_start, by_end = (np.argsort(each, kind="stable") for each in (jobs.start, jobs.end))
+    _walk(jobs, by_start, by_end, row[order], at_s[order], local_s[order], procs, found)
+    back = np.empty_like(found)
+    back[order] = found
+    return back
+
+
+@njit
+def _walk(jobs, by_start, by_end, row, at_s, local_s, procs, found):
+    """Keep the jobs that run and wait from question to question, and describe each."""
+    total = len(jobs.submit)
+    lists, place = np.zeros((2, total), np.int64), np.full((2, total), -1)  # of waiting, running jobs
+    size = np.zeros(2, np.int64)
+    left, wide = np.zeros((2, total)), np.zeros(total)
+    submitted = started = ended = 0
+    for question in range(len(row)):
+        job, now = row[question], at_s[question]
+        while submitted < total and jobs.submit[submitted] <= now and (jobs.submit[submitted] < now or submitted <= job):
+            _put(lists, place, size, 0, submitted)
+            submitted += 1
+        while started < total and jobs.start[by_start[started]] < now and place[0, by_start[started]] >= 0:
+            _drop(lists, place, size, 0, by_start[started])
+            _put(lists, place, size, 1, by_start[started])
+            started += 1
+        while ended < total and jobs.end[by_end[ended]] <= now and place[1, by_end[ended]] >= 0:
+            _drop(lists, place, size, 1, by_end[ended])
+            ended += 1
+        _describe(jobs, job, now, local_s[question], lists, size, procs, left, wide, found[question])
+
+
+@kernel
+def _put(lists, place, size, which, job):
+    place[which, job] = size[which]
+    lists[which, size[which]] = job
+    size[which] += 1
+
+
+@kernel
+def _drop(lists, place, size, which, job):
+    size[which] -= 1
+    last = lists[which, size[which]]
+    lists[which, place[which, job]] = last
+    place[which, last] = place[which, job]
+    place[which, job] = -1
+
+
+@kernel
+def remaining(quantiles, elapsed, requested):
+    """Return the median of what is left of a runtime that has lasted for ``elapsed`` seconds."""
+    levels, outlived = len(quantiles), 0
+    while outlived < levels and quantiles[outlived] <= elapsed:
+        outlived += 1
+    if outlived == levels:
+        return max(requested - elapsed, 1)
+    return max(quantiles[(outlived + levels - 1) // 2] - elapsed, 1)
+
+
+@njit
+def _earliest(needed, free, left, wide, running):
+    """Return the seconds until ``needed`` processors are free, as running jobs leave."""
+    if needed <= free:
+        return 0.0
+    latest = 0.0
+    for job in np.argsort(left[:running]):
+        free += wide[job]
+        latest = left[job]
+        if free >= needed:
+            break
+    return latest
+
+
+@njit
+def _describe(jobs, job, now, local, lists, size, procs, left, wide, found):
+    """Write the state that ``job`` finds at ``now``; the columns are those of ``FEATURES``."""
+    width, machine = jobs.procs[job], 1.0 * procs
+    free, running, waiting = procs, size[1], size[0]
+    held_queue = held_user = area_requested = area_predicted = 0.0
+    waits, counts = np.zeros(3), np.zeros(3)  # of running jobs alike in width, of the queue, of the user
+    last_start, last_wait = np.full(5, -1), np.zeros(5)
+    since, since_alike, started_hour, submitted_hour, submitted_day = _FAR, _FAR, 0, 0, 0
+    for i in range(running):
+        other = lists[1, i]
+        others, ran = jobs.procs[other], now - jobs.start[other]
+        free -= others
+        left[0, i] = max(jobs.requested[other] - ran, 1)
+        left[1, i] = remaining(jobs.quantiles[other], ran, jobs.requested[other])
+        wide[i] = others
+        area_requested += others * left[0, i] / machine
+        area_predicted += others * left[1, i] / machine
+        wait = 1.0 * (jobs.start[other] - jobs.submit[other])
+        since = min(since, 1.0 * ran)
+        if others <= 2 * width and width <= 2 * others:
+            waits[0] += wait
+            counts[0] += 1
+            since_alike = min(since_alike, 1.0 * ran)
+        if jobs.queue[other] == jobs.queue[job]:
+            held_queue += others / machine
+            waits[1] += wait
+            counts[1] += 1
+        if jobs.user[other] == jobs.user[job]:
+            held_user += others / machine
+            waits[2] += wait
+            counts[2] += 1
+        started_hour += ran < _HOUR_S
+        submitted_hour += now - jobs.submit[other] < _HOUR_S
+        submitted_day += now - jobs.submit[other] < _DAY_S
+        slot = np.argmin(last_start)
+        if jobs.start[other] > last_start[slot]:
+            last_start[slot], last_wait[slot] = jobs.start[other], wait
+    numbers, areas = np.zeros(6), np.zeros(6)  # ahead, no wider, no longer, of the queue, of the user, all
+    ages = np.full(3, -1.0)  # of those no wider, alike in width, of the queue
+    ahead_no_wider, waiting_procs, waiting_requested, oldest = 0, 0.0, 0.0, -1
+    for i in range(waiting):
+        other = lists[0, i]
+        if other == job:
+            continue
+        others, age = jobs.procs[other], 1.0 * (now - jobs.submit[other])
+        area = others * remaining(jobs.quantiles[other], 0, jobs.requested[other]) / machine
+        waiting_procs += others / machine
+        waiting_requested += others * jobs.requested[other] / machine
+        same_queue = jobs.queue[other] == jobs.queue[job]
+        _count(numbers, areas, 0, other < job, area)
+        _count(numbers, areas, 1, others <= width, area)
+        _count(numbers, areas, 2, jobs.requested[other] <= jobs.requested[job], area)
+        _count(numbers, areas, 3, same_queue, area)
+        _count(numbers, areas, 4, jobs.user[other] == jobs.user[job], area)
+        _count(numbers, areas, 5, True, area)
+        ahead_no_wider += other < job and others <= width
+        if others <= width:
+            ages[0] = max(ages[0], age)
+        if others <= 2 * width and width <= 2 * others:
+            ages[1] = max(ages[1], age)
+        if same_queue:
+            ages[2] = max(ages[2], age)
+        submitted_hour += age < _HOUR_S
+        submitted_day += age < _DAY_S
+        if oldest < 0 or other < oldest:
+            oldest = other
+    found[0] = width / machine
+    found[1] = np.log(jobs.requested[job])
+    found[2] = np.log(remaining(jobs.quantiles[job], 0, jobs.requested[job]))
+    found[3] = local % _DAY_S / _HOUR_S
+    found[4] = local // _DAY_S % 7
+    found[5] = now - jobs.submit[job]
+    found[6] = free / machine
+    found[7] = (free - width) / machine
+    found[8] = running
+    found[9] = area_requested
+    found[10] = area_predicted
+    found[11] = numbers[5]
+    found[12] = waiting_procs
+    found[13] = waiting_requested
+    found[14] = areas[5]
+    found[15] = numbers[0]
+    found[16] = areas[0]
+    found[17] = ahead_no_wider
+    for kind in range(1, 5):
+        found[16 + 2 * kind + (kind > 3)] = numbers[kind]
+        found[17 + 2 * kind + (kind > 3)] = areas[kind]
+    found[24] = held_queue
+    found[27] = held_user
+    if oldest >= 0:
+        found[28] = now - jobs.submit[oldest]
+        found[29] = jobs.procs[oldest] / machine
+    found[30] = max(ages[0], 0.0)
+    found[31] = ages[1]
+    found[32] = ages[2]
+    known = (last_start >= 0).sum()
+    found[33] = last_wait.sum() / max(known, 1)
+    for kind in range(3):
+        found[34 + kind] = waits[kind] / counts[kind] if counts[kind] > 0 else -1.0
+    found[37] = since
+    found[38] = since_alike
+    found[39] = started_hour
+    found[40] = submitted_hour
+    found[41] = submitted_day
+    found[42] = _earliest(width, free, left[0], wide, running)
+    found[43] = _earliest(width, free, left[1], wide, running)
+
+
+@kernel
+def _count(numbers, areas, kind, counts, area):
+    if counts:
+        numbers[kind] += 1
+        areas[kind] += area

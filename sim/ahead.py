@@ -1,0 +1,181 @@
+"""Run a queue ahead: when the jobs that wait would start, in scenarios of runtimes and arrivals.
+
+From a moment on a scheduler goes on with the jobs that run and wait then, in each scenario: runtimes are drawn of the predicted
+distributions, of running jobs of what they have not outlived, and what is submitted later comes as it came at the same hour of the
+week in an earlier week. The simulations are ordinary ones of the event loop. The jobs' starts are a sample of when they will start, as far as
+the scheduler is the site's own, distributions are right, and coming weeks are like past ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S, WEEK_S, Clock
+from models.runtime.dispatch import TABLE
+from models.runtime.memory import Memory
+from models.starts.states import Jobs as Queued
+from sim.harm import uniforms
+from sim.kernel.rollout import draw_runtimes
+from sim.kernel.run import SUMS, run
+from sim.kernel.scratch import Scratch
+from sim.kernel.state import FREE, Estimates, Jobs
+from sim.machine.nodes import Description
+from sim.outcome import TRACE_SECONDS
+from sim.policy import Policy, kernel_settings
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
+from sim.simulate import simulate_policy
+
+BY_REQUEST = Policy("EASY", "requested")
+"""What is run ahead where nothing else is known of a site: EASY that plans by requests."""
+WEEKS = 8
+"""Earlier weeks that arrivals are drawn of."""
+HORIZON_S, MOST_COMING = 2 * DAY_S, 400
+"""So long, and so many, jobs are submitted later; then no more."""
+_OVER_S = 60
+"""A running job that has outlived its request is planned to end so much later."""
+_BITS = 20
+
+
+class Coming(NamedTuple):
+    """Jobs that are submitted later: seconds from now on, and what they are, int64 [jobs]."""
+
+    after_s: np.ndarray
+    procs: np.ndarray
+    requested: np.ndarray
+    runtime: np.ndarray
+    row: np.ndarray
+
+
+def arrivals(jobs: Queued, now_s: int, count: int, seed: int = 0, horizon_s: int = HORIZON_S) -> list[Coming]:
+    """Draw ``count`` lists of jobs that are submitted after ``now_s``.
+
+    Each is what was submitted in ``horizon_s`` from the same second of an earlier week on, one of the last ``WEEKS``; of an earlier day where
+    there is no week yet. Only jobs that had ended by now are read.
+    """
+    drawn, age_s = np.random.default_rng((seed, now_s)), now_s - int(jobs.submit[0])
+    step, most = (WEEK_S, min(age_s // WEEK_S, WEEKS)) if age_s >= WEEK_S else (DAY_S, age_s // DAY_S)
+    made = []
+    for _ in range(count):
+        back = step * int(drawn.integers(1, most + 1)) if most else age_s + 1
+        first, last = np.searchsorted(jobs.submit, [now_s - back, min(now_s - back + horizon_s, now_s)], "right")
+        rows = np.arange(first, min(last, first + MOST_COMING)) if most else np.arange(0)
+        rows = rows[jobs.end[rows] <= now_s]
+        runtime = np.clip(jobs.end[rows] - jobs.start[rows], 1, jobs.requested[rows])
+        made.append(Coming(jobs.submit[rows] - (now_s - back), jobs.procs[rows], jobs.requested[rows], runtime, rows))
+    return made
+
+
+class Ahead:
+    """Run queues ahead on a pool of ``procs`` processors under ``policy``, in ``scenarios`` scenarios.
+
+    Its predictor is not asked: it plans by requests. Arrivals are drawn ``groups`` times. Reused from question to question.
+    """
+
+    def __init__(self, procs: int, policy: Policy = BY_REQUEST, *, scenarios: int = 16, groups: int = 4, seed: int = 0) -> None:
+        self.procs, self.seed, self.groups, self.scenarios = procs, seed, min(groups, scenarios), scenarios
+        self._settings = kernel_settings(policy, policy.plan(), TABLE, _BITS)
+        self._uniforms = uniforms(1 << 12, scenarios, seed)
+        self._room(1 << 12)
+
+    def _room(self, jobs: int) -> None:
+        plan = not self._settings.one_queue
+        self._work = Scratch().work(jobs, self.procs, plans=True, two=plan)
+
+    def starts(self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int) -> np.ndarray:
+        """Return seconds until each of ``waiting`` starts, int64 [scenarios, waiting].
+
+        Rows of ``jobs``, which hold more for the arrivals: those that run, and those that wait in the order of the queue.
+        """
+        running = running[np.argsort(jobs.start[running], kind="stable")]
+        rows, first = np.concatenate((running, waiting)), len(running)
+        elapsed, requested = _left(jobs, rows, first, now_s)
+        if len(rows) > len(self._uniforms):
+            self._uniforms = uniforms(2 * len(rows), self.scenarios, self.seed)
+        runtimes = np.empty((self.scenarios, len(rows)), np.int64)
+        draw_runtimes(np.arange(len(rows)), elapsed, requested, self._uniforms, jobs.quantiles[rows], runtimes)
+        found = np.empty((self.scenarios, len(waiting)), np.int64)
+        for group, coming in enumerate(arrivals(jobs, now_s, self.groups, self.seed)):
+            chosen = slice(group, None, self.groups)
+            found[chosen] = self._run(jobs, rows, first, now_s, requested, runtimes[chosen], coming)
+        return found
+
+    def plan(self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int, runtime_s: np.ndarray) -> np.ndarray:
+        """Return the same in the one scenario in which jobs run for ``runtime_s`` and none is submitted later, int64 [waiting].
+
+        int64 [jobs]; a job that has run for longer ends in the next second.
+        """
+        running = running[np.argsort(jobs.start[running], kind="stable")]
+        rows, first = np.concatenate((running, waiting)), len(running)
+        elapsed, requested = _left(jobs, rows, first, now_s)
+        runtimes = np.maximum(runtime_s[rows], elapsed + 1)[None]
+        nothing = Coming(*(np.zeros(0, np.int64) for _ in Coming._fields))
+        return self._run(jobs, rows, first, now_s, requested, runtimes, nothing)[0]
+
+    def _run(
+        self, jobs: Queued, rows: np.ndarray, first: int, now_s: int, requested: np.ndarray, runtimes: np.ndarray, coming: Coming
+    ) -> np.ndarray:
+        total, count = len(rows) + len(coming.procs), len(runtimes)
+        if total > len(self._work.state.start):
+            self._room(2 * total)
+        state, begin = self._work.state, jobs.start[rows[:first]]
+        procs, asked = (
+            np.concatenate((each, later)) for each, later in ((jobs.procs[rows], coming.procs), (requested, coming.requested))
+        )
+        origin = int(jobs.submit[rows].min(initial=now_s))
+        submit = np.concatenate((np.minimum(jobs.submit[rows], now_s), now_s + coming.after_s)) - origin
+        all_runtimes = np.column_stack((runtimes, np.tile(coming.runtime, (count, 1))))
+        state.start[:first] = begin - origin
+        state.counters[FREE] = self.procs - procs[:first].sum()
+        swept = NO_SWEEP._replace(
+            results=np.zeros((count, SUMS)),
+            runtimes=all_runtimes,
+            planned=begin - origin + asked[:first],
+            corrections=np.zeros(first, np.int64),
+            starts=np.empty((count, total), np.int64),
+        )
+        arrays = Jobs(submit, np.empty(total, np.int64), procs, asked, np.zeros(total, np.int64))
+        run(self._settings, arrays, Estimates(asked, asked, asked), NO_DEPENDENCIES, *self._work, Memory(), now_s - origin, swept)
+        return swept.starts[:, first : len(rows)] + origin - now_s
+
+
+def _left(jobs: Queued, rows: np.ndarray, running: int, now_s: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return how long jobs have run, and their requests, put off where they are over; int64 [rows]."""
+    elapsed = np.zeros(len(rows), np.int64)
+    elapsed[:running] = now_s - jobs.start[rows[:running]]
+    asked = jobs.requested[rows]
+    return elapsed, np.maximum(asked, elapsed + _OVER_S * (asked <= elapsed))
+
+
+def starts_on(
+    machine: Description,
+    table: pd.DataFrame,
+    start_s: np.ndarray,
+    now_s: int,
+    runtimes: np.ndarray,
+    coming: Sequence[pd.DataFrame],
+    policy: Policy = BY_REQUEST,
+    clock: Clock = TRACE_SECONDS,
+) -> np.ndarray:
+    """Return the same on a described machine, or one of an inferred rule, int64 [scenarios, waiting].
+
+    ``table`` are canonical jobs, first those that run since ``start_s`` (int64 [running]), then those that wait in the order of the queue;
+    ``runtimes`` int64 [scenarios, jobs] are whole ones, ``coming`` tables of later jobs, of which each scenario has one in turn. Running jobs begin
+    anew at this moment with what is left of them, on nodes that may be others than theirs.
+    """
+    running, found = len(start_s), np.empty((len(runtimes), len(table) - len(start_s)), np.int64)
+    elapsed = np.zeros(len(table), np.int64)
+    elapsed[:running] = now_s - start_s
+    requested = np.maximum(table["requested_s"].to_numpy(np.int64), elapsed + _OVER_S)
+    for number, whole in enumerate(runtimes):
+        left = np.clip(whole - elapsed, 1, requested - elapsed)
+        present = table.assign(submit_s=now_s, runtime_s=left, requested_s=requested - elapsed)
+        later = coming[number % len(coming)] if coming else table.iloc[:0]
+        jobs = pd.concat([present, later], ignore_index=True).assign(job_id=np.arange(len(present) + len(later)))
+        jobs["user"] = jobs["user"].astype("category")
+        made = simulate_policy(jobs, policy, machine=machine, clock=clock)
+        found[number] = made.jobs["start_s"].to_numpy(np.int64)[running : len(table)] - now_s
+    return found

@@ -1,0 +1,125 @@
+"""Questions about starts, made of accounting: when they are asked, and all that may be read at that moment.
+
+A job is asked about at its submission and, while it still waits, at fixed ages; whether it does is known at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pandas as pd
+
+from features.clock import Clock, local_clock_s
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import codes
+from models.packed.start_distribution import SCENARIOS
+from models.packed.start_predictor import STARTS
+from models.runtime.remaining import from_table
+from models.starts.states import FEATURES, Jobs, states
+from sim.ahead import Ahead
+from sim.predicted_limits import told_along
+
+AGES_S = (600, 3_600, 14_400, 86_400)
+"""Waits after which a job that still waits is asked about again."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions with what is read at their moments; arrays [questions].
+
+    ``row`` of the jobs and ``at_s`` int64; ``states`` float64 [questions, features]; ``scenarios`` float64 [questions, ``SCENARIOS``] ascending.
+    """
+
+    row: np.ndarray
+    at_s: np.ndarray
+    states: np.ndarray
+    scenarios: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, chosen: np.ndarray) -> Questions:
+        """Return the chosen questions."""
+        return Questions(*(getattr(self, each.name)[chosen] for each in fields(self)))
+
+    def waited(self, jobs: Jobs, until_s: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return how long each job waited after its question as far as is known by ``until_s``, and which still wait.
+
+        Seconds float64 and bool [questions].
+        """
+        start = jobs.start[self.row]
+        waits = start > until_s
+        return (np.where(waits, until_s, start) - self.at_s).astype(np.float64), waits
+
+
+def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int = 0) -> Jobs:
+    """Return the jobs of a trace that started and ended as recorded, with predicted distributions of their runtimes.
+
+    These are told at submission by ``quantile``, which learns along the record (:func:`sim.predicted_limits.told_along`).
+    """
+    jobs = clean.jobs
+    requested = jobs["requested_s"].to_numpy(np.int64)
+    told = from_table(told_along(jobs, end_s, clean.clock, seed), requested)
+    submit, procs = jobs["submit_s"].to_numpy(np.int64), jobs["procs"].to_numpy(np.int64)
+    return Jobs(submit, start_s, np.maximum(end_s, start_s + 1), procs, requested, codes(jobs, "user"), codes(jobs, "queue"), told)
+
+
+def moments(jobs: Jobs, since_s: int, until_s: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and seconds of all questions from ``since_s`` to before ``until_s``, by time, int64 [questions]."""
+    row, at = np.arange(len(jobs.submit)), jobs.submit
+    rows, times = [row], [at]
+    for age in AGES_S:
+        waits = jobs.start > jobs.submit + age
+        rows.append(row[waits])
+        times.append(at[waits] + age)
+    asked, when = np.concatenate(rows), np.concatenate(times)
+    chosen = (when >= since_s) & (when < until_s)
+    order = np.lexsort((asked[chosen], when[chosen]))
+    return asked[chosen][order], when[chosen][order]
+
+
+def ask(
+    jobs: Jobs, row: np.ndarray, at_s: np.ndarray, ahead: Ahead, clock: Clock, progress: Callable[[int, int], object] | None = None
+) -> Questions:
+    """Return questions about jobs ``row`` at ``at_s``, ascending, with states and scenarios of these moments."""
+    local = local_clock_s(at_s, *clock)
+    described = states(jobs, row, at_s, local, ahead.procs)
+    found = np.empty((len(row), SCENARIOS))
+    for number, (job, now, runs, waits) in enumerate(queues(jobs, row, at_s)):
+        found[number] = told(ahead.starts(jobs, runs, waits, now)[:, np.searchsorted(waits, job)])
+        if progress is not None and number % 256 == 0:
+            progress(number, len(row))
+    return Questions(row, at_s, described, found)
+
+
+def queues(jobs: Jobs, row: np.ndarray, at_s: np.ndarray) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+    """Yield of each question the job, the second, and the rows of the jobs that run and wait then, in order of submission."""
+    gone_by = np.maximum.accumulate(jobs.end)
+    for job, now in zip(row.tolist(), at_s.tolist(), strict=True):
+        first, last = int(np.searchsorted(gone_by, now, "right")), int(np.searchsorted(jobs.submit, now, "right"))
+        rows = np.arange(first, last)
+        rows = rows[(jobs.submit[rows] < now) | (rows <= job)]
+        begun = jobs.start[rows]
+        yield job, now, rows[(begun < now) & (jobs.end[rows] > now)], rows[begun >= now]
+
+
+def told(starts_s: np.ndarray) -> np.ndarray:
+    """Return the starts of a job in any number of scenarios as ``SCENARIOS`` quantiles, seconds, float64."""
+    if len(starts_s) == SCENARIOS:
+        return np.sort(starts_s).astype(np.float64)
+    return np.quantile(starts_s, (np.arange(SCENARIOS) + 0.5) / SCENARIOS)
+
+
+def as_table(asked: Questions, job_id: np.ndarray) -> pd.DataFrame:
+    """Return questions as the table ``queue_states``: ``job_id at_s``, the state, starts in scenarios."""
+    head = pd.DataFrame({"job_id": job_id[asked.row], "at_s": asked.at_s})
+    values = pd.DataFrame(np.column_stack((asked.states, asked.scenarios)), columns=[*FEATURES, *STARTS])
+    return pd.concat([head, values], axis=1)
+
+
+def from_states(table: pd.DataFrame, row: np.ndarray) -> Questions:
+    """Return the questions of a table ``queue_states``; ``row`` int64 [questions] are their jobs'."""
+    described, starts = (table[list(names)].to_numpy(np.float64) for names in (FEATURES, STARTS))
+    return Questions(row, table["at_s"].to_numpy(np.int64), described, starts)

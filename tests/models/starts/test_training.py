@@ -1,0 +1,120 @@
+"""Distributions of waits: what is learned, censored jobs, calibration, and the packed form."""
+
+import numpy as np
+import pytest
+
+from models.packed.start_distribution import (
+    AS_TOLD,
+    EDGES_S,
+    LEVELS,
+    SCENARIOS,
+    Hazard,
+    at_levels,
+    at_waits,
+    given_waiting,
+    of_scenarios,
+)
+from models.starts.bulk import chances
+from models.starts.evaluation import brier_skill, chance_table, covered, pinball, ranked_scores
+from models.starts.training import calibrate, grow
+
+
+def waits_by_state(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return states, plans, scenarios and waits: half of the jobs start at once, the others around what the state says."""
+    draw = np.random.default_rng(seed)
+    scale, room = draw.uniform(6.0, 11.0, count), draw.random(count) < 0.5
+    waits = np.where(room, 0.0, np.exp(scale + 0.5 * draw.standard_normal(count)))
+    states = np.column_stack((scale, room, draw.random(count)))
+    scenarios = np.where(room[:, None], 0.0, np.exp(scale[:, None] + 0.5 * draw.standard_normal((count, SCENARIOS))))
+    return states, np.exp(scale)[:, None], np.sort(scenarios, axis=1), np.floor(waits)
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_learned_quantiles_hold_at_their_levels_and_chances_rise(read: bool) -> None:
+    states, plans, scenarios, waits = waits_by_state(6000)
+    learned, judged = slice(0, 4000), slice(4000, 6000)
+    told = scenarios if read else None
+    model = grow(states[learned], plans[learned], told[learned] if read else None, waits[learned], np.zeros(4000, bool))  # type: ignore[index]
+    found = chances(model, states[judged], plans[judged], told[judged] if read else None)  # type: ignore[index]
+    assert (np.diff(found, axis=1) >= -1e-12).all()
+    assert (found[:, -1] == 1.0).all()
+    waited = waits[judged]
+    rest = waited > 60
+    held = (waited[rest, None] <= at_levels(given_waiting(found[rest]), np.array(LEVELS))).mean(axis=0)
+    assert np.abs(held - LEVELS).max() < 0.06
+    constant = np.quantile(waits[learned], LEVELS)
+    assert pinball(found, waited).mean() < 0.5 * np.mean(
+        [np.maximum(q * (waited - c), (q - 1) * (waited - c)) for q, c in zip(LEVELS, constant, strict=True)]
+    )
+
+
+def test_the_packed_form_answers_as_the_compiled_one() -> None:
+    states, plans, scenarios, waits = waits_by_state(1500)
+    model = grow(states, plans, scenarios, waits, np.zeros(1500, bool), trees=30)
+    assert isinstance(model, Hazard)
+    here = model.chances(states[:100], plans[:100], scenarios[:100])
+    assert np.abs(chances(model, states[:100], plans[:100], scenarios[:100]) - here).max() < 1e-12
+
+
+def test_jobs_that_still_wait_are_censored_and_not_dropped() -> None:
+    states, plans, _, waits = waits_by_state(6000)
+    still = waits > 3000  # all that is known at some moment is that these wait for longer
+    seen = np.minimum(waits, 3000.0)
+    whole = grow(states, plans, None, seen, still)
+    dropped = grow(states[~still], plans[~still], None, waits[~still], np.zeros((~still).sum(), bool))
+    edge = int(np.searchsorted(EDGES_S, 2700))
+    came = (waits <= 2700).mean()
+    told, wrong = (chances(each, states, plans, None)[:, edge].mean() for each in (whole, dropped))
+    assert abs(told - came) < 0.02
+    assert wrong > came + 0.1
+
+
+def test_without_a_start_nothing_is_learned() -> None:
+    states, plans, _, waits = waits_by_state(50)
+    with pytest.raises(ValueError, match="has started"):
+        grow(states, plans, None, waits, np.ones(50, bool))
+
+
+def test_calibration_mends_chances_that_are_off_for_jobs_with_room_and_for_jobs_that_wait() -> None:
+    draw = np.random.default_rng(3)
+    waits = np.where(draw.random(8000) < 0.7, 0.0, 60.0 + draw.exponential(20_000.0, 8000))
+    told = np.where(EDGES_S <= 60, 0.5, 1.0 - 0.5 * np.exp(-(EDGES_S - 60) / 10_000.0))
+    told = np.tile(told, (8000, 1))
+    told[:, -1] = 1.0
+    mended = calibrate(told[:4000], waits[:4000], np.zeros(4000, bool)).apply(told[4000:])
+    came = (waits[4000:, None] <= EDGES_S).mean(axis=0)
+    assert np.abs(told[0] - came).max() > 0.19
+    assert np.abs(mended[0] - came)[:-2].max() < 0.03
+    assert AS_TOLD.apply(told)[:, 2:] == pytest.approx(told[:, 2:])
+
+
+def test_calibration_counts_jobs_that_still_wait_as_far_as_they_have_come() -> None:
+    draw = np.random.default_rng(4)
+    waits = 61.0 + draw.exponential(10_000.0, 6000)
+    told = np.where(EDGES_S <= 60, 0.0, 1.0 - np.exp(-np.maximum(EDGES_S - 61, 0) / 10_000.0))
+    told = np.tile(told, (6000, 1))
+    told[:, -1] = 1.0
+    seen = draw.uniform(100.0, 20_000.0, 6000)  # how long each could be watched
+    right = calibrate(told, np.minimum(waits, seen), waits > seen)
+    assert np.abs(np.interp([0.25, 0.5, 0.75], right.told, right.came) - [0.25, 0.5, 0.75]).max() < 0.04
+
+
+def test_scores_know_a_right_answer_from_a_constant_one() -> None:
+    waits = np.array([0.0, 0.0, 7200.0, 7200.0] * 50)
+    right = (waits[:, None] <= EDGES_S).astype(float)
+    constant = np.tile((EDGES_S >= 7200) * 0.5 + 0.5, (200, 1))
+    assert ranked_scores(right, waits).mean() == 1.0 > ranked_scores(constant, waits).mean()
+    assert brier_skill(right, waits, np.full(200, 0.5), 3600.0) == 1.0
+    assert brier_skill(constant, waits, np.full(200, 0.5), 3600.0) == pytest.approx(0.0)
+    table = chance_table(constant, waits)
+    one = table[(table["by"] == "1h") & (table["bin"] == 5)].iloc[0]
+    assert (one["jobs"], one["told"], one["came"]) == (200, 0.5, 0.5)
+    assert set(covered(right, waits, np.zeros(200, np.int64), 0)["jobs"]) == {100}
+
+
+def test_scenarios_tell_a_chance_between_their_starts() -> None:
+    told = of_scenarios(np.array([[0.0] * 8 + [7200.0] * 8]))
+    assert told[0, 0] == pytest.approx(0.5, abs=0.03)
+    assert told[0, int(np.searchsorted(EDGES_S, 3600))] == pytest.approx(0.5, abs=0.06)
+    assert told[0, int(np.searchsorted(EDGES_S, 86_400))] == pytest.approx(1.0, abs=0.02)
+    assert at_waits(told, np.array([0.0])) == told[0, 0]

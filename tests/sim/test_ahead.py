@@ -1,0 +1,114 @@
+"""Queues run ahead: with the true runtimes the schedule itself goes on; nothing of the future is read."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import WEEK_S, Clock
+from features.jobs.frames import jobs_from
+from models.starts.states import NEVER, Jobs
+from sim.ahead import Ahead, arrivals, starts_on
+from sim.machine.description import Cluster, Machine, Nodes
+from sim.policy import Policy
+from sim.questions import AGES_S, as_table, ask, from_states, moments, queues
+from sim.simulate import simulate
+
+PROCS = 16
+
+
+def workload(seed: int, count: int = 120) -> pd.DataFrame:
+    draw = np.random.default_rng(seed)
+    requested = draw.integers(100, 4000, count)
+    return jobs_from(
+        pd.DataFrame(
+            {
+                "submit_s": np.sort(draw.integers(0, 20_000, count)),
+                "procs": draw.integers(1, 13, count),
+                "requested_s": requested,
+                "runtime_s": np.maximum(requested * draw.uniform(0.1, 1.0, count), 1).astype(np.int64),
+                "user": draw.integers(0, 5, count).astype(str),
+            }
+        )
+    )
+
+
+def scheduled(table: pd.DataFrame, scheduler: str = "EASY") -> Jobs:
+    """Return jobs as they start on the machine, each of whose quantiles is the runtime itself."""
+    start = simulate(table, procs=PROCS, scheduler=scheduler).jobs["start_s"].to_numpy(np.int64)
+    submit, runtime, procs, requested = (
+        table[name].to_numpy(np.int64) for name in ("submit_s", "runtime_s", "procs", "requested_s")
+    )
+    same = np.zeros(len(table), np.int64)
+    return Jobs(submit, start, start + runtime, procs, requested, same, same, np.repeat(runtime[:, None], 3, axis=1))
+
+
+@pytest.mark.parametrize("scheduler", ["EASY", "SAF-EASY", "JustBF", "Conservative"])
+def test_with_true_runtimes_waiting_jobs_start_as_in_the_schedule(scheduler: str) -> None:
+    jobs = scheduled(workload(1), scheduler)
+    last = np.array([len(jobs.submit) - 1])  # the last submission: nothing comes after it
+    ahead = Ahead(PROCS, Policy(scheduler, "requested"), scenarios=3)
+    for _, now, runs, waits in queues(jobs, last, jobs.submit[last]):
+        assert len(runs) > 1
+        assert len(waits) > 3
+        found = ahead.starts(jobs, runs, waits, now)
+        assert (found == jobs.start[waits] - now).all()
+        assert (ahead.plan(jobs, runs, waits, now, jobs.end - jobs.start) == jobs.start[waits] - now).all()
+
+
+def test_a_described_machine_goes_on_as_the_pool_does() -> None:
+    table, jobs = workload(2), scheduled(workload(2))
+    last = np.array([len(jobs.submit) - 1])
+    machine = Machine("one", (Cluster("one", (Nodes(1, PROCS),)),))
+    for _, now, runs, waits in queues(jobs, last, jobs.submit[last]):
+        runs = runs[np.argsort(jobs.start[runs], kind="stable")]
+        rows = np.concatenate((runs, waits))
+        runtimes = (jobs.end - jobs.start)[rows][None]
+        found = starts_on(machine, table.iloc[rows], jobs.start[runs], now, runtimes, [])
+        assert (found == jobs.start[waits] - now).all()
+
+
+def test_arrivals_are_those_of_the_same_hour_of_an_earlier_week_that_have_ended() -> None:
+    count = 400
+    submit = np.arange(count) * (4 * WEEK_S // count)
+    end = submit + 2000
+    end[-120:] = NEVER
+    jobs = Jobs(submit, submit + 1000, end, *(np.full(count, each) for each in (4, 5000, 0, 0)), np.full((count, 1), 900))
+    now = int(submit[-1])
+    for coming in arrivals(jobs, now, 20, seed=3):
+        back = now + coming.after_s - jobs.submit[coming.row]
+        assert len(set(back.tolist())) <= 1
+        assert (back % WEEK_S == 0).all()
+        assert (back > 0).all()
+        assert (jobs.end[coming.row] <= now).all()
+        assert (coming.after_s > 0).all()
+    assert sum(len(each.after_s) for each in arrivals(jobs, now, 20, seed=3)) > 100
+
+
+def test_questions_read_nothing_of_later_moments() -> None:
+    jobs = scheduled(workload(3))
+    row, at = moments(jobs, 0, 10_000)
+    assert {*(at - jobs.submit[row])} <= {0, *AGES_S}
+    assert (np.diff(at) >= 0).all()
+    assert (jobs.start[row] >= at).all()
+    before = ask(jobs, row, at, Ahead(PROCS), Clock())
+    now = 10_000
+    hidden = jobs._replace(
+        start=np.where(jobs.start >= now, NEVER, jobs.start),
+        end=np.where(jobs.end > now, NEVER, jobs.end),
+        procs=np.where(jobs.submit > now, 1, jobs.procs),
+        requested=np.where(jobs.submit > now, 77, jobs.requested),
+    )
+    after = ask(hidden, row, at, Ahead(PROCS), Clock())
+    assert (after.states == before.states).all()
+    assert (after.scenarios == before.scenarios).all()
+    waited, waits = before.waited(jobs, now)
+    assert (waited[~waits] == (jobs.start[row] - at)[~waits]).all()
+    assert (waited[waits] == (now - at)[waits]).all()
+
+
+def test_a_table_of_states_holds_its_questions() -> None:
+    jobs = scheduled(workload(4, 30))
+    row, at = moments(jobs, 0, 20_000)
+    asked = ask(jobs, row, at, Ahead(PROCS), Clock())
+    back = from_states(as_table(asked, np.arange(30) + 100), asked.row)
+    assert all((getattr(back, name) == getattr(asked, name)).all() for name in ("row", "at_s", "states", "scenarios"))
