@@ -14,10 +14,12 @@ from pipelines.assets.monitored_schedules import monitored_schedules
 from pipelines.assets.night import night
 from pipelines.assets.parity import parity
 from pipelines.assets.published import published_system, published_trace
+from pipelines.assets.queue_states import queue_states
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.runtime_model import runtime_model
 from pipelines.assets.schedules import schedules
 from pipelines.assets.sensors import changed_traces, drift, failed_nights, nightly_retraining, nightly_variability_retraining
+from pipelines.assets.start_model import start_model
 from pipelines.assets.variability_features import variability_features
 from pipelines.assets.variability_model import variability_model
 from pipelines.assets.variability_night import variability_night
@@ -31,6 +33,8 @@ TRACE_STAGES = [
     user_history_of_trace,
     runtime_model,
     learned_policy,
+    queue_states,
+    start_model,
     schedules,
     comparison,
     parity,

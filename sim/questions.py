@@ -23,19 +23,23 @@ from sim.predicted_limits import told_along
 
 AGES_S = (600, 3_600, 14_400, 86_400)
 """Waits after which a job that still waits is asked about again."""
+PLAN = "plan_s"
+"""Column of a job's planned start, seconds from the question on."""
 
 
 @dataclass(frozen=True)
 class Questions:
     """Questions with what is read at their moments; arrays [questions].
 
-    ``row`` of the jobs and ``at_s`` int64; ``states`` float64 [questions, features]; ``scenarios`` float64 [questions, ``SCENARIOS``] ascending.
+    ``row`` of the jobs and ``at_s`` int64; ``states`` float64 [questions, features]; ``scenarios`` float64 [questions, ``SCENARIOS``]
+    ascending; ``plan_s`` float64 is the start by EASY that plans with requests, which jobs then use up, and no later job.
     """
 
     row: np.ndarray
     at_s: np.ndarray
     states: np.ndarray
     scenarios: np.ndarray
+    plan_s: np.ndarray
 
     def __len__(self) -> int:
         return len(self.row)
@@ -44,12 +48,12 @@ class Questions:
         """Return the chosen questions."""
         return Questions(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
-    def waited(self, jobs: Jobs, until_s: int) -> tuple[np.ndarray, np.ndarray]:
+    def waited(self, start_s: np.ndarray, until_s: int) -> tuple[np.ndarray, np.ndarray]:
         """Return how long each job waited after its question as far as is known by ``until_s``, and which still wait.
 
-        Seconds float64 and bool [questions].
+        Seconds float64 and bool [questions]; ``start_s`` int64 [jobs] are the starts of all jobs.
         """
-        start = jobs.start[self.row]
+        start = start_s[self.row]
         waits = start > until_s
         return (np.where(waits, until_s, start) - self.at_s).astype(np.float64), waits
 
@@ -86,12 +90,14 @@ def ask(
     """Return questions about jobs ``row`` at ``at_s``, ascending, with states and scenarios of these moments."""
     local = local_clock_s(at_s, *clock)
     described = states(jobs, row, at_s, local, ahead.procs)
-    found = np.empty((len(row), SCENARIOS))
+    found, planned = np.empty((len(row), SCENARIOS)), np.empty(len(row))
     for number, (job, now, runs, waits) in enumerate(queues(jobs, row, at_s)):
-        found[number] = told(ahead.starts(jobs, runs, waits, now)[:, np.searchsorted(waits, job)])
+        place = np.searchsorted(waits, job)
+        found[number] = told(ahead.starts(jobs, runs, waits, now)[:, place])
+        planned[number] = ahead.plan(jobs, runs, waits, now, jobs.requested)[place]
         if progress is not None and number % 256 == 0:
             progress(number, len(row))
-    return Questions(row, at_s, described, found)
+    return Questions(row, at_s, described, found, planned)
 
 
 def queues(jobs: Jobs, row: np.ndarray, at_s: np.ndarray) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
@@ -113,13 +119,13 @@ def told(starts_s: np.ndarray) -> np.ndarray:
 
 
 def as_table(asked: Questions, job_id: np.ndarray) -> pd.DataFrame:
-    """Return questions as the table ``queue_states``: ``job_id at_s``, the state, starts in scenarios."""
+    """Return questions as the table ``queue_states``: ``job_id at_s``, the state, scenarios, plan."""
     head = pd.DataFrame({"job_id": job_id[asked.row], "at_s": asked.at_s})
-    values = pd.DataFrame(np.column_stack((asked.states, asked.scenarios)), columns=[*FEATURES, *STARTS])
+    values = pd.DataFrame(np.column_stack((asked.states, asked.scenarios, asked.plan_s)), columns=[*FEATURES, *STARTS, PLAN])
     return pd.concat([head, values], axis=1)
 
 
 def from_states(table: pd.DataFrame, row: np.ndarray) -> Questions:
-    """Return the questions of a table ``queue_states``; ``row`` int64 [questions] are their jobs'."""
+    """Return the questions of a table ``queue_states`` about the jobs ``row``, int64 [questions]."""
     described, starts = (table[list(names)].to_numpy(np.float64) for names in (FEATURES, STARTS))
-    return Questions(row, table["at_s"].to_numpy(np.int64), described, starts)
+    return Questions(row, table["at_s"].to_numpy(np.int64), described, starts, table[PLAN].to_numpy(np.float64))

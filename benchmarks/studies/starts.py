@@ -150,7 +150,7 @@ def judged(of: Case, asked: Questions, first_s: int, progress: Callable[[str], o
         before = np.flatnonzero(asked.at_s < begin)[-LEARNED:]
         if not len(here):
             continue
-        train, (past, waits) = asked.take(before), asked.take(before).waited(of.jobs, begin - 1)
+        train, (past, waits) = asked.take(before), asked.take(before).waited(of.jobs.start, begin - 1)
         known, now = ~waits, asked.take(here)
         rows: dict[str, np.ndarray] = {
             "constant": np.tile(np.quantile(past[known], LEVELS), (len(here), 1)),
@@ -187,7 +187,7 @@ def _answered(
     for midnight in np.unique(day) * DAY_S:
         past = (asked.at_s[known_rows] < midnight) & (asked.at_s[known_rows] >= midnight - MONTH_S)
         if past.sum() >= ENOUGH:
-            waited, waits = asked.take(known_rows[past]).waited(of.jobs, int(midnight) - 1)
+            waited, waits = asked.take(known_rows[past]).waited(of.jobs.start, int(midnight) - 1)
             today = day == midnight // DAY_S
             found[today] = calibrate(known[past], waited, waits).apply(raw[today])
     return found

@@ -1,4 +1,4 @@
-"""Distributions of waits without Queuecast: chances by edges of time, boosted trees, calibration.
+"""Distributions of waits without Queuecast: chances by time, boosted trees, calibration.
 
 A wait is counted from the moment of the question. Its distribution is the chance that the job has started by each of ``EDGES_S``; a
 model gives for each bin between two edges the chance that a job still waiting at its beginning starts within it (a hazard in
@@ -126,7 +126,10 @@ class Hazard:
     values: np.ndarray
 
     def chances(self, states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
-        """Return the distributions of jobs, float64 [jobs, edges]; arguments as of :func:`rows_of`."""
+        """Return the distributions of jobs, float64 [jobs, edges].
+
+        Arguments as of :func:`rows_of`.
+        """
         found = [np.empty((0, len(EDGES_S)))]
         for first in range(0, len(states), _AT_ONCE):
             some = slice(first, first + _AT_ONCE)

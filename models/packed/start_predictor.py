@@ -80,7 +80,10 @@ class StartModel:
 
     @classmethod
     def read(cls, directory: Path) -> StartModel:
-        """Read what :meth:`write` wrote; ValueError for another format, OSError for a missing file."""
+        """Read what :meth:`write` wrote.
+
+        ValueError for another format, OSError for a missing file.
+        """
         settings = read_settings(directory)
         with np.load(directory / ARRAYS) as held:
             trees = {
@@ -96,7 +99,7 @@ class StartModel:
 
 
 def answers(chances: np.ndarray) -> dict[str, np.ndarray]:
-    """Return what is told of distributions: quantiles of the wait in seconds, chances by some waits."""
+    """Return what is told of distributions: quantiles of the wait, seconds, and chances."""
     told = dict(zip(QUANTILES, at_levels(chances, np.array(LEVELS)).T, strict=True))
     by = np.searchsorted(EDGES_S, list(CHANCES_S.values()))
     return {**told, **dict(zip(CHANCES, chances[:, by].T, strict=True))}
@@ -110,7 +113,7 @@ class StartPredictor:
         self.model = StartModel.read(directory)
 
     def predict(self, asked: pd.DataFrame) -> pd.DataFrame:
-        """Return quantiles of each job's wait from now on, and chances to have started, a row a job.
+        """Return quantiles of each job's wait, and chances to have started, a row a job.
 
         ``asked`` has the columns of the state, ``at_s`` (the trace's second of the question) and, where the queue was run ahead, ``STARTS``; a row
         without these is answered by its state. Also returns ``snapshot_age_s``. Raises ValueError for a missing column or value.

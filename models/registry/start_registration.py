@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
 
-import numpy as np
 import pandas as pd
 from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
@@ -42,7 +41,7 @@ START = Kind(
 
 @dataclass(frozen=True)
 class StartContent:
-    """A model of starts, and one question with its state as an example.
+    """A model of starts, and questions as an example: their states, ``at_s`` and starts in scenarios.
 
     ``refreshed_from`` is the version whose training it has, if not its own.
     """
@@ -78,14 +77,17 @@ class StartContent:
 
     @property
     def example(self) -> pd.DataFrame:
-        return self.asked[[*self.model.columns, "at_s", *STARTS]].astype(np.float64).head(2).reset_index(drop=True)
+        return self.asked
 
     def write(self, directory: Path) -> Mapping[str, object]:
         return self.model.write(directory)
 
 
 def load(tracking: Tracking, name: str, alias: str = "champion") -> StartModel:
-    """Load the registered model ``name`` at ``alias`` as data; InputError if missing or unreadable."""
+    """Load the registered model ``name`` at ``alias`` as data.
+
+    InputError if it is missing or unreadable.
+    """
     found = registered_version(tracking, name, alias)
     if found.tags.get("queuecast_format") != str(FORMAT):
         raise InputError(f"{name}@{alias}: has format {found.tags.get('queuecast_format')}, not {FORMAT}: register it again")

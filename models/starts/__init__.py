@@ -1,1 +1,1 @@
-"""When a job starts: states of a queue, chances by bins of time, calibration where jobs wait."""
+"""When a job starts: states of a queue, chances by bins of time, calibration."""

@@ -1,4 +1,7 @@
-"""Answers of many questions at once, by compiled code; a test holds them equal to the packed form's."""
+"""Answers of many questions at once, by compiled code.
+
+A test holds them equal to the packed form's.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ _QUESTIONS = 4096
 
 
 def chances(hazard: Hazard, states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
-    """Return what :meth:`models.packed.start_distribution.Hazard.chances` does, float64 [jobs, edges]."""
+    """Return what ``hazard.chances`` does, float64 [jobs, edges]."""
     found = []
     links = np.ascontiguousarray(hazard.nodes.reshape(-1, 3), np.int64)
     for first in range(0, len(states), _QUESTIONS):

@@ -1,4 +1,4 @@
-"""Quality of predicted starts: pinball loss, coverage where jobs wait, chances, ranked scores.
+"""Quality of predicted starts: pinball loss, coverage, chances, ranked scores.
 
 Waits and quantiles are seconds from the question on. Jobs that still wait are judged by nothing but how long they have waited.
 """
@@ -50,7 +50,10 @@ def pinball(chances: np.ndarray, waited_s: np.ndarray) -> np.ndarray:
 
 
 def chance_table(chances: np.ndarray, waited_s: np.ndarray, bins: int = 10) -> pd.DataFrame:
-    """Return how often told chances came true: ``by bin jobs told came``, a row a wait and bin."""
+    """Return how often told chances came true, a row a wait and bin.
+
+    Columns ``by bin jobs told came``.
+    """
     rows = []
     for name, wait in CHANCES_S.items():
         told = chances[:, int(np.searchsorted(EDGES_S, wait))]
@@ -70,9 +73,9 @@ def chance_table(chances: np.ndarray, waited_s: np.ndarray, bins: int = 10) -> p
 
 
 def brier_skill(chances: np.ndarray, waited_s: np.ndarray, base: np.ndarray, wait_s: float) -> float:
-    """Return the Brier skill of the chance to start by ``wait_s`` against ``base`` float64 [jobs].
+    """Return the Brier skill of the chance to start by ``wait_s`` against ``base``.
 
-    One minus the ratio of the two mean squared errors.
+    float64 [jobs]. One minus the ratio of the two mean squared errors.
     """
     came = (waited_s <= wait_s).astype(np.float64)
     told = chances[:, int(np.searchsorted(EDGES_S, wait_s))]

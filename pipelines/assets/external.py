@@ -3,7 +3,7 @@
 import dagster as dg
 
 TRACE_FILE, LDMS_DIRECTORY, RUN_FILES = "trace_file", "ldms_directory", "control_run_files"
-MODELS = {"runtime": "published_trace", "policy": "published_trace", "variability": "published_system"}
+MODELS = {"runtime": "published_trace", "policy": "published_trace", "start": "published_trace", "variability": "published_system"}
 """Kinds of registered models, and the asset that moves their aliases."""
 _FILES = {
     TRACE_FILE: ("ingest", "A trace as the site has it: an SWF log, or Slurm's accounting."),

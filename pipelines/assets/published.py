@@ -19,6 +19,7 @@ from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_systems, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.policy import point_champion
+from pipelines.dated.starts import point_start_champion
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import finish
 
@@ -28,6 +29,8 @@ OF_TRACES = (
     "user_history",
     "runtime_model",
     "learned_policy",
+    "queue_states",
+    "start_model",
     "schedules",
     "comparison",
     "parity",
@@ -55,6 +58,7 @@ def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, regis
     seen = Lake(lake.lake().root).at_once(f"runtime-{name}")
     with lake.alone():
         point_champion(seen, name, registry.tracking())
+        point_start_champion(seen, name, registry.tracking())
     jobs = fingerprint(seen.read("jobs", name)[0])
     made_of = {table: seen.read(table, name)[1].get("jobs", jobs) for table in OF_TRACES[:-1] if seen.has(table, name)}
     other = sum(each != jobs for each in made_of.values())

@@ -81,6 +81,8 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "user_history",
         "runtime_model",
         "learned_policy",
+        "queue_states",
+        "start_model",
         "schedules",
         "comparison",
         "parity",
@@ -105,6 +107,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "control_run_files",
         "registered_runtime",
         "registered_policy",
+        "registered_start",
         "registered_variability",
     }
     assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *of_systems, "counters_by_day", *outside}
@@ -143,6 +146,8 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
         "user_history": {"jobs"},
         "runtime_model": {"jobs", "user_history"},
         "learned_policy": {"jobs", "user_history", "runtime_model"},
+        "queue_states": {"jobs", "user_history", "runtime_model"},
+        "start_model": {"queue_states"},
         "schedules": {"jobs", "user_history", "runtime_model", "learned_policy"},
         "comparison": {"jobs", "schedules"},
         "parity": {"jobs"},
@@ -152,6 +157,7 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
         "control_runs": {"control_run_files"},
         "registered_runtime": {"published_trace"},
         "registered_policy": {"published_trace"},
+        "registered_start": {"published_trace"},
         "registered_variability": {"published_system"},
     }
     for name, above in of_a_run.items():

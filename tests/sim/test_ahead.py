@@ -101,7 +101,7 @@ def test_questions_read_nothing_of_later_moments() -> None:
     after = ask(hidden, row, at, Ahead(PROCS), Clock())
     assert (after.states == before.states).all()
     assert (after.scenarios == before.scenarios).all()
-    waited, waits = before.waited(jobs, now)
+    waited, waits = before.waited(jobs.start, now)
     assert (waited[~waits] == (jobs.start[row] - at)[~waits]).all()
     assert (waited[waits] == (now - at)[waits]).all()
 
@@ -111,4 +111,4 @@ def test_a_table_of_states_holds_its_questions() -> None:
     row, at = moments(jobs, 0, 20_000)
     asked = ask(jobs, row, at, Ahead(PROCS), Clock())
     back = from_states(as_table(asked, np.arange(30) + 100), asked.row)
-    assert all((getattr(back, name) == getattr(asked, name)).all() for name in ("row", "at_s", "states", "scenarios"))
+    assert all((getattr(back, name) == getattr(asked, name)).all() for name in ("row", "at_s", "states", "scenarios", "plan_s"))

@@ -235,6 +235,7 @@ def test_the_change_is_reported_as_drift_of_the_champion(replayed) -> None:
 OF_A_RUN = {
     *("jobs", "rejected_jobs", "user_history", "runtime_model", "learned_policy", "schedules", "comparison", "report", "parity"),
     "what_if",
+    *("queue_states", "start_model"),
     "published_trace",
 }
 
@@ -276,7 +277,7 @@ def test_the_scheduled_job_leaves_the_same(replayed, tmp_path: Path, monkeypatch
                 "rejected_jobs",
                 "user_history",
                 "runtime_model",
-                "learned_policy",  # which a replay of nights leaves out
+                *("learned_policy", "queue_states", "start_model", "starts"),  # which a replay of nights leaves out
                 "served",
                 "schedules",
                 "prediction_quality",

@@ -1,0 +1,74 @@
+"""Stage 3 of starts: train models of when jobs start, register them, and judge what was answered."""
+
+import dagster as dg
+
+from models.registry.start_registration import START
+from models.registry.versions import all_or_nothing
+from pipelines.assets.checks import holds, specs
+from pipelines.assets.described import page_link, registry_link, told
+from pipelines.assets.nights import stage
+from pipelines.assets.partitions import name_and_day, of_traces
+from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.dated.dated import dated_of
+from pipelines.dated.history import read_history
+from pipelines.dated.queue_states import read_states
+from pipelines.dated.starts import keep_no_model, keep_start_model, summary
+from pipelines.report.starts import render_starts
+from pipelines.report.table import markdown_of
+from pipelines.storage.provenance import code_version, software
+
+CHECKS = {
+    "learned_or_told_why": "A version of start-<trace> serves, or a note says why there is none.",
+    "new_version_answers_as_here": "Loaded back from the registry, the new version gives the last questions the answers it gives here.",
+}
+
+
+@dg.asset(
+    deps=["queue_states"],
+    partitions_def=of_traces,
+    group_name="predictors",
+    kinds={"mlflow", "lightgbm"},
+    check_specs=specs("start_model", CHECKS),
+    description="Versions start-<trace>: when a waiting job starts. A run judges them on what follows its date, a night on what was answered before.",
+)
+@stage("learning when jobs start")
+def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
+    """Register models of starts up to the date; keep their answers and what came of them."""
+    name, _ = name_and_day(context.partition_key)
+    store, clean = registry.tracking(), lake.lake().read_clean(name)
+    date = dated_of(lake.lake().read_for(clean, "runtime_model")[1])
+    asked = read_states(lake.lake(), clean, read_history(lake.lake(), clean))
+    if asked is None:
+        why = keep_no_model(lake.lake(), clean)
+        checks = [holds("learned_or_told_why", True, note=why), holds("new_version_answers_as_here", True)]
+        return dg.MaterializeResult(metadata={"why none": why}, check_results=checks)
+    with lake.alone(), all_or_nothing(store):
+        tags = lake.work(store, context.run_id).tags
+        result = keep_start_model(lake.lake(), clean, asked, date, store, tags=tags)
+    answers = lake.lake().read_for(clean, "starts")[0]
+    provenance = {
+        "trace": name,
+        "model": f"{result.name}@{result.champion or result.simulated}",
+        "code": code_version(),
+        "software": software(),
+    }
+    lake.lake().write_page(f"{name}-starts.html", lake.subject, render_starts(answers, provenance))
+    of_table = told(lake.lake(), "start_model", name)
+    table = lake.lake().read_for(clean, "start_model")[0]
+    return dg.MaterializeResult(
+        data_version=of_table.version,
+        metadata={
+            **of_table.metadata,
+            "champion once published": f"models:/{result.name}/{result.champion}" if result.champion else "none",
+            "why": result.why,
+            **summary(answers),
+            "page": page_link(f"{name}-starts.html"),
+            "MLflow": registry_link(store.place, START.registered(name)),
+            "versions": dg.MetadataValue.md(markdown_of(table.drop(columns="why"), ".4f")),
+            "generated": clean.generated,
+        },
+        check_results=[
+            holds("learned_or_told_why", bool(result.champion), version=result.champion),
+            holds("new_version_answers_as_here", all(result.checks.values())),
+        ],
+    )

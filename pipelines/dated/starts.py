@@ -1,0 +1,369 @@
+"""When jobs start: models of it, and how their answers came true.
+
+A run learns from the questions before its date and answers those that follow, calibrated each midnight; a night judges what the
+versions of the night before answered. Promoted is by the rule of all models (``models.registry.promotion``), on ranked scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import fingerprint
+from models.packed.start_distribution import EDGES_S, at_waits, given_waiting
+from models.packed.start_predictor import BOTH, HAZARD, RECENT, SPARE, STARTS, STATE, StartModel, answers
+from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, Comparison, compare, served_evidence, user_days
+from models.registry.registration import Candidate, Training, log_and_register
+from models.registry.start_registration import START, StartContent, load_version
+from models.registry.tracking import Tracking
+from models.registry.versions import aliases
+from models.starts.bulk import chances
+from models.starts.evaluation import WAITED_S, ranked_scores
+from models.starts.states import FEATURES, PLANS
+from models.starts.training import ENOUGH, calibrate, grow
+from pipelines.dated.dated import Dated
+from pipelines.dated.promote import MADE_FROM, Incumbent, Outdated, Promotion, Score, Verdict, incumbent, made_from, promote
+from pipelines.dated.queue_states import Asked
+from pipelines.storage.lake import Lake
+from sim.questions import Questions
+
+CALIBRATED_DAYS = 30
+"""Days of answers that a calibration reads."""
+KEPT_DAYS = 120
+"""Days of answers that the table ``starts`` keeps."""
+_HELD_OUT = 0.2
+"""Share of the questions, the last ones, that choose a first champion and calibrate a new model."""
+_SPARE = list(FEATURES).index(SPARE)
+_TOLD, _OTHER = ([f"{of}{edge:.0f}_s" for edge in EDGES_S] for of in ("by_", "challenger_by_"))
+"""Columns of what champion and challenger told: chances to have started by each edge."""
+
+
+@dataclass(frozen=True)
+class StartComparison(Comparison):
+    """A comparison of answers by their ranked scores."""
+
+    measure: ClassVar[str] = "ranked score as served"
+    things: ClassVar[str] = "answers"
+
+    @property
+    def too_few(self) -> str:
+        few = self.jobs < FEWEST_JOBS
+        return f"only {self.jobs:,} answers of the last {JUDGED_DAYS} days came true; {FEWEST_JOBS} must judge" if few else ""
+
+
+def trained(method: str, asked: Asked, questions: Questions, until_s: int, seed: int) -> StartModel:
+    """Return a model of ``method`` that learns from ``questions`` as far as they came true by ``until_s``, uncalibrated."""
+    waited, waits = asked.waited(questions, until_s)
+    plans, trees = questions.states[:, list(PLANS)], {}
+    if method == HAZARD:
+        for kind, scenarios in ((STATE, None), (BOTH, questions.scenarios)):
+            trees[kind] = grow(questions.states, plans, scenarios, waited, waits, seed=seed)
+    recent = np.stack([_recent(waited[rows], waits[rows]) for rows in _by_room(questions.states)])
+    return StartModel(method, tuple(FEATURES), PLANS, trees, {}, recent, until_s, until_s)
+
+
+def _by_room(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    spare = states[:, _SPARE]
+    return spare >= 0, spare < 0
+
+
+def _recent(waited_s: np.ndarray, waits: np.ndarray) -> np.ndarray:
+    """Return the distribution of waits without features: the Kaplan-Meier estimate at the edges."""
+    stays, found = 1.0, np.ones(len(EDGES_S))
+    for number, edge in enumerate(EDGES_S[:-1]):
+        low = EDGES_S[number - 1] if number else -1.0
+        starts = ((waited_s > low) & (waited_s <= edge) & ~waits).sum()
+        stays *= 1.0 - starts / max((waited_s > low).sum(), 1)
+        found[number] = 1.0 - stays
+    return found
+
+
+def raw(model: StartModel, questions: Questions, kind: str = BOTH) -> np.ndarray:
+    """Return uncalibrated distributions of many questions, float64 [questions, edges]."""
+    if model.method == RECENT or not len(questions):
+        return model.raw(questions.states, None)
+    scenarios = questions.scenarios if kind == BOTH else None
+    return chances(model.trees[kind], questions.states, questions.states[:, list(PLANS)], scenarios)
+
+
+Told = Mapping[str, np.ndarray]
+"""Uncalibrated distributions of questions, by what is read of them."""
+
+
+def told_of(model: StartModel, questions: Questions) -> Told:
+    """Return what a model tells of many questions before it is calibrated."""
+    return {kind: raw(model, questions, kind) for kind in model.trees or (BOTH,)}
+
+
+def calibrated(model: StartModel, told: Told, since_s: int, asked: Asked, questions: Questions, at_s: int) -> StartModel:
+    """Return ``model`` calibrated as of ``at_s`` on what was ``told`` of the ``questions`` of the days before.
+
+    By this model or one like it, which has not learned from questions after ``since_s``. As it is where they are too few.
+    """
+    past = (questions.at_s >= max(at_s - CALIBRATED_DAYS * DAY_S, since_s)) & (questions.at_s < at_s)
+    if model.method == RECENT or past.sum() < ENOUGH:
+        return replace(model, at_s=at_s)
+    waited, waits = asked.waited(questions.take(past), at_s - 1)
+    return replace(model, at_s=at_s, calibrations={kind: calibrate(told[kind][past], waited, waits) for kind in model.trees})
+
+
+def answered(model: StartModel, told: Told) -> np.ndarray:
+    """Return the model's calibrated distributions, float64 [questions, edges], of what it told."""
+    return model.calibrations[BOTH].apply(told[BOTH]) if BOTH in model.calibrations else told[BOTH]
+
+
+@dataclass(frozen=True)
+class StartJudge:
+    """Judge of models of starts by ranked scores (:class:`pipelines.dated.promote.Judge`).
+
+    ``ledger`` is the table ``starts`` of the nights so far; ``made`` are the models that it registered, by version.
+    """
+
+    store: Tracking
+    clean: CleanTrace
+    asked: Asked
+    date: Dated
+    ledger: pd.DataFrame
+    seed: int
+    tags: Mapping[str, str]
+    made: dict[str, StartModel] = field(default_factory=dict)
+    held_out: dict[str, tuple[Told, Questions]] = field(default_factory=dict)
+    instead = ""
+
+    kind = START
+
+    @property
+    def subject(self) -> str:
+        return self.clean.name
+
+    @property
+    def questions(self) -> Questions:
+        """Return the questions before the date."""
+        return self.asked.questions.take(self.asked.questions.at_s < self.date.until_s)
+
+    @property
+    def key(self) -> str:
+        jobs, until_s = fingerprint(self.clean.jobs), self.date.until_s
+        return made_from({"jobs": jobs, "until_s": until_s, "asked": len(self.questions), "seed": self.seed})
+
+    def _held_out(self, method: str) -> tuple[Told, Questions]:
+        """Return what a model of the first questions tells of the last ones, which it has not learned from, and these."""
+        if method not in self.held_out:
+            questions = self.questions
+            split = int(len(questions) * (1 - _HELD_OUT))
+            first, last = questions.take(np.arange(split)), questions.take(np.arange(split, len(questions)))
+            model = trained(method, self.asked, first, int(last.at_s[0]), self.seed)
+            self.held_out[method] = told_of(model, last), last
+        return self.held_out[method]
+
+    def scores(self) -> dict[str, Score]:
+        found = {}
+        for method in START.order:
+            told, last = self._held_out(method)
+            waited, waits = self.asked.waited(last, self.date.until_s)
+            scores = ranked_scores(told[BOTH], waited)[~waits]
+            found[method] = Score(float(scores.mean()) if len(scores) else float("nan"), len(scores))
+        return found
+
+    def against(self, present: Incumbent[StartModel]) -> Verdict:
+        if present.method is None:
+            scores = self.scores()
+            return Verdict(HAZARD, scores[HAZARD], None)
+        rows = self.ledger
+        known = (rows["trained_version"] == present.trained_version) & rows["score"].notna() & rows["challenger_score"].notna()
+        rows = rows[known]
+        difference = (rows["challenger_score"] - rows["score"]).to_numpy(np.float64)
+        started = (rows["at_s"] + rows["waited_s"]).to_numpy(np.int64)
+        user, until_s = pd.factorize(rows["user"])[0], self.date.until_s
+        evidence = served_evidence(difference, user, started, present.trained_until_s, until_s, 1, present.trained_until_s)
+        recent = started > until_s - JUDGED_DAYS * DAY_S
+        cluster = user_days(user[recent], rows["at_s"].to_numpy(np.int64)[recent])
+        theirs, ours = (rows[name].to_numpy(np.float64)[recent] for name in ("score", "challenger_score"))
+        comparison = StartComparison(**vars(compare(ours, theirs, cluster, evidence)))
+        return Verdict(HAZARD, Score(float(ours.mean()) if len(ours) else float("nan"), len(ours)), comparison)
+
+    def register(self, name: str, score: Score) -> Candidate:
+        questions, until_s = self.questions, self.date.until_s
+        told, last = self._held_out(name)
+        model = trained(name, self.asked, questions, until_s, self.seed)
+        model = calibrated(model, told, int(last.at_s[0]), self.asked, last, until_s)
+        return self._logged(model, (score.value, score.judged), score.metrics)
+
+    def _logged(self, model: StartModel, judged: tuple[float, int], metrics: Mapping[str, float], of: str = "") -> Candidate:
+        questions = self.questions
+        window = (int(questions.at_s[0]), int(model.trained_s))
+        training = Training(
+            self.subject, fingerprint(self.clean.jobs), len(questions), window, self.clean.generated, seed=self.seed
+        )
+        values = np.column_stack((questions.states, questions.at_s, questions.scenarios))[:2]
+        example = pd.DataFrame(values, columns=[*FEATURES, "at_s", *STARTS])
+        tags = {**self.tags, MADE_FROM: self.key}
+        candidate = log_and_register(self.store, START, StartContent(model, example, of), training, judged, metrics, tags=tags)
+        self.made[candidate.version] = model
+        return candidate
+
+    def checks(self, candidate: Candidate) -> dict[str, bool]:
+        back, last = load_version(START.registered(self.subject), candidate.version), self.questions
+        last = last.take(np.arange(max(len(last) - 50, 0), len(last)))
+        here = self.made[candidate.version]
+        same = np.allclose(back.chances(last.states, last.scenarios), answered(here, told_of(here, last)), atol=1e-9)
+        return {"it loads back and answers as here": bool(same)}
+
+    def refresh(self, present: Incumbent[StartModel], verdict: Verdict) -> Candidate | None:
+        if present.method is None or present.method.method == RECENT:
+            return None
+        told = told_of(present.method, self.questions)
+        since_s = present.method.trained_s
+        model = calibrated(present.method, told, since_s, self.asked, self.questions, self.date.until_s)
+        tags = present.tags
+        judged = float(tags.get("judged_score", "nan")), int(tags.get("judged_jobs", 0))
+        return self._logged(model, judged, {}, present.trained_version)
+
+
+def keep_start_model(
+    lake: Lake, clean: CleanTrace, asked: Asked, date: Dated, store: Tracking, seed: int = 0, tags: Mapping[str, str] | None = None
+) -> Promotion:
+    """Train, judge and register models of starts; write ``start_model`` and ``starts``; no alias moves.
+
+    :func:`point_start_champion` moves them once the tables are published.
+    """
+    name = START.registered(clean.name)
+
+    def read(number: str) -> StartModel:
+        try:
+            return load_version(name, number)
+        except InputError as error:
+            raise Outdated(f"cannot be read ({error})") from error
+
+    present = incumbent(store, START, clean.name, read)
+    ledger = _ledger(lake, clean, asked, date, present, _challenger(store, name)) if date.night else _no_rows()
+    judge = StartJudge(store, clean, asked, date, ledger, seed, tags or {})
+    result = promote(store, judge, present)
+    if not date.night:
+        model = judge.made.get(result.simulated) or load_version(name, result.simulated)
+        ledger = _what_follows(clean, asked, date, model, result.simulated)
+    table = result.table(store, START)
+    lake.write_for(clean, "start_model", table, {"serves": result.serves, "why": result.why, "dated": date.marks["dated"]})
+    lake.write_for(clean, "starts", ledger, {"dated": date.marks["dated"]})
+    return result
+
+
+def keep_no_model(lake: Lake, clean: CleanTrace) -> str:
+    """Write empty tables ``start_model`` and ``starts`` of a trace without questions; return why."""
+    why = str(lake.read_for(clean, "queue_states")[1]["why"])
+    lake.write_for(clean, "start_model", pd.DataFrame({"version": np.arange(0)}), {"serves": {}, "why": why})
+    lake.write_for(clean, "starts", _no_rows(), {"why": why})
+    return why
+
+
+def summary(rows: pd.DataFrame) -> dict[str, float]:
+    """Return figures of a table ``starts``: answers that came true, errors, coverage where jobs waited."""
+    known = rows[rows["waited_s"].notna()] if "waited_s" in rows else rows
+    if not len(known):
+        return {"answers that came true": 0}
+    waits = known[known["place"].notna()]
+    return {
+        "answers that came true": len(known),
+        "mean error of the median, h": float((known["wait_50_s"] - known["waited_s"]).abs().mean()) / 3600.0,
+        "mean error of a plan by requests, h": float((known["plan_s"] - known["waited_s"]).abs().mean()) / 3600.0,
+        "80 % intervals that held, of jobs that waited": float(((waits["place"] - 0.5).abs() <= 0.4).mean()),
+    }
+
+
+def _challenger(store: Tracking, name: str) -> StartModel | None:
+    number = aliases(store, name).get("challenger", "")
+    try:
+        return load_version(name, number) if number else None
+    except InputError:
+        return None
+
+
+def point_start_champion(lake: Lake, trace: str, store: Tracking) -> None:
+    """Point champion and challenger of ``start-<trace>`` to the published versions."""
+    serves = lake.read("start_model", trace)[1].get("serves", {}) if lake.has("start_model", trace) else {}
+    for alias, number in serves.items():
+        if number:
+            store.client.set_registered_model_alias(START.registered(trace), alias, number)
+
+
+def _no_rows() -> pd.DataFrame:
+    return pd.DataFrame({"job_id": np.arange(0), "at_s": np.arange(0)})
+
+
+def _rows(clean: CleanTrace, questions: Questions, told: np.ndarray, version: str, learned: str) -> pd.DataFrame:
+    """Return answers as rows of the table ``starts``, before it is known what comes of them."""
+    jobs = clean.jobs.iloc[questions.row]
+    return pd.DataFrame(
+        {
+            "job_id": jobs["job_id"].to_numpy(),
+            "at_s": questions.at_s,
+            "user": jobs["user"].astype("str").to_numpy(),
+            "age_s": questions.at_s - jobs["submit_s"].to_numpy(np.int64),
+            "version": version,
+            "trained_version": learned,
+            "fits": questions.states[:, _SPARE] >= 0,
+            "plan_s": questions.plan_s,
+            **answers(told),
+            **dict(zip(_TOLD, told.T, strict=True)),
+        }
+    )
+
+
+def _came_true(rows: pd.DataFrame, clean: CleanTrace, start_s: np.ndarray, until_s: int) -> pd.DataFrame:
+    """Return the rows with what came of them by ``until_s``: ``waited_s place score challenger_score``, NaN of jobs that still wait."""
+    start = pd.Series(start_s, index=clean.jobs["job_id"]).reindex(rows["job_id"]).to_numpy(np.float64)
+    began = start <= until_s  # false of jobs that accounting does not hold any more
+    waited = np.where(began, start - rows["at_s"].to_numpy(np.float64), 0.0)
+    told, theirs = (rows.reindex(columns=names).to_numpy(np.float64) for names in (_TOLD, _OTHER))
+    place = at_waits(given_waiting(told), waited)
+    found = {"waited_s": waited, "place": np.where(waited > WAITED_S, place, np.nan), "score": ranked_scores(told, waited)}
+    found["challenger_score"] = ranked_scores(theirs, waited)
+    return rows.assign(**{name: np.where(began, values, np.nan) for name, values in found.items()})
+
+
+def _what_follows(clean: CleanTrace, asked: Asked, date: Dated, model: StartModel, version: str) -> pd.DataFrame:
+    """Return a run's answers to what follows its date, calibrated at each midnight on those before."""
+    later, parts = asked.questions.take(asked.questions.at_s >= date.until_s), [_no_rows()]
+    day, told = later.at_s // DAY_S, told_of(model, later)
+    for number in np.unique(day):
+        here, midnight = day == number, int(number) * DAY_S
+        own = calibrated(model, told, model.trained_s, asked, later, midnight) if midnight > date.until_s else model
+        today = own if own.calibrations else replace(own, calibrations=model.calibrations)
+        answers_here = answered(today, {kind: each[here] for kind, each in told.items()})
+        parts.append(_rows(clean, later.take(here), answers_here, version, version))
+    return _came_true(pd.concat(parts, ignore_index=True), clean, asked.start_s, int(asked.start_s.max()))
+
+
+def _ledger(
+    lake: Lake,
+    clean: CleanTrace,
+    asked: Asked,
+    date: Dated,
+    present: Incumbent[StartModel] | None,
+    challenger: StartModel | None,
+) -> pd.DataFrame:
+    """Return the answers of nights so far, with those since the last one, and what has come of all of them.
+
+    What was asked since the champion's training and is not in the table is answered by the versions that served until tonight, also
+    about jobs that were not in accounting the night before, as they still ran.
+    """
+    before = lake.read("starts", clean.name)[0] if lake.has("starts", clean.name) else _no_rows()
+    if not set(_OTHER) <= set(before.columns):
+        before = _no_rows()  # a run's, which one version answered
+    before = before[before["at_s"] >= date.until_s - KEPT_DAYS * DAY_S]
+    if present is None or present.method is None:
+        return _came_true(before, clean, asked.start_s, date.until_s) if len(before) else before
+    questions = asked.questions.take((asked.questions.at_s >= present.trained_until_s) & (asked.questions.at_s < date.until_s))
+    index = pd.MultiIndex.from_arrays([clean.jobs["job_id"].to_numpy()[questions.row], questions.at_s])
+    new = questions.take(~index.isin(pd.MultiIndex.from_frame(before[["job_id", "at_s"]])))
+    rows = _rows(clean, new, answered(present.method, told_of(present.method, new)), present.version, present.trained_version)
+    theirs = np.full((len(new), len(EDGES_S)), np.nan) if challenger is None else answered(challenger, told_of(challenger, new))
+    rows = rows.assign(**dict(zip(_OTHER, theirs.T, strict=True)))
+    return _came_true(pd.concat([before, rows], ignore_index=True), clean, asked.start_s, date.until_s)
