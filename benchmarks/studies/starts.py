@@ -1,9 +1,9 @@
 """Judge predicted starts of jobs on recorded waits and on the same logs under EASY.
 
-``python -m benchmarks.studies.starts`` prints the card; ``--write`` makes docs/studies/starts.md, its picture and its data. ``--first-halves`` looks
-at first halves alone, on which all settings were chosen: there a model learns from the first 60 %. Needs logs under ``--shared``.
+``python -m benchmarks.studies.starts`` prints the card; ``--write`` makes docs/studies/starts.md, its picture and its data. Needs logs under ``--shared``.
+All settings were chosen on first halves, by a model of the first 60 % of them.
 
-Protocol: questions at each submission of the second half (every ``EVERY``-th), and nothing else. Each 30 days a model is trained on the
+Protocol: questions at each submission of the second half (one in ``EVERY``). Each 30 days a model is trained on the
 ``LEARNED`` questions before, of which those whose jobs wait are censored, and calibrated each midnight on answers of the 30 days before, as far as
 they had come true. All baselines are trained on the same days: a ``constant``, the quantiles of waits before; ``hour and size``, the same by hour
 and width; ``last waits`` of the user; plans, the start by EASY that runs ahead with ``requested`` or ``last2`` runtimes and no arrivals, with
@@ -14,7 +14,7 @@ Losses are compared in pairs, by the log's weeks (:mod:`features.statistics`), a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,13 +22,16 @@ import lightgbm
 import numpy as np
 import pandas as pd
 
-from features.clock import DAY_S, Clock
+from benchmarks.common.card import parser, rows_of, show
+from features.clock import DAY_S, WEEK_S, Clock
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import recorded_end_s, start_s
+from features.statistics import mean_intervals
 from models.packed.start_distribution import EDGES_S, LEVELS, Hazard, at_levels
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from models.starts.bulk import chances as all_chances
+from models.starts.evaluation import brier_skill, chance_table, covered
 from models.starts.states import PLANS, Jobs
 from models.starts.training import ENOUGH, LEARNED, calibrate, grow
 from pipelines.ingest.read import read_trace
@@ -42,7 +45,11 @@ LOGS = {
     "alcf-theta": ("ALCF-Theta-2022-chunks.swf.gz", 4360),
     "lanl-cm5": ("LANL-CM5-1994-4.1-cln.swf.gz", 1024),
 }
-EVERY = {"kth-sp2": 1, "alcf-theta": 1, "lanl-cm5": 4}
+EVERY = {"kth-sp2": 2, "alcf-theta": 2, "lanl-cm5": 8}
+"""Of so many jobs in a row one is asked about; all of them run and wait."""
+RULES = ("recorded", "EASY")
+OURS, METHODS = "both", ("state", "state, LightGBM", "plan, requested", "plan, last2", "last waits", "constant", "shuffled")
+WAITED_S = 60.0
 MONTH_S = 30 * DAY_S
 
 
@@ -73,10 +80,11 @@ def case(shared: Path, log: str, rule: str) -> Case:
     return Case(log, rule, trace, queued(trace, begun, end))
 
 
-def questions(of: Case, first: int, last: int, every: int = 1) -> Questions:
-    """Return questions at submission of the jobs from ``first`` to before ``last``."""
-    rows = np.arange(first, last, every)
-    return ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs), of.clock)
+def questions(of: Case) -> tuple[Questions, int]:
+    """Return questions at submission, from ``LEARNED`` before the second half on, and the second at which that begins."""
+    half, every = len(of.jobs.submit) // 2, EVERY[of.log]
+    rows = np.arange(max(half - LEARNED * every, 0), len(of.jobs.submit), every)
+    made = ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs), of.clock)
 
 
 def plans(of: Case, asked: Questions) -> dict[str, np.ndarray]:
@@ -191,3 +199,84 @@ def _answered(
             today = day == midnight // DAY_S
             found[today] = calibrate(known[past], waited, waits).apply(raw[today])
     return found
+
+
+def losses_of(answers: pd.DataFrame, method: str) -> np.ndarray:
+    """Return a method's pinball losses, seconds, float64 [answers, levels]."""
+    told = answers[[f"{method} {level}" for level in LEVELS]].to_numpy(np.float64)
+    return losses(told, np.array(LEVELS), answers["waited_s"].to_numpy(np.float64))
+
+
+def measured(answers: pd.DataFrame, log: str, rule: str) -> pd.DataFrame:
+    """Return rows ``log rule what method jobs value ratio low high``: losses, coverage, skill and reliability.
+
+    ``loss`` is the mean pinball loss of jobs that waited (``loss, all``: of all), ``ratio`` its excess over ours with a simultaneous interval over
+    weeks of the difference in parts of ours; ``coverage`` by share, and by month; ``skill``; and ``off``, chances told less came true.
+    """
+    wait, at = answers["waited_s"].to_numpy(np.float64), answers["at_s"].to_numpy(np.int64)
+    waits, rows = wait > WAITED_S, []
+    week = pd.factorize(at[waits] // WEEK_S)[0]
+    ours = losses_of(answers, OURS)
+    confidence = 1.0 - 0.05 / (len(METHODS) * len(LOGS) * len(RULES) * len(LEVELS))
+    for method in (OURS, *METHODS):
+        theirs = losses_of(answers, method)
+        more = theirs[waits] - ours[waits]
+        low, high = mean_intervals(more, week, confidence) / ours[waits].mean(axis=0)
+        rows.append(("loss, all", method, len(wait), theirs.mean(), np.nan, np.nan, np.nan))
+        rows.append(("loss", method, waits.sum(), theirs[waits].mean(), more.mean() / ours[waits].mean(), np.nan, np.nan))
+        for column, level in enumerate(LEVELS):
+            value = theirs[waits, column].mean()
+            rows.append(
+                (
+                    f"loss at {level}",
+                    method,
+                    waits.sum(),
+                    value,
+                    more[:, column].mean() / ours[waits, column].mean(),
+                    low[column],
+                    high[column],
+                )
+            )
+    chances = answers[[f"chance {edge:g}" for edge in EDGES_S]].to_numpy(np.float64)
+    for each in covered(chances, wait, at, int(at.min())).itertuples():
+        what = f"coverage of {each.share:.0%}" + ("" if each.month < 0 else f", month {each.month}")
+        rows.append((what, OURS, each.jobs, each.covered, np.nan, np.nan, np.nan))
+    for name, within in (("1h", 3600.0), ("4h", 14400.0)):
+        skill = brier_skill(chances, wait, answers[f"base {name}"].to_numpy(np.float64), within)
+        rows.append((f"Brier skill, {name}", OURS, len(wait), skill, np.nan, np.nan, np.nan))
+    for each in chance_table(chances, wait).itertuples():
+        rows.append((f"off, {each.by}, bin {each.bin}", OURS, each.jobs, each.told - each.came, np.nan, np.nan, np.nan))
+    table = pd.DataFrame(rows, columns=["what", "method", "jobs", "value", "ratio", "low", "high"])
+    return table.assign(log=log, rule=rule)[["log", "rule", *table.columns]]
+
+
+def everything(shared: Path, logs: Sequence[str], rules: Sequence[str]) -> pd.DataFrame:
+    """Return :func:`measured` of the second halves of all logs."""
+    tables = []
+    for log in logs:
+        for rule in rules:
+            of = case(shared, log, rule)
+            asked, first_s = questions(of)
+            tables.append(measured(pd.concat(judged(of, asked, first_s), ignore_index=True), log, rule))
+    return pd.concat(tables, ignore_index=True)
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--log", action="append", choices=list(LOGS), help="all by default")
+    arguments.add_argument("--rule", action="append", choices=RULES, help="both by default")
+    options = arguments.parse_args()
+    rows, made_by = rows_of(
+        options,
+        "studies.starts",
+        "starts.csv",
+        lambda: everything(options.shared, options.log or list(LOGS), options.rule or RULES),
+    )
+    if options.log or options.rule:
+        print(rows[rows["jobs"] > 0].to_string())
+        return
+    show(card(rows, made_by), "starts", options)  # noqa: F821
+
+
+if __name__ == "__main__":
+    main()
