@@ -28,6 +28,7 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import recorded_end_s, start_s
 from features.statistics import mean_intervals
 from models.packed.start_distribution import EDGES_S, LEVELS, Hazard, at_levels
+from models.runtime.distribution import losses
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from models.starts.bulk import chances as all_chances
@@ -85,6 +86,7 @@ def questions(of: Case) -> tuple[Questions, int]:
     half, every = len(of.jobs.submit) // 2, EVERY[of.log]
     rows = np.arange(max(half - LEARNED * every, 0), len(of.jobs.submit), every)
     made = ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs), of.clock)
+    return made, int(of.jobs.submit[half])
 
 
 def plans(of: Case, asked: Questions) -> dict[str, np.ndarray]:

@@ -25,6 +25,7 @@ _COMMANDS = {
     "campaign": "compare many combinations over the weeks or months of a trace",
     "parity": "say how far replays of a Slurm site are from its accounting",
     "whatif": "say what a site should change, what it would bring, and at whose cost",
+    "when": "say when the jobs of a queue start, and what would start sooner",
     "machine": "show what the files of a Slurm site say, and how to make them",
     "policies": "learn an order of waiting jobs on a trace; show, write and register policies",
     "bench": "measure the simulator",
