@@ -1,6 +1,154 @@
-"""Show how predicted starts came true."""
+"""The page of predicted starts: waits that were told beside those that came true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from models.packed.start_distribution import LEVELS
+from models.packed.start_predictor import QUANTILES
+from models.runtime.distribution import losses
+from models.starts.evaluation import INTERVALS, MONTH_S, WAITED_S
+from pipelines.report.page import Front, Picture, data_uri, render
+from pipelines.report.starts_plots import BINS, bins, fan, reliability
+from pipelines.report.table import Table
+from pipelines.report.wording import instant
+
+WORST = 20
+_CLASSES = ("waited a minute or less", "waited up to 1 h", "waited up to 4 h", "waited up to 24 h", "waited longer")
+_CLASSES_S = (WAITED_S, 3_600.0, 14_400.0, 86_400.0)
+_UNITS = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
+_HINT = (
+    "Errors are medians; losses are means over jobs and the levels 5 to 95 %. The plan is EASY's with requests, a point. The constant, quantiles of "
+    "all waits in this table, knows what came. Intervals of 80 %: their median width at the question, and how many held among jobs that "
+    "wait over a minute; of classes by the wait itself that share would mislead."
+)
+_RELIABILITY = (
+    "Left: shares of waits that were at most each quantile; of all waits more than the level, where many jobs start at once. Right: chances to start "
+    "within 1 h, and how often it happened; larger dots are more answers."
+)
 
 
-def render_starts(answers, provenance):
-    """Return the page."""
-    return "<html></html>"
+def render_starts(
+    answers: pd.DataFrame, provenance: Mapping[str, object], trace: str = "", origin_unix_s: int | None = None
+) -> str:
+    """Return the page of the table ``starts``, a row a question, as one self-contained HTML file.
+
+    ``origin_unix_s`` is the Unix time of second 0 of the trace, None where it has no dates.
+    """
+    known = judged(answers)
+    waiting, versions = len(answers) - len(known), answers["version"].nunique()
+    front = Front(
+        title=f"{trace}: when jobs start".removeprefix(": "),
+        answer=answer(answers, known),
+        table=quality(known),
+        hint=_HINT if len(known) else "",
+        picture=Picture("", data_uri(reliability(known)), _RELIABILITY) if len(known) else None,
+        facts=[(f"{len(known):,}", "answers judged"), (f"{waiting:,}", "about jobs that still wait"), (versions, "versions")],
+        provenance=provenance,
+    )
+    tables = [months(known), chances(known), worst(known, origin_unix_s)]
+    return render("starts.html.j2", front, fan=fan(answers, origin_unix_s), tables=tables, changes=[])
+
+
+def judged(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the answers whose wait is known, with their losses in seconds.
+
+    Columns added: ``loss plan_loss constant_loss error plan_error width_s``, and ``waits``, for over a minute.
+    """
+    known = answers[answers["waited_s"].notna()].reset_index(drop=True)
+    waited, levels, told = known["waited_s"].to_numpy(np.float64), np.array(LEVELS), known[list(QUANTILES)].to_numpy(np.float64)
+    constant = np.quantile(waited, levels)[None] if len(waited) else np.zeros((1, len(levels)))
+    plan = known["plan_s"].to_numpy(np.float64)[:, None]
+    for name, quantiles in {"loss": told, "plan_loss": plan, "constant_loss": constant}.items():
+        known[name] = losses(quantiles, levels, waited).mean(axis=1)
+    errors = {name: np.abs(known[of] - waited) for name, of in (("error", "wait_50_s"), ("plan_error", "plan_s"))}
+    return known.assign(**errors, width_s=known["wait_90_s"] - known["wait_10_s"], waits=waited > WAITED_S)
+
+
+def answer(answers: pd.DataFrame, known: pd.DataFrame) -> list[str]:
+    """Return how far the medians were off, and how many intervals of 80 % held."""
+    if answers.empty:
+        return ["No answers are kept yet."]
+    if known.empty:
+        return [f"Nothing can be judged yet: none of the jobs that {len(answers):,} answers are about has started."]
+    error, plan = (long(known[name].median()) for name in ("error", "plan_error"))
+    said = f"Over {len(known):,} answers the told median was off by {error} (median), the plan by {plan}."
+    count, held = int(known["waits"].sum()), covered(known, 0.8)
+    if not count:
+        return [said, "No job waited over a minute: whether intervals hold is not known."]
+    return [said, f"Of {count:,} answers about jobs that waited over a minute, {held:.0%} of the 80 % intervals held."]
+
+
+def covered(known: pd.DataFrame, share: float) -> float:
+    """Return the share of intervals that held, of jobs that wait over a minute; NaN where none does."""
+    return float((np.abs(known.loc[known["waits"], "place"] - 0.5) <= share / 2.0).mean())
+
+
+def quality(known: pd.DataFrame) -> Table:
+    """Return errors, losses and intervals: all answers, by wait, and by room when asked."""
+    classes = np.searchsorted(_CLASSES_S, known["waited_s"])
+    groups = {"all": known, **{name: known[classes == place] for place, name in enumerate(_CLASSES)}}
+    groups |= {"fitted when asked": known[known["fits"].astype(bool)], "did not fit": known[~known["fits"].astype(bool)]}
+    rows = []
+    for name, some in groups.items():
+        held = np.nan if name in _CLASSES else covered(some, 0.8)
+        medians = [long(some[each].median()) for each in ("error", "plan_error")]
+        means = [long(some[each].mean()) for each in ("loss", "plan_loss", "constant_loss")]
+        rows.append([name, f"{len(some):,}", *medians, *means, long(some["width_s"].median()), share_of(held)])
+    headings = ["jobs", "answers", "error", "plan's", "loss", "plan's", "constant's", "80 % width", "held"]
+    return Table("", headings, rows if len(known) else [])
+
+
+def chances(known: pd.DataFrame) -> Table:
+    """Return :func:`bins` as a table."""
+    found = bins(known)
+    rows = [
+        [share_of(float(place) / BINS), f"{count:,.0f}", share_of(told), share_of(came)]
+        for place, (count, told, came) in zip(found.index, found.to_numpy(np.float64), strict=True)
+    ]
+    return Table("Chances to start within 1 h, in ten bins", ["told from", "answers", "told", "came true"], rows)
+
+
+def months(known: pd.DataFrame) -> Table:
+    """Return how many intervals held by month, of jobs that wait over a minute."""
+    rest, rows = known[known["waits"]], []
+    number = (rest["at_s"] - known["at_s"].min()) // MONTH_S + 1
+    for month, some in [("all", rest), *rest.groupby(number)]:
+        rows.append([str(month), f"{len(some):,}", *(share_of(covered(some, share)) for share in INTERVALS)])
+    headings = ["month of 30 days", "answers", *(f"{share:.0%} interval" for share in INTERVALS)]
+    return Table("Intervals that held, by month: jobs that wait over a minute", headings, rows if len(rest) else [])
+
+
+def worst(known: pd.DataFrame, origin_unix_s: int | None) -> Table:
+    """Return the answers with the largest loss, and what they missed."""
+    rows = []
+    for row in known.nlargest(WORST, "loss").to_dict("records"):
+        names = [str(row["job_id"]), str(row["user"]), instant(int(row["at_s"]), origin_unix_s)]
+        told = f"{long(row['wait_05_s'])} to {long(row['wait_95_s'])}"
+        age, plan, waited, loss = (long(row[name]) for name in ("age_s", "plan_s", "waited_s", "loss"))
+        rows.append([*names, age, told, plan, waited, loss, reason(row)])
+    headings = ["job", "user", "asked", "waited by then", "told, 90 %", "plan", "waited on", "loss", "why"]
+    return Table(f"The {len(rows)} answers with the largest loss", headings, rows, left=["user", "asked", "why"])
+
+
+def reason(row: Mapping) -> str:
+    """Return in words what an answer missed."""
+    if row["waits"] == row["fits"]:
+        return "waited though it fitted" if row["fits"] else "started at once though it did not fit when asked"
+    if row["waited_s"] > row["wait_95_s"]:
+        return "waited longer than the 95 % quantile"
+    return "started earlier than the 5 % quantile" if row["waited_s"] < row["wait_05_s"] else "inside a wide interval"
+
+
+def share_of(value: float) -> str:
+    """Return a share in per cent; a dash where there is none."""
+    return "–" if np.isnan(value) else f"{100 * value:.0f} %"
+
+
+def long(seconds: float) -> str:
+    """Return a time in the unit that suits it; a dash where there is none."""
+    unit = next((unit for unit, size in _UNITS.items() if seconds >= 2 * size), "s")
+    return f"{seconds / _UNITS[unit]:,.{int(unit != 's')}f} {unit}" if np.isfinite(seconds) else "–"

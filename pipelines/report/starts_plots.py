@@ -1,0 +1,68 @@
+"""Figures of predicted starts: reliability, and the answers of one job over time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import PercentFormatter
+
+from models.packed.start_distribution import LEVELS
+from models.packed.start_predictor import QUANTILES
+from pipelines.report.page import Picture, data_uri
+from pipelines.report.style import INK, MUTED, encode, figure
+from pipelines.report.wording import instant
+
+BINS = 10
+_BLUE, _VERMILION = "#0072b2", "#d55e00"
+
+
+def reliability(known: pd.DataFrame) -> bytes:
+    """Draw shares of waits at most each quantile, and chances to start within 1 h."""
+    rest, table = known.loc[known["waits"], "place"], bins(known)
+    every = [(known["waited_s"] <= known[name]).mean() for name in QUANTILES]
+    with figure(7.2, 3.7, generated=False) as drawing:
+        left, right = drawing.subplots(1, 2)
+        left.plot(LEVELS, every, "s--", color=MUTED, markersize=4, label="all waits")
+        left.plot(LEVELS, [(rest <= level).mean() for level in LEVELS], "o-", color=_BLUE, markersize=4, label="over a minute")
+        left.set(title="quantiles of the wait", xlabel="level", ylabel="share of waits at most as long")
+        left.legend(loc="upper left", fontsize=8)
+        right.scatter(table["told"], table["came"], 12 + 130 * table["answers"] / len(known), color=_BLUE, alpha=0.8)
+        right.set(title="chance to start within 1 h", xlabel="told", ylabel="came true")
+        for panel in (left, right):
+            panel.plot([0, 1], [0, 1], color=INK, linewidth=0.9)
+            panel.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
+            panel.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %", decimals=0))
+            panel.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %", decimals=0))
+        return encode(drawing, "svg")
+
+
+def bins(known: pd.DataFrame) -> pd.DataFrame:
+    """Return how often chances to start within 1 h came true, a row a bin: ``answers told came``."""
+    table = pd.DataFrame({"told": known["chance_1h"].astype(float), "came": known["waited_s"] <= 3_600})
+    place = np.minimum((table["told"] * BINS).astype(np.int64), BINS - 1)
+    return table.groupby(place).agg(answers=("told", "size"), told=("told", "mean"), came=("came", "mean"))
+
+
+def fan(answers: pd.DataFrame, origin_unix_s: int | None) -> Picture | None:
+    """Draw the answers over time of the job asked about most often, and when it started; None for a single one."""
+    asked = answers.groupby("job_id")["at_s"].agg(["nunique", "max", "min"])
+    if asked.empty or asked["nunique"].max() < 2:
+        return None
+    asked["span"] = asked["max"] - asked["min"]
+    job = asked.sort_values(["nunique", "span"], kind="stable").index[-1]
+    some = answers[answers["job_id"] == job].drop_duplicates("at_s", keep="last").sort_values("at_s").reset_index(drop=True)
+    at = (some["at_s"] - some["at_s"][0]) / 3_600
+    told, plan = some[list(QUANTILES)].div(3_600).add(at, axis=0), some["plan_s"] / 3_600 + at
+    with figure(7.2, 3.2, generated=False) as drawing:
+        panel = drawing.subplots()
+        for low, shade in ((0, 0.15), (1, 0.2), (2, 0.3)):
+            panel.fill_between(at, told.iloc[:, low], told.iloc[:, -1 - low], color=_BLUE, alpha=shade, linewidth=0)
+        panel.plot(at, told["wait_50_s"], "o-", color=_BLUE, markersize=4, label="median, 50, 80, 90 % intervals")
+        panel.plot(at, plan, "s--", color=MUTED, markersize=4, label="plan by requests")
+        if np.isfinite(start := some["waited_s"].iloc[-1] / 3_600 + at.iloc[-1]):
+            panel.axhline(start, color=_VERMILION, linewidth=1.2, label="it started")
+        panel.set(xlabel="asked, hours after the first question", ylabel="start, hours after it")
+        panel.set_ylim(bottom=0)
+        panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8)
+        image = data_uri(encode(drawing, "svg"))
+    return Picture("", image, f"Job {job}, asked about {len(some)} times, first at {instant(int(some['at_s'][0]), origin_unix_s)}.")
