@@ -14,12 +14,11 @@ from models.starts.evaluation import INTERVALS, MONTH_S, WAITED_S
 from pipelines.report.page import Front, Picture, data_uri, render
 from pipelines.report.starts_plots import BINS, bins, fan, reliability
 from pipelines.report.table import Table
-from pipelines.report.wording import instant
+from pipelines.report.wording import duration, instant
 
 WORST = 20
 _CLASSES = ("waited a minute or less", "waited up to 1 h", "waited up to 4 h", "waited up to 24 h", "waited longer")
 _CLASSES_S = (WAITED_S, 3_600.0, 14_400.0, 86_400.0)
-_UNITS = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
 _HINT = (
     "Errors are medians; losses are means over jobs and the levels 5 to 95 %. The plan is EASY's with requests, a point. The constant, quantiles of "
     "all waits in this table, knows what came. Intervals of 80 %: their median width at the question, and how many held among jobs that "
@@ -34,9 +33,9 @@ _RELIABILITY = (
 def render_starts(
     answers: pd.DataFrame, provenance: Mapping[str, object], trace: str = "", origin_unix_s: int | None = None
 ) -> str:
-    """Return the page of the table ``starts``, a row a question, as one self-contained HTML file.
+    """Return the page of the table ``starts`` as one self-contained HTML file.
 
-    ``origin_unix_s`` is the Unix time of second 0 of the trace, None where it has no dates.
+    ``answers`` has a row a question: one version answers it. ``origin_unix_s`` is the Unix time of second 0 of the trace, None where it has no dates.
     """
     known = judged(answers)
     waiting, versions = len(answers) - len(known), answers["version"].nunique()
@@ -74,16 +73,16 @@ def answer(answers: pd.DataFrame, known: pd.DataFrame) -> list[str]:
         return ["No answers are kept yet."]
     if known.empty:
         return [f"Nothing can be judged yet: none of the jobs that {len(answers):,} answers are about has started."]
-    error, plan = (long(known[name].median()) for name in ("error", "plan_error"))
+    error, plan = (duration(known[name].median()) for name in ("error", "plan_error"))
     said = f"Over {len(known):,} answers the told median was off by {error} (median), the plan by {plan}."
     count, held = int(known["waits"].sum()), covered(known, 0.8)
     if not count:
         return [said, "No job waited over a minute: whether intervals hold is not known."]
-    return [said, f"Of {count:,} answers about jobs that waited over a minute, {held:.0%} of the 80 % intervals held."]
+    return [said, f"Of {count:,} answers about jobs that waited over a minute, {share_of(held)} of the 80 % intervals held."]
 
 
 def covered(known: pd.DataFrame, share: float) -> float:
-    """Return the share of intervals that held, of jobs that wait over a minute; NaN where none does."""
+    """Return the share of intervals that held; NaN where no job waits over a minute."""
     return float((np.abs(known.loc[known["waits"], "place"] - 0.5) <= share / 2.0).mean())
 
 
@@ -95,9 +94,9 @@ def quality(known: pd.DataFrame) -> Table:
     rows = []
     for name, some in groups.items():
         held = np.nan if name in _CLASSES else covered(some, 0.8)
-        medians = [long(some[each].median()) for each in ("error", "plan_error")]
-        means = [long(some[each].mean()) for each in ("loss", "plan_loss", "constant_loss")]
-        rows.append([name, f"{len(some):,}", *medians, *means, long(some["width_s"].median()), share_of(held)])
+        medians = [duration(some[each].median()) for each in ("error", "plan_error")]
+        means = [duration(some[each].mean()) for each in ("loss", "plan_loss", "constant_loss")]
+        rows.append([name, f"{len(some):,}", *medians, *means, duration(some["width_s"].median()), share_of(held)])
     headings = ["jobs", "answers", "error", "plan's", "loss", "plan's", "constant's", "80 % width", "held"]
     return Table("", headings, rows if len(known) else [])
 
@@ -118,7 +117,7 @@ def months(known: pd.DataFrame) -> Table:
     number = (rest["at_s"] - known["at_s"].min()) // MONTH_S + 1
     for month, some in [("all", rest), *rest.groupby(number)]:
         rows.append([str(month), f"{len(some):,}", *(share_of(covered(some, share)) for share in INTERVALS)])
-    headings = ["month of 30 days", "answers", *(f"{share:.0%} interval" for share in INTERVALS)]
+    headings = ["month of 30 days", "answers", *(f"{share_of(share)} interval" for share in INTERVALS)]
     return Table("Intervals that held, by month: jobs that wait over a minute", headings, rows if len(rest) else [])
 
 
@@ -126,9 +125,9 @@ def worst(known: pd.DataFrame, origin_unix_s: int | None) -> Table:
     """Return the answers with the largest loss, and what they missed."""
     rows = []
     for row in known.nlargest(WORST, "loss").to_dict("records"):
-        names = [str(row["job_id"]), str(row["user"]), instant(int(row["at_s"]), origin_unix_s)]
-        told = f"{long(row['wait_05_s'])} to {long(row['wait_95_s'])}"
-        age, plan, waited, loss = (long(row[name]) for name in ("age_s", "plan_s", "waited_s", "loss"))
+        names = [str(row["job_id"]), str(row["user"]), instant(int(row["at_s"]), origin_unix_s).removesuffix(" of the trace")]
+        told = f"{duration(row['wait_05_s'])} to {duration(row['wait_95_s'])}"
+        age, plan, waited, loss = (duration(row[name]) for name in ("age_s", "plan_s", "waited_s", "loss"))
         rows.append([*names, age, told, plan, waited, loss, reason(row)])
     headings = ["job", "user", "asked", "waited by then", "told, 90 %", "plan", "waited on", "loss", "why"]
     return Table(f"The {len(rows)} answers with the largest loss", headings, rows, left=["user", "asked", "why"])
@@ -146,9 +145,3 @@ def reason(row: Mapping) -> str:
 def share_of(value: float) -> str:
     """Return a share in per cent; a dash where there is none."""
     return "–" if np.isnan(value) else f"{100 * value:.0f} %"
-
-
-def long(seconds: float) -> str:
-    """Return a time in the unit that suits it; a dash where there is none."""
-    unit = next((unit for unit, size in _UNITS.items() if seconds >= 2 * size), "s")
-    return f"{seconds / _UNITS[unit]:,.{int(unit != 's')}f} {unit}" if np.isfinite(seconds) else "–"

@@ -10,9 +10,10 @@ from models.packed.start_distribution import LEVELS
 from models.packed.start_predictor import QUANTILES
 from pipelines.report.page import Picture, data_uri
 from pipelines.report.style import INK, MUTED, encode, figure
-from pipelines.report.wording import instant
+from pipelines.report.wording import duration, instant
 
 BINS = 10
+_TICKS = 10
 _BLUE, _VERMILION = "#0072b2", "#d55e00"
 
 
@@ -37,31 +38,39 @@ def reliability(known: pd.DataFrame) -> bytes:
 
 
 def bins(known: pd.DataFrame) -> pd.DataFrame:
-    """Return how often chances to start within 1 h came true, a row a bin: ``answers told came``."""
+    """Return how often chances to start within 1 h came true.
+
+    A row a bin with answers: ``answers told came``.
+    """
     table = pd.DataFrame({"told": known["chance_1h"].astype(float), "came": known["waited_s"] <= 3_600})
     place = np.minimum((table["told"] * BINS).astype(np.int64), BINS - 1)
     return table.groupby(place).agg(answers=("told", "size"), told=("told", "mean"), came=("came", "mean"))
 
 
 def fan(answers: pd.DataFrame, origin_unix_s: int | None) -> Picture | None:
-    """Draw the answers over time of the job asked about most often, and when it started; None for a single one."""
+    """Draw the answers over time of the job asked about most often, and its start.
+
+    None where no job was asked about twice.
+    """
     asked = answers.groupby("job_id")["at_s"].agg(["nunique", "max", "min"])
     if asked.empty or asked["nunique"].max() < 2:
         return None
     asked["span"] = asked["max"] - asked["min"]
     job = asked.sort_values(["nunique", "span"], kind="stable").index[-1]
     some = answers[answers["job_id"] == job].drop_duplicates("at_s", keep="last").sort_values("at_s").reset_index(drop=True)
-    at = (some["at_s"] - some["at_s"][0]) / 3_600
+    at, place = (some["at_s"] - some["at_s"][0]) / 3_600, np.arange(len(some))
     told, plan = some[list(QUANTILES)].div(3_600).add(at, axis=0), some["plan_s"] / 3_600 + at
     with figure(7.2, 3.2, generated=False) as drawing:
         panel = drawing.subplots()
         for low, shade in ((0, 0.15), (1, 0.2), (2, 0.3)):
-            panel.fill_between(at, told.iloc[:, low], told.iloc[:, -1 - low], color=_BLUE, alpha=shade, linewidth=0)
-        panel.plot(at, told["wait_50_s"], "o-", color=_BLUE, markersize=4, label="median, 50, 80, 90 % intervals")
-        panel.plot(at, plan, "s--", color=MUTED, markersize=4, label="plan by requests")
+            panel.fill_between(place, told.iloc[:, low], told.iloc[:, -1 - low], color=_BLUE, alpha=shade, linewidth=0)
+        panel.plot(place, told["wait_50_s"], "o-", color=_BLUE, markersize=4, label="median, 50, 80, 90 % intervals")
+        panel.plot(place, plan, "s--", color=MUTED, markersize=4, label="plan by requests")
         if np.isfinite(start := some["waited_s"].iloc[-1] / 3_600 + at.iloc[-1]):
             panel.axhline(start, color=_VERMILION, linewidth=1.2, label="it started")
-        panel.set(xlabel="asked, hours after the first question", ylabel="start, hours after it")
+        step = -(-len(some) // _TICKS)
+        panel.set_xticks(place[::step], [duration(3_600 * hours) for hours in at[::step]])
+        panel.set(xlabel="asked, after the first question", ylabel="start, hours after it")
         panel.set_ylim(bottom=0)
         panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8)
         image = data_uri(encode(drawing, "svg"))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+import numpy as np
 import pandas as pd
 
 from sim.metrics.formats import number, sentence
 from sim.metrics.schedule_metrics import nothing_waits
+
+_UNITS = {"d": 86_400, "h": 3_600, "min": 60}
 
 
 def not_modelled(machine: str = "") -> str:
@@ -78,3 +81,9 @@ def instant(at_s: int, origin_unix_s: int | None) -> str:
     if origin_unix_s is None:
         return f"second {at_s:,} of the trace"
     return f"{datetime.fromtimestamp(origin_unix_s + at_s, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it; a dash where there is none."""
+    unit, size = next((each for each in _UNITS.items() if seconds >= 2 * each[1]), ("s", 1))
+    return f"{seconds / size:,.{int(size > 1)}f} {unit}" if np.isfinite(seconds) else "–"

@@ -50,7 +50,7 @@ def test_the_page_says_what_its_table_says() -> None:
     known, page = judged(table), shown(render_starts(table, {"seed": 0}, "KTH-SP2"))
     waits = table[table["waited_s"] > 60]
     held = (np.abs(waits["place"] - 0.5) <= 0.4).mean()
-    assert f"Of {len(waits):,} answers about jobs that waited over a minute, {held:.0%} of the 80 % intervals held." in page
+    assert f"Of {len(waits):,} answers about jobs that waited over a minute, {100 * held:.0f} % of the 80 % intervals held." in page
     assert "KTH-SP2: when jobs start" in page
     assert "Job 7, asked about 5 times" in page
     row = quality(known).rows[0]
