@@ -52,7 +52,8 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
         "code": code_version(),
         "software": software(),
     }
-    lake.lake().write_page(f"{name}-starts.html", lake.subject, render_starts(answers, provenance))
+    page = render_starts(answers, provenance, name, clean.origin_unix_s, clean.generated)
+    lake.lake().write_page(f"{name}-starts.html", lake.subject, page)
     of_table = told(lake.lake(), "start_model", name)
     table = lake.lake().read_for(clean, "start_model")[0]
     return dg.MaterializeResult(

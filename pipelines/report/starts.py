@@ -17,6 +17,7 @@ from pipelines.report.table import Table
 from pipelines.report.wording import duration, instant
 
 WORST = 20
+_COLUMNS = ["job_id", "at_s", "user", "age_s", "version", "waited_s", "fits", "plan_s", "place", "chance_1h", *QUANTILES]
 _CLASSES = ("waited a minute or less", "waited up to 1 h", "waited up to 4 h", "waited up to 24 h", "waited longer")
 _CLASSES_S = (WAITED_S, 3_600.0, 14_400.0, 86_400.0)
 _HINT = (
@@ -31,12 +32,18 @@ _RELIABILITY = (
 
 
 def render_starts(
-    answers: pd.DataFrame, provenance: Mapping[str, object], trace: str = "", origin_unix_s: int | None = None
+    answers: pd.DataFrame,
+    provenance: Mapping[str, object],
+    trace: str = "",
+    origin_unix_s: int | None = None,
+    generated: bool = False,
 ) -> str:
     """Return the page of the table ``starts`` as one self-contained HTML file.
 
     ``answers`` has a row a question: one version answers it. ``origin_unix_s`` is the Unix time of second 0 of the trace, None where it has no dates.
     """
+    if answers.empty:
+        answers = answers.reindex(columns=_COLUMNS)  # a trace about which nothing is asked has a table without them
     known = judged(answers)
     waiting, versions = len(answers) - len(known), answers["version"].nunique()
     front = Front(
@@ -44,12 +51,13 @@ def render_starts(
         answer=answer(answers, known),
         table=quality(known),
         hint=_HINT if len(known) else "",
-        picture=Picture("", data_uri(reliability(known)), _RELIABILITY) if len(known) else None,
+        picture=Picture("", data_uri(reliability(known, generated)), _RELIABILITY) if len(known) else None,
+        generated="prediction of starts" if generated else "",
         facts=[(f"{len(known):,}", "answers judged"), (f"{waiting:,}", "about jobs that still wait"), (versions, "versions")],
         provenance=provenance,
     )
     tables = [months(known), chances(known), worst(known, origin_unix_s)]
-    return render("starts.html.j2", front, fan=fan(answers, origin_unix_s), tables=tables, changes=[])
+    return render("starts.html.j2", front, fan=fan(answers, origin_unix_s, generated), tables=tables, changes=[])
 
 
 def judged(answers: pd.DataFrame) -> pd.DataFrame:

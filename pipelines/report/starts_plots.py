@@ -17,11 +17,11 @@ _TICKS = 10
 _BLUE, _VERMILION = "#0072b2", "#d55e00"
 
 
-def reliability(known: pd.DataFrame) -> bytes:
+def reliability(known: pd.DataFrame, generated: bool) -> bytes:
     """Draw shares of waits at most each quantile, and chances to start within 1 h."""
     rest, table = known.loc[known["waits"], "place"], bins(known)
     every = [(known["waited_s"] <= known[name]).mean() for name in QUANTILES]
-    with figure(7.2, 3.7, generated=False) as drawing:
+    with figure(7.2, 3.7, generated) as drawing:
         left, right = drawing.subplots(1, 2)
         left.plot(LEVELS, every, "s--", color=MUTED, markersize=4, label="all waits")
         left.plot(LEVELS, [(rest <= level).mean() for level in LEVELS], "o-", color=_BLUE, markersize=4, label="over a minute")
@@ -47,7 +47,7 @@ def bins(known: pd.DataFrame) -> pd.DataFrame:
     return table.groupby(place).agg(answers=("told", "size"), told=("told", "mean"), came=("came", "mean"))
 
 
-def fan(answers: pd.DataFrame, origin_unix_s: int | None) -> Picture | None:
+def fan(answers: pd.DataFrame, origin_unix_s: int | None, generated: bool) -> Picture | None:
     """Draw the answers over time of the job asked about most often, and its start.
 
     None where no job was asked about twice.
@@ -60,7 +60,7 @@ def fan(answers: pd.DataFrame, origin_unix_s: int | None) -> Picture | None:
     some = answers[answers["job_id"] == job].drop_duplicates("at_s", keep="last").sort_values("at_s").reset_index(drop=True)
     at, place = (some["at_s"] - some["at_s"][0]) / 3_600, np.arange(len(some))
     told, plan = some[list(QUANTILES)].div(3_600).add(at, axis=0), some["plan_s"] / 3_600 + at
-    with figure(7.2, 3.2, generated=False) as drawing:
+    with figure(7.2, 3.2, generated) as drawing:
         panel = drawing.subplots()
         for low, shade in ((0, 0.15), (1, 0.2), (2, 0.3)):
             panel.fill_between(place, told.iloc[:, low], told.iloc[:, -1 - low], color=_BLUE, alpha=shade, linewidth=0)

@@ -47,12 +47,13 @@ def shown(page: str) -> str:
 
 def test_the_page_says_what_its_table_says() -> None:
     table = made()
-    known, page = judged(table), shown(render_starts(table, {"seed": 0}, "KTH-SP2"))
+    known, page = judged(table), shown(render_starts(table, {"seed": 0}, "KTH-SP2", 843_468_000, generated=True))
     waits = table[table["waited_s"] > 60]
     held = (np.abs(waits["place"] - 0.5) <= 0.4).mean()
     assert f"Of {len(waits):,} answers about jobs that waited over a minute, {100 * held:.0f} % of the 80 % intervals held." in page
     assert "KTH-SP2: when jobs start" in page
-    assert "Job 7, asked about 5 times" in page
+    assert "Job 7, asked about 5 times, first at 1996-" in page
+    assert "Generated workload" in page
     row = quality(known).rows[0]
     median = np.median(np.abs(table["wait_50_s"] - table["waited_s"]))
     assert f"told median was off by {row[2]} (median), the plan by {row[3]}" in page
@@ -116,3 +117,7 @@ def test_jobs_that_still_wait_are_counted_and_not_judged() -> None:
     table.loc[0, "waited_s"] = np.nan
     assert len(judged(table)) == len(table) - 1
     assert "1 about jobs that still wait" in shown(render_starts(table, {}))
+
+
+def test_a_trace_about_which_nothing_is_asked_has_a_page() -> None:
+    assert "No answers are kept yet." in shown(render_starts(pd.DataFrame({"job_id": [], "at_s": []}), {}))
