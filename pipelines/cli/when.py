@@ -127,7 +127,10 @@ def _job(text: str) -> Job:
     given = dict(part.split("=", 1) for part in text.split() if "=" in part)
     if set(given) - {"procs", "time", "user", "queue"} or not {"procs", "time"} <= set(given) or len(given) != len(text.split()):
         raise InputError(f"--job {shown(text)}: is not as in 'procs=16 time=2:00:00 user=ann queue=batch'")
-    seconds = duration(given["time"])
+    try:
+        seconds = duration(given["time"])
+    except ValueError:
+        seconds = 0.0
     if not given["procs"].isdigit() or int(given["procs"]) < 1 or not seconds >= 1:
         raise InputError(f"--job {shown(text)}: procs is a whole number of at least 1, and time as in 2:00:00 or 1-00:00:00")
     return Job(int(given["procs"]), int(seconds), given.get("user"), given.get("queue"))

@@ -86,7 +86,10 @@ _row_columns = ("job_id", "runs", "user", "queue", "procs", "requested_s", "subm
 def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> tuple[object, ...]:
     procs = _whole(given["procs"], "processors", limits.PROCESSORS, where)
     asked = given["requested"]
-    seconds = float(asked) if asked.isdigit() and ":" not in asked and len(asked) > 3 else duration(asked)
+    try:
+        seconds = float(asked) if asked.isdigit() else duration(asked)
+    except ValueError:
+        seconds = 0.0
     if not 1 <= seconds <= limits.SECONDS:
         raise InputError(f"{where}: limit {shown(asked)} is no time such as 2:00:00 or 1-00:00:00")
     submit, start = (_time(given[name], where, name, place) for name in ("submit", "start"))

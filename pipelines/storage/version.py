@@ -21,14 +21,14 @@ OF_SYSTEMS = frozenset(
     {"variability_features", "variability_model", "cluster_experiments", "monitored_schedules", "variability_nights"}
 )
 MADE_FROM: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("jobs", "rejected_jobs", "served", "nights", "variability_features", "variability_nights"), ()),
+    **dict.fromkeys(
+        ("jobs", "rejected_jobs", "served", "nights", "queue_states", "starts", "variability_features", "variability_nights"), ()
+    ),
     "user_history": ("jobs",),
     "prediction_quality": ("schedules",),
     "runtime_model": ("user_history",),
     "learned_policy": ("runtime_model",),
-    "queue_states": ("user_history",),
     "start_model": ("queue_states",),
-    "starts": ("start_model",),
     "schedules": ("jobs", "runtime_model"),
     "comparison": ("schedules",),
     "parity": ("jobs",),
@@ -37,7 +37,7 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "cluster_experiments": ("variability_model",),
     "monitored_schedules": ("variability_model",),
 }
-"""Table -> tables that it is made from: none for tables read from a source and for growing histories (``nights``, ``served``)."""
+"""Table -> tables that it is made from: none for tables read from a source and for growing histories (``nights``, ``served``, ``queue_states``, ``starts``)."""
 _OF_PAGES = {"variability": ("cluster_experiments", "monitored_schedules")}
 """Folder of pages -> tables that they are made from; others are of a run or a night."""
 _ELSE = ("jobs", "runtime_model")

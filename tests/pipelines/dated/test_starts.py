@@ -1,0 +1,119 @@
+"""States of queues and models of starts, in runs and nights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import DAY_S
+from features.jobs.cleaning import CleanTrace
+from models.packed.start_distribution import EDGES_S
+from models.registry.loading import consumer_model
+from models.registry.start_registration import load
+from models.registry.tracking import Tracking
+from models.registry.versions import aliases
+from models.starts.evaluation import ranked_scores
+from pipelines.dated.dated import Dated
+from pipelines.dated.history import keep_history, read_history
+from pipelines.dated.queue_states import keep_states, read_states
+from pipelines.dated.starts import keep_no_model, keep_start_model, point_start_champion, summary
+from pipelines.storage.lake import Lake
+from pipelines.storage.registry import tracking
+from tests.support.queues import waited
+
+NAME, UNTIL_S = "start-waited", 30 * DAY_S
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tracking:
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return tracking()
+
+
+def kept(lake: Lake, clean: CleanTrace, date: Dated) -> str:
+    lake.write_clean(clean)
+    return keep_states(lake, clean, keep_history(lake, clean), date, lambda done, of: None)
+
+
+def ended_by(clean: CleanTrace, at_s: int) -> CleanTrace:
+    """Return the trace as accounting holds it at a second: the jobs that have ended."""
+    end = clean.jobs["submit_s"] + clean.jobs["wait_s"].astype("int64") + clean.jobs["runtime_s"]
+    return replace(clean, jobs=clean.jobs[end <= at_s].reset_index(drop=True))
+
+
+def test_a_run_registers_the_better_model_and_judges_it_on_what_follows(tmp_path: Path, store: Tracking) -> None:
+    clean, date, lake = waited(), Dated("runtime-waited", UNTIL_S, UNTIL_S), Lake(tmp_path / "lake")
+    assert kept(lake, clean, date) == ""
+    asked = read_states(lake, clean, read_history(lake, clean))
+    assert asked is not None
+    result = keep_start_model(lake, clean, asked, date, store)
+    assert (result.champion, result.challenger, result.checks) == ("2", "1", {"it loads back and answers as here": True})
+    rows = lake.read_for(clean, "starts")[0]
+    assert (rows["at_s"] >= UNTIL_S).all()
+    start = pd.Series(read_history(lake, clean).start_s, clean.jobs["job_id"])
+    assert (rows["at_s"] + rows["waited_s"] == start[rows["job_id"]].to_numpy()).all()
+    told = rows[[f"by_{edge:.0f}_s" for edge in EDGES_S]].to_numpy()
+    assert rows["score"].to_numpy() == pytest.approx(ranked_scores(told, rows["waited_s"].to_numpy()))
+    figures = summary(rows)
+    assert figures["mean error of the median, h"] < figures["mean error of a plan by requests, h"]
+    assert not aliases(store, NAME), "no alias moves before the tables are published"
+    point_start_champion(lake, "waited", store)
+    assert aliases(store, NAME) == {"champion": "2", "challenger": "1"}
+    model = consumer_model(NAME, "2", "start")
+    last = asked.questions.take(np.arange(5))
+    columns = [*model.metadata.get_input_schema().input_names()]
+    asked_of = pd.DataFrame(np.column_stack((last.states, last.at_s, last.scenarios)), columns=columns)
+    answers = pd.DataFrame(model.predict(asked_of))
+    here = load(store, NAME).chances(last.states, last.scenarios)
+    assert answers["chance_1h"].to_numpy() == pytest.approx(here[:, int(np.searchsorted(EDGES_S, 3600))])
+    assert (answers["snapshot_age_s"] == last.at_s - UNTIL_S).all()
+
+
+def test_nights_ask_only_what_is_new_and_judge_what_was_answered_by_the_versions_of_before(tmp_path: Path, store: Tracking) -> None:
+    lake, made = Lake(tmp_path / "lake"), []
+    for day in (30, 31, 32):
+        clean = ended_by(waited(), day * DAY_S)
+        date = Dated("runtime-waited", day * DAY_S, 0, night=f"day-{day}")
+        assert kept(lake, clean, date) == ""
+        table, marks = lake.read_for(clean, "queue_states")
+        asked = read_states(lake, clean, read_history(lake, clean))
+        assert asked is not None
+        keep_start_model(lake, clean, asked, date, store)
+        point_start_champion(lake, "waited", store)
+        made.append((table, marks["asked_anew"], lake.read_for(clean, "starts")[0]))
+    assert made[0][1] == len(made[0][0])
+    assert 0 < made[1][1] < 0.3 * len(made[1][0]), "what was asked before is kept"
+    anew = Lake(tmp_path / "other")
+    kept(anew, ended_by(waited(), 32 * DAY_S), Dated("runtime-waited", 32 * DAY_S, 0, night="day-32"))
+    whole, last = anew.read("queue_states", "waited")[0], made[2][0]
+    assert (
+        (whole[["job_id", "at_s", "free", "waiting", "ahead"]] == last[["job_id", "at_s", "free", "waiting", "ahead"]]).all().all()
+    )
+    rows = made[2][2]
+    assert len(made[0][2]) == 0 < len(made[1][2]) < len(rows)
+    assert (rows["at_s"] >= 30 * DAY_S).all()
+    assert not rows.duplicated(["job_id", "at_s"]).any()
+    first = rows.merge(made[1][2], on=["job_id", "at_s"], suffixes=("", "_then"))
+    assert (first["by_3600_s"] == first["by_3600_s_then"]).all(), "an answer stays what it was"
+    known = rows[rows["score"].notna()]
+    assert known["challenger_score"].notna().all()
+    assert len(known) > 10
+
+
+def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Path, store: Tracking) -> None:
+    clean = waited()
+    clean = replace(clean, jobs=clean.jobs.assign(wait_s=pd.array([pd.NA] * len(clean.jobs), dtype="Int64")))
+    lake = Lake(tmp_path / "lake")
+    why = kept(lake, clean, Dated("runtime-waited", UNTIL_S, UNTIL_S))
+    assert why == "waits are not recorded, so there is nothing to learn starts from"
+    assert read_states(lake, clean, read_history(lake, clean)) is None
+    assert keep_no_model(lake, clean) == why
+    point_start_champion(lake, "waited", store)
+    assert not aliases(store, NAME)
+    few = ended_by(waited(), 5 * DAY_S)
+    assert "questions before the date came true: 500 are needed" in kept(lake, few, Dated("runtime-waited", 5 * DAY_S, 0))
