@@ -34,7 +34,8 @@ class StartModel:
     """What a version has learned by ``trained_s``, and how its answers came true by ``at_s``.
 
     Seconds from the trace's origin. ``columns`` are the state's, of which ``plans`` are the numbers of those that are waits by a simple
-    plan. ``trees`` and ``calibrations`` by what is read, ``recent`` float64 [fits or not, edges] where there are no trees.
+    plan. ``trees`` and ``calibrations`` by what is read, ``recent`` float64 [fits or not, edges] where there are no trees. Of the site,
+    ``procs`` of the machine (0: unknown), ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
     """
 
     method: str
@@ -45,6 +46,9 @@ class StartModel:
     recent: np.ndarray
     trained_s: int
     at_s: int
+    procs: int = 0
+    origin_unix_s: int | None = None
+    timezone: str | None = None
 
     def raw(self, states: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
         """Return distributions of waits as they are learned, float64 [jobs, edges]."""
@@ -76,6 +80,9 @@ class StartModel:
             "calibrated": list(self.calibrations),
             "trained_s": int(self.trained_s),
             "snapshot_s": int(self.at_s),
+            "procs": int(self.procs),
+            "origin_unix_s": self.origin_unix_s,
+            "timezone": self.timezone,
         }
 
     @classmethod
@@ -95,7 +102,8 @@ class StartModel:
                 calibrations[kind] = Calibration(shift, slope, held[f"{kind}_told"], held[f"{kind}_came"])
             recent = held["recent"]
         named = tuple(settings["columns"]), tuple(settings["plans"])
-        return cls(settings["method"], *named, trees, calibrations, recent, settings["trained_s"], settings["snapshot_s"])
+        site = (settings[name] for name in ("procs", "origin_unix_s", "timezone"))
+        return cls(settings["method"], *named, trees, calibrations, recent, settings["trained_s"], settings["snapshot_s"], *site)
 
 
 def answers(chances: np.ndarray) -> dict[str, np.ndarray]:

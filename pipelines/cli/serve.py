@@ -1,4 +1,4 @@
-"""``queuecast serve``: registered runtime models over HTTP."""
+"""``queuecast serve``: registered models of runtimes and starts over HTTP."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def command(
     poll: float,
     log_directory: Path | None,
 ) -> None:
-    """Answer POST /predict from registered runtime models, and GET /health.
+    """Answer POST /predict and /start from registered models, and GET /health.
 
     The models follow their aliases, champion where none is named, without a lost request. SIGTERM and Ctrl-C let requests under
     way end. There are no passwords: any program that reaches the port can ask.
@@ -86,8 +86,10 @@ def _served(models: tuple[str, ...]) -> list[Served]:
     served = []
     for spec in models:
         name, _, at = spec.partition("@")
-        if not name.startswith("runtime-"):
-            raise InputError(f"{spec}: is not the name of a runtime model, such as runtime-kth-sp2 or runtime-kth-sp2@challenger")
+        if not name.startswith(("runtime-", "start-")):
+            raise InputError(
+                f"{spec}: is not the name of a model of runtimes or starts, such as runtime-kth-sp2 or start-kth-sp2@challenger"
+            )
         served.append(Served(check_name(name, "registry"), at or "champion"))
     if len({each.name for each in served}) < len(served):
         raise InputError("a model is named twice: another alias of it needs another process")
@@ -98,7 +100,7 @@ def _tell(served: Served, loaded: bool) -> None:
     """Say on standard error what answers now, and what is wrong."""
     at = f"{served.name}@{served.alias}"
     if loaded and served.loaded is not None:
-        note(f"{at}: version {served.loaded.number} answers ({served.loaded.predictor.method.name})")
+        note(f"{at}: version {served.loaded.number} answers ({served.loaded.method})")
     elif served.problem:
         note(
             f"{at}: {'version ' + served.loaded.number + ' goes on answering' if served.loaded else 'does not answer yet'}: {served.problem}"
@@ -132,4 +134,4 @@ def _run(app: Callable, host: str, port: int) -> None:
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=ENDS_S,
     )
-    Announced(config, f"http://{host}:{port}: POST /predict, GET /health, GET /openapi.json").run()
+    Announced(config, f"http://{host}:{port}: POST /predict, POST /start, GET /health, GET /openapi.json").run()

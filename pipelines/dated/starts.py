@@ -194,6 +194,8 @@ class StartJudge:
         told, last = self._held_out(name)
         model = trained(name, self.asked, questions, until_s, self.seed)
         model = calibrated(model, told, int(last.at_s[0]), self.asked, last, until_s)
+        clean = self.clean
+        model = replace(model, procs=clean.procs, origin_unix_s=clean.origin_unix_s, timezone=clean.timezone)
         return self._logged(model, (score.value, score.judged), score.metrics)
 
     def _logged(self, model: StartModel, judged: tuple[float, int], metrics: Mapping[str, float], of: str = "") -> Candidate:

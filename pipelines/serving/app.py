@@ -1,4 +1,4 @@
-"""The application: ``POST /predict``, ``GET /health``, and their description for portals.
+"""The application: ``POST /predict``, ``POST /start``, ``GET /health``, and their description for portals.
 
 Everything is answered from arrays in memory, in the one thread of the event loop: long requests in parts, so that others come in between.
 """
@@ -7,11 +7,11 @@ import asyncio
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -19,15 +19,20 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from features.errors import one_line
+from pipelines.serving import starts
 from pipelines.serving.asked_log import AskedLog
-from pipelines.serving.models import ROWS, Loaded, Served
+from pipelines.serving.models import ROWS, Loaded, Served, Version
 from pipelines.serving.questions import FIELDS, ManyAnswers, OneAnswer, OneJob, Question, Refusal, Unanswerable
+from pipelines.serving.site_registry import RUNTIMES, STARTS
+from pipelines.serving.starts import LoadedStarts, StartAnswer, StartQuestion, jobs_of, predicted
 
+V = TypeVar("V", bound=Version)
+_FIELDS = FIELDS | starts.FIELDS
 LARGEST = 4 << 20
 """Max bytes of a request's body."""
 _WHY = {
     400: "the body is neither one JSON object nor a list of jobs",
-    **dict.fromkeys((404, 405), "only POST /predict and GET /health are served here"),
+    **dict.fromkeys((404, 405), "only POST /predict, POST /start and GET /health are served here"),
     413: f"a request may have {LARGEST:,} bytes",
 }
 
@@ -43,8 +48,15 @@ class Service:
 
     async def predict(self, question: Question) -> JSONResponse:
         """Answer how long one job or each job of a list will run."""
+        return await self._told(self._answer(question))
+
+    async def start(self, question: StartQuestion) -> JSONResponse:
+        """Answer when a job that is submitted to a queue will start."""
+        return await self._told(self._start(question))
+
+    async def _told(self, answering: Coroutine[None, None, dict[str, Any]]) -> JSONResponse:
         try:
-            return JSONResponse(await self._answer(question))
+            return JSONResponse(await answering)
         except Unanswerable:
             raise
         except Exception as error:  # its text may name users, and FastAPI would print it
@@ -53,10 +65,9 @@ class Service:
             return JSONResponse({"error": why}, 500)
 
     async def _answer(self, question: Question) -> dict[str, Any]:
-        loaded, now_s, jobs = self._loaded(question.model or ""), self.clock(), question.jobs
+        loaded, now_s, jobs = self._loaded(question.model or "", Loaded), self.clock(), question.jobs
         loaded.check_times(jobs, isinstance(question, OneJob))
-        head: dict[str, Any] = {"model": loaded.name, "alias": loaded.alias, "version": loaded.number}
-        head |= {"stale": loaded.stale(now_s, self.stale_after_s)}
+        head = loaded.head(now_s, self.stale_after_s)
         answers: list[dict[str, Any]] = []
         for first in range(0, len(jobs), ROWS):
             if first:
@@ -68,14 +79,27 @@ class Service:
                 self.log.put(loaded.entries(part, stored, part_answers, now_s))
         return {**answers[0], **head} if isinstance(question, OneJob) else {**head, "answers": answers}
 
-    def _loaded(self, name: str) -> Loaded:
-        names = [each.name for each in self.models]
-        if not name and len(names) > 1:
-            raise Unanswerable(f"model is missing; served: {', '.join(names)}", "model")
-        served = next((each for each in self.models if not name or each.name == name), None)
+    async def _start(self, question: StartQuestion) -> dict[str, Any]:
+        loaded, now_s = self._loaded(question.model or "", LoadedStarts), self.clock()
+        clock_s = loaded.clock_s(question, now_s)
+        users, jobs = jobs_of(question, clock_s)
+        trace = loaded.name.removeprefix(STARTS)
+        runtimes = next((each.loaded for each in self.models if each.name == f"{RUNTIMES}{trace}"), None)
+        if isinstance(runtimes, Loaded) and runtimes.predictor.method.levels:
+            jobs = await predicted(runtimes, users, jobs)
+        return {**loaded.answer(question, jobs, clock_s), **loaded.head(now_s, self.stale_after_s)}
+
+    def _loaded(self, name: str, kind: type[V]) -> V:
+        """Return the version that answers of the model ``name``, or of the only one of its kind."""
+        begins = STARTS if kind is LoadedStarts else RUNTIMES
+        models = [each for each in self.models if each.name.startswith(begins)]
+        names = ", ".join(each.name for each in models) or "none"
+        if not name and len(models) != 1:
+            raise Unanswerable(f"model is missing; served: {names}", "model")
+        served = next((each for each in models if not name or each.name == name), None)
         if served is None:
-            raise Unanswerable(f"model: {name[:60]!a} is not served here; served: {', '.join(names)}", "model")
-        if served.loaded is None:
+            raise Unanswerable(f"model: {name[:60]!a} is not served here; served: {names}", "model")
+        if not isinstance(served.loaded, kind):
             raise Unanswerable(f"{served.name} is not loaded: {served.problem}", status=503)
         return served.loaded
 
@@ -91,13 +115,14 @@ def application(service: Service) -> FastAPI:
     """Return the application that asks ``service``; every refusal is one JSON object."""
     app = FastAPI(
         title="Queuecast",
-        summary="How long jobs will run, from registered models.",
+        summary="How long jobs will run and wait, from registered models.",
         redoc_url=None,
         max_body_size=LARGEST,
         exception_handlers={RequestValidationError: _refuse_fields, HTTPException: _refuse_request},
     )
     refusals: dict[int | str, dict[str, Any]] = {status: {"model": Refusal} for status in (400, 405, 413, 422, 500, 503)}
     app.add_api_route("/predict", service.predict, methods=["POST"], response_model=OneAnswer | ManyAnswers, responses=refusals)
+    app.add_api_route("/start", service.start, methods=["POST"], response_model=StartAnswer, responses=refusals)
     app.add_api_route("/health", service.health, methods=["GET"], response_model=dict[str, Any])
     app.add_api_route("/health", service.health, methods=["HEAD"], include_in_schema=False)
     return app
@@ -115,8 +140,8 @@ async def _refuse_fields(request: Request, error: RequestValidationError) -> JSO
     """Name the first field that is wrong, without the forms of a question that pydantic names."""
     first = error.errors()[0]
     *within, last = first["loc"]
-    place = [each for each in within if isinstance(each, int) or each in FIELDS]
-    place += [last] if first["type"] == "extra_forbidden" or isinstance(last, int) or last in FIELDS else []
+    place = [each for each in within if isinstance(each, int) or each in _FIELDS]
+    place += [last] if first["type"] == "extra_forbidden" or isinstance(last, int) or last in _FIELDS else []
     field = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in place).lstrip(".")[:100]
     if not field or first["type"] == "json_invalid":
         return _refusal(400, _WHY[400])
@@ -126,8 +151,8 @@ async def _refuse_fields(request: Request, error: RequestValidationError) -> JSO
 def _state(served: Served, now_s: float, stale_after_s: float) -> dict[str, Any]:
     loaded, state = served.loaded, {"alias": served.alias, "ready": served.loaded is not None}
     if loaded is not None:
-        taken = loaded.predictor.snapshot_unix_s
-        state |= {"version": loaded.number, "method": loaded.predictor.method.name, "stale": loaded.stale(now_s, stale_after_s)}
+        taken = loaded.snapshot_unix_s
+        state |= {"version": loaded.number, "method": loaded.method, "stale": loaded.stale(now_s, stale_after_s)}
         state |= {"snapshot": taken and _time(taken), "snapshot_age_s": None if taken is None else int(now_s - taken)}
     if served.problem:
         state |= {"problem": served.problem, "since": _time(served.since_s)}

@@ -5,9 +5,10 @@ reference once and keeps it. Where the registry does not answer, or names a vers
 """
 
 import time
+from abc import ABC, abstractmethod
 from calendar import timegm
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Event
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from features.errors import InputError, one_line
 from models.packed.runtime_predictor import EARLY, RuntimePredictor
+from models.runtime.remaining import LEVELS, whole_quantiles
 from pipelines.serving.questions import TEXTS, Job, Unanswerable
 from pipelines.serving.site_registry import SiteRegistry
 
@@ -24,21 +26,66 @@ AGAIN = 12
 """Polls after which a version that did not load is tried again."""
 ROWS = 32
 """Jobs that are answered at a time, so that other requests come in between."""
+Queued = tuple[str | None, int, int, int]
+"""A queued job: user, processors, request, wall clock at submission."""
+_KINDS = (object, np.float64, np.float64, np.int64)
 
 
 @dataclass(frozen=True)
-class Loaded:
+class Version(ABC):
     """A version that answers."""
 
     name: str
     alias: str
     number: str
-    predictor: RuntimePredictor
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """Return the name of its method."""
+
+    @property
+    @abstractmethod
+    def snapshot_unix_s(self) -> int | None:
+        """Return the Unix time of its snapshot; None where the trace has no dates."""
+
+    @abstractmethod
+    def check(self, now_s: float) -> None:
+        """Ask a new version once, which also prepares it; InputError where it does not answer sensibly."""
+
+    def head(self, now_s: float, stale_after_s: float) -> dict[str, Any]:
+        """Return what every answer says of the version."""
+        return {"model": self.name, "alias": self.alias, "version": self.number, "stale": self.stale(now_s, stale_after_s)}
 
     def stale(self, now_s: float, after_s: float) -> bool | None:
         """Tell whether the snapshot is older than ``after_s``; None where it has no date."""
-        taken = self.predictor.snapshot_unix_s
-        return None if taken is None else now_s - taken > after_s
+        return None if self.snapshot_unix_s is None else now_s - self.snapshot_unix_s > after_s
+
+
+@dataclass(frozen=True)
+class Loaded(Version):
+    """A version of a runtime model; ``told`` are quantiles that it told of queued jobs."""
+
+    predictor: RuntimePredictor
+    told: dict[Queued, np.ndarray] = field(default_factory=dict, compare=False)
+
+    @property
+    def method(self) -> str:
+        return self.predictor.method.name
+
+    @property
+    def snapshot_unix_s(self) -> int | None:
+        return self.predictor.snapshot_unix_s
+
+    def check(self, now_s: float) -> None:
+        taken_s, request = self.snapshot_unix_s, 3600
+        at = datetime.fromtimestamp(now_s if taken_s is None else taken_s, UTC).replace(tzinfo=None)
+        job = Job.model_validate({"user": None, "procs": 1, "requested_s": request, "submit_time": at.isoformat()})
+        (answer,), _ = self.answer([job], (0.5,), now_s)
+        if not 1 <= answer["predicted_s"] <= request:
+            raise InputError(
+                f"version {self.number} of {self.name}: predicts {answer['predicted_s']} s for a request of {request} s"
+            )
 
     def check_times(self, jobs: Sequence[Job], alone: bool) -> None:
         """Raise Unanswerable for the first job whose time the model cannot place."""
@@ -78,6 +125,15 @@ class Loaded:
             answers.append(answer)
         return answers, submitted.given
 
+    def quantiles(self, jobs: Sequence[Queued]) -> np.ndarray:
+        """Return the runtimes of jobs at their submission at the levels of simulations, int64 [jobs, levels]."""
+        user, procs, requested, local_s = (np.array(each, kind) for each, kind in zip(zip(*jobs, strict=True), _KINDS, strict=True))
+        unknown = np.full(len(jobs), None, object)
+        texts = dict.fromkeys(TEXTS, unknown) | {"user": user}
+        asked = self.predictor.asked({**texts, "procs": procs, "requested_s": requested, "local_s": local_s})
+        _, told = self.predictor.given_elapsed(asked, np.zeros(len(jobs)), LEVELS.tolist())
+        return whole_quantiles(told, requested)
+
     def entries(
         self, jobs: Sequence[Job], stored: Mapping[str, np.ndarray], answers: Sequence[Mapping[str, Any]], now_s: float
     ) -> list[dict[str, Any]]:
@@ -108,7 +164,7 @@ class Served:
 
     name: str
     alias: str
-    loaded: Loaded | None = None
+    loaded: Version | None = None
     problem: str = ""
     since_s: float = 0.0
     missing: bool = False
@@ -131,8 +187,8 @@ class Served:
                 if number == self._refused and self._polls % AGAIN:
                     return False
                 self._refused = number
-                loaded = Loaded(self.name, self.alias, number, registry.load(self.name, number))
-                _check_answers(loaded, clock())
+                loaded = loaded_version(self.name, self.alias, number, registry)
+                loaded.check(clock())
                 self.loaded = loaded  # from here on it answers
             self._refused = ""
         except Exception as error:  # whatever a registry or a damaged version raises, the loaded version stays
@@ -142,16 +198,14 @@ class Served:
         return self.loaded is not before
 
 
-def _check_answers(loaded: Loaded, now_s: float) -> None:
-    """Ask a new version once, which also prepares it; InputError where it does not answer sensibly."""
-    taken_s, request = loaded.predictor.snapshot_unix_s, 3600
-    at = datetime.fromtimestamp(now_s if taken_s is None else taken_s, UTC).replace(tzinfo=None)
-    job = Job.model_validate({"user": None, "procs": 1, "requested_s": request, "submit_time": at.isoformat()})
-    (answer,), _ = loaded.answer([job], (0.5,), now_s)
-    if not 1 <= answer["predicted_s"] <= request:
-        raise InputError(
-            f"version {loaded.number} of {loaded.name}: predicts {answer['predicted_s']} s for a request of {request} s"
-        )
+def loaded_version(name: str, alias: str, number: str, registry: SiteRegistry) -> Version:
+    """Load a version of a model of runtimes or of starts."""
+    found = registry.load(name, number)
+    if isinstance(found, RuntimePredictor):
+        return Loaded(name, alias, number, found)
+    from pipelines.serving.starts import LoadedStarts  # which imports this module
+
+    return LoadedStarts(name, alias, number, found)
 
 
 def follow_registry(

@@ -51,7 +51,9 @@ WallClock = Annotated[
 ]
 
 
-class _Given(BaseModel):
+class Given(BaseModel):
+    """Part of a request: strictly typed, without unknown fields."""
+
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     @model_validator(mode="before")
@@ -65,7 +67,7 @@ class _Given(BaseModel):
         return given
 
 
-class Job(_Given):
+class Job(Given):
     """A job that is submitted, or runs since ``elapsed_s``."""
 
     user: Text | None = Field(description="null: unknown")
@@ -92,7 +94,7 @@ class Job(_Given):
         return None if self.submit_time is None else timegm(self.submit_time.timetuple())
 
 
-class _Request(_Given):
+class _Request(Given):
     model: Text | None = Field(None, description="which one, where several are served")
     quantiles: list[Annotated[float, Field(gt=0, lt=1)]] | None = Field(
         None, max_length=MOST_LEVELS, description="the share of such jobs that run at most as long"

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from features.errors import InputError, masked
 from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.site_names import check_key
+from models.packed.start_predictor import StartModel
 from pipelines.storage.registry import tracking
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
+RUNTIMES, STARTS = "runtime-", "start-"
+"""How names of registered models begin, by what they answer."""
 _SQLITE = "sqlite:///"
 
 
@@ -44,8 +47,12 @@ class SiteRegistry:
             raise InputError(f"registry {masked(store.uri)}: {masked(why)}") from error
         return str(version.version) if version is not None else ""
 
-    def load(self, name: str, number: str) -> RuntimePredictor:
+    def load(self, name: str, number: str) -> RuntimePredictor | StartModel:
         """Load a version; InputError too for names that are hashed with another key, or none set."""
+        if name.startswith(STARTS):
+            from models.registry.start_registration import load as load_starts
+
+            return load_starts(self._opened(), name, number)
         from models.registry.runtime_registration import load
 
         predictor = load(self._opened(), name, number)

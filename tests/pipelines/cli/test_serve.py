@@ -61,7 +61,7 @@ def test_a_model_that_the_registry_does_not_know_is_refused(started):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["variability-x"], "is not the name of a runtime model"),
+        (["variability-x"], "is not the name of a model of runtimes or starts"),
         (["runtime-a", "runtime-a@challenger"], "is named twice"),
         (["runtime-a", "--allow-host", "a b"], "is not a name"),
     ],

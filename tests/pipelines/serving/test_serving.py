@@ -154,7 +154,10 @@ def test_what_is_too_much_is_refused(registry):
 def test_a_body_may_come_in_pieces_and_other_paths_are_not_served(registry):
     assert asked(service(registry), "POST", "/predict", JOB, parts=7)[0] == 200
     assert asked(service(registry), "GET", "/predict")[0] == 405
-    assert asked(service(registry), "POST", "/") == (404, {"error": "only POST /predict and GET /health are served here"})
+    assert asked(service(registry), "POST", "/") == (
+        404,
+        {"error": "only POST /predict, POST /start and GET /health are served here"},
+    )
 
 
 def test_both_forms_their_answers_and_refusals_are_described(registry):

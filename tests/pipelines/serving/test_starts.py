@@ -1,0 +1,167 @@
+"""What a service answers about starts, and what it refuses."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+from fastapi import FastAPI
+
+from features.clock import DAY_S, local_clock_s
+from models.packed.start_distribution import EDGES_S, Calibration
+from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, STATE, StartModel, StartPredictor
+from models.registry.packing import assemble
+from models.registry.start_registration import StartContent
+from models.starts.states import FEATURES, NEVER, PLANS, Jobs, states
+from models.starts.training import grow
+from pipelines.serving.app import Service, application
+from pipelines.serving.models import Served
+from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, asked
+from tests.support.learning import ORIGIN_S, ZONE
+
+NAME, MACHINE = "start-made", 64
+CLOCK_S = int(local_clock_s(np.array([NOW_S - ORIGIN_S]), ORIGIN_S, ZONE)[0])
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory) -> StartPredictor:
+    """Return a packed model of made states, whose waits follow the width, the queue and predicted runtimes."""
+    draw, names = np.random.default_rng(0), list(FEATURES)
+    states_ = draw.uniform(0.0, 1.0, (3_000, len(FEATURES)))
+    for name, most in (("waiting", 400.0), ("waiting_predicted", 9e3), ("running_predicted", 9e3), ("fits_predicted_s", 9e3)):
+        states_[:, names.index(name)] *= most
+    scale = (
+        1.0 + states_[:, names.index("waiting")] * states_[:, names.index("width")] + states_[:, names.index("running_predicted")]
+    )
+    waits = np.floor(scale * draw.exponential(size=3_000))
+    tree = grow(states_, states_[:, list(PLANS)], None, waits, np.zeros(3_000, bool), trees=40)
+    calibration = Calibration(0.2, 0.9, np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.6, 1.0]))
+    at_s, recent = NOW_S - ORIGIN_S - DAY_S, np.zeros((2, len(EDGES_S)))
+    model = StartModel(
+        HAZARD, tuple(FEATURES), PLANS, {STATE: tree}, {STATE: calibration}, recent, at_s, at_s, MACHINE, ORIGIN_S, ZONE
+    )
+    return StartPredictor(assemble(tmp_path_factory.mktemp("starts"), "start", StartContent(model, pd.DataFrame()).write).data)
+
+
+@pytest.fixture
+def registry(versions, predictor) -> Registry:
+    return Registry({**versions, "9": predictor.model}, {"champion": "9", "running": KIND["quantile(order=accuracy)"]})
+
+
+def service(registry: Registry, *names: str) -> FastAPI:
+    models = [Served(name, "champion" if name.startswith("start-") else "running") for name in names or (NAME,)]
+    for each in models:
+        each.follow(registry, lambda: NOW_S)
+        assert not each.problem
+    return application(Service(models, 2.0 * DAY_S, clock=lambda: NOW_S))
+
+
+def queue(count: int = 40, seed: int = 1) -> tuple[list[dict], Jobs]:
+    """Return a queue as a client tells it, and as the model's features are made of it, with a job submitted now."""
+    draw = np.random.default_rng(seed)
+    waits, ran = draw.integers(0, 9_000, count), draw.integers(1, 9_000, count)
+    runs, procs, requested = draw.random(count) < 0.4, draw.integers(1, 9, count), draw.integers(60, 40_000, count)
+    user, of = draw.integers(0, 5, count), draw.integers(0, 2, count)
+    told = [
+        {"user": f"user{user[row]}", "procs": int(procs[row]), "requested_s": int(requested[row]), "waits_s": int(waits[row])}
+        | {"running_s": int(ran[row]) if runs[row] else None, "queue": f"q{of[row]}"}
+        for row in range(count)
+    ]
+    start = np.append(np.where(runs, CLOCK_S - ran, NEVER), NEVER)
+    submit = np.append(np.where(runs, CLOCK_S - ran, CLOCK_S) - waits, CLOCK_S)
+    order = np.append(np.argsort(submit[:-1], kind="stable"), count)
+    requested = np.append(requested, 3_600)
+    columns = (submit, start, np.full(count + 1, NEVER), np.append(procs, 8), requested, np.append(user, 3), np.append(of, 0))
+    return told, Jobs(*(each[order].astype(np.int64) for each in columns), requested[order, None])
+
+
+JOB = {"user": "user3", "procs": 8, "requested_s": 3_600, "queue": "q0"}
+
+
+def start(app: FastAPI, body: object, status: int = 200) -> dict:
+    found, answer = asked(app, "POST", "/start", body)
+    assert found == status, answer
+    return answer
+
+
+def expected(predictor: StartPredictor, jobs: Jobs) -> pd.Series:
+    """Return what the registered model answers about the last of ``jobs``."""
+    at = np.array([CLOCK_S])
+    found = pd.DataFrame(states(jobs, np.array([len(jobs.submit) - 1]), at, at, MACHINE), columns=list(FEATURES))
+    return predictor.predict(found.assign(at_s=NOW_S - ORIGIN_S)).iloc[0]
+
+
+def same(answer: dict, row: pd.Series) -> bool:
+    waits = [round(row[name]) for name in QUANTILES] == list(answer["quantiles"].values())
+    return waits and list(answer["chances"].values()) == pytest.approx(row[list(CHANCES)].tolist(), abs=1e-4)
+
+
+def test_an_answer_is_what_the_registered_model_answers_to_the_same_state(registry, predictor):
+    (told, jobs), app = queue(), service(registry)
+    answer, row = start(app, {"queue": told, "job": JOB}), expected(predictor, jobs)
+    assert same(answer, row)
+    assert answer["snapshot_age_s"] == row["snapshot_age_s"] == DAY_S
+    named = {name: answer[name] for name in ("model", "alias", "version", "stale")}
+    assert named == {"model": NAME, "alias": "champion", "version": "9", "stale": False}
+    median = datetime.fromtimestamp(CLOCK_S, UTC) + timedelta(seconds=answer["quantiles"]["0.5"])
+    assert answer["times"]["0.5"] == f"{median:%Y-%m-%d %H:%M:%S}"
+    assert not same(start(app, {"queue": told[:5], "job": JOB}), row)
+
+
+def test_times_may_be_given_as_the_wall_clock(registry):
+    (told, _), app = queue(), service(registry)
+    clock = [
+        {
+            **each,
+            "waits_s": None,
+            "submit_time": str(datetime.fromtimestamp(CLOCK_S - each["waits_s"] - (each["running_s"] or 0), UTC))[:19],
+        }
+        for each in told
+    ]
+    now = str(datetime.fromtimestamp(CLOCK_S, UTC))[:19]
+    assert start(app, {"queue": clock, "job": JOB, "now": now, "procs": MACHINE}) == start(app, {"queue": told, "job": JOB})
+
+
+def test_runtimes_are_those_of_the_model_of_the_same_trace_where_it_is_served(registry, predictor):
+    (told, jobs), app = queue(), service(registry, NAME, "runtime-made")
+    assert not same(answer := start(app, {"queue": told, "job": JOB}), expected(predictor, jobs))
+    assert start(app, {"queue": told, "job": JOB}) == answer  # of runtimes that are kept
+    assert same(start(service(registry, NAME, "runtime-other"), {"queue": told, "job": JOB}), expected(predictor, jobs))
+    assert asked(app, "POST", "/predict", {"user": "user3", "procs": 8, "requested_s": 3_600})[1]["model"] == "runtime-made"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"procs": 0}, "procs"),
+        ({"requested_s": "60"}, "requested_s"),
+        ({"running_s": -1}, "running_s"),
+        ({"submit_time": "yesterday"}, "submit_time"),
+        ({"submit_time": "2262-01-01 00:00:00"}, "submit_time"),
+        ({"waits_s": None, "submit_time": "2100-01-01 00:00:00"}, "submit_time"),
+        ({"state": "PENDING"}, "state"),
+        ({"waits_s": None}, "waits_s"),
+    ],
+)
+def test_a_queue_with_a_wrong_field_is_refused_in_one_line_that_names_it(registry, changes, field):
+    told, _ = queue(5)
+    answer = start(service(registry), {"queue": [*told[:3], {**told[3], **changes}], "job": JOB}, status=422)
+    assert answer["field"] == f"queue[3].{field}"
+    assert answer["field"] in answer["error"]
+    assert "\n" not in answer["error"]
+
+
+def test_what_cannot_be_asked_is_refused(registry, predictor):
+    app = service(registry, NAME, "runtime-made")
+    assert start(app, {"queue": [], "job": {**JOB, "procs": MACHINE + 1}}, status=422)["field"] == "job.procs"
+    assert start(app, {"queue": [], "job": JOB, "model": "start-other"}, status=422)["field"] == "model"
+    assert start(app, {"queue": [], "job": JOB, "model": "runtime-made"}, status=422)["error"].endswith("served: start-made")
+    status, answer = asked(app, "POST", "/predict", {"user": None, "procs": 1, "requested_s": 60, "model": NAME})
+    assert (status, answer["field"], answer["error"]) == (
+        422,
+        "model",
+        "model: 'start-made' is not served here; served: runtime-made",
+    )
+    assert start(service(registry, "start-a", "start-b"), {"queue": [], "job": JOB}, status=422)["field"] == "model"
