@@ -1,4 +1,4 @@
-"""Run a queue ahead: when the jobs that wait would start, in scenarios of runtimes and arrivals.
+"""Run a queue ahead: the starts of waiting jobs in scenarios of runtimes and arrivals.
 
 From a moment on a scheduler goes on with the jobs that run and wait then, in each scenario: runtimes are drawn of the predicted
 distributions, of running jobs of what they have not outlived, and what is submitted later comes as it came at the same hour of the
@@ -70,9 +70,9 @@ def arrivals(jobs: Queued, now_s: int, count: int, seed: int = 0, horizon_s: int
 
 
 class Ahead:
-    """Run queues ahead on a pool of ``procs`` processors under ``policy``, in ``scenarios`` scenarios.
+    """Run queues ahead on a pool of ``procs`` processors, in ``scenarios`` scenarios.
 
-    Its predictor is not asked: it plans by requests. Arrivals are drawn ``groups`` times. Reused from question to question.
+    Under ``policy``, whose predictor is not asked: it plans by requests. Arrivals are drawn ``groups`` times. Reused from question to question.
     """
 
     def __init__(self, procs: int, policy: Policy = BY_REQUEST, *, scenarios: int = 16, groups: int = 4, seed: int = 0) -> None:
@@ -104,9 +104,9 @@ class Ahead:
         return found
 
     def plan(self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int, runtime_s: np.ndarray) -> np.ndarray:
-        """Return the same in the one scenario in which jobs run for ``runtime_s`` and none is submitted later, int64 [waiting].
+        """Return the same, int64 [waiting], where all jobs run for ``runtime_s``.
 
-        int64 [jobs]; a job that has run for longer ends in the next second.
+        int64 [jobs]. No job is submitted later; one that has run for longer ends in the next second.
         """
         running = running[np.argsort(jobs.start[running], kind="stable")]
         rows, first = np.concatenate((running, waiting)), len(running)
@@ -160,7 +160,9 @@ def starts_on(
     policy: Policy = BY_REQUEST,
     clock: Clock = TRACE_SECONDS,
 ) -> np.ndarray:
-    """Return the same on a described machine, or one of an inferred rule, int64 [scenarios, waiting].
+    """Return the same on a described machine, or one of an inferred rule.
+
+    int64 [scenarios, waiting].
 
     ``table`` are canonical jobs, first those that run since ``start_s`` (int64 [running]), then those that wait in the order of the queue;
     ``runtimes`` int64 [scenarios, jobs] are whole ones, ``coming`` tables of later jobs, of which each scenario has one in turn. Running jobs begin

@@ -1,4 +1,4 @@
-"""Questions about starts, made of accounting: when they are asked, and all that may be read at that moment.
+"""Questions about starts, made of accounting, with all that may be read at that moment.
 
 A job is asked about at its submission and, while it still waits, at fixed ages; whether it does is known at that moment.
 """
@@ -49,9 +49,9 @@ class Questions:
         return Questions(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
     def waited(self, start_s: np.ndarray, until_s: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return how long each job waited after its question as far as is known by ``until_s``, and which still wait.
+        """Return how long each job waited after its question, and which still wait.
 
-        Seconds float64 and bool [questions]; ``start_s`` int64 [jobs] are the starts of all jobs.
+        As far as is known by ``until_s``. Seconds float64 and bool [questions]; ``start_s`` int64 [jobs] are the starts of all jobs.
         """
         start = start_s[self.row]
         waits = start > until_s
@@ -59,7 +59,7 @@ class Questions:
 
 
 def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int = 0) -> Jobs:
-    """Return the jobs of a trace that started and ended as recorded, with predicted distributions of their runtimes.
+    """Return the jobs of a trace as recorded, with predicted distributions of runtimes.
 
     These are told at submission by ``quantile``, which learns along the record (:func:`sim.predicted_limits.told_along`).
     """
@@ -71,7 +71,10 @@ def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int 
 
 
 def moments(jobs: Jobs, since_s: int, until_s: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and seconds of all questions from ``since_s`` to before ``until_s``, by time, int64 [questions]."""
+    """Return rows and seconds of all questions, by time, int64 [questions].
+
+    Asked from ``since_s`` to before ``until_s``.
+    """
     row, at = np.arange(len(jobs.submit)), jobs.submit
     rows, times = [row], [at]
     for age in AGES_S:
@@ -87,7 +90,10 @@ def moments(jobs: Jobs, since_s: int, until_s: int) -> tuple[np.ndarray, np.ndar
 def ask(
     jobs: Jobs, row: np.ndarray, at_s: np.ndarray, ahead: Ahead, clock: Clock, progress: Callable[[int, int], object] | None = None
 ) -> Questions:
-    """Return questions about jobs ``row`` at ``at_s``, ascending, with states and scenarios of these moments."""
+    """Return questions about jobs ``row`` at ``at_s``, ascending.
+
+    With states, scenarios and plans of these moments.
+    """
     local = local_clock_s(at_s, *clock)
     described = states(jobs, row, at_s, local, ahead.procs)
     found, planned = np.empty((len(row), SCENARIOS)), np.empty(len(row))
@@ -101,7 +107,10 @@ def ask(
 
 
 def queues(jobs: Jobs, row: np.ndarray, at_s: np.ndarray) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
-    """Yield of each question the job, the second, and the rows of the jobs that run and wait then, in order of submission."""
+    """Yield of each question the job, the second, and the jobs that run and wait then.
+
+    The latter are rows in order of submission.
+    """
     gone_by = np.maximum.accumulate(jobs.end)
     for job, now in zip(row.tolist(), at_s.tolist(), strict=True):
         first, last = int(np.searchsorted(gone_by, now, "right")), int(np.searchsorted(jobs.submit, now, "right"))
@@ -112,20 +121,23 @@ def queues(jobs: Jobs, row: np.ndarray, at_s: np.ndarray) -> Iterator[tuple[int,
 
 
 def told(starts_s: np.ndarray) -> np.ndarray:
-    """Return the starts of a job in any number of scenarios as ``SCENARIOS`` quantiles, seconds, float64."""
+    """Return starts in any number of scenarios as ``SCENARIOS`` quantiles, seconds."""
     if len(starts_s) == SCENARIOS:
         return np.sort(starts_s).astype(np.float64)
     return np.quantile(starts_s, (np.arange(SCENARIOS) + 0.5) / SCENARIOS)
 
 
 def as_table(asked: Questions, job_id: np.ndarray) -> pd.DataFrame:
-    """Return questions as the table ``queue_states``: ``job_id at_s``, the state, scenarios, plan."""
+    """Return questions as a table: ``job_id at_s``, the state, scenarios, plan."""
     head = pd.DataFrame({"job_id": job_id[asked.row], "at_s": asked.at_s})
     values = pd.DataFrame(np.column_stack((asked.states, asked.scenarios, asked.plan_s)), columns=[*FEATURES, *STARTS, PLAN])
     return pd.concat([head, values], axis=1)
 
 
 def from_states(table: pd.DataFrame, row: np.ndarray) -> Questions:
-    """Return the questions of a table ``queue_states`` about the jobs ``row``, int64 [questions]."""
+    """Return the questions of a table ``queue_states``.
+
+    They are about the jobs ``row``, int64 [questions].
+    """
     described, starts = (table[list(names)].to_numpy(np.float64) for names in (FEATURES, STARTS))
     return Questions(row, table["at_s"].to_numpy(np.int64), described, starts, table[PLAN].to_numpy(np.float64))

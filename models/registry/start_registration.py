@@ -41,7 +41,9 @@ START = Kind(
 
 @dataclass(frozen=True)
 class StartContent:
-    """A model of starts, and questions as an example: their states, ``at_s`` and starts in scenarios.
+    """Hold a model of starts, and questions as an example.
+
+    The example has states, ``at_s`` and starts in scenarios.
 
     ``refreshed_from`` is the version whose training it has, if not its own.
     """

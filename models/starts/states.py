@@ -1,5 +1,6 @@
-"""States of a queue at a moment, as a job that waits in it is described: made from accounting or from a snapshot.
+"""States of a queue at a moment, as a job that waits in it is described.
 
+They are made from accounting or from a snapshot.
 Everything is read from the jobs that run and wait at the moment, so that a live snapshot tells the same as accounting does later.
 Nothing that starts, ends or is submitted afterwards is read.
 """
@@ -68,8 +69,9 @@ _HOUR_S, _DAY_S = 3600, 86_400
 
 
 class Jobs(NamedTuple):
-    """Jobs in order of submission, int64 [jobs] seconds or codes, as accounting or a snapshot tells them.
+    """Jobs in order of submission, as accounting or a snapshot tells them.
 
+    Columns are int64 [jobs], seconds or codes.
     ``start`` and ``end`` are ``NEVER`` where they are not known yet. ``quantiles`` int64 [jobs, levels] are those of each runtime, told at
     submission.
     """

@@ -1,5 +1,6 @@
-"""Train distributions of waits on the states of a queue (:mod:`models.packed.start_distribution`).
+"""Train distributions of waits on the states of a queue.
 
+They are those of :mod:`models.packed.start_distribution`.
 A question whose job still waits when the model is trained teaches the bins that it has outlasted: it is censored, not dropped.
 """
 

@@ -1,4 +1,4 @@
-"""Stage 3, beside the runtime model: states of the queue that jobs found, and the queue run ahead."""
+"""Stage 3 of starts: states of the queue that jobs found, and the queue run ahead."""
 
 import dagster as dg
 

@@ -1,4 +1,4 @@
-"""Stage 3 of starts: train models of when jobs start, register them, and judge what was answered."""
+"""Stage 3 of starts: train models of when jobs start, register and judge them."""
 
 import dagster as dg
 

@@ -1,4 +1,4 @@
-"""States of a trace's queue: questions about starts before a date and, of a run, after it, as a table."""
+"""States of a trace's queue before a date and, of a run, after it, as a table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _WARM_JOBS = 3_000
 
 @dataclass(frozen=True)
 class Asked:
-    """Questions of a trace, by time, and the starts of all its jobs, int64 [jobs] seconds; codes of their users."""
+    """Questions of a trace, by time, and the starts of all its jobs.
+
+    int64 [jobs] seconds, and codes of their users.
+    """
 
     questions: Questions
     start_s: np.ndarray
@@ -45,7 +48,7 @@ class Asked:
 def keep_states(
     lake: Lake, clean: CleanTrace, users: History, date: Dated, progress: Callable[[int, int], object], seed: int = 0
 ) -> str:
-    """Write the table ``queue_states``; return why there is nothing in it, "" if there is.
+    """Write the table ``queue_states``; return why it is empty, if it is.
 
     The last ``LEARNED`` questions before the date and, of a run, ``MOST_JUDGED`` of those that follow. What an earlier version holds of
     moments before any job that it did not know is not asked again.

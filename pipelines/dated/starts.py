@@ -59,7 +59,10 @@ class StartComparison(Comparison):
 
 
 def trained(method: str, asked: Asked, questions: Questions, until_s: int, seed: int) -> StartModel:
-    """Return a model of ``method`` that learns from ``questions`` as far as they came true by ``until_s``, uncalibrated."""
+    """Return an uncalibrated model of ``method`` that learns from ``questions``.
+
+    As far as they came true by ``until_s``.
+    """
     waited, waits = asked.waited(questions, until_s)
     plans, trees = questions.states[:, list(PLANS)], {}
     if method == HAZARD:
@@ -103,9 +106,9 @@ def told_of(model: StartModel, questions: Questions) -> Told:
 
 
 def calibrated(model: StartModel, told: Told, since_s: int, asked: Asked, questions: Questions, at_s: int) -> StartModel:
-    """Return ``model`` calibrated as of ``at_s`` on what was ``told`` of the ``questions`` of the days before.
+    """Return ``model`` calibrated as of ``at_s`` on what was told in the days before.
 
-    By this model or one like it, which has not learned from questions after ``since_s``. As it is where they are too few.
+    ``told`` of the ``questions`` by this model or one like it, which has not learned from questions after ``since_s``. As it is where they are too few.
     """
     past = (questions.at_s >= max(at_s - CALIBRATED_DAYS * DAY_S, since_s)) & (questions.at_s < at_s)
     if model.method == RECENT or past.sum() < ENOUGH:
@@ -115,7 +118,7 @@ def calibrated(model: StartModel, told: Told, since_s: int, asked: Asked, questi
 
 
 def answered(model: StartModel, told: Told) -> np.ndarray:
-    """Return the model's calibrated distributions, float64 [questions, edges], of what it told."""
+    """Return calibrated distributions of what a model told, float64 [questions, edges]."""
     return model.calibrations[BOTH].apply(told[BOTH]) if BOTH in model.calibrations else told[BOTH]
 
 
@@ -232,9 +235,9 @@ class StartJudge:
 def keep_start_model(
     lake: Lake, clean: CleanTrace, asked: Asked, date: Dated, store: Tracking, seed: int = 0, tags: Mapping[str, str] | None = None
 ) -> Promotion:
-    """Train, judge and register models of starts; write ``start_model`` and ``starts``; no alias moves.
+    """Train, judge and register models of starts; write the tables; no alias moves.
 
-    :func:`point_start_champion` moves them once the tables are published.
+    The tables are ``start_model`` and ``starts``. :func:`point_start_champion` moves them once the tables are published.
     """
     name = START.registered(clean.name)
 
@@ -258,7 +261,7 @@ def keep_start_model(
 
 
 def keep_no_model(lake: Lake, clean: CleanTrace) -> str:
-    """Write empty tables ``start_model`` and ``starts`` of a trace without questions; return why."""
+    """Write empty tables of a trace without questions; return why there are none."""
     why = str(lake.read_for(clean, "queue_states")[1]["why"])
     lake.write_for(clean, "start_model", pd.DataFrame({"version": np.arange(0)}), {"serves": {}, "why": why})
     lake.write_for(clean, "starts", _no_rows(), {"why": why})
@@ -266,7 +269,7 @@ def keep_no_model(lake: Lake, clean: CleanTrace) -> str:
 
 
 def summary(rows: pd.DataFrame) -> dict[str, float]:
-    """Return figures of a table ``starts``: answers that came true, errors, coverage where jobs waited."""
+    """Return figures of a table ``starts``: errors, and coverage where jobs waited."""
     known = rows[rows["waited_s"].notna()] if "waited_s" in rows else rows
     if not len(known):
         return {"answers that came true": 0}

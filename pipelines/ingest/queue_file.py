@@ -1,4 +1,4 @@
-"""A queue as it stands: what runs and waits, from squeue's text or a table of a site's own."""
+"""A queue as it stands: what runs and waits, from squeue's text or a site's table."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _NO_TIME = ("", "N/A", "NONE", "UNKNOWN", "NULL")
 
 @dataclass(frozen=True)
 class QueueFile:
-    """A snapshot: ``job_id state user queue procs requested_s submit_unix_s start_unix_s``, a row a job, by submission.
+    """A snapshot of a queue, a row a job, by submission.
 
-    The start is null of a job that waits; ``expected_unix_s`` is when the site's scheduler expects it, null where it does not. ``left_out`` counts
-    rows of other states.
+    Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s expected_unix_s``. The start is null of a job that
+    waits; it is expected by the site's scheduler, null where it is not. ``left_out`` counts rows of other states.
     """
 
     jobs: pd.DataFrame

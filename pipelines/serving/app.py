@@ -1,4 +1,4 @@
-"""The application: ``POST /predict``, ``POST /start``, ``GET /health``, and their description for portals.
+"""The application: ``POST /predict``, ``POST /start``, ``GET /health``, for portals.
 
 Everything is answered from arrays in memory, in the one thread of the event loop: long requests in parts, so that others come in between.
 """

@@ -51,7 +51,7 @@ class Version(ABC):
 
     @abstractmethod
     def check(self, now_s: float) -> None:
-        """Ask a new version once, which also prepares it; InputError where it does not answer sensibly."""
+        """Ask a new version once, which also prepares it; InputError for senseless answers."""
 
     def head(self, now_s: float, stale_after_s: float) -> dict[str, Any]:
         """Return what every answer says of the version."""
@@ -126,7 +126,9 @@ class Loaded(Version):
         return answers, submitted.given
 
     def quantiles(self, jobs: Sequence[Queued]) -> np.ndarray:
-        """Return the runtimes of jobs at their submission at the levels of simulations, int64 [jobs, levels]."""
+        """Return the predicted runtimes of jobs at the levels of simulations.
+
+        int64 [jobs, levels]."""
         user, procs, requested, local_s = (np.array(each, kind) for each, kind in zip(zip(*jobs, strict=True), _KINDS, strict=True))
         unknown = np.full(len(jobs), None, object)
         texts = dict.fromkeys(TEXTS, unknown) | {"user": user}

@@ -1,4 +1,4 @@
-"""When a job starts that is submitted to a queue: what a request tells of the queue, and the answer of a model of starts.
+"""When a job starts that is submitted to a queue which a request tells.
 
 An answer is made of the queue's state alone. The model has learned from runtimes predicted at submission: the runtime model of the same trace is
 asked for them where it is served too and tells quantiles, else the request stands for all of a job's. They are kept with that version.
@@ -127,7 +127,7 @@ class LoadedStarts(Version):
 
 
 def jobs_of(question: StartQuestion, clock_s: int) -> tuple[list[str | None], Jobs]:
-    """Return users and jobs in order of submission, the asked one last, in seconds of the wall clock.
+    """Return users and jobs by submission, the asked one last, in wall-clock seconds.
 
     A job's quantiles are its request. What started in this second runs. Raises Unanswerable for a job without the time of its submission, or
     with one after ``clock_s``.

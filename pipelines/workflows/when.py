@@ -1,4 +1,4 @@
-"""When jobs of a queue start: the registered model asked about a snapshot, with the queue run ahead.
+"""When jobs of a queue start: the registered model asked about a snapshot.
 
 The queue's jobs are put behind the ended ones of accounting, from which runtimes are predicted and arrivals drawn. What would start sooner
 is the same job with a shorter limit or fewer processors, in the same scenarios.
@@ -42,9 +42,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Change:
-    """What starting a job would gain with another limit or width: the difference of starts, seconds, negative is sooner.
+    """What a job would gain with another limit or width.
 
-    Its mean over the scenarios, its 10 and 90 % quantiles, and whether it is ``sure`` to start sooner.
+    The difference of starts in seconds, negative is sooner: its mean over the scenarios, its 10 and 90 % quantiles, and whether it is ``sure`` to start sooner.
     """
 
     what: str
@@ -58,7 +58,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Answer:
-    """When a job starts: the distribution of its wait from now on, chances, and what would start sooner."""
+    """When a job starts: its wait from now on, chances, and what would start it sooner."""
 
     job_id: str
     procs: int
@@ -71,7 +71,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Queue:
-    """A snapshot behind a trace's accounting: jobs by submission, and the rows that run and wait.
+    """A snapshot behind a trace's accounting, with the rows that run and wait.
 
     ``now_s`` is in the trace's seconds; ``job_id`` are those of the snapshot, "" of ended jobs.
     """
@@ -84,7 +84,10 @@ class Queue:
     now_s: int
 
     def answered(self, model: StartModel, asked: np.ndarray, scenarios: int = SCENARIOS, seed: int = 0) -> list[Answer]:
-        """Return answers about the rows ``asked``, which wait; with what would start them sooner where they are one or two."""
+        """Return answers about the rows ``asked``, which wait.
+
+        Where they are one or two, with what would start them sooner.
+        """
         ahead, at = Ahead(self.clean.procs, scenarios=scenarios, seed=seed), np.full(len(asked), self.now_s)
         local = local_clock_s(at, self.clean.origin_unix_s, self.clean.timezone)
         described = states(self.jobs, asked, at, local, self.clean.procs)
@@ -118,7 +121,10 @@ class Queue:
         return tuple(found)
 
     def changed(self, row: int, procs: int, requested_s: int) -> Jobs:
-        """Return the jobs with another width and limit of the job ``row``, whose predicted runtimes are cut at the limit."""
+        """Return the jobs with another width and limit of the job ``row``.
+
+        Its predicted runtimes are cut at the limit.
+        """
         jobs = self.jobs._replace(
             procs=self.jobs.procs.copy(), requested=self.jobs.requested.copy(), quantiles=self.jobs.quantiles.copy()
         )
@@ -128,10 +134,11 @@ class Queue:
 
 
 def queue_of(clean: CleanTrace, start_s: np.ndarray, snapshot: pd.DataFrame, now_s: int, asked: Sequence[Job] = ()) -> Queue:
-    """Return a snapshot (:class:`pipelines.ingest.queue_file.QueueFile`) behind the accounting of its trace.
+    """Return a snapshot behind the accounting of its trace.
 
-    ``asked`` are jobs that would be submitted now. Jobs of accounting that the snapshot names, or that end later, are left out. InputError for
-    times after ``now_s`` and jobs wider than the machine.
+    ``snapshot`` is that of :class:`pipelines.ingest.queue_file.QueueFile`; ``asked`` are jobs that would be submitted now. Jobs of
+    accounting that the snapshot names, or that end later, are left out. InputError for times after ``now_s`` and jobs wider than the
+    machine.
     """
     origin = clean.origin_unix_s or 0
     end = recorded_end_s(clean.jobs, start_s)
@@ -187,7 +194,7 @@ def queue_of(clean: CleanTrace, start_s: np.ndarray, snapshot: pd.DataFrame, now
 
 
 def like(rows: pd.DataFrame, fits: bool, until_s: int, days: int = 30) -> dict[str, float]:
-    """Return how good answers of the last days were about jobs that fitted, or did not, when they were asked about.
+    """Return how good answers of the last days were about jobs that fitted, or did not.
 
     ``rows`` is the table ``starts``. Empty where none came true.
     """
