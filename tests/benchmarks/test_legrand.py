@@ -13,7 +13,6 @@ from benchmarks.papers.legrand.mixed import CUBE, PURE, grid
 from benchmarks.papers.legrand.optimisers import Search, optimise
 from benchmarks.papers.legrand.study import GREEDY, ORACLE, TRAINED, Settings, Study, study_of
 from benchmarks.papers.legrand.transfer import RECORDED, TESTING, sums
-from benchmarks.studies import policy_optimisers
 from tests.support.arriving import arriving
 
 SETTINGS = Settings(points=4, budget=12, replicates=2)
@@ -64,7 +63,6 @@ def test_searches_from_many_starts_close_in_on_the_best_direction() -> None:
     [
         ("legrand-2018", mixed_policies.card),
         ("learned-policies", learned_card.card),
-        ("policy-optimisers", policy_optimisers.card),
     ],
 )
 def test_each_card_is_that_of_the_data_beside_it(name: str, made: object) -> None:

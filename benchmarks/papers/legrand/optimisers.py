@@ -30,7 +30,7 @@ class Search:
     ``budget`` simulations at most. ``population`` policies a generation, by default the library's, 4 + floor(3 ln dimensions).
     A search starts at a random point of the sphere with standard deviation ``step``. It starts again at another where the
     library says that it has converged or diverged, or no weight of a generation differs by more than ``closest``, until the
-    budget is used up. docs/studies/policy-optimisers.md shows what other values give.
+    budget is used up.
     """
 
     method: str = XNES
