@@ -2,7 +2,7 @@
 
 import re
 from calendar import timegm
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -51,6 +51,14 @@ WallClock = Annotated[
 ]
 
 
+def one_unknown(fields: Collection[str], given: Any) -> Any:
+    """Drop unknown fields but the first: pydantic would tell of each, for seconds."""
+    if isinstance(given, dict) and len(given) > len(fields):
+        unknown = next(name for name in given if name not in fields)
+        return {name: given[name] for name in (*fields, unknown) if name in given}
+    return given
+
+
 class Given(BaseModel):
     """Part of a request: strictly typed, without unknown fields."""
 
@@ -59,12 +67,7 @@ class Given(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _one_unknown(cls, given: Any) -> Any:
-        """Drop unknown fields but the first: pydantic would tell of each, for seconds."""
-        fields = cls.__pydantic_fields__
-        if isinstance(given, dict) and len(given) > len(fields):
-            unknown = next(name for name in given if name not in fields)
-            return {name: given[name] for name in (*fields, unknown) if name in given}
-        return given
+        return one_unknown(cls.__pydantic_fields__, given)
 
 
 class Job(Given):

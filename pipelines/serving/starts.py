@@ -9,11 +9,13 @@ from calendar import timegm
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from pydantic import FailFast, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
 
 from features import limits
 from features.errors import InputError
@@ -22,15 +24,17 @@ from models.packed.start_predictor import CHANCES, QUANTILES, RECENT, STATE, Sta
 from models.starts.bulk import chances
 from models.starts.states import NEVER, Jobs, states
 from pipelines.serving.models import ROWS, Loaded, Version
-from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock
+from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock, one_unknown
 
 MOST_QUEUED, REMEMBERED = 20_000, 100_000
 """Max jobs of a queue, and predicted runtimes that are kept."""
 Seconds = Annotated[int, Field(ge=0, le=limits.SECONDS)]
 
 
-class Submitted(Given):
+class Submitted(BaseModel):
     """A job that is submitted now."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     user: Text | None = Field(description="null: unknown")
     procs: int = Field(ge=1, le=limits.PROCESSORS)
@@ -46,16 +50,23 @@ class Queued(Submitted):
     running_s: Seconds | None = Field(None, description="how long it has run; null: it waits")
 
 
+def _listed(given: Any) -> Any:
+    """Leave one unknown field of each job of a list: at once, which takes a fifth of what it takes in each job's own check."""
+    return [one_unknown(Queued.__pydantic_fields__, each) for each in given] if isinstance(given, list) else given
+
+
 class StartQuestion(Given):
     """A queue, and a job that is submitted to it."""
 
     model: Text | None = Field(None, description="which one, where several are served")
     procs: int | None = Field(None, ge=1, le=limits.PROCESSORS, description="processors of the machine; left out: the trace's")
     now: WallClock | None = Field(None, description="the wall clock at the site, without a time zone; left out: now")
-    queue: Annotated[list[Queued], Field(max_length=MOST_QUEUED), FailFast()]
-    job: Submitted
+    queue: Annotated[list[Queued], Field(max_length=MOST_QUEUED), FailFast(), BeforeValidator(_listed)]
+    job: Annotated[Submitted, BeforeValidator(partial(one_unknown, Submitted.__pydantic_fields__))]
 
 
+_EPOCH = datetime(1970, 1, 1)
+_TOLD = attrgetter("user", "queue", "procs", "requested_s", "submit_time", "waits_s", "running_s")
 FIELDS = {*StartQuestion.model_fields, *Queued.model_fields}
 
 
@@ -94,7 +105,7 @@ class LoadedStarts(Version):
     def clock_s(self, question: StartQuestion, now_s: float) -> int:
         """Return the site's wall clock at the question, seconds since 1970-01-01 00:00."""
         if question.now is not None:
-            return timegm(question.now.timetuple())
+            return int((question.now - _EPOCH).total_seconds())
         if self.snapshot_unix_s is None:
             raise Unanswerable("now is missing, and the model's trace has no dates: give the wall clock", "now")
         return timegm(datetime.fromtimestamp(now_s, self._zone).timetuple())
@@ -132,27 +143,29 @@ def jobs_of(question: StartQuestion, clock_s: int) -> tuple[list[str | None], Jo
     A job's quantiles are its request. What started in this second runs. Raises Unanswerable for a job without the time of its submission, or
     with one after ``clock_s``.
     """
-    queue = question.queue
-    ran = np.array([-1 if each.running_s is None else each.running_s for each in queue], np.int64)
-    until = clock_s - np.where(ran < 0, 0, np.maximum(ran, 1))
-    submit = until - np.array([each.waits_s or 0 for each in queue], np.int64)
-    for row, each in enumerate(queue):
-        if each.submit_time is not None:
-            submit[row] = min(timegm(each.submit_time.timetuple()), until[row])
-            if timegm(each.submit_time.timetuple()) > clock_s:
-                raise Unanswerable(f"queue[{row}].submit_time is after now", f"queue[{row}].submit_time")
-        if (each.submit_time is None) == (each.waits_s is None):
-            raise Unanswerable(f"queue[{row}].waits_s: give either submit_time or waits_s", f"queue[{row}].waits_s")
-    order = np.append(np.argsort(submit, kind="stable"), len(queue))
-    jobs: list[Submitted] = [*queue, question.job]
-    jobs = [jobs[row] for row in order.tolist()]
-    start = np.append(np.where(ran < 0, NEVER, until), NEVER)[order]
-    procs, requested = (np.array([getattr(each, name) for each in jobs], np.int64) for name in ("procs", "requested_s"))
-    users, queues = [each.user for each in jobs], [each.queue for each in jobs]
-    coded = _codes(users), _codes(queues)
-    return users, Jobs(
-        np.append(submit, clock_s)[order], start, np.full(len(jobs), NEVER), procs, requested, *coded, requested[:, None]
+    rows = [*map(_TOLD, question.queue)]
+    users, queues, procs, requested, times, *durations = map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(7))
+    waits, ran = (np.array([-1 if each is None else each for each in durations_s], np.int64) for durations_s in durations)
+    given = np.array([each is not None for each in times], bool)
+    submit = np.array([0 if each is None else (each - _EPOCH).total_seconds() for each in times]).astype(np.int64)
+    for field, why, wrong in (
+        ("waits_s", "give either submit_time or waits_s", given == (waits >= 0)),
+        ("submit_time", "is after now", given & (submit > clock_s)),
+    ):
+        for row in np.flatnonzero(wrong)[:1]:
+            raise Unanswerable(f"queue[{row}].{field}: {why}", f"queue[{row}].{field}")
+    start = np.where(ran < 0, NEVER, clock_s - np.maximum(ran, 1))
+    until = np.minimum(start, clock_s)
+    submit = np.append(np.where(given, np.minimum(submit, until), until - waits), clock_s)
+    order = np.append(np.argsort(submit[:-1], kind="stable"), len(rows))
+    job = question.job
+    users, queues = ([each[row] for row in order.tolist()] for each in ([*users, job.user], [*queues, job.queue]))
+    start, procs, requested = (
+        np.append(each, last)[order].astype(np.int64)
+        for each, last in ((start, NEVER), (procs, job.procs), (requested, job.requested_s))
     )
+    ends, coded = np.full(len(order), NEVER), (_codes(users), _codes(queues))
+    return users, Jobs(submit[order], start, ends, procs, requested, *coded, requested[:, None])
 
 
 def _codes(names: Sequence[str | None]) -> np.ndarray:
