@@ -1,4 +1,4 @@
-"""The application: ``POST /predict``, ``POST /start``, ``GET /health``, for portals.
+"""The application: ``/predict``, ``/start``, ``/health``, and their description.
 
 Everything is answered from arrays in memory, in the one thread of the event loop: long requests in parts, so that others come in between.
 """
@@ -21,7 +21,8 @@ from starlette.exceptions import HTTPException
 from features.errors import one_line
 from pipelines.serving import starts
 from pipelines.serving.asked_log import AskedLog
-from pipelines.serving.models import ROWS, Loaded, Served, Version
+from pipelines.serving.loaded import ROWS, Loaded, Version
+from pipelines.serving.models import Served
 from pipelines.serving.questions import FIELDS, ManyAnswers, OneAnswer, OneJob, Question, Refusal, Unanswerable
 from pipelines.serving.site_registry import RUNTIMES, STARTS
 from pipelines.serving.starts import LoadedStarts, StartAnswer, StartQuestion, jobs_of, predicted

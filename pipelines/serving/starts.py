@@ -1,4 +1,4 @@
-"""When a job starts that is submitted to a queue which a request tells.
+"""When a job starts that is submitted to a queue: a request, and a model's answer.
 
 An answer is made of the queue's state alone. The model has learned from runtimes predicted at submission: the runtime model of the same trace is
 asked for them where it is served too and tells quantiles, else the request stands for all of a job's. They are kept with that version.
@@ -23,7 +23,7 @@ from models.packed.start_distribution import AS_TOLD, LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES, RECENT, STATE, StartModel, answers
 from models.starts.bulk import chances
 from models.starts.states import NEVER, Jobs, states
-from pipelines.serving.models import ROWS, Loaded, Version
+from pipelines.serving.loaded import ROWS, Loaded, Version
 from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock, one_unknown
 
 MOST_QUEUED, REMEMBERED = 20_000, 100_000
@@ -138,10 +138,10 @@ class LoadedStarts(Version):
 
 
 def jobs_of(question: StartQuestion, clock_s: int) -> tuple[list[str | None], Jobs]:
-    """Return users and jobs by submission, the asked one last, in wall-clock seconds.
+    """Return users and jobs in order of submission, the asked one last.
 
-    A job's quantiles are its request. What started in this second runs. Raises Unanswerable for a job without the time of its submission, or
-    with one after ``clock_s``.
+    In seconds of the wall clock. A job's quantiles are its request. What started in this second runs. Raises Unanswerable for a job without
+    the time of its submission, or with one after ``clock_s``.
     """
     rows = [*map(_TOLD, question.queue)]
     users, queues, procs, requested, times, *durations = map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(7))

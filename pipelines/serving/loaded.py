@@ -1,0 +1,151 @@
+"""Versions that answer: of models of runtimes, and what all kinds have in common."""
+
+from abc import ABC, abstractmethod
+from calendar import timegm
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from features.errors import InputError
+from models.packed.runtime_predictor import EARLY, RuntimePredictor
+from models.runtime.remaining import LEVELS, whole_quantiles
+from pipelines.serving.questions import TEXTS, Job, Unanswerable
+
+ROWS = 32
+"""Jobs that are answered at a time, so that other requests come in between."""
+Queued = tuple[str | None, int, int, int]
+"""A queued job: user, processors, request, wall clock at submission."""
+_KINDS = (object, np.float64, np.float64, np.int64)
+
+
+@dataclass(frozen=True)
+class Version(ABC):
+    """A version that answers."""
+
+    name: str
+    alias: str
+    number: str
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """Return the name of its method."""
+
+    @property
+    @abstractmethod
+    def snapshot_unix_s(self) -> int | None:
+        """Return the Unix time of its snapshot; None where the trace has no dates."""
+
+    @abstractmethod
+    def check(self, now_s: float) -> None:
+        """Ask a new version once, which also prepares it.
+
+        InputError where it does not answer sensibly.
+        """
+
+    def head(self, now_s: float, stale_after_s: float) -> dict[str, Any]:
+        """Return what every answer says of the version."""
+        return {"model": self.name, "alias": self.alias, "version": self.number, "stale": self.stale(now_s, stale_after_s)}
+
+    def stale(self, now_s: float, after_s: float) -> bool | None:
+        """Tell whether the snapshot is older than ``after_s``; None where it has no date."""
+        return None if self.snapshot_unix_s is None else now_s - self.snapshot_unix_s > after_s
+
+
+@dataclass(frozen=True)
+class Loaded(Version):
+    """A version of a runtime model; ``told`` are quantiles that it told of queued jobs."""
+
+    predictor: RuntimePredictor
+    told: dict[Queued, np.ndarray] = field(default_factory=dict, compare=False)
+
+    @property
+    def method(self) -> str:
+        return self.predictor.method.name
+
+    @property
+    def snapshot_unix_s(self) -> int | None:
+        return self.predictor.snapshot_unix_s
+
+    def check(self, now_s: float) -> None:
+        taken_s, request = self.snapshot_unix_s, 3600
+        at = datetime.fromtimestamp(now_s if taken_s is None else taken_s, UTC).replace(tzinfo=None)
+        job = Job.model_validate({"user": None, "procs": 1, "requested_s": request, "submit_time": at.isoformat()})
+        (answer,), _ = self.answer([job], (0.5,), now_s)
+        if not 1 <= answer["predicted_s"] <= request:
+            raise InputError(
+                f"version {self.number} of {self.name}: predicts {answer['predicted_s']} s for a request of {request} s"
+            )
+
+    def check_times(self, jobs: Sequence[Job], alone: bool) -> None:
+        """Raise Unanswerable for the first job whose time the model cannot place."""
+        dated = self.predictor.snapshot_unix_s is not None
+        for row, job in enumerate(jobs):
+            field = "submit_time" if alone else f"jobs[{row}].submit_time"
+            local_s = job.local_s
+            if local_s is None and not dated:
+                raise Unanswerable(f"{field} is missing, and the model's trace has no dates: give its time", field)
+            if local_s is not None and local_s < self.predictor.earliest_local_s:
+                raise Unanswerable(f"{field} {EARLY}", field)
+
+    def answer(
+        self, jobs: Sequence[Job], levels: Sequence[float], now_s: float
+    ) -> tuple[list[dict[str, Any]], Mapping[str, np.ndarray]]:
+        """Answer as the registered model does; what has no time is submitted at ``now_s``.
+
+        Beside that, what is asked beyond it: quantiles at ``levels``, and given how long a job has run. Returns the answers, and the
+        submissions as the model stores them.
+        """
+        predictor = self.predictor
+        clock = timegm(datetime.fromtimestamp(now_s, ZoneInfo(predictor.timezone)).timetuple())
+        local_s = [clock if (at := job.local_s) is None else at for job in jobs]
+        texts = {name: np.array([getattr(job, name) or None for job in jobs], object) for name in TEXTS}
+        numbers = {name: np.array([getattr(job, name) for job in jobs], np.float64) for name in ("procs", "requested_s")}
+        submitted = predictor.asked({**texts, **numbers, "local_s": np.array(local_s, np.int64)})
+        elapsed_s, answers = np.array([job.elapsed_s for job in jobs], np.float64), []
+        point, quantiles = predictor.given_elapsed(submitted, elapsed_s, levels)
+        for row, seconds in enumerate(point.tolist()):
+            answer: dict[str, Any] = {"predicted_s": _whole(seconds)}
+            if levels:
+                told = quantiles[row].tolist()
+                answer["quantiles"] = (
+                    {repr(level): _whole(each) for level, each in zip(levels, told, strict=True)} if told else None
+                )
+            answer |= {"snapshot_age_s": int(submitted.age_s[row]), "user_known": bool(submitted.known[row])}
+            answers.append(answer)
+        return answers, submitted.given
+
+    def quantiles(self, jobs: Sequence[Queued]) -> np.ndarray:
+        """Return the runtimes of jobs as told at their submission, int64 [jobs, levels].
+
+        Levels are ``LEVELS``, those of simulations.
+        """
+        user, procs, requested, local_s = (np.array(each, kind) for each, kind in zip(zip(*jobs, strict=True), _KINDS, strict=True))
+        unknown = np.full(len(jobs), None, object)
+        texts = dict.fromkeys(TEXTS, unknown) | {"user": user}
+        asked = self.predictor.asked({**texts, "procs": procs, "requested_s": requested, "local_s": local_s})
+        _, told = self.predictor.given_elapsed(asked, np.zeros(len(jobs)), LEVELS.tolist())
+        return whole_quantiles(told, requested)
+
+    def entries(
+        self, jobs: Sequence[Job], stored: Mapping[str, np.ndarray], answers: Sequence[Mapping[str, Any]], now_s: float
+    ) -> list[dict[str, Any]]:
+        """Return the entries of a log for what :meth:`answer` returned.
+
+        Names as the model stores them, Unix times.
+        """
+        head = {"asked_s": round(now_s, 3), "model": self.name, "version": self.number}
+        submit_s, entries = (stored["submit_s"].astype(int) + self.predictor.origin_s).tolist(), []
+        for row, (job, answer) in enumerate(zip(jobs, answers, strict=True)):
+            texts = {name: stored[name][row] for name in TEXTS}
+            asked = {"procs": job.procs, "requested_s": job.requested_s, "elapsed_s": job.elapsed_s, "submit_unix_s": submit_s[row]}
+            entries.append({**head, **texts, **asked, "job_id": None if job.job_id == "" else job.job_id, **answer})
+        return entries
+
+
+def _whole(seconds: float) -> float | int:
+    return int(seconds) if seconds == int(seconds) else seconds
