@@ -92,14 +92,14 @@ class Service:
 
     def _loaded(self, name: str, kind: type[V]) -> V:
         """Return the version that answers of the model ``name``, or of the only one of its kind."""
-        begins = STARTS if kind is LoadedStarts else RUNTIMES
+        begins, path = (STARTS, "/start") if kind is LoadedStarts else (RUNTIMES, "/predict")
         models = [each for each in self.models if each.name.startswith(begins)]
         names = ", ".join(each.name for each in models) or "none"
         if not name and len(models) != 1:
             raise Unanswerable(f"model is missing; served: {names}", "model")
         served = next((each for each in models if not name or each.name == name), None)
         if served is None:
-            raise Unanswerable(f"model: {name[:60]!a} is not served here; served: {names}", "model")
+            raise Unanswerable(f"model: {name[:60]!a} is not served at {path}; served: {names}", "model")
         if not isinstance(served.loaded, kind):
             raise Unanswerable(f"{served.name} is not loaded: {served.problem}", status=503)
         return served.loaded

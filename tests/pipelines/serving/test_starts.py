@@ -162,6 +162,6 @@ def test_what_cannot_be_asked_is_refused(registry, predictor):
     assert (status, answer["field"], answer["error"]) == (
         422,
         "model",
-        "model: 'start-made' is not served here; served: runtime-made",
+        "model: 'start-made' is not served at /predict; served: runtime-made",
     )
     assert start(service(registry, "start-a", "start-b"), {"queue": [], "job": JOB}, status=422)["field"] == "model"
