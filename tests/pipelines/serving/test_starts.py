@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -11,7 +12,7 @@ from fastapi import FastAPI
 
 from features.clock import DAY_S, local_clock_s
 from models.packed.start_distribution import EDGES_S, Calibration
-from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, STATE, StartModel, StartPredictor
+from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, STATE, StartModel, StartPredictor
 from models.registry.packing import assemble
 from models.registry.start_registration import StartContent
 from models.starts.states import FEATURES, NEVER, PLANS, Jobs, states
@@ -108,6 +109,7 @@ def test_an_answer_is_what_the_registered_model_answers_to_the_same_state(regist
     median = datetime.fromtimestamp(CLOCK_S, UTC) + timedelta(seconds=answer["quantiles"]["0.5"])
     assert answer["times"]["0.5"] == f"{median:%Y-%m-%d %H:%M:%S}"
     assert not same(start(app, {"queue": told[:5], "job": JOB}), row)
+    assert asked(app)[1]["models"][NAME]["method"] == HAZARD
 
 
 def test_times_may_be_given_as_the_wall_clock(registry):
@@ -165,3 +167,12 @@ def test_what_cannot_be_asked_is_refused(registry, predictor):
         "model: 'start-made' is not served at /predict; served: runtime-made",
     )
     assert start(service(registry, "start-a", "start-b"), {"queue": [], "job": JOB}, status=422)["field"] == "model"
+
+
+def test_a_model_without_dates_asks_for_the_clock_and_one_without_a_machine_for_its_processors(registry, predictor):
+    registry.versions["9"] = replace(predictor.model, origin_unix_s=None, timezone=None, procs=0, method=RECENT)
+    (told, _), app, now = queue(), service(registry), "1970-02-01 00:00:00"
+    assert start(app, {"queue": told, "job": JOB}, status=422)["field"] == "now"
+    assert start(app, {"queue": told, "job": JOB, "now": now}, status=422)["field"] == "procs"
+    answer = start(app, {"queue": told, "job": JOB, "now": now, "procs": MACHINE})
+    assert (answer["stale"], answer["snapshot_age_s"]) == (None, 31 * DAY_S - predictor.model.at_s)
