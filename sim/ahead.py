@@ -8,13 +8,11 @@ the scheduler is the site's own, distributions are right, and coming weeks are l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from features.clock import DAY_S, WEEK_S, Clock
+from features.clock import DAY_S, WEEK_S
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
 from models.starts.states import Jobs as Queued
@@ -23,11 +21,8 @@ from sim.kernel.rollout import draw_runtimes
 from sim.kernel.run import SUMS, run
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import FREE, Estimates, Jobs
-from sim.machine.nodes import Description
-from sim.outcome import TRACE_SECONDS
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
-from sim.simulate import simulate_policy
 
 BY_REQUEST = Policy("EASY", "requested")
 """What is run ahead where nothing else is known of a site: EASY that plans by requests."""
@@ -148,36 +143,3 @@ def _left(jobs: Queued, rows: np.ndarray, running: int, now_s: int) -> tuple[np.
     elapsed[:running] = now_s - jobs.start[rows[:running]]
     asked = jobs.requested[rows]
     return elapsed, np.maximum(asked, elapsed + _OVER_S * (asked <= elapsed))
-
-
-def starts_on(
-    machine: Description,
-    table: pd.DataFrame,
-    start_s: np.ndarray,
-    now_s: int,
-    runtimes: np.ndarray,
-    coming: Sequence[pd.DataFrame],
-    policy: Policy = BY_REQUEST,
-    clock: Clock = TRACE_SECONDS,
-) -> np.ndarray:
-    """Return the same on a described machine, or one of an inferred rule.
-
-    int64 [scenarios, waiting].
-
-    ``table`` are canonical jobs, first those that run since ``start_s`` (int64 [running]), then those that wait in the order of the queue;
-    ``runtimes`` int64 [scenarios, jobs] are whole ones, ``coming`` tables of later jobs, of which each scenario has one in turn. Running jobs begin
-    anew at this moment with what is left of them, on nodes that may be others than theirs.
-    """
-    running, found = len(start_s), np.empty((len(runtimes), len(table) - len(start_s)), np.int64)
-    elapsed = np.zeros(len(table), np.int64)
-    elapsed[:running] = now_s - start_s
-    requested = np.maximum(table["requested_s"].to_numpy(np.int64), elapsed + _OVER_S)
-    for number, whole in enumerate(runtimes):
-        left = np.clip(whole - elapsed, 1, requested - elapsed)
-        present = table.assign(submit_s=now_s, runtime_s=left, requested_s=requested - elapsed)
-        later = coming[number % len(coming)] if coming else table.iloc[:0]
-        jobs = pd.concat([present, later], ignore_index=True).assign(job_id=np.arange(len(present) + len(later)))
-        jobs["user"] = jobs["user"].astype("category")
-        made = simulate_policy(jobs, policy, machine=machine, clock=clock)
-        found[number] = made.jobs["start_s"].to_numpy(np.int64)[running : len(table)] - now_s
-    return found

@@ -7,8 +7,7 @@ import pytest
 from features.clock import WEEK_S, Clock
 from features.jobs.frames import jobs_from
 from models.starts.states import NEVER, Jobs
-from sim.ahead import Ahead, arrivals, starts_on
-from sim.machine.description import Cluster, Machine, Nodes
+from sim.ahead import Ahead, arrivals
 from sim.policy import Policy
 from sim.questions import AGES_S, as_table, ask, from_states, moments, queues
 from sim.simulate import simulate
@@ -53,18 +52,6 @@ def test_with_true_runtimes_waiting_jobs_start_as_in_the_schedule(scheduler: str
         found = ahead.starts(jobs, runs, waits, now)
         assert (found == jobs.start[waits] - now).all()
         assert (ahead.plan(jobs, runs, waits, now, jobs.end - jobs.start) == jobs.start[waits] - now).all()
-
-
-def test_a_described_machine_goes_on_as_the_pool_does() -> None:
-    table, jobs = workload(2), scheduled(workload(2))
-    last = np.array([len(jobs.submit) - 1])
-    machine = Machine("one", (Cluster("one", (Nodes(1, PROCS),)),))
-    for _, now, runs, waits in queues(jobs, last, jobs.submit[last]):
-        runs = runs[np.argsort(jobs.start[runs], kind="stable")]
-        rows = np.concatenate((runs, waits))
-        runtimes = (jobs.end - jobs.start)[rows][None]
-        found = starts_on(machine, table.iloc[rows], jobs.start[runs], now, runtimes, [])
-        assert (found == jobs.start[waits] - now).all()
 
 
 def test_arrivals_are_those_of_the_same_hour_of_an_earlier_week_that_have_ended() -> None:
