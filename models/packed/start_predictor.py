@@ -34,8 +34,9 @@ class StartModel:
     """What a version has learned by ``trained_s``, and how its answers came true by ``at_s``.
 
     Seconds from the trace's origin. ``columns`` are the state's, of which ``plans`` are the numbers of those that are waits by a simple
-    plan. ``trees`` and ``calibrations`` by what is read, ``recent`` float64 [fits or not, edges] where there are no trees. Of the site,
-    ``procs`` of the machine (0: unknown), ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
+    plan. ``trees`` and ``calibrations`` by what is read, of scenarios too where that was better, ``recent`` float64 [fits or not,
+    edges] where there are no trees. Of the site, ``procs`` of the machine (0: unknown), ``origin_unix_s`` and ``timezone`` as in
+    ``features.clock``.
     """
 
     method: str
@@ -50,18 +51,23 @@ class StartModel:
     origin_unix_s: int | None = None
     timezone: str | None = None
 
+    def reads(self, scenarios: np.ndarray | None) -> str:
+        """Tell what is read where ``scenarios`` are given, or none."""
+        return STATE if scenarios is None or BOTH not in self.trees else BOTH
+
     def raw(self, states: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
         """Return distributions of waits as they are learned, float64 [jobs, edges]."""
         if self.method == RECENT:
             return self.recent[(states[:, self.columns.index(SPARE)] < 0).astype(np.int64)]
-        return self.trees[STATE if scenarios is None else BOTH].chances(states, states[:, list(self.plans)], scenarios)
+        kind = self.reads(scenarios)
+        return self.trees[kind].chances(states, states[:, list(self.plans)], scenarios if kind == BOTH else None)
 
     def chances(self, states: np.ndarray, scenarios: np.ndarray | None = None) -> np.ndarray:
         """Return calibrated distributions of waits, float64 [jobs, edges].
 
         ``states`` float64 [jobs, columns]; ``scenarios`` float64 [jobs, ``SCENARIOS``] ascending, None where none were run.
         """
-        calibration = self.calibrations.get(STATE if scenarios is None else BOTH, AS_TOLD)
+        calibration = self.calibrations.get(self.reads(scenarios), AS_TOLD)
         return calibration.apply(self.raw(states, scenarios))
 
     def write(self, directory: Path) -> Mapping[str, object]:

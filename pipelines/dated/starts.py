@@ -88,7 +88,7 @@ def _recent(waited_s: np.ndarray, waits: np.ndarray) -> np.ndarray:
     return found
 
 
-def raw(model: StartModel, questions: Questions, kind: str = BOTH) -> np.ndarray:
+def raw(model: StartModel, questions: Questions, kind: str) -> np.ndarray:
     """Return uncalibrated distributions of many questions, float64 [questions, edges]."""
     if model.method == RECENT or not len(questions):
         return model.raw(questions.states, None)
@@ -102,7 +102,17 @@ Told = Mapping[str, np.ndarray]
 
 def told_of(model: StartModel, questions: Questions) -> Told:
     """Return what a model tells of many questions before it is calibrated."""
-    return {kind: raw(model, questions, kind) for kind in model.trees or (BOTH,)}
+    return {kind: raw(model, questions, kind) for kind in model.trees or (STATE,)}
+
+
+def better(told: Told, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
+    """Return what to read: scenarios too, unless the state alone scores higher; and its ranked scores.
+
+    Scores are of jobs that have started. Scenarios mislead where the site's rule is not the one that runs ahead.
+    """
+    scores = {kind: ranked_scores(each, waited_s)[~waits] for kind, each in told.items()}
+    kind = max(scores, key=lambda each: (scores[each].mean() if len(scores[each]) else 0.0, each == BOTH))
+    return kind, scores[kind]
 
 
 def calibrated(model: StartModel, told: Told, since_s: int, asked: Asked, questions: Questions, at_s: int) -> StartModel:
@@ -119,7 +129,8 @@ def calibrated(model: StartModel, told: Told, since_s: int, asked: Asked, questi
 
 def answered(model: StartModel, told: Told) -> np.ndarray:
     """Return calibrated distributions of what a model told, float64 [questions, edges]."""
-    return model.calibrations[BOTH].apply(told[BOTH]) if BOTH in model.calibrations else told[BOTH]
+    kind = BOTH if BOTH in told else STATE
+    return model.calibrations[kind].apply(told[kind]) if kind in model.calibrations else told[kind]
 
 
 @dataclass(frozen=True)
@@ -171,7 +182,7 @@ class StartJudge:
         for method in START.order:
             told, last = self._held_out(method)
             waited, waits = self.asked.waited(last, self.date.until_s)
-            scores = ranked_scores(told[BOTH], waited)[~waits]
+            _, scores = better(told, waited, waits)
             found[method] = Score(float(scores.mean()) if len(scores) else float("nan"), len(scores))
         return found
 
@@ -196,6 +207,8 @@ class StartJudge:
         questions, until_s = self.questions, self.date.until_s
         told, last = self._held_out(name)
         model = trained(name, self.asked, questions, until_s, self.seed)
+        if model.trees and better(told, *self.asked.waited(last, until_s))[0] == STATE:
+            model = replace(model, trees={STATE: model.trees[STATE]})
         model = calibrated(model, told, int(last.at_s[0]), self.asked, last, until_s)
         clean = self.clean
         model = replace(model, procs=clean.procs, origin_unix_s=clean.origin_unix_s, timezone=clean.timezone)

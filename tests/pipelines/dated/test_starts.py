@@ -20,7 +20,7 @@ from models.starts.evaluation import ranked_scores
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import keep_history, read_history
 from pipelines.dated.queue_states import keep_states, read_states
-from pipelines.dated.starts import keep_no_model, keep_start_model, point_start_champion, summary
+from pipelines.dated.starts import better, keep_no_model, keep_start_model, point_start_champion, summary
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 from tests.support.queues import waited
@@ -117,3 +117,14 @@ def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Pat
     assert not aliases(store, NAME)
     few = ended_by(waited(), 5 * DAY_S)
     assert "questions before the date came true: 500 are needed" in kept(lake, few, Dated("runtime-waited", 5 * DAY_S, 0))
+
+
+def test_scenarios_are_read_where_they_help_and_left_where_they_mislead() -> None:
+    waits = np.array([0.0, 7200.0] * 40)
+    right, wrong = (np.where(each[:, None] <= EDGES_S, 1.0, 0.0) for each in (waits, waits[::-1]))
+    still = np.zeros(80, bool)
+    assert better({"state": wrong, "both": right}, waits, still)[0] == "both"
+    assert better({"state": right, "both": right}, waits, still)[0] == "both"
+    kind, scores = better({"state": right, "both": wrong}, waits, still)
+    assert (kind, scores.mean()) == ("state", 1.0)
+    assert better({"state": right, "both": wrong}, waits, ~still)[0] == "both", "nothing came true"
