@@ -106,9 +106,9 @@ def told_of(model: StartModel, questions: Questions) -> Told:
 
 
 def better(told: Told, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
-    """Return what to read: scenarios too, unless the state alone scores higher; and its ranked scores.
+    """Return what to read, scenarios too unless the state alone scores higher.
 
-    Scores are of jobs that have started. Scenarios mislead where the site's rule is not the one that runs ahead.
+    And its ranked scores, which are of jobs that have started. Scenarios mislead where the site's rule is not the one that runs ahead.
     """
     scores = {kind: ranked_scores(each, waited_s)[~waits] for kind, each in told.items()}
     kind = max(scores, key=lambda each: (scores[each].mean() if len(scores[each]) else 0.0, each == BOTH))
