@@ -45,6 +45,9 @@ class Coming(NamedTuple):
     row: np.ndarray
 
 
+_NO_JOBS = Coming(*(np.zeros(0, np.int64) for _ in range(5)))
+
+
 def arrivals(jobs: Queued, now_s: int, count: int, seed: int = 0, horizon_s: int = HORIZON_S) -> list[Coming]:
     """Draw ``count`` lists of jobs that are submitted after ``now_s``.
 
@@ -98,17 +101,24 @@ class Ahead:
             found[chosen] = self._run(jobs, rows, first, now_s, requested, runtimes[chosen], coming)
         return found
 
-    def plan(self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int, runtime_s: np.ndarray) -> np.ndarray:
-        """Return the same, int64 [waiting], where all jobs run for ``runtime_s``.
+    def plan(
+        self,
+        jobs: Queued,
+        running: np.ndarray,
+        waiting: np.ndarray,
+        now_s: int,
+        runtime_s: np.ndarray,
+        coming: Coming = _NO_JOBS,
+    ) -> np.ndarray:
+        """Return the same, int64 [waiting], where all jobs run for ``runtime_s``, int64 [jobs].
 
-        int64 [jobs]. No job is submitted later; one that has run for longer ends in the next second.
+        A job that has run for longer ends in the next second. ``coming`` are submitted later, by default none.
         """
         running = running[np.argsort(jobs.start[running], kind="stable")]
         rows, first = np.concatenate((running, waiting)), len(running)
         elapsed, requested = _left(jobs, rows, first, now_s)
         runtimes = np.maximum(runtime_s[rows], elapsed + 1)[None]
-        nothing = Coming(*(np.zeros(0, np.int64) for _ in Coming._fields))
-        return self._run(jobs, rows, first, now_s, requested, runtimes, nothing)[0]
+        return self._run(jobs, rows, first, now_s, requested, runtimes, coming)[0]
 
     def _run(
         self, jobs: Queued, rows: np.ndarray, first: int, now_s: int, requested: np.ndarray, runtimes: np.ndarray, coming: Coming

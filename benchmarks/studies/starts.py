@@ -38,7 +38,8 @@ from models.starts.states import PLANS, Jobs
 from models.starts.training import ENOUGH, LEARNED, calibrate, grow
 from pipelines.ingest.read import read_trace
 from pipelines.report.style import INK, encode, figure
-from sim.ahead import Ahead
+from pipelines.workflows.when import CHANGES, Queue, surely_sooner
+from sim.ahead import Ahead, Coming
 from sim.predicted_limits import along
 from sim.questions import Questions, ask, queued, queues
 from sim.simulate import simulate
@@ -265,6 +266,33 @@ def everything(shared: Path, logs: Sequence[str], rules: Sequence[str]) -> pd.Da
     return pd.concat(tables, ignore_index=True)
 
 
+def sooner(of: Case, count: int, seed: int = 0) -> pd.DataFrame:
+    """Return changes of waiting jobs that were called sure, and what they bring with true runtimes and arrivals.
+
+    Rows ``what sure told_s came_s``, of ``count`` jobs of the second half that wait under EASY; changes that would kill the job are left out.
+    """
+    jobs, half = of.jobs, len(of.jobs.submit) // 2
+    rows = half + np.flatnonzero((jobs.start > jobs.submit + WAITED_S)[half:])
+    rows = np.sort(np.random.default_rng(seed).choice(rows, min(count, len(rows)), replace=False))
+    ahead, found = Ahead(of.trace.procs, scenarios=64), []
+    for job, now, runs, waits in queues(jobs, rows, jobs.submit[rows]):
+        queue = Queue(of.trace, jobs, runs, waits, np.zeros(0), now)
+        place, runtime = np.searchsorted(waits, job), jobs.end - jobs.start
+        later = np.arange(job + 1, np.searchsorted(jobs.submit, now + 14 * DAY_S))
+        coming = Coming(jobs.submit[later] - now, jobs.procs[later], jobs.requested[later], runtime[later], later)
+        before = ahead.starts(jobs, runs, waits, now)[:, place]
+        truly = ahead.plan(jobs, runs, waits, now, runtime, coming)[place]
+        for what, (wide, long) in CHANGES.items():
+            procs, requested = int(np.ceil(jobs.procs[job] * wide)), int(jobs.requested[job] * long)
+            if runtime[job] > requested or (procs, requested) == (jobs.procs[job], jobs.requested[job]):
+                continue
+            other = queue.changed(job, procs, requested)
+            gained = ahead.starts(other, runs, waits, now)[:, place] - before
+            came = ahead.plan(other, runs, waits, now, runtime, coming)[place] - truly
+            found.append((what, surely_sooner(gained), gained.mean(), came))
+    return pd.DataFrame(found, columns=["what", "sure", "told_s", "came_s"])
+
+
 def card(rows: pd.DataFrame, made_by: str) -> Card:
     """Return the card, a row a log."""
     table, sure, lower, cells = [], 0, 0, 0
@@ -321,7 +349,17 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--log", action="append", choices=list(LOGS), help="all by default")
     arguments.add_argument("--rule", action="append", choices=RULES, help="both by default")
+    arguments.add_argument("--sooner", type=int, help="look at changes of so many waiting jobs of the logs under EASY instead")
     options = arguments.parse_args()
+    if options.sooner:
+        for log in options.log or LOGS:
+            made = sooner(case(options.shared, log, "EASY"), options.sooner)
+            sure = made[made["sure"]]
+            print(
+                log,
+                f"{len(made)} changes, {len(sure)} sure: {(sure['came_s'] < 0).sum()} sooner, {(sure['came_s'] > 0).sum()} later, rest equal",
+            )
+        return
     rows, made_by = rows_of(
         options,
         "studies.starts",

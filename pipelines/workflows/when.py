@@ -25,7 +25,7 @@ SCENARIOS = 64
 CHANGES = {"half the limit": (1.0, 0.5), "a quarter of the limit": (1.0, 0.25), "half the processors": (0.5, 1.0)}
 """Changes of a job that are tried: factors of its processors and of its limit."""
 SURE = 0.9
-"""Share of scenarios in which a change must start the job no later, for the answer to call it surely sooner."""
+"""Share of scenarios in which a change must start the job sooner, for the answer to call it sure."""
 _WARM_JOBS, _ARRIVALS_S = 2_000, 70 * DAY_S
 """Ended jobs from which runtimes are predicted, and how far back arrivals are drawn of."""
 
@@ -116,7 +116,7 @@ class Queue:
             place = np.searchsorted(self.waiting, row)
             gained = ahead.starts(other, self.running, self.waiting, self.now_s)[:, place] - starts
             low, high = np.quantile(gained, (0.1, 0.9))
-            sure = bool((gained <= 0).mean() >= SURE and gained.mean() < 0)
+            sure = surely_sooner(gained)
             found.append(Change(what, procs, requested, float(gained.mean()), float(low), float(high), sure))
         return tuple(found)
 
@@ -131,6 +131,11 @@ class Queue:
         jobs.procs[row], jobs.requested[row] = procs, requested_s
         jobs.quantiles[row] = np.minimum(jobs.quantiles[row], requested_s)
         return jobs
+
+
+def surely_sooner(gained_s: np.ndarray) -> bool:
+    """Tell whether a change surely starts a job sooner, from differences in scenarios."""
+    return bool((gained_s < 0).mean() >= SURE)
 
 
 def queue_of(clean: CleanTrace, start_s: np.ndarray, snapshot: pd.DataFrame, now_s: int, asked: Sequence[Job] = ()) -> Queue:
