@@ -149,7 +149,7 @@ class StartJudge:
     tags: Mapping[str, str]
     made: dict[str, StartModel] = field(default_factory=dict)
     held_out: dict[str, tuple[Told, Questions]] = field(default_factory=dict)
-    instead = ""
+    instead: str = ""
 
     kind = START
 
@@ -190,9 +190,9 @@ class StartJudge:
         if present.method is None:
             scores = self.scores()
             return Verdict(HAZARD, scores[HAZARD], None)
-        rows = self.ledger
-        known = (rows["trained_version"] == present.trained_version) & rows["score"].notna() & rows["challenger_score"].notna()
-        rows = rows[known]
+        rows = self._held_out_rows(present.method) if self.ledger.empty else self.ledger
+        mine = (rows["trained_version"] == present.trained_version) | self.ledger.empty
+        rows = rows[mine & rows["score"].notna() & rows["challenger_score"].notna()]
         difference = (rows["challenger_score"] - rows["score"]).to_numpy(np.float64)
         started = (rows["at_s"] + rows["waited_s"]).to_numpy(np.int64)
         user, until_s = pd.factorize(rows["user"])[0], self.date.until_s
@@ -202,6 +202,21 @@ class StartJudge:
         theirs, ours = (rows[name].to_numpy(np.float64)[recent] for name in ("score", "challenger_score"))
         comparison = StartComparison(**vars(compare(ours, theirs, cluster, evidence)))
         return Verdict(HAZARD, Score(float(ours.mean()) if len(ours) else float("nan"), len(ours)), comparison)
+
+    def _held_out_rows(self, champion: StartModel) -> pd.DataFrame:
+        """Return the scores of both on questions that neither has learned from, where no night has kept answers."""
+        told, last = self._held_out(HAZARD)
+        kind, _ = better(told, *self.asked.waited(last, self.date.until_s))
+        new = last.at_s >= champion.trained_s
+        last = last.take(new)
+        waited, waits = self.asked.waited(last, self.date.until_s)
+        scores = {
+            "score": ranked_scores(answered(champion, told_of(champion, last)), waited),
+            "challenger_score": ranked_scores(told[kind][new], waited),
+        }
+        users = {"user": self.asked.user[last.row], "trained_version": ""}
+        rows = pd.DataFrame({"at_s": last.at_s, "waited_s": waited, **users, **scores})
+        return rows[~waits]
 
     def register(self, name: str, score: Score) -> Candidate:
         questions, until_s = self.questions, self.date.until_s
@@ -235,7 +250,8 @@ class StartJudge:
         return {"it loads back and answers as here": bool(same)}
 
     def refresh(self, present: Incumbent[StartModel], verdict: Verdict) -> Candidate | None:
-        if present.method is None or present.method.method == RECENT:
+        later = int(present.tags.get("snapshot_s", 0)) >= self.date.until_s  # a run of an earlier date
+        if present.method is None or present.method.method == RECENT or later:
             return None
         told = told_of(present.method, self.questions)
         since_s = present.method.trained_s
@@ -262,7 +278,9 @@ def keep_start_model(
 
     present = incumbent(store, START, clean.name, read)
     ledger = _ledger(lake, clean, asked, date, present, _challenger(store, name)) if date.night else _no_rows()
-    judge = StartJudge(store, clean, asked, date, ledger, seed, tags or {})
+    seen = present is not None and not date.night and present.trained_until_s > date.until_s
+    instead = "The champion has learned from what follows the date; version {} answers that." if seen else ""
+    judge = StartJudge(store, clean, asked, date, ledger, seed, tags or {}, instead=instead)
     result = promote(store, judge, present)
     if not date.night:
         model = judge.made.get(result.simulated) or load_version(name, result.simulated)

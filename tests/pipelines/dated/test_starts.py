@@ -105,6 +105,25 @@ def test_nights_ask_only_what_is_new_and_judge_what_was_answered_by_the_versions
     assert len(known) > 10
 
 
+def test_a_later_run_judges_the_champion_on_what_neither_has_learned_from(tmp_path: Path, store: Tracking) -> None:
+    clean, lake, made = waited(), Lake(tmp_path / "lake"), []
+    for day in (25, 34, 30):  # a run, one with nine days more, and one whose date the champion has seen past
+        date = Dated("runtime-waited", day * DAY_S, day * DAY_S)
+        assert kept(lake, clean, date) == ""
+        asked = read_states(lake, clean, read_history(lake, clean))
+        assert asked is not None
+        made.append(keep_start_model(lake, clean, asked, date, store))
+        point_start_champion(lake, "waited", store)
+    first, later, before = made
+    assert (first.champion, later.comparison is not None) == ("2", True)
+    assert later.comparison.jobs > 50  # type: ignore[union-attr]
+    assert later.simulated in (first.champion, later.challenger, later.champion)
+    assert before.champion == later.champion
+    if int(load(store, NAME, later.champion).trained_s) > 30 * DAY_S:
+        assert "has learned from what follows the date" in before.instead
+    assert load(store, NAME, before.simulated).trained_s <= 30 * DAY_S
+
+
 def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Path, store: Tracking) -> None:
     clean = waited()
     clean = replace(clean, jobs=clean.jobs.assign(wait_s=pd.array([pd.NA] * len(clean.jobs), dtype="Int64")))
