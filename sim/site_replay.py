@@ -19,7 +19,7 @@ from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
 from sim.rules.rule import Rule
 from sim.schedule import Schedule, schedule_table
 from sim.slurm.begin import LAUNCH_MS, Phases, begin, draw_phases, origin_of
-from sim.slurm.requests import COLUMNS
+from sim.slurm.requests import COLUMNS, Requests
 from sim.slurm.site import Site
 from sim.slurm.state import CYCLES, PASSES, Slurm
 
@@ -49,6 +49,26 @@ def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
     With these ``phases``, or those drawn by a seed. ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`, in order of
     submission. InputError for a table without them, or jobs that the site does not admit.
     """
+    slurm, back = _ended(site, jobs, phases)
+    now, names = slurm.now, np.array([node.name for node in site.nodes], object)
+    nodes = np.array([",".join(names[now.node[a : a + held]]) for a, held in zip(now.nodes, now.held, strict=False)], object)
+    by = np.array(_STARTED_BY, object)[now.by]
+    counts = int(slurm.numbers[PASSES]), int(slurm.numbers[CYCLES])
+    return Replay(_start_s(slurm, jobs)[back], by[back], nodes[back], now.attempts[back], *counts)
+
+
+def starts(site: Site, jobs: pd.DataFrame, phases: Phases | int, known: Requests) -> np.ndarray:
+    """Return when the jobs of a replay start, as :func:`replay` does, whose requests are ``known`` in the order of ``jobs``."""
+    slurm, back = _ended(site, jobs, phases, known)
+    return _start_s(slurm, jobs)[back]
+
+
+def _start_s(slurm: Slurm, jobs: pd.DataFrame) -> np.ndarray:
+    return np.where(slurm.now.first_ms >= 0, slurm.now.first_ms / 1000 + origin_of(jobs), np.nan)
+
+
+def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, known: Requests | None = None) -> tuple[Slurm, np.ndarray]:
+    """Return the arrays at the end of a replay, in order of submission, and where each job stands in them."""
     if missing := [name for name in COLUMNS if name not in jobs]:
         raise InputError(f"the jobs have no column {missing[0]}")
     if len(jobs) == 0:
@@ -57,19 +77,13 @@ def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
     submit_ms = np.round((jobs["submit_s"].to_numpy(np.float64) - origin_of(jobs) + drawn.parts_s) * 1000).astype(np.int64)
     order = np.argsort(submit_ms, kind="stable")
     table = jobs.iloc[order].reset_index(drop=True)
-    slurm = begin(site, table, drawn)
+    slurm = begin(site, table, drawn, None if known is None else (known, order))
     runtime_ms = table["runtime_s"].to_numpy(np.int64) * 1000 + LAUNCH_MS
     if drawn.runtimes_s is not None:
         seen = drawn.runtimes_s[order]
         runtime_ms = np.where(np.isnan(seen), runtime_ms, np.round(np.nan_to_num(seen) * 1000)).astype(np.int64)
     _advance(slurm, submit_ms[order], runtime_ms, table, site.procs)
-    now, names = slurm.now, np.array([node.name for node in site.nodes], object)
-    start = np.where(now.first_ms >= 0, now.first_ms / 1000 + origin_of(jobs), np.nan)
-    nodes = np.array([",".join(names[now.node[a : a + held]]) for a, held in zip(now.nodes, now.held, strict=False)], object)
-    back = np.argsort(order)
-    by = np.array(_STARTED_BY, object)[now.by]
-    counts = int(slurm.numbers[PASSES]), int(slurm.numbers[CYCLES])
-    return Replay(start[back], by[back], nodes[back], now.attempts[back], *counts)
+    return slurm, np.argsort(order)
 
 
 def _advance(slurm: Slurm, submit_ms: np.ndarray, runtime: np.ndarray, jobs: pd.DataFrame, procs: int) -> None:

@@ -7,7 +7,8 @@ submissions, so that what both have in common cancels.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,10 @@ from sim.metrics.schedule_metrics import ratios
 from sim.other_rules import started
 from sim.rules.rule import Rule
 from sim.site_change import Changed
-from sim.site_replay import Replay, as_schedule, replay
+from sim.site_replay import Replay, as_schedule, starts
+from sim.slurm.begin import asked
+from sim.slurm.requests import Requests
+from sim.slurm.site import Site
 
 WEIGHED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 """The first decides; none of the others may be surely worse."""
@@ -40,6 +44,27 @@ def shaken(jobs: pd.DataFrame, shake_s: int, seed: int) -> pd.DataFrame:
     return jobs.assign(**moved)
 
 
+class _Known:
+    """What the jobs of a change ask for, which all its replays share; threads wait for the first that asks.
+
+    Only the last change is kept, as replays come in their order; another process makes its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._made: tuple[int, Requests] | None = None
+
+    def __reduce__(self) -> tuple[type[_Known], tuple[()]]:
+        return _Known, ()
+
+    def of(self, row: int, site: Site, jobs: pd.DataFrame) -> Requests:
+        """Return the requests of the change of a row."""
+        with self._lock:
+            if self._made is None or self._made[0] != row:
+                self._made = row, asked(site, jobs)
+            return self._made[1]
+
+
 @dataclass(frozen=True)
 class Replays:
     """The replays of sites, as a map over pieces of work takes them.
@@ -49,6 +74,7 @@ class Replays:
 
     changes: Sequence[Changed]
     shake_s: int
+    known: _Known = field(default_factory=_Known, repr=False, compare=False)
 
     def __call__(self, piece: list[int]) -> tuple[int, int, np.ndarray]:
         row, seed = piece
@@ -58,7 +84,7 @@ class Replays:
             return row, seed, started(changed.site, jobs, *(changed.rule or (changed.site.scheduler, "requested")), seed)
         if changed.rule is not None:
             return row, seed, started(changed.site, jobs, *changed.rule, seed)
-        return row, seed, replay(changed.site, jobs, seed).start_s
+        return row, seed, starts(changed.site, jobs, seed, self.known.of(row, changed.site, changed.jobs))
 
 
 def same(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray) -> bool:

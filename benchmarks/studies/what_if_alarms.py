@@ -23,7 +23,7 @@ from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.workflows import what_if
 from sim.campaigns.maps import serial
 from sim.site_change import Candidate, Changed, change
-from sim.site_replay import replay
+from sim.site_replay import starts
 from sim.slurm.files import read_site
 from sim.slurm.site import Site
 from sim.what_if import WEIGHED, shaken
@@ -96,7 +96,7 @@ def measured() -> pd.DataFrame:
     with (
         patch.object(what_if, "change", made),
         patch("sim.what_if.shaken", lambda jobs, by_s, seed: shaken(jobs, by_s, seed + jobs.attrs.get("moves", 0))),
-        patch("sim.what_if.replay", lambda site, jobs, seed: replay(site, jobs, seed + jobs.attrs.get("phases", 0))),
+        patch("sim.what_if.starts", lambda site, jobs, seed, known: starts(site, jobs, seed + jobs.attrs.get("phases", 0), known)),
     ):
         asked = [(seed, question) for seed in range(SHORT_SITES) for question in QUESTIONS if seed < SITES or question == SHORT]
         return pd.concat([answered(seed, question) for seed, question in asked], ignore_index=True)

@@ -13,7 +13,7 @@ from features.errors import InputError
 from sim.slurm.lines import seconds
 from sim.slurm.nodesets import as_set
 from sim.slurm.priority import Fixed
-from sim.slurm.requests import preemption, requests
+from sim.slurm.requests import Requests, preemption, requests
 from sim.slurm.shares import share_out
 from sim.slurm.site import BILLED, PARAMETERS, UNLIMITED, Site
 from sim.slurm.state import (
@@ -141,16 +141,24 @@ def as_rules(site: Site, phases: Phases) -> Rules:
     )
 
 
-def begin(site: Site, jobs: pd.DataFrame, phases: Phases) -> Slurm:
+def asked(site: Site, jobs: pd.DataFrame) -> Requests:
+    """Return what jobs ask of a site, in any order; InputError for a job in an unknown partition or QOS."""
+    return requests(site, jobs, _tree(site)[1], origin_of(jobs))
+
+
+def begin(site: Site, jobs: pd.DataFrame, phases: Phases, known: tuple[Requests, np.ndarray] | None = None) -> Slurm:
     """Return the arrays of a replay of ``jobs`` on ``site``.
 
-    They have :data:`sim.slurm.requests.COLUMNS` and are in order of submission. InputError for a job in an unknown partition or QOS.
+    They have :data:`sim.slurm.requests.COLUMNS` and are in order of submission. What they ask for may be ``known``, with the row of each
+    job there. InputError for a job in an unknown partition or QOS.
     """
     rules, partitions, origin = as_rules(site, phases), list(site.partitions), origin_of(jobs)
     names = [node.name for node in site.nodes]
     of_node = {name: row for row, name in enumerate(names)}
     tree, leaves = _tree(site)
-    ask, suits, slots, kinds = requests(site, jobs, leaves, origin)
+    ask, suits, slots, kinds = requests(site, jobs, leaves, origin) if known is None else known[0]
+    if known is not None:
+        ask = known[0].of_rows(known[1], jobs, origin)
     hardware = Hardware(
         np.array([node.cpus for node in site.nodes]),
         np.array([node.memory for node in site.nodes]),

@@ -6,7 +6,7 @@ Their columns, the limits that count them, and which others they may stop.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -81,19 +81,59 @@ def _exempt_s(site: Site) -> int:
     return 0 if stated == UNLIMITED else stated  # -1 is none
 
 
-def requests(
-    site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], int], origin: int
-) -> tuple[Ask, np.ndarray, Slots, np.ndarray]:
-    """Return what jobs ask for, the nodes that suit them, and the limits that count them.
+class Requests(NamedTuple):
+    """What jobs ask for, the nodes that ``suits`` them, and the limits that count them.
 
-    The sets of nodes are int64 [sets, words], the last value is the kind of what each limit counts, int64 [limits]. InputError for a job in an
-    unknown partition or QOS.
+    The sets of nodes are int64 [sets, words]; ``kinds`` int64 [limits] is the kind of what each limit counts. All but the times of
+    ``ask`` are the same however the jobs' submissions are moved, so that replays may share them.
     """
+
+    ask: Ask
+    suits: np.ndarray
+    slots: Slots
+    kinds: np.ndarray
+
+    def of_rows(self, rows: np.ndarray, jobs: pd.DataFrame, origin: int) -> Ask:
+        """Return what ``jobs`` ask for: the jobs of these ``rows``, in their order, with other times."""
+        ask, told = self.ask, dict[str, np.ndarray]()
+        for begins, names in _LISTED.items():
+            first = getattr(ask, begins)
+            counts = (first[1:] - first[:-1])[rows]
+            told[begins] = np.concatenate(([0], np.cumsum(counts)))
+            at = np.arange(told[begins][-1]) + np.repeat(first[rows] - told[begins][:-1], counts)
+            told |= {name: getattr(ask, name)[at] for name in names}
+        told["job"] = np.repeat(np.arange(len(rows)), told["records"][1:] - told["records"][:-1])
+        told["resources"] = told["limits"][:-1] + (ask.resources - ask.limits[:-1])[rows]
+        plain = {name: getattr(ask, name)[rows] for name in Ask._fields if name not in told}
+        return ask._replace(**{**plain, **told, **times(jobs, origin)})
+
+
+_LISTED = {
+    "records": ("job", "partition", "admitted", "fixed"),
+    "limits": ("slot", "amount", "kind"),
+    "minutes": ("meter", "metered", "metered_by"),
+    "afters": ("after",),
+}
+"""Of ``Ask``: where a job's rows begin, and the arrays whose rows they are."""
+
+
+def times(jobs: pd.DataFrame, origin: int) -> dict[str, np.ndarray]:
+    """Return the times of ``Ask``, and the order that settles ties of priority."""
+    submit, task, group, eligible, held = (
+        np.array(jobs[name], np.int64) for name in ("submit_s", "task", "group", "eligible_s", "held_s")
+    )
+    order = np.empty(len(jobs), np.int64)
+    order[np.lexsort((task, group, submit))] = np.arange(len(jobs))
+    begin_ms = np.where(eligible >= 0, (eligible - origin) * 1000, 0)
+    return {"held_ms": (held - origin) * 1000 + 999, "begin_ms": begin_ms, "order": order}
+
+
+def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], int], origin: int) -> Requests:
+    """Return what jobs ask for; InputError for a job in an unknown partition or QOS."""
     jobs = jobs.astype(object)  # texts in Arrow's form are made anew, one by one, at each look
     groups, group = np.unique(np.array(jobs["group"], np.int64), return_inverse=True)
     of_group, partitions = {int(number): at for at, number in enumerate(groups)}, list(site.partitions)
-    submit, task = np.array(jobs["submit_s"], np.int64), np.array(jobs["task"], np.int64)
-    eligible = np.array(jobs["eligible_s"], np.int64)
+    task = np.array(jobs["task"], np.int64)
     whole = {name: each.exclusive for name, each in site.partitions.items()}
     linear = site.settings.get("selecttype", "select/cons_tres") == "select/linear"
     slots, priorities, of_wish = Slots(site, leaves), Fixed(site), dict[Suits, int]()
@@ -135,8 +175,6 @@ def requests(
         afters.append(len(after))
         exclusive.append(bool(row.exclusive) or linear or whole[row.partition.partition(",")[0]])
         suits.append(of_wish.setdefault(Suits(row.features, row.nodelist, row.exclude, row.memory_node), len(of_wish)))
-    order = np.empty(len(jobs), np.int64)
-    order[np.lexsort((task, np.array(jobs["group"], np.int64), submit))] = np.arange(len(jobs))
     reservations = {each.name: at for at, each in enumerate(site.reservations)}
     without_plans = {name for name, each in site.qos.items() if "NoReserve" in each.flags}
     names = {node.name: at for at, node in enumerate(site.nodes)}
@@ -149,15 +187,12 @@ def requests(
         exclusive=np.array(exclusive, np.int64),
         limit=np.array(jobs["limit_s"], np.int64),
         least=np.array(jobs["least_limit_s"], np.int64),
-        held_ms=(np.array(jobs["held_s"], np.int64) - origin) * 1000 + 999,
-        begin_ms=np.where(eligible >= 0, (eligible - origin) * 1000, 0),
         user=pd.factorize(jobs["user"])[0].astype(np.int64),
         group=group.astype(np.int64),
         array=np.where(task >= 0, group, NONE),
         throttle=np.array(jobs["throttle"], np.int64),
         afters=np.array(afters, np.int64),
         after=np.array(after, np.int64),
-        order=order,
         reservation=np.array([reservations.get(name, NONE) for name in jobs["reservation"]], np.int64),
         plain=np.array(jobs["qos"].isin(without_plans), np.int64),
         leaf=np.array([leaves.get(each, NONE) for each in zip(jobs["account"], jobs["user"], strict=True)], np.int64),
@@ -177,7 +212,8 @@ def requests(
         meter=np.array(meter, np.int64),
         metered=np.array(metered, np.float64),
         metered_by=np.array(metered_by, np.int64),
+        **times(jobs, origin),
     )
     kinds = np.full(len(slots.most), OTHER)
     kinds[ask.slot] = ask.kind
-    return ask, sets, slots, kinds
+    return Requests(ask, sets, slots, kinds)
