@@ -60,7 +60,13 @@ MADE_BY = {
     "comparison": (*_SIM, *_dated("compare")),
     "report": ("pipelines/report/*", *_dated("pages")),
     "parity": (*_SIM, *_INGEST, "pipelines/report/parity.py", *_flows("parity"), *_dated("site")),
-    "what_if": (*_SIM, *_INGEST, "pipelines/report/what_if.py", *_flows("what_if"), *_dated("site")),
+    "what_if": (
+        *_SIM,
+        *_INGEST,
+        *("pipelines/report/what_if.py", "pipelines/workflows/candidates.toml"),
+        *_flows("what_if"),
+        *_dated("site"),
+    ),
     "published_trace": _PUBLISHING,
     "night": (),
     "counters": _COUNTERS,
@@ -98,7 +104,7 @@ def code_version(asset: str, house: Path = HOUSE) -> str:
 
 @cache
 def _files(house: Path, pattern: str) -> tuple[Path, ...]:
-    return tuple(file for file in house.glob(pattern) if file.suffix in (".py", ".j2"))
+    return tuple(file for file in house.glob(pattern) if file.suffix in (".py", ".j2", ".toml"))
 
 
 @cache

@@ -12,9 +12,10 @@ from pipelines.assets.resources import LakeResource
 from pipelines.dated.site import REPLAYED_DAYS, site_of
 from pipelines.report import what_if as shown
 from pipelines.storage.provenance import code_version, software
+from pipelines.storage.registry import PREFIX
 from pipelines.workers.where import mapped, stated
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.what_if import measure, read_candidates, records
+from pipelines.workflows.what_if import all_candidates, measure, records
 
 REPLICATES, SHAKE_S = 4, 60
 
@@ -24,7 +25,7 @@ REPLICATES, SHAKE_S = 4, 60
     partitions_def=of_traces,
     group_name="simulation",
     kinds={"html", "numba"},
-    description="Changes of a Slurm site, where the trace states its machine: what the candidates of the catalogue would have brought in the last 30 days.",
+    description="Changes of a Slurm site, where the trace states its machine: what candidates, those of the site too, would have brought in the last 30 days.",
 )
 @stage("trying changes of the site")
 def what_if(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
@@ -33,7 +34,9 @@ def what_if(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materia
     dated = site_of(name, lake.night)
     if dated is None:
         return dg.MaterializeResult(metadata={"candidates": NO_SITE})
-    jobs, tried = dated.last(REPLAYED_DAYS), [each for each in read_candidates() if not each.rule]
+    jobs = dated.last(REPLAYED_DAYS)
+    tried = [each for each in all_candidates(dated.machine) if not each.rule]
+    tried = [each for each in tried if PREFIX not in each.limits + each.time_min]  # tonight's versions have learned from these jobs
     with mapped(stated()) as spread:
         found = measure(
             dated.site,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--candidates",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="TOML of candidates of your own, tried beside the catalogue's.",
+    help="TOML of candidates of your own, tried beside the catalogue's and those of candidates.toml in the site's folder.",
 )
 @click.option("--only", multiple=True, help="Try only this candidate. May be repeated.")
 @click.option("--slow", is_flag=True, help="Try Harm and PlanRS, too, whose replays take minutes on large sites.")
@@ -68,10 +68,10 @@ def command(
     """
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report import what_if as shown
-    from pipelines.workflows.what_if import CATALOGUE, asked_of_registry, measure, read_candidates, records
+    from pipelines.workflows.what_if import all_candidates, asked_of_registry, measure, records
     from sim.what_if import WEIGHED
 
-    tried = read_candidates(CATALOGUE) + (read_candidates(candidates) if candidates else [])
+    tried = all_candidates(machine, candidates)
     if unknown := set(only) - {each.name for each in tried}:
         raise click.UsageError(f"--only {min(unknown)}: no such candidate; known: {', '.join(each.name for each in tried)}")
     tried = [each for each in tried if (each.name in only if only else slow or not each.slow)]
@@ -120,7 +120,8 @@ def command(
         )
         return
     click.echo("\n".join(shown.answer(found)))
-    for name in [name for name in found.ranked[:1] if found.effects[name].metrics[WEIGHED[0]].relative < 0]:
+    name = found.lead
+    if name is not None and found.effects[name].metrics[WEIGHED[0]].relative < 0:
         click.echo(
             f"\nFor “{name}” (risk: {found.candidates[name].risk or 'not stated'})\n{shown.pasted(found.changes[name].lines)}\n"
         )

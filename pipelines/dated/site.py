@@ -1,6 +1,7 @@
 """The Slurm site of a trace and its jobs as of a date: what a run and a night replay."""
 
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
@@ -23,12 +24,13 @@ MOST_JOBS = 20_000
 
 
 class Dated(NamedTuple):
-    """A site, its ``jobs`` as accounting had them at ``at_s`` (Unix), and its time zone."""
+    """A site in its files (``machine``), its ``jobs`` as accounting had them at ``at_s`` (Unix), and its time zone."""
 
     site: Site
     jobs: SlurmJobs
     at_s: int
     timezone: str
+    machine: Path
 
     def last(self, days: int) -> SlurmJobs:
         """Return the jobs that waited or ran in the last days, at most :data:`MOST_JOBS`."""
@@ -55,7 +57,7 @@ def site_of(trace: str, night: str = "") -> Dated | None:
     last = int(jobs.table[["submit_s", "end_s"]].to_numpy().max())
     begins = datetime.combine(date.fromisoformat(night), datetime.min.time(), UTC) + BEGINS if night else None
     at_s = last if begins is None else min(int(begins.timestamp()), last)
-    return Dated(site, jobs._replace(table=_as_of(jobs.table, at_s)), at_s, timezone)
+    return Dated(site, jobs._replace(table=_as_of(jobs.table, at_s)), at_s, timezone, entry.machine_path)
 
 
 def _as_of(table: pd.DataFrame, at_s: int) -> pd.DataFrame:

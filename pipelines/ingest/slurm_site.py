@@ -26,27 +26,26 @@ def load_site(path: str | Path, timezone: str = "UTC") -> Site:
 
     InputError as :func:`sim.slurm.files.read_site`, and for files that cannot be read.
     """
-    place = Path(path)
     zone(timezone)
+    files = site_files(path)
+    return read_site({name: content.decode("utf-8-sig", "replace") for name, content in files.items()}, str(path), timezone)
+
+
+def site_files(path: str | Path) -> dict[str, bytes]:
+    """Return the files of a site by name, those of moderate size; InputError where they cannot be read."""
+    place = Path(path)
     try:
         if place.is_dir():
-            files = {
-                each.name: each.read_bytes()
-                for each in sorted(place.iterdir())
-                if each.is_file() and each.stat().st_size <= _MOST_BYTES
-            }
-        elif place.name == CONF:
-            files = {CONF: place.read_bytes()}
-        else:
-            with tarfile.open(place) as packed:
-                members = [each for each in packed.getmembers() if each.isfile() and each.size <= _MOST_BYTES]
-                files = {
-                    Path(each.name).name: content.read() for each in members if (content := packed.extractfile(each)) is not None
-                }
+            there = [each for each in sorted(place.iterdir()) if each.is_file() and each.stat().st_size <= _MOST_BYTES]
+            return {each.name: each.read_bytes() for each in there}
+        if place.name == CONF:
+            return {CONF: place.read_bytes()}
+        with tarfile.open(place) as packed:
+            members = [each for each in packed.getmembers() if each.isfile() and each.size <= _MOST_BYTES]
+            return {Path(each.name).name: content.read() for each in members if (content := packed.extractfile(each)) is not None}
     except tarfile.ReadError as error:
         raise InputError(f"{path}: is no site: neither a folder, nor a tar of one, nor a file of the name {CONF}") from error
     except (EOFError, zlib.error, lzma.LZMAError) as error:
         raise InputError(f"{path}: is damaged or cut: {error}") from error
     except (OSError, tarfile.TarError) as error:
         raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    return read_site({name: content.decode("utf-8-sig", "replace") for name, content in files.items()}, str(path), timezone)

@@ -12,7 +12,7 @@ from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.site_night import not_modelled, warnings_of
 from pipelines.report.style import INK, RECORDED, encode, figure
 from pipelines.report.table import Cell, Row, Table
-from pipelines.workflows.what_if import BOUND, WhatIf
+from pipelines.workflows.what_if import BOUND, MOST_LOST, WhatIf
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
 from sim.rules.rule import Rule
@@ -50,7 +50,7 @@ def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
             (f"{len(found.changes)}", "candidates that change something here"),
             (f"{found.replicates}", "pairs of replays of each"),
             (
-                f"{sum(found.verdicts[name] == 'better' for name in found.effects if found.changes[name].rule is None)}",
+                f"{sum(found.verdicts[name] == 'better' for name in found.effects if found.changes[name].rule is None and found.lost(name) <= MOST_LOST)}",
                 "surely better, in Slurm" if found.left is None else "surely better, as settings",
             ),
         ],
@@ -79,10 +79,13 @@ def answer(found: WhatIf) -> list[str]:
     """
     part = ("the later half of " if found.left is None else "the later part of ") if found.split else ""
     jobs = f"over {found.replicates} pairs of replays of {part}{found.jobs.name}{_unexplained(found)}"
-    if not found.ranked or found.verdicts[found.ranked[0]] == BOUND:
+    name = found.lead
+    if name is None:
         why = f"none of {len(found.changes)} candidates lowers the mean wait on the earlier {'half' if found.left is None else 'part'} of {found.jobs.name}"
-        return [f"Nothing here is surely better: {why if found.split else 'no candidate that Slurm has changes a start'}."]
-    name = found.ranked[0]
+        why = why if found.split else "no candidate that Slurm has changes a start"
+        if losing := [f"“{each}” would lose {found.lost(each):.0%}" for each in found.ranked if found.lost(each) > MOST_LOST]:
+            why = f"{' and '.join(losing)} of the jobs, killed or never started"
+        return [f"Nothing here is surely better: {why}."]
     metrics = found.effects[name].metrics
     brings = f"{_of(metrics[WEIGHED[0]])} of the mean wait ({metrics[WEIGHED[0]].baseline:,.0f} s)"
     others = ", ".join(f"{_SHORT[metric]} {_of(metrics[metric])}" for metric in WEIGHED[1:])
@@ -90,7 +93,8 @@ def answer(found: WhatIf) -> list[str]:
         verb = "Change to" if found.verdicts[name] == "better" else "No candidate is better for all; the nearest is"
         lead = f"{verb} “{name}”: {found.candidates[name].what or name}."
     else:
-        lead = f"Nothing here is surely better; the nearest of {len(found.effects)} candidates is “{name}”."
+        of = f"the nearest of {len(found.effects)} candidates is" if len(found.effects) > 1 else "one candidate was judged,"
+        lead = f"Nothing here is surely better; {of} “{name}”."
     return [lead, f"It brings {brings}, {others}, {jobs}{_kills(found, name)}.", _payers(found, name)]
 
 
@@ -154,7 +158,11 @@ def candidates(found: WhatIf) -> Table:
     rows: list[Row] = []
     for name in found.ranked:
         elsewhere = found.changes[name].rule is not None and found.verdicts[name] != BOUND
-        row: Row = [name, found.verdicts[name] + (", not in Slurm" if found.left is None else ", other scheduler") * elsewhere]
+        lost = f", loses {found.lost(name):.0%} of jobs" if found.lost(name) > MOST_LOST else ""
+        row: Row = [
+            name,
+            found.verdicts[name] + (", not in Slurm" if found.left is None else ", other scheduler") * elsewhere + lost,
+        ]
         for of in found.effects[name].metrics.values():
             row.append(Cell(change(of.relative, unit=False), ((_interval(of), ""),)))
         rows.append(row)

@@ -17,6 +17,7 @@ import pandas as pd
 from features.errors import InputError, meant
 from features.jobs.cleaning import CleanTrace
 from pipelines.ingest.slurm_jobs import SlurmJobs
+from pipelines.ingest.slurm_site import site_files
 from pipelines.storage.registry import PREFIX, registered_predictor
 from sim.campaigns.maps import Map
 from sim.predicted_limits import as_table
@@ -28,11 +29,15 @@ from sim.unexplained import Unexplained, bounded, unexplained
 from sim.what_if import WEIGHED, Effect, Replays, blocks, effect, judged, same, shaken
 
 CATALOGUE = Path(__file__).with_name("candidates.toml")
+OWN = CATALOGUE.name
+"""In a site's folder, its own candidates."""
 MOST_PASSED = 6
 """Candidates that the screening lets through."""
 BOUND = "bound"
 """In place of a verdict on what knows runtimes beforehand."""
 NOT_JUDGED = ("screened out", "changes nothing here")
+MOST_LOST = 0.1
+"""A candidate that kills, or never starts, a larger share of the jobs is no answer, whatever it brings to the others."""
 _SCREENED = 1
 """Replicates of the screening. Of a generated site, one and three chose the same first four of six: a small gain may be missed."""
 _FEWEST_JOBS, _FEWEST_DAYS = 500, 10
@@ -76,33 +81,59 @@ class WhatIf:
         return bool(blocks(submit[submit >= self.from_s]).any())
 
     @property
+    def lead(self) -> str | None:
+        """Return the candidate that the answer names: no bound, and none that loses many jobs."""
+        first = self.ranked[:1]
+        return first[0] if first and self.verdicts[first[0]] != BOUND and self.lost(first[0]) <= MOST_LOST else None
+
+    def lost(self, name: str) -> float:
+        """Return the share of the jobs that a candidate may kill, or never starts."""
+        return (len(self.changes[name].kills) + self.effects[name].never) / len(self.jobs.table)
+
+    @property
     def ranked(self) -> list[str]:
         """Return the judged candidates, better ones first, then by the change of the mean wait.
 
-        Other nodes and another demand are no settings, and other schedulers are not Slurm's: they come after them, and bounds last.
+        Other nodes and another demand are no settings, and other schedulers are not Slurm's: they come after them, then what loses
+        many jobs, and bounds last.
         """
         order = ("better", "mixed", "not sure", "worse", BOUND)
 
         def place(name: str) -> tuple[int, int, float]:
             candidate, wait = self.candidates[name], self.effects[name].metrics[WEIGHED[0]]
-            kind = (
-                3
-                if candidate.bound
-                else 2
-                if candidate.rule
-                else int(bool(candidate.nodes or candidate.demand or candidate.partition))
-            )
-            return kind, order.index(self.verdicts[name]), wait.relative
+            resources = bool(candidate.nodes or candidate.demand or candidate.partition)
+            kinds = (resources, bool(candidate.rule), self.lost(name) > MOST_LOST, candidate.bound)
+            return max(at for at, of in enumerate((True, *kinds)) if of), order.index(self.verdicts[name]), wait.relative
 
         return sorted(self.effects, key=place)
+
+
+def all_candidates(machine: Path | None, path: Path | None = None) -> list[Candidate]:
+    """Read the catalogue, what a site's folder adds to it, and the candidates of another file.
+
+    InputError for a wrong file, and for two candidates of a name.
+    """
+    made = read_candidates()
+    if machine is not None and OWN in (files := site_files(machine)):
+        made += _parsed(machine / OWN, files[OWN])
+    made += read_candidates(path) if path is not None else []
+    names = [each.name for each in made]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{path or machine}: candidate {twice[0]}: there is another one of that name")
+    return made
 
 
 def read_candidates(path: Path = CATALOGUE) -> list[Candidate]:
     """Read candidates from a file of TOML; InputError for a wrong one."""
     try:
-        stated = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _parsed(path, path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
+
+
+def _parsed(path: Path, text: bytes) -> list[Candidate]:
+    try:
+        stated = tomllib.loads(text.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is no TOML: {error}") from None
     known = {each.name: each.type for each in fields(Candidate)}

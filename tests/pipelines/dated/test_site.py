@@ -11,13 +11,14 @@ import pandas as pd
 import pytest
 
 from models.registry import tracking
-from pipelines.assets import parity, what_if
+from pipelines.assets import parity
 from pipelines.assets.partitions import trace_on
 from pipelines.assets.sensors import drift
 from pipelines.dated.site import _as_of, site_of
 from pipelines.definitions import defs
 from pipelines.storage.alerts import alerts_file
 from pipelines.storage.lake import Lake
+from pipelines.workflows import what_if as workflow
 from sim.site_change import Candidate
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
@@ -30,6 +31,13 @@ timezone = "UTC"
 procs = 48
 """
 NIGHT = "2026-11-25"
+OWN = b"""[[candidate]]
+name = "twice the nodes"
+nodes = "x2"
+[[candidate]]
+name = "as registered"
+limits = "registry:runtime-tiers@champion 0.95"
+"""
 
 
 @pytest.fixture
@@ -67,8 +75,9 @@ def test_a_night_of_a_site_alerts_where_its_record_stops_being_explained(place: 
     days = pd.DataFrame({"day": names, "starts": 50, "explained": [49] * 24 + [20] * 6, "extra": 0})
     monkeypatch.setattr(parity, "by_day", lambda *given: days)
     monkeypatch.setattr(parity, "NIGHTLY_REPLAYS", 2)
-    tried = [Candidate("no backfill", slurm={"SchedulerType": "sched/builtin"}), Candidate("twice the nodes", nodes="x2")]
-    monkeypatch.setattr(what_if, "read_candidates", lambda: tried)
+    tried = [Candidate("no backfill", slurm={"SchedulerType": "sched/builtin"})]
+    monkeypatch.setattr(workflow, "read_candidates", lambda: tried)
+    monkeypatch.setattr(workflow, "site_files", lambda machine: {"candidates.toml": OWN} if machine.name == "tiers-A" else {})
     less = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}
     before = mlflow.get_tracking_uri()
     with dg.DagsterInstance.ephemeral() as instance:

@@ -22,7 +22,7 @@ from pipelines.workflows import what_if
 from pipelines.workflows.parity import read_site_jobs
 from pipelines.workflows.what_if import measure, read_candidates
 from sim.campaigns.maps import serial
-from sim.site_change import Candidate
+from sim.site_change import Candidate, Changed
 from sim.slurm.site import Site
 from sim.what_if import WEIGHED, Effect, Measured
 
@@ -196,5 +196,37 @@ def test_settings_stand_before_other_nodes_however_good(recorded: tuple[Site, Sl
     effects = {name: Effect(dict.fromkeys(WEIGHED, of), [], 0) for name, of in (("more nodes", better), ("a setting", same))}
     tried = {"more nodes": Candidate("more nodes", nodes="x2"), "a setting": Candidate("a setting")}
     verdicts = {"more nodes": "better", "a setting": "not sure"}
-    found = what_if.WhatIf(site, jobs, tried, {}, (), {}, effects, verdicts, 10.0, 10.0, False, 8)
+    changes = dict.fromkeys(tried, Changed(site, jobs.table, ("x=1",), frozenset()))
+    found = what_if.WhatIf(site, jobs, tried, changes, (), {}, effects, verdicts, 10.0, 10.0, False, 8)
     assert found.ranked == ["a setting", "more nodes"]
+
+
+def test_a_candidate_that_loses_many_jobs_never_leads_and_is_said_to(recorded: tuple[Site, SlurmJobs]) -> None:
+    site, jobs = recorded
+    better, worse = (Measured(wait, 10, wait / 10 - 1, None, None, None) for wait in (5, 11))
+    effects = {"half limits": Effect(dict.fromkeys(WEIGHED, better), [], 0), "other": Effect(dict.fromkeys(WEIGHED, worse), [], 0)}
+    tried = {"half limits": Candidate("half limits", limits="x0.5"), "other": Candidate("other")}
+    kills = frozenset(jobs.table["job_id"][: len(jobs.table) // 2])
+    today = Changed(site, jobs.table, ("x=1",), frozenset())
+    changes = {"half limits": today._replace(kills=kills), "other": today}
+    verdicts = {"half limits": "better", "other": "not sure"}
+    found = what_if.WhatIf(site, jobs, tried, changes, (), {}, effects, verdicts, 10.0, 10.0, False, 8)
+    assert found.ranked == ["other", "half limits"]
+    assert answer(found)[0] == "Nothing here is surely better; the nearest of 2 candidates is “other”."
+    assert "better, loses 50% of jobs" in render_what_if(found, {})
+    alone = replace(found, effects={"half limits": effects["half limits"]})
+    assert alone.lead is None
+    assert answer(alone) == ["Nothing here is surely better: “half limits” would lose 50% of the jobs, killed or never started."]
+    some = replace(alone, changes={"half limits": today._replace(kills=frozenset(list(kills)[:2]))})
+    assert some.lead == "half limits"
+    only = replace(found, effects={"other": effects["other"]})
+    assert answer(only)[0] == "Nothing here is surely better; one candidate was judged, “other”."
+
+
+def test_a_sites_folder_adds_candidates_of_its_own_under_names_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "candidates.toml").write_text("[[candidate]]\nname = 'mine'\nnodes = 'x2'\n")
+    other = tmp_path / "other.toml"
+    other.write_text("[[candidate]]\nname = 'no backfill'\n")
+    assert {each.name for each in what_if.all_candidates(tmp_path)} == {each.name for each in read_candidates()} | {"mine"}
+    with pytest.raises(InputError, match=r"other\.toml: candidate no backfill: there is another one of that name"):
+        what_if.all_candidates(None, other)
