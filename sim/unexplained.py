@@ -60,13 +60,14 @@ def bounded(of: Effect, left: Unexplained) -> Effect:
     """Return an effect whose intervals allow for what the rule does not explain.
 
     A change may be off by as much as today's replays, and both vary over weeks and users. What then reaches 0 has a p-value of 1.
+    Nothing is sure of these very jobs alone.
     """
     return of._replace(metrics={name: _bounded(each, *left.off(name)) for name, each in of.metrics.items()})
 
 
 def _bounded(of: Measured, off: float, varies: float) -> Measured:
     if of.low is None or of.high is None or of.low <= -1 or not np.isfinite(off + varies):
-        return of._replace(low=None, high=None, p=None)
+        return of._replace(low=None, high=None, p=None, p_here=None)
     centre, low, high = np.log1p([of.relative, of.low, of.high])
     low, high = np.expm1([centre - off - np.hypot(centre - low, varies), centre + off + np.hypot(high - centre, varies)])
-    return of._replace(low=float(low), high=float(high), p=1.0 if low <= 0 <= high else of.p)
+    return of._replace(low=float(low), high=float(high), p=1.0 if low <= 0 <= high else of.p, p_here=None)

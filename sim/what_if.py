@@ -28,6 +28,9 @@ from sim.slurm.begin import asked
 from sim.slurm.requests import Requests
 from sim.slurm.site import Site
 
+_NOT_SURE = "not sure"
+HERE = " here"
+"""Behind the verdict on a change that is sure of these very jobs, and not of those of other weeks or days."""
 WEIGHED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 """The first decides; none of the others may be surely worse."""
 
@@ -96,7 +99,7 @@ def same(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray
 class Measured(NamedTuple):
     """A metric under a change and today, and the relative change.
 
-    With its interval and p-value, None where there is none.
+    With its interval and p-value, None where there is none. ``p_here`` is that of these very jobs: over the replicates alone.
     """
 
     value: float
@@ -105,6 +108,7 @@ class Measured(NamedTuple):
     low: float | None
     high: float | None
     p: float | None
+    p_here: float | None = None
 
 
 class Group(NamedTuple):
@@ -202,8 +206,9 @@ def _compared(terms: Ratio, base: Ratio, users: tuple[Ratio, Ratio], family: int
     value, baseline = terms.value(), base.value()
     if not baseline:
         return Measured(value, baseline, float("nan"), None, None, None)
-    found: Interval = interval_of_replicates(terms, base, confidence) if few else interval_of_change(terms, base, confidence, users)
-    return Measured(value, baseline, value / baseline - 1, found.low, found.high, found.p)
+    here = interval_of_replicates(terms, base, confidence)
+    found: Interval = here if few else interval_of_change(terms, base, confidence, users)
+    return Measured(value, baseline, value / baseline - 1, found.low, found.high, found.p, here.p)
 
 
 def _in_classes(values: pd.Series, least: np.ndarray, names: list[str]) -> pd.Categorical:
@@ -238,13 +243,18 @@ def judged(effects: Mapping[str, Effect]) -> dict[str, str]:
     ``better`` lowers mean waits surely and makes none of :data:`WEIGHED` surely worse; ``mixed`` lowers them at the cost of another;
     ``worse`` makes some surely worse and lowers no waits; else ``not sure``. Holm's correction is over all candidates, in each metric;
     of ``worse`` over all metrics too, or one of four would be so by chance more often. Either word then is wrong of some candidate in
-    at most 2.5 % of sites.
+    at most 2.5 % of sites. What is not sure may be so of these very jobs, :data:`HERE`.
     """
     if not effects:
         return {}
-    p = np.array([[np.nan if (p := of.metrics[name].p) is None else p for of in effects.values()] for name in WEIGHED])
+    sure, here = _words(effects, "p"), _words(effects, "p_here")
+    return {name: here[name] + HERE if word == _NOT_SURE != here[name] else word for name, word in sure.items()}
+
+
+def _words(effects: Mapping[str, Effect], kind: str) -> dict[str, str]:
+    p = np.array([[np.nan if (p := getattr(of.metrics[name], kind)) is None else p for of in effects.values()] for name in WEIGHED])
     up = np.array([[of.metrics[name].relative > 0 for of in effects.values()] for name in WEIGHED])
     sure, of_all = np.stack([surely(each) for each in p]), surely(p.ravel()).reshape(p.shape)
     lower, higher, worse = sure[0] & ~up[0], (sure & up).any(axis=0), (of_all & up).any(axis=0)
-    words = np.where(lower, np.where(higher, "mixed", "better"), np.where(worse, "worse", "not sure"))
+    words = np.where(lower, np.where(higher, "mixed", "better"), np.where(worse, "worse", _NOT_SURE))
     return dict(zip(effects, words.tolist(), strict=True))

@@ -69,7 +69,7 @@ def command(
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report import what_if as shown
     from pipelines.workflows.what_if import all_candidates, asked_of_registry, measure, records
-    from sim.what_if import WEIGHED
+    from sim.what_if import HERE, WEIGHED
 
     tried = all_candidates(machine, candidates)
     if unknown := set(only) - {each.name for each in tried}:
@@ -126,6 +126,8 @@ def command(
             f"\nFor “{name}” (risk: {found.candidates[name].risk or 'not stated'})\n{shown.pasted(found.changes[name].lines)}\n"
         )
     shown.first(found).show()
+    if any(word.endswith(HERE) for word in found.verdicts.values()):
+        click.echo(f"{HERE.strip()}: sure of these very jobs, not of those of other days.")
     if found.idle:
         click.echo(f"Changes nothing here: {', '.join(found.idle)}.")
     click.echo("All candidates and metrics, winners and losers, and the lines of each: --report PAGE.html, or --json.")

@@ -17,10 +17,11 @@ from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
 from sim.rules.rule import Rule
 from sim.site_lines import NO_SETTING, SCRIPT
-from sim.what_if import WEIGHED, Measured
+from sim.what_if import HERE, WEIGHED, Measured
 
 _SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
 _COLOURS = {"better": "#009e73", "mixed": "#e69f00", "worse": "#d55e00", "not sure": "#888888", BOUND: "#bbbbbb"}
+_COLOURS |= {"better here": "#7fceb9", "mixed here": "#f2ce7f", "worse here": "#eaae7f"}
 _FEWEST_IN_GROUP = 20
 _WHERE = {
     NO_SETTING: "No setting of Slurm",
@@ -40,7 +41,11 @@ def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
         answer=answer(found),
         table=Table("", table.headings, table.rows[:MOST_ROWS], left=table.left),
         hint="Change against replays of today's settings, in per cent, with intervals that hold for all candidates together. Left is better."
-        + ("" if found.several else " The log is too short to say more than what would have been with these very jobs."),
+        + (
+            " Here: sure of these very jobs, not of those of other days."
+            if found.several
+            else " The log is too short to say more than what would have been with these very jobs."
+        ),
         picture=Picture(
             "",
             data_uri(picture(found)),
@@ -64,7 +69,7 @@ def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
         provenance=provenance,
     )
     first = found.ranked[0] if found.ranked else ""
-    names = [name for name in found.ranked if found.verdicts[name] != "not sure" or name == first]
+    names = [name for name in found.ranked if not found.verdicts[name].endswith(("not sure", HERE)) or name == first]
     kills = [killed(found, name) for name in found.ranked if found.changes[name].kills]
     more = [table] if len(table.rows) > MOST_ROWS else []
     tables = [*more, *kills, *(groups(found, name) for name in names), screened(found)]
@@ -92,6 +97,8 @@ def answer(found: WhatIf) -> list[str]:
     if found.verdicts[name] in ("better", "mixed"):
         verb = "Change to" if found.verdicts[name] == "better" else "No candidate is better for all; the nearest is"
         lead = f"{verb} “{name}”: {found.candidates[name].what or name}."
+    elif found.verdicts[name] == "better" + HERE:
+        lead = f"Nothing is surely better on other days; of these jobs “{name}” is: {found.candidates[name].what or name}."
     else:
         of = f"the nearest of {len(found.effects)} candidates is" if len(found.effects) > 1 else "one candidate was judged,"
         lead = f"Nothing here is surely better; {of} “{name}”."
@@ -211,7 +218,7 @@ def picture(found: WhatIf) -> bytes:
         panels = drawing.subplots(1, len(WEIGHED), sharey=True)
         for panel, metric in zip(panels, WEIGHED, strict=True):
             panel.axvline(0, color=INK, linewidth=0.8)
-            shown = [found.effects[name].metrics[metric] for name in names if found.verdicts[name] != "worse"]
+            shown = [found.effects[name].metrics[metric] for name in names if not found.verdicts[name].startswith("worse")]
             reach = 115 * max([0.02, *(abs(each or 0.0) for of in shown for each in (of.relative, of.low, of.high))])
             for at, name in enumerate(names):
                 of, colour = found.effects[name].metrics[metric], _COLOURS[found.verdicts[name]]

@@ -97,7 +97,7 @@ class WhatIf:
         Other nodes and another demand are no settings, and other schedulers are not Slurm's: they come after them, then what loses
         many jobs, and bounds last.
         """
-        order = ("better", "mixed", "not sure", "worse", BOUND)
+        order = ("better", "mixed", "better here", "mixed here", "not sure", "worse here", "worse", BOUND)
 
         def place(name: str) -> tuple[int, int, float]:
             candidate, wait = self.candidates[name], self.effects[name].metrics[WEIGHED[0]]

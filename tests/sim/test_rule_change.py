@@ -54,11 +54,12 @@ def test_candidates_of_slurm_and_of_rules_are_told_apart() -> None:
 def test_what_is_unexplained_widens_an_interval_until_nothing_is_sure() -> None:
     def bound(record: float, low: float, high: float) -> Measured:
         left = Unexplained(0.5, {"mean_wait_s": Measured(record, 1, record - 1, low - 1, high - 1, 0.5)})
-        effect = Effect({"mean_wait_s": Measured(0.5, 1, -0.5, -0.6, -0.375, 0.001)}, [], 0)
+        effect = Effect({"mean_wait_s": Measured(0.5, 1, -0.5, -0.6, -0.375, 0.001, 0.001)}, [], 0)
         return bounded(effect, left).metrics["mean_wait_s"]
 
     exact = bound(1, 1, 1)
     assert (exact.low, exact.high, exact.p) == (pytest.approx(-0.6), pytest.approx(-0.375), 0.001)
+    assert exact.p_here is None
     for record in (1.25, 0.8):  # a record above its replays limits as much as one below
         off = bound(record, record, record)
         assert (off.low, off.high, off.p) == (pytest.approx(-0.68), pytest.approx(-0.21875), 0.001)

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
+from features.statistics import Ratio, interval_of_replicates
 from sim.site_change import Candidate, Changed, change
 from sim.site_replay import replay
 from sim.slurm.files import read_site
 from sim.slurm.site import Site
-from sim.what_if import Effect, Measured, Replays, _groups, effect, judged, same, shaken
+from sim.what_if import Effect, Measured, Replays, _compared, _groups, effect, judged, same, shaken
 
 CONF = """\
 SchedulerParameters=bf_interval=10,bf_continue
@@ -243,6 +244,27 @@ def test_verdicts_correct_for_all_candidates_together() -> None:
     assert judged({"paid": with_p(0.001, cost=0.001)}) == {"paid": "mixed"}
     assert judged({"longer": with_p(0.001, relative=0.1)}) == {"longer": "worse"}
     assert judged({"in one metric": with_p(0.5, cost=0.03)}) == {"in one metric": "not sure"}
+
+
+def test_what_replays_alone_make_sure_is_said_of_these_very_jobs() -> None:
+    def with_p(p: float, here: float, relative: float) -> Effect:
+        wait, other = Measured(9, 10, relative, -0.2, 0.1, p, here), Measured(1, 1, 0, None, None, None)
+        return Effect({"mean_wait_s": wait, "mean_bounded_slowdown": other, "awf_s": other, "p2sf_s": other}, [], 0)
+
+    effects = {"less": with_p(0.4, 0.001, -0.1), "more": with_p(0.4, 0.001, 0.1), "chaos": with_p(0.4, 0.3, -0.1)}
+    assert judged(effects) == {"less": "better here", "more": "worse here", "chaos": "not sure"}
+    assert judged({"sure": with_p(0.001, 0.001, -0.1)}) == {"sure": "better"}
+
+
+def test_over_days_a_change_has_a_p_value_of_these_jobs_too() -> None:
+    random = np.random.default_rng(0)
+    days = Ratio(random.pareto(1, (8, 6)) + 1, np.ones((8, 6)))
+    more = Ratio(days.numerator * (1.2 + 0.01 * random.random((8, 6))), days.denominator)
+    users = tuple(Ratio(each.numerator[:, :, None].sum(axis=0), each.denominator[:, :, None].sum(axis=0)) for each in (more, days))
+    found = _compared(more, days, (users[0], users[1]), 1)
+    assert found.p_here == interval_of_replicates(more, days).p
+    assert found.p is not None
+    assert found.p != found.p_here
 
 
 def test_sizes_and_lengths_are_listed_as_they_grow() -> None:
