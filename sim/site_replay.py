@@ -58,7 +58,10 @@ def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
 
 
 def starts(site: Site, jobs: pd.DataFrame, phases: Phases | int, known: Requests) -> np.ndarray:
-    """Return when the jobs of a replay start, as :func:`replay` does, whose requests are ``known`` in the order of ``jobs``."""
+    """Return when the jobs of a replay start.
+
+    As :func:`replay` does; what they ask for is ``known``, in the order of ``jobs``.
+    """
     slurm, back = _ended(site, jobs, phases, known)
     return _start_s(slurm, jobs)[back]
 

@@ -24,7 +24,10 @@ MOST_JOBS = 20_000
 
 
 class Dated(NamedTuple):
-    """A site in its files (``machine``), its ``jobs`` as accounting had them at ``at_s`` (Unix), and its time zone."""
+    """A site, its ``jobs`` as accounting had them at ``at_s`` (Unix), and its time zone.
+
+    ``machine`` is where its files are.
+    """
 
     site: Site
     jobs: SlurmJobs

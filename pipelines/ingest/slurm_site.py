@@ -32,7 +32,10 @@ def load_site(path: str | Path, timezone: str = "UTC") -> Site:
 
 
 def site_files(path: str | Path) -> dict[str, bytes]:
-    """Return the files of a site by name, those of moderate size; InputError where they cannot be read."""
+    """Return the files of a site by name, those of moderate size.
+
+    InputError where they cannot be read.
+    """
     place = Path(path)
     try:
         if place.is_dir():

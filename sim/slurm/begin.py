@@ -142,7 +142,10 @@ def as_rules(site: Site, phases: Phases) -> Rules:
 
 
 def asked(site: Site, jobs: pd.DataFrame) -> Requests:
-    """Return what jobs ask of a site, in any order; InputError for a job in an unknown partition or QOS."""
+    """Return what jobs, in any order, ask of a site.
+
+    InputError for a job in an unknown partition or QOS.
+    """
     return requests(site, jobs, _tree(site)[1], origin_of(jobs))
 
 

@@ -94,7 +94,10 @@ class Requests(NamedTuple):
     kinds: np.ndarray
 
     def of_rows(self, rows: np.ndarray, jobs: pd.DataFrame, origin: int) -> Ask:
-        """Return what ``jobs`` ask for: the jobs of these ``rows``, in their order, with other times."""
+        """Return what the jobs of these ``rows`` ask for.
+
+        ``jobs`` are they, in their order, with other times.
+        """
         ask, told = self.ask, dict[str, np.ndarray]()
         for begins, names in _LISTED.items():
             first = getattr(ask, begins)
