@@ -1,18 +1,17 @@
 """The page of a campaign: what is best over the windows, and at what cost."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS
-from pipelines.report.page import Front, Picture, data_uri, render
-from pipelines.report.plots import picture_of_changes, ratios_by_window
-from pipelines.report.style import Key, looks
+from pipelines.report.page import Front, render
+from pipelines.report.plots import picture_of_changes
+from pipelines.report.style import looks
 from pipelines.report.table import Table
 from pipelines.report.tables import interval_notes, intervals_hint, leading, metric_table
 from pipelines.report.wording import kind_of_jobs, not_modelled
-from sim.campaigns.window_comparison import SETTING, as_changes, nothing_waited
+from sim.campaigns.window_comparison import as_changes, nothing_waited
 from sim.campaigns.windows import NONE, Windows
 from sim.metrics.formats import sentence
 from sim.metrics.verdict import policy_labels, verdict
@@ -65,7 +64,6 @@ def render_campaign(
             provenance=provenance,
         ),
         others=[each for each in settings.values() if each is not lead],
-        by_window=_by_window(table, summary, windows, generated),
         windows=windows,
         dropped=_dropped(windows),
         kept_rule=windows.drop == NONE,
@@ -85,23 +83,6 @@ def _setting(rows: pd.DataFrame, windows: Windows, generated: bool, confidence: 
         hint=intervals_hint(rows, base, confidence, "windows" if int(start["windows"]) >= FEWEST_BLOCKS else ""),
         picture=picture_of_changes(rows, first, generated, drawn),
     )
-
-
-def _by_window(table: pd.DataFrame, summary: pd.DataFrame, windows: Windows, generated: bool) -> Picture | None:
-    """Draw the first setting window by window, if there are several windows and policies."""
-    (setting, rows), *_ = as_changes(summary).items()
-    first, labels = leading(rows, verdict(rows)), policy_labels(rows)
-    if len(windows.windows) < 2 or len(first) < 2:
-        return None
-    same: Any = table.groupby(SETTING[1:], sort=False, dropna=False).get_group(setting)
-    values = same.groupby(["window", *NAMES], sort=False)["mean_bounded_slowdown"].mean()
-    keys: list[Key] = first
-    shown = values.unstack(list(NAMES), sort=False)[keys].set_axis([labels[key] for key in keys], axis="columns").sort_index()
-    caption = (
-        f"Above, how slow {labels[first[0]]} is in each window: where it is near 1, nothing was at stake. Below, each policy's mean bounded slowdown "
-        "over it: purple is better, orange worse. Blank: no jobs."
-    )
-    return Picture("Window by window", data_uri(ratios_by_window(shown, windows.split, generated)), caption)
 
 
 def _dropped(windows: Windows) -> Table:

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
 from features.clock import DAY_S
@@ -36,8 +34,6 @@ _LONGEST = 20
 """Max characters of a line of a label."""
 CURVES = 6
 """Max combinations drawn as curves; more cannot be told apart."""
-_STRONGEST = 2.0
-"""Colours of ratios end at 2 to this power, up and down."""
 _POINTS = 400
 """Points of a distribution's curve."""
 _STEPS = 200
@@ -190,30 +186,3 @@ def over_time(schedules: Sequence[Schedule], table: Looks | None = None) -> byte
         above.margins(x=0.01)
         drawing.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8.5, handlelength=3)
         return encode(drawing, "svg")
-
-
-def ratios_by_window(table: pd.DataFrame, unit: str, generated: bool, image: ImageFormat = "svg") -> bytes:
-    """Draw the baseline by window, and below it every other policy's ratio to it, a row each.
-
-    ``table`` is float64 [windows, policies], indexed by window number, the baseline in front; missing windows stay blank.
-    """
-    baseline, *others = table.columns
-    numbers = np.arange(table.index.min(), table.index.max() + 1)
-    ratios = np.log2(table[others].div(table[baseline], axis=0).reindex(numbers).to_numpy())
-    scale = ScalarMappable(Normalize(-_STRONGEST, _STRONGEST), "PuOr_r")
-    with figure(10.5, 2.4 + 0.3 * len(others), generated) as drawing:
-        above, below = drawing.subplots(2, 1, sharex=True, height_ratios=[1.3, max(0.3 * len(others), 0.5)])
-        above.bar(table.index, table[baseline], width=0.8, color=MUTED)
-        above.yaxis.set_major_locator(MaxNLocator(4, min_n_ticks=3))
-        above.set(title=f"mean bounded slowdown of {baseline}", ylabel="ratio", ylim=(1, None))
-        edges = np.append(numbers - 0.5, numbers[-1] + 0.5)
-        places = np.arange(len(others) + 1) - 0.5
-        below.pcolormesh(edges, places, ratios.T, cmap=scale.cmap, norm=scale.norm, rasterized=True)
-        below.set_yticks(range(len(others)), others)
-        below.set_ylim(len(others) - 0.5, -0.5)
-        below.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=3))
-        below.set_xlabel(f"window ({unit})")
-        below.grid(visible=False)
-        bar = drawing.colorbar(scale, ax=[above, below], pad=0.01, fraction=0.03, label="ratio to it, logarithmic")
-        bar.set_ticks([-2, -1, 0, 1, 2], labels=["1/4", "1/2", "1", "2", "4"])
-        return encode(drawing, image)
