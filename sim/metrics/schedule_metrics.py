@@ -152,17 +152,6 @@ def weekly_longest_waits(schedule: Schedule) -> Ratio:
     return longest_waits(_columns(schedule))
 
 
-def psf_s(schedule: Schedule, alpha: int = 2) -> float:
-    """Return P^alpha SF in seconds: the mean specific time of all processor-seconds.
-
-    Weighted by age^alpha; ``alpha`` 0, 1, 2, ... (alpha+1)/(alpha+2) * sum n(F^(alpha+2) - Q^(alpha+2)) / sum n(F^(alpha+1) -
-    Q^(alpha+1)); Goponenko et al. take alpha = 2.
-    """
-    if alpha != int(alpha) or alpha < 0:
-        raise InputError(f"alpha of P^alpha SF is {alpha}: it must be a whole number, 0 or more")
-    return _priority_specific(_columns(schedule), int(alpha))[0].value()
-
-
 def bounded_slowdown(schedule: Schedule, tau_s: float = TAU_S) -> np.ndarray:
     """Return max(1, (w+p)/max(p, tau)) by job, float64 [jobs]; errors as :func:`evaluate`."""
     return _bounded_slowdown(_columns(schedule), tau_s)
@@ -194,7 +183,7 @@ def _ratios_of_times(columns: Columns) -> dict[str, Ratio]:
     """Return the ratios that know no threshold and no prediction."""
     each = np.ones(columns.wait.shape[-1])
     area = columns.procs * columns.runtime
-    specific, scale = _priority_specific(columns, 2)
+    specific, scale = _p2sf(columns)
     return {
         "mean_wait_s": Ratio(columns.wait, each),
         "mean_response_s": Ratio(columns.response, each),
@@ -209,18 +198,16 @@ def _bounded_slowdown(columns: Columns, tau_s: float) -> np.ndarray:
     return np.maximum(1.0, columns.response / np.maximum(columns.runtime, tau_s))
 
 
-def _priority_specific(columns: Columns, alpha: int) -> tuple[Ratio, float]:
-    """Return P^alpha SF as a ratio of scaled sums, and the scale in seconds.
+def _p2sf(columns: Columns) -> tuple[Ratio, float]:
+    """Return P^2 SF as a ratio of scaled sums, and the scale in seconds.
 
-    Both sums are divided by a power of the scale.
+    It is the mean specific time of all processor-seconds, weighted by age squared: 3/4 * sum n(F^4 - Q^4) / sum n(F^3 - Q^3). Both
+    sums are divided by a power of the scale.
     """
-    # scaling by a power of two is exact, and keeps F^(alpha+2) below 1 for every alpha
+    # scaling by a power of two is exact
     scale = 2.0 ** float(np.ceil(np.log2(columns.response.max())))
     response, wait, weight = columns.response / scale, columns.wait / scale, columns.procs * (columns.runtime / scale)
-    # (F^k - Q^k) / (F - Q) as the sum of F^i Q^(k-1-i), for k = alpha + 1 and alpha + 2: nothing cancels when p << Q
-    below, power = np.ones_like(response), np.ones_like(wait)
-    for _ in range(alpha):
-        power = power * wait
-        below = below * response + power
-    above = below * response + power * wait
-    return Ratio(weight * above * (scale * (alpha + 1) / (alpha + 2)), weight * below), scale
+    # (F^k - Q^k) / (F - Q) as the sum of F^i Q^(k-1-i): nothing cancels when p << Q
+    below = (response + wait) * response + wait * wait
+    above = below * response + wait * wait * wait
+    return Ratio(weight * above * (scale * 3 / 4), weight * below), scale

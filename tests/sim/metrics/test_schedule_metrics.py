@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import sys
 from fractions import Fraction
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim.metrics.names import COMPARED, FAIRNESS, METRICS, SHOWN
-from sim.metrics.schedule_metrics import bounded_slowdown, evaluate, nothing_waits, psf_s, ratios
+from sim.metrics.schedule_metrics import bounded_slowdown, evaluate, nothing_waits, ratios
 from sim.metrics.user_fairness import fairness
 from sim.schedule import Schedule
 from tests.conftest import SHARED, needs_shared
@@ -76,14 +75,14 @@ def reference(name: str, column: str, machine: int = 100) -> Schedule:
     return schedule
 
 
-def exact_psf(schedule: Schedule, alpha: int) -> Fraction:
+def exact_p2sf(schedule: Schedule) -> Fraction:
     above = below = Fraction(0)
     for job in schedule.jobs.itertuples():
         wait = int(job.start_s - job.submit_s)
         response = wait + int(job.runtime_s)
-        above += int(job.procs) * (response ** (alpha + 2) - wait ** (alpha + 2))
-        below += int(job.procs) * (response ** (alpha + 1) - wait ** (alpha + 1))
-    return Fraction(alpha + 1, alpha + 2) * above / below
+        above += int(job.procs) * (response**4 - wait**4)
+        below += int(job.procs) * (response**3 - wait**3)
+    return Fraction(3, 4) * above / below
 
 
 jobs_of_any_size = st.lists(
@@ -163,41 +162,19 @@ def test_bounded_slowdown_is_at_least_one_and_takes_tau_from_the_caller():
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=60)
-@given(jobs_of_any_size, st.integers(0, 6))
-def test_psf_agrees_with_exact_fractions(jobs, alpha):
+@given(jobs_of_any_size)
+def test_p2sf_agrees_with_exact_fractions(jobs):
     schedule = schedule_of(*zip(*jobs, strict=True))
-    assert psf_s(schedule, alpha) == pytest.approx(float(exact_psf(schedule, alpha)), rel=1e-13)
-    assert evaluate(schedule)["p2sf_s"] == psf_s(schedule, 2)
+    assert evaluate(schedule)["p2sf_s"] == pytest.approx(float(exact_p2sf(schedule)), rel=1e-13)
 
 
-def test_psf_does_not_cancel_where_the_wait_dwarfs_the_runtime():
+def test_p2sf_does_not_cancel_where_the_wait_dwarfs_the_runtime():
     schedule = schedule_of([0], [10**12], [1], [1])
     response, wait = 1e12 + 1, 1e12
     naive = 0.75 * (response**4 - wait**4) / (response**3 - wait**3)
-    exact = float(exact_psf(schedule, 2))
+    exact = float(exact_p2sf(schedule))
     assert abs(naive / exact - 1) > 1e-6, "the example must be one where the plain formula fails"
-    assert psf_s(schedule, 2) == pytest.approx(exact, rel=1e-15)
-
-
-def test_psf_does_not_overflow():
-    schedule = schedule_of([0, 5], [4 * 10**9, 0], [10**7, 1], [10**6, 1])
-    assert psf_s(schedule, 60) == pytest.approx(float(exact_psf(schedule, 60)), rel=1e-12)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=60)
-@given(jobs_of_any_size)
-def test_psf_of_alpha_zero_is_awf_less_half_the_area_weighted_runtime(jobs):
-    schedule = schedule_of(*zip(*jobs, strict=True))
-    procs, runtime = (schedule.jobs[name].to_numpy(np.float64) for name in ("procs", "runtime_s"))
-    half = math.fsum(procs * runtime**2) / (2 * math.fsum(procs * runtime))
-    assert psf_s(schedule, 0) == pytest.approx(evaluate(schedule)["awf_s"] - half, rel=1e-9)
-
-
-@pytest.mark.parametrize("alpha", [-1, 0.5])
-def test_psf_refuses_an_alpha_it_is_not_defined_for_here(alpha):
-    with pytest.raises(InputError, match="whole number"):
-        psf_s(schedule_of([0], [0], [1], [1]), alpha)
+    assert evaluate(schedule)["p2sf_s"] == pytest.approx(exact, rel=1e-15)
 
 
 @pytest.mark.slow
@@ -257,7 +234,7 @@ def test_slowdown_and_response_are_those_gaussier_et_al_published(trace, schedul
 @pytest.mark.parametrize(
     ("name", "column", "expected"),
     [
-        ("kth-sp2", "easy_requested", {"mean_response_s": 15696.80, "awf_s": 75545.78, "p1sf_s": 99223.19, "p2sf_s": 140657.81}),
+        ("kth-sp2", "easy_requested", {"mean_response_s": 15696.80, "awf_s": 75545.78, "p2sf_s": 140657.81}),
         ("kth-sp2", "sjbf_clairvoyant", {"awf_s": 74462.66, "p2sf_s": 138628.28}),
         ("kth-sp2-per-second", "strict_fcfs", {"mean_bounded_slowdown": 6814.9733, "mean_wait_s": 353776.4091}),
         ("kth-sp2-per-second", "list_fcfs", {"mean_bounded_slowdown": 71.4535, "mean_wait_s": 5719.3615}),
@@ -268,7 +245,7 @@ def test_slowdown_and_response_are_those_gaussier_et_al_published(trace, schedul
 )
 def test_metrics_of_reference_schedules_are_the_verified_ones(name, column, expected):
     schedule = reference(name, column)
-    record = evaluate(schedule).to_dict() | {"p1sf_s": psf_s(schedule, 1)}
+    record = evaluate(schedule)
     for metric, value in expected.items():
         digits = len(str(value).partition(".")[2])
         assert round(record[metric], digits) == value, metric
