@@ -7,11 +7,16 @@ kernels detect it.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 from numba.core import compiler, ir, types
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.typed_passes import NopythonTypeInference
+
+_PLAIN = types.Number, types.Boolean, types.Array
+"""Types for which the signature of an operator depends on nothing else."""
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -39,10 +44,36 @@ class UnsignedIndices(FunctionPass):
         return True
 
 
+def remember_signatures(context: Any) -> None:
+    """Let each operator remember its signature for numbers and arrays.
+
+    To type ``a + b`` numba tries dozens of signatures, those for dates and lists among them, each time anew.
+    """
+    for name in operator.__all__:
+        function = context._lookup_global(getattr(operator, name))
+        if isinstance(function, types.Function) and "get_call_type" not in vars(function):
+            vars(function)["get_call_type"] = _remembering(function.get_call_type)
+
+
+def _remembering(resolve: Callable[..., Any]) -> Callable[..., Any]:
+    known: dict[Any, Any] = {}
+
+    def get_call_type(context: Any, args: Any, keywords: Any) -> Any:
+        if keywords or not all(isinstance(each, _PLAIN) for each in args):
+            return resolve(context, args, keywords)
+        key = context, tuple(args)
+        if key not in known:
+            known[key] = resolve(context, args, keywords)
+        return known[key]
+
+    return get_call_type
+
+
 class Compiler(compiler.CompilerBase):
     """Numba's compiler with the pass :class:`UnsignedIndices`."""
 
     def define_pipelines(self) -> list[Any]:
+        remember_signatures(self.state.typingctx)
         passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(UnsignedIndices, NopythonTypeInference)
         passes.finalize()

@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import numba
 from numba.core import config as numba_config
 from numba.core.caching import _CacheLocator
 
-from features.linking import Kernel
+from features.linking import Function, Kernel
 
 config: Any = numba_config
 _HOUSE = Path(__file__).resolve().parents[1]
@@ -159,7 +158,8 @@ class Locator(_CacheLocator):
 
 def njit(function: Callable[..., Any]) -> Any:
     """Compile ``function`` (arrays and numbers in and out) on first call, or load it."""
-    return _cached(numba.njit(nogil=True)(function))
+    options = {"nopython": True, "boundscheck": None, "nogil": True}
+    return function if config.DISABLE_JIT else _cached(Function(function, targetoptions=options))
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -181,8 +181,6 @@ def _kernel(function: Callable[..., Any], *, inline: bool) -> Any:
 
 
 def _cached(dispatcher: Any) -> Any:
-    if config.DISABLE_JIT:  # numba has given the function back as it is
-        return dispatcher
     chosen, config.CACHE_LOCATOR_CLASSES = config.CACHE_LOCATOR_CLASSES, f"{__name__}.{Locator.__name__}"
     try:
         dispatcher.enable_caching()

@@ -19,6 +19,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import CPUDispatcher
 
 from features.indexing import Compiler
+from features.references import by_reference
 
 
 class _Linked(JITCodeLibrary):
@@ -34,9 +35,8 @@ class _Linked(JITCodeLibrary):
 
 
 class _Whole(JITCodeLibrary):
-    """Code with machine code, whose parts no other code calls.
+    """Code with machine code, whose parts no other code calls, so that LLVM passes them only what they use.
 
-    So LLVM passes them only what they use. A part takes hundreds of arrays, and to push them all took a third of a Slurm replay's time.
     Numba's first passes, which bring reference counts together, are left out, for there are none: they inline all at once, and parts
     that are optimised before they are inlined are compiled sooner.
     """
@@ -90,7 +90,18 @@ class _Part(CPUDispatcher):
         return compiled.library
 
 
-class Kernel(CPUDispatcher):
+class Function(CPUDispatcher):
+    """A function that Python calls, which takes named tuples by reference.
+
+    All functions do: numba looks up the type of a tuple by what it holds, once for all that are called.
+    """
+
+    def typeof_pyval(self, val: Any) -> Any:
+        """Return the type of an argument."""
+        return by_reference(super().typeof_pyval(val))
+
+
+class Kernel(Function):
     """A function that allocates nothing, as Python calls it; compiled code calls its ``part``."""
 
     def __init__(self, function: Callable[..., Any], *, inline: bool) -> None:

@@ -1,0 +1,118 @@
+"""Named tuples that compiled code takes by reference: one pointer, not all their members.
+
+Numba passes a named tuple as each number that it holds, those of arrays and of tuples within it too. Slurm's state has nine hundred,
+which LLVM takes apart and puts together again in every function: two thirds of the time that compilation took. Here the call from Python
+writes them into memory once, a word of eight bytes each, and compiled code reads those that it uses. Nothing writes to that memory during
+the call. LLVM is told so, and keeps what it has read once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.datamodel import PrimitiveModel, register_default
+from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
+from numba.core.pythonapi import NativeValue, unbox
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+
+_WORD = ir.IntType(64)
+
+
+class Reference(types.Type):
+    """The type of a pointer to a named tuple of type ``of``, with the same attributes."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+        # names of types become part of each function's, and that of a tuple names all that it holds
+        super().__init__(f"{of.instance_class.__name__}.{hashlib.sha256(of.name.encode()).hexdigest()[:16]}")
+
+    @property
+    def key(self) -> Any:
+        """What tells references apart."""
+        return self.of
+
+
+def by_reference(each: types.Type) -> types.Type:
+    """Return the reference to a named tuple; any other type as it is."""
+    return Reference(each) if isinstance(each, types.BaseNamedTuple) else each
+
+
+@register_default(Reference)
+class _Pointer(PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Reference) -> None:
+        super().__init__(dmm, fe_type, _WORD.as_pointer())
+
+
+@infer_getattr
+class _Members(AttributeTemplate):
+    key = Reference
+
+    def generic_resolve(self, reference: Reference, name: str) -> Any:  # type: ignore[override]
+        fields = reference.of.fields
+        return by_reference(reference.of[fields.index(name)]) if name in fields else None
+
+
+@lower_getattr_generic(Reference)
+def _member(context: Any, builder: Any, reference: Reference, pointer: Any, name: str) -> Any:
+    index = reference.of.fields.index(name)
+    pointer = _moved(builder, pointer, _first_word(context, reference.of, index))
+    if isinstance(reference.of[index], types.BaseNamedTuple):
+        return pointer
+    member = _read(builder, pointer, context.get_value_type(reference.of[index]))
+    return impl_ret_borrowed(context, builder, reference.of[index], member)
+
+
+@cache
+def _first_word(context: Any, of: Any, index: int) -> int:
+    return sum(_words(context.get_value_type(each)) for each in of.types[:index])
+
+
+@unbox(Reference)
+def _from_python(reference: Reference, value: Any, c: Any) -> NativeValue:
+    native = c.unbox(reference.of, value)
+    memory = cgutils.alloca_once(c.builder, _WORD, _words(native.value.type))
+    _write(c.builder, memory, native.value)
+
+    def release() -> None:
+        if native.cleanup is not None:
+            native.cleanup()
+        if c.context.enable_nrt:
+            c.context.nrt.decref(c.builder, reference.of, native.value)
+
+    return NativeValue(memory, is_error=native.is_error, cleanup=release)
+
+
+def _words(kind: Any) -> int:
+    """Return the words of a value: one for each number or pointer in it."""
+    return sum(map(_words, kind.elements)) if isinstance(kind, ir.Aggregate) else 1
+
+
+def _moved(builder: Any, pointer: Any, words: int) -> Any:
+    return builder.gep(pointer, [ir.Constant(_WORD, words)], inbounds=True)
+
+
+def _read(builder: Any, pointer: Any, kind: Any) -> Any:
+    if not isinstance(kind, ir.Aggregate):
+        value = builder.load(builder.bitcast(pointer, kind.as_pointer()))
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return value
+    value, words = ir.Constant(kind, ir.Undefined), 0
+    for index, element in enumerate(kind.elements):
+        value = builder.insert_value(value, _read(builder, _moved(builder, pointer, words), element), index)
+        words += _words(element)
+    return value
+
+
+def _write(builder: Any, pointer: Any, value: Any) -> None:
+    """Write a value as :func:`_read` reads it."""
+    if not isinstance(value.type, ir.Aggregate):
+        builder.store(value, builder.bitcast(pointer, value.type.as_pointer()))
+        return
+    words = 0
+    for index, element in enumerate(value.type.elements):
+        _write(builder, _moved(builder, pointer, words), builder.extract_value(value, index))
+        words += _words(element)
