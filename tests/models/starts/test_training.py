@@ -29,7 +29,7 @@ def waits_by_state(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, n
     return states, np.exp(scale)[:, None], np.sort(scenarios, axis=1), np.floor(waits)
 
 
-@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("read", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_learned_quantiles_hold_at_their_levels_and_chances_rise(read: bool) -> None:
     states, plans, scenarios, waits = waits_by_state(6000)
     learned, judged = slice(0, 4000), slice(4000, 6000)

@@ -274,7 +274,7 @@ def test_the_command_says_what_it_left_out_and_writes_what_run_campaign_gives(
     html = page.read_text(encoding="utf-8")
     assert "Generated workload" not in html
     assert not re.search(r'(?:src|href)="(?!data:|out\.csv)', html)
-    assert html.count("data:image/svg+xml") == 5  # for each threshold and tau, and of windows
+    assert html.count("data:image/svg+xml") == 4  # for each threshold and tau
     waits = table[(table["tau_s"] == 10) & table["starvation_s"].isna()].groupby(["scheduler", "predictor"])["mean_wait_s"].mean()
     for (scheduler, predictor), wait in waits.items():
         assert f"{scheduler} / {predictor}" in html

@@ -105,6 +105,7 @@ def test_nights_ask_only_what_is_new_and_judge_what_was_answered_by_the_versions
     assert len(known) > 10
 
 
+@pytest.mark.thorough
 def test_a_later_run_judges_the_champion_on_what_neither_has_learned_from(tmp_path: Path, store: Tracking) -> None:
     clean, lake, made = waited(), Lake(tmp_path / "lake"), []
     for day in (25, 34, 30):  # a run, one with nine days more, and one whose date the champion has seen past
