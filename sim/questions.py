@@ -6,7 +6,6 @@ A job is asked about at its submission and, while it still waits, at fixed ages;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
 
 import numpy as np
 import pandas as pd
@@ -17,6 +16,7 @@ from features.jobs.schema import codes
 from models.packed.start_distribution import SCENARIOS
 from models.packed.start_predictor import STARTS
 from models.runtime.remaining import from_table
+from models.starts.model import Questions
 from models.starts.states import FEATURES, Jobs, states
 from sim.ahead import Ahead
 from sim.predicted_limits import told_along
@@ -25,37 +25,6 @@ AGES_S = (600, 3_600, 14_400, 86_400)
 """Waits after which a job that still waits is asked about again."""
 PLAN = "plan_s"
 """Column of a job's planned start, seconds from the question on."""
-
-
-@dataclass(frozen=True)
-class Questions:
-    """Questions with what is read at their moments; arrays [questions].
-
-    ``row`` of the jobs and ``at_s`` int64; ``states`` float64 [questions, features]; ``scenarios`` float64 [questions, ``SCENARIOS``]
-    ascending; ``plan_s`` float64 is the start by EASY that plans with requests, which jobs then use up, and no later job.
-    """
-
-    row: np.ndarray
-    at_s: np.ndarray
-    states: np.ndarray
-    scenarios: np.ndarray
-    plan_s: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    def take(self, chosen: np.ndarray) -> Questions:
-        """Return the chosen questions."""
-        return Questions(*(getattr(self, each.name)[chosen] for each in fields(self)))
-
-    def waited(self, start_s: np.ndarray, until_s: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return how long each job waited after its question, and which still wait.
-
-        As far as is known by ``until_s``. Seconds float64 and bool [questions]; ``start_s`` int64 [jobs] are the starts of all jobs.
-        """
-        start = start_s[self.row]
-        waits = start > until_s
-        return (np.where(waits, until_s, start) - self.at_s).astype(np.float64), waits
 
 
 def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int = 0) -> Jobs:
@@ -70,15 +39,15 @@ def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int 
     return Jobs(submit, start_s, np.maximum(end_s, start_s + 1), procs, requested, codes(jobs, "user"), codes(jobs, "queue"), told)
 
 
-def moments(jobs: Jobs, since_s: int, until_s: int) -> tuple[np.ndarray, np.ndarray]:
+def moments(submit_s: np.ndarray, start_s: np.ndarray, since_s: int, until_s: int) -> tuple[np.ndarray, np.ndarray]:
     """Return rows and seconds of all questions, by time, int64 [questions].
 
-    Asked from ``since_s`` to before ``until_s``.
+    Asked from ``since_s`` to before ``until_s`` about jobs submitted and started so, int64 [jobs].
     """
-    row, at = np.arange(len(jobs.submit)), jobs.submit
+    row, at = np.arange(len(submit_s)), submit_s
     rows, times = [row], [at]
     for age in AGES_S:
-        waits = jobs.start > jobs.submit + age
+        waits = start_s > submit_s + age
         rows.append(row[waits])
         times.append(at[waits] + age)
     asked, when = np.concatenate(rows), np.concatenate(times)

@@ -28,12 +28,12 @@ from features.clock import DAY_S, WEEK_S, Clock
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import recorded_end_s, start_s
 from features.statistics import mean_intervals
-from models.packed.start_distribution import EDGES_S, LEVELS, Hazard, at_levels
+from models.packed.start_distribution import CHANCES_S, EDGES_S, LEVELS, Hazard, at_levels, at_waits, given_waiting
 from models.runtime.distribution import losses
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from models.starts.bulk import chances as all_chances
-from models.starts.evaluation import brier_skill, chance_table, covered
+from models.starts.evaluation import INTERVALS, MONTH_S, WAITED_S
 from models.starts.states import PLANS, Jobs
 from models.starts.training import ENOUGH, LEARNED, calibrate, grow
 from pipelines.ingest.read import read_trace
@@ -53,8 +53,6 @@ EVERY = {"kth-sp2": 2, "alcf-theta": 2, "lanl-cm5": 8}
 """Of so many jobs in a row one is asked about; all of them run and wait."""
 RULES = ("recorded", "EASY")
 OURS, METHODS = "both", ("state", "state, LightGBM", "plan, requested", "plan, last2", "last waits", "constant", "shuffled")
-WAITED_S = 60.0
-MONTH_S = 30 * DAY_S
 
 
 @dataclass(frozen=True)
@@ -210,6 +208,56 @@ def losses_of(answers: pd.DataFrame, method: str) -> np.ndarray:
     """Return a method's pinball losses, seconds, float64 [answers, levels]."""
     told = answers[[f"{method} {level}" for level in LEVELS]].to_numpy(np.float64)
     return losses(told, np.array(LEVELS), answers["waited_s"].to_numpy(np.float64))
+
+
+def covered(chances: np.ndarray, waited_s: np.ndarray, at_s: np.ndarray, first_s: int) -> pd.DataFrame:
+    """Return the coverage of intervals among the jobs that wait, a row a share and month.
+
+    Columns ``month share jobs covered``; month -1 is all. Intervals are those of a job that does not start at once, which is what is
+    told to one that finds no room. Months count from ``first_s``.
+    """
+    waits = waited_s > WAITED_S
+    place = at_waits(given_waiting(chances[waits]), waited_s[waits])
+    month, rows = (at_s[waits] - first_s) // MONTH_S, []
+    for share in INTERVALS:
+        inside = np.abs(place - 0.5) <= share / 2.0
+        for number in (-1, *np.unique(month)):
+            chosen = inside[month == number] if number >= 0 else inside
+            rows.append({"month": int(number), "share": share, "jobs": len(chosen), "covered": float(chosen.mean())})
+    return pd.DataFrame(rows, columns=["month", "share", "jobs", "covered"])
+
+
+def chance_table(chances: np.ndarray, waited_s: np.ndarray, bins: int = 10) -> pd.DataFrame:
+    """Return how often told chances came true, a row a wait and bin.
+
+    Columns ``by bin jobs told came``.
+    """
+    rows = []
+    for name, wait in CHANCES_S.items():
+        told = chances[:, int(np.searchsorted(EDGES_S, wait))]
+        place, came = np.minimum((told * bins).astype(np.int64), bins - 1), waited_s <= wait
+        for number in np.unique(place):
+            chosen = place == number
+            rows.append(
+                {
+                    "by": name,
+                    "bin": int(number),
+                    "jobs": int(chosen.sum()),
+                    "told": float(told[chosen].mean()),
+                    "came": float(came[chosen].mean()),
+                }
+            )
+    return pd.DataFrame(rows, columns=["by", "bin", "jobs", "told", "came"])
+
+
+def brier_skill(chances: np.ndarray, waited_s: np.ndarray, base: np.ndarray, wait_s: float) -> float:
+    """Return the Brier skill of the chance to start by ``wait_s`` against ``base``.
+
+    float64 [jobs]. One minus the ratio of the two mean squared errors.
+    """
+    came = (waited_s <= wait_s).astype(np.float64)
+    told = chances[:, int(np.searchsorted(EDGES_S, wait_s))]
+    return float(1.0 - ((told - came) ** 2).mean() / max(((base - came) ** 2).mean(), 1e-12))
 
 
 def measured(answers: pd.DataFrame, log: str, rule: str) -> pd.DataFrame:

@@ -100,7 +100,7 @@ def command(
         _table(records).show()
         return
     for record in records:
-        click.echo("\n".join(_lines(record, kept.get(record["job_id"], []))))
+        click.echo("\n".join(_lines(record, [] if record["job_id"].startswith("new-") else kept.get(record["job_id"], []))))
 
 
 def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:

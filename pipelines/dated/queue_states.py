@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from features.jobs.cleaning import CleanTrace
-from features.jobs.schema import codes, recorded_end_s
+from features.jobs.schema import recorded_end_s
 from models.packed.start_predictor import STARTS
-from models.starts.states import FEATURES, Jobs
+from models.starts.model import Questions
+from models.starts.states import FEATURES
 from models.starts.training import LEARNED
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import History
 from pipelines.storage.lake import Lake
 from sim.ahead import Ahead
 from sim.history_starts import RECORDED
-from sim.questions import PLAN, Questions, ask, from_states, moments, queued
+from sim.questions import PLAN, as_table, ask, from_states, moments, queued
 
 TABLE = "queue_states"
 FEWEST = 500
@@ -29,20 +31,11 @@ _WARM_JOBS = 3_000
 """Jobs before the first question from which runtimes are predicted."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Questions of a trace, by time, and the starts of all its jobs.
-
-    int64 [jobs] seconds, and codes of their users.
-    """
+class Asked(NamedTuple):
+    """Questions of a trace, by time, and the starts of all its jobs, int64 [jobs] seconds."""
 
     questions: Questions
     start_s: np.ndarray
-    user: np.ndarray
-
-    def waited(self, questions: Questions, until_s: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return :meth:`sim.questions.Questions.waited` of some of the questions."""
-        return questions.waited(self.start_s, until_s)
 
 
 def keep_states(
@@ -64,21 +57,19 @@ def keep_states(
         lake.write_for(clean, TABLE, pd.DataFrame({"job_id": np.arange(0), "at_s": np.arange(0)}), {"why": why})
         return why
     job_id, old = clean.jobs["job_id"].to_numpy(), _known(lake, clean, users.start_s, seed)
-    held = old.index.get_indexer(pd.MultiIndex.from_arrays([job_id[row], at]))
-    new = held < 0
-    values = np.empty((len(row), len(old.columns)))
-    values[~new] = old.to_numpy(np.float64)[held[~new]]
+    wanted = pd.MultiIndex.from_arrays([job_id[row], at], names=old.index.names)
+    new = ~wanted.isin(old.index)
+    table = old[old.index.isin(wanted)]
     if new.any():
         first = max(int(row[new].min()) - _WARM_JOBS, 0)
         some = replace(clean, jobs=clean.jobs.iloc[first:].reset_index(drop=True))
         start = users.start_s[first:]
         jobs = queued(some, start, recorded_end_s(some.jobs, start), seed)
         asked = ask(jobs, row[new] - first, at[new], Ahead(clean.procs, seed=seed), clean.clock, progress)
-        values[new] = np.column_stack((asked.states, asked.scenarios, asked.plan_s))
+        fresh = as_table(asked, job_id[first:]).set_index(wanted.names)
+        table = pd.concat([table, fresh]) if len(table) else fresh
+    table = table.loc[wanted].reset_index()
     before = int((clean.jobs["submit_s"] < at[0]).sum())
-    table = pd.DataFrame(values, columns=old.columns)
-    table.insert(0, "at_s", at)
-    table.insert(0, "job_id", job_id[row])
     lake.write_for(clean, TABLE, table, {"why": "", "before": before, "seed": seed, "asked_anew": int(new.sum())})
     return ""
 
@@ -86,11 +77,10 @@ def keep_states(
 def _wanted(clean: CleanTrace, start_s: np.ndarray, date: Dated) -> tuple[np.ndarray, np.ndarray]:
     """Return rows and seconds of the questions, by time."""
     submit = clean.jobs["submit_s"].to_numpy(np.int64)
-    jobs = Jobs(submit, start_s, *(start_s,) * 5, start_s[:, None])  # when they are asked is told by two columns
-    row, at = (each[-LEARNED:] for each in moments(jobs, 0, date.until_s))
+    row, at = (each[-LEARNED:] for each in moments(submit, start_s, 0, date.until_s))
     if not date.follows:
         return row, at
-    later = moments(jobs, date.until_s, int(submit[-1]) + 1)
+    later = moments(submit, start_s, date.until_s, int(submit[-1]) + 1)
     chosen = np.unique(np.linspace(0, len(later[0]) - 1, min(MOST_JUDGED, len(later[0]))).astype(np.int64))
     return np.concatenate((row, later[0][chosen])), np.concatenate((at, later[1][chosen]))
 
@@ -115,4 +105,4 @@ def read_states(lake: Lake, clean: CleanTrace, users: History) -> Asked | None:
     if marks["why"]:
         return None
     row = pd.Index(clean.jobs["job_id"]).get_indexer(table["job_id"])
-    return Asked(from_states(table, row.astype(np.int64)), users.start_s, codes(clean.jobs, "user"))
+    return Asked(from_states(table, row.astype(np.int64)), users.start_s)

@@ -18,29 +18,24 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.packed.start_distribution import EDGES_S, at_waits, given_waiting
-from models.packed.start_predictor import BOTH, HAZARD, RECENT, SPARE, STARTS, STATE, StartModel, answers
+from models.packed.start_predictor import HAZARD, RECENT, STARTS, STATE, StartModel, answers
 from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, Comparison, compare, served_evidence, user_days
 from models.registry.registration import Candidate, Training, log_and_register
 from models.registry.start_registration import START, StartContent, load_version
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
-from models.starts.bulk import chances
 from models.starts.evaluation import WAITED_S, ranked_scores
-from models.starts.states import FEATURES, PLANS
-from models.starts.training import ENOUGH, calibrate, grow
+from models.starts.model import SPARE_AT, Questions, Told, answered, better, calibrated, told_of, trained
+from models.starts.states import FEATURES
 from pipelines.dated.dated import Dated
 from pipelines.dated.promote import MADE_FROM, Incumbent, Outdated, Promotion, Score, Verdict, incumbent, made_from, promote
 from pipelines.dated.queue_states import Asked
 from pipelines.storage.lake import Lake
-from sim.questions import Questions
 
-CALIBRATED_DAYS = 30
-"""Days of answers that a calibration reads."""
 KEPT_DAYS = 120
 """Days of answers that the table ``starts`` keeps."""
 _HELD_OUT = 0.2
 """Share of the questions, the last ones, that choose a first champion and calibrate a new model."""
-_SPARE = list(FEATURES).index(SPARE)
 _TOLD, _OTHER = ([f"{of}{edge:.0f}_s" for edge in EDGES_S] for of in ("by_", "challenger_by_"))
 """Columns of what champion and challenger told: chances to have started by each edge."""
 
@@ -56,81 +51,6 @@ class StartComparison(Comparison):
     def too_few(self) -> str:
         few = self.jobs < FEWEST_JOBS
         return f"only {self.jobs:,} answers of the last {JUDGED_DAYS} days came true; {FEWEST_JOBS} must judge" if few else ""
-
-
-def trained(method: str, asked: Asked, questions: Questions, until_s: int, seed: int) -> StartModel:
-    """Return an uncalibrated model of ``method`` that learns from ``questions``.
-
-    As far as they came true by ``until_s``.
-    """
-    waited, waits = asked.waited(questions, until_s)
-    plans, trees = questions.states[:, list(PLANS)], {}
-    if method == HAZARD:
-        for kind, scenarios in ((STATE, None), (BOTH, questions.scenarios)):
-            trees[kind] = grow(questions.states, plans, scenarios, waited, waits, seed=seed)
-    recent = np.stack([_recent(waited[rows], waits[rows]) for rows in _by_room(questions.states)])
-    return StartModel(method, tuple(FEATURES), PLANS, trees, {}, recent, until_s, until_s)
-
-
-def _by_room(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    spare = states[:, _SPARE]
-    return spare >= 0, spare < 0
-
-
-def _recent(waited_s: np.ndarray, waits: np.ndarray) -> np.ndarray:
-    """Return the distribution of waits without features: the Kaplan-Meier estimate at the edges."""
-    stays, found = 1.0, np.ones(len(EDGES_S))
-    for number, edge in enumerate(EDGES_S[:-1]):
-        low = EDGES_S[number - 1] if number else -1.0
-        starts = ((waited_s > low) & (waited_s <= edge) & ~waits).sum()
-        stays *= 1.0 - starts / max((waited_s > low).sum(), 1)
-        found[number] = 1.0 - stays
-    return found
-
-
-def raw(model: StartModel, questions: Questions, kind: str) -> np.ndarray:
-    """Return uncalibrated distributions of many questions, float64 [questions, edges]."""
-    if model.method == RECENT or not len(questions):
-        return model.raw(questions.states, None)
-    scenarios = questions.scenarios if kind == BOTH else None
-    return chances(model.trees[kind], questions.states, questions.states[:, list(PLANS)], scenarios)
-
-
-Told = Mapping[str, np.ndarray]
-"""Uncalibrated distributions of questions, by what is read of them."""
-
-
-def told_of(model: StartModel, questions: Questions) -> Told:
-    """Return what a model tells of many questions before it is calibrated."""
-    return {kind: raw(model, questions, kind) for kind in model.trees or (STATE,)}
-
-
-def better(told: Told, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
-    """Return what to read, scenarios too unless the state alone scores higher.
-
-    And its ranked scores, which are of jobs that have started. Scenarios mislead where the site's rule is not the one that runs ahead.
-    """
-    scores = {kind: ranked_scores(each, waited_s)[~waits] for kind, each in told.items()}
-    kind = max(scores, key=lambda each: (scores[each].mean() if len(scores[each]) else 0.0, each == BOTH))
-    return kind, scores[kind]
-
-
-def calibrated(model: StartModel, told: Told, since_s: int, asked: Asked, questions: Questions, at_s: int) -> StartModel:
-    """Return ``model`` calibrated as of ``at_s`` on what was told in the days before.
-
-    ``told`` of the ``questions`` by this model or one like it, which has not learned from questions after ``since_s``. As it is where they are too few.
-    """
-    past = (questions.at_s >= max(at_s - CALIBRATED_DAYS * DAY_S, since_s)) & (questions.at_s < at_s)
-    if model.method == RECENT or past.sum() < ENOUGH:
-        return replace(model, at_s=at_s)
-    waited, waits = asked.waited(questions.take(past), at_s - 1)
-    return replace(model, at_s=at_s, calibrations={kind: calibrate(told[kind][past], waited, waits) for kind in model.trees})
-
-
-def answered(model: StartModel, told: Told) -> np.ndarray:
-    """Return calibrated distributions of what a model told, float64 [questions, edges]."""
-    kind = BOTH if BOTH in told else STATE
-    return model.calibrations[kind].apply(told[kind]) if kind in model.calibrations else told[kind]
 
 
 @dataclass(frozen=True)
@@ -173,7 +93,7 @@ class StartJudge:
             questions = self.questions
             split = int(len(questions) * (1 - _HELD_OUT))
             first, last = questions.take(np.arange(split)), questions.take(np.arange(split, len(questions)))
-            model = trained(method, self.asked, first, int(last.at_s[0]), self.seed)
+            model = trained(method, first, self.asked.start_s, int(last.at_s[0]), self.seed)
             self.held_out[method] = told_of(model, last), last
         return self.held_out[method]
 
@@ -181,7 +101,7 @@ class StartJudge:
         found = {}
         for method in START.order:
             told, last = self._held_out(method)
-            waited, waits = self.asked.waited(last, self.date.until_s)
+            waited, waits = last.waited(self.asked.start_s, self.date.until_s)
             _, scores = better(told, waited, waits)
             found[method] = Score(float(scores.mean()) if len(scores) else float("nan"), len(scores))
         return found
@@ -196,7 +116,9 @@ class StartJudge:
         difference = (rows["challenger_score"] - rows["score"]).to_numpy(np.float64)
         started = (rows["at_s"] + rows["waited_s"]).to_numpy(np.int64)
         user, until_s = pd.factorize(rows["user"])[0], self.date.until_s
-        evidence = served_evidence(difference, user, started, present.trained_until_s, until_s, 1, present.trained_until_s)
+        readings = 2 if self.ledger.empty else 1  # held-out questions choose what is read, and judge it
+        since_s = present.trained_until_s
+        evidence = served_evidence(difference, user, started, since_s, until_s, readings, since_s)
         recent = started > until_s - JUDGED_DAYS * DAY_S
         cluster = user_days(user[recent], rows["at_s"].to_numpy(np.int64)[recent])
         theirs, ours = (rows[name].to_numpy(np.float64)[recent] for name in ("score", "challenger_score"))
@@ -206,25 +128,25 @@ class StartJudge:
     def _held_out_rows(self, champion: StartModel) -> pd.DataFrame:
         """Return the scores of both on questions that neither has learned from, where no night has kept answers."""
         told, last = self._held_out(HAZARD)
-        kind, _ = better(told, *self.asked.waited(last, self.date.until_s))
+        kind, _ = better(told, *last.waited(self.asked.start_s, self.date.until_s))
         new = last.at_s >= champion.trained_s
         last = last.take(new)
-        waited, waits = self.asked.waited(last, self.date.until_s)
+        waited, waits = last.waited(self.asked.start_s, self.date.until_s)
         scores = {
             "score": ranked_scores(answered(champion, told_of(champion, last)), waited),
             "challenger_score": ranked_scores(told[kind][new], waited),
         }
-        users = {"user": self.asked.user[last.row], "trained_version": ""}
+        users = {"user": self.clean.jobs["user"].astype("str").to_numpy()[last.row], "trained_version": ""}
         rows = pd.DataFrame({"at_s": last.at_s, "waited_s": waited, **users, **scores})
         return rows[~waits]
 
     def register(self, name: str, score: Score) -> Candidate:
         questions, until_s = self.questions, self.date.until_s
         told, last = self._held_out(name)
-        model = trained(name, self.asked, questions, until_s, self.seed)
-        if model.trees and better(told, *self.asked.waited(last, until_s))[0] == STATE:
+        model = trained(name, questions, self.asked.start_s, until_s, self.seed)
+        if model.trees and better(told, *last.waited(self.asked.start_s, until_s))[0] == STATE:
             model = replace(model, trees={STATE: model.trees[STATE]})
-        model = calibrated(model, told, int(last.at_s[0]), self.asked, last, until_s)
+        model = calibrated(model, told, int(last.at_s[0]), last, self.asked.start_s, until_s)
         clean = self.clean
         model = replace(model, procs=clean.procs, origin_unix_s=clean.origin_unix_s, timezone=clean.timezone)
         return self._logged(model, (score.value, score.judged), score.metrics)
@@ -255,7 +177,7 @@ class StartJudge:
             return None
         told = told_of(present.method, self.questions)
         since_s = present.method.trained_s
-        model = calibrated(present.method, told, since_s, self.asked, self.questions, self.date.until_s)
+        model = calibrated(present.method, told, since_s, self.questions, self.asked.start_s, self.date.until_s)
         tags = present.tags
         judged = float(tags.get("judged_score", "nan")), int(tags.get("judged_jobs", 0))
         return self._logged(model, judged, {}, present.trained_version)
@@ -344,7 +266,7 @@ def _rows(clean: CleanTrace, questions: Questions, told: np.ndarray, version: st
             "age_s": questions.at_s - jobs["submit_s"].to_numpy(np.int64),
             "version": version,
             "trained_version": learned,
-            "fits": questions.states[:, _SPARE] >= 0,
+            "fits": questions.states[:, SPARE_AT] >= 0,
             "plan_s": questions.plan_s,
             **answers(told),
             **dict(zip(_TOLD, told.T, strict=True)),
@@ -370,7 +292,7 @@ def _what_follows(clean: CleanTrace, asked: Asked, date: Dated, model: StartMode
     day, told = later.at_s // DAY_S, told_of(model, later)
     for number in np.unique(day):
         here, midnight = day == number, int(number) * DAY_S
-        own = calibrated(model, told, model.trained_s, asked, later, midnight) if midnight > date.until_s else model
+        own = calibrated(model, told, model.trained_s, later, asked.start_s, midnight) if midnight > date.until_s else model
         today = own if own.calibrations else replace(own, calibrations=model.calibrations)
         answers_here = answered(today, {kind: each[here] for kind, each in told.items()})
         parts.append(_rows(clean, later.take(here), answers_here, version, version))

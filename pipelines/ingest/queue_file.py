@@ -37,8 +37,8 @@ _NO_TIME = ("", "N/A", "NONE", "UNKNOWN", "NULL")
 class QueueFile:
     """A snapshot of a queue, a row a job, by submission.
 
-    Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s expected_unix_s``. The start is null of a job that
-    waits; it is expected by the site's scheduler, null where it is not. ``left_out`` counts rows of other states.
+    Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s``. The start is null of a job that
+    waits, whatever the site's scheduler expects. ``left_out`` counts rows of other states.
     """
 
     jobs: pd.DataFrame
@@ -72,7 +72,7 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
             left_out += 1
             continue
         rows.append(_row(given, state in RUNNING, f"{path}, line {number}", place))
-    jobs = pd.DataFrame(rows, columns=list(_row_columns))
+    jobs = pd.DataFrame(rows, columns=list(_READ))
     if jobs["job_id"].duplicated().any():
         raise InputError(
             f"{path}: job {jobs['job_id'][jobs['job_id'].duplicated()].iloc[0]} is there twice: --array lists tasks apart"
@@ -80,7 +80,7 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
     return QueueFile(jobs.sort_values("submit_unix_s", kind="stable", ignore_index=True), left_out)
 
 
-_row_columns = ("job_id", "runs", "user", "queue", "procs", "requested_s", "submit_unix_s", "start_unix_s", "expected_unix_s")
+_READ = ("job_id", "runs", "user", "queue", "procs", "requested_s", "submit_unix_s", "start_unix_s")
 
 
 def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> tuple[object, ...]:
@@ -97,8 +97,16 @@ def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> tupl
         raise InputError(
             f"{where}: job {shown(given['job_id'])} {'runs and has no start' if runs else 'has no time of submission'}"
         )
-    known = (submit, start if runs else None, None if runs else start)
-    return (given["job_id"], runs, given["user"] or None, given["queue"] or None, procs, int(seconds), *known)
+    return (
+        given["job_id"],
+        runs,
+        given["user"] or None,
+        given["queue"] or None,
+        procs,
+        int(seconds),
+        submit,
+        start if runs else None,
+    )
 
 
 def _whole(text: str, what: str, most: int, where: str) -> int:

@@ -73,7 +73,7 @@ def test_arrivals_are_those_of_the_same_hour_of_an_earlier_week_that_have_ended(
 
 def test_questions_read_nothing_of_later_moments() -> None:
     jobs = scheduled(workload(3))
-    row, at = moments(jobs, 0, 10_000)
+    row, at = moments(jobs.submit, jobs.start, 0, 10_000)
     assert {*(at - jobs.submit[row])} <= {0, *AGES_S}
     assert (np.diff(at) >= 0).all()
     assert (jobs.start[row] >= at).all()
@@ -95,7 +95,7 @@ def test_questions_read_nothing_of_later_moments() -> None:
 
 def test_a_table_of_states_holds_its_questions() -> None:
     jobs = scheduled(workload(4, 30))
-    row, at = moments(jobs, 0, 20_000)
+    row, at = moments(jobs.submit, jobs.start, 0, 20_000)
     asked = ask(jobs, row, at, Ahead(PROCS), Clock())
     back = from_states(as_table(asked, np.arange(30) + 100), asked.row)
     assert all((getattr(back, name) == getattr(asked, name)).all() for name in ("row", "at_s", "states", "scenarios", "plan_s"))

@@ -18,7 +18,7 @@ PROCS = 32
 
 @cache
 def waited(jobs: int = 900, days: int = 40, seed: int = 5) -> CleanTrace:
-    """Return a trace of so many jobs that waited under EASY, by users who repeat themselves."""
+    """Return a trace of so many jobs that waited under EASY; its users repeat themselves."""
     draw = np.random.default_rng(seed)
     user, requested = draw.integers(0, 6, jobs), 1800 * 2 ** draw.integers(0, 6, jobs)
     table = jobs_from(

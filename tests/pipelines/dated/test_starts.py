@@ -17,10 +17,11 @@ from models.registry.start_registration import load
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
 from models.starts.evaluation import ranked_scores
+from models.starts.model import better
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import keep_history, read_history
 from pipelines.dated.queue_states import keep_states, read_states
-from pipelines.dated.starts import better, keep_no_model, keep_start_model, point_start_champion, summary
+from pipelines.dated.starts import keep_no_model, keep_start_model, point_start_champion, summary
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 from tests.support.queues import waited

@@ -1,0 +1,128 @@
+"""Models of when jobs start: trained on questions, calibrated on answers that came true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from features.clock import DAY_S
+from models.packed.start_distribution import EDGES_S
+from models.packed.start_predictor import BOTH, HAZARD, RECENT, SPARE, STATE, StartModel
+from models.starts.bulk import chances
+from models.starts.evaluation import ranked_scores
+from models.starts.states import FEATURES, PLANS
+from models.starts.training import ENOUGH, calibrate, grow
+
+CALIBRATED_DAYS = 30
+"""Days of answers that a calibration reads."""
+SPARE_AT = list(FEATURES).index(SPARE)
+"""The column of the state that tells whether a job fits."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions with what is read at their moments; arrays [questions].
+
+    ``row`` of the jobs and ``at_s`` int64; ``states`` float64 [questions, features]; ``scenarios`` float64 [questions, ``SCENARIOS``]
+    ascending; ``plan_s`` float64 is the start by EASY that plans with requests, which jobs then use up, and no later job.
+    """
+
+    row: np.ndarray
+    at_s: np.ndarray
+    states: np.ndarray
+    scenarios: np.ndarray
+    plan_s: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, chosen: np.ndarray) -> Questions:
+        """Return the chosen questions."""
+        return Questions(*(getattr(self, each.name)[chosen] for each in fields(self)))
+
+    def waited(self, start_s: np.ndarray, until_s: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return how long each job waited after its question, and which still wait.
+
+        As far as is known by ``until_s``. Seconds float64 and bool [questions]; ``start_s`` int64 [jobs] are the starts of all jobs.
+        """
+        start = start_s[self.row]
+        waits = start > until_s
+        return (np.where(waits, until_s, start) - self.at_s).astype(np.float64), waits
+
+
+def trained(method: str, questions: Questions, start_s: np.ndarray, until_s: int, seed: int) -> StartModel:
+    """Return an uncalibrated model of ``method`` that learns from ``questions``.
+
+    As far as they came true by ``until_s``; ``start_s`` int64 [jobs] are the starts of all jobs.
+    """
+    waited, waits = questions.waited(start_s, until_s)
+    plans, trees = questions.states[:, list(PLANS)], {}
+    if method == HAZARD:
+        for kind, scenarios in ((STATE, None), (BOTH, questions.scenarios)):
+            trees[kind] = grow(questions.states, plans, scenarios, waited, waits, seed=seed)
+    recent = np.stack([_recent(waited[rows], waits[rows]) for rows in _by_room(questions.states)])
+    return StartModel(method, tuple(FEATURES), PLANS, trees, {}, recent, until_s, until_s)
+
+
+def _by_room(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    spare = states[:, SPARE_AT]
+    return spare >= 0, spare < 0
+
+
+def _recent(waited_s: np.ndarray, waits: np.ndarray) -> np.ndarray:
+    """Return the distribution of waits without features: the Kaplan-Meier estimate at the edges."""
+    stays, found = 1.0, np.ones(len(EDGES_S))
+    for number, edge in enumerate(EDGES_S[:-1]):
+        low = EDGES_S[number - 1] if number else -1.0
+        starts = ((waited_s > low) & (waited_s <= edge) & ~waits).sum()
+        stays *= 1.0 - starts / max((waited_s > low).sum(), 1)
+        found[number] = 1.0 - stays
+    return found
+
+
+def raw(model: StartModel, questions: Questions, kind: str) -> np.ndarray:
+    """Return uncalibrated distributions of many questions, float64 [questions, edges]."""
+    if model.method == RECENT or not len(questions):
+        return model.raw(questions.states, None)
+    scenarios = questions.scenarios if kind == BOTH else None
+    return chances(model.trees[kind], questions.states, questions.states[:, list(PLANS)], scenarios)
+
+
+Told = Mapping[str, np.ndarray]
+"""Uncalibrated distributions of questions, by what is read of them."""
+
+
+def told_of(model: StartModel, questions: Questions) -> Told:
+    """Return what a model tells of many questions before it is calibrated."""
+    return {kind: raw(model, questions, kind) for kind in model.trees or (STATE,)}
+
+
+def better(told: Told, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
+    """Return what to read, scenarios too unless the state alone scores higher.
+
+    And its ranked scores, which are of jobs that have started. Scenarios mislead where the site's rule is not the one that runs ahead.
+    """
+    scores = {kind: ranked_scores(each, waited_s)[~waits] for kind, each in told.items()}
+    kind = max(scores, key=lambda each: (scores[each].mean() if len(scores[each]) else 0.0, each == BOTH))
+    return kind, scores[kind]
+
+
+def calibrated(model: StartModel, told: Told, since_s: int, questions: Questions, start_s: np.ndarray, at_s: int) -> StartModel:
+    """Return ``model`` calibrated as of ``at_s`` on what was told in the days before.
+
+    ``told`` of the ``questions`` by this model or one like it, which has not learned from questions after ``since_s``. As it is
+    where they are too few.
+    """
+    past = (questions.at_s >= max(at_s - CALIBRATED_DAYS * DAY_S, since_s)) & (questions.at_s < at_s)
+    if model.method == RECENT or past.sum() < ENOUGH:
+        return replace(model, at_s=at_s)
+    waited, waits = questions.take(past).waited(start_s, at_s - 1)
+    return replace(model, at_s=at_s, calibrations={kind: calibrate(told[kind][past], waited, waits) for kind in model.trees})
+
+
+def answered(model: StartModel, told: Told) -> np.ndarray:
+    """Return calibrated distributions of what a model told, float64 [questions, edges]."""
+    kind = BOTH if BOTH in told else STATE
+    return model.calibrations[kind].apply(told[kind]) if kind in model.calibrations else told[kind]
