@@ -3,6 +3,8 @@
 from sim.campaigns.campaign import campaign_schedules, run_campaign
 from sim.campaigns.points import Point
 from sim.campaigns.windows import split_windows
+from sim.compiled_policy import CompiledView, compiled
+from sim.decide import View, decide
 from sim.metrics.schedule_metrics import evaluate
 from sim.policy import Policy
 from sim.schedule import Schedule, recorded
@@ -11,10 +13,14 @@ from sim.simulate import simulate
 
 __all__ = [
     "Campaign",
+    "CompiledView",
     "Point",
     "Policy",
     "Schedule",
+    "View",
     "campaign_schedules",
+    "compiled",
+    "decide",
     "evaluate",
     "recorded",
     "run_campaign",

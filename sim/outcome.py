@@ -22,7 +22,7 @@ from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predicto
 from sim.choices import Choices, room_for
 from sim.estimates import Foreknown, as_predictor, told_quantiles
 from sim.harm import as_scenarios
-from sim.kernel.loop import CHOOSE, DECIDE, DONE, NEVER, PAUSE, RETRAIN, SEARCH, Settings
+from sim.kernel.loop import CHOOSE, DECIDE, DONE, NEVER, PAUSE, POLICY, RETRAIN, SEARCH, Settings
 from sim.kernel.planning_seats import Planner
 from sim.kernel.run import run
 from sim.kernel.scenarios import NO_SCENARIOS
@@ -63,6 +63,22 @@ class Machine(Protocol):
 
         ``given`` are jobs, estimates, dependencies and memory.
         """
+        ...
+
+
+class Decider(Protocol):
+    """A policy outside the kernel in one simulation (:mod:`sim.decide`)."""
+
+    def begin(self, workload: Prepared, given: Inputs, work: Work) -> Work:
+        """Return ``work`` with the arrays of decisions."""
+        ...
+
+    def answer(self, now: int) -> None:
+        """Choose the jobs that start at ``now``."""
+        ...
+
+    def check(self) -> None:
+        """Raise InputError for jobs that were never started."""
         ...
 
 
@@ -109,11 +125,13 @@ def outcome(
     tells: bool = False,
     failures: Failures = NO_FAILURES,
     known: Foreknown | None = None,
+    decider: Decider | None = None,
 ) -> Outcome:
     """Simulate without tables, for campaigns of thousands of short simulations.
 
     As :func:`sim.simulate`, on the jobs as recorded, without shaking. ``tells``: with the ``plans`` of a scheduler that makes them.
     ``known`` is the predictor as :func:`sim.estimates.as_estimates` returns it, where it was made before.
+    ``decider`` decides in place of the scheduler.
     """
     if len(failures.time_s):
         workload = failing(workload, failures)
@@ -175,13 +193,16 @@ def outcome(
         work.state.counters[MOST_SKIPS] = plan.rush.skips
         if start_decision is not None:
             start_decision = Patient(start_decision, plan.rush.patience, plan.rush.every)
+    if decider is not None:
+        settings[0] = settings[0]._replace(steady=False)
+        work = decider.begin(workload, given, work)
     choices = Choices(plan, settings, source, workload, work, policy.seed) if plan.rollout is not None else None
     searches = None
     if plan.plan_rs is not None and clusters is not None:
         searches = Searches(plan.plan_rs, work.state, clusters.planner, given.bits, policy.seed)
     log = PlanLog(clusters.planner) if clusters is not None and tells else None
     return _Simulation(
-        workload, source, given, settings[0], work, clock, start_decision, machine, progress, choices, searches, log
+        workload, source, given, settings[0], work, clock, start_decision, machine, progress, choices, searches, log, decider
     ).outcome()
 
 
@@ -219,6 +240,7 @@ class _Simulation:
     choices: Choices | None
     searches: Searches | None
     log: PlanLog | None
+    decider: Decider | None
     conversation: Conversation | None = None
     retraining: float = 0.0
 
@@ -226,7 +248,9 @@ class _Simulation:
         """Simulate from the first submission to the last end."""
         if self.machine is None:
             state = self.work.state
-            load_kernel(weighs=state.scenarios is not None, clustered=self.work.clusters is not None)
+            load_kernel(
+                weighs=state.scenarios is not None, clustered=self.work.clusters is not None, decides=self.decider is not None
+            )
         if self.searches is not None:
             load_search()
         began = time.perf_counter()
@@ -288,6 +312,8 @@ class _Simulation:
             self.settings = self.choices.choose(now, self.settings, self.given, self.conversation)
         elif reason == SEARCH and self.searches is not None:
             self.searches.search(now)
+        elif reason == POLICY and self.decider is not None:
+            self.decider.answer(now)
         elif self.conversation is not None:
             self.conversation.answer(reason, now)
 
@@ -303,6 +329,8 @@ class _Simulation:
         clamped = self.given.clamped + int(state.counters[CLAMPED])
         clamped += self.conversation.clamped if self.conversation is not None else 0
         rows = self._rows()
+        if self.decider is not None:
+            self.decider.check()
         check_usable(state, source.name, self.workload.jobs, rows)
         arrays, estimates = self.given.arrays, self.given.estimates
         submit, start, runtime, predicted = arrays.submit + origin, state.start + origin, arrays.runtime, estimates.order
@@ -383,11 +411,11 @@ def check_usable(state: State, name: str, jobs: pd.DataFrame, row: np.ndarray | 
 
 
 @cache
-def load_kernel(weighs: bool = False, clustered: bool = False) -> None:
+def load_kernel(weighs: bool = False, clustered: bool = False, decides: bool = False) -> None:
     """Compile the kernel or load it from its cache, by simulating no jobs.
 
-    Call it before measuring a simulation's time. Those of an algorithm that ``weighs`` scenarios, and of one on a ``clustered``
-    machine, are others.
+    Call it before measuring a simulation's time. Those of an algorithm that ``weighs`` scenarios, of one on a ``clustered``
+    machine, and of a policy outside that ``decides``, are others.
     """
     nothing = np.zeros(0, np.int64)
     policy = Policy("Harm" if weighs else "EASY")
@@ -399,6 +427,7 @@ def load_kernel(weighs: bool = False, clustered: bool = False) -> None:
         nodes = scratch.nodes(NO_LAYOUT, NO_REQUESTS, nothing)
         clusters = scratch.clusters(nodes, no_planner(nodes), two=False)
     work = scratch.work(0, 1, scenarios=NO_SCENARIOS if weighs else None, clusters=clusters)
+    work = work._replace(outside=scratch.outside(0) if decides else None)
     run(settings, jobs, estimates, NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)
 
 

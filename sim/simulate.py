@@ -16,7 +16,7 @@ from sim.kernel.scratch import Scratch
 from sim.kernel.start_decision import StartDecision
 from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import Description
-from sim.outcome import TRACE_SECONDS, Progress, outcome
+from sim.outcome import TRACE_SECONDS, Decider, Progress, outcome
 from sim.policy import Policy
 from sim.replays import as_replay, check_scaled
 from sim.schedule import Schedule, as_schedule
@@ -130,10 +130,12 @@ def simulate_policy(
     plans: bool = False,
     scratch: Scratch | None = None,
     progress: Progress | None = None,
+    decider: Decider | None = None,
 ) -> Schedule:
     """Schedule ``jobs`` by ``policy``; arguments and errors as :func:`simulate`.
 
-    ``progress(ended, jobs)`` is called several times a second of a long simulation.
+    ``progress(ended, jobs)`` is called several times a second of a long simulation. ``decider`` decides in place of the
+    policy's scheduler (:mod:`sim.decide`).
     """
     procs = processors(procs, machine)
     check_seed([policy.predictor], [policy.seed], policy.shake_s, [policy.scheduler])
@@ -156,6 +158,7 @@ def simulate_policy(
         progress=progress,
         tells=plans,
         failures=failures,
+        decider=decider,
     )
     if rows is not None:
         made = restored(made, rows)

@@ -51,7 +51,8 @@ def announce_compilation() -> None:
     keep_in_turn()
 
 
-KERNELS = ("Slurm", "clusters", "schedulers", "Harm on clusters", "Harm", "simulated cluster", "searches for plans")
+_POLICIES = ("policies on clusters", "policies")
+KERNELS = ("Slurm", "clusters", "schedulers", "Harm on clusters", "Harm", *_POLICIES, "simulated cluster", "searches for plans")
 """What :func:`compile_kernel` compiles, from what takes longest."""
 
 
@@ -69,7 +70,7 @@ def compile_kernel(name: str) -> None:
     elif name == "searches for plans":
         load_search()
     else:
-        load_kernel(weighs="Harm" in name, clustered="clusters" in name)
+        load_kernel(weighs="Harm" in name, clustered="clusters" in name, decides=name in _POLICIES)
 
 
 def compile_kernels() -> None:

@@ -20,7 +20,7 @@ FULL = 100
 
 
 @kernel
-def drive(settings, jobs, estimates, dependencies, front, back, profile, state, clusters, memory, now, site, codes):
+def drive(settings, jobs, estimates, dependencies, front, back, profile, state, clusters, outside, memory, now, site, codes):
     """Run :func:`sim.kernel.loop.advance` on ``site``.
 
     ``codes`` int64 [LOOKS] are 0, 1, 2, ..., the columns of features.
@@ -43,6 +43,7 @@ def drive(settings, jobs, estimates, dependencies, front, back, profile, state, 
             state.scenarios,
             clusters,
             state.slurm,
+            outside,
         )
         if reason in (MOVED, DECIDE):
             bring_up(now, settings.bits, jobs, state, site, codes)

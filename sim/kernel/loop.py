@@ -18,6 +18,7 @@ from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
 from sim.kernel.harm import harm_pass
 from sim.kernel.outages import change_nodes, next_outage, place_of, take_out
+from sim.kernel.outside import outside_pass, wait_for_policy
 from sim.kernel.passes import PLANRS, enqueue, full_pass, leaves_a_choice, move_up, order_changes, submit_pass
 from sim.kernel.planning import search_is_due
 from sim.kernel.scenarios import told_too_little
@@ -65,14 +66,15 @@ from sim.kernel.state import (
 from sim.slurm.clocks import next_clock, work
 from sim.slurm.state import STOPPED
 
-DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, CHOOSE, SEARCH = range(9)
+DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, CHOOSE, SEARCH, POLICY = range(10)
 """Stop reasons. DONE: all jobs have ended. ASK: estimates are needed for the jobs submitted in this second, ``counters[ASKED]`` rows from
 ``counters[NEXT]`` on. ASK_AGAIN: ``counters[ANSWER]`` must hold how long the running job ``counters[DOUBTED]`` takes, which has outlived its
 prediction ``State.planned``; under Harm, where one outlives all its quantiles, ``Scenarios.quantiles`` must hold new ones. RETRAIN: a midnight
 has passed, and the predictor must be retrained first. DECIDE: ``State.verdict`` must tell whether job ``counters[UNDECIDED] - 1`` starts.
 MOVED: the cluster on which jobs run must be brought up to now, before time advances. PAUSE: the work is done that ``counters[EVENTS]`` held.
 CHOOSE: the policy may be chosen by which this pass and the next ones go, ``counters[CHOICE]`` be set anew, and ``counters[CHOSEN]`` be set.
-SEARCH: the plan of this pass may be improved, and ``counters[CHOSEN]`` be set if it was, for another pass."""
+SEARCH: the plan of this pass may be improved, and ``counters[CHOSEN]`` be set if it was, for another pass.
+POLICY: the policy outside must choose which jobs start, and ``counters[CHOSEN]`` be set; or has chosen wrongly (:mod:`sim.kernel.outside`)."""
 
 
 class Settings(NamedTuple):
@@ -121,17 +123,17 @@ class Settings(NamedTuple):
 
 
 @kernel
-def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, scenarios, clusters, slurm):
+def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, scenarios, clusters, slurm, outside):
     """Run until done or in need of an answer; return (reason, now).
 
-    ``now`` is 0 at first, then the last returned value. ``scenarios`` and ``slurm`` are those of ``state``: numba leaves
-    out what a branch on an argument rules out. With ``slurm`` all times are in milliseconds.
+    ``now`` is 0 at first, then the last returned value. ``scenarios`` and ``slurm`` are those of ``state``, and ``outside``
+    is None but for a policy outside: numba leaves out what a branch on an argument rules out. With ``slurm`` all times are in milliseconds.
     """
     counters = state.counters
     total = len(jobs.submit)
     while True:
         again = False
-        if slurm is None and counters[UNDECIDED] > 0:
+        if slurm is None and outside is None and counters[UNDECIDED] > 0:
             again = True
             counters[UNDECIDED] = 0  # decided: the same pass goes on
         elif slurm is None and scenarios is None and counters[CHOSEN] > 0:
@@ -199,7 +201,8 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     stopped = slurm.now.stopped[i]
                     take_out(settings.bits, stopped, place_of(stopped, state), jobs, state)
                 continue
-            promote_starving(settings, now, jobs, estimates, front, state, scenarios, clusters)
+            if outside is None:
+                promote_starving(settings, now, jobs, estimates, front, state, scenarios, clusters)
             if (
                 settings.timed
                 and arriving == 0
@@ -212,6 +215,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
 
             if (
                 scenarios is None
+                and outside is None
                 and arriving == 1
                 and counters[CHANGED] == 0
                 and counters[WAITING] > 0
@@ -231,6 +235,8 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     job = submit_job(settings, jobs, estimates, memory, state)
                     if scenarios is not None:
                         counters[WAITING] += 1  # Harm has a queue of its own
+                    elif outside is not None:
+                        wait_for_policy(job, state, outside)
                     elif clusters is None:
                         enqueue(settings, job, now, jobs, estimates, front, back, state)
                     else:
@@ -238,9 +244,12 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 if settings.gated and arriving == 1 and not fits_somewhere(counters[NEXT] - 1, jobs, state, clusters):
                     counters[CHANGED] = 1
                     continue
-            if scenarios is None and now >= counters[CHOICE] and may_choose(settings, front, state, clusters):
+            if scenarios is None and outside is None and now >= counters[CHOICE] and may_choose(settings, front, state, clusters):
                 return CHOOSE, now
-        if scenarios is not None:
+        if outside is not None:
+            if outside_pass(now, jobs, estimates, state, outside, clusters, settings.bits):
+                return POLICY, now
+        elif scenarios is not None:
             harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios, clusters)
         elif clusters is not None:
             clusters_pass(settings, now, jobs, estimates, state, clusters)
@@ -250,7 +259,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
         else:
             full_pass(settings, again, now, jobs, estimates, front, back, profile, state)
         counters[CHANGED] = 0
-        if counters[MOST_SKIPS] > 0:
+        if outside is None and counters[MOST_SKIPS] > 0:
             if counters[UNDECIDED] > 0:
                 return DECIDE, now
             if clusters is None or scenarios is not None:
@@ -290,8 +299,8 @@ def next_event(settings, jobs, dependencies, state, last, clusters):
         now = min(now, counters[WAKE])
     if clusters is not None:
         now = min(now, next_outage(state, jobs, clusters))
-        if now == NEVER:
-            return now  # jobs may wait that no node is left for, and time alone starts none
+    if now == NEVER:
+        return now  # jobs may wait that no node is left for, or that a policy left, and time alone starts none
     if settings.timed and counters[WAITING] > 0:
         now = min(now, next_timed(settings, state, last))
     return now

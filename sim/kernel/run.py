@@ -64,7 +64,7 @@ class Sweep(NamedTuple):
 
 
 @kernel
-def run(settings, jobs, estimates, dependencies, front, back, profile, state, clusters, memory, now, sweep):
+def run(settings, jobs, estimates, dependencies, front, back, profile, state, clusters, outside, memory, now, sweep):
     """Run :func:`sim.kernel.loop.advance`, or each simulation of a sweep to its end.
 
     A sweep's predictor must not be one that the loop has to ask.
@@ -79,7 +79,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
             if len(sweep.weights) > 0:
                 for i in range(sweep.weights.shape[1]):
                     settings.given_weights[i] = settings.weights[i] = sweep.weights[row, i]
-            if len(sweep.runtimes) > 0:
+            if outside is None and len(sweep.runtimes) > 0:
                 resume(row, settings, now, jobs, estimates, front, back, state, state.scenarios, clusters, state.slurm, sweep)
         reason, now = advance(
             settings,
@@ -95,6 +95,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
             state.scenarios,
             clusters,
             state.slurm,
+            outside,
         )
         if simulations > 0:
             if state.counters[UNUSABLE] > 0:

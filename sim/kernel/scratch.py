@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sim.kernel.clusters import LOSES, NUMBERS, UNKNOWN, Ahead, Clusters, Line, Outages, Refusals
+from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, SEEN, UNASKED, Outside
 from sim.kernel.planning_seats import Planner
 from sim.kernel.profile import LENGTHS, SIZE, Profile, blocks_for, widths_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
@@ -24,8 +25,8 @@ from sim.machine.plan import Plan
 class Work(NamedTuple):
     """Queues (one where it suffices), profile of planning algorithms, state of a simulation.
 
-    Beside the state, not in it, are the ``clusters`` of a machine, None on one pool: with them in it every function that sees the
-    state would be compiled once more.
+    Beside the state, not in it, are the ``clusters`` of a machine, None on one pool, and a policy ``outside``, None without one: with
+    them in it every function that sees the state would be compiled once more.
     """
 
     front: Queue
@@ -33,6 +34,7 @@ class Work(NamedTuple):
     profile: Profile
     state: State
     clusters: Clusters | None
+    outside: Outside | None = None
 
 
 class Scratch:
@@ -109,6 +111,13 @@ class Scratch:
         if not decides and scenarios is None and clusters is None:
             return work
         return work._replace(state=state._replace(scenarios=scenarios), clusters=clusters)
+
+    @staticmethod
+    def outside(jobs: int) -> Outside:
+        """Return fresh arrays of a policy outside; no job waits."""
+        table = np.zeros(ADDRESSES + SEEN, np.int64)
+        table[CHOSEN_JOBS] = UNASKED
+        return Outside(table, np.zeros(jobs, np.int64), np.zeros(jobs + 1, np.int64), np.full(jobs + 1, NOWHERE))
 
     def _room(self, jobs: int, procs: int, plans: bool, gaps: bool, two: bool) -> Work:
         """Return arrays for a simulation, with whatever they held before."""

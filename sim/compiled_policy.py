@@ -1,0 +1,138 @@
+"""Compiled policies of :mod:`sim.decide`: functions that the kernel calls by address.
+
+A policy is compiled by itself, and the kernel not anew for it: what they share is an address, and a table of those of the simulation's arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cfunc, njit, types
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+from sim.kernel.outside import ADDRESSES, FIRST_NEW, HEAD, NEWS, NOW, SEEN
+from sim.kernel.state import COUNTERS, FREE, NEXT, PLANS, STARTED, WAITING
+
+_PLAIN: dict[str, Any] = {"_nrt": False, "forceinline": True}
+"""Code that allocates nothing and counts no references, as that of kernels."""
+
+
+class CompiledView(NamedTuple):
+    """What a compiled policy sees, int64; seconds count from the first submission.
+
+    ``waiting`` are numbers of jobs in order of submission, the last ``new`` of them submitted since the policy was last asked; ``changed`` is 1
+    if anything else has happened since, else 0. By number of a job, of those submitted: ``submit procs requested user order fit end start``
+    (start -1: waits; user is a code, -1 unknown). Of running jobs in the order of their predicted ends: :func:`planned_end`,
+    :func:`planned_job` and ``planned_procs``, all [running]. ``memory`` float64 is what the policy keeps from one call to the next, 0 at first.
+    """
+
+    now: int
+    free: int
+    total: int
+    new: int
+    changed: int
+    waiting: np.ndarray
+    submit: np.ndarray
+    procs: np.ndarray
+    requested: np.ndarray
+    user: np.ndarray
+    order: np.ndarray
+    fit: np.ndarray
+    end: np.ndarray
+    start: np.ndarray
+    planned: np.ndarray
+    planned_procs: np.ndarray
+    begun: np.ndarray
+    bits: int
+    memory: np.ndarray
+
+
+@njit(**_PLAIN)
+def planned_end(view: CompiledView, i: int) -> int:
+    """Return when the running job is predicted to end that is ``i``-th in this order."""
+    return view.planned[i] >> view.bits
+
+
+@njit(**_PLAIN)
+def planned_job(view: CompiledView, i: int) -> int:
+    """Return the number of the running job that is ``i``-th in the order of predicted ends."""
+    return view.begun[view.planned[i] & ((1 << view.bits) - 1)]
+
+
+def _at_address(_: Any, address: Any, size: Any, kind: Any) -> Any:
+    """Return the array of ``size`` numbers of a kind, of eight bytes each, at an address."""
+    array = types.Array(kind.dtype, 1, "C")
+
+    def generate(context: Any, builder: Any, __: Any, given: Any) -> Any:
+        made = context.make_array(array)(context, builder)
+        data = builder.inttoptr(given[0], context.get_data_type(array.dtype).as_pointer())
+        words = [context.get_constant(types.intp, 8)]
+        populate_array(made, data, given[1:2], words, words[0], None)
+        return made._getvalue()
+
+    return array(types.int64, types.int64, kind), generate
+
+
+_array: Any = intrinsic(_at_address)
+
+
+@dataclass(frozen=True)
+class CompiledPolicy:
+    """A policy that the kernel calls at an ``address``, with room for ``memory`` numbers."""
+
+    name: str
+    address: int
+    memory: int
+    code: Any
+    """Keeps the machine code."""
+
+
+def compiled(function: Callable[[CompiledView, np.ndarray], int] | None = None, *, memory: int = 0) -> Any:
+    """Compile ``function(view, chosen)``, a policy of :func:`sim.decide`.
+
+    It writes the numbers of the jobs to start into ``chosen``, which has room for all that wait, and returns how many. ``view`` is a
+    :class:`CompiledView`. As all kernels it allocates nothing, and what it keeps is in ``view.memory``, of so many numbers. Compiling takes a
+    second; the kernel is not compiled anew.
+    """
+    if function is None:
+        return lambda given: compiled(given, memory=memory)
+    policy, int64 = njit(**_PLAIN)(function), np.int64
+
+    def entry(place: int) -> Any:
+        table = _array(place, ADDRESSES + SEEN, int64)
+        at = _array(place + 8 * ADDRESSES, SEEN, int64)
+        counters = _array(at[0], COUNTERS, int64)
+        submitted, waits, runs = counters[NEXT], counters[WAITING], counters[PLANS]
+        waiting = _array(at[1] + 8 * table[HEAD], waits, int64)
+        new = 0
+        while new < waits and waiting[waits - 1 - new] >= table[FIRST_NEW]:
+            new += 1
+        view = CompiledView(
+            table[NOW],
+            counters[FREE],
+            at[14],
+            new,
+            table[NEWS],
+            waiting,
+            _array(at[3], submitted, int64),
+            _array(at[4], submitted, int64),
+            _array(at[5], submitted, int64),
+            _array(at[6], submitted, int64),
+            _array(at[7], submitted, int64),
+            _array(at[8], submitted, int64),
+            _array(at[9], submitted, int64),
+            _array(at[10], submitted, int64),
+            _array(at[11], runs, int64),
+            _array(at[12], runs, int64),
+            _array(at[13], counters[STARTED], int64),
+            at[15],
+            _array(at[16], memory, np.float64),
+        )
+        return policy(view, _array(at[2], waits, int64)) + 1  # 0 where it raises
+
+    code: Any = cfunc(types.int64(types.int64), **_PLAIN)(entry)
+    return CompiledPolicy(function.__name__, code.address, memory, code)

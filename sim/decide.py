@@ -1,0 +1,232 @@
+"""Schedulers from outside: policies that say which of the waiting jobs start.
+
+A policy is asked at the moments at which a built-in scheduler would decide. It sees what a scheduler may see: jobs that wait and run,
+predictions, what is free, the clock; never how long a job will run. It is a Python callable, ``policy(view)``, or a compiled one
+(:mod:`sim.compiled_policy`), which the kernel calls at its own speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from features.clock import Clock
+from features.errors import InputError, shown
+from sim.compiled_policy import CompiledPolicy
+from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, FIRST_NEW, NEWS, POLICY, REFUSED, place_for
+from sim.kernel.scratch import Scratch, Work
+from sim.kernel.state import CHOSEN, FREE, NEXT, PLANS, STARTED, WAITING
+from sim.machine.nodes import NOWHERE, Description
+from sim.outcome import TRACE_SECONDS
+from sim.policy import Policy
+from sim.prepare import Inputs, Prepared
+from sim.schedule import Schedule
+from sim.simulate import simulate_policy
+
+
+class Job(NamedTuple):
+    """A submitted job. Times are seconds of the trace, lengths seconds.
+
+    ``number`` is its place in the order of submission. ``order_s``, ``fit_s`` and ``end_s`` are the predicted runtime: the answers to the three
+    questions of :mod:`models.runtime.protocol`, one of most predictors.
+    """
+
+    number: int
+    job_id: int
+    submit_s: int
+    procs: int
+    requested_s: int
+    user: str | None
+    order_s: int
+    fit_s: int
+    end_s: int
+
+
+class Running(NamedTuple):
+    """A running job, and until when it is predicted to run, as corrected so far."""
+
+    job: Job
+    start_s: int
+    until_s: int
+
+
+Choice: TypeAlias = Job | tuple[Job, int]
+"""A job to start, or a job and the number of the cluster where it starts; without one, the first with room."""
+
+
+class View:
+    """What a policy sees at ``now_s``; the ``queue`` is in order of submission.
+
+    So many of ``procs`` processors are ``free``. ``new`` says how many jobs, the last of the queue, were submitted since the policy was
+    last asked, ``changed`` whether anything else has happened. The view is of this moment, and not to be kept.
+    """
+
+    def __init__(self, asked: _Asked, now: int) -> None:
+        table, counters = asked.outside.table, asked.work.state.counters
+        self._asked = asked
+        self.now_s = int(now) + asked.origin
+        self.procs = asked.procs
+        self.free = int(counters[FREE])
+        self.queue: tuple[Job, ...] = tuple(asked.queue.values())
+        first = int(table[FIRST_NEW])
+        self.new = sum(1 for job in range(first, int(counters[NEXT])) if job in asked.queue)
+        self.changed = bool(table[NEWS])
+
+    @property
+    def running(self) -> list[Running]:
+        """Return the jobs that run, in the order of their predicted ends."""
+        asked, state = self._asked, self._asked.work.state
+        plan = state.plan[: state.counters[PLANS]]
+        jobs = state.running[plan & ((1 << asked.bits) - 1)]
+        ends, starts = (plan >> asked.bits) + asked.origin, state.start[jobs] + asked.origin
+        return [Running(asked.jobs[job], *when) for job, *when in zip(jobs.tolist(), starts.tolist(), ends.tolist(), strict=True)]
+
+    def fits(self, job: Job, cluster: int = NOWHERE) -> bool:
+        """Tell whether ``job`` fits in what is free now; in a ``cluster``, by default in any."""
+        given, work = self._asked.given, self._asked.work
+        now = self.now_s - self._asked.origin
+        return bool(place_for(job.number, cluster, now, given.arrays, given.estimates, work.state, work.clusters) != NOWHERE)
+
+
+Decides: TypeAlias = Callable[[View], Iterable[Choice]] | CompiledPolicy
+
+
+class _Asked:
+    """The policy's side of one simulation: answers the loop, and tells what is wrong with an answer."""
+
+    def __init__(self, policy: Decides, name: str) -> None:
+        self.policy, self.name = policy, name
+        self.queue: dict[int, Job] = {}
+        self.jobs: list[Job] = []
+        self._started = 0
+
+    def begin(self, workload: Prepared, given: Inputs, work: Work) -> Work:
+        """Return ``work`` with the arrays of decisions."""
+        arrays, estimates, state, total = given.arrays, given.estimates, work.state, len(workload.jobs)
+        self.given, self.origin, self.procs, self.bits = given, workload.origin, workload.procs, given.bits
+        self.row = given.dependencies.row if workload.waits is not None else np.arange(total)
+        self.job_ids, self.users = workload.jobs["job_id"].tolist(), workload.jobs["user"].astype(object).tolist()
+        self.outside = outside = Scratch.outside(total)
+        self.work = work._replace(outside=outside)
+        if isinstance(self.policy, CompiledPolicy):
+            self.memory = np.zeros(self.policy.memory)
+            seen = [state.counters, outside.waiting, outside.chosen, arrays.submit, arrays.procs, arrays.requested, arrays.user]
+            seen += [*estimates, state.start, state.plan, state.plan_procs, state.running]
+            addresses = [each.ctypes.data for each in seen]
+            outside.table[ADDRESSES:] = [*addresses, self.procs, self.bits, self.memory.ctypes.data]
+            outside.table[POLICY] = self.policy.address
+        return self.work
+
+    def answer(self, now: int) -> None:
+        """Answer the loop, which stopped at ``now``; InputError if the last answer was wrong."""
+        table, counters, outside = self.outside.table, self.work.state.counters, self.outside
+        if table[REFUSED] != 0:
+            raise InputError(f"policy {self.name}, at second {now + self.origin}: {self._wrong()}")
+        assert not isinstance(self.policy, CompiledPolicy)
+        self._catch_up()
+        answer = self.policy(View(self, now))
+        if not isinstance(answer, Iterable):
+            raise InputError(f"policy {self.name}: returns {shown(answer)}, not the jobs to start now, [] for none")
+        count = 0
+        for choice in answer:
+            outside.chosen[count], outside.where[count] = self._choice(choice)
+            count += 1
+            if count > counters[WAITING]:
+                break  # one of them is wrong
+        table[CHOSEN_JOBS], counters[CHOSEN] = count, 1
+
+    def _catch_up(self) -> None:
+        """Take note of the jobs submitted and started since the last answer."""
+        counters, (submit, _, procs, requested, _), estimates = self.work.state.counters, self.given.arrays, self.given.estimates
+        for job in range(len(self.jobs), int(counters[NEXT])):
+            row = int(self.row[job])
+            user = self.users[row] if isinstance(self.users[row], str) else None
+            asked, predicted = (procs[job], requested[job]), (each[job] for each in estimates)
+            facts: Any = (submit[job] + self.origin, *asked, user, *predicted)
+            self.jobs.append(Job(job, self.job_ids[row], *facts))
+            self.queue[job] = self.jobs[job]
+        started = int(counters[STARTED])
+        for job in self.work.state.running[self._started : started].tolist():
+            del self.queue[job]
+        self._started = started
+
+    def _choice(self, choice: object) -> tuple[int, int]:
+        """Return the number of a chosen job and its cluster."""
+        if isinstance(choice, Job):
+            return choice.number, NOWHERE
+        if (
+            isinstance(choice, tuple)
+            and len(choice) == 2
+            and isinstance(choice[0], Job)
+            and isinstance(choice[1], int | np.integer)
+        ):
+            return choice[0].number, int(choice[1]) if choice[1] >= 0 else len(self.job_ids)
+        raise InputError(f"policy {self.name}: returns {shown(choice)}, which is no job of view.queue, and no (job, cluster)")
+
+    def _wrong(self) -> str:
+        """Return what is wrong with the choice that the kernel has refused."""
+        outside, state = self.outside, self.work.state
+        at = int(outside.table[REFUSED]) - 1
+        if at < 0:
+            return "raises an exception, or returns a number of jobs below 0"
+        job, chosen = int(outside.chosen[at]), outside.chosen[:at].tolist()
+        if not 0 <= job < state.counters[NEXT]:
+            return f"starts job number {job}, which is none of the {int(state.counters[NEXT]):,} submitted so far"
+        name = f"job {self.job_ids[int(self.row[job])]}"
+        if job in chosen:
+            return f"starts {name} twice"
+        if state.start[job] >= 0:
+            return f"starts {name}, which does not wait: it has started at second {int(state.start[job]) + self.origin}"
+        procs, free, where = int(self.given.arrays.procs[job]), int(state.counters[FREE]), int(outside.where[at])
+        if self.work.clusters is None and procs > free:
+            return f"starts {name}, which needs {procs:,} processors, and {free:,} are free"
+        return f"starts {name}, which does not fit in {'any cluster' if where == NOWHERE else f'cluster {where}'} now"
+
+    def check(self) -> None:
+        """Raise InputError for jobs that never start."""
+        left = np.flatnonzero(self.work.state.start < 0)
+        if len(left):
+            first = self.job_ids[int(self.row[left[0]])]
+            raise InputError(
+                f"policy {self.name}: starts nothing where nothing runs and nothing more is submitted, so {len(left):,} jobs never start, "
+                f"the first of them is job {first}"
+            )
+
+
+def decide(
+    jobs: pd.DataFrame,
+    machine: int | Description,
+    policy: Decides,
+    *,
+    name: str = "",
+    clock: Clock = TRACE_SECONDS,
+    trace: str = "",
+    generated: bool = False,
+    **settings: Any,
+) -> Schedule:
+    """Schedule ``jobs`` as ``policy`` decides.
+
+    ``machine`` is a number of processors, or a machine of clusters. ``policy(view)`` returns the jobs of ``view.queue`` to start now, in
+    this order, on clusters each alone or with the number of its cluster; it is asked at each pass in which a job waits and, on a pool, a
+    processor is free, on clusters again until it starts nothing. A compiled one is described in :mod:`sim.compiled_policy`. The schedule's
+    scheduler is ``name``, by default the policy's own. ``settings`` are ``predictor``, ``correction``, ``semantics``, ``dependencies``,
+    ``seed``, ``shake_s``, ``users``, ``load`` and ``squeeze`` of :func:`sim.simulate`.
+
+    Raises
+    ------
+    InputError
+        As :func:`sim.simulate`; for a job chosen that does not wait, does not fit, or is chosen twice; and where jobs are never started.
+    """
+    if wrong := sorted(set(settings) - (set(Policy._fields) - {"scheduler", "starvation_s"})):
+        raise InputError(f"decide takes no {wrong[0]}: the policy decides which jobs start")
+    if not callable(policy) and not isinstance(policy, CompiledPolicy):
+        raise InputError(f"a {type(policy).__name__} is no policy: give a function of a view, or sim.compiled(function)")
+    name = name or (policy.name if isinstance(policy, CompiledPolicy) else getattr(policy, "__name__", type(policy).__name__))
+    on: dict[str, Any] = {"machine": machine} if hasattr(machine, "arrays_for") else {"procs": machine}
+    asked = Policy("List", **settings)
+    made = simulate_policy(jobs, asked, decider=_Asked(policy, name), clock=clock, trace=trace, generated=generated, **on)
+    return replace(made, scheduler=name)
