@@ -1,0 +1,330 @@
+"""Queuecast in notebooks and programs: ``import queuecast as qc``.
+
+Each function passes on to the packages behind it, which are imported when it is first called. A trace is a name of the catalogue, a path,
+a table of jobs (a DataFrame with ``procs=``), or what :func:`read` returned. Whatever is wrong with what is given is an :class:`InputError`
+of one line.
+
+>>> import queuecast as qc
+>>> print(qc.compare([qc.simulate("kth-sp2", name) for name in ("EASY", "EASY-SJBF")]).attrs["verdict"])
+One replay of each is one draw: no combination is surely better than EASY. EASY-SJBF has the lowest slowdown: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import click
+    import pandas as pd
+
+    from features import CleanTrace
+    from sim import Schedule
+    from sim.decide import Decides
+
+_ELSEWHERE = {
+    "CleanTrace": "features",
+    "InputError": "features",
+    "jobs_from": "features",
+    "check_predictor": "sim.contracts",
+} | dict.fromkeys(("CompiledView", "Schedule", "View", "compiled", "evaluate"), "sim")
+"""Names that are those of a package, and which."""
+
+Trace: TypeAlias = "str | Path | pd.DataFrame | CleanTrace"
+
+
+def __dir__() -> list[str]:
+    return sorted(
+        [
+            *_ELSEWHERE,
+            *(name for name, value in globals().items() if getattr(value, "__module__", "") == __name__ and name[0] != "_"),
+        ]
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        return getattr(import_module(_ELSEWHERE[name]), name)
+    from features.errors import meant
+
+    raise AttributeError(f"queuecast has no {name!r}; {meant(name, __dir__()) or 'known: ' + ', '.join(__dir__())}")
+
+
+# What there is
+
+
+def traces() -> list[str]:
+    """Return the names of the catalogue.
+
+    >>> "kth-sp2" in traces()
+    True
+    """
+    from pipelines.sources.catalogue import load_catalogue
+
+    return sorted(load_catalogue())
+
+
+def schedulers() -> list[str]:
+    """Return the algorithms and orders of which a scheduler's name is made.
+
+    A name is ``[ORDER-]ALGORITHM[-BACKFILLORDER]``, as ``SAF-EASY-SPF``; an unknown one is refused with the one that was meant.
+
+    >>> schedulers()[:4]
+    ['EASY', 'JustBF', 'Conservative', 'Harm']
+    >>> simulate("kth-sp2", "EASSY")
+    Traceback (most recent call last):
+    features.errors.InputError: unknown scheduler 'EASSY'; did you mean EASY?
+    """
+    from sim.kernel.orders import ORDERS
+    from sim.names import ALGORITHMS
+
+    return [*ALGORITHMS, "Rollout", *ORDERS, "SCORE"]
+
+
+def predictors() -> list[str]:
+    """Return the names of predictors; most take options in brackets.
+
+    >>> predictors()[:3]
+    ['requested', 'clairvoyant', 'last2']
+    """
+    from models.runtime.names import NAMES
+
+    return list(NAMES)
+
+
+# One simulation
+
+
+def read(trace: Trace, *, procs: int | None = None, **settings: Any) -> CleanTrace:
+    """Read and clean a trace; what is dropped or altered is told on standard error.
+
+    ``settings`` are those of :class:`sim.settings.TraceSettings`, such as ``timezone`` and ``missing_request``.
+
+    >>> kth = read("kth-sp2")
+    >>> kth.name, kth.procs, len(kth.jobs)
+    ('kth-sp2', 100, 28467)
+    >>> import pandas as pd
+    >>> read(pd.DataFrame({"submit_s": [0, 1], "runtime_s": [9, 9], "procs": [1, 2], "requested_s": [20, 20]}), procs=2).jobs_read
+    2
+    """
+    return _on(trace, procs, None, **settings)[0]
+
+
+def simulate(
+    trace: Trace,
+    scheduler: str = "EASY",
+    predictor: Any = "requested",
+    *,
+    procs: int | None = None,
+    machine: str | Path | None = None,
+    **settings: Any,
+) -> Schedule:
+    """Schedule a trace; the arguments are those of :func:`sim.simulate`, ``machine`` a file.
+
+    ``predictor`` may be ``registry:NAME`` and ``table:FILE`` too, and ``scheduler`` of ``POLICY(...)``.
+
+    >>> round(qc.evaluate(simulate("kth-sp2", "EASY-SJBF", "last2", correction="tsafrir"))["mean_bounded_slowdown"], 2)
+    63.33
+    """
+    import sim
+    from pipelines.storage.policies import resolved
+
+    workload, on = _on(trace, procs, machine)
+    return sim.simulate(workload.jobs, scheduler=resolved(scheduler), predictor=_fitted(predictor, workload), **on, **settings)
+
+
+def decide(
+    trace: Trace, policy: Decides, *, procs: int | None = None, machine: str | Path | None = None, **settings: Any
+) -> Schedule:
+    """Schedule a trace as ``policy(view)`` decides, which returns the jobs to start now.
+
+    What it sees is a :class:`View`; ``settings`` are those of :func:`sim.decide`.
+
+    >>> def narrowest_first(view):
+    ...     return [job for job in sorted(view.queue, key=lambda job: job.procs) if job.procs <= view.free][:1]
+    >>> decide("kth-sp2", narrowest_first).label
+    'narrowest_first / requested'
+    """
+    import sim
+
+    workload, on = _on(trace, procs, machine)
+    size, clusters = on.pop("procs"), on.pop("machine")
+    settings["predictor"] = _fitted(settings.get("predictor", "requested"), workload)
+    return sim.decide(workload.jobs, clusters or size, policy, **on, **settings)
+
+
+def recorded(trace: Trace, *, procs: int | None = None) -> Schedule:
+    """Return the schedule that a trace records.
+
+    >>> round(qc.evaluate(recorded("kth-sp2"))["mean_wait_s"])
+    15291
+    """
+    import sim
+
+    workload, _ = _on(trace, procs, None)
+    return sim.recorded(workload.jobs, workload.procs, workload.name, workload.generated)
+
+
+def write(schedule: Schedule, path: str | Path, trace: Trace | None = None) -> None:
+    """Write a schedule, in the format that the ending of ``path`` says.
+
+    SWF needs the ``trace`` too, which knows more of its jobs.
+
+    >>> kth = read("kth-sp2")
+    >>> write(simulate(kth), "easy.swf", kth)
+    >>> write(simulate(kth), "easy.txt")
+    Traceback (most recent call last):
+    features.errors.InputError: path easy.txt: must end in .parquet, .csv, .swf, which says what is written
+    """
+    from pipelines.storage.schedule_files import check_ending, write_schedules
+
+    check_ending("path", Path(path), 1)
+    workload = None if trace is None else read(trace)
+    write_schedules(Path(path), [schedule], workload, {"trace": schedule.trace, "generated": schedule.generated})
+
+
+# Many simulations
+
+
+def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = None, **settings: Any) -> pd.DataFrame:
+    """Compare schedules of the same jobs with the first, by weeks and replicates.
+
+    Schedules of one policy with other seeds are its replicates. The table is that of :func:`sim.metrics.comparison.compare`;
+    ``attrs["verdict"]`` says in words which is best.
+
+    >>> both = compare([simulate("kth-sp2", name) for name in ("EASY", "EASY-SJBF")])
+    >>> both[both["metric"] == "mean_bounded_slowdown"][["scheduler", "relative"]].round(3).values.tolist()
+    [['EASY', 0.0], ['EASY-SJBF', -0.251]]
+    """
+    from sim.metrics import comparison, verdict
+
+    base = baseline or next(((each.scheduler, each.predictor) for each in schedules), ("EASY", "requested"))
+    table = comparison.compare(schedules, base, **settings)
+    table.attrs["verdict"] = verdict.verdict(table, base).text
+    return table
+
+
+def campaign(
+    trace: Trace,
+    schedulers: Sequence[str] = ("EASY",),
+    predictors: Sequence[Any] = ("requested",),
+    *,
+    procs: int | None = None,
+    machine: str | Path | None = None,
+    **settings: Any,
+) -> pd.DataFrame:
+    """Simulate all combinations, on every window and seed; a row a simulation.
+
+    ``settings`` are those of :class:`sim.settings.Campaign`. ``attrs["summary"]`` compares them with the first, over windows and
+    replicates.
+
+    >>> made = campaign("kth-sp2", ["EASY", "EASY-SJBF"], windows="months", replicates=2, shake_s=60)
+    >>> len(made), len(made.attrs["summary"])
+    (44, 20)
+    """
+    import sim
+    from pipelines.storage.policies import all_resolved
+    from sim.campaigns.window_comparison import over_windows
+
+    workload, on = _on(trace, procs, machine)
+    fitted = tuple(_fitted(each, workload) for each in predictors)
+    asked = sim.Campaign(schedulers=tuple(all_resolved(schedulers)), predictors=fitted, **settings)
+    table = sim.run_campaign(workload.jobs, asked, **on)
+    table.attrs["summary"] = over_windows(table)
+    return table
+
+
+# A site's questions: commands, whose options are given by name
+
+
+def whatif(accounting: str | Path, **options: Any) -> list[dict[str, Any]]:
+    """Return what ``queuecast whatif`` answers: which change lowers waits, by how much.
+
+    >>> whatif("kth-sp2", only="no nights")
+    Traceback (most recent call last):
+    features.errors.InputError: --only no nights: no such candidate; known: ...
+    """
+    from pipelines.cli.whatif import command
+
+    return _answer(command, accounting, options)
+
+
+def parity(accounting: str | Path, **options: Any) -> list[dict[str, Any]]:
+    """Return what ``queuecast parity`` answers: how far a replay is from the record.
+
+    >>> parity("kth-sp2")[0]["rule"]["algorithm"]
+    'List'
+    """
+    from pipelines.cli.parity import command
+
+    return _answer(command, accounting, options)
+
+
+def when(trace: str, queue: str | Path, **options: Any) -> list[dict[str, Any]]:
+    """Return what ``queuecast when`` answers: when the jobs of a queue start.
+
+    >>> when("nowhere", "queue.csv")
+    Traceback (most recent call last):
+    features.errors.InputError: ...
+    """
+    from pipelines.cli.when import command
+
+    return _answer(command, trace, {"queue": queue, **options})
+
+
+def _answer(command: click.Command, subject: str | Path, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """Run a command as on the command line, and return the objects of its ``--json``."""
+    import json
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    import click
+
+    from features import InputError
+
+    words = [str(subject), "--json"]
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            words += [option] if each is True else [] if each is False or each is None else [option, str(each)]
+    with redirect_stdout(StringIO()) as told:
+        try:
+            command.main(words, standalone_mode=False)
+        except click.ClickException as error:
+            raise InputError(error.format_message()) from error
+    return [json.loads(line) for line in told.getvalue().splitlines()]
+
+
+def _on(trace: Trace, procs: int | None, machine: str | Path | None, **settings: Any) -> tuple[CleanTrace, dict[str, Any]]:
+    """Return a trace and where and when its jobs run: arguments of :func:`sim.simulate`."""
+    from pandas import DataFrame
+
+    from features import CleanTrace, InputError, Trace, clean, jobs_from
+    from pipelines.cli.options import load, load_machine
+    from pipelines.sources.catalogue import load_catalogue
+    from sim.settings import Campaign
+
+    named = isinstance(trace, (str, Path))
+    asked = Campaign(trace=str(trace) if named else "", procs=procs, machine=None if machine is None else Path(machine), **settings)
+    described = load_machine(asked) if named or machine is not None else None
+    if isinstance(trace, CleanTrace):
+        workload, entry = trace, load_catalogue().get(trace.name)
+        if machine is None and entry is not None and entry.described is not None and entry.described.procs == trace.procs:
+            described = entry.described
+    elif isinstance(trace, DataFrame):
+        size, holds = (procs, None) if described is None else (described.procs, described.holds)
+        workload = clean(Trace("jobs", jobs_from(trace)), size, asked.missing_request or "drop", holds)
+    else:
+        workload = load(asked, described)
+    if procs not in (None, workload.procs):
+        raise InputError(f"{workload.name} was read for {workload.procs:,} processors, not {procs:,}: read it with procs={procs}")
+    on = {"procs": workload.procs if described is None else described.procs, "machine": described, "clock": workload.clock}
+    return workload, on | {"trace": workload.name, "generated": workload.generated}
+
+
+def _fitted(predictor: Any, trace: CleanTrace) -> Any:
+    from pipelines.cli.simulate import fitted
+
+    return fitted(predictor, trace) if isinstance(predictor, str) else predictor

@@ -1,0 +1,61 @@
+"""The face for notebooks: every example runs, every wrong name is told what was meant, and nothing is imported before it is needed."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import queuecast
+from features import InputError
+
+
+@pytest.mark.slow
+def test_every_example_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    found = {test.name: test for test in doctest.DocTestFinder().find(queuecast)}
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    assert [name for name in set(dir(queuecast)) - set(queuecast._ELSEWHERE) if not found[f"queuecast.{name}"].examples] == []
+    for test in found.values():
+        test.globs["qc"] = queuecast
+        runner.run(test)
+    assert runner.summarize().failed == 0
+
+
+def test_a_wrong_name_is_told_what_was_meant() -> None:
+    with pytest.raises(AttributeError, match="queuecast has no 'simulat'; did you mean simulate\\?"):
+        queuecast.simulat  # noqa: B018
+    with pytest.raises(AttributeError, match="queuecast has no 'xyz'; known: CleanTrace, "):
+        queuecast.xyz  # noqa: B018
+    assert queuecast.InputError is InputError
+    assert len(dir(queuecast)) == len([getattr(queuecast, name) for name in dir(queuecast)]) == 22
+
+
+@pytest.mark.parametrize(
+    ("ask", "error"),
+    [
+        (lambda: queuecast.simulate("kth-sp2", "EASY-SBJF"), "unknown order 'SBJF' .*; did you mean SJF"),
+        (lambda: queuecast.simulate("kth-sp2", predictor="last3"), "unknown predictor 'last3'; did you mean last2"),
+        (lambda: queuecast.simulate("kth-sp2", "SCORE(r*m)-EASY"), "'m'"),
+        (lambda: queuecast.read("kth"), "did you mean kth-sp2"),
+        (lambda: queuecast.campaign("kth-sp2", window="weeks"), "window"),
+        (lambda: queuecast.simulate(queuecast.read("kth-sp2"), procs=50), "was read for 100 processors, not 50"),
+        (lambda: queuecast.compare([]), "no schedule of the baseline EASY / requested to compare with; there are: none"),
+        (lambda: queuecast.whatif("kth-sp2", replicate=3), "No such option.*--replicates"),
+    ],
+)
+def test_what_is_unknown_is_refused_with_what_was_meant(ask: Callable[[], object], error: str) -> None:
+    with pytest.raises(InputError, match=error):
+        ask()
+
+
+def test_nothing_is_imported_before_it_is_needed() -> None:
+    heavy = "{'numpy', 'pandas', 'numba', 'click', 'dagster', 'mlflow', 'matplotlib'}"
+    code = f"import queuecast, sys; print({heavy} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(queuecast.__file__).parent)
+    assert run.stdout.strip() == "set()", run.stderr
