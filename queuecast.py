@@ -176,7 +176,7 @@ def write(schedule: Schedule, path: str | Path, trace: Trace | None = None) -> N
     >>> write(simulate(kth), "easy.swf", kth)
     >>> write(simulate(kth), "easy.txt")
     Traceback (most recent call last):
-    features.errors.InputError: path easy.txt: must end in .parquet, .csv, .swf, which says what is written
+    features.errors.InputError: path easy.txt: must end in .parquet, .csv, .swf, jobs.csv, which says what is written
     """
     from pipelines.storage.schedule_files import check_ending, write_schedules
 

@@ -52,7 +52,7 @@ _QUIET_S = 1.5
 @click.option(
     "--schedule-out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write all schedules, job by job, to this file: .parquet, .csv, or .swf of one schedule.",
+    help="Write all schedules, job by job, to this file: .parquet, .csv, or one schedule as .swf or jobs.csv (of Batsim and evalys).",
 )
 @click.option(
     "--plans-out",

@@ -1,4 +1,4 @@
-"""Schedules as files, by the file's ending: Parquet, CSV, or the Standard Workload Format."""
+"""Schedules as files, by their ending: Parquet, CSV, SWF, and Batsim's ``jobs.csv``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,19 +14,26 @@ from pipelines.storage import places
 from pipelines.storage.csv_text import csv_text
 from pipelines.storage.parquet import write_parquet
 from sim.schedule import Schedule
+from sim.seats import seats
 
 _ROW = ["job_id", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
 _OF_SITES = ("started_by", "nodes")
 """Columns of a replay of a site."""
-_PARQUET, _CSV, _SWF = ENDINGS = (".parquet", ".csv", ".swf")
+_PARQUET, _CSV, _SWF, _BATSIM = ENDINGS = (".parquet", ".csv", ".swf", "jobs.csv")
+_SINGLE = (_SWF, _BATSIM)
+"""Formats that hold one schedule."""
+
+
+def _ending(path: Path) -> str:
+    return next((ending for ending in reversed(ENDINGS) if path.name.lower().endswith(ending)), "")
 
 
 def check_ending(option: str, path: Path, schedules: int, endings: Sequence[str] = ENDINGS) -> None:
-    """Raise InputError for another ending, and for several schedules in an SWF file."""
-    if path.suffix.lower() not in endings:
+    """Raise InputError for another ending, and for several schedules where a file holds one."""
+    if (ending := _ending(path)) not in endings:
         raise InputError(f"{option} {path}: must end in {', '.join(endings)}, which says what is written")
-    if path.suffix.lower() == _SWF and schedules != 1:
-        raise InputError(f"{option} {path}: an SWF file holds one schedule, not {schedules}; {_PARQUET} and {_CSV} hold several")
+    if ending in _SINGLE and schedules != 1:
+        raise InputError(f"{option} {path}: {ending} holds one schedule, not {schedules}; {_PARQUET} and {_CSV} hold several")
 
 
 def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTrace | None, metadata: dict[str, Any]) -> None:
@@ -34,13 +41,17 @@ def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTr
 
     Raises InputError where the disk refuses it, and for an SWF file without a workload.
     """
-    if path.suffix.lower() == _SWF:
+    ending = _ending(path)
+    if ending == _BATSIM:
+        _write_text(path, csv_text(batsim_table(schedules[0])))
+        return
+    if ending == _SWF:
         if workload is None:
             raise InputError(f"{path}: a replay of a site has nodes, which SWF has no field for: write {_PARQUET} or {_CSV}")
         _write_text(path, swf_text(schedules[0], workload))
         return
     rows = pd.concat([_rows(schedule) for schedule in schedules], ignore_index=True)
-    if path.suffix.lower() == _CSV:
+    if ending == _CSV:
         _write_text(path, csv_text(rows))
     else:
         write_parquet(rows, path, kind="schedules", metadata=metadata)
@@ -51,6 +62,32 @@ def _rows(schedule: Schedule) -> pd.DataFrame:
     rows.insert(0, "predictor", schedule.predictor)
     rows.insert(0, "scheduler", schedule.scheduler)
     return rows
+
+
+def batsim_table(schedule: Schedule) -> pd.DataFrame:
+    """Return a schedule as Batsim's table of jobs, which evalys reads.
+
+    Processors are those of :func:`sim.seats.seats`, times seconds of the trace. Every job counts as a success: it ran as long as recorded.
+    """
+    jobs = schedule.jobs
+    wait, runtime = jobs["start_s"] - jobs["submit_s"], jobs["end_s"] - jobs["start_s"]
+    spans = (" ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in held) for held in seats(schedule))
+    columns = {
+        "job_id": jobs["job_id"],
+        "workload_name": schedule.trace,
+        "submission_time": jobs["submit_s"],
+        "requested_number_of_resources": jobs["procs"],
+        "requested_time": jobs["requested_s"],
+        "success": 1,
+        "starting_time": jobs["start_s"],
+        "execution_time": runtime,
+        "finish_time": jobs["end_s"],
+        "waiting_time": wait,
+        "turnaround_time": wait + runtime,
+        "stretch": (wait + runtime) / runtime,
+        "allocated_resources": list(spans),
+    }
+    return pd.DataFrame(columns)
 
 
 def swf_text(schedule: Schedule, workload: CleanTrace) -> str:

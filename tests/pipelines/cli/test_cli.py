@@ -107,7 +107,10 @@ def test_a_schedule_is_written_as_its_files_ending_says(trace: Path, tmp_path: P
     assert (back.jobs["submit_s"] + back.jobs["wait_s"]).tolist() == table["start_s"].tolist()
     assert (back.jobs["runtime_s"].tolist(), back.procs) == ((table["end_s"] - table["start_s"]).tolist(), 4)
     for more, words in (
-        (("--schedule-out", str(tmp_path / "out.txt")), "out.txt: must end in .parquet, .csv, .swf, which says what is written"),
+        (
+            ("--schedule-out", str(tmp_path / "out.txt")),
+            "out.txt: must end in .parquet, .csv, .swf, jobs.csv, which says what is written",
+        ),
         (("--scheduler", "EASY", "--scheduler", "List", "--schedule-out", str(tmp_path / "two.swf")), "holds one schedule, not 2"),
     ):
         done = queuecast("simulate", str(trace), *more, home=tmp_path)

@@ -1,0 +1,54 @@
+"""Jobs hold as many processors as they have, each alone while it runs; files of other programs say which."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from pipelines.storage.schedule_files import check_ending, write_schedules
+from sim.seats import seats
+from tests.support.workloads import Workload, workloads
+
+
+@settings(max_examples=100, deadline=None)
+@given(workloads(), st.sampled_from(["FCFS-EASY", "FCFS-List"]), st.sampled_from(["per-second", "per-event"]))
+def test_every_job_holds_its_processors_alone(load: Workload, scheduler: str, semantics: str) -> None:
+    made = load.schedule(scheduler, semantics=semantics)
+    held = [{procs for first, last in spans for procs in range(first, last + 1)} for spans in seats(made)]
+    assert [len(each) for each in held] == load.procs
+    assert set().union(*held) <= set(range(load.machine))
+    runs = list(zip(held, made.jobs["start_s"], made.jobs["end_s"], strict=True))
+    for at, (mine, start, end) in enumerate(runs):
+        assert all(not mine & others for others, begin, until in runs[:at] if begin < end and start < until)
+
+
+THREE = Workload(4, [0, 0, 1], [10, 5, 5], [1, 2, 3], [10, 5, 9], ["a", None, "b"], [10, 5, 9])
+
+
+def test_jobs_csv_is_as_batsim_writes_it_and_evalys_reads_it(tmp_path: Path) -> None:
+    made = replace(THREE.schedule("EASY"), trace="three")
+    write_schedules(tmp_path / "easy_jobs.csv", [made], None, {})
+    table = pd.read_csv(tmp_path / "easy_jobs.csv")
+    of_evalys = (
+        "job_id workload_name submission_time requested_number_of_resources requested_time success starting_time execution_time"
+    )
+    assert table.columns.tolist() == [
+        *of_evalys.split(),
+        *["finish_time", "waiting_time", "turnaround_time", "stretch", "allocated_resources"],
+    ]
+    assert table["allocated_resources"].tolist() == ["0", "1-2", "1-3"]
+    assert table.loc[2].tolist() == [3, "three", 1, 3, 9, 1, 5, 5, 10, 4, 9, 1.8, "1-3"]
+
+
+def test_what_holds_one_schedule_takes_no_two_and_more_processors_than_there_are_are_refused() -> None:
+    with pytest.raises(InputError, match="csv holds one schedule, not 2"):
+        check_ending("--schedule-out", Path("x/JOBS.csv"), 2)
+    check_ending("--schedule-out", Path("jobs.csv.parquet"), 2)
+    with pytest.raises(InputError, match="EASY / given: job 2 starts at second 0 on more than is free of 2 processors"):
+        seats(replace(THREE.schedule("EASY"), procs=2))
