@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import click
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from features import CleanTrace
     from sim import Schedule
@@ -202,6 +203,7 @@ def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = No
 
     base = baseline or next(((each.scheduler, each.predictor) for each in schedules), ("EASY", "requested"))
     table = comparison.compare(schedules, base, **settings)
+    table.attrs["generated"] = any(each.generated for each in schedules)
     table.attrs["verdict"] = verdict.verdict(table, base).text
     return table
 
@@ -234,6 +236,28 @@ def campaign(
     table = sim.run_campaign(workload.jobs, asked, **on)
     table.attrs["summary"] = over_windows(table)
     return table
+
+
+def plot(what: Schedule | pd.DataFrame, from_s: float | None = None, to_s: float | None = None) -> Figure:
+    """Draw a schedule between two seconds of the trace, or a comparison's changes.
+
+    A schedule by processor, a job's colour its wait, above the number of waiting jobs. Notebooks show the figure; ``savefig`` keeps it.
+
+    >>> kth = simulate("kth-sp2")
+    >>> plot(kth, 20_000_000, 20_200_000).savefig("gantt.png")
+    >>> plot(kth, 1, 2)
+    Traceback (most recent call last):
+    features.errors.InputError: EASY / requested: no job runs between seconds 1 and 2 of the trace
+    >>> plot(compare([kth, simulate("kth-sp2", "EASY-SJBF")])).savefig("changes.svg")
+    """
+    from pipelines.report.gantt import gantt
+    from pipelines.report.plots import figure_of_changes
+    from sim import Schedule
+    from sim.metrics.verdict import policy_labels
+
+    if isinstance(what, Schedule):
+        return gantt(what, from_s, to_s)
+    return figure_of_changes(what, list(policy_labels(what)), what.attrs.get("generated", False))
 
 
 # A site's questions: commands, whose options are given by name

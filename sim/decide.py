@@ -37,10 +37,10 @@ class Job(NamedTuple):
 
     number: int
     job_id: int
+    user: str | None
     submit_s: int
     procs: int
     requested_s: int
-    user: str | None
     order_s: int
     fit_s: int
     end_s: int
@@ -109,7 +109,8 @@ class _Asked:
         arrays, estimates, state, total = given.arrays, given.estimates, work.state, len(workload.jobs)
         self.given, self.origin, self.procs, self.bits = given, workload.origin, workload.procs, given.bits
         self.row = given.dependencies.row if workload.waits is not None else np.arange(total)
-        self.job_ids, self.users = workload.jobs["job_id"].tolist(), workload.jobs["user"].astype(object).tolist()
+        self.job_ids, users = workload.jobs["job_id"].tolist(), workload.jobs["user"].astype(object)
+        self.users = users.where(users.notna(), None).tolist()
         self.outside = outside = Scratch.outside(total)
         self.work = work._replace(outside=outside)
         if isinstance(self.policy, CompiledPolicy):
@@ -141,14 +142,13 @@ class _Asked:
 
     def _catch_up(self) -> None:
         """Take note of the jobs submitted and started since the last answer."""
-        counters, (submit, _, procs, requested, _), estimates = self.work.state.counters, self.given.arrays, self.given.estimates
-        for job in range(len(self.jobs), int(counters[NEXT])):
-            row = int(self.row[job])
-            user = self.users[row] if isinstance(self.users[row], str) else None
-            asked, predicted = (procs[job], requested[job]), (each[job] for each in estimates)
-            facts: Any = (submit[job] + self.origin, *asked, user, *predicted)
-            self.jobs.append(Job(job, self.job_ids[row], *facts))
-            self.queue[job] = self.jobs[job]
+        counters, arrays = self.work.state.counters, self.given.arrays
+        first, new = len(self.jobs), slice(len(self.jobs), int(counters[NEXT]))
+        submit, columns = arrays.submit[new] + self.origin, (arrays.procs, arrays.requested, *self.given.estimates)
+        known: Any = (self.row[new], submit, *(column[new] for column in columns))
+        for row, *facts in zip(*(column.tolist() for column in known), strict=True):
+            self.jobs.append(Job(len(self.jobs), self.job_ids[row], self.users[row], *facts))
+        self.queue |= {job.number: job for job in self.jobs[first:]}
         started = int(counters[STARTED])
         for job in self.work.state.running[self._started : started].tolist():
             del self.queue[job]
@@ -158,13 +158,9 @@ class _Asked:
         """Return the number of a chosen job and its cluster."""
         if isinstance(choice, Job):
             return choice.number, NOWHERE
-        if (
-            isinstance(choice, tuple)
-            and len(choice) == 2
-            and isinstance(choice[0], Job)
-            and isinstance(choice[1], int | np.integer)
-        ):
-            return choice[0].number, int(choice[1]) if choice[1] >= 0 else len(self.job_ids)
+        match choice:
+            case (Job(number=number), int() | np.integer() as cluster):
+                return number, int(cluster) if cluster >= 0 else len(self.job_ids)
         raise InputError(f"policy {self.name}: returns {shown(choice)}, which is no job of view.queue, and no (job, cluster)")
 
     def _wrong(self) -> str:

@@ -1,6 +1,6 @@
 """Figures of a comparison: changes, distributions of waits and slowdowns, and time.
 
-Every function takes values and returns the bytes of an image, ``png`` or ``svg``. ``table`` holds the looks of a whole
+Functions take values and return the bytes of an image, ``png`` or ``svg``. ``table`` holds the looks of a whole
 comparison, so that a combination looks the same in all its figures; by default those of the schedules given.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
 from features.clock import DAY_S
@@ -43,6 +44,11 @@ _STEPS = 200
 def changes(
     comparison: pd.DataFrame, keys: Sequence[Key], generated: bool, table: Looks | None = None, image: ImageFormat = "svg"
 ) -> bytes:
+    """Return the picture of :func:`figure_of_changes`."""
+    return encode(figure_of_changes(comparison, keys, generated, table), image)
+
+
+def figure_of_changes(comparison: pd.DataFrame, keys: Sequence[Key], generated: bool, table: Looks | None = None) -> Figure:
     """Draw changes of the metrics of a verdict to the first of ``keys``, with intervals.
 
     A panel a metric, a row each of the other combinations. ``comparison`` comes from :func:`sim.metrics.comparison.compare`. An
@@ -72,7 +78,7 @@ def changes(
         for panel in panels:
             panel.tick_params(axis="y", labelsize=8)
         panels[0].set_ylim(len(shown) - 0.4, -0.6)
-        return encode(drawing, image)
+    return drawing
 
 
 def picture_of_changes(comparison: pd.DataFrame, keys: Sequence[Key], generated: bool, table: Looks) -> Picture | None:

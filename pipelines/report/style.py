@@ -122,7 +122,13 @@ def _colours(names: list[str]) -> dict[str, str]:
 
 
 class _Drawing(Figure):
-    """A figure that is drawn once: before its layout is known, only that is computed."""
+    """A figure that is drawn once: before its layout is known, only that is computed.
+
+    Notebooks show it.
+    """
+
+    def _repr_png_(self) -> bytes:
+        return encode(self, "png")
 
     def draw(self, renderer: RendererBase) -> None:
         engine = self.get_layout_engine()
@@ -145,11 +151,12 @@ def figure(width: float, height: float, generated: bool, what: str = "generated 
 
 
 def encode(drawing: Figure, image: ImageFormat) -> bytes:
-    """Return the figure as PNG or SVG, without a date; call it inside :func:`figure`."""
+    """Return the figure as PNG or SVG, without a date."""
     _make_printable(drawing)
     buffer = io.BytesIO()
     metadata = {"Date": None} if image == "svg" else {"Software": None}
-    drawing.savefig(buffer, format=image, dpi=_DPI, metadata=metadata)
+    with mpl.rc_context(_RC):
+        drawing.savefig(buffer, format=image, dpi=_DPI, metadata=metadata)
     return buffer.getvalue()
 
 
