@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from features.clock import DAY_S
 from features.errors import InputError, meant
 from features.jobs.cleaning import CleanTrace
 from pipelines.ingest.slurm_jobs import SlurmJobs
@@ -42,6 +43,8 @@ _SCREENED = 1
 """Replicates of the screening. Of a generated site, one and three chose the same first four of six: a small gain may be missed."""
 _FEWEST_JOBS, _FEWEST_DAYS = 500, 10
 """A log with fewer jobs, or shorter, is not cut in two."""
+_WARM_UP_S = 10 * DAY_S
+"""Replays of the later half begin so long before it, so that jobs run and wait at its begin, and users have used something."""
 Progress = Callable[[int, int], None]
 
 
@@ -186,6 +189,7 @@ def measure(
     A long log is cut in two: the earlier half chooses at most :data:`MOST_PASSED` candidates that lower the mean wait there, which are
     judged on jobs of the later half alone, as are other schedulers. In a shorter one all are judged on all jobs. InputError where
     nothing changes. A rule of a log was inferred from the jobs before ``inferred_until_s``; these choose, and all after it judge.
+    What judges is replayed from :data:`_WARM_UP_S` before it.
     """
     table = jobs.table
     candidates = [each for each in candidates if fits(each, isinstance(site, Rule))]
@@ -201,7 +205,7 @@ def measure(
     submit = table["submit_s"].to_numpy(np.int64)
     middle = int(np.quantile(submit, 0.5)) if inferred_until_s is None else inferred_until_s
     rules = [name for name, each in changes.items() if each.rule is not None]
-    long = len(table) >= 2 * _FEWEST_JOBS and submit.max() - submit.min() >= _FEWEST_DAYS * 86_400
+    long = len(table) >= 2 * _FEWEST_JOBS and submit.max() - submit.min() >= _FEWEST_DAYS * DAY_S
     split = long and len(changes) - len(rules) > MOST_PASSED
     screened = dict[str, float]()
     seeds = [seed + row for row in range(replicates)]
@@ -226,15 +230,15 @@ def measure(
                 idle.append(name)
         passed = sorted((name for name in screened if screened[name] < 0), key=screened.__getitem__)[:MOST_PASSED] + rules
     done = steps if split else 0
-    starts = _replays(
-        [today, *(changes[name] for name in passed)], seeds, shake_s, spread, progress, done, done + (1 + len(passed)) * replicates
-    )
     from_s = middle if split or inferred_until_s is not None else 0
+    today, late = _after(today, from_s - _WARM_UP_S), {name: _after(changes[name], from_s - _WARM_UP_S) for name in passed}
+    table, submit = today.jobs, today.jobs["submit_s"].to_numpy(np.int64)
+    starts = _replays([today, *late.values()], seeds, shake_s, spread, progress, done, done + (1 + len(passed)) * replicates)
     tried = {each.name: each for each in candidates}
-    idle += [name for row, name in enumerate(passed) if same(today, changes[name], starts[0], starts[row + 1])]
+    idle += [name for row, name in enumerate(passed) if same(today, late[name], starts[0], starts[row + 1])]
     family = [name for name in passed if not tried[name].bound and name not in idle]
     effects = {
-        name: effect(today, changes[name], starts[0], starts[row + 1], shake_s, seeds, len(family), from_s)
+        name: effect(today, late[name], starts[0], starts[row + 1], shake_s, seeds, len(family), from_s)
         for row, name in enumerate(passed)
         if name not in idle
     }
@@ -269,6 +273,10 @@ def _submitted(table: pd.DataFrame, shake_s: int, seed: int) -> np.ndarray:
 
 def _before(changed: Changed, until_s: int) -> Changed:
     return changed._replace(jobs=changed.jobs[changed.jobs["submit_s"] < until_s].reset_index(drop=True))
+
+
+def _after(changed: Changed, from_s: int) -> Changed:
+    return changed._replace(jobs=changed.jobs[changed.jobs["submit_s"] >= from_s].reset_index(drop=True))
 
 
 def _replays(
