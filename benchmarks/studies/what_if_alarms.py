@@ -26,7 +26,7 @@ from sim.site_change import Candidate, Changed, change
 from sim.site_replay import starts
 from sim.slurm.files import read_site
 from sim.slurm.site import Site
-from sim.what_if import WEIGHED, shaken
+from sim.what_if import HERE, WEIGHED, shaken
 
 SITES, SHORT_SITES, REPLICATES, SHAKE_S = 20, 40, 8, 60
 DAYS = (6, 10, 14, 21, 28)
@@ -116,18 +116,24 @@ def answered(seed: int, question: str) -> pd.DataFrame:
 
 
 def table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each question: alarms among its sites, how far intervals of shams reach, and where the control was found."""
+    """Return a row for each question: alarms among its sites, how far intervals of shams reach, and where the control was found.
+
+    In brackets also those that are sure of these very jobs alone.
+    """
     cells = []
     for name, part in rows.groupby("question", sort=False):
         judged, right = part[part["kind"].isin((NOISE, NEARLY)) & part["low"].notna()], part[part["kind"] == "control"]
-        reach, found = ((judged["high"] - judged["low"]) / 2).median(), f"{(right['verdict'] == 'worse').sum()}/{len(right)}"
-        cells.append([name, f"{alarms(part)}/{part['site'].nunique()}", f"{reach:.1%}", found if len(right) else "–"])
-    return pd.DataFrame(cells, columns=["question", "alarms", "reach", "control found"])
+        reach, found = ((judged["high"] - judged["low"]) / 2).median(), (right["verdict"] == "worse").sum()
+        here = right["verdict"].str.removesuffix(HERE) == "worse"
+        told = f"{found} ({here.sum()})/{len(right)}" if len(right) else "–"
+        cells.append([name, f"{alarms(part)} ({alarms(part, HERE)})/{part['site'].nunique()}", f"{reach:.1%}", told])
+    return pd.DataFrame(cells, columns=["question", "alarms (here)", "reach", "control found (here)"])
 
 
-def alarms(rows: pd.DataFrame) -> int:
-    """Count the sites in which a sham is surely better or worse."""
-    return int(rows[(rows["kind"] != "control") & rows["verdict"].isin(("better", "mixed", "worse"))]["site"].nunique())
+def alarms(rows: pd.DataFrame, more: str = "") -> int:
+    """Count the sites in which a sham is surely better or worse; with ``more`` behind these words, too."""
+    words = rows["verdict"].str.removesuffix(more)
+    return int(rows[(rows["kind"] != "control") & words.isin(("better", "mixed", "worse"))]["site"].nunique())
 
 
 def card(rows: pd.DataFrame, how: str) -> Card:
@@ -148,7 +154,8 @@ def card(rows: pd.DataFrame, how: str) -> Card:
         table_caption="Other shams are today's settings under other phases and submissions, a second of bf_interval, a thousandth of a weight; five "
         "stand beside a control, the end of backfill. Reach: half the median interval of shams' waits:",
         fails=f"In 6 to 28 days one or two days decide: intervals over days are so wide that the control, {days['change'].median():+.0%} in the median, is "
-        f"missed in {(days['verdict'] != 'worse').sum()} of {len(days)} sites. On three days intervals are over replays alone.",
+        f"missed in {(days['verdict'] != 'worse').sum()} of {len(days)} sites; of these very jobs it is sure in "
+        f"{(days['verdict'].str.removesuffix(HERE) == 'worse').sum()}. On three days intervals are over replays alone.",
         data=["what-if-alarms.csv"],
         made_by=how,
     )
