@@ -25,24 +25,16 @@ if TYPE_CHECKING:
     from sim import Schedule
     from sim.decide import Decides
 
-_ELSEWHERE = {
-    "CleanTrace": "features",
-    "InputError": "features",
-    "jobs_from": "features",
-    "check_predictor": "sim.contracts",
-} | dict.fromkeys(("CompiledView", "Schedule", "View", "compiled", "evaluate"), "sim")
+_ELSEWHERE = dict.fromkeys(("CleanTrace", "InputError", "jobs_from"), "features") | {"check_predictor": "sim.contracts"}
+_ELSEWHERE |= dict.fromkeys(("CompiledView", "Schedule", "View", "compiled", "evaluate"), "sim")
 """Names that are those of a package, and which."""
 
 Trace: TypeAlias = "str | Path | pd.DataFrame | CleanTrace"
 
 
 def __dir__() -> list[str]:
-    return sorted(
-        [
-            *_ELSEWHERE,
-            *(name for name, value in globals().items() if getattr(value, "__module__", "") == __name__ and name[0] != "_"),
-        ]
-    )
+    here = [name for name, value in globals().items() if getattr(value, "__module__", "") == __name__ and name[0] != "_"]
+    return sorted([*_ELSEWHERE, *here])
 
 
 def __getattr__(name: str) -> Any:
@@ -51,9 +43,6 @@ def __getattr__(name: str) -> Any:
     from features.errors import meant
 
     raise AttributeError(f"queuecast has no {name!r}; {meant(name, __dir__()) or 'known: ' + ', '.join(__dir__())}")
-
-
-# What there is
 
 
 def traces() -> list[str]:
@@ -95,9 +84,6 @@ def predictors() -> list[str]:
     return list(NAMES)
 
 
-# One simulation
-
-
 def read(trace: Trace, *, procs: int | None = None, **settings: Any) -> CleanTrace:
     """Read and clean a trace; what is dropped or altered is told on standard error.
 
@@ -110,19 +96,18 @@ def read(trace: Trace, *, procs: int | None = None, **settings: Any) -> CleanTra
     >>> read(pd.DataFrame({"submit_s": [0, 1], "runtime_s": [9, 9], "procs": [1, 2], "requested_s": [20, 20]}), procs=2).jobs_read
     2
     """
-    return _on(trace, procs, None, **settings)[0]
+    from features.errors import unknown
+    from sim.settings import TraceSettings
+
+    settings |= {"procs": procs}
+    workload, _ = _on(trace, settings)
+    if settings:
+        raise unknown("setting", min(settings), TraceSettings.model_fields)
+    return workload
 
 
-def simulate(
-    trace: Trace,
-    scheduler: str = "EASY",
-    predictor: Any = "requested",
-    *,
-    procs: int | None = None,
-    machine: str | Path | None = None,
-    **settings: Any,
-) -> Schedule:
-    """Schedule a trace; the arguments are those of :func:`sim.simulate`, ``machine`` a file.
+def simulate(trace: Trace, scheduler: str = "EASY", predictor: Any = "requested", **settings: Any) -> Schedule:
+    """Schedule a trace; ``settings`` are those of :func:`sim.simulate`, ``machine`` a file.
 
     ``predictor`` may be ``registry:NAME`` and ``table:FILE`` too, and ``scheduler`` of ``POLICY(...)``.
 
@@ -132,16 +117,14 @@ def simulate(
     import sim
     from pipelines.storage.policies import resolved
 
-    workload, on = _on(trace, procs, machine)
+    workload, on = _on(trace, settings)
     return sim.simulate(workload.jobs, scheduler=resolved(scheduler), predictor=_fitted(predictor, workload), **on, **settings)
 
 
-def decide(
-    trace: Trace, policy: Decides, *, procs: int | None = None, machine: str | Path | None = None, **settings: Any
-) -> Schedule:
+def decide(trace: Trace, policy: Decides, **settings: Any) -> Schedule:
     """Schedule a trace as ``policy(view)`` decides, which returns the jobs to start now.
 
-    What it sees is a :class:`View`; ``settings`` are those of :func:`sim.decide`.
+    What it sees is a :class:`View`; ``settings`` are those of :func:`sim.decide`, ``procs`` and ``machine``, a file.
 
     >>> def narrowest_first(view):
     ...     return [job for job in sorted(view.queue, key=lambda job: job.procs) if job.procs <= view.free][:1]
@@ -150,7 +133,7 @@ def decide(
     """
     import sim
 
-    workload, on = _on(trace, procs, machine)
+    workload, on = _on(trace, settings)
     size, clusters = on.pop("procs"), on.pop("machine")
     settings["predictor"] = _fitted(settings.get("predictor", "requested"), workload)
     return sim.decide(workload.jobs, clusters or size, policy, **on, **settings)
@@ -164,7 +147,7 @@ def recorded(trace: Trace, *, procs: int | None = None) -> Schedule:
     """
     import sim
 
-    workload, _ = _on(trace, procs, None)
+    workload, _ = _on(trace, {"procs": procs})
     return sim.recorded(workload.jobs, workload.procs, workload.name, workload.generated)
 
 
@@ -184,9 +167,6 @@ def write(schedule: Schedule, path: str | Path, trace: Trace | None = None) -> N
     check_ending("path", Path(path), 1)
     workload = None if trace is None else read(trace)
     write_schedules(Path(path), [schedule], workload, {"trace": schedule.trace, "generated": schedule.generated})
-
-
-# Many simulations
 
 
 def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = None, **settings: Any) -> pd.DataFrame:
@@ -209,17 +189,11 @@ def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = No
 
 
 def campaign(
-    trace: Trace,
-    schedulers: Sequence[str] = ("EASY",),
-    predictors: Sequence[Any] = ("requested",),
-    *,
-    procs: int | None = None,
-    machine: str | Path | None = None,
-    **settings: Any,
+    trace: Trace, schedulers: Sequence[str] = ("EASY",), predictors: Sequence[Any] = ("requested",), **settings: Any
 ) -> pd.DataFrame:
     """Simulate all combinations, on every window and seed; a row a simulation.
 
-    ``settings`` are those of :class:`sim.settings.Campaign`. ``attrs["summary"]`` compares them with the first, over windows and
+    ``settings`` are those of :class:`sim.settings.Campaign`, ``procs`` and ``machine``. ``attrs["summary"]`` compares them with the first, over windows and
     replicates.
 
     >>> made = campaign("kth-sp2", ["EASY", "EASY-SJBF"], windows="months", replicates=2, shake_s=60)
@@ -230,7 +204,7 @@ def campaign(
     from pipelines.storage.policies import all_resolved
     from sim.campaigns.window_comparison import over_windows
 
-    workload, on = _on(trace, procs, machine)
+    workload, on = _on(trace, settings)
     fitted = tuple(_fitted(each, workload) for each in predictors)
     asked = sim.Campaign(schedulers=tuple(all_resolved(schedulers)), predictors=fitted, **settings)
     table = sim.run_campaign(workload.jobs, asked, **on)
@@ -275,17 +249,6 @@ def whatif(accounting: str | Path, **options: Any) -> list[dict[str, Any]]:
     return _answer(command, accounting, options)
 
 
-def parity(accounting: str | Path, **options: Any) -> list[dict[str, Any]]:
-    """Return what ``queuecast parity`` answers: how far a replay is from the record.
-
-    >>> parity("kth-sp2")[0]["rule"]["algorithm"]
-    'List'
-    """
-    from pipelines.cli.parity import command
-
-    return _answer(command, accounting, options)
-
-
 def when(trace: str, queue: str | Path, **options: Any) -> list[dict[str, Any]]:
     """Return what ``queuecast when`` answers: when the jobs of a queue start.
 
@@ -321,29 +284,33 @@ def _answer(command: click.Command, subject: str | Path, options: dict[str, Any]
     return [json.loads(line) for line in told.getvalue().splitlines()]
 
 
-def _on(trace: Trace, procs: int | None, machine: str | Path | None, **settings: Any) -> tuple[CleanTrace, dict[str, Any]]:
-    """Return a trace and where and when its jobs run: arguments of :func:`sim.simulate`."""
+def _on(trace: Trace, settings: dict[str, Any]) -> tuple[CleanTrace, dict[str, Any]]:
+    """Return a trace and where and when its jobs run, which ``settings`` say, and no longer do.
+
+    The second are arguments of :func:`sim.simulate`.
+    """
     from pandas import DataFrame
 
     from features import CleanTrace, InputError, Trace, clean, jobs_from
     from pipelines.cli.options import load, load_machine
     from pipelines.sources.catalogue import load_catalogue
-    from sim.settings import Campaign
+    from sim.settings import Campaign, TraceSettings
 
-    named = isinstance(trace, (str, Path))
-    asked = Campaign(trace=str(trace) if named else "", procs=procs, machine=None if machine is None else Path(machine), **settings)
-    described = load_machine(asked) if named or machine is not None else None
+    named = not isinstance(trace, (CleanTrace, DataFrame))
+    of_traces = {name: settings.pop(name) for name in (*TraceSettings.model_fields, "machine") if name in settings}
+    asked = Campaign(**of_traces | {"trace": str(trace) if named else ""})
+    described = load_machine(asked) if named or asked.machine is not None else None
     if isinstance(trace, CleanTrace):
         workload, entry = trace, load_catalogue().get(trace.name)
-        if machine is None and entry is not None and entry.described is not None and entry.described.procs == trace.procs:
+        if asked.machine is None and entry is not None and entry.described is not None and entry.described.procs == trace.procs:
             described = entry.described
     elif isinstance(trace, DataFrame):
-        size, holds = (procs, None) if described is None else (described.procs, described.holds)
+        size, holds = (asked.procs, None) if described is None else (described.procs, described.holds)
         workload = clean(Trace("jobs", jobs_from(trace)), size, asked.missing_request or "drop", holds)
     else:
         workload = load(asked, described)
-    if procs not in (None, workload.procs):
-        raise InputError(f"{workload.name} was read for {workload.procs:,} processors, not {procs:,}: read it with procs={procs}")
+    if asked.procs not in (None, workload.procs):
+        raise InputError(f"{workload.name} was read for {workload.procs:,} processors, not {asked.procs:,}: read it with those")
     on = {"procs": workload.procs if described is None else described.procs, "machine": described, "clock": workload.clock}
     return workload, on | {"trace": workload.name, "generated": workload.generated}
 

@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
 from sim.kernel.outside import ADDRESSES, FIRST_NEW, HEAD, NEWS, NOW, SEEN
-from sim.kernel.state import COUNTERS, FREE, NEXT, PLANS, STARTED, WAITING
+from sim.kernel.state import COUNTERS, FREE, NEXT, PLANS, WAITING
 
 _PLAIN: dict[str, Any] = {"_nrt": False, "forceinline": True}
 """Code that allocates nothing and counts no references, as that of kernels."""
@@ -26,8 +26,8 @@ class CompiledView(NamedTuple):
 
     ``waiting`` are numbers of jobs in order of submission, the last ``new`` of them submitted since the policy was last asked; ``changed`` is 1
     if anything else has happened since, else 0. By number of a job, of those submitted: ``submit procs requested user order fit end start``
-    (start -1: waits; user is a code, -1 unknown). Of running jobs in the order of their predicted ends: :func:`planned_end`,
-    :func:`planned_job` and ``planned_procs``, all [running]. ``memory`` float64 is what the policy keeps from one call to the next, 0 at first.
+    (start -1: waits; user is a code, -1 unknown). Of running jobs in the order of their predicted ends: these, ``planned[i] >> bits``, and
+    ``planned_procs[i]``. ``memory`` float64 is what the policy keeps from one call to the next, 0 at first.
     """
 
     now: int
@@ -46,21 +46,8 @@ class CompiledView(NamedTuple):
     start: np.ndarray
     planned: np.ndarray
     planned_procs: np.ndarray
-    begun: np.ndarray
     bits: int
     memory: np.ndarray
-
-
-@njit(**_PLAIN)
-def planned_end(view: CompiledView, i: int) -> int:
-    """Return when the running job is predicted to end that is ``i``-th in this order."""
-    return view.planned[i] >> view.bits
-
-
-@njit(**_PLAIN)
-def planned_job(view: CompiledView, i: int) -> int:
-    """Return the number of the running job that is ``i``-th in the order of predicted ends."""
-    return view.begun[view.planned[i] & ((1 << view.bits) - 1)]
 
 
 def _at_address(_: Any, address: Any, size: Any, kind: Any) -> Any:
@@ -114,7 +101,7 @@ def compiled(function: Callable[[CompiledView, np.ndarray], int] | None = None, 
         view = CompiledView(
             table[NOW],
             counters[FREE],
-            at[14],
+            at[13],
             new,
             table[NEWS],
             waiting,
@@ -128,9 +115,8 @@ def compiled(function: Callable[[CompiledView, np.ndarray], int] | None = None, 
             _array(at[10], submitted, int64),
             _array(at[11], runs, int64),
             _array(at[12], runs, int64),
-            _array(at[13], counters[STARTED], int64),
-            at[15],
-            _array(at[16], memory, np.float64),
+            at[14],
+            _array(at[15], memory, np.float64),
         )
         return policy(view, _array(at[2], waits, int64)) + 1  # 0 where it raises
 

@@ -17,7 +17,7 @@ import pandas as pd
 from features.clock import Clock
 from features.errors import InputError, shown
 from sim.compiled_policy import CompiledPolicy
-from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, FIRST_NEW, NEWS, POLICY, REFUSED, place_for
+from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, POLICY, REFUSED, place_for
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.state import CHOSEN, FREE, NEXT, PLANS, STARTED, WAITING
 from sim.machine.nodes import NOWHERE, Description
@@ -54,27 +54,18 @@ class Running(NamedTuple):
     until_s: int
 
 
-Choice: TypeAlias = Job | tuple[Job, int]
-"""A job to start, or a job and the number of the cluster where it starts; without one, the first with room."""
-
-
 class View:
     """What a policy sees at ``now_s``; the ``queue`` is in order of submission.
 
-    So many of ``procs`` processors are ``free``. ``new`` says how many jobs, the last of the queue, were submitted since the policy was
-    last asked, ``changed`` whether anything else has happened. The view is of this moment, and not to be kept.
+    So many of ``procs`` processors are ``free``. The view is of this moment, and not to be kept.
     """
 
     def __init__(self, asked: _Asked, now: int) -> None:
-        table, counters = asked.outside.table, asked.work.state.counters
         self._asked = asked
         self.now_s = int(now) + asked.origin
         self.procs = asked.procs
-        self.free = int(counters[FREE])
-        self.queue: tuple[Job, ...] = tuple(asked.queue.values())
-        first = int(table[FIRST_NEW])
-        self.new = sum(1 for job in range(first, int(counters[NEXT])) if job in asked.queue)
-        self.changed = bool(table[NEWS])
+        self.free = int(asked.work.state.counters[FREE])
+        self.queue = tuple(asked.queue.values())
 
     @property
     def running(self) -> list[Running]:
@@ -92,7 +83,7 @@ class View:
         return bool(place_for(job.number, cluster, now, given.arrays, given.estimates, work.state, work.clusters) != NOWHERE)
 
 
-Decides: TypeAlias = Callable[[View], Iterable[Choice]] | CompiledPolicy
+Decides: TypeAlias = Callable[[View], Iterable[Job | tuple[Job, int]]] | CompiledPolicy
 
 
 class _Asked:
@@ -116,7 +107,7 @@ class _Asked:
         if isinstance(self.policy, CompiledPolicy):
             self.memory = np.zeros(self.policy.memory)
             seen = [state.counters, outside.waiting, outside.chosen, arrays.submit, arrays.procs, arrays.requested, arrays.user]
-            seen += [*estimates, state.start, state.plan, state.plan_procs, state.running]
+            seen += [*estimates, state.start, state.plan, state.plan_procs]
             addresses = [each.ctypes.data for each in seen]
             outside.table[ADDRESSES:] = [*addresses, self.procs, self.bits, self.memory.ctypes.data]
             outside.table[POLICY] = self.policy.address

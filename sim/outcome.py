@@ -56,14 +56,12 @@ class Machine(Protocol):
     @property
     def decides(self) -> bool:
         """Tell whether it answers start decisions."""
-        ...
 
     def go_on(self, settings: Settings, work: Work, now: int, *given: object) -> tuple[int, int]:
         """Run the loop from ``now`` on; return the stop reason and the time.
 
         ``given`` are jobs, estimates, dependencies and memory.
         """
-        ...
 
 
 class Decider(Protocol):
@@ -71,15 +69,12 @@ class Decider(Protocol):
 
     def begin(self, workload: Prepared, given: Inputs, work: Work) -> Work:
         """Return ``work`` with the arrays of decisions."""
-        ...
 
     def answer(self, now: int) -> None:
         """Choose the jobs that start at ``now``."""
-        ...
 
     def check(self) -> None:
         """Raise InputError for jobs that were never started."""
-        ...
 
 
 _NONE = np.zeros(0, np.int64)

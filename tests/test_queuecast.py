@@ -33,7 +33,7 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
     with pytest.raises(AttributeError, match="queuecast has no 'xyz'; known: CleanTrace, "):
         queuecast.xyz  # noqa: B018
     assert queuecast.InputError is InputError
-    assert len(dir(queuecast)) == len([getattr(queuecast, name) for name in dir(queuecast)]) == 23
+    assert len(dir(queuecast)) == len([getattr(queuecast, name) for name in dir(queuecast)]) == 22
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,8 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.simulate("kth-sp2", predictor="last3"), "unknown predictor 'last3'; did you mean last2"),
         (lambda: queuecast.simulate("kth-sp2", "SCORE(r*m)-EASY"), "'m'"),
         (lambda: queuecast.read("kth"), "did you mean kth-sp2"),
+        (lambda: queuecast.read("kth-sp2", timezones="UTC"), "unknown setting 'timezones'; did you mean timezone"),
+        (lambda: queuecast.simulate(5), "5: no such file and no trace of the catalogue"),
         (lambda: queuecast.campaign("kth-sp2", window="weeks"), "window"),
         (lambda: queuecast.simulate(queuecast.read("kth-sp2"), procs=50), "was read for 100 processors, not 50"),
         (lambda: queuecast.compare([]), "no schedule of the baseline EASY / requested to compare with; there are: none"),

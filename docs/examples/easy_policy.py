@@ -6,7 +6,6 @@ Both start the jobs that the built-in `EASY` starts. `sim/decide.py` and `sim/co
 import numpy as np
 
 from sim import CompiledView, View, compiled
-from sim.compiled_policy import planned_end
 from sim.decide import Job
 
 
@@ -57,11 +56,11 @@ def fast_easy(view: CompiledView, chosen: np.ndarray) -> int:
         while extra < 0:  # until the next end, of a running job or one started above
             before, shadow = shadow, 1 << 62
             if i < len(view.planned):
-                shadow = planned_end(view, i)
+                shadow = view.planned[i] >> view.bits
             for k in range(count):
                 if before < view.now + view.end[chosen[k]] < shadow:
                     shadow = view.now + view.end[chosen[k]]
-            while i < len(view.planned) and planned_end(view, i) == shadow:
+            while i < len(view.planned) and view.planned[i] >> view.bits == shadow:
                 extra += view.planned_procs[i]
                 i += 1
             for k in range(count):
@@ -69,13 +68,14 @@ def fast_easy(view: CompiledView, chosen: np.ndarray) -> int:
                     extra += procs[chosen[k]]
         view.memory[0], view.memory[1] = shadow, extra
 
-    for k in range(first, len(waiting)):
-        job = waiting[k]
-        in_time = view.now + view.fit[job] <= view.memory[0]
-        if procs[job] <= free and (in_time or procs[job] <= view.memory[1]):
-            chosen[count] = job
-            free -= procs[job]
-            count += 1
-            if not in_time:
-                view.memory[1] -= procs[job]
+    while first < len(waiting) and free > 0:
+        job = waiting[first]
+        if procs[job] <= free:
+            in_time = view.now + view.fit[job] <= view.memory[0]
+            if in_time or procs[job] <= view.memory[1]:
+                chosen[count] = job
+                free -= procs[job]
+                count += 1
+                view.memory[1] -= 0 if in_time else procs[job]
+        first += 1
     return count

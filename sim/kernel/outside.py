@@ -26,7 +26,7 @@ chosen, UNASKED if not yet asked. HEAD: the place of the first job that waits. F
 NEWS: whether anything but submissions has happened since. REFUSED: the place of a wrong choice among the chosen, plus one; or a number of
 jobs below 0. From ADDRESSES on: of arrays, for compiled policies."""
 
-SEEN = 17
+SEEN = 16
 """Slots from ADDRESSES on, in the order of :func:`sim.compiled_policy.compiled`."""
 
 UNASKED = -1
