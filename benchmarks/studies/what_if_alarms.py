@@ -149,13 +149,13 @@ def card(rows: pd.DataFrame, how: str) -> Card:
         question="How often is whatif falsely sure?",
         answer=f"In {alarms(of_all)} of {of_all['site'].nunique()} generated sites (95 %: at most {rates[0]:.0%}), with three days of {sites} in "
         f"{alarms(rows)} (at most {rates[1]:.0%}). "
-        f"{(idle['verdict'] == 'changes nothing here').sum()} of {len(idle)} renamed partitions and limits that no job reaches are said to change nothing.",
+        f"Of {len(idle)} renamed partitions and unreached limits {(idle['verdict'] == 'changes nothing here').sum()} are said to change nothing.",
         table=table(rows),
-        table_caption="Other shams are today's settings under other phases and submissions, a second of bf_interval, a thousandth of a weight; five "
-        "stand beside a control, the end of backfill. Reach: half the median interval of shams' waits:",
-        fails=f"In 6 to 28 days one or two days decide: intervals over days are so wide that the control, {days['change'].median():+.0%} in the median, is "
-        f"missed in {(days['verdict'] != 'worse').sum()} of {len(days)} sites; of these very jobs it is sure in "
-        f"{(days['verdict'].str.removesuffix(HERE) == 'worse').sum()}. On three days intervals are over replays alone.",
+        table_caption="Other shams: today's settings under other phases and submissions, a second of bf_interval, a thousandth of a weight; five "
+        "beside a control, the end of backfill. Reach: half the median interval:",
+        fails=f"In 6 to 28 days one or two decide: intervals over days miss the control, {days['change'].median():+.0%} in the median, "
+        f"in {(days['verdict'] != 'worse').sum()} of {len(days)} sites; of these very jobs it is sure in "
+        f"{(days['verdict'].str.removesuffix(HERE) == 'worse').sum()}. Over three days, intervals are over replays.",
         data=["what-if-alarms.csv"],
         made_by=how,
     )
