@@ -149,7 +149,7 @@ def card(rows: pd.DataFrame, how: str) -> Card:
         question="How often is whatif falsely sure?",
         answer=f"In {alarms(of_all)} of {of_all['site'].nunique()} generated sites (95 %: at most {rates[0]:.0%}), with three days of {sites} in "
         f"{alarms(rows)} (at most {rates[1]:.0%}). "
-        f"Of {len(idle)} renamed partitions and unreached limits {(idle['verdict'] == 'changes nothing here').sum()} are said to change nothing.",
+        f"Of {len(idle)} renamed partitions and unreached limits {(idle['verdict'] == 'changes nothing here').sum()} are called idle.",
         table=table(rows),
         table_caption="Other shams: today's settings under other phases and submissions, a second of bf_interval, a thousandth of a weight; five "
         "beside a control, the end of backfill. Reach: half the median interval:",
