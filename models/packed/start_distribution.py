@@ -149,32 +149,51 @@ class Hazard:
         return {"nodes": self.nodes, "thresholds": self.thresholds, "values": self.values}
 
 
+PINNED = (AT_ONCE, *(int(np.searchsorted(EDGES_S, wait)) for wait in (600, 3_600, 14_400)))
+"""Edges whose chances are calibrated by themselves: at once, and within 10 min, 1 h and 4 h."""
+_FREE_FROM = int(np.searchsorted(EDGES_S, 86_400))
+_BETWEEN = np.stack([np.interp(np.arange(len(EDGES_S)), (*PINNED, _FREE_FROM), row) for row in np.eye(len(PINNED) + 1)[:-1]])
+"""How far what moves the odds of a pinned edge moves those of each edge, float64 [pinned, edges]."""
+
+
 @dataclass(frozen=True)
 class Calibration:
     """How chances told lately came true, of jobs that found room and of jobs that waited.
 
-    The odds of starting at once are multiplied by exp(``shift``) and raised to ``slope``; among the jobs that waited, a chance told as
-    ``told`` came true with frequency ``came``, both float64 [points] rising from 0 to 1.
+    The odds of starting by each of the first edges of ``PINNED`` are multiplied by exp(``shift``) and raised to ``slope``, float64 [edges]; among the
+    jobs that waited, a chance told as ``told`` came true with frequency ``came``, both float64 [points] rising from 0 to 1. Between pinned
+    edges the odds are moved as at both.
     """
 
-    shift: float
-    slope: float
+    shift: np.ndarray
+    slope: np.ndarray
     told: np.ndarray
     came: np.ndarray
 
     def apply(self, chances: np.ndarray) -> np.ndarray:
         """Return calibrated distributions, float64 [jobs, edges]."""
-        at_once = np.clip(chances[:, AT_ONCE], 1e-4, 1.0 - 1e-4)
-        odds = self.shift + self.slope * np.log(at_once / (1.0 - at_once))
-        now = 1.0 / (1.0 + np.exp(-odds))
+        pinned = list(PINNED[: len(self.shift)])
+        odds = self.shift + self.slope * _log_odds(chances[:, pinned])
+        now = _chance(odds[:, :1])
         rest = np.interp(given_waiting(chances), self.told, self.came)
-        rest[:, : AT_ONCE + 1] = 0.0
         within = chances[:, : AT_ONCE + 1] / np.maximum(chances[:, AT_ONCE : AT_ONCE + 1], 1e-9)
-        found = now[:, None] + (1.0 - now[:, None]) * rest
-        found[:, : AT_ONCE + 1] = within * now[:, None]
+        found = now + (1.0 - now) * rest
+        later = slice(AT_ONCE + 1, _FREE_FROM)
+        moved = (odds - _log_odds(found[:, pinned]))[:, 1:] @ _BETWEEN[1 : len(pinned), later]
+        found[:, later] = _chance(_log_odds(found[:, later]) + moved)
+        found[:, : AT_ONCE + 1] = within * now
         found[:, -1] = 1.0
         return np.maximum.accumulate(found, axis=1)
 
 
-AS_TOLD = Calibration(0.0, 1.0, np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+def _log_odds(chance: np.ndarray) -> np.ndarray:
+    chance = np.clip(chance, 1e-3, 1.0 - 1e-3)
+    return np.log(chance / (1.0 - chance))
+
+
+def _chance(odds: np.ndarray) -> np.ndarray:
+    return 1.0 / (1.0 + np.exp(-odds))
+
+
+AS_TOLD = Calibration(np.zeros(1), np.ones(1), np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 """The calibration that changes nothing."""

@@ -104,7 +104,7 @@ class StartModel:
             }
             calibrations = {}
             for kind in settings["calibrated"]:
-                shift, slope = (float(each) for each in held[f"{kind}_odds"])
+                shift, slope = held[f"{kind}_odds"].reshape(2, -1)
                 calibrations[kind] = Calibration(shift, slope, held[f"{kind}_told"], held[f"{kind}_came"])
             recent = held["recent"]
         named = tuple(settings["columns"]), tuple(settings["plans"])

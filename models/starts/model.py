@@ -119,7 +119,8 @@ def calibrated(model: StartModel, told: Told, since_s: int, questions: Questions
     if model.method == RECENT or past.sum() < ENOUGH:
         return replace(model, at_s=at_s)
     waited, waits = questions.take(past).waited(start_s, at_s - 1)
-    return replace(model, at_s=at_s, calibrations={kind: calibrate(told[kind][past], waited, waits) for kind in model.trees})
+    age = (at_s - questions.at_s[past]).astype(np.float64)
+    return replace(model, at_s=at_s, calibrations={kind: calibrate(told[kind][past], waited, waits, age) for kind in model.trees})
 
 
 def answered(model: StartModel, told: Told) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import lightgbm
 import numpy as np
 
-from models.packed.start_distribution import AT_ONCE, EDGES_S, Calibration, Hazard, at_waits, given_waiting, rows_of
+from models.packed.start_distribution import AT_ONCE, EDGES_S, PINNED, Calibration, Hazard, at_waits, given_waiting, rows_of
 from models.trees import plain_trees
 
 TREES, LEAVES, LEARNING_RATE, MIN_ROWS_IN_LEAF = 250, 31, 0.03, 50
@@ -71,26 +71,26 @@ def grow(
     return Hazard(nodes, thresholds, values)
 
 
-def calibrate(chances: np.ndarray, waited_s: np.ndarray, waits: np.ndarray) -> Calibration:
+def calibrate(chances: np.ndarray, waited_s: np.ndarray, waits: np.ndarray, age_s: np.ndarray) -> Calibration:
     """Return how far chances that were told came true, with those told as they are as a prior.
 
-    ``chances`` float64 [questions, edges]; ``waited_s`` and ``waits`` as in :func:`grow`. Whether a job starts at once is known of those
-    that started or have waited for longer. Of those that waited, the frequencies are the Kaplan-Meier estimate of the chance at
-    which a job started.
+    ``chances`` float64 [questions, edges]; ``waited_s`` and ``waits`` as in :func:`grow`; ``age_s`` float64 [questions] is how long ago was asked, by
+    which it is known of a pinned edge whether the job has started. Of those that waited, the frequencies are the Kaplan-Meier estimate of
+    the chance at which a job started.
     """
-    minute = EDGES_S[AT_ONCE]
-    shift, slope = _odds(chances[:, AT_ONCE], waited_s, ~waits | (waited_s > minute))
-    rest = waited_s > minute
+    shift, slope = np.array([_odds(chances[:, edge], waited_s, age_s, EDGES_S[edge]) for edge in PINNED]).T
+    rest = waited_s > EDGES_S[AT_ONCE]
     if not rest.any():
         return Calibration(shift, slope, np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     at = at_waits(given_waiting(chances[rest]), waited_s[rest])
     return Calibration(shift, slope, _POINTS, _came_true(at, ~waits[rest]))
 
 
-def _odds(told: np.ndarray, waited_s: np.ndarray, known: np.ndarray) -> tuple[float, float]:
-    """Return shift and slope of the log odds of starting at once: a ridge logistic regression."""
-    chance = np.clip(told[known], 1e-4, 1.0 - 1e-4)
-    odds, came = np.log(chance / (1.0 - chance)), (waited_s[known] <= EDGES_S[AT_ONCE]).astype(np.float64)
+def _odds(told: np.ndarray, waited_s: np.ndarray, age_s: np.ndarray, edge_s: float) -> tuple[float, float]:
+    """Return shift and slope of the log odds of starting within ``edge_s``: a ridge logistic regression."""
+    known = age_s > edge_s
+    chance = np.clip(told[known], 1e-3, 1.0 - 1e-3)
+    odds, came = np.log(chance / (1.0 - chance)), (waited_s[known] <= edge_s).astype(np.float64)
     inputs, weights = np.column_stack((np.ones(len(odds)), odds)), np.array([0.0, 1.0])
     for _ in range(20):
         mean = 1.0 / (1.0 + np.exp(-np.clip(inputs @ weights, -30.0, 30.0)))

@@ -38,7 +38,9 @@ def predictor(tmp_path_factory) -> StartPredictor:
     )
     waits = np.floor(scale * draw.exponential(size=3_000))
     tree = grow(states_, states_[:, list(PLANS)], None, waits, np.zeros(3_000, bool), trees=40)
-    calibration = Calibration(0.2, 0.9, np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.6, 1.0]))
+    calibration = Calibration(
+        np.array([0.2, 0.1, 0.0, 0.3]), np.array([0.9, 1.0, 1.1, 0.8]), np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.6, 1.0])
+    )
     at_s, recent = NOW_S - ORIGIN_S - DAY_S, np.zeros((2, len(EDGES_S)))
     model = StartModel(
         HAZARD, tuple(FEATURES), PLANS, {STATE: tree}, {STATE: calibration}, recent, at_s, at_s, MACHINE, ORIGIN_S, ZONE
