@@ -15,6 +15,7 @@ import numpy as np
 from features.clock import DAY_S, WEEK_S
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
+from models.starts.states import NEVER
 from models.starts.states import Jobs as Queued
 from sim.harm import uniforms
 from sim.kernel.rollout import draw_runtimes
@@ -71,7 +72,10 @@ class Ahead:
     """Run queues ahead on a pool of ``procs`` processors, in ``scenarios`` scenarios.
 
     Under ``policy``, whose predictor is not asked: it plans by requests. Arrivals are drawn ``groups`` times. Reused from question to question.
+    Starts in ``within_s`` seconds or later are not told apart.
     """
+
+    within_s = NEVER
 
     def __init__(self, procs: int, policy: Policy = BY_REQUEST, *, scenarios: int = 16, groups: int = 4, seed: int = 0) -> None:
         self.procs, self.seed, self.groups, self.scenarios = procs, seed, min(groups, scenarios), scenarios
@@ -88,18 +92,26 @@ class Ahead:
 
         Rows of ``jobs``, which hold more for the arrivals: those that run, and those that wait in the order of the queue.
         """
-        running = running[np.argsort(jobs.start[running], kind="stable")]
-        rows, first = np.concatenate((running, waiting)), len(running)
-        elapsed, requested = _left(jobs, rows, first, now_s)
-        if len(rows) > len(self._uniforms):
-            self._uniforms = uniforms(2 * len(rows), self.scenarios, self.seed)
-        runtimes = np.empty((self.scenarios, len(rows)), np.int64)
-        draw_runtimes(np.arange(len(rows)), elapsed, requested, self._uniforms, jobs.quantiles[rows], runtimes)
+        rows, first, requested, runtimes = self.drawn(jobs, running, waiting, now_s)
         found = np.empty((self.scenarios, len(waiting)), np.int64)
         for group, coming in enumerate(arrivals(jobs, now_s, self.groups, self.seed)):
             chosen = slice(group, None, self.groups)
             found[chosen] = self._run(jobs, rows, first, now_s, requested, runtimes[chosen], coming)
         return found
+
+    def drawn(
+        self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int
+    ) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:
+        """Return the rows, those that run first, how many these are, their requests, and runtimes.
+
+        Runtimes int64 [scenarios, rows] are drawn from predicted distributions, of running jobs given how long they have run.
+        """
+        rows, first, elapsed, requested = _left(jobs, running, waiting, now_s)
+        if len(rows) > len(self._uniforms):
+            self._uniforms = uniforms(2 * len(rows), self.scenarios, self.seed)
+        runtimes = np.empty((self.scenarios, len(rows)), np.int64)
+        draw_runtimes(np.arange(len(rows)), elapsed, requested, self._uniforms, jobs.quantiles[rows], runtimes)
+        return rows, first, requested, runtimes
 
     def plan(
         self,
@@ -114,9 +126,7 @@ class Ahead:
 
         A job that has run for longer ends in the next second. ``coming`` are submitted later, by default none.
         """
-        running = running[np.argsort(jobs.start[running], kind="stable")]
-        rows, first = np.concatenate((running, waiting)), len(running)
-        elapsed, requested = _left(jobs, rows, first, now_s)
+        rows, first, elapsed, requested = _left(jobs, running, waiting, now_s)
         runtimes = np.maximum(runtime_s[rows], elapsed + 1)[None]
         return self._run(jobs, rows, first, now_s, requested, runtimes, coming)[0]
 
@@ -147,9 +157,13 @@ class Ahead:
         return swept.starts[:, first : len(rows)] + origin - now_s
 
 
-def _left(jobs: Queued, rows: np.ndarray, running: int, now_s: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return how long jobs have run, and their requests, put off where they are over; int64 [rows]."""
+def _left(jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:
+    """Return the rows, by start those that run, how many, how long they have run, and requests.
+
+    Requests that are over are put off.
+    """
+    rows, first = np.concatenate((running[np.argsort(jobs.start[running], kind="stable")], waiting)), len(running)
     elapsed = np.zeros(len(rows), np.int64)
-    elapsed[:running] = now_s - jobs.start[rows[:running]]
+    elapsed[:first] = now_s - jobs.start[rows[:first]]
     asked = jobs.requested[rows]
-    return elapsed, np.maximum(asked, elapsed + _OVER_S * (asked <= elapsed))
+    return rows, first, elapsed, np.maximum(asked, elapsed + _OVER_S * (asked <= elapsed))

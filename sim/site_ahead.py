@@ -20,12 +20,15 @@ from features.errors import InputError
 from features.node_list import expand_nodes
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
+from models.starts.states import NEVER as UNKNOWN
+from models.starts.states import Jobs as Queued
+from sim.ahead import Ahead, arrivals
 from sim.kernel.run import run
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import ENDS, EVENTS, FREE, NEXT, PLANS, STARTED, Estimates, Jobs
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
-from sim.slurm.begin import LAUNCH_MS, Phases, as_rules, begin, draw_phases, origin_of
+from sim.slurm.begin import LAUNCH_MS, LEAD_S, Phases, as_rules, begin, draw_phases, origin_of
 from sim.slurm.nodesets import as_set
 from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, DECAY, END, LOOK, START, SUBMIT, step
 from sim.slurm.requests import COLUMNS
@@ -56,6 +59,55 @@ _EVENTS = 2_000
 """Events after which it is seen whether all jobs that wait have started."""
 _IDLE_MS = 3_600_000
 """The machine empty and nothing to come for so long: what waits then never starts."""
+
+
+_APART = 1 << 40
+"""Between numbers of jobs that are there and of those that come, a draw."""
+
+
+class SiteAhead(Ahead):
+    """Run a Slurm site's queue ahead, as :class:`sim.ahead.Ahead` does that of a pool.
+
+    ``table`` has a row for each of the jobs that are asked about, with the columns of :func:`starts_ahead` but times, processors and limits, which are those
+    of the jobs, whose second 0 is ``origin_s``. Ended jobs from the row ``first`` on count as usage. No start is later than ``within_s``, which stands for all
+    that are.
+    """
+
+    def __init__(
+        self, site: Site, table: pd.DataFrame, origin_s: int, first: int, *, within_s: int, scenarios: int = 64, seed: int = 0
+    ) -> None:
+        super().__init__(site.procs, scenarios=scenarios, groups=16, seed=seed)
+        self.site, self._table, self._origin_s, self._first, self.within_s = site, table, origin_s, first, within_s
+
+    def starts(self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int) -> np.ndarray:
+        rows, _, _, runtimes = self.drawn(jobs, running, waiting, now_s)
+        past = np.flatnonzero(jobs.end <= now_s)
+        there = np.sort(np.concatenate((past[past >= self._first], rows)))
+        table, (start, end) = self._asked(jobs, there), (each[there].astype(np.float64) for each in (jobs.start, jobs.end))
+        start[start >= UNKNOWN], end[end >= UNKNOWN] = np.nan, np.nan
+        table = table.assign(start_s=start + self._origin_s, end_s=end + self._origin_s)
+        runtime_s = np.tile(end - start, (self.scenarios, 1))
+        runtime_s[:, np.searchsorted(there, rows)] = runtimes
+        coming = [
+            self._asked(jobs, each.row).assign(submit_s=each.after_s + now_s + self._origin_s, runtime_s=each.runtime, draw=draw)
+            for draw, each in enumerate(arrivals(jobs, now_s, self.groups, self.seed))
+        ]
+        more = pd.concat(coming).sort_values("submit_s", kind="stable", ignore_index=True)
+        more = more.assign(group=more["group"] + _APART * (1 + more["draw"]), after="")
+        usage_s = float(table["submit_s"].min()) - LEAD_S
+        phases, now = self.seed * self.scenarios, float(now_s + self._origin_s)
+        found = starts_ahead(self.site, table, now, runtime_s, phases, more if len(more) else None, usage_s, self.within_s)
+        return np.minimum(found, self.within_s)
+
+    def _asked(self, jobs: Queued, rows: np.ndarray) -> pd.DataFrame:
+        """Return what jobs ask for: on as many times the nodes as they have processors."""
+        table, procs = self._table.iloc[rows], jobs.procs[rows]
+        nodes = {
+            name: np.ceil(table[name].to_numpy() * procs / table["cpus"].to_numpy()).astype(np.int64)
+            for name in ("min_nodes", "max_nodes")
+        }
+        limit = {"limit_s": jobs.requested[rows], "least_limit_s": np.minimum(table["least_limit_s"], jobs.requested[rows])}
+        return table.assign(submit_s=jobs.submit[rows] + self._origin_s, cpus=procs, **nodes, **limit)
 
 
 @dataclass(frozen=True)

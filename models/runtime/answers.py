@@ -24,31 +24,44 @@ def joined(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: i
     level). Columns: ``version user_known predicted_s``, ``pLEVEL`` for each level told, ``runtime_s requested_s`` of the job (NaN where there is
     none) and ``later`` (submitted after the last of ``jobs``, the canonical table, whose times begin at the Unix time ``origin_s``).
     """
-    submit = jobs["submit_s"].to_numpy(np.int64) + origin_s
-    numbers = {str(number): row for row, number in enumerate(jobs["job_id"].tolist())}
-    user = jobs["user"].astype(object).where(jobs["user"].notna(), None).tolist()
-    keys = zip(user, jobs["procs"].tolist(), jobs["requested_s"].tolist(), strict=True)
-    alike: dict[tuple[Any, ...], list[int]] = {}
-    for row, key in enumerate(keys):
-        alike.setdefault(key, []).append(row)
-    taken: set[int] = set()
-    found = []
-    for entry in sorted(answers, key=lambda entry: entry["submit_unix_s"]):
-        if entry["job_id"] is not None:
-            row = numbers.get(str(entry["job_id"]), -1)
-        else:
-            row = _nearest(alike.get(tuple(entry[name] for name in _KEYS), []), submit, entry["submit_unix_s"], taken)
-        taken.add(row)
+    asked, found = sorted(answers, key=lambda entry: entry["submit_unix_s"]), []
+    last = int(jobs["submit_s"].iloc[-1]) + origin_s
+    for entry, row in zip(asked, rows_of(asked, jobs, origin_s), strict=True):
         at = {f"p{level}": seconds for level, seconds in entry["quantiles"].items()}
         found.append(
             {name: entry[name] for name in ("version", "user_known", "predicted_s")}
             | {"runtime_s": np.nan if row < 0 else float(jobs["runtime_s"].iloc[row])}
             | {"requested_s": np.nan if row < 0 else float(jobs["requested_s"].iloc[row])}
-            | {"later": bool(row < 0 and entry["submit_unix_s"] > submit[-1])}
+            | {"later": bool(row < 0 and entry["submit_unix_s"] > last)}
             | at
         )
     columns = ["version", "user_known", "predicted_s", "runtime_s", "requested_s", "later"]
     return pd.DataFrame(found) if found else pd.DataFrame(columns=columns)
+
+
+def rows_of(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: int) -> list[int]:
+    """Return the row in ``jobs`` of the job that each answer is for, -1 where there is none.
+
+    ``answers`` by time of submission, with ``job_id user procs requested_s submit_unix_s``. A task that accounting names otherwise than the
+    queue did (``12_3``) is the nearest job, too, and the same one in all answers about it.
+    """
+    submit = jobs["submit_s"].to_numpy(np.int64) + origin_s
+    numbers = {str(number): row for row, number in enumerate(jobs["job_id"].tolist())}
+    user = jobs["user"].astype(object).where(jobs["user"].notna(), None).tolist()
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for row, key in enumerate(zip(user, jobs["procs"].tolist(), jobs["requested_s"].tolist(), strict=True)):
+        alike.setdefault(key, []).append(row)
+    taken, found = set[int](), list[int]()
+    for entry in answers:
+        name = None if entry["job_id"] is None else str(entry["job_id"])
+        if name is None or (name not in numbers and "_" in name):
+            row = _nearest(alike.get(tuple(entry[key] for key in _KEYS), []), submit, entry["submit_unix_s"], taken)
+            numbers |= {} if name is None else {name: row}
+        else:
+            row = numbers.get(name, -1)
+        taken.add(row)
+        found.append(row)
+    return found
 
 
 def _nearest(rows: list[int], submit: np.ndarray, asked_s: int, taken: set[int]) -> int:

@@ -15,6 +15,7 @@ from pipelines.dated.queue_states import read_states
 from pipelines.dated.starts import keep_no_model, keep_start_model, summary
 from pipelines.report.starts import render_starts
 from pipelines.report.table import markdown_of
+from pipelines.serving.judging import started
 from pipelines.storage.provenance import code_version, software
 
 CHECKS = {
@@ -52,7 +53,8 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
         "code": code_version(),
         "software": software(),
     }
-    page = render_starts(answers, provenance, name, clean.origin_unix_s, clean.generated)
+    logged = started(START.registered(name), clean.jobs, asked.start_s, clean.origin_unix_s or 0)
+    page = render_starts(answers, provenance, name, clean.origin_unix_s, clean.generated, logged)
     lake.lake().write_page(f"{name}-starts.html", lake.subject, page)
     of_table = told(lake.lake(), "start_model", name)
     table = lake.lake().read_for(clean, "start_model")[0]

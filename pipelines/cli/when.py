@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ import click
 import numpy as np
 import pandas as pd
 
-from features.clock import local_clock_s
 from features.errors import InputError, shown
 from pipelines.cli.notes import note
 from pipelines.cli.options import json_option
@@ -20,10 +18,13 @@ from pipelines.ingest.queue_file import COMMAND
 
 if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace
-    from pipelines.workflows.when import Answer, Job
+    from models.packed.start_predictor import StartModel
+    from pipelines.ingest.queue_file import QueueFile
+    from pipelines.workflows.when import Answer, Queue, Record
 
 _LONG = 20
 """Answers that are shown with no job asked about; the first that wait."""
+_NEW = "new-"
 
 
 @click.command(epilog=f"A Slurm site makes the snapshot with: {COMMAND}")
@@ -38,69 +39,116 @@ _LONG = 20
 @click.option("--job", "asked", multiple=True, help="A job to be submitted, as 'procs=16 time=2:00:00 user=ann queue=batch'.")
 @click.option("--id", "wanted", multiple=True, help="A job of the queue. [default: all that wait]")
 @click.option("--now", "moment", help="The site's local time of the snapshot. [default: when its file was written]")
-@click.option("--model", help="Registered model, NAME@ALIAS. [default: start-TRACE@champion]")
 @click.option(
-    "--scenarios", type=click.IntRange(1, 1024), default=64, show_default=True, help="In how many the queue is run ahead."
+    "--machine",
+    type=click.Path(path_type=Path),
+    help="The Slurm site, as queuecast parity takes it. [default: the one that the catalogue states of TRACE]",
+)
+@click.option("--time-zone", "timezone", help="IANA time zone of a Slurm site's local times. [default: the catalogue's, else UTC]")
+@click.option("--model", help="Registered model, NAME@ALIAS, of other sites. [default: start-TRACE@champion]")
+@click.option(
+    "--scenarios",
+    type=click.IntRange(1, 1024),
+    help="In how many the queue is run ahead. [default: 64; of a Slurm site 16, where over 400 jobs wait]",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @json_option
 def command(
-    trace: str,
-    path: Path,
-    asked: tuple[str, ...],
-    wanted: tuple[str, ...],
-    moment: str | None,
-    model: str | None,
-    scenarios: int,
-    seed: int,
-    as_json: bool,
-) -> None:
-    """Say when jobs of the queue of TRACE start, a trace that was run.
+    trace: str, path: Path, asked: tuple[str, ...], wanted: tuple[str, ...], moment: str | None, machine: Path | None,
+    timezone: str | None, model: str | None, scenarios: int | None, seed: int, as_json: bool,
+) -> None:  # fmt: skip
+    """Say when jobs of the queue of TRACE start.
 
-    Answers are those of the registered model start-TRACE: the median, intervals, chances, how good such answers were in the last 30 days, and of one job
-    what would start it sooner. Each answer is kept in the home directory, and shown again when the job is asked about anew.
+    Of a Slurm site, whose files the catalogue or --machine names, its own scheduler runs ahead, up to a day; TRACE may be its accounting. Else
+    TRACE was run, and the registered model start-TRACE answers. An answer: the median, intervals, chances, how good such answers were in
+    the last 30 days, and of one job what would start it sooner. It is logged as those of queuecast serve, judged once the job has started, and
+    shown again when the job is asked about anew.
     """
-    from models.registry.start_registration import START, load
+    from models.packed.site_names import as_stored
     from pipelines.cli.compiling import announce_compilation
-    from pipelines.dated.history import read_history
-    from pipelines.ingest.queue_file import read_queue
-    from pipelines.storage.home import home
-    from pipelines.storage.lake import Lake
-    from pipelines.storage.registry import tracking
+    from pipelines.serving.asked_log import AskedLog, asked_place
+    from pipelines.serving.judging import start_entry, started
     from pipelines.workflows.when import like, queue_of
 
-    lake = Lake(home() / "lake").at_once(f"runtime-{trace}")
-    clean = lake.read_clean(trace)
-    queue = read_queue(path, clean.timezone)
+    record, queue, learned, version, ledger = _read(trace, path, machine, timezone, model)
+    clean, origin_s = record.clean, record.clean.origin_unix_s or 0
     if queue.left_out:
         note(f"{path}: {queue.left_out:,} jobs neither run nor wait and are left out")
     now_s = _now(clean, moment, path)
     announce_compilation()
-    name, _, alias = (model or START.registered(trace)).partition("@")
-    learned = load(tracking(), name, alias or "champion")
-    found = queue_of(clean, read_history(lake, clean).start_s, queue.jobs, now_s, [_job(text) for text in asked])
+    new = pd.DataFrame([_job(text, number, now_s + origin_s) for number, text in enumerate(asked, 1)], columns=queue.jobs.columns)
+    jobs = pd.concat([queue.jobs.astype(object), new.astype(object)], ignore_index=True)
+    jobs = jobs.assign(user=pd.Series(as_stored(jobs["user"], clean.hashed_with, clean.name), dtype=object))
+    found = queue_of(record, jobs, now_s, scenarios, seed)
     if unknown := set(wanted) - set(found.job_id[found.waiting]):
         raise InputError(f"{path}: job {sorted(unknown)[0]} does not wait in this queue")
-    mine = [row for row in found.waiting if found.job_id[row] in wanted or (asked and found.job_id[row].startswith("new-"))]
+    mine = [row for row in found.waiting if found.job_id[row] in wanted or (asked and found.job_id[row].startswith(_NEW))]
     rows = np.array(mine or found.waiting.tolist(), np.int64)
     if not len(rows):
         raise InputError(f"{path}: no job waits in this queue: ask about one with --job")
-    answers = found.answered(learned, rows, scenarios, seed)
-    told = lake.read("starts", trace)[0] if lake.has("starts", trace) else pd.DataFrame()
-    free = clean.procs - int(found.jobs.procs[found.running].sum())
+    name = (model or f"start-{clean.name}").partition("@")[0]
+    kept = started(name, record.numbered, record.start_s, origin_s)
+    kept = kept[kept["version"] == version] if record.site is not None else kept
+    told = pd.concat([each for each in (ledger, kept) if len(each)] or [kept])
     last_s = int(told["at_s"].max()) if len(told) else now_s
-    records = [_record(each, clean, now_s, like(told, each.procs <= free, last_s)) for each in answers]
-    kept = _keep(home() / "when" / f"{trace}.jsonl", records, now_s)
-    for record in records:
+    log, records = AskedLog(asked_place()), list[dict[str, Any]]()
+    for answer in found.answered(learned, rows):
+        each = _told(answer, found, like(told, answer.fits, last_s))
+        number = None if each["job_id"].startswith(_NEW) else each["job_id"]
+        times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - each["waited_s"]}
+        log.put([start_entry(time.time(), name, version, {**each, **times, "job_id": number})])
+        records.append(each)
         if as_json:
-            click.echo(json.dumps(record))
+            click.echo(json.dumps(each))
+    log.close()
     if as_json:
         return
-    if len(answers) > 2:
+    if len(records) > 2:
         _table(records).show()
-        return
-    for record in records:
-        click.echo("\n".join(_lines(record, [] if record["job_id"].startswith("new-") else kept.get(record["job_id"], []))))
+    else:
+        for each in records:
+            earlier = kept[(kept["job_id"] == each["job_id"]) & (kept["at_s"] < now_s)]
+            click.echo("\n".join(_lines(each, [_times(clean, *at) for at in earlier[["at_s", *_SHOWN]].to_numpy()[-3:]])))
+    click.echo(f"Told by {_by(found, name, version)}.")
+
+
+def _read(
+    trace: str, path: Path, machine: Path | None, timezone: str | None, model: str | None
+) -> tuple[Record, QueueFile, StartModel | None, str, pd.DataFrame]:
+    """Return the record, the snapshot, the model that answers (None: scenarios do), its version, and how its answers came true.
+
+    A Slurm site is left aside where the snapshot does not tell what it needs.
+    """
+    from pipelines.cli.parity import load_site_jobs
+    from pipelines.ingest.queue_file import read_queue
+    from pipelines.ingest.read import find_entry
+    from pipelines.ingest.slurm_site import is_site
+    from pipelines.workflows.when import Record, record_of
+
+    entry = find_entry(trace)
+    if machine is None and entry is not None and entry.machine and is_site(entry.machine_path):
+        machine = entry.machine_path
+    if machine is not None:
+        timezone = timezone or (entry.timezone if entry else None) or "UTC"
+        queue = read_queue(path, timezone)
+        if not queue.absent:
+            accounting, cluster = (Path(trace), "") if entry is None else (entry.path, entry.cluster)
+            record = record_of(*load_site_jobs(accounting, machine, timezone, cluster), timezone, trace if entry else "")
+            return record, queue, None, "Slurm", pd.DataFrame()
+        note(f"{path}: has no column {queue.absent[0]}, so one pool under EASY is assumed and not {machine.name}: {COMMAND}")
+    from models.registry.registration import registered_version
+    from models.registry.start_registration import START, load
+    from pipelines.dated.history import read_history
+    from pipelines.storage.home import home
+    from pipelines.storage.lake import Lake
+    from pipelines.storage.registry import tracking
+
+    lake = Lake(home() / "lake").at_once(f"runtime-{trace}")
+    clean = lake.read_clean(trace)
+    name, _, alias = (model or START.registered(trace)).partition("@")
+    learned, number = load(tracking(), name, alias or "champion"), registered_version(tracking(), name, alias or "champion").version
+    ledger = lake.read("starts", trace)[0] if lake.has("starts", trace) else pd.DataFrame()
+    return Record(clean, read_history(lake, clean).start_s), read_queue(path, clean.timezone), learned, str(number), ledger
 
 
 def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
@@ -120,65 +168,71 @@ def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
     )
 
 
-def _job(text: str) -> Job:
+def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
+    """Return a job to be submitted as a row of a snapshot."""
     from pipelines.ingest.accounting import duration
-    from pipelines.workflows.when import Job
+    from pipelines.ingest.queue_file import OF_SLURM
 
+    known = ("procs", "time", "user", "queue", "account", "qos", "tres", "features")
     given = dict(part.split("=", 1) for part in text.split() if "=" in part)
-    if set(given) - {"procs", "time", "user", "queue"} or not {"procs", "time"} <= set(given) or len(given) != len(text.split()):
-        raise InputError(f"--job {shown(text)}: is not as in 'procs=16 time=2:00:00 user=ann queue=batch'")
+    if set(given) - set(known) or not {"procs", "time"} <= set(given) or len(given) != len(text.split()):
+        raise InputError(
+            f"--job {shown(text)}: is not as in 'procs=16 time=2:00:00 user=ann queue=batch'; known: {', '.join(known)}"
+        )
     try:
         seconds = duration(given["time"])
     except ValueError:
         seconds = 0.0
     if not given["procs"].isdigit() or int(given["procs"]) < 1 or not seconds >= 1:
         raise InputError(f"--job {shown(text)}: procs is a whole number of at least 1, and time as in 2:00:00 or 1-00:00:00")
-    return Job(int(given["procs"]), int(seconds), given.get("user"), given.get("queue"))
+    row: dict[str, Any] = {
+        **dict.fromkeys(OF_SLURM, ""),
+        **dict.fromkeys(("user", "queue", "start_unix_s", "expected_unix_s")),
+        **given,
+    }
+    row |= {"job_id": f"{_NEW}{number}", "runs": False, "procs": int(given["procs"]), "requested_s": int(seconds)}
+    return row | {"submit_unix_s": now_unix_s}
 
 
-def _record(answer: Answer, clean: CleanTrace, now_s: int, before: dict[str, float]) -> dict[str, Any]:
+_SHOWN = ("wait_10_s", "wait_25_s", "wait_50_s", "wait_75_s", "wait_90_s")
+
+
+def _times(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, str]:
+    """Return when an answer was given and the times that it told, as the site's clock shows them."""
+    from pipelines.workflows.when import clock_of
+
+    return {"now": clock_of(clean, at_s)[:-3]} | {
+        f"at_{name[5:7]}": clock_of(clean, at_s + wait)[:-3] for name, wait in zip(_SHOWN, waits_s, strict=True)
+    }
+
+
+def _told(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[str, Any]:
     """Return an answer as ``--json`` prints it: seconds, and times of day."""
-    waits = {name: round(value) for name, value in answer.told.items() if name.startswith("wait")}
-    at = {name.replace("wait", "at")[:-2]: _clock(clean, now_s + value) for name, value in waits.items()}
-    chances = {name: round(value, 4) for name, value in answer.told.items() if name.startswith("chance")}
+    told = {name: round(value) if name.startswith("wait") else round(value, 4) for name, value in answer.told.items()}
+    times = _times(queue.clean, queue.now_s, *(told[name] for name in _SHOWN))
     changes = [
         {**vars(each), "mean_s": round(each.mean_s), "low_s": round(each.low_s), "high_s": round(each.high_s)}
         for each in answer.changes
     ]
-    head = {
-        "job_id": answer.job_id,
-        "procs": answer.procs,
-        "requested_s": answer.requested_s,
-        "user": answer.user,
-        "waited_s": answer.waited_s,
-    }
-    return {**head, "now": _clock(clean, now_s), **waits, **at, **chances, "last_30_days": before, "changes": changes}
+    later = {name: f"later than {at}" for name, at in times.items() if told.get(f"wait_{name[3:]}_s", 0) >= queue.ahead.within_s}
+    head = {name: value for name, value in vars(answer).items() if name not in ("told", "changes")}
+    return {**head, **told, **times, **later, "last_30_days": before, "changes": changes}
 
 
-def _clock(clean: CleanTrace, at_s: int) -> str:
-    local = local_clock_s(np.array([at_s]), clean.origin_unix_s, clean.timezone)[0]
-    return f"{pd.Timestamp(int(local), unit='s'):%Y-%m-%d %H:%M}"
+def _by(queue: Queue, name: str, version: str) -> str:
+    """Say which scheduler ran ahead, and what made an answer of it."""
+    from sim.site_ahead import SiteAhead
+
+    ahead = queue.ahead
+    if isinstance(ahead, SiteAhead):
+        return f"{ahead.scenarios} scenarios of the next {ahead.within_s // 3600} h under Slurm of {ahead.site.name}"
+    return f"{name}, version {version}; EASY by requests on one pool ran ahead, in {ahead.scenarios} scenarios"
 
 
-def _keep(path: Path, records: list[dict[str, Any]], now_s: int) -> dict[str, list[dict[str, Any]]]:
-    """Append the answers to those kept; return the earlier ones by job."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    before: dict[str, list[dict[str, Any]]] = {}
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            each = json.loads(line)
-            before.setdefault(each["job_id"], []).append(each)
-    asked = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds")
-    with path.open("a", encoding="utf-8") as file:
-        for record in records:
-            file.write(json.dumps({"asked": asked, "now_s": now_s, **record}) + "\n")
-    return before
-
-
-def _lines(record: dict[str, Any], earlier: list[dict[str, Any]]) -> list[str]:
+def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
     from pipelines.report.wording import duration as words
 
-    now, name = record["now"], "a new job" if record["job_id"].startswith("new-") else f"job {record['job_id']}"
+    now, name = record["now"], "a new job" if record["job_id"].startswith(_NEW) else f"job {record['job_id']}"
     asked = f"{name} ({record['procs']} processors, {words(record['requested_s'])})"
     lines = [
         f"{asked}: starts at {record['at_50']} in the median, {words(record['wait_50_s'])} after {now}",
@@ -199,7 +253,7 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, Any]]) -> list[str]:
             f"  with {each['what']} ({each['procs']} processors, {words(each['requested_s'])}): {words(abs(each['mean_s']))} {sign} on average, {how}"
         )
     lines += [
-        f"  answered before, at {each['now']}: {each['at_50']} (80 %: {each['at_10']} to {each['at_90']})" for each in earlier[-3:]
+        f"  answered before, at {each['now']}: {each['at_50']} (80 %: {each['at_10']} to {each['at_90']})" for each in earlier
     ]
     return lines
 

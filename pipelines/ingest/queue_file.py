@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -14,9 +16,12 @@ from features import limits
 from features.errors import InputError, shown
 from pipelines.ingest.accounting import duration
 from pipelines.ingest.localtime import to_unix
+from pipelines.ingest.slurm_jobs import after_of, nodes_and_memory
 from pipelines.ingest.text import text_of
+from sim.slurm.site import Site
 
-COMMAND = 'squeue --all --array --states=RUNNING,PENDING --format="%i|%T|%u|%P|%C|%l|%V|%S"'
+_FIELDS = "JobArrayID State UserName Partition NumCPUs TimeLimit SubmitTime StartTime Account QOS tres-alloc NodeList Reason Feature Dependency"
+COMMAND = f'squeue --all --array --states=RUNNING,PENDING --Format="{":|,".join(_FIELDS.split())}"'
 """Makes the snapshot of a Slurm site."""
 COLUMNS = {
     "job_id": ("jobid", "job_id"),
@@ -31,18 +36,26 @@ COLUMNS = {
 """What is read, and how its column may be called, in any case."""
 RUNNING, WAITING = ("RUNNING", "R"), ("PENDING", "PD", "WAITING", "W")
 _NO_TIME = ("", "N/A", "NONE", "UNKNOWN", "NULL")
+OF_SLURM = {"account": "account", "qos": "qos", "tres": "tres_alloc", "nodes": "nodelist", "reason": "reason"} | {
+    "features": "features",
+    "after": "dependency",
+}
+"""What running a Slurm site ahead needs beside, and how squeue calls the column."""
+_ARRAY, _HELD, _FAR_S = re.compile(r"(\d+)(?:_(\d+))?"), ("JobHeld", "DependencyNeverSatisfied"), 10 * 365 * 86_400
 
 
 @dataclass(frozen=True)
 class QueueFile:
     """A snapshot of a queue, a row a job, by submission.
 
-    Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s``. The start is null of a job that
-    waits, whatever the site's scheduler expects. ``left_out`` counts rows of other states.
+    Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s``, and the texts of ``OF_SLURM``. The start is null of a job that
+    waits; what the site's scheduler expects is ``expected_unix_s``. ``left_out`` counts rows of other states, ``absent`` names columns that
+    running a Slurm site ahead needs.
     """
 
     jobs: pd.DataFrame
     left_out: int
+    absent: tuple[str, ...] = ()
 
 
 def read_queue(path: Path, timezone: str | None) -> QueueFile:
@@ -58,6 +71,7 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
     parted = "|" if "|" in lines[0] else ","
     head = [name.strip().lower() for name in next(csv.reader(lines[:1], delimiter=parted))]
     found = {name: next((head.index(each) for each in known if each in head), None) for name, known in COLUMNS.items()}
+    texts = {name: head.index(called) for name, called in OF_SLURM.items() if called in head}
     if absent := [name for name, at in found.items() if at is None and name not in ("user", "queue")]:
         raise InputError(f"{path}, line 1: no column {' or '.join(COLUMNS[absent[0]])}: {COMMAND} makes a snapshot")
     rows, left_out = [], 0
@@ -71,19 +85,61 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
         if state not in (*RUNNING, *WAITING):
             left_out += 1
             continue
-        rows.append(_row(given, state in RUNNING, f"{path}, line {number}", place))
-    jobs = pd.DataFrame(rows, columns=list(_READ))
+        row = _row(given, state in RUNNING, f"{path}, line {number}", place)
+        rows.append(row | {name: _text(cells[texts[name]]) if name in texts else "" for name in OF_SLURM})
+    jobs = pd.DataFrame(rows, columns=[*_READ, *OF_SLURM])
     if jobs["job_id"].duplicated().any():
         raise InputError(
             f"{path}: job {jobs['job_id'][jobs['job_id'].duplicated()].iloc[0]} is there twice: --array lists tasks apart"
         )
-    return QueueFile(jobs.sort_values("submit_unix_s", kind="stable", ignore_index=True), left_out)
+    unsaid = tuple(called for name, called in OF_SLURM.items() if name not in texts)
+    return QueueFile(jobs.sort_values("submit_unix_s", kind="stable", ignore_index=True), left_out, unsaid)
 
 
-_READ = ("job_id", "runs", "user", "queue", "procs", "requested_s", "submit_unix_s", "start_unix_s")
+def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
+    """Return what the jobs of a snapshot ask of a Slurm site, with the columns of a replay.
+
+    What squeue does not tell is as usual. An array that waits for its limit has as many tasks running as it may. InputError for a partition
+    that the site does not have.
+    """
+    accounts = {each.user: each.account for each in reversed(site.associations) if each.user}
+    usual = next((name for name, each in site.partitions.items() if each.default), next(iter(site.partitions)))
+    numbers = [_ARRAY.match(text) for text in jobs["job_id"]]
+    group = [_FAR_S + row if found is None else int(found[1]) for row, found in enumerate(numbers)]
+    running, rows = Counter(number for number, runs in zip(group, jobs["runs"], strict=True) if runs), []
+    for each, number, found in zip(jobs.to_dict("records"), group, numbers, strict=True):
+        task = -1 if found is None or found[2] is None else int(found[2])
+        partition, procs = each["queue"] or usual, each["procs"]
+        if unknown := set(partition.split(",")) - set(site.partitions):
+            raise InputError(
+                f"job {each['job_id']} is of the partition {unknown.pop()}, which {site.name} does not name; known: {', '.join(site.partitions)}"
+            )
+        held = each["reason"].startswith(_HELD)
+        begins = each["submit_unix_s"] + _FAR_S if held else each["expected_unix_s"] if each["reason"] == "BeginTime" else -1
+        rows.append(
+            {
+                **{"job_id": each["job_id"], "group": number, "task": task, "submit_s": each["submit_unix_s"]},
+                **{"user": each["user"] or "", "account": each["account"] or accounts.get(each["user"], "")},
+                **{"partition": partition, "qos": each["qos"] or next(iter(site.qos)), "cpus": procs},
+                **{"limit_s": each["requested_s"], "least_limit_s": each["requested_s"], "runtime_s": 0},
+                **nodes_and_memory({"reqtres": each["tres"]}, {}, procs, site, partition.partition(",")[0]),
+                **{"eligible_s": begins, "held_s": 0 if held else -1, "features": each["features"], "nodes": each["nodes"]},
+                **{"after": after_of({"dependency": each["after"]}), "cancel_s": -1, "killed": False, "requeues": False, "nice": 0},
+                **{"throttle": max(running[number], 1) if each["reason"] == "JobArrayTaskLimit" else 0},
+                **{"exclusive": False, **dict.fromkeys(("reservation", "licenses", "nodelist", "exclude"), "")},
+            }
+        )
+    return pd.DataFrame(rows)
 
 
-def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> tuple[object, ...]:
+_READ = ("job_id", "runs", "user", "queue", "procs", "requested_s", "submit_unix_s", "start_unix_s", "expected_unix_s")
+
+
+def _text(cell: str) -> str:
+    return "" if cell.strip().lower() in ("(null)", "n/a", "none") else cell.strip()
+
+
+def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict[str, object]:
     procs = _whole(given["procs"], "processors", limits.PROCESSORS, where)
     asked = given["requested"]
     try:
@@ -97,16 +153,8 @@ def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> tupl
         raise InputError(
             f"{where}: job {shown(given['job_id'])} {'runs and has no start' if runs else 'has no time of submission'}"
         )
-    return (
-        given["job_id"],
-        runs,
-        given["user"] or None,
-        given["queue"] or None,
-        procs,
-        int(seconds),
-        submit,
-        start if runs else None,
-    )
+    texts = given["job_id"], runs, given["user"] or None, given["queue"] or None
+    return dict(zip(_READ, (*texts, procs, int(seconds), submit, start if runs else None, start), strict=True))
 
 
 def _whole(text: str, what: str, most: int, where: str) -> int:

@@ -167,7 +167,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "partition": partition,
                 "qos": row["qos"] or "normal",
                 "cpus": max(int(cpus[at]), 1),
-                **_nodes_and_memory(row, options, int(cpus[at]), site, partition.split(",")[0]),
+                **nodes_and_memory(row, options, int(cpus[at]), site, partition.split(",")[0]),
                 "features": _stated(row, "constraints"),
                 "nodelist": options.get("nodelist", ""),
                 "exclude": options.get("exclude", ""),
@@ -175,7 +175,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "singleton": "singleton" in options.get("dependency", ""),
                 "exclusive": "exclusive" in options,
                 "throttle": _throttle(options),
-                "after": _after(options),
+                "after": after_of(options),
                 "nice": _whole(options.get("nice", "0") or _NICE),
                 "reservation": options.get("reservation", row.get("reservation", "")),
                 "start_s": int(times.start[at]) if ran[at] else -1,
@@ -345,7 +345,7 @@ def _throttle(options: dict[str, str]) -> int:
     return _whole(options.get("array", "").partition("%")[2])
 
 
-def _after(options: dict[str, str]) -> str:
+def after_of(options: dict[str, str]) -> str:
     """Return the jobs whose end a dependency waits for, comma between; of a task, its array."""
     found = re.findall(r"after(?:any|ok|notok|corr|burstbuffer)((?::\d+(?:_(?:\d+|\*))?)+)", options.get("dependency", ""))
     return ",".join(number for each in found for number in re.findall(r":(\d+)", each))
@@ -359,7 +359,7 @@ def _least_limit(options: dict[str, str], limit_s: int) -> int:
         return limit_s
 
 
-def _nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, site: Site, partition: str) -> dict[str, int]:
+def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, site: Site, partition: str) -> dict[str, int]:
     """Return nodes, memory and GPUs as they were asked for."""
     tres = resources(_stated(row, "reqtres"))
     asked = _stated(row, "reqmem")

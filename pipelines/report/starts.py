@@ -37,10 +37,12 @@ def render_starts(
     trace: str = "",
     origin_unix_s: int | None = None,
     generated: bool = False,
+    logged: pd.DataFrame | None = None,
 ) -> str:
     """Return the page of the table ``starts`` as one self-contained HTML file.
 
     ``answers`` has a row a question: one version answers it. ``origin_unix_s`` is the Unix time of second 0 of the trace, None where it has no dates.
+    ``logged`` are answers that were asked for (:func:`pipelines.serving.judging.started`).
     """
     if answers.empty:
         answers = answers.reindex(columns=_COLUMNS)  # a trace about which nothing is asked has a table without them
@@ -56,7 +58,7 @@ def render_starts(
         facts=[(f"{len(known):,}", "answers judged"), (f"{waiting:,}", "about jobs that still wait"), (versions, "versions")],
         provenance=provenance,
     )
-    tables = [months(known), chances(known), worst(known, origin_unix_s)]
+    tables = [months(known), chances(known), *([] if logged is None else [given(logged)]), worst(known, origin_unix_s)]
     return render("starts.html.j2", front, fan=fan(answers, origin_unix_s, generated), tables=tables, changes=[])
 
 
@@ -127,6 +129,19 @@ def months(known: pd.DataFrame) -> Table:
         rows.append([str(month), f"{len(some):,}", *(share_of(covered(some, share)) for share in INTERVALS)])
     headings = ["month of 30 days", "answers", *(f"{share_of(share)} interval" for share in INTERVALS)]
     return Table("Intervals that held, by month: jobs that wait over a minute", headings, rows if len(rest) else [])
+
+
+def given(logged: pd.DataFrame) -> Table:
+    """Return how good answers were that were asked for, by version."""
+    rows = []
+    for version, some in logged.groupby("version"):
+        known = some[some["waited_s"].notna()]
+        waits, waited = known[known["waited_s"] > WAITED_S], known["waited_s"]
+        held = waits["waited_s"].between(waits["wait_10_s"], waits["wait_90_s"]).mean()
+        shares = share_of(held), share_of(known["chance_1h"].mean()), share_of((waited <= 3_600).mean())
+        rows.append([version, f"{len(some):,}", f"{len(known):,}", duration((known["wait_50_s"] - waited).abs().median()), *shares])
+    headings = ["version", "answers", "judged", "error", "80 % held", "within 1 h told", "came true"]
+    return Table("Answers of queuecast when and of POST /start", headings, rows, left=["version"])
 
 
 def worst(known: pd.DataFrame, origin_unix_s: int | None) -> Table:

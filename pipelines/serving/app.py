@@ -88,7 +88,10 @@ class Service:
         runtimes = next((each.loaded for each in self.models if each.name == f"{RUNTIMES}{trace}"), None)
         if isinstance(runtimes, Loaded) and runtimes.predictor.method.levels:
             jobs = await predicted(runtimes, users, jobs)
-        return {**loaded.answer(question, jobs, clock_s), **loaded.head(now_s, self.stale_after_s)}
+        answer = loaded.answer(question, jobs, clock_s)
+        if self.log is not None:
+            self.log.put([loaded.entry(question, answer, jobs, now_s)])
+        return {**answer, **loaded.head(now_s, self.stale_after_s)}
 
     def _loaded(self, name: str, kind: type[V]) -> V:
         """Return the version that answers of the model ``name``, or of the only one of its kind."""

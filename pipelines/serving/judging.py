@@ -1,19 +1,24 @@
 """What a service answered, against what the jobs then ran (:mod:`models.runtime.answers`)."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from features.errors import InputError, one_line
 from features.jobs.cleaning import CleanTrace
-from models.runtime.answers import joined, scores
+from models.packed.start_predictor import CHANCES, QUANTILES
+from models.runtime.answers import joined, rows_of, scores
 from pipelines.serving.asked_log import asked_place
 
-_READ = ("model", "version", "user", "procs", "requested_s", "elapsed_s", "submit_unix_s", "job_id", "predicted_s", "user_known")
+_ASKED = {"model", "version", "user", "procs", "requested_s", "submit_unix_s", "job_id"}
+_OF_RUNTIMES = _ASKED | {"elapsed_s", "predicted_s", "user_known"}
+_TOLD = (_ASKED | {"at_unix_s", "fits", *QUANTILES, *CHANCES}) - {"model", "version"}
+_OF_STARTS = _ASKED | _TOLD
 
 
 @dataclass(frozen=True)
@@ -42,18 +47,10 @@ def judge(place: Path, clean: CleanTrace, model: str = "") -> Judged:
     Of the answers of ``model``, by default the trace's ``runtime-<trace>``; where the log has one model only, of that. InputError for a place
     without a log, and for a log without answers of the model.
     """
-    entries, dropped, unreadable = [], 0, 0
-    for line in _lines(place):
-        try:
-            entry = json.loads(line)
-            dropped += entry.get("dropped", 0)
-            if "dropped" not in entry:
-                entries.append({name: entry[name] for name in _READ} | {"quantiles": entry.get("quantiles") or {}})
-        except (ValueError, KeyError, TypeError, AttributeError):
-            unreadable += 1
+    entries, dropped, unreadable = _entries(place, _OF_RUNTIMES)
     wanted, there = model or f"runtime-{clean.name}", sorted({entry["model"] for entry in entries})
     wanted = there[0] if not model and len(there) == 1 else wanted
-    mine = [entry for entry in entries if entry["model"] == wanted]
+    mine = [entry | {"quantiles": entry.get("quantiles") or {}} for entry in entries if entry["model"] == wanted]
     if not mine:
         raise InputError(f"{place}: has no answer of {wanted}; there are those of {one_line(', '.join(there) or 'none', 200)}")
     submissions = [entry for entry in mine if entry["elapsed_s"] == 0]
@@ -72,6 +69,42 @@ def answered(clean: CleanTrace) -> dict[str, Any] | None:
     row = judged.versions()[-1] if len(judged.answers) else {}
     scored = {name: None if value != value else value for name, value in row.items()}
     return scored | {"running": judged.running, "dropped": judged.dropped, "unreadable": judged.unreadable}
+
+
+def start_entry(now_s: float, model: str, version: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of a log for an answer about a start, of which ``told`` has at least what :func:`started` reads."""
+    return {"asked_s": round(now_s, 3), "model": model, "version": version} | {name: told[name] for name in sorted(_TOLD)}
+
+
+def started(model: str, jobs: pd.DataFrame, start_s: np.ndarray, origin_s: int, place: Path | None = None) -> pd.DataFrame:
+    """Return the logged answers about starts of ``model``, and what came of them.
+
+    Columns as of the table ``starts``: ``job_id at_s version fits waited_s``, quantiles and chances; ``waited_s`` is NaN where the canonical
+    ``jobs``, which started at ``start_s`` int64 [jobs], do not tell. Seconds from ``origin_s`` (Unix). By default of the home directory's log.
+    """
+    place = place or asked_place()
+    entries = _entries(place, _OF_STARTS)[0] if any(place.glob("asked-*.jsonl")) else []
+    mine = sorted((entry for entry in entries if entry["model"] == model), key=lambda entry: entry["submit_unix_s"])
+    table = pd.DataFrame(mine, columns=sorted(_OF_STARTS))
+    at_s, row = table["at_unix_s"].to_numpy(np.float64) - origin_s, np.array(rows_of(mine, jobs, origin_s), np.int64)
+    waited = np.where(row >= 0, start_s[row] - at_s, np.nan) if len(jobs) else np.full(len(row), np.nan)
+    return table.assign(at_s=at_s, waited_s=np.where(waited >= 0, waited, np.nan))
+
+
+def _entries(place: Path, names: Set[str]) -> tuple[list[dict[str, Any]], int, int]:
+    """Return the entries of a log that have these ``names``; count answers that were not logged, and lines that are none."""
+    entries, dropped, unreadable = list[dict[str, Any]](), 0, 0
+    for line in _lines(place):
+        try:
+            entry = json.loads(line)
+            dropped += entry.get("dropped", 0)
+            if names <= entry.keys():
+                entries.append(entry)
+            elif "dropped" not in entry and not any(kind <= entry.keys() for kind in (_OF_RUNTIMES, _OF_STARTS)):
+                unreadable += 1
+        except (ValueError, TypeError, AttributeError):
+            unreadable += 1
+    return entries, dropped, unreadable
 
 
 def _lines(place: Path) -> Iterator[str]:

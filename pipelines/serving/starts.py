@@ -6,7 +6,7 @@ asked for them where it is served too and tells quantiles, else the request stan
 
 import asyncio
 from calendar import timegm
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -19,10 +19,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
 
 from features import limits
 from features.errors import InputError
+from models.packed.site_names import hashed, site_key
 from models.packed.start_distribution import AS_TOLD, LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES, RECENT, STATE, StartModel, answers
 from models.starts.bulk import chances
 from models.starts.states import NEVER, Jobs, states
+from pipelines.serving.judging import start_entry
 from pipelines.serving.loaded import ROWS, Loaded, Version
 from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock, one_unknown
 
@@ -63,6 +65,7 @@ class StartQuestion(Given):
     now: WallClock | None = Field(None, description="the wall clock at the site, without a time zone; left out: now")
     queue: Annotated[list[Queued], Field(max_length=MOST_QUEUED), FailFast(), BeforeValidator(_listed)]
     job: Annotated[Submitted, BeforeValidator(partial(one_unknown, Submitted.__pydantic_fields__))]
+    job_id: int | Text | None = Field(None, description="kept in the log, so that the answer can be judged")
 
 
 _EPOCH = datetime(1970, 1, 1)
@@ -135,6 +138,19 @@ class LoadedStarts(Version):
         asked = datetime.fromtimestamp(clock_s, UTC).replace(tzinfo=self._zone).timestamp()
         age = int(asked) - (model.origin_unix_s or 0) - model.at_s
         return {"quantiles": waits, "times": times, "chances": shares, "snapshot_age_s": age}
+
+    def entry(self, question: StartQuestion, answer: Mapping[str, Any], jobs: Jobs, now_s: float) -> dict[str, Any]:
+        """Return the entry of a log for what :meth:`answer` returned (:func:`pipelines.serving.judging.start_entry`)."""
+        at_s = self.clock_s(question, now_s)
+        local = datetime.fromtimestamp(at_s, UTC).replace(tzinfo=self._zone)
+        told = dict(zip(QUANTILES, answer["quantiles"].values(), strict=True)) | dict(
+            zip(CHANCES, answer["chances"].values(), strict=True)
+        )
+        job, key = question.job, site_key()
+        free = (question.procs or self.predictor.procs) - int(jobs.procs[jobs.start < NEVER].sum())
+        asked = {"job_id": question.job_id, "user": hashed(job.user, key) if job.user else None, "procs": job.procs}
+        asked |= {"requested_s": job.requested_s, "submit_unix_s": int(local.timestamp()), "fits": job.procs <= free}
+        return start_entry(now_s, self.name, self.number, {**asked, **told, "at_unix_s": asked["submit_unix_s"]})
 
 
 def jobs_of(question: StartQuestion, clock_s: int) -> tuple[list[str | None], Jobs]:

@@ -1,12 +1,12 @@
-"""When jobs of a queue start: the registered model asked about a snapshot.
+"""When jobs of a queue start: a snapshot, run ahead.
 
-The queue's jobs are put behind the ended ones of accounting, from which runtimes are predicted and arrivals drawn. What would start sooner
-is the same job with a shorter limit or fewer processors, in the same scenarios.
+The queue's jobs are put behind the ended ones of accounting, from which runtimes are predicted and arrivals drawn. A registered model tells
+their starts, or, of a Slurm site whose files are there, scenarios of its own scheduler. What would start sooner is the same job with a shorter
+limit or fewer processors, in the same scenarios.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,28 +16,25 @@ from features.clock import DAY_S, local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import codes, conform, recorded_end_s
-from models.packed.start_predictor import StartModel, answers
+from models.packed.start_distribution import CHANCES_S, LEVELS
+from models.packed.start_predictor import CHANCES, QUANTILES, StartModel, answers
 from models.starts.states import NEVER, Jobs, states
+from pipelines.ingest.queue_file import asked_of
+from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.ahead import Ahead
+from sim.predicted_limits import as_table
 from sim.questions import queued, told
+from sim.site_ahead import SiteAhead
+from sim.slurm.site import Site
 
-SCENARIOS = 64
 CHANGES = {"half the limit": (1.0, 0.5), "a quarter of the limit": (1.0, 0.25), "half the processors": (0.5, 1.0)}
 """Changes of a job that are tried: factors of its processors and of its limit."""
 SURE = 0.9
 """Share of scenarios in which a change must start the job sooner, for the answer to call it sure."""
+SCENARIOS, FEWEST, WITHIN_S = 64, 16, DAY_S
+"""How many times a queue is run ahead; of a Slurm site fewer where over 100 jobs wait, and no farther than a day."""
 _WARM_JOBS, _ARRIVALS_S = 2_000, 70 * DAY_S
 """Ended jobs from which runtimes are predicted, and how far back arrivals are drawn of."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job that is not submitted yet."""
-
-    procs: int
-    requested_s: int
-    user: str | None = None
-    queue: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,22 +55,49 @@ class Change:
 
 @dataclass(frozen=True)
 class Answer:
-    """When a job starts: its wait from now on, chances, and what would start it sooner."""
+    """When a job starts: its wait from now on, chances, and what would start it sooner.
+
+    ``fits`` tells whether so many processors are free now.
+    """
 
     job_id: str
     procs: int
     requested_s: int
     user: str | None
     waited_s: int
+    fits: bool
     told: dict[str, float]
     changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What accounting holds: jobs, their starts (seconds of the trace), of a Slurm site also what they asked of it."""
+
+    clean: CleanTrace
+    start_s: np.ndarray
+    site: Site | None = None
+    asked: pd.DataFrame | None = None
+
+    @property
+    def numbered(self) -> pd.DataFrame:
+        """Return the jobs under the numbers that the queue shows."""
+        return self.clean.jobs if self.asked is None else self.clean.jobs.assign(job_id=self.asked["job_id"].to_numpy())
+
+
+def record_of(site: Site, jobs: SlurmJobs, timezone: str, name: str = "") -> Record:
+    """Return the record ``name`` of a Slurm site, in Unix seconds: its jobs that ran."""
+    asked = jobs.table[jobs.table["start_s"] >= 0].reset_index(drop=True)
+    table = as_table(asked).assign(queue=asked["partition"].astype("category"))
+    clean = CleanTrace(name or jobs.name, table, table[:0], site.procs, 0, timezone, False, "", len(table))
+    return Record(clean, asked["start_s"].to_numpy(np.int64), site, asked)
 
 
 @dataclass(frozen=True)
 class Queue:
     """A snapshot behind a trace's accounting, with the rows that run and wait.
 
-    ``now_s`` is in the trace's seconds; ``job_id`` are those of the snapshot, "" of ended jobs.
+    ``now_s`` is in the trace's seconds; ``job_id`` are those of the snapshot, "" of ended jobs. ``ahead`` runs it ahead.
     """
 
     clean: CleanTrace
@@ -82,55 +106,60 @@ class Queue:
     waiting: np.ndarray
     job_id: np.ndarray
     now_s: int
+    ahead: Ahead
 
-    def answered(self, model: StartModel, asked: np.ndarray, scenarios: int = SCENARIOS, seed: int = 0) -> list[Answer]:
-        """Return answers about the rows ``asked``, which wait.
+    def answered(self, model: StartModel | None, asked: np.ndarray) -> list[Answer]:
+        """Return answers about the rows ``asked``, which wait: the model's, or without one the scenarios' own.
 
         Where they are one or two, with what would start them sooner.
         """
-        ahead, at = Ahead(self.clean.procs, scenarios=scenarios, seed=seed), np.full(len(asked), self.now_s)
-        local = local_clock_s(at, self.clean.origin_unix_s, self.clean.timezone)
-        described = states(self.jobs, asked, at, local, self.clean.procs)
-        starts = ahead.starts(self.jobs, self.running, self.waiting, self.now_s)
-        place = np.searchsorted(self.waiting, asked)
-        chances = model.chances(described, np.stack([told(starts[:, each]) for each in place]))
-        found, values = [], answers(chances)
+        starts, place = self._starts(self.jobs), np.searchsorted(self.waiting, asked)
+        if model is None:
+            values = dict(zip(QUANTILES, np.quantile(starts[:, place], LEVELS, axis=0, method="nearest"), strict=True))
+            values |= {name: (starts[:, place] <= by).mean(axis=0) for name, by in zip(CHANCES, CHANCES_S.values(), strict=True)}
+        else:
+            at = np.full(len(asked), self.now_s)
+            described = states(self.jobs, asked, at, local_clock_s(at, *self.clean.clock), self.clean.procs)
+            values = answers(model.chances(described, np.stack([told(starts[:, each]) for each in place])))
+        jobs, found = self.jobs, []
+        free = self.clean.procs - int(jobs.procs[self.running].sum())
         for number, row in enumerate(asked):
-            changes = self._changes(ahead, row, starts[:, place[number]]) if len(asked) <= 2 else ()
-            told_of = {name: float(each[number]) for name, each in values.items()}
-            procs, requested = int(self.jobs.procs[row]), int(self.jobs.requested[row])
-            user = self.clean.jobs["user"].iloc[row]
-            waited = self.now_s - int(self.jobs.submit[row])
+            user, procs = self.clean.jobs["user"].iloc[row], int(jobs.procs[row])
             found.append(
-                Answer(str(self.job_id[row]), procs, requested, None if pd.isna(user) else str(user), waited, told_of, changes)
+                Answer(
+                    str(self.job_id[row]),
+                    procs,
+                    int(jobs.requested[row]),
+                    None if pd.isna(user) else str(user),
+                    self.now_s - int(jobs.submit[row]),
+                    procs <= free,
+                    {name: float(each[number]) for name, each in values.items()},
+                    self._changes(row, starts[:, place[number]]) if len(asked) <= 2 else (),
+                )
             )
         return found
 
-    def _changes(self, ahead: Ahead, row: int, starts: np.ndarray) -> tuple[Change, ...]:
+    def _starts(self, jobs: Jobs) -> np.ndarray:
+        return self.ahead.starts(jobs, self.running, self.waiting, self.now_s)
+
+    def _changes(self, row: int, starts: np.ndarray) -> tuple[Change, ...]:
         found = []
         for what, (wide, long) in CHANGES.items():
             procs, requested = int(np.ceil(self.jobs.procs[row] * wide)), max(int(self.jobs.requested[row] * long), 60)
             if (procs, requested) == (self.jobs.procs[row], self.jobs.requested[row]):
                 continue
-            other = self.changed(row, procs, requested)
-            place = np.searchsorted(self.waiting, row)
-            gained = ahead.starts(other, self.running, self.waiting, self.now_s)[:, place] - starts
+            gained = self._starts(changed(self.jobs, row, procs, requested))[:, np.searchsorted(self.waiting, row)] - starts
             low, high = np.quantile(gained, (0.1, 0.9))
-            sure = surely_sooner(gained)
-            found.append(Change(what, procs, requested, float(gained.mean()), float(low), float(high), sure))
+            found.append(Change(what, procs, requested, float(gained.mean()), float(low), float(high), surely_sooner(gained)))
         return tuple(found)
 
-    def changed(self, row: int, procs: int, requested_s: int) -> Jobs:
-        """Return the jobs with another width and limit of the job ``row``.
 
-        Its predicted runtimes are cut at the limit.
-        """
-        jobs = self.jobs._replace(
-            procs=self.jobs.procs.copy(), requested=self.jobs.requested.copy(), quantiles=self.jobs.quantiles.copy()
-        )
-        jobs.procs[row], jobs.requested[row] = procs, requested_s
-        jobs.quantiles[row] = np.minimum(jobs.quantiles[row], requested_s)
-        return jobs
+def changed(jobs: Jobs, row: int, procs: int, requested_s: int) -> Jobs:
+    """Return the jobs with another width and limit of one, whose predicted runtimes are cut at it."""
+    jobs = jobs._replace(procs=jobs.procs.copy(), requested=jobs.requested.copy(), quantiles=jobs.quantiles.copy())
+    jobs.procs[row], jobs.requested[row] = procs, requested_s
+    jobs.quantiles[row] = np.minimum(jobs.quantiles[row], requested_s)
+    return jobs
 
 
 def surely_sooner(gained_s: np.ndarray) -> bool:
@@ -138,64 +167,57 @@ def surely_sooner(gained_s: np.ndarray) -> bool:
     return bool((gained_s < 0).mean() >= SURE)
 
 
-def queue_of(clean: CleanTrace, start_s: np.ndarray, snapshot: pd.DataFrame, now_s: int, asked: Sequence[Job] = ()) -> Queue:
-    """Return a snapshot behind the accounting of its trace.
+def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int | None = None, seed: int = 0) -> Queue:
+    """Return a snapshot behind the accounting of its trace, to be run ahead.
 
-    ``snapshot`` is that of :class:`pipelines.ingest.queue_file.QueueFile`; ``asked`` are jobs that would be submitted now. Jobs of
-    accounting that the snapshot names, or that end later, are left out. InputError for times after ``now_s`` and jobs wider than the
+    ``snapshot`` is that of :class:`pipelines.ingest.queue_file.QueueFile`, with jobs that would be submitted now, too. Jobs of
+    accounting that it names, or that end later, are left out. InputError for times after ``now_s`` and jobs wider than the
     machine.
     """
-    origin = clean.origin_unix_s or 0
-    end = recorded_end_s(clean.jobs, start_s)
-    named = clean.jobs["job_id"].astype(str).isin(snapshot["job_id"]).to_numpy(bool)
+    clean, origin = record.clean, record.clean.origin_unix_s or 0
+    end = recorded_end_s(clean.jobs, record.start_s)
+    named = clean.jobs["job_id"].astype(str).isin(snapshot["job_id"]).to_numpy(bool) & (record.site is None)
     ended = np.flatnonzero((end <= now_s) & ~named & (end > now_s - _ARRIVALS_S))
-    past, start_s, end = clean.jobs.iloc[ended], start_s[ended], end[ended]
+    past, start_s, end = clean.jobs.iloc[ended], record.start_s[ended], end[ended]
     if (late := snapshot["submit_unix_s"] - origin > now_s).any():
         raise InputError(
-            f"job {snapshot['job_id'][late].iloc[0]} of the queue is submitted after {_at(clean, now_s)}, which is now: give --now"
+            f"job {snapshot['job_id'][late].iloc[0]} of the queue is submitted after {clock_of(clean, now_s)}, which is now: give --now"
         )
-    later = pd.DataFrame(
-        {
-            "submit_s": [*(snapshot["submit_unix_s"].astype(np.int64) - origin), *[now_s] * len(asked)],
-            "procs": [*snapshot["procs"], *(each.procs for each in asked)],
-            "requested_s": [*snapshot["requested_s"], *(each.requested_s for each in asked)],
-            "user": [*snapshot["user"], *(each.user for each in asked)],
-            "queue": [*snapshot["queue"], *(each.queue for each in asked)],
-        }
-    )
-    if (wide := later["procs"] > clean.procs).any():
+    if (wide := snapshot["procs"] > clean.procs).any():
         raise InputError(
-            f"a job of {int(later['procs'][wide].iloc[0]):,} processors, and the machine of {clean.name} has {clean.procs:,}"
+            f"a job of {int(snapshot['procs'][wide].iloc[0]):,} processors, and the machine of {clean.name} has {clean.procs:,}"
         )
-    runs = np.array([*snapshot["runs"], *[False] * len(asked)], bool)
-    begun = np.array([*snapshot["start_unix_s"].fillna(0).astype(np.int64) - origin, *[NEVER] * len(asked)], np.int64)
-    count = len(past) + len(later)
+    later = snapshot.assign(submit_s=snapshot["submit_unix_s"].astype(np.int64) - origin, runtime_s=1)
     texts = {name: pd.Categorical(pd.array([*past[name].astype(object), *later[name]], dtype="str")) for name in ("user", "queue")}
     numbers = {
         name: np.concatenate((past[name].to_numpy(np.int64), later[name].to_numpy(np.int64)))
-        for name in ("submit_s", "procs", "requested_s")
+        for name in ("submit_s", "procs", "requested_s", "runtime_s")
     }
-    runtime = np.concatenate((past["runtime_s"].to_numpy(np.int64), np.ones(len(later), np.int64)))
-    table = conform({"job_id": np.arange(count), "runtime_s": runtime, **numbers, **texts}, count)
+    count = len(past) + len(later)
+    table = conform({"job_id": np.arange(count), **numbers, **texts}, count)
     table = table.astype(dict.fromkeys(("runtime_s", "procs", "requested_s"), "int64"))
-    starts = np.concatenate((start_s, np.where(runs, np.minimum(begun, now_s - 1), NEVER)))
+    begun = np.minimum(snapshot["start_unix_s"].fillna(0).astype(np.int64) - origin, now_s - 1)
+    starts = np.concatenate((start_s, np.where(snapshot["runs"].astype(bool), begun, NEVER)))
     ends = np.concatenate((end, np.full(len(later), NEVER)))
-    job_id = np.concatenate(
-        (np.full(len(past), ""), snapshot["job_id"].astype(str), [f"new-{number + 1}" for number in range(len(asked))])
-    )
     order = np.argsort(numbers["submit_s"], kind="stable")
     first = max(len(order) - len(later) - _WARM_JOBS, 0)
     trace = replace(clean, jobs=table.iloc[order].reset_index(drop=True))
     warm = replace(trace, jobs=trace.jobs.iloc[first:].reset_index(drop=True))
     told_of = queued(warm, starts[order][first:], np.where(ends == NEVER, -1, ends)[order][first:])
-    quantiles = np.repeat(trace.jobs["requested_s"].to_numpy(np.int64)[:, None], told_of.quantiles.shape[1], axis=1)
+    quantiles = np.repeat(numbers["requested_s"][order][:, None], told_of.quantiles.shape[1], axis=1)
     quantiles[first:] = told_of.quantiles
-    submit_s, procs, requested_s = (trace.jobs[name].to_numpy(np.int64) for name in ("submit_s", "procs", "requested_s"))
+    submit_s, procs, requested_s = (numbers[name][order] for name in ("submit_s", "procs", "requested_s"))
     user, queue = codes(trace.jobs, "user"), codes(trace.jobs, "queue")
     jobs = Jobs(submit_s, starts[order], ends[order], procs, requested_s, user, queue, quantiles)
     live = jobs.end == NEVER
     running, waiting = np.flatnonzero(live & (jobs.start < NEVER)), np.flatnonzero(live & (jobs.start == NEVER))
-    return Queue(trace, jobs, running, waiting, job_id[order], now_s)
+    job_id = np.concatenate((np.full(len(past), ""), snapshot["job_id"].astype(str)))[order]
+    if record.site is None or record.asked is None:
+        return Queue(trace, jobs, running, waiting, job_id, now_s, Ahead(clean.procs, scenarios=scenarios or SCENARIOS, seed=seed))
+    scenarios = scenarios or min(max(SCENARIOS * 100 // max(len(waiting), 1), FEWEST), SCENARIOS)
+    asked = pd.concat([record.asked.iloc[ended], asked_of(snapshot, record.site)], ignore_index=True).iloc[order]
+    ahead = SiteAhead(record.site, asked, origin, first, within_s=WITHIN_S, scenarios=scenarios, seed=seed)
+    return Queue(trace, jobs, running, waiting, job_id, now_s, ahead)
 
 
 def like(rows: pd.DataFrame, fits: bool, until_s: int, days: int = 30) -> dict[str, float]:
@@ -213,7 +235,6 @@ def like(rows: pd.DataFrame, fits: bool, until_s: int, days: int = 30) -> dict[s
     return {"answers": len(chosen), "median_error_s": float(off.median()), "held_80": float(held.mean())}
 
 
-def _at(clean: CleanTrace, now_s: int) -> str:
-    return (
-        f"{pd.Timestamp(int(local_clock_s(np.array([now_s]), clean.origin_unix_s, clean.timezone)[0]), unit='s'):%Y-%m-%d %H:%M:%S}"
-    )
+def clock_of(clean: CleanTrace, at_s: float) -> str:
+    """Return a second of a trace as the site's clock shows it."""
+    return f"{pd.Timestamp(int(local_clock_s(np.array([int(at_s)]), *clean.clock)[0]), unit='s'):%Y-%m-%d %H:%M:%S}"

@@ -9,9 +9,13 @@ from models.packed.start_distribution import EDGES_S
 from models.packed.start_predictor import RECENT, StartModel
 from models.starts.states import FEATURES, PLANS, states
 from pipelines.dated.history import user_history
-from pipelines.workflows.when import Job, like, queue_of
+from pipelines.ingest.queue_file import OF_SLURM
+from pipelines.ingest.slurm_jobs import SlurmJobs
+from pipelines.workflows.when import Record, changed, like, queue_of, record_of
 from sim.ahead import Ahead
 from sim.questions import queued, queues
+from sim.slurm.files import read_site
+from tests.sim.test_site_ahead import NOW_S, SITE, asked
 from tests.support.queues import PROCS, waited
 
 MODEL = StartModel(
@@ -41,7 +45,19 @@ def snapshot(at: int) -> tuple[pd.DataFrame, int]:
         }
     )
     table["start_unix_s"] = table["start_unix_s"].mask(~runs)
-    return table.reset_index(drop=True), now
+    return table.assign(expected_unix_s=None, **dict.fromkeys(OF_SLURM, "")).reset_index(drop=True), now
+
+
+def record() -> Record:
+    return Record(waited(), user_history(waited()).start_s)
+
+
+def with_new(table: pd.DataFrame, now: int, *jobs: dict[str, object]) -> pd.DataFrame:
+    """Return a snapshot with jobs that would be submitted at its second."""
+    new = {"runs": False, "start_unix_s": None, "expected_unix_s": None, **dict.fromkeys(OF_SLURM, "")}
+    new |= {"submit_unix_s": now + (waited().origin_unix_s or 0), "queue": None}
+    rows = [new | {"job_id": f"new-{number}"} | job for number, job in enumerate(jobs)]
+    return pd.concat([table.astype(object), pd.DataFrame(rows).astype(object)], ignore_index=True)
 
 
 def crowded() -> int:
@@ -56,7 +72,7 @@ def test_a_live_queue_is_described_as_accounting_describes_it_later() -> None:
     at, clean = crowded(), waited()
     table, now = snapshot(at)
     start = user_history(clean).start_s
-    found = queue_of(clean, start, table, now)
+    found = queue_of(record(), table, now)
     live = states(found.jobs, found.waiting, np.full(len(found.waiting), now), np.full(len(found.waiting), now), PROCS)
     jobs = queued(clean, start, start + clean.jobs["runtime_s"].to_numpy(np.int64))
     rows = np.flatnonzero(np.isin(clean.jobs["job_id"].astype(str), found.job_id[found.waiting]))
@@ -70,13 +86,14 @@ def test_a_live_queue_is_described_as_accounting_describes_it_later() -> None:
 
 def test_a_shorter_limit_starts_a_job_sooner_only_where_it_does_in_simulation() -> None:
     table, now = snapshot(crowded())
-    found = queue_of(waited(), user_history(waited()).start_s, table, now, [Job(16, 57_600, "user1", "long"), Job(1, 600, "user1")])
-    asked = np.array([row for row in found.waiting if found.job_id[row].startswith("new-")])
-    long, short = found.answered(MODEL, asked, scenarios=32)
+    wide = {"procs": 16, "requested_s": 57_600, "user": "user1", "queue": "long"}
+    found = queue_of(record(), with_new(table, now, wide, {"procs": 1, "requested_s": 600, "user": "user1"}), now, 32)
+    new = np.array([row for row in found.waiting if found.job_id[row].startswith("new-")])
+    long, short = found.answered(MODEL, new)
     assert (long.waited_s, long.procs, long.user) == (0, 16, "user1")
-    place = int(np.searchsorted(found.waiting, asked[0]))
+    place = int(np.searchsorted(found.waiting, new[0]))
     for change in long.changes:
-        other = found.changed(int(asked[0]), change.procs, change.requested_s)
+        other = changed(found.jobs, int(new[0]), change.procs, change.requested_s)
         starts = [
             Ahead(PROCS, scenarios=32).starts(each, found.running, found.waiting, now)[:, place] for each in (found.jobs, other)
         ]
@@ -89,11 +106,35 @@ def test_a_shorter_limit_starts_a_job_sooner_only_where_it_does_in_simulation() 
 
 def test_what_cannot_be_is_refused_in_one_line() -> None:
     table, now = snapshot(crowded())
-    start = user_history(waited()).start_s
     with pytest.raises(InputError, match=r"is submitted after .* which is now"):
-        queue_of(waited(), start, table, now - 3600)
+        queue_of(record(), table, now - 3600)
     with pytest.raises(InputError, match=r"64 processors, and the machine of waited has 32"):
-        queue_of(waited(), start, table, now, [Job(64, 600)])
+        queue_of(record(), with_new(table, now, {"procs": 64, "requested_s": 600, "user": None}), now)
+
+
+def test_a_slurm_sites_queue_waits_for_its_own_nodes_and_rules() -> None:
+    site = read_site({"slurm.conf": SITE}, "site")
+    past = {"submit_s": NOW_S - 3_000, "start_s": NOW_S - 2_000, "end_s": NOW_S - 1_600, "runtime_s": 400}
+    jobs = asked(1, *[past] * 20).assign(nodelist="", exclude="")
+    texts = {"user": "u", "account": "a", "qos": "normal", "tres": "node=1", "reason": "", "features": "", "after": ""}
+    usual = {**texts, "procs": 8, "requested_s": 600, "submit_unix_s": NOW_S - 50, "expected_unix_s": None}
+    rows = [
+        {"job_id": "30", "runs": True, "queue": "low", "nodes": "n1", "start_unix_s": NOW_S - 40},
+        {"job_id": "31", "runs": False, "queue": "low", "nodes": "", "start_unix_s": None},
+        {"job_id": "32", "runs": False, "queue": "other", "nodes": "", "start_unix_s": None},
+        {"job_id": "33", "runs": False, "queue": "other", "nodes": "", "start_unix_s": None, "after": "afterok:30(unfulfilled)"},
+        {"job_id": "34", "runs": False, "queue": "other", "nodes": "", "start_unix_s": None, "reason": "JobHeldUser"},
+    ]
+    kept = record_of(site, SlurmJobs(jobs, (), "made"), "UTC")
+    assert kept.numbered["job_id"].tolist() == [str(at) for at in range(1, 21)]
+    found = queue_of(kept, pd.DataFrame([usual | row for row in rows]), NOW_S, 16)
+    told = {each.job_id: each.told for each in found.answered(None, found.waiting)}
+    assert told["32"]["wait_95_s"] < 60 < told["31"]["wait_05_s"], "the free node is not of its partition"
+    assert told["33"]["wait_05_s"] > 60, "it waits for the job that runs"
+    assert (told["34"]["wait_05_s"], told["34"]["chance_24h"]) == (found.ahead.within_s, 1.0)
+    (answer,) = found.answered(None, found.waiting[:1])
+    assert {each.what for each in answer.changes} == {"half the limit", "a quarter of the limit", "half the processors"}
+    assert not any(each.sure for each in answer.changes), "the node is taken whatever it asks for"
 
 
 def test_earlier_answers_are_counted_of_jobs_alike() -> None:
