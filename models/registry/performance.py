@@ -50,13 +50,15 @@ def recorded_means(tags: Mapping[str, str]) -> dict[str, Mean]:
     return means
 
 
-def performance_drift(now: dict[str, Mean], then: dict[str, Mean], jobs: int) -> pd.DataFrame:
-    """Return a row for each of :data:`MEASURES`: ``measure then now limit jobs drifted note``.
+def performance_drift(
+    now: Mapping[str, Mean], then: Mapping[str, Mean], jobs: int, measures: Mapping[str, float] = MEASURES
+) -> pd.DataFrame:
+    """Return a row for each of ``measures``, like :data:`MEASURES`: ``measure then now limit jobs drifted note``.
 
     ``limit`` is the worst that chance allows, NaN without verdict.
     """
     rows = []
-    for name, worse in MEASURES.items():
+    for name, worse in measures.items():
         if name not in then:
             rows.append(_row(name, np.nan, now[name].value, jobs, "no verdict: nothing was recorded at promotion"))
             continue
@@ -65,7 +67,7 @@ def performance_drift(now: dict[str, Mean], then: dict[str, Mean], jobs: int) ->
         if jobs < FEWEST_JOBS or fewest < FEWEST_CLUSTERS:
             rows.append(row | {"note": f"no verdict: {jobs} jobs since it was trained are too few"})
             continue
-        t = -float(stdtrit(fewest - 1, FALSE_ALARMS / len(MEASURES)))
+        t = -float(stdtrit(fewest - 1, FALSE_ALARMS / len(measures)))
         limit = then[name].value + worse * t * float(np.hypot(now[name].error, then[name].error))
         rows.append(row | {"limit": limit, "drifted": bool(worse * (now[name].value - limit) > 0)})
     return pd.DataFrame(rows)

@@ -6,6 +6,7 @@ Waits and quantiles are seconds from the question on. Jobs that still wait are j
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from models.packed.start_distribution import EDGES_S
 
@@ -23,3 +24,18 @@ def ranked_scores(chances: np.ndarray, waited_s: np.ndarray) -> np.ndarray:
     proper, and bounded whatever the waits.
     """
     return 1.0 - ((chances - (waited_s[:, None] <= EDGES_S)) ** 2).mean(axis=1)
+
+
+def quality(rows: pd.DataFrame) -> dict[str, float]:
+    """Return how good answers were whose ``waited_s`` is known; only ``answers`` where none is.
+
+    The median error of the median, the share of 80 % intervals that held, and of starts within 1 h how many were told and came.
+    """
+    known = rows[rows["waited_s"].notna()] if "waited_s" in rows else rows[:0]
+    if known.empty:
+        return {"answers": 0}
+    waited = known["waited_s"]
+    found = {"median_error_s": (known["wait_50_s"] - waited).abs().median()}
+    found |= {"held_80": waited.between(known["wait_10_s"], known["wait_90_s"]).mean()}
+    found |= {"told_1h": known["chance_1h"].mean(), "came_1h": (waited <= 3_600).mean()}
+    return {"answers": len(known), **{name: float(value) for name, value in found.items()}}

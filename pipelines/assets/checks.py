@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
+import pandas as pd
+
+from pipelines.report.table import markdown_of
 
 
 def specs(asset: str, claims: Mapping[str, str]) -> list[dg.AssetCheckSpec]:
@@ -29,3 +32,11 @@ def holds(
 ) -> dg.AssetCheckResult:
     """Return a check that passes if ``passed``."""
     return dg.AssetCheckResult(check_name=name, passed=bool(passed), severity=severity, asset_key=asset, metadata=metadata)
+
+
+def as_before(check: str, drift: pd.DataFrame, name: str) -> dg.AssetCheckResult:
+    """Return a warning where anything of ``drift`` drifted."""
+    drifted = [*drift.loc[drift["drifted"], name]] if len(drift) else []
+    table = markdown_of(drift, ".3f", empty="first champion")
+    severity = dg.AssetCheckSeverity.WARN
+    return holds(check, not drifted, severity=severity, drifted=", ".join(drifted) or "none", table=dg.MetadataValue.md(table))

@@ -9,12 +9,12 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from pipelines.assets.checks import holds, specs
+from pipelines.assets.checks import as_before, holds, specs
 from pipelines.assets.described import page_link
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
-from pipelines.report.table import escaped, markdown_of
+from pipelines.report.table import escaped
 from pipelines.serving.judging import answered
 
 CHECKS = {
@@ -57,15 +57,7 @@ def night(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regis
         },
         check_results=[
             holds("champion_serves_this_night", dated == str(row["until_s"]) or row["method"] == "", version=int(number)),
-            _as_before("inputs_as_before", drift, "input"),
-            _as_before("champion_as_good_as_when_promoted", performance, "measure"),
+            as_before("inputs_as_before", drift, "input"),
+            as_before("champion_as_good_as_when_promoted", performance, "measure"),
         ],
     )
-
-
-def _as_before(check: str, drift: pd.DataFrame, name: str) -> dg.AssetCheckResult:
-    """Return a warning where anything of ``drift`` drifted."""
-    drifted = [*drift.loc[drift["drifted"], name]] if len(drift) else []
-    table = markdown_of(drift, ".3f", empty="first champion")
-    severity = dg.AssetCheckSeverity.WARN
-    return holds(check, not drifted, severity=severity, drifted=", ".join(drifted) or "none", table=dg.MetadataValue.md(table))

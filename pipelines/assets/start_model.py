@@ -1,21 +1,19 @@
 """Stage 3 of starts: train models of when jobs start, register and judge them."""
 
 import dagster as dg
+import pandas as pd
 
 from models.registry.start_registration import START
 from models.registry.versions import all_or_nothing
-from pipelines.assets.checks import holds, specs
+from models.starts.evaluation import quality
+from pipelines.assets.checks import as_before, holds, specs
 from pipelines.assets.described import page_link, registry_link, told
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.dated import dated_of
-from pipelines.dated.history import read_history
-from pipelines.dated.queue_states import read_states
-from pipelines.dated.starts import keep_no_model, keep_start_model, summary
-from pipelines.report.starts import render_starts
+from pipelines.dated.starts import keep_starts, worse_than_before
 from pipelines.report.table import markdown_of
-from pipelines.serving.judging import started
 from pipelines.storage.provenance import code_version, software
 
 CHECKS = {
@@ -23,13 +21,15 @@ CHECKS = {
     "new_version_answers_as_here": "Loaded back from the registry, the new version gives the last questions the answers it gives here.",
 }
 
+DRIFTED, _SAYS = "answers_as_good_as_at_first", "Answers of late score no worse, beyond chance, than the champion's first."
+
 
 @dg.asset(
     deps=["queue_states"],
     partitions_def=of_traces,
     group_name="predictors",
     kinds={"mlflow", "lightgbm"},
-    check_specs=specs("start_model", CHECKS),
+    check_specs=[*specs("start_model", CHECKS), dg.AssetCheckSpec(DRIFTED, asset="start_model", description=_SAYS)],
     description="Versions start-<trace>: when a waiting job starts. A run judges them on what follows its date, a night on what was answered before.",
 )
 @stage("learning when jobs start")
@@ -38,24 +38,15 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
     name, _ = name_and_day(context.partition_key)
     store, clean = registry.tracking(), lake.lake().read_clean(name)
     date = dated_of(lake.lake().read_for(clean, "runtime_model")[1])
-    asked = read_states(lake.lake(), clean, read_history(lake.lake(), clean))
-    if asked is None:
-        why = keep_no_model(lake.lake(), clean)
-        checks = [holds("learned_or_told_why", True, note=why), holds("new_version_answers_as_here", True)]
-        return dg.MaterializeResult(metadata={"why none": why}, check_results=checks)
+    provenance = {"code": code_version(), "software": software()}
     with lake.alone(), all_or_nothing(store):
-        tags = lake.work(store, context.run_id).tags
-        result = keep_start_model(lake.lake(), clean, asked, date, store, tags=tags)
-    answers = lake.lake().read_for(clean, "starts")[0]
-    provenance = {
-        "trace": name,
-        "model": f"{result.name}@{result.champion or result.simulated}",
-        "code": code_version(),
-        "software": software(),
-    }
-    logged = started(START.registered(name), clean.jobs, asked.start_s, clean.origin_unix_s or 0)
-    page = render_starts(answers, provenance, name, clean.origin_unix_s, clean.generated, logged)
-    lake.lake().write_page(f"{name}-starts.html", lake.subject, page)
+        result = keep_starts(lake.lake(), clean, date, store, provenance, lake.work(store, context.run_id).tags)
+    answers, marks = lake.lake().read_for(clean, "starts")
+    drift = worse_than_before(answers) if date.night else pd.DataFrame()
+    if result is None:
+        why = str(marks["why"])
+        checks = [holds("learned_or_told_why", True, note=why), holds("new_version_answers_as_here", True)]
+        return dg.MaterializeResult(metadata={"why none": why}, check_results=[*checks, as_before(DRIFTED, drift, "measure")])
     of_table = told(lake.lake(), "start_model", name)
     table = lake.lake().read_for(clean, "start_model")[0]
     return dg.MaterializeResult(
@@ -64,7 +55,7 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
             **of_table.metadata,
             "champion once published": f"models:/{result.name}/{result.champion}" if result.champion else "none",
             "why": result.why,
-            **summary(answers),
+            **quality(answers),
             "page": page_link(f"{name}-starts.html"),
             "MLflow": registry_link(store.place, START.registered(name)),
             "versions": dg.MetadataValue.md(markdown_of(table.drop(columns="why"), ".4f")),
@@ -73,5 +64,6 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
         check_results=[
             holds("learned_or_told_why", bool(result.champion), version=result.champion),
             holds("new_version_answers_as_here", all(result.checks.values())),
+            as_before(DRIFTED, drift, "measure"),
         ],
     )

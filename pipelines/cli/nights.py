@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     help="Remove what blocks the nights of TRACE, and do none: the site's, or those in --home.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--starts", is_flag=True, help="Learn when jobs start, too, as scheduled nights do; a night then takes seconds longer."
+)
 @options(TraceSettings)
 def command(
     settings: TraceSettings,
@@ -49,6 +52,7 @@ def command(
     status: bool,
     clear: bool,
     seed: int,
+    starts: bool,
 ) -> None:
     """Replay TRACE day by day: ingest, retrain, judge, promote or refresh, compare, report.
 
@@ -90,7 +94,7 @@ def command(
         note(f"{place}: the night {done} is done, {_nights(len(chosen))} left")
     began = time.perf_counter()
     try:
-        for number, night in enumerate(replay_nights(source, chosen, place, NightConfig(seed=seed)), 1):
+        for number, night in enumerate(replay_nights(source, chosen, place, NightConfig(seed=seed, starts=starts)), 1):
             note(f"{number}/{len(chosen)} {_line(night.row)}")
     except InputError as error:
         raise InputError("; ".join([str(error), *getattr(error, "__notes__", [])])) from error

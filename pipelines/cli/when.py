@@ -241,7 +241,7 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
             **record
         ),
     ]
-    if before := record["last_30_days"]:
+    if (before := record["last_30_days"])["answers"]:
         off, held = words(before["median_error_s"]), before["held_80"]
         lines.append(
             f"  {before['answers']:,} such answers in the last 30 days: off by {off} in the median; 80 % intervals held {held:.0%}"

@@ -12,15 +12,19 @@ from features.jobs.cleaning import CleanTrace
 from models.registry.tracking import Tracking
 from models.registry.versions import Keep, all_or_nothing
 from pipelines.dated.compare import keep_comparison
-from pipelines.dated.history import keep_history
+from pipelines.dated.dated import dated_of
+from pipelines.dated.history import keep_history, read_history
 from pipelines.dated.pages import write_night
 from pipelines.dated.publish import Work, noted, tell_failure
+from pipelines.dated.queue_states import keep_states
 from pipelines.dated.replay import Replay
 from pipelines.dated.simulate import LAST_DAYS, simulate
+from pipelines.dated.starts import keep_starts, point_start_champion
 from pipelines.dated.traces import Memo
 from pipelines.dated.train import train
 from pipelines.report.night import Night
 from pipelines.storage.lake import Lake
+from pipelines.storage.provenance import code_version
 from pipelines.storage.publishing import NIGHT, alone, discarded_on_error
 from pipelines.storage.registry import tracking
 from pipelines.workflows.progress import report_progress
@@ -32,6 +36,7 @@ class NightConfig:
 
     seed: int = 0
     keep: Keep = field(default_factory=Keep)
+    starts: bool = False
 
 
 def night(
@@ -63,6 +68,9 @@ def night(
                     clean = lake.read_clean(trace)
                     keep_history(lake, clean)
                 train(work, clean, seed=config.seed, memo=memo, begun=begun)
+                if config.starts:
+                    with work.stage("learning when jobs start"):
+                        _learn_starts(work, clean, config.seed)
                 with work.stage("comparing"):
                     simulate(work, clean, LAST_DAYS)
                     keep_comparison(lake, clean)
@@ -70,11 +78,19 @@ def night(
                     result = write_night(work, clean)
                 with work.stage("publishing"):
                     work.publish()
+                    point_start_champion(Lake(home / "lake"), trace, work.store)
             report_progress("night", 1, 1)
             return replace(result, pruned=work.tidy(config.keep))
     except Exception as error:
         tell_failure(home, trace, label, error)
         raise
+
+
+def _learn_starts(work: Work, clean: CleanTrace, seed: int) -> None:
+    """Do what the assets ``queue_states`` and ``start_model`` do."""
+    date, users = dated_of(work.lake.read_for(clean, "runtime_model")[1]), read_history(work.lake, clean)
+    keep_states(work.lake, clean, users, date, lambda done, of: report_progress("states", done, of), seed)
+    keep_starts(work.lake, clean, date, work.store, {"code": code_version()}, work.tags, seed)
 
 
 def own_registry(home: Path) -> Tracking:

@@ -19,7 +19,8 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.packed.start_distribution import EDGES_S, at_waits, given_waiting
 from models.packed.start_predictor import HAZARD, RECENT, STARTS, STATE, StartModel, answers
-from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, Comparison, compare, served_evidence, user_days
+from models.registry.performance import performance_drift
+from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, Comparison, clustered_mean, compare, served_evidence, user_days
 from models.registry.registration import Candidate, Training, log_and_register
 from models.registry.start_registration import START, StartContent, load_version
 from models.registry.tracking import Tracking
@@ -28,8 +29,11 @@ from models.starts.evaluation import WAITED_S, ranked_scores
 from models.starts.model import SPARE_AT, Questions, Told, answered, better, calibrated, told_of, trained
 from models.starts.states import FEATURES
 from pipelines.dated.dated import Dated
+from pipelines.dated.history import read_history
 from pipelines.dated.promote import MADE_FROM, Incumbent, Outdated, Promotion, Score, Verdict, incumbent, made_from, promote
-from pipelines.dated.queue_states import Asked
+from pipelines.dated.queue_states import Asked, read_states
+from pipelines.report.starts import render_starts
+from pipelines.serving.judging import started
 from pipelines.storage.lake import Lake
 
 KEPT_DAYS = 120
@@ -213,26 +217,50 @@ def keep_start_model(
     return result
 
 
+def keep_starts(
+    lake: Lake,
+    clean: CleanTrace,
+    date: Dated,
+    store: Tracking,
+    provenance: Mapping[str, object],
+    tags: Mapping[str, str],
+    seed: int = 0,
+) -> Promotion | None:
+    """Write what :func:`keep_start_model` does of the questions of ``queue_states``, and their page; None where there are none."""
+    asked = read_states(lake, clean, read_history(lake, clean))
+    if asked is None:
+        keep_no_model(lake, clean)
+        return None
+    result = keep_start_model(lake, clean, asked, date, store, seed, tags)
+    logged = started(START.registered(clean.name), clean.jobs, asked.start_s, clean.origin_unix_s or 0)
+    provenance = {"trace": clean.name, "model": f"{result.name}@{result.champion or result.simulated}", **provenance}
+    page = render_starts(lake.read_for(clean, "starts")[0], provenance, clean.name, clean.origin_unix_s, clean.generated, logged)
+    lake.write_page(f"{clean.name}-starts.html", f"runtime-{clean.name}", page)
+    return result
+
+
+def worse_than_before(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what :func:`models.registry.performance.performance_drift` does of the scores of the table ``starts`` of a night.
+
+    Those of the last ``JUDGED_DAYS`` days against those of the first after the champion's training, where these are other days.
+    """
+    known = rows[(rows["trained_version"] == rows["trained_version"].iloc[-1]) & rows["score"].notna()] if len(rows) else rows
+    if known.empty:
+        return pd.DataFrame()
+    day, span = (known["at_s"] - known["at_s"].min()) // DAY_S, (known["at_s"].max() - known["at_s"].min()) // DAY_S
+    means = []
+    for chosen in (known[day > span - JUDGED_DAYS], known[day < JUDGED_DAYS]):
+        cluster = user_days(pd.factorize(chosen["user"])[0], chosen["at_s"].to_numpy(np.int64))
+        means.append({"score": clustered_mean(chosen["score"].to_numpy(np.float64), cluster)})
+    return performance_drift(means[0], means[1] if span >= 2 * JUDGED_DAYS else {}, len(known), {"score": -1.0})
+
+
 def keep_no_model(lake: Lake, clean: CleanTrace) -> str:
     """Write empty tables of a trace without questions; return why there are none."""
     why = str(lake.read_for(clean, "queue_states")[1]["why"])
     lake.write_for(clean, "start_model", pd.DataFrame({"version": np.arange(0)}), {"serves": {}, "why": why})
     lake.write_for(clean, "starts", _no_rows(), {"why": why})
     return why
-
-
-def summary(rows: pd.DataFrame) -> dict[str, float]:
-    """Return figures of a table ``starts``: errors, and coverage where jobs waited."""
-    known = rows[rows["waited_s"].notna()] if "waited_s" in rows else rows
-    if not len(known):
-        return {"answers that came true": 0}
-    waits = known[known["place"].notna()]
-    return {
-        "answers that came true": len(known),
-        "mean error of the median, h": float((known["wait_50_s"] - known["waited_s"]).abs().mean()) / 3600.0,
-        "mean error of a plan by requests, h": float((known["plan_s"] - known["waited_s"]).abs().mean()) / 3600.0,
-        "80 % intervals that held, of jobs that waited": float(((waits["place"] - 0.5).abs() <= 0.4).mean()),
-    }
 
 
 def _challenger(store: Tracking, name: str) -> StartModel | None:

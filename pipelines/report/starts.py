@@ -11,6 +11,7 @@ from models.packed.start_distribution import LEVELS
 from models.packed.start_predictor import QUANTILES
 from models.runtime.distribution import losses
 from models.starts.evaluation import INTERVALS, MONTH_S, WAITED_S
+from models.starts.evaluation import quality as quality_of
 from pipelines.report.page import Front, Picture, data_uri, render
 from pipelines.report.starts_plots import BINS, bins, fan, reliability
 from pipelines.report.table import Table
@@ -135,11 +136,9 @@ def given(logged: pd.DataFrame) -> Table:
     """Return how good answers were that were asked for, by version."""
     rows = []
     for version, some in logged.groupby("version"):
-        known = some[some["waited_s"].notna()]
-        waits, waited = known[known["waited_s"] > WAITED_S], known["waited_s"]
-        held = waits["waited_s"].between(waits["wait_10_s"], waits["wait_90_s"]).mean()
-        shares = share_of(held), share_of(known["chance_1h"].mean()), share_of((waited <= 3_600).mean())
-        rows.append([version, f"{len(some):,}", f"{len(known):,}", duration((known["wait_50_s"] - waited).abs().median()), *shares])
+        good = {name: float("nan") for name in ("median_error_s", "held_80", "told_1h", "came_1h")} | quality_of(some)
+        shares = [share_of(good[name]) for name in ("held_80", "told_1h", "came_1h")]
+        rows.append([str(version), f"{len(some):,}", f"{good['answers']:,}", duration(good["median_error_s"]), *shares])
     headings = ["version", "answers", "judged", "error", "80 % held", "within 1 h told", "came true"]
     return Table("Answers of queuecast when and of POST /start", headings, rows, left=["version"])
 

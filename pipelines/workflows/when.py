@@ -18,6 +18,7 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import codes, conform, recorded_end_s
 from models.packed.start_distribution import CHANCES_S, LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES, StartModel, answers
+from models.starts.evaluation import quality
 from models.starts.states import NEVER, Jobs, states
 from pipelines.ingest.queue_file import asked_of
 from pipelines.ingest.slurm_jobs import SlurmJobs
@@ -221,18 +222,8 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
 
 
 def like(rows: pd.DataFrame, fits: bool, until_s: int, days: int = 30) -> dict[str, float]:
-    """Return how good answers of the last days were about jobs that fitted, or did not.
-
-    ``rows`` is the table ``starts``. Empty where none came true.
-    """
-    if "waited_s" not in rows:
-        return {}
-    chosen = rows[rows["waited_s"].notna() & (rows["fits"] == fits) & (rows["at_s"] > until_s - days * DAY_S)]
-    if not len(chosen):
-        return {}
-    off = (chosen["wait_50_s"] - chosen["waited_s"]).abs()
-    held = (chosen["waited_s"] >= chosen["wait_10_s"]) & (chosen["waited_s"] <= chosen["wait_90_s"])
-    return {"answers": len(chosen), "median_error_s": float(off.median()), "held_80": float(held.mean())}
+    """Return the quality of answers of the last days about jobs that fitted, or did not; ``rows`` as of the table ``starts``."""
+    return quality(rows[(rows["fits"] == fits) & (rows["at_s"] > until_s - days * DAY_S)] if len(rows) else rows)
 
 
 def clock_of(clean: CleanTrace, at_s: float) -> str:

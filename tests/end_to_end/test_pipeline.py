@@ -167,7 +167,7 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
 def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     directory, done = ran
     assert done.returncode == 0, done.stderr
-    assert "22 of 22 checks passed" in done.stderr
+    assert "23 of 23 checks passed" in done.stderr
     assert "generated" in done.stdout
     report = (directory / "home" / "reports" / "small.html").read_text()
     assert "generated workload" in report

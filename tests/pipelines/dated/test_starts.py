@@ -20,8 +20,10 @@ from models.starts.evaluation import ranked_scores
 from models.starts.model import better
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import keep_history, read_history
+from pipelines.dated.night import NightConfig, own_registry, replay_nights
 from pipelines.dated.queue_states import keep_states, read_states
-from pipelines.dated.starts import keep_no_model, keep_start_model, point_start_champion, summary
+from pipelines.dated.replay import replay
+from pipelines.dated.starts import keep_no_model, keep_start_model, point_start_champion, worse_than_before
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 from tests.support.queues import waited
@@ -60,8 +62,7 @@ def test_a_run_registers_the_better_model_and_judges_it_on_what_follows(tmp_path
     assert (rows["at_s"] + rows["waited_s"] == start[rows["job_id"]].to_numpy()).all()
     told = rows[[f"by_{edge:.0f}_s" for edge in EDGES_S]].to_numpy()
     assert rows["score"].to_numpy() == pytest.approx(ranked_scores(told, rows["waited_s"].to_numpy()))
-    figures = summary(rows)
-    assert figures["mean error of the median, h"] < figures["mean error of a plan by requests, h"]
+    assert (rows["wait_50_s"] - rows["waited_s"]).abs().mean() < (rows["plan_s"] - rows["waited_s"]).abs().mean()
     assert not aliases(store, NAME), "no alias moves before the tables are published"
     point_start_champion(lake, "waited", store)
     assert aliases(store, NAME) == {"champion": "2", "challenger": "1"}
@@ -138,6 +139,30 @@ def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Pat
     assert not aliases(store, NAME)
     few = ended_by(waited(), 5 * DAY_S)
     assert "questions before the date came true: 500 are needed" in kept(lake, few, Dated("runtime-waited", 5 * DAY_S, 0))
+
+
+def test_nights_in_one_process_learn_starts_too_where_they_are_asked_to(tmp_path: Path) -> None:
+    source = replay(waited())
+    chosen = [midnight for midnight in source.midnights if 30 * DAY_S <= midnight < 32 * DAY_S]
+    assert len([*replay_nights(source, chosen, tmp_path, NightConfig(starts=True))]) == 2
+    lake = Lake(tmp_path / "lake")
+    assert aliases(own_registry(tmp_path), NAME)["champion"]
+    rows = lake.read("starts", "waited")[0]
+    assert rows["at_s"].between(chosen[0], chosen[1]).all()
+    assert rows["score"].notna().any()
+    assert "when jobs start" in (tmp_path / "reports" / "waited-starts.html").read_text()
+
+
+def test_scores_that_fall_are_told_and_those_of_the_same_days_are_not() -> None:
+    draw, days = np.random.default_rng(0), np.repeat(np.arange(40), 20)
+    rows = pd.DataFrame({"at_s": days * DAY_S, "trained_version": "1", "user": draw.integers(0, 20, 800).astype(str)})
+    for late, drifted in ((0.9, False), (0.7, True)):
+        score = np.where(days < 20, 0.9, late) + 0.05 * draw.standard_normal(800)
+        assert worse_than_before(rows.assign(score=score))["drifted"].tolist() == [drifted]
+    few = worse_than_before(rows[days < 20].assign(score=0.9))
+    assert not few["drifted"].any()
+    assert "no verdict" in few["note"].iloc[0]
+    assert worse_than_before(rows[:0]).empty
 
 
 def test_scenarios_are_read_where_they_help_and_left_where_they_mislead() -> None:

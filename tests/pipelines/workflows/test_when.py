@@ -146,8 +146,10 @@ def test_earlier_answers_are_counted_of_jobs_alike() -> None:
             "wait_10_s": 0.0,
             "wait_50_s": [0.0, 40.0, 50.0, 0.0],
             "wait_90_s": [0.0, 90.0, 60.0, 0.0],
+            "chance_1h": 0.5,
         }
     )
-    assert like(rows, True, 30) == {"answers": 2, "median_error_s": 30.0, "held_80": 0.5}
-    assert like(rows, False, 30) == {"answers": 1, "median_error_s": 0.0, "held_80": 1.0}
-    assert like(rows.drop(columns="waited_s"), True, 30) == {}
+    told = {"told_1h": 0.5, "came_1h": 1.0}
+    assert like(rows, True, 30) == {"answers": 2, "median_error_s": 30.0, "held_80": 0.5, **told}
+    assert like(rows, False, 30) == {"answers": 1, "median_error_s": 0.0, "held_80": 1.0, **told}
+    assert like(rows.drop(columns="waited_s"), True, 30) == {"answers": 0}
