@@ -53,9 +53,9 @@ def recorded_means(tags: Mapping[str, str]) -> dict[str, Mean]:
 def performance_drift(
     now: Mapping[str, Mean], then: Mapping[str, Mean], jobs: int, measures: Mapping[str, float] = MEASURES
 ) -> pd.DataFrame:
-    """Return a row for each of ``measures``, like :data:`MEASURES`: ``measure then now limit jobs drifted note``.
+    """Return a row for each of ``measures``, which are like :data:`MEASURES`.
 
-    ``limit`` is the worst that chance allows, NaN without verdict.
+    Columns ``measure then now limit jobs drifted note``; ``limit`` is the worst that chance allows, NaN without verdict.
     """
     rows = []
     for name, worse in measures.items():

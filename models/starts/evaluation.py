@@ -27,9 +27,10 @@ def ranked_scores(chances: np.ndarray, waited_s: np.ndarray) -> np.ndarray:
 
 
 def quality(rows: pd.DataFrame) -> dict[str, float]:
-    """Return how good answers were whose ``waited_s`` is known; only ``answers`` where none is.
+    """Return how good answers were whose ``waited_s`` is known.
 
-    The median error of the median, the share of 80 % intervals that held, and of starts within 1 h how many were told and came.
+    Only ``answers`` where there is none. Else the median error of the median, the share of 80 % intervals that held, and of starts within
+    1 h how many were told and came.
     """
     known = rows[rows["waited_s"].notna()] if "waited_s" in rows else rows[:0]
     if known.empty:

@@ -34,7 +34,7 @@ _NEW = "new-"
     "path",
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="What runs and waits now: squeue's text, or CSV.",
+    help="What runs and waits now: squeue's text, or CSV with columns jobid state user partition cpus time_limit submit_time start_time.",
 )
 @click.option("--job", "asked", multiple=True, help="A job to be submitted, as 'procs=16 time=2:00:00 user=ann queue=batch'.")
 @click.option("--id", "wanted", multiple=True, help="A job of the queue. [default: all that wait]")
@@ -121,11 +121,11 @@ def _read(
     """
     from pipelines.cli.parity import load_site_jobs
     from pipelines.ingest.queue_file import read_queue
-    from pipelines.ingest.read import find_entry
     from pipelines.ingest.slurm_site import is_site
+    from pipelines.sources.catalogue import load_catalogue
     from pipelines.workflows.when import Record, record_of
 
-    entry = find_entry(trace)
+    entry = load_catalogue().get(trace)
     if machine is None and entry is not None and entry.machine and is_site(entry.machine_path):
         machine = entry.machine_path
     if machine is not None:

@@ -226,7 +226,10 @@ def keep_starts(
     tags: Mapping[str, str],
     seed: int = 0,
 ) -> Promotion | None:
-    """Write what :func:`keep_start_model` does of the questions of ``queue_states``, and their page; None where there are none."""
+    """Do :func:`keep_start_model` with the questions of ``queue_states``; write their page.
+
+    None where there are none.
+    """
     asked = read_states(lake, clean, read_history(lake, clean))
     if asked is None:
         keep_no_model(lake, clean)
@@ -240,7 +243,7 @@ def keep_starts(
 
 
 def worse_than_before(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what :func:`models.registry.performance.performance_drift` does of the scores of the table ``starts`` of a night.
+    """Return whether scores of a night's table ``starts`` fell, as ``performance_drift`` does.
 
     Those of the last ``JUDGED_DAYS`` days against those of the first after the champion's training, where these are other days.
     """

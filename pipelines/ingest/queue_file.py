@@ -115,7 +115,8 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
                 f"job {each['job_id']} is of the partition {unknown.pop()}, which {site.name} does not name; known: {', '.join(site.partitions)}"
             )
         held = each["reason"].startswith(_HELD)
-        begins = each["submit_unix_s"] + _FAR_S if held else each["expected_unix_s"] if each["reason"] == "BeginTime" else -1
+        told = each["reason"] == "BeginTime" and not pd.isna(each["expected_unix_s"])
+        begins = each["submit_unix_s"] + _FAR_S if held else int(each["expected_unix_s"]) if told else -1
         rows.append(
             {
                 **{"job_id": each["job_id"], "group": number, "task": task, "submit_s": each["submit_unix_s"]},

@@ -72,7 +72,10 @@ def answered(clean: CleanTrace) -> dict[str, Any] | None:
 
 
 def start_entry(now_s: float, model: str, version: str, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry of a log for an answer about a start, of which ``told`` has at least what :func:`started` reads."""
+    """Return the entry of a log for an answer about a start.
+
+    ``told`` has at least what :func:`started` reads.
+    """
     return {"asked_s": round(now_s, 3), "model": model, "version": version} | {name: told[name] for name in sorted(_TOLD)}
 
 

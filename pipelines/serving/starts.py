@@ -140,7 +140,7 @@ class LoadedStarts(Version):
         return {"quantiles": waits, "times": times, "chances": shares, "snapshot_age_s": age}
 
     def entry(self, question: StartQuestion, answer: Mapping[str, Any], jobs: Jobs, now_s: float) -> dict[str, Any]:
-        """Return the entry of a log for what :meth:`answer` returned (:func:`pipelines.serving.judging.start_entry`)."""
+        """Return the entry of a log for what :meth:`answer` returned."""
         at_s = self.clock_s(question, now_s)
         local = datetime.fromtimestamp(at_s, UTC).replace(tzinfo=self._zone)
         told = dict(zip(QUANTILES, answer["quantiles"].values(), strict=True)) | dict(

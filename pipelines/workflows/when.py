@@ -73,7 +73,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Record:
-    """What accounting holds: jobs, their starts (seconds of the trace), of a Slurm site also what they asked of it."""
+    """What accounting holds: jobs and starts; of a Slurm site also what they asked of it."""
 
     clean: CleanTrace
     start_s: np.ndarray
@@ -110,9 +110,9 @@ class Queue:
     ahead: Ahead
 
     def answered(self, model: StartModel | None, asked: np.ndarray) -> list[Answer]:
-        """Return answers about the rows ``asked``, which wait: the model's, or without one the scenarios' own.
+        """Return answers about the rows ``asked``, which wait.
 
-        Where they are one or two, with what would start them sooner.
+        The model's, or without one the scenarios' own. Where they are one or two, with what would start them sooner.
         """
         starts, place = self._starts(self.jobs), np.searchsorted(self.waiting, asked)
         if model is None:
@@ -156,7 +156,7 @@ class Queue:
 
 
 def changed(jobs: Jobs, row: int, procs: int, requested_s: int) -> Jobs:
-    """Return the jobs with another width and limit of one, whose predicted runtimes are cut at it."""
+    """Return the jobs with another width and limit of one, which cuts its predictions."""
     jobs = jobs._replace(procs=jobs.procs.copy(), requested=jobs.requested.copy(), quantiles=jobs.quantiles.copy())
     jobs.procs[row], jobs.requested[row] = procs, requested_s
     jobs.quantiles[row] = np.minimum(jobs.quantiles[row], requested_s)
@@ -222,7 +222,7 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
 
 
 def like(rows: pd.DataFrame, fits: bool, until_s: int, days: int = 30) -> dict[str, float]:
-    """Return the quality of answers of the last days about jobs that fitted, or did not; ``rows`` as of the table ``starts``."""
+    """Return the quality of the last days' answers about jobs that fitted, or did not."""
     return quality(rows[(rows["fits"] == fits) & (rows["at_s"] > until_s - days * DAY_S)] if len(rows) else rows)
 
 

@@ -20,9 +20,7 @@ from models.starts.evaluation import ranked_scores
 from models.starts.model import better
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import keep_history, read_history
-from pipelines.dated.night import NightConfig, own_registry, replay_nights
 from pipelines.dated.queue_states import keep_states, read_states
-from pipelines.dated.replay import replay
 from pipelines.dated.starts import keep_no_model, keep_start_model, point_start_champion, worse_than_before
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
@@ -139,18 +137,6 @@ def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Pat
     assert not aliases(store, NAME)
     few = ended_by(waited(), 5 * DAY_S)
     assert "questions before the date came true: 500 are needed" in kept(lake, few, Dated("runtime-waited", 5 * DAY_S, 0))
-
-
-def test_nights_in_one_process_learn_starts_too_where_they_are_asked_to(tmp_path: Path) -> None:
-    source = replay(waited())
-    chosen = [midnight for midnight in source.midnights if 30 * DAY_S <= midnight < 32 * DAY_S]
-    assert len([*replay_nights(source, chosen, tmp_path, NightConfig(starts=True))]) == 2
-    lake = Lake(tmp_path / "lake")
-    assert aliases(own_registry(tmp_path), NAME)["champion"]
-    rows = lake.read("starts", "waited")[0]
-    assert rows["at_s"].between(chosen[0], chosen[1]).all()
-    assert rows["score"].notna().any()
-    assert "when jobs start" in (tmp_path / "reports" / "waited-starts.html").read_text()
 
 
 def test_scores_that_fall_are_told_and_those_of_the_same_days_are_not() -> None:

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace, conform
+from models.runtime.answers import rows_of
 from pipelines.cli.judge import command
 from pipelines.ingest.canonical import write_canonical
 from pipelines.serving.judging import answered, judge
@@ -71,6 +72,12 @@ def test_one_job_has_one_answer_and_the_others_are_counted(tmp_path):
     (row,) = judged.versions()
     assert (row["answers"], row["judged"], row["later"], row["not_joined"]) == (6, 1, 1, 4)
     assert (judged.running, judged.dropped, judged.unreadable) == (1, 7, 3)
+
+
+def test_answers_about_one_task_are_those_of_one_job(tmp_path):
+    asked = [{"job_id": number, "submit_unix_s": ORIGIN_S + 100} for number in ("9_1", "9_2", "9_1", "13")]
+    found = rows_of([each | {"user": "ada", "procs": 4, "requested_s": 600} for each in asked], clean(MADE).jobs, ORIGIN_S)
+    assert found == [1, 2, 1, 2]
 
 
 def test_a_log_without_answers_of_the_model_is_refused(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,13 +12,19 @@ import pytest
 from fastapi import FastAPI
 
 from features.clock import DAY_S, local_clock_s
+from features.errors import InputError
+from features.jobs.cleaning import clean
+from features.jobs.schema import Trace, conform
 from models.packed.start_distribution import EDGES_S, Calibration
 from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, STATE, StartModel, StartPredictor
 from models.registry.packing import assemble
 from models.registry.start_registration import StartContent
+from models.starts.evaluation import quality
 from models.starts.states import FEATURES, NEVER, PLANS, Jobs, states
 from models.starts.training import grow
 from pipelines.serving.app import Service, application
+from pipelines.serving.asked_log import AskedLog
+from pipelines.serving.judging import judge, started
 from pipelines.serving.models import Served
 from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, asked
 from tests.support.learning import ORIGIN_S, ZONE
@@ -53,12 +60,12 @@ def registry(versions, predictor) -> Registry:
     return Registry({**versions, "9": predictor.model}, {"champion": "9", "running": KIND["quantile(order=accuracy)"]})
 
 
-def service(registry: Registry, *names: str) -> FastAPI:
+def service(registry: Registry, *names: str, log: AskedLog | None = None) -> FastAPI:
     models = [Served(name, "champion" if name.startswith("start-") else "running") for name in names or (NAME,)]
     for each in models:
         each.follow(registry, lambda: NOW_S)
         assert not each.problem
-    return application(Service(models, 2.0 * DAY_S, clock=lambda: NOW_S))
+    return application(Service(models, 2.0 * DAY_S, log, clock=lambda: NOW_S))
 
 
 def queue(count: int = 40, seed: int = 1) -> tuple[list[dict], Jobs]:
@@ -112,6 +119,22 @@ def test_an_answer_is_what_the_registered_model_answers_to_the_same_state(regist
     assert answer["times"]["0.5"] == f"{median:%Y-%m-%d %H:%M:%S}"
     assert not same(start(app, {"queue": told[:5], "job": JOB}), row)
     assert asked(app)[1]["models"][NAME]["method"] == HAZARD
+
+
+def test_answers_are_logged_and_judged_by_when_their_jobs_start(registry, tmp_path: Path):
+    log = AskedLog(tmp_path)
+    app, job = service(registry, log=log), {**JOB, "user": "ada", "procs": 4, "requested_s": 600}
+    first, second = (start(app, {"queue": queue()[0], "job": job, "job_id": number}) for number in (None, 99))
+    log.close()
+    jobs = pd.DataFrame({"job_id": [7, 8], "submit_s": [NOW_S + 3, NOW_S + 4], "procs": 4, "requested_s": 600, "user": "ada"})
+    found = started(NAME, jobs, np.array([NOW_S + 500, NOW_S + 900]), 0, tmp_path)
+    assert found["at_s"].tolist() == [NOW_S, NOW_S]
+    assert found["waited_s"].tolist() == pytest.approx([500, np.nan], nan_ok=True), "no job has the number 99"
+    assert found["wait_50_s"].tolist() == [each["quantiles"]["0.5"] for each in (first, second)]
+    assert quality(found)["median_error_s"] == abs(500 - first["quantiles"]["0.5"])
+    assert started("start-other", jobs, np.zeros(2), 0, tmp_path).empty
+    with pytest.raises(InputError, match="no answer of runtime-made"):
+        judge(tmp_path, clean(Trace("made", conform({"submit_s": [0], "runtime_s": [9], "procs": [1], "requested_s": [9]}, 1), 8)))
 
 
 def test_times_may_be_given_as_the_wall_clock(registry):

@@ -1,0 +1,68 @@
+"""``queuecast when`` answers by the site's own scheduler, or by the registered model, and says which."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from features.clock import DAY_S
+from pipelines.cli.when import command
+from pipelines.dated.night import NightConfig, replay_nights
+from pipelines.dated.replay import replay
+from pipelines.storage.lake import Lake
+from tests.conftest import SHARED, needs
+from tests.support.queues import waited
+
+HEAD = "JOBID|STATE|USER|PARTITION|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME"
+OF_SLURM = "|ACCOUNT|QOS|TRES_ALLOC|NODELIST|REASON|FEATURES|DEPENDENCY"
+
+
+def asked(path: Path, *arguments: object) -> tuple[str, str]:
+    """Return what the command prints and notes."""
+    done = CliRunner().invoke(command, [*map(str, arguments), "--queue", str(path)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout, done.stderr
+
+
+@needs(SHARED / "slurm")
+def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+    path, of = tmp_path / "squeue.txt", "physics|normal|cpu=12,mem=36000M,node=1"
+    path.write_text(
+        f"{HEAD}{OF_SLURM}\n"
+        f"900|RUNNING|u1|normal|12|10:00|2026-12-01T09:00:00|2026-12-01T09:00:05|{of}|b1|None|bigmem|(null)\n"
+        f"901|RUNNING|u1|normal|12|10:00|2026-12-01T09:00:00|2026-12-01T09:00:05|{of}|b2|None|bigmem|(null)\n"
+        f"902|PENDING|u2|normal|12|10:00|2026-12-01T09:01:00|N/A|{of}||Resources|bigmem|(null)\n"
+    )
+    site = SHARED / "slurm/micro-1.sacct.txt", "--machine", SHARED / "slurm/sites/micro", "--now"
+    told, _ = asked(path, *site, "2026-12-01T09:02:00", "--job", "procs=1 time=1:00 user=u3")
+    assert "a new job (1 processors, 60 s): starts at 2026-12-01 09:02 in the median" in told
+    assert "Told by 64 scenarios of the next 24 h under Slurm of parity." in told
+    waits = json.loads(asked(path, *site, "2026-12-01T09:02:00", "--id", "902", "--json")[0])
+    assert waits["wait_10_s"] > 1, "only two nodes have what it asks for"
+    told, _ = asked(path, *site, "2026-12-01T09:03:00", "--id", "902")
+    assert f"answered before, at 2026-12-01 09:02: {waits['at_50']} (80 %: " in told
+
+
+def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    source = replay(waited())
+    nights = [midnight for midnight in source.midnights if 30 * DAY_S <= midnight < 32 * DAY_S]
+    assert len([*replay_nights(source, nights, tmp_path, NightConfig(starts=True))]) == 2
+    rows = Lake(tmp_path / "lake").read("starts", "waited")[0]
+    assert rows["at_s"].between(*nights).all()
+    assert rows["score"].notna().any()
+    path = tmp_path / "queue.txt"
+    path.write_text(f"{HEAD}\n9001|PENDING|user1|long|16|2:00:00|2023-12-20T09:01:00|N/A\n")
+    told, noted = asked(path, "waited", "--machine", tmp_path, "--now", "2023-12-20T09:02:00")
+    assert "job 9001 (16 processors, 2.0 h): starts at 2023-12-20 09:0" in told
+    assert re.search(r"such answers in the last 30 days: off by .*; 80 % intervals held \d+%", told)
+    assert re.search(r"Told by start-waited, version \d; EASY by requests on one pool ran ahead, in 64 scenarios\.", told)
+    assert "has no column account, so one pool under EASY is assumed" in noted
+    assert "when jobs start" in (tmp_path / "reports" / "waited-starts.html").read_text()
