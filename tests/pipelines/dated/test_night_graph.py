@@ -161,8 +161,6 @@ def test_a_run_and_a_night_of_the_same_day_do_not_mix(home: Home) -> None:
     assert "champion" not in set(home.lake.read("comparison", "arriving")[0]["predictor"])
     assert not any(name.startswith("reports/nights/") for name in run.files)
     assert home.lake.read("nights", "arriving")[0]["night"].tolist() == [home.label(DAY + 1), home.label(day)]
-    assert home.do("nightly", day + 1).success, "a night follows a run"
-    assert home.lake.read("nights", "arriving")[0]["night"].iloc[-1] == home.label(day + 1)
 
 
 def test_a_night_without_its_stages_and_one_beside_another_are_refused_and_a_run_waits(
