@@ -15,7 +15,7 @@ _VOLATILE = {"version", "champion", "champion_before", "trained_version", "chall
 
 
 def tell(subject: str) -> None:
-    """Print a JSON object: version, tables with a digest of their content, pages as text, aliases and champion."""
+    """Print as JSON the version, digests of tables and pictures, pages, aliases, files."""
     print(json.dumps(seen(subject)))
 
 
@@ -31,7 +31,8 @@ def seen(subject: str) -> dict[str, Any]:
     current = lake.versions(subject).current()
     tables = {entry: text_of(lake.read(entry, name)[0]) for entry in current.files if not entry.startswith("reports/")}
     pages = {
-        entry: plain((place / entry).read_bytes().decode(), str(place)) for entry in current.files if entry.startswith("reports/")
+        entry: hashlib.sha256(content).hexdigest() if entry.endswith(".png") else plain(content.decode(), str(place))
+        for entry, content in ((entry, (place / entry).read_bytes()) for entry in current.files if entry.startswith("reports/"))
     }
     return {
         "version": current.version,
