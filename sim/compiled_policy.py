@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cfunc, njit, types
+from numba.core.errors import NumbaError
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
+from features.errors import InputError
 from sim.kernel.outside import ADDRESSES, FIRST_NEW, HEAD, NEWS, NOW, SEEN
 from sim.kernel.state import COUNTERS, FREE, NEXT, PLANS, WAITING
 
@@ -50,21 +52,25 @@ class CompiledView(NamedTuple):
     memory: np.ndarray
 
 
-def _at_address(_: Any, address: Any, size: Any, kind: Any) -> Any:
-    """Return the array of ``size`` numbers of a kind, of eight bytes each, at an address."""
-    array = types.Array(kind.dtype, 1, "C")
+def _at_address(readonly: bool) -> Any:
+    """Return compiled code that returns the array of so many numbers of a kind, of eight bytes each, at an address."""
 
-    def generate(context: Any, builder: Any, __: Any, given: Any) -> Any:
-        made = context.make_array(array)(context, builder)
-        data = builder.inttoptr(given[0], context.get_data_type(array.dtype).as_pointer())
-        words = [context.get_constant(types.intp, 8)]
-        populate_array(made, data, given[1:2], words, words[0], None)
-        return made._getvalue()
+    def arrays(_: Any, address: Any, size: Any, kind: Any) -> Any:
+        array = types.Array(kind.dtype, 1, "C", readonly=readonly)
 
-    return array(types.int64, types.int64, kind), generate
+        def generate(context: Any, builder: Any, __: Any, given: Any) -> Any:
+            made = context.make_array(array)(context, builder)
+            data = builder.inttoptr(given[0], context.get_data_type(array.dtype).as_pointer())
+            words = [context.get_constant(types.intp, 8)]
+            populate_array(made, data, given[1:2], words, words[0], None)
+            return made._getvalue()
+
+        return array(types.int64, types.int64, kind), generate
+
+    return intrinsic(arrays)
 
 
-_array: Any = intrinsic(_at_address)
+_seen, _own = _at_address(readonly=True), _at_address(readonly=False)
 
 
 @dataclass(frozen=True)
@@ -78,23 +84,25 @@ class CompiledPolicy:
     """Keeps the machine code."""
 
 
-def compiled(function: Callable[[CompiledView, np.ndarray], int] | None = None, *, memory: int = 0) -> Any:
+def compiled(function: Callable[[CompiledView, np.ndarray], int] | None = None, *, memory: int = 0, checked: bool = True) -> Any:
     """Compile ``function(view, chosen)``, a policy of :func:`sim.decide`.
 
     It writes the numbers of the jobs to start into ``chosen``, which has room for all that wait, and returns how many. ``view`` is a
-    :class:`CompiledView`. As all kernels it allocates nothing, and what it keeps is in ``view.memory``, of so many numbers. Compiling takes a
-    second; the kernel is not compiled anew.
+    :class:`CompiledView`. As all kernels it allocates nothing, and what it keeps is in ``view.memory``, of so many numbers; global
+    variables stay what they are now. A place outside of an array ends the simulation; unless it is ``checked``, it may end Python, or show
+    jobs of the future. Compiling takes a second; the kernel is not compiled anew. InputError for what cannot be compiled, such as a
+    policy that writes to what it sees.
     """
     if function is None:
-        return lambda given: compiled(given, memory=memory)
-    policy, int64 = njit(**_PLAIN)(function), np.int64
+        return lambda given: compiled(given, memory=memory, checked=checked)
+    policy, int64 = njit(**_PLAIN, boundscheck=checked)(function), np.int64
 
     def entry(place: int) -> Any:
-        table = _array(place, ADDRESSES + SEEN, int64)
-        at = _array(place + 8 * ADDRESSES, SEEN, int64)
-        counters = _array(at[0], COUNTERS, int64)
+        table = _seen(place, ADDRESSES + SEEN, int64)
+        at = _seen(place + 8 * ADDRESSES, SEEN, int64)
+        counters = _seen(at[0], COUNTERS, int64)
         submitted, waits, runs = counters[NEXT], counters[WAITING], counters[PLANS]
-        waiting = _array(at[1] + 8 * table[HEAD], waits, int64)
+        waiting = _seen(at[1] + 8 * table[HEAD], waits, int64)
         new = 0
         while new < waits and waiting[waits - 1 - new] >= table[FIRST_NEW]:
             new += 1
@@ -105,20 +113,25 @@ def compiled(function: Callable[[CompiledView, np.ndarray], int] | None = None, 
             new,
             table[NEWS],
             waiting,
-            _array(at[3], submitted, int64),
-            _array(at[4], submitted, int64),
-            _array(at[5], submitted, int64),
-            _array(at[6], submitted, int64),
-            _array(at[7], submitted, int64),
-            _array(at[8], submitted, int64),
-            _array(at[9], submitted, int64),
-            _array(at[10], submitted, int64),
-            _array(at[11], runs, int64),
-            _array(at[12], runs, int64),
+            _seen(at[3], submitted, int64),
+            _seen(at[4], submitted, int64),
+            _seen(at[5], submitted, int64),
+            _seen(at[6], submitted, int64),
+            _seen(at[7], submitted, int64),
+            _seen(at[8], submitted, int64),
+            _seen(at[9], submitted, int64),
+            _seen(at[10], submitted, int64),
+            _seen(at[11], runs, int64),
+            _seen(at[12], runs, int64),
             at[14],
-            _array(at[15], memory, np.float64),
+            _own(at[15], memory, np.float64),
         )
-        return policy(view, _array(at[2], waits, int64)) + 1  # 0 where it raises
+        return policy(view, _own(at[2], waits, int64)) + 1  # 0 where it raises
 
-    code: Any = cfunc(types.int64(types.int64), **_PLAIN)(entry)
+    try:
+        code: Any = cfunc(types.int64(types.int64), **_PLAIN)(entry)
+    except NumbaError as error:
+        words = [line.strip() for line in str(error).splitlines() if line.strip()]
+        told = next((line for line in words if not line.startswith(("Failed in", "During:"))), words[0])
+        raise InputError(f"policy {function.__name__}: cannot be compiled: {told[:100]}") from error
     return CompiledPolicy(function.__name__, code.address, memory, code)

@@ -226,10 +226,25 @@ def first_twice(view: CompiledView, chosen: np.ndarray) -> int:
     return len(view.waiting) + 1
 
 
+@compiled(memory=1)
+def beyond_memory(view: CompiledView, chosen: np.ndarray) -> int:
+    """Write behind what it may keep."""
+    view.memory[view.now + 1] = 1.0
+    return 0
+
+
+@compiled
+def looking_ahead(view: CompiledView, chosen: np.ndarray) -> int:
+    """Read what the first job not yet submitted asks for."""
+    return int(view.requested[len(view.requested)] < 0)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("policy", "error"),
     [
+        (beyond_memory, "second 0: raises an exception, or returns a number of jobs below 0"),
+        (looking_ahead, "second 0: raises an exception, or returns a number of jobs below 0"),
         (below_none, "second 0: raises an exception, or returns a number of jobs below 0"),
         (raising, "second 1: raises an exception, or returns a number of jobs below 0"),
         (from_the_future, "second 0: starts job number 3, which is none of the 2 submitted so far"),
@@ -239,6 +254,15 @@ def first_twice(view: CompiledView, chosen: np.ndarray) -> int:
 def test_a_wrong_decision_of_a_compiled_policy_is_told_too(policy: Any, error: str) -> None:
     with pytest.raises(InputError, match=error):
         decide(FOUR.table(), 4, policy)
+
+
+def test_a_compiled_policy_cannot_change_what_it_sees() -> None:
+    def narrow(view: CompiledView, chosen: np.ndarray) -> int:
+        view.procs[0] = 1
+        return 0
+
+    with pytest.raises(InputError, match="policy narrow: cannot be compiled: No implementation of function"):
+        compiled(narrow)
 
 
 def test_what_is_no_policy_and_what_decides_already_is_refused() -> None:
