@@ -32,10 +32,12 @@ def gantt(schedule: Schedule, from_s: float | None = None, to_s: float | None = 
     jobs = schedule.jobs
     first = float(jobs["submit_s"].min() if from_s is None else from_s)
     last = float(jobs["end_s"].max() if to_s is None else to_s)
+    if first >= last:
+        raise InputError(f"{schedule.label}: from second {first:,.0f} to {last:,.0f} is no window: it ends before it begins")
     start, end = jobs["start_s"].to_numpy(np.float64), jobs["end_s"].to_numpy(np.float64)
     shown = np.flatnonzero((start < last) & (end > first))
     if not len(shown):
-        raise InputError(f"{schedule.label}: no job runs between seconds {first:g} and {last:g} of the trace")
+        raise InputError(f"{schedule.label}: no job runs between seconds {first:,.0f} and {last:,.0f} of the trace")
     unit, name = (DAY_S / 24, "hours") if last - first <= _HOURS_UP_TO * DAY_S else (DAY_S, "days")
     held, wait = seats(schedule), start - jobs["submit_s"].to_numpy(np.float64)
     corners, waits = [], []
