@@ -179,7 +179,7 @@ class Calibration:
         within = chances[:, : AT_ONCE + 1] / np.maximum(chances[:, AT_ONCE : AT_ONCE + 1], 1e-9)
         found = now + (1.0 - now) * rest
         later = slice(AT_ONCE + 1, _FREE_FROM)
-        moved = np.exp((odds - _log_odds(found[:, pinned]))[:, 1:] @ _BETWEEN[1 : len(pinned), later])
+        moved = np.exp(np.clip((odds - _log_odds(found[:, pinned]))[:, 1:] @ _BETWEEN[1 : len(pinned), later], -30.0, 30.0))
         found[:, later] *= moved / (1.0 - found[:, later] + found[:, later] * moved)
         found[:, : AT_ONCE + 1] = within * now
         found[:, -1] = 1.0

@@ -92,11 +92,11 @@ def _odds(told: np.ndarray, waited_s: np.ndarray, age_s: np.ndarray, edge_s: flo
     chance = np.clip(told[known], 1e-3, 1.0 - 1e-3)
     odds, came = np.log(chance / (1.0 - chance)), (waited_s[known] <= edge_s).astype(np.float64)
     inputs, weights = np.column_stack((np.ones(len(odds)), odds)), np.array([0.0, 1.0])
-    for _ in range(20):
+    for _ in range(100):
         mean = 1.0 / (1.0 + np.exp(-np.clip(inputs @ weights, -30.0, 30.0)))
         slope = inputs.T @ (came - mean) - _PRIOR / 4.0 * (weights - (0.0, 1.0))
         curvature = (inputs * (mean * (1.0 - mean))[:, None]).T @ inputs + _PRIOR / 4.0 * np.eye(2)
-        step = np.linalg.solve(curvature, slope)
+        step = np.clip(np.linalg.solve(curvature, slope), -1.0, 1.0)  # where chances are far off, a whole step overshoots
         weights = weights + step
         if np.abs(step).max() < 1e-9:
             break

@@ -113,3 +113,16 @@ def test_scenarios_tell_a_chance_between_their_starts() -> None:
     assert told[0, int(np.searchsorted(EDGES_S, 3600))] == pytest.approx(0.5, abs=0.06)
     assert told[0, int(np.searchsorted(EDGES_S, 86_400))] == pytest.approx(1.0, abs=0.02)
     assert at_waits(told, np.array([0.0])) == told[0, 0]
+
+
+def test_chances_that_are_surely_wrong_are_calibrated_to_numbers() -> None:
+    draw = np.random.default_rng(3)
+    told = np.repeat(draw.random(5000)[:, None] ** 10, len(EDGES_S), axis=1)
+    told[:, -1] = 1.0
+    starts = draw.random(5000) < 1.0 - told[:, 0]
+    made = calibrate(told, np.where(starts, 0.0, 1e7), ~starts, np.full(5000, 1e9))
+    assert (np.abs(made.shift) < 50).all()
+    assert (made.slope < 50).all()
+    answers = made.apply(np.vstack((told[:200], np.ones((1, len(EDGES_S))), np.zeros((1, len(EDGES_S))))))
+    assert np.isfinite(answers).all()
+    assert (np.diff(answers, axis=1) >= 0).all()
