@@ -173,7 +173,7 @@ def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = No
     """Compare schedules of the same jobs with the first, by weeks and replicates.
 
     Schedules of one policy with other seeds are its replicates. The table is that of :func:`sim.metrics.comparison.compare`;
-    ``attrs["verdict"]`` says in words which is best.
+    ``attrs["verdict"]`` says in words which is best, or which of the metrics that it weighs are not there.
 
     >>> both = compare([simulate("kth-sp2", name) for name in ("EASY", "EASY-SJBF")])
     >>> both[both["metric"] == "mean_bounded_slowdown"][["scheduler", "relative"]].round(3).values.tolist()
@@ -184,7 +184,8 @@ def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = No
     base = baseline or next(((each.scheduler, each.predictor) for each in schedules), ("EASY", "requested"))
     table = comparison.compare(schedules, base, **settings)
     table.attrs["generated"] = any(each.generated for each in schedules)
-    table.attrs["verdict"] = verdict.verdict(table, base).text
+    absent = [name for name in verdict.WEIGHED if name not in set(table["metric"])]
+    table.attrs["verdict"] = f"No verdict without {', '.join(absent)}." if absent else verdict.verdict(table, base).text
     return table
 
 
@@ -224,13 +225,16 @@ def plot(what: Schedule | pd.DataFrame, from_s: float | None = None, to_s: float
     features.errors.InputError: EASY / requested: no job runs between seconds 1 and 2 of the trace
     >>> plot(compare([kth, simulate("kth-sp2", "EASY-SJBF")])).savefig("changes.svg")
     """
+    from features import InputError
     from pipelines.report.gantt import gantt
     from pipelines.report.plots import figure_of_changes
     from sim import Schedule
-    from sim.metrics.verdict import policy_labels
+    from sim.metrics.verdict import WEIGHED, policy_labels
 
     if isinstance(what, Schedule):
         return gantt(what, from_s, to_s)
+    if absent := [name for name in WEIGHED if name not in set(what["metric"])]:
+        raise InputError(f"the figure shows {', '.join(WEIGHED)}: the comparison lacks {', '.join(absent)}")
     return figure_of_changes(what, list(policy_labels(what)), what.attrs.get("generated", False))
 
 
@@ -292,7 +296,8 @@ def _on(trace: Trace, settings: dict[str, Any]) -> tuple[CleanTrace, dict[str, A
     from pandas import DataFrame
 
     from features import CleanTrace, InputError, Trace, clean, jobs_from
-    from pipelines.cli.options import load, load_machine
+    from features.jobs.schema import OVERRUN
+    from pipelines.cli.options import load, load_machine, tell_cleaning
     from pipelines.sources.catalogue import load_catalogue
     from sim.settings import Campaign, TraceSettings
 
@@ -306,7 +311,11 @@ def _on(trace: Trace, settings: dict[str, Any]) -> tuple[CleanTrace, dict[str, A
             described = entry.described
     elif isinstance(trace, DataFrame):
         size, holds = (asked.procs, None) if described is None else (described.procs, described.holds)
+        if {OVERRUN, "runtime_s"} <= set(trace):  # cleaned before: what was cut off is cut off again
+            trace = trace.assign(runtime_s=trace["runtime_s"] + trace[OVERRUN]).drop(columns=OVERRUN)
         workload = clean(Trace("jobs", jobs_from(trace)), size, asked.missing_request or "drop", holds)
+        if workload.touched():
+            tell_cleaning(workload)
     else:
         workload = load(asked, described)
     if asked.procs not in (None, workload.procs):

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import queuecast
@@ -47,6 +48,8 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.simulate(5), "5: no such file and no trace of the catalogue"),
         (lambda: queuecast.campaign("kth-sp2", window="weeks"), "window"),
         (lambda: queuecast.simulate(queuecast.read("kth-sp2"), procs=50), "was read for 100 processors, not 50"),
+        (lambda: queuecast.simulate("kth-sp2", print), "a scheduler is a name, not .*: give a policy to decide"),  # type: ignore[arg-type]
+        (lambda: queuecast.campaign("kth-sp2", ["EASY", print]), "a scheduler is a name"),  # type: ignore[list-item]
         (lambda: queuecast.compare([]), "no schedule of the baseline EASY / requested to compare with; there are: none"),
         (lambda: queuecast.whatif("kth-sp2", replicate=3), "No such option.*--replicates"),
     ],
@@ -54,6 +57,24 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
 def test_what_is_unknown_is_refused_with_what_was_meant(ask: Callable[[], object], error: str) -> None:
     with pytest.raises(InputError, match=error):
         ask()
+
+
+def test_tables_of_jobs_and_few_metrics_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = pd.DataFrame({"submit_s": [0, 1, 2], "runtime_s": [9, 90, 9], "procs": [1, 2, 3], "requested_s": 20})
+    read = queuecast.read(frame, procs=2)
+    assert "3 jobs read, 2 kept" in capsys.readouterr().err
+    assert queuecast.read(read.jobs, procs=2).jobs["overrun_s"].tolist() == read.jobs["overrun_s"].tolist() == [0, 70]
+    made = queuecast.simulate(read)
+    few = queuecast.compare([made], metrics=["mean_wait_s"])
+    assert few.attrs["verdict"] == "No verdict without mean_bounded_slowdown, awf_s, p2sf_s, longest_wait_s."
+    for ask, error in (
+        (lambda: queuecast.plot(few), "the comparison lacks mean_bounded_slowdown"),
+        (lambda: queuecast.compare([made, made]), "give one another name"),
+        (lambda: queuecast.write(made, tmp_path / "t.swf"), "SWF needs the trace too"),
+        (lambda: queuecast.write(made, tmp_path / "t.swf", queuecast.read(frame, procs=3)), "are not those of jobs"),
+    ):
+        with pytest.raises(InputError, match=error):
+            ask()
 
 
 def test_nothing_is_imported_before_it_is_needed() -> None:

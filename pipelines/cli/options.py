@@ -291,10 +291,7 @@ def load(settings: TraceSettings, machine: Machine | None = None) -> CleanTrace:
     trace, missing_request = read(settings)
     size, holds = (settings.procs, None) if machine is None else (machine.procs, machine.holds)
     cleaned = clean(trace, size, missing_request, holds)
-    touched = ", ".join(f"{words} {count:,}" for words, count in cleaned.touched().items())
-    note(f"{cleaned.name}: {cleaned.jobs_read:,} jobs read, {len(cleaned.jobs):,} kept" + (f" ({touched})" if touched else ""))
-    for text in (*cleaned.notes, *(f"WARNING: {each}" for each in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs))):
-        note(one_line(f"{cleaned.name}: {text}", _LONGEST_NOTE))
+    tell_cleaning(cleaned)
     if machine is not None and (unknown := machine.unknown_properties(cleaned.jobs)):
         listed = ", ".join(f"{word} ({count:,} jobs)" for word, count in unknown.items())
         note(
@@ -304,3 +301,11 @@ def load(settings: TraceSettings, machine: Machine | None = None) -> CleanTrace:
             )
         )
     return cleaned
+
+
+def tell_cleaning(cleaned: CleanTrace) -> None:
+    """Report dropped and altered jobs, and doubts, on standard error."""
+    touched = ", ".join(f"{words} {count:,}" for words, count in cleaned.touched().items())
+    note(f"{cleaned.name}: {cleaned.jobs_read:,} jobs read, {len(cleaned.jobs):,} kept" + (f" ({touched})" if touched else ""))
+    for text in (*cleaned.notes, *(f"WARNING: {each}" for each in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs))):
+        note(one_line(f"{cleaned.name}: {text}", _LONGEST_NOTE))

@@ -159,6 +159,8 @@ def resolved(name: str, store: Callable[[], Tracking] = tracking) -> str:
 
     Other names are returned as they are. Raises InputError as :func:`resolve`.
     """
+    if not isinstance(name, str):
+        raise InputError(f"a scheduler is a name, not {shown(name)}: give a policy to decide")
     return resolve(name, store).scheduler
 
 

@@ -47,7 +47,13 @@ def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTr
         return
     if ending == _SWF:
         if workload is None:
-            raise InputError(f"{path}: a replay of a site has nodes, which SWF has no field for: write {_PARQUET} or {_CSV}")
+            if "nodes" in schedules[0].jobs:
+                raise InputError(f"{path}: a replay of a site has nodes, which SWF has no field for: write {_PARQUET} or {_CSV}")
+            raise InputError(f"{path}: SWF needs the trace too, which knows more of the jobs: give it")
+        if set(schedules[0].jobs["job_id"]) != set(workload.jobs["job_id"]):
+            raise InputError(
+                f"{path}: the jobs of the schedule are not those of {workload.name}: give the trace that was scheduled"
+            )
         _write_text(path, swf_text(schedules[0], workload))
         return
     rows = pd.concat([_rows(schedule) for schedule in schedules], ignore_index=True)

@@ -131,7 +131,7 @@ def _by_policy(schedules: Sequence[Schedule]) -> dict[tuple[str, str, str], dict
         replicates = policies.setdefault((schedule.scheduler, schedule.predictor, schedule.correction), {})
         if schedule.seed in replicates:
             names = f"{schedule.scheduler} / {schedule.predictor} / {schedule.correction}"
-            raise InputError(f"two schedules are of {names}, seed {schedule.seed}: nothing in the comparison would tell them apart")
+            raise InputError(f"two schedules are of {names}, seed {schedule.seed}: give one another name, as with decide(name=...)")
         replicates[schedule.seed] = schedule
     return policies
 
