@@ -54,9 +54,18 @@ _NEW = "new-"
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @json_option
 def command(
-    trace: str, path: Path, asked: tuple[str, ...], wanted: tuple[str, ...], moment: str | None, machine: Path | None,
-    timezone: str | None, model: str | None, scenarios: int | None, seed: int, as_json: bool,
-) -> None:  # fmt: skip
+    trace: str,
+    path: Path,
+    asked: tuple[str, ...],
+    wanted: tuple[str, ...],
+    moment: str | None,
+    machine: Path | None,
+    timezone: str | None,
+    model: str | None,
+    scenarios: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
     """Say when jobs of the queue of TRACE start.
 
     Of a Slurm site, whose files the catalogue or --machine names, its own scheduler runs ahead, up to a day; TRACE may be its accounting. Else
