@@ -11,7 +11,7 @@ One replay of each is one draw: no combination is surely better than EASY. EASY-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -118,6 +118,7 @@ def simulate(trace: Trace, scheduler: str = "EASY", predictor: Any = "requested"
     from pipelines.storage.policies import resolved
 
     workload, on = _on(trace, settings)
+    _check(settings, sim.simulate)
     return sim.simulate(workload.jobs, scheduler=resolved(scheduler), predictor=_fitted(predictor, workload), **on, **settings)
 
 
@@ -163,8 +164,10 @@ def write(schedule: Schedule, path: str | Path, trace: Trace | None = None) -> N
     features.errors.InputError: path easy.txt: must end in .parquet, .csv, .swf, jobs.csv, which says what is written
     """
     from pipelines.storage.schedule_files import check_ending, write_schedules
+    from sim.schedule import checked
 
-    check_ending("path", Path(path), 1)
+    schedule = checked(schedule)
+    check_ending("path", Path(str(path)), 1)
     workload = None if trace is None else read(trace)
     write_schedules(Path(path), [schedule], workload, {"trace": schedule.trace, "generated": schedule.generated})
 
@@ -179,9 +182,17 @@ def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = No
     >>> both[both["metric"] == "mean_bounded_slowdown"][["scheduler", "relative"]].round(3).values.tolist()
     [['EASY', 0.0], ['EASY-SJBF', -0.251]]
     """
+    from features.errors import InputError, shown
     from sim.metrics import comparison, verdict
+    from sim.schedule import checked
 
+    schedules = [checked(each) for each in (schedules if isinstance(schedules, (list, tuple)) else [schedules])]
+    _check(settings, comparison.compare)
+    if isinstance(settings.get("metrics"), str):
+        settings["metrics"] = [settings["metrics"]]
     base = baseline or next(((each.scheduler, each.predictor) for each in schedules), ("EASY", "requested"))
+    if isinstance(base, str) or len(base) != 2:
+        raise InputError(f"baseline {shown(base)}: must be a scheduler and a predictor, as in ('EASY', 'requested')")
     table = comparison.compare(schedules, base, **settings)
     table.attrs["generated"] = any(each.generated for each in schedules)
     absent = [name for name in verdict.WEIGHED if name not in set(table["metric"])]
@@ -206,6 +217,7 @@ def campaign(
     from sim.campaigns.window_comparison import over_windows
 
     workload, on = _on(trace, settings)
+    schedulers, predictors = ([each] if isinstance(each, str) else each for each in (schedulers, predictors))
     fitted = tuple(_fitted(each, workload) for each in predictors)
     asked = sim.Campaign(schedulers=tuple(all_resolved(schedulers)), predictors=fitted, **settings)
     table = sim.run_campaign(workload.jobs, asked, **on)
@@ -225,17 +237,23 @@ def plot(what: Schedule | pd.DataFrame, from_s: float | None = None, to_s: float
     features.errors.InputError: EASY / requested: no job runs between seconds 1 and 2 of the trace
     >>> plot(compare([kth, simulate("kth-sp2", "EASY-SJBF")])).savefig("changes.svg")
     """
+    import pandas as pd
+
     from features import InputError
     from pipelines.report.gantt import gantt
     from pipelines.report.plots import figure_of_changes
-    from sim import Schedule
-    from sim.metrics.verdict import WEIGHED, policy_labels
+    from sim.metrics.names import READ_FIRST
+    from sim.metrics.verdict import policy_labels
+    from sim.schedule import checked
 
-    if isinstance(what, Schedule):
-        return gantt(what, from_s, to_s)
-    if absent := [name for name in WEIGHED if name not in set(what["metric"])]:
-        raise InputError(f"the figure shows {', '.join(WEIGHED)}: the comparison lacks {', '.join(absent)}")
-    return figure_of_changes(what, list(policy_labels(what)), what.attrs.get("generated", False))
+    _check({"from_s": from_s, "to_s": to_s}, plot)
+    if not isinstance(what, pd.DataFrame):
+        return gantt(checked(what), from_s, to_s)
+    if not {"metric", "relative", "low", "high"} <= set(what):
+        raise InputError("a table that compare did not return cannot be drawn")
+    if absent := [name for name in READ_FIRST if name not in set(what["metric"])]:
+        raise InputError(f"the figure shows {', '.join(READ_FIRST)}: the comparison lacks {', '.join(absent)}")
+    return figure_of_changes(what, list(policy_labels(what)), what.attrs.get("generated", False), None, READ_FIRST)
 
 
 # A site's questions: commands, whose options are given by name
@@ -286,6 +304,19 @@ def _answer(command: click.Command, subject: str | Path, options: dict[str, Any]
         except click.ClickException as error:
             raise InputError(error.format_message()) from error
     return [json.loads(line) for line in told.getvalue().splitlines()]
+
+
+def _check(settings: dict[str, Any], function: Callable[..., Any]) -> None:
+    """Raise InputError for a setting that ``function`` does not take, and for text in place of a number."""
+    from inspect import signature
+    from numbers import Real
+
+    from features.errors import InputError, check_names, shown
+
+    check_names("setting", settings, signature(function).parameters)
+    for name in settings.keys() & {"seed", "shake_s", "load", "squeeze", "starvation_s", "confidence", "tau_s", "from_s", "to_s"}:
+        if not isinstance(settings[name], (Real, type(None))):
+            raise InputError(f"{name} must be a number, not {shown(settings[name])}")
 
 
 def _on(trace: Trace, settings: dict[str, Any]) -> tuple[CleanTrace, dict[str, Any]]:

@@ -22,6 +22,14 @@ def unknown(what: str, name: object, known: Iterable[str], listed: str = "") -> 
     return InputError(f"unknown {what} {shown(name)}; {meant(name, known) or 'known: ' + (listed or ', '.join(known))}")
 
 
+def check_names(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise :func:`unknown` for the first of the ``given`` names that is not ``known``."""
+    known = list(known)
+    for name in given:
+        if name not in known:
+            raise unknown(what, name, known)
+
+
 def meant(name: object, known: Iterable[str]) -> str:
     """Return ``did you mean X?`` for the known name that is most like ``name``, "" for none."""
     from difflib import get_close_matches

@@ -95,6 +95,10 @@ def compiled(function: Callable[[CompiledView, np.ndarray], int] | None = None, 
     """
     if function is None:
         return lambda given: compiled(given, memory=memory, checked=checked)
+    if not callable(function):
+        raise InputError(
+            f"a {type(function).__name__} cannot be compiled: give a function of a view and the numbers of the chosen jobs"
+        )
     policy, int64 = njit(**_PLAIN, boundscheck=checked)(function), np.int64
 
     def entry(place: int) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S
+from features.errors import InputError
 from features.jobs.schema import IDENTITIES, conform
 from features.limits import PROCESSORS, SECONDS
 from models.runtime.names import predictor as named
@@ -52,6 +53,8 @@ def check_predictor(
     * Campaigns and sweeps give the schedules that single simulations give.
     * ``plain``, the same predictor in plain Python, predicts the same under all semantics and when asked again.
     """
+    if not callable(make) and not isinstance(make, str):
+        raise InputError(f"a {type(make).__name__} makes no predictors: give a class, or a function that returns a new one")
     new = _maker(make)
     jobs = _jobs(seed)
     made = _predicted_within(new, jobs)

@@ -186,3 +186,10 @@ def schedule_table(
         },
         copy=False,
     )
+
+
+def checked(schedule: object) -> Schedule:
+    """Return a schedule; InputError for anything else."""
+    if not isinstance(schedule, Schedule):
+        raise InputError(f"a {type(schedule).__name__} is no schedule: give one that simulate, decide or recorded returned")
+    return schedule

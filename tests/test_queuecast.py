@@ -52,6 +52,15 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.campaign("kth-sp2", ["EASY", print]), "a scheduler is a name"),  # type: ignore[list-item]
         (lambda: queuecast.compare([]), "no schedule of the baseline EASY / requested to compare with; there are: none"),
         (lambda: queuecast.whatif("kth-sp2", replicate=3), "No such option.*--replicates"),
+        (lambda: queuecast.simulate("kth-sp2", schedular="EASY"), "unknown setting 'schedular'; did you mean scheduler\\?"),
+        (lambda: queuecast.simulate("kth-sp2", seed="x"), "seed must be a number, not 'x'"),
+        (lambda: queuecast.compare("EASY"), "a str is no schedule: give one that simulate, decide or recorded returned"),
+        (lambda: queuecast.evaluate(pd.DataFrame()), "a DataFrame is no schedule"),
+        (lambda: queuecast.plot("EASY"), "a str is no schedule"),  # type: ignore[arg-type]
+        (lambda: queuecast.plot(pd.DataFrame()), "a table that compare did not return"),
+        (lambda: queuecast.write("EASY", "easy.csv"), "a str is no schedule"),  # type: ignore[arg-type]
+        (lambda: queuecast.compiled(5), "a int cannot be compiled"),
+        (lambda: queuecast.check_predictor(5), "a int makes no predictors"),
     ],
 )
 def test_what_is_unknown_is_refused_with_what_was_meant(ask: Callable[[], object], error: str) -> None:
@@ -75,6 +84,38 @@ def test_tables_of_jobs_and_few_metrics_do(tmp_path: Path, capsys: pytest.Captur
     ):
         with pytest.raises(InputError, match=error):
             ask()
+
+
+def test_what_is_odd_but_clear_is_taken_or_told(tmp_path: Path) -> None:
+    jobs = pd.DataFrame({"submit_s": [0, 1, 2], "runtime_s": [90, 9, 9], "procs": [2, 2, 1], "requested_s": 90})
+    made = queuecast.simulate(jobs, procs=2)
+    with pytest.raises(InputError, match="baseline 'EASY': must be a scheduler and a predictor"):
+        queuecast.compare(made, baseline="EASY")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="unknown setting 'metric'; did you mean metrics"):
+        queuecast.compare(made, metric="mean_wait_s")
+    assert queuecast.compare(made, metrics="mean_wait_s")["value"].tolist() == [(0 + 89 + 97) / 3]
+    assert len(queuecast.campaign(jobs, "EASY", "requested", procs=2)) == 1
+    assert queuecast.evaluate(made)["max_wait_s"] == 97
+    other = queuecast.decide(jobs, lambda view: [job for job in view.queue if view.fits(job)][:1], procs=2, name="two\n7 lines")
+    queuecast.write(other, tmp_path / "two.swf", queuecast.read(jobs, procs=2))
+    lines = (tmp_path / "two.swf").read_text().splitlines()
+    assert len([line for line in lines if not line.startswith(";")]) == len(jobs)
+    assert any("two 7 lines" in line for line in lines)
+    with pytest.raises(InputError, match="are not those of jobs"):  # numbered alike, of another trace
+        queuecast.write(made, tmp_path / "t.swf", queuecast.read(jobs.assign(procs=1), procs=2))
+
+
+def test_the_figure_of_a_comparison_shows_whole_intervals_and_the_mean_wait() -> None:
+    metrics = ["mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s", "longest_wait_s"]
+    names = {"predictor": "requested", "correction": "requested"}
+    base = [{"scheduler": "EASY", **names, "metric": each, "relative": 0.0, "low": 0.0, "high": 0.0} for each in metrics]
+    wide = [{"scheduler": "Harm", **names, "metric": each, "relative": -0.1, "low": -0.9, "high": 8.0} for each in metrics]
+    panels = queuecast.plot(pd.DataFrame(base + wide)).axes
+    assert [panel.get_title("left") for panel in panels] == ["slowdown", "mean wait", "AWF", "P²SF", "longest wait"]
+    for panel in panels:
+        first, last = panel.get_xlim()
+        assert first < 0.1
+        assert last > 9.0
 
 
 def test_nothing_is_imported_before_it_is_needed() -> None:

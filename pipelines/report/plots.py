@@ -48,21 +48,25 @@ def changes(
     return encode(figure_of_changes(comparison, keys, generated, table), image)
 
 
-def figure_of_changes(comparison: pd.DataFrame, keys: Sequence[Key], generated: bool, table: Looks | None = None) -> Figure:
+def figure_of_changes(
+    comparison: pd.DataFrame, keys: Sequence[Key], generated: bool, table: Looks | None = None, metrics: Sequence[str] = ()
+) -> Figure:
     """Draw changes of the metrics of a verdict to the first of ``keys``, with intervals.
 
     A panel a metric, a row each of the other combinations. ``comparison`` comes from :func:`sim.metrics.comparison.compare`. An
-    axis is linear, or logarithmic where something more than triples, and says so.
+    axis is linear, or logarithmic where something more than triples, and says so. With ``metrics`` it is those, and intervals are whole.
     """
     table, shown = table or looks(keys), keys[1:]
     rows: Any = comparison.set_index([*NAMES, "metric"])[["relative", "low", "high"]].astype(np.float64)
     with figure(5.8, 1.5 + 0.68 * max(len(shown), 1), generated) as drawing:
-        panels = drawing.subplots(2, 2, sharey=True).ravel()
-        for panel, metric in zip(panels, WEIGHED, strict=True):
+        panels = drawing.subplots(2, -(-len(metrics or WEIGHED) // 2), sharey=True).ravel()
+        for panel in panels[len(metrics or WEIGHED) :]:
+            panel.remove()
+        for panel, metric in zip(panels, metrics or WEIGHED, strict=False):
             panel.set_title(METRICS[metric].title.removeprefix("mean bounded "))
             panel.grid(axis="y", visible=False)
             there = [(place, key, rows.loc[(*key, metric)]) for place, key in enumerate(shown)]
-            _change_axis(panel, np.array([row for _, key, row in there if key[1]], np.float64).reshape(-1, 3))
+            _change_axis(panel, np.array([row for _, key, row in there if key[1]], np.float64).reshape(-1, 3), bool(metrics))
             for place, key, row in there:
                 look, x = table[key], 1.0 + row["relative"]
                 first, last = panel.get_xlim()
@@ -75,7 +79,7 @@ def figure_of_changes(comparison: pd.DataFrame, keys: Sequence[Key], generated: 
                 panel.plot(1.0 + row[["low", "high"]], [place, place], color=look.colour, linewidth=1.8, alpha=0.7)
                 panel.plot(x, place, look.marker, color=look.colour, markersize=6)
         panels[0].set_yticks(range(len(shown)), [_folded(table[key].label) for key in shown])
-        for panel in panels:
+        for panel in panels[: len(metrics or WEIGHED)]:
             panel.tick_params(axis="y", labelsize=8)
         panels[0].set_ylim(len(shown) - 0.4, -0.6)
     return drawing
@@ -97,14 +101,14 @@ def _short(label: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _change_axis(panel: Axes, values: np.ndarray) -> None:
+def _change_axis(panel: Axes, values: np.ndarray, whole: bool) -> None:
     """Set up an axis of ratios to the baseline, ticked as changes in per cent.
 
-    It holds all changes, ``values`` [combinations, 3] in front of their intervals, and the intervals as far as these reach no
-    farther than the changes are apart.
+    It holds all changes, ``values`` [combinations, 3] in front of their intervals, and the intervals ``whole``, or as far as these
+    reach no farther than the changes are apart.
     """
     marks = np.append(1.0 + values[np.isfinite(values[:, 0]), 0], [0.95, 1.0, 1.05])
-    ends, apart = 1.0 + values[np.isfinite(values)], np.ptp(marks)
+    ends, apart = 1.0 + values[np.isfinite(values)], np.inf if whole else np.ptp(marks)
     low = max(min(ends.min(initial=1.0), marks.min()), marks.min() - apart, 0.02)
     high = min(max(ends.max(initial=1.0), marks.max()), marks.max() + apart)
     panel.axvline(1.0, color=MUTED, linewidth=1)

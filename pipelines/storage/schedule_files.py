@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError
+from features.errors import InputError, one_line
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import IDENTITIES
 from pipelines.storage import places
@@ -50,7 +50,11 @@ def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTr
             if "nodes" in schedules[0].jobs:
                 raise InputError(f"{path}: a replay of a site has nodes, which SWF has no field for: write {_PARQUET} or {_CSV}")
             raise InputError(f"{path}: SWF needs the trace too, which knows more of the jobs: give it")
-        if set(schedules[0].jobs["job_id"]) != set(workload.jobs["job_id"]):
+        same = ["job_id", "procs", "runtime_s"]  # submissions may be shaken
+        both = [
+            table[same].astype(np.int64).sort_values("job_id", ignore_index=True) for table in (schedules[0].jobs, workload.jobs)
+        ]
+        if schedules[0].trace not in ("", workload.name) or not both[0].equals(both[1]):
             raise InputError(
                 f"{path}: the jobs of the schedule are not those of {workload.name}: give the trace that was scheduled"
             )
@@ -122,7 +126,7 @@ def swf_text(schedule: Schedule, workload: CleanTrace) -> str:
         "UnixStartTime": workload.origin_unix_s,
         "TimeZoneString": workload.timezone,
     }
-    lines = [f"; {key}: {value}\n" for key, value in header.items() if value is not None]
+    lines = [f"; {key}: {one_line(str(value))}\n" for key, value in header.items() if value is not None]
     table = np.column_stack([np.asarray(field, np.int64) for field in fields])
     return "".join([*lines, *(" ".join(map(str, row)) + "\n" for row in table.tolist())])
 

@@ -23,11 +23,11 @@ from features.statistics import (
     interval_of_replicates,
     remark,
     replicate_changes,
-    surely,
 )
 from sim.metrics.names import COMPARED
 from sim.metrics.names import METRICS as NAMED
 from sim.metrics.schedule_metrics import nothing_waits
+from sim.metrics.verdict import sure_changes
 from sim.policy import NAMES
 
 OF_REPLICATES = "intervals are over replicates alone: they are about these jobs, and say nothing of other weeks"
@@ -55,8 +55,8 @@ def over_windows(
     ``confidence``, which contains chaos if replicates differ; ``rank`` is 1 for the best mean of the setting, equal for equal means,
     and ``tied`` counts the other policies with that very mean. ``baseline`` is a (scheduler, predictor), by default the table's first.
     ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows without replicates; with them it is then over
-    these alone. ``note`` says why, or how rough it is. ``sure`` is true of a ratio that survives :func:`features.statistics.surely`
-    among all of the table that replicates measure. Raises InputError for an absent baseline, an unknown metric, and where a policy
+    these alone. ``note`` says why, or how rough it is. ``sure`` is that of the verdict
+    (:func:`sim.metrics.verdict.sure_changes`). Raises InputError for an absent baseline, an unknown metric, and where a policy
     lacks a window or seed that another has.
     """
     unknown = [metric for metric in metrics if metric not in table]
@@ -81,8 +81,7 @@ def over_windows(
     columns += ["coverage", "p", "rank", "tied", "note"]
     numbers = dict.fromkeys(("mean", "ratio", "low", "high", "coverage", "p"), "float64")
     summary = pd.DataFrame(rows, columns=columns).astype({**numbers, "starvation_s": "Int64"})
-    of_base = (summary[POLICY] == list(base)).all(axis=1)
-    return summary.assign(sure=surely(summary["p"].where((summary["replicates"] > 1) & ~of_base), confidence))
+    return summary.assign(sure=sure_changes(summary, base, confidence, SETTING))
 
 
 def as_changes(summary: pd.DataFrame) -> dict[tuple[str, Any, float], pd.DataFrame]:

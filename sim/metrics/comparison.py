@@ -17,11 +17,12 @@ import pandas as pd
 from features.clock import WEEK_S
 from features.errors import InputError
 from features.jobs.schema import codes
-from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, remark, surely
+from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, remark
 from sim.metrics.names import COMPARED
 from sim.metrics.schedule_metrics import TAU_S, evaluate, ratios, weekly_longest_waits
+from sim.metrics.verdict import sure_changes
 from sim.policy import NAMES
-from sim.schedule import Schedule
+from sim.schedule import Schedule, checked
 
 NOTHING_LEFT = "no interval: the baseline is 0 without one week or user"
 _SAME_JOBS = ("job_id", "submit_s", "procs", "runtime_s")
@@ -44,8 +45,8 @@ def compare(
     interval covers and ``p`` the p-value of no change, ``least`` and ``most`` the extremes of single replicates. ``weeks`` counts
     the weeks of submission that hold jobs, from the first submission. ``relative`` is null where the baseline is 0, the interval
     also where a metric is no ratio of sums or there are fewer than ``FEWEST_BLOCKS``; ``note`` says why, or how rough it is.
-    ``sure`` is true of a change that survives :func:`features.statistics.surely` among all changes of the table that replicates
-    measure. Raises InputError for an absent baseline, a replicate that the baseline lacks, an unknown metric, two schedules of one
+    ``sure`` is that of the verdict (:func:`sim.metrics.verdict.sure_changes`).
+    Raises InputError for an absent baseline, a replicate that the baseline lacks, an unknown metric, two schedules of one
     policy and seed, and schedules that do not hold the same jobs in the same order.
     """
     policies = _by_policy(schedules)
@@ -74,8 +75,7 @@ def compare(
             rows.append(row | _compared(metric, mine, against[seeds], confidence))
     numbers = ("value", "baseline", "relative", "low", "high", "coverage", "p", "least", "most")
     table = pd.DataFrame(rows).astype(dict.fromkeys(numbers, "float64"))
-    of_base = (table[list(NAMES)] == list(_find(policies, baseline))).all(axis=1)
-    return table.assign(sure=surely(table["p"].where((table["replicates"] > 1) & ~of_base), confidence))
+    return table.assign(sure=sure_changes(table, _find(policies, baseline), confidence))
 
 
 class _Measured(NamedTuple):
@@ -127,7 +127,7 @@ def stacked(replicates: Sequence[Ratio]) -> Ratio:
 def _by_policy(schedules: Sequence[Schedule]) -> dict[tuple[str, str, str], dict[int, Schedule]]:
     """Return replicates by seed by policy; InputError for two of one policy and seed."""
     policies: dict[tuple[str, str, str], dict[int, Schedule]] = {}
-    for schedule in schedules:
+    for schedule in map(checked, schedules):
         replicates = policies.setdefault((schedule.scheduler, schedule.predictor, schedule.correction), {})
         if schedule.seed in replicates:
             names = f"{schedule.scheduler} / {schedule.predictor} / {schedule.correction}"

@@ -89,6 +89,13 @@ METRICS: dict[str, Metric] = {
         short="longest wait s",
         form=",.0f",
     ),
+    "max_wait_s": Metric(
+        "longest wait of all",
+        "seconds",
+        "The wait of the job that waited longest: the fate of one job.",
+        _FEITELSON,
+        compared=False,
+    ),
     "underprediction_rate": Metric(
         "under-predicted",
         "share",

@@ -19,7 +19,7 @@ from features.statistics import Ratio
 from sim.metrics.predictability import predicted_start_error_s
 from sim.metrics.satisfaction import UserJobs, user_jobs
 from sim.metrics.user_fairness import fairness_of
-from sim.schedule import Schedule
+from sim.schedule import Schedule, checked
 
 TAU_S = 10.0
 """The usual threshold of bounded slowdown, seconds: runtimes below it count as it."""
@@ -66,11 +66,12 @@ def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
     where none is known, the error of planned starts where nothing is planned. Raises InputError for a schedule without jobs, and
     for one with a job that starts before its submission or has no runtime.
     """
-    columns = _columns(schedule)
+    columns = _columns(checked(schedule))
     record: dict[str, Any] = {name: value.tolist() for name, value in measure(columns, schedule.procs, tau_s).items()}
     record["predicted_start_error_s"] = predicted_start_error_s(
         schedule.plans, schedule.jobs["job_id"].to_numpy(), columns.of_users.start
     )
+    record["max_wait_s"] = int(columns.wait.max())
     record |= {"clamped_predictions": int(schedule.clamped_predictions), "simulate_s": float(schedule.simulate_s)}
     return pd.Series(record, dtype=object, name=schedule.label)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from features.statistics import CONFIDENCE, surely
@@ -71,12 +72,11 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
     if not candidates:
         return Verdict(base, None, {}, {}, False, (f"There is nothing to choose from beside {names[base]}.",))
     weighed = weighed[[key in candidates for key in weighed[list(NAMES)].itertuples(index=False, name=None)]]
-    measured = weighed["p"].where(weighed["replicates"] > 1)
-    sure = measured.groupby(weighed["metric"]).transform(surely, confidence)
+    sure = sure_changes(weighed, base, confidence)
     rows: dict[Key, dict[str, Any]] = {key: {} for key in candidates}
     for row in weighed.assign(sure=sure).to_dict("records"):
         rows[row["scheduler"], row["predictor"], row["correction"]][row["metric"]] = row
-    some = bool(measured.notna().any())
+    some = bool(weighed["p"].where(weighed["replicates"] > 1).notna().any())
     worse, better = (
         {key: tuple(name for name in WEIGHED if _changes(rows[key][name], way, only_sure)) for key in candidates}
         for way, only_sure in ((1, some), (-1, True))
@@ -90,6 +90,21 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
     how = f"Sure means at {100 * confidence:g} %{family}, over {int(weighed['replicates'].min())} replays."
     said = _sure(rows, (worse, better), ranked, best, names, base)
     return Verdict(base, best, worse, better, True, (*said, how))
+
+
+def sure_changes(comparison: pd.DataFrame, baseline: Key, confidence: float = CONFIDENCE, apart: Sequence[str] = ()) -> pd.Series:
+    """Return which changes are sure, bool [rows of ``comparison``].
+
+    :func:`features.statistics.surely` corrects for the combinations that may be chosen, metric by metric and for each value of the columns
+    ``apart``; bounds and records are a family of their own. The ``baseline`` and single replays are in none.
+    """
+    keys = list(comparison[list(NAMES)].itertuples(index=False, name=None))
+    measured = comparison["p"].where((comparison["replicates"] > 1) & np.array([key != baseline for key in keys], bool))
+    families = [
+        *(comparison[name] for name in ("metric", *apart)),
+        np.array([not key[1] or is_bound(key[1]) for key in keys], bool),
+    ]
+    return measured.groupby(families, dropna=False).transform(surely, confidence).astype(bool)
 
 
 def of_single_replays(rows: Sequence[Mapping[str, Any]]) -> Verdict:

@@ -15,6 +15,7 @@ from features.statistics import Ratio, surely
 from sim.metrics.comparison import by_week_and_user, compare
 from sim.metrics.names import COMPARED
 from sim.metrics.schedule_metrics import evaluate
+from sim.metrics.verdict import WEIGHED, verdict
 from sim.schedule import Schedule
 from tests.conftest import needs_shared
 from tests.sim.metrics.test_schedule_metrics import reference, schedule_of
@@ -255,13 +256,24 @@ def test_kth_sp2_shows_what_the_papers_say_of_sjbf_with_predictions():
     assert p2sf["relative"] > 0
 
 
-def test_a_change_is_sure_only_with_replicates_and_after_the_correction_for_the_whole_table():
+def test_a_change_is_sure_only_with_replicates_and_after_the_correction_of_the_verdict():
     pairs = [pair_of(np.random.default_rng(18), 40)]
     pairs += [tuple(replace(each, seed=seed) for each in pairs[0]) for seed in (1, 2)]
     assert not compare(pairs[0])["sure"].any()
     table = compare([each for pair in pairs for each in pair])
     tested = table[(table["scheduler"] == "EASY-SJBF") & table["p"].notna()]
-    assert tested["sure"].tolist() == surely(tested["p"]).tolist()
+    assert tested["sure"].tolist() == [bool(surely([p])[0]) for p in tested["p"]], "one combination: nothing to correct for"
+    mine = verdict(table, ("EASY", "requested"))
+    key = next(iter(mine.better))
+    assert {*tested["metric"][tested["sure"]]} & {*WEIGHED} == {*mine.better[key], *mine.worse[key]}
+    third = [replace(each, scheduler="Harm") for pair in pairs for each in pair if each.scheduler == "EASY-SJBF"]
+    bound = [replace(each, predictor="clairvoyant") for each in third]
+    more = compare([each for pair in pairs for each in pair] + third + bound)
+    p = row(more, "Harm", "mean_wait_s")["p"]
+    for confidence in (1 - 1.5 * p, 1 - 2.5 * p):  # Holm doubles the lower of two p-values; the bound is in no family of theirs
+        again = compare([each for pair in pairs for each in pair] + third + bound, confidence=confidence)
+        waits = again[(again["metric"] == "mean_wait_s") & (again["scheduler"] != "EASY")]
+        assert waits["sure"].tolist() == [2 * p <= 1 - confidence] * 2 + [True]
     assert row(table, "EASY-SJBF", "mean_wait_s")["sure"]
     assert not table[table["scheduler"] == "EASY"]["sure"].any()
     assert ((tested["p"] < 0.05) == ((tested["low"] > 0) | (tested["high"] < 0)))[tested["metric"] != "underprediction_rate"].all()

@@ -33,7 +33,7 @@ NAMES = [
         "longest_wait_s",
     ),
     *("utilization", "makespan_s", "throughput_per_day", "carried_load", "underpredicted_jobs", "corrections"),
-    *("nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s", "clamped_predictions", "simulate_s"),
+    *("nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s", "max_wait_s", "clamped_predictions", "simulate_s"),
 ]
 
 
@@ -121,6 +121,7 @@ def test_every_metric_of_two_jobs_worked_out_by_hand():
         "nuwt_sd": 4.5,
         "complaints": 1,
         "predicted_start_error_s": 10.0,
+        "max_wait_s": 90,
         "clamped_predictions": 3,
         "simulate_s": 0.5,
     }
