@@ -6,7 +6,7 @@ The kernel is stopped and resumed wherever it needs an answer from outside.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, Protocol, TypeAlias
@@ -108,7 +108,7 @@ class Outcome(NamedTuple):
     lost: np.ndarray = _NONE
 
 
-def outcome(
+def simulation(
     workload: Prepared,
     policy: Policy,
     *,
@@ -121,8 +121,8 @@ def outcome(
     failures: Failures = NO_FAILURES,
     known: Foreknown | None = None,
     decider: Decider | None = None,
-) -> Outcome:
-    """Simulate without tables, for campaigns of thousands of short simulations.
+) -> Simulation:
+    """Return a simulation without tables, before its first event.
 
     As :func:`sim.simulate`, on the jobs as recorded, without shaking. ``tells``: with the ``plans`` of a scheduler that makes them.
     ``known`` is the predictor as :func:`sim.estimates.as_estimates` returns it, where it was made before.
@@ -196,9 +196,9 @@ def outcome(
     if plan.plan_rs is not None and clusters is not None:
         searches = Searches(plan.plan_rs, work.state, clusters.planner, given.bits, policy.seed)
     log = PlanLog(clusters.planner) if clusters is not None and tells else None
-    return _Simulation(
+    return Simulation(
         workload, source, given, settings[0], work, clock, start_decision, machine, progress, choices, searches, log, decider
-    ).outcome()
+    )
 
 
 def planned_nodes(
@@ -220,8 +220,8 @@ def planned_nodes(
 
 
 @dataclass
-class _Simulation:
-    """A running simulation: advances the kernel, and answers its requests."""
+class Simulation:
+    """A simulation: advances the kernel, and answers its requests."""
 
     workload: Prepared
     source: Predictor
@@ -238,9 +238,19 @@ class _Simulation:
     decider: Decider | None
     conversation: Conversation | None = None
     retraining: float = 0.0
+    seconds: float = 0.0
 
     def outcome(self) -> Outcome:
         """Simulate from the first submission to the last end."""
+        for now in self.stops():
+            assert self.decider is not None
+            self.decider.answer(now)
+        if self.decider is not None:
+            self.decider.check()
+        return self._decided(self.seconds)
+
+    def stops(self) -> Iterator[int]:
+        """Simulate to the last end, but yield the time wherever the policy outside must choose."""
         if self.machine is None:
             state = self.work.state
             load_kernel(
@@ -278,10 +288,12 @@ class _Simulation:
                     self.log.read()
                 if self.progress is not None:
                     self.progress(int(counters[ENDED]), len(self.workload.jobs))
+            elif reason == POLICY:
+                yield now
             else:
                 self._answer(reason, now)
             reason, now = self._advance(now)
-        return self._decided(time.perf_counter() - began)
+        self.seconds = time.perf_counter() - began
 
     def _advance(self, now: int) -> tuple[int, int]:
         """Continue from ``now`` until the kernel needs something; return the reason and the time."""
@@ -307,8 +319,6 @@ class _Simulation:
             self.settings = self.choices.choose(now, self.settings, self.given, self.conversation)
         elif reason == SEARCH and self.searches is not None:
             self.searches.search(now)
-        elif reason == POLICY and self.decider is not None:
-            self.decider.answer(now)
         elif self.conversation is not None:
             self.conversation.answer(reason, now)
 
@@ -324,8 +334,6 @@ class _Simulation:
         clamped = self.given.clamped + int(state.counters[CLAMPED])
         clamped += self.conversation.clamped if self.conversation is not None else 0
         rows = self._rows()
-        if self.decider is not None:
-            self.decider.check()
         check_usable(state, source.name, self.workload.jobs, rows)
         arrays, estimates = self.given.arrays, self.given.estimates
         submit, start, runtime, predicted = arrays.submit + origin, state.start + origin, arrays.runtime, estimates.order

@@ -17,7 +17,7 @@ from features.jobs.schema import codes, start_s
 from features.jobs.shaking import shaken
 from models.runtime.protocol import TablePredictor
 from sim.machine.nodes import Description
-from sim.outcome import outcome
+from sim.outcome import simulation
 from sim.policy import Policy
 from sim.prepare import Prepared, as_arrays, check_limit, prepare
 from sim.users.closed import graph as reacting
@@ -108,5 +108,5 @@ def user_graph(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> tup
             )
         return reacting(user, submit, start + jobs["runtime_s"].to_numpy(np.int64), rule)
     assert procs is not None
-    made = outcome(prepare(jobs, procs), Policy(rule.ends))
+    made = simulation(prepare(jobs, procs), Policy(rule.ends)).outcome()
     return reacting(user, submit, made.start + made.runtime, rule)

@@ -16,7 +16,7 @@ from sim.kernel.scratch import Scratch
 from sim.kernel.start_decision import StartDecision
 from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import Description
-from sim.outcome import TRACE_SECONDS, Decider, Progress, outcome
+from sim.outcome import TRACE_SECONDS, Decider, Progress, simulation
 from sim.policy import Policy
 from sim.replays import as_replay, check_scaled
 from sim.schedule import Schedule, as_schedule
@@ -149,7 +149,7 @@ def simulate_policy(
     if rows is not None:
         source = in_order(source, table, rows)
     asked = policy._replace(predictor=source)
-    made = outcome(
+    made = simulation(
         workload,
         asked,
         start_decision=start_decision,
@@ -159,7 +159,7 @@ def simulate_policy(
         tells=plans,
         failures=failures,
         decider=decider,
-    )
+    ).outcome()
     if rows is not None:
         made = restored(made, rows)
     name = "" if machine is None else machine.name

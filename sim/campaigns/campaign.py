@@ -41,7 +41,7 @@ from sim.estimates import check_answerable
 from sim.kernel.state import Jobs
 from sim.machine.nodes import Description
 from sim.names import scheduler as named_scheduler
-from sim.outcome import TRACE_SECONDS, outcome
+from sim.outcome import TRACE_SECONDS, simulation
 from sim.policy import Policy
 from sim.prepare import Prepared, check_machine, counted, kernel_columns, on_clusters, prepare
 from sim.replays import Replay, as_replay, check_scaled
@@ -195,7 +195,7 @@ def check_policies(jobs: pd.DataFrame, campaign: Campaign, procs: int, machine: 
     """Simulate one job under every policy, so that wrong names fail early. Raises InputError."""
     first = prepare(jobs.iloc[:1], procs, machine)
     for policy in policies(campaign.model_copy(update={"predictors": ("requested",), "seeds": (0,), "replicates": None})):
-        outcome(first, policy, scratch=scratch())
+        simulation(first, policy, scratch=scratch()).outcome()
 
 
 def _setting(

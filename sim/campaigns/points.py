@@ -24,7 +24,7 @@ from sim.machine.nodes import Description
 from sim.metrics.predictability import predicted_start_error_s
 from sim.metrics.satisfaction import UserJobs
 from sim.metrics.schedule_metrics import as_columns, measure, slowdowns
-from sim.outcome import Outcome, outcome
+from sim.outcome import Outcome, simulation
 from sim.policy import Policy
 from sim.prepare import Prepared
 from sim.replays import Replay, as_replay
@@ -204,14 +204,14 @@ def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome
         try:
             begun = _begun(setting, point)
             source, known = begun.predictor(setting, point)
-            made = outcome(
+            made = simulation(
                 begun.replay.workload,
                 point.policy._replace(predictor=source),
                 clock=setting.clock,
                 scratch=scratch(),
                 tells=point.policy.plan().promises,
                 known=known,
-            )
+            ).outcome()
         except InputError as error:
             named = InputError(f"{point}: {error}")
             named.__cause__ = error

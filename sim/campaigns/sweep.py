@@ -31,7 +31,7 @@ from sim.kernel.scratch import Scratch, Work
 from sim.kernel.state import FREE, Estimates, Jobs
 from sim.metrics.schedule_metrics import TAU_S
 from sim.names import with_numbers
-from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, outcome
+from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, simulation
 from sim.policy import Policy, applied, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, inputs, prepare, scoring_of
 
@@ -186,7 +186,7 @@ class PreparedSweep:
     def _simulate(self, row: np.ndarray, result: np.ndarray) -> None:
         """Simulate one row, with a predictor that stops it to be retrained."""
         policy = self.policy._replace(scheduler=with_numbers(self.plan, row.tolist()))
-        made = outcome(self._workload, policy, clock=self._clock)
+        made = simulation(self._workload, policy, clock=self._clock).outcome()
         arrays = self._workload.arrays
         result[:] = sums_of(made.start - made.submit, arrays.runtime, arrays.procs, self.taus_s)
 

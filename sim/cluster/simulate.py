@@ -47,7 +47,7 @@ from sim.kernel.scratch import Scratch, Work
 from sim.kernel.start_decision import StartDecision
 from sim.kernel.state import MOMENT
 from sim.names import scheduler as named_scheduler
-from sim.outcome import Outcome, outcome
+from sim.outcome import Outcome, simulation
 from sim.policy import Policy
 from sim.prepare import prepare
 from sim.schedule import Schedule, schedule_table
@@ -170,13 +170,13 @@ def simulate_on(
         recorded += count
         site.clock[RECORDED] = 0
 
-    made = outcome(
+    made = simulation(
         prepared,
         Policy(scheduler, semantics=semantics),
         scratch=scratch,
         start_decision=start_decision,
         machine=Machine(site, take),
-    )
+    ).outcome()
     take()
     schedule = Schedule(
         jobs=schedule_table(given.assign(runtime_s=made.runtime), made.start, made.predicted, made.corrections),

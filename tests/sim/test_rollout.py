@@ -17,7 +17,7 @@ from models.runtime.remaining import LEVELS
 from pipelines.ingest.swf import read_swf
 from sim import evaluate, simulate
 from sim.names import scheduler as named
-from sim.outcome import outcome
+from sim.outcome import simulation
 from sim.policy import Policy
 from sim.prepare import prepare
 from sim.rollout import SEPARATOR, Rollout
@@ -225,7 +225,7 @@ def test_options_by_name() -> None:
 def test_a_machine_that_decides_when_jobs_end_is_refused() -> None:
     workload = prepare(crowd(np.random.default_rng(3), size=10, machine=16).table(), 16)
     with pytest.raises(InputError, match="'Rollout': foresees no machine that decides how long jobs take"):
-        outcome(workload, Policy("Rollout"), machine=Mock())
+        simulation(workload, Policy("Rollout"), machine=Mock())
 
 
 @pytest.mark.slow

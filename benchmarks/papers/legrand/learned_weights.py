@@ -17,7 +17,7 @@ import pandas as pd
 
 from features.clock import DAY_S, WEEK_S, Clock, local_clock_s
 from models.runtime.prior import prior
-from sim.outcome import TRACE_SECONDS, outcome
+from sim.outcome import TRACE_SECONDS, simulation
 from sim.policy import Policy
 from sim.prepare import prepare
 
@@ -205,7 +205,7 @@ def expected_weights(
     ``jobs`` is a whole trace; ``since_s`` is when the trees are first trained, seconds from the first submission. Before, and while
     few jobs have ended, the prior answers, which goes by the request alone.
     """
-    walk = outcome(prepare(jobs, procs), Policy(SCHEDULE), clock=clock)
+    walk = simulation(prepare(jobs, procs), Policy(SCHEDULE), clock=clock).outcome()
     history = History(jobs, walk.start - walk.submit[0], clock)
     chances = of_trees(history, since_s, seed, progress)
     told = prior().quantiles

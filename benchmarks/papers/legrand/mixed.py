@@ -15,7 +15,7 @@ import pandas as pd
 from features.errors import InputError
 from sim.campaigns.windows import Window
 from sim.kernel.scratch import Scratch
-from sim.outcome import outcome
+from sim.outcome import simulation
 from sim.policy import Policy
 from sim.prepare import prepare
 
@@ -88,7 +88,7 @@ def pure_week(window: Window, procs: int, thresholds: Sequence[int | None], taus
     rows = []
     for policy in PURE:
         for starvation_s in thresholds:
-            ran = outcome(workload, Policy(f"{policy}-EASY-SPF", starvation_s=starvation_s), scratch=scratch)
+            ran = simulation(workload, Policy(f"{policy}-EASY-SPF", starvation_s=starvation_s), scratch=scratch).outcome()
             wait = ran.start - ran.submit
             for tau_s in taus_s:
                 slowed = np.maximum(1.0, (wait + ran.runtime) / np.maximum(ran.runtime, tau_s))

@@ -1,0 +1,150 @@
+"""Decisions of a learning agent, one job after the other, where the event loop stops.
+
+Nothing is simulated here: jobs start, and processors are reserved, by the functions of the kernel (:mod:`sim.kernel.outside`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from features.errors import InputError
+from sim.kernel.outside import CHOSEN_JOBS, HEAD, start_chosen
+from sim.kernel.passes import reserve
+from sim.kernel.scratch import Scratch, Work
+from sim.kernel.state import CHOSEN, EXTRA, FREE, NEXT, SHADOW
+from sim.metrics.schedule_metrics import TAU_S
+from sim.prepare import Inputs, Prepared
+
+OF_JOB = ("wait", "requested", "predicted", "procs", "slowdown", "fits", "beyond")
+"""Features of a candidate. ``wait requested predicted``: ln(1 + seconds) over that of 30 days. ``procs``: share of the machine. ``slowdown``: ln of its
+bounded slowdown if it started now and ran as predicted, over ln 10,000. ``fits``: 1 if it fits in what is free. ``beyond``: 1 if it is predicted
+to run beyond the reservation. All are at most 1."""
+OF_MACHINE = ("free", "waiting", "head_wait", "head_requested", "head_procs", "shadow", "extra")
+"""Features of the moment. ``free head_procs extra``: shares of the machine, ``extra`` is left over when the head starts. ``waiting``:
+ln(1 + waiting jobs) over ln 10,000. ``head_wait head_requested shadow``: as above, ``shadow`` until the reservation. 0 without one."""
+_MOST, _MONTH = np.log(10_000.0), np.log1p(30 * 86_400.0)
+
+
+class Backfilling:
+    """Start jobs in order of submission, and candidates before the first that does not fit.
+
+    For it processors are reserved as EASY does, and none of ``candidates``, in order of submission, delays it by the predictions. A decider of
+    :func:`sim.outcome.simulation`, which without an agent takes the first candidates, and so is EASY.
+    """
+
+    may_pass = True
+
+    def begin(self, workload: Prepared, given: Inputs, work: Work) -> Work:
+        """Return ``work`` with the arrays of decisions; InputError on clusters."""
+        if work.clusters is not None:
+            raise InputError("agents decide on one pool of processors, and this is a machine of clusters")
+        self.given, self.procs, self.outside = given, workload.procs, Scratch.outside(len(workload.jobs))
+        self.work = work._replace(outside=self.outside)
+        return self.work
+
+    def check(self) -> None:
+        """Do nothing: each job starts at the latest where it is the first and fits."""
+
+    def answer(self, now: int) -> None:
+        """Decide without an agent."""
+        self.open(now)
+        while len(self.candidates):
+            self.take(0)
+        self.close()
+
+    def open(self, now: int) -> None:
+        """Begin the decisions of the stop at ``now``."""
+        self.now, self.head = now, -1
+        self.look()
+        self._offer()
+
+    def close(self) -> None:
+        """Let the loop go on."""
+        self.outside.table[CHOSEN_JOBS], self.work.state.counters[CHOSEN] = 0, 1
+
+    def take(self, place: int) -> None:
+        """Start the candidate at ``place`` before the head."""
+        job = self.candidates[place : place + 1]
+        self.extra -= int(self.given.arrays.procs[job[0]]) if self._beyond(job)[0] else 0
+        self._start(job)
+        self._backfill(self.candidates[self.candidates != job])
+
+    def observe(self, jobs: np.ndarray, machine: np.ndarray) -> int:
+        """Write features [slots, OF_JOB] and [OF_MACHINE]; return how many candidates."""
+        arrays, estimates, procs, head = self.given.arrays, self.given.estimates, self.procs, self.head
+        seen = self.candidates[: len(jobs)]
+        of_seen, wait, predicted = jobs[: len(seen)], self.now - arrays.submit[seen], estimates.order[seen]
+        jobs[:], machine[:] = 0.0, 0.0
+        of_seen[:, :3] = np.log1p(np.stack((wait, arrays.requested[seen], predicted), axis=1)) / _MONTH
+        of_seen[:, 3] = arrays.procs[seen] / procs
+        of_seen[:, 4] = np.log(np.maximum(1.0, (wait + predicted) / np.maximum(predicted, TAU_S))) / _MOST
+        of_seen[:, 5] = arrays.procs[seen] <= self.free
+        machine[:2] = self.free / procs, np.log1p(len(self.waiting)) / _MOST
+        if head >= 0:
+            of_seen[:, 6] = self._beyond(seen)
+            machine[4::2] = arrays.procs[head] / procs, self.extra / procs
+            machine[[2, 3, 5]] = np.log1p((self.now - arrays.submit[head], arrays.requested[head], self.shadow - self.now)) / _MONTH
+        jobs[:], machine[:] = np.minimum(jobs, 1.0), np.minimum(machine, 1.0)
+        return len(seen)
+
+    def _offer(self) -> None:
+        heads = int(np.searchsorted(np.cumsum(self.given.arrays.procs[self.waiting]), self.free, side="right"))
+        if heads:
+            self._start(self.waiting[:heads])
+        self.candidates = self.waiting[:0]
+        if len(self.waiting) > 1 and self.free > 0:
+            self._reserve(self.waiting[0])
+
+    def look(self) -> None:
+        """Read what waits, and what is free."""
+        counters, outside = self.work.state.counters, self.outside
+        self.waiting, self.free = outside.waiting[outside.table[HEAD] : counters[NEXT]], int(counters[FREE])
+
+    def _start(self, jobs: np.ndarray) -> None:
+        self.outside.chosen[: len(jobs)] = jobs
+        refused = start_chosen(len(jobs), self.now, *self.given[:2], self.work.state, self.outside, None, self.given.bits)
+        assert not refused
+        self.look()
+
+    def _reserve(self, head: int) -> None:
+        counters = self.work.state.counters
+        reserve(self.given.arrays.procs[head], self.work.state, self.given.bits)
+        self.head, self.shadow, self.extra = head, int(counters[SHADOW]), int(counters[EXTRA])
+        self._backfill(self.waiting[self.waiting != head])
+
+    def _beyond(self, jobs: np.ndarray) -> np.ndarray:
+        return self.now + self.given.estimates.fit[jobs] > self.shadow
+
+    def _backfill(self, jobs: np.ndarray) -> None:
+        jobs = jobs[self.given.arrays.procs[jobs] <= self.free]
+        self.candidates = jobs[~self._beyond(jobs) | (self.given.arrays.procs[jobs] <= self.extra)]
+
+
+class Ordering(Backfilling):
+    """The agent says which waiting job goes next, until one does not fit.
+
+    Then under ``Strict`` no more start, under ``EASY`` those that do not delay that one, in order of submission. Under ``List`` it is
+    asked for jobs that fit, until none does. At the next stop it is asked anew.
+    """
+
+    may_pass = False
+
+    def __init__(self, algorithm: str) -> None:
+        self._algorithm = algorithm
+
+    def _offer(self) -> None:
+        fits = self.given.arrays.procs[self.waiting] <= self.free
+        self.candidates = self.waiting if fits.any() and self._algorithm != "List" else self.waiting[fits]
+
+    def take(self, place: int) -> None:
+        """Let the candidate at ``place`` go next."""
+        job = self.candidates[place : place + 1]
+        if self.given.arrays.procs[job[0]] <= self.free:
+            self._start(job)
+            self._offer()
+        elif self._algorithm == "EASY":
+            self._reserve(job[0])
+            while len(self.candidates):
+                super().take(0)
+        else:
+            self.candidates = self.waiting[:0]
