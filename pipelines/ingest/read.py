@@ -1,5 +1,6 @@
 """Read TRACE: a name of the catalogue, or a file of any kind known by its content."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -26,8 +27,9 @@ def read_trace(
     cluster: str | None = None,
     catalogue: Mapping[str, Entry] | None = None,
 ) -> Trace:
-    """Read TRACE: a catalogue name or a file (SWF, canonical Parquet, Slurm accounting).
+    """Read TRACE: a catalogue name or a file.
 
+    A file is SWF, canonical Parquet, Slurm accounting or a published table (:mod:`pipelines.ingest.published`).
     SWF may be plain or gzip. ``procs`` and ``timezone`` (IANA name) override catalogue and file; ``processors`` (``cpus`` or
     ``nodes``) and ``cpus_per_node`` define a processor in Slurm accounting, ``cluster`` is the one to read, and all three are ignored
     elsewhere; ``catalogue`` is by default
@@ -93,7 +95,9 @@ def read_file(
     path: str | Path, *, timezone: str | None = None, processors: str = "cpus", cpus_per_node: int | None = None, cluster: str = ""
 ) -> Trace:
     """Read one file by its content; options as in :func:`read_sacct`. Raises InputError."""
-    return read_canonical(path) if _is_parquet(path) else _parse(load(path), "", timezone, processors, cpus_per_node, cluster)
+    if _is_parquet(path):
+        return _read_parquet(path, timezone)
+    return _parse(load(path), "", timezone, processors, cpus_per_node, cluster)
 
 
 def is_accounting(path: str | Path) -> bool:
@@ -110,6 +114,16 @@ def check_kind(source: Source) -> None:
         _kind(source)
 
 
+def _read_parquet(path: str | Path, timezone: str | None) -> Trace:
+    from pipelines.ingest.published import is_published_parquet, parse_published
+
+    if not is_published_parquet(path):
+        return read_canonical(path)
+    with opened(path) as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    return parse_published(Source(str(path), None, digest), timezone)
+
+
 def _is_parquet(path: str | Path) -> bool:
     with opened(path) as file:
         return file.read(len(MAGIC)) == MAGIC
@@ -121,18 +135,27 @@ def _parse(source: Source, format: str, timezone: str | None, processors: str, c
         from pipelines.ingest.slurm import parse_sacct
 
         return parse_sacct(source, timezone, processors, cpus_per_node, cluster)
+    if kind == "published":
+        from pipelines.ingest.published import parse_published
+
+        return parse_published(source, timezone)
     return parse_swf(source)
 
 
 def _kind(source: Source) -> str:
     """Return the format by the first line that is not blank.
 
-    A comment or a number begins SWF, names of columns between | or , or an object of JSON Slurm accounting.
+    A comment or a number begins SWF, names of columns between | or , or an object of JSON Slurm accounting, unless a published table of
+    jobs has these columns; a list of JSON begins such a table, too.
     """
+    from pipelines.ingest.published import dataset
+
     line = re.search(rb"[^\s][^\r\n]*", source.head())
     text = line[0].removeprefix(b"\xef\xbb\xbf") if line else b""
     if text.startswith(b"{"):
         return "slurm"
+    if text.startswith(b"[") or dataset(text.decode("latin-1").replace('"', "").split(",")) is not None:
+        return "published"
     between = re.search(rb"[|,]", text)
     if between and re.match(rb"\d[\d_.+]*[|,]", text):
         raise InputError(f"{source.path}:1: has no header line that names the columns: run sacct without --noheader")
@@ -160,7 +183,7 @@ def _read_entry(entry: Entry, timezone: str | None) -> Trace:
         source = load(entry.path)
         entry.check(source)
     if parquet:
-        return read_canonical(entry.path)
+        return _read_parquet(entry.path, timezone or entry.timezone)
     return _parse(source, entry.format, timezone or entry.timezone, entry.processors, entry.cpus_per_node, entry.cluster)
 
 
