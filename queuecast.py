@@ -11,7 +11,7 @@ One replay of each is one draw: no combination is surely better than EASY. EASY-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -201,10 +201,11 @@ def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = No
 
 
 def campaign(
-    trace: Trace, schedulers: Sequence[str] = ("EASY",), predictors: Sequence[Any] = ("requested",), **settings: Any
+    trace: Trace, schedulers: Sequence[str | Decides] = ("EASY",), predictors: Sequence[Any] = ("requested",), **settings: Any
 ) -> pd.DataFrame:
     """Simulate all combinations, on every window and seed; a row a simulation.
 
+    A scheduler may be a policy of :func:`decide`, called by its own name: it meets the same windows and shaken submissions as the others.
     ``settings`` are those of :class:`sim.settings.Campaign`, ``procs`` and ``machine``. ``attrs["summary"]`` compares them with the first, over windows and
     replicates.
 
@@ -213,14 +214,19 @@ def campaign(
     (44, 20)
     """
     import sim
-    from pipelines.storage.policies import all_resolved
+    from pipelines.storage.policies import resolved
     from sim.campaigns.window_comparison import over_windows
+    from sim.decide import decider
 
     workload, on = _on(trace, settings)
-    schedulers, predictors = ([each] if isinstance(each, str) else each for each in (schedulers, predictors))
+    asked = [schedulers] if isinstance(schedulers, str) or not isinstance(schedulers, Iterable) else schedulers
+    yours = [decider(each) for each in asked if not isinstance(each, str)]
+    names = [resolved(each) if isinstance(each, str) else decider(each)[0] for each in asked]
+    predictors = [predictors] if isinstance(predictors, str) else predictors
     fitted = tuple(_fitted(each, workload) for each in predictors)
-    asked = sim.Campaign(schedulers=tuple(all_resolved(schedulers)), predictors=fitted, **settings)
-    table = sim.run_campaign(workload.jobs, asked, **on)
+    table = sim.run_campaign(
+        workload.jobs, sim.Campaign(schedulers=tuple(names), predictors=fitted, **settings), deciders=dict(yours), **on
+    )
     table.attrs["summary"] = over_windows(table)
     return table
 

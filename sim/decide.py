@@ -21,11 +21,14 @@ from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, POLICY, REFUSED, place_fo
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.state import CHOSEN, FREE, NEXT, PLANS, STARTED, WAITING
 from sim.machine.nodes import NOWHERE, Description
-from sim.outcome import TRACE_SECONDS
+from sim.outcome import TRACE_SECONDS, Decider
 from sim.policy import Policy
 from sim.prepare import Inputs, Prepared
 from sim.schedule import Schedule
 from sim.simulate import simulate_policy
+
+UNDER = "List"
+"""The scheduler in whose place a policy decides."""
 
 
 class Job(NamedTuple):
@@ -184,6 +187,17 @@ class _Asked:
             )
 
 
+def decider(policy: Decides, name: str = "") -> tuple[str, Callable[[], Decider]]:
+    """Return a policy's name, by default its own, and what makes its side of a simulation.
+
+    InputError for what is no policy.
+    """
+    if not callable(policy) and not isinstance(policy, CompiledPolicy):
+        raise InputError(f"a {type(policy).__name__} is no policy: give a function of a view, or sim.compiled(function)")
+    name = name or (policy.name if isinstance(policy, CompiledPolicy) else getattr(policy, "__name__", type(policy).__name__))
+    return name, lambda: _Asked(policy, name)
+
+
 def decide(
     jobs: pd.DataFrame,
     machine: int | Description,
@@ -210,10 +224,7 @@ def decide(
     """
     if wrong := sorted(set(settings) - (set(Policy._fields) - {"scheduler", "starvation_s"})):
         raise InputError(f"decide takes no {wrong[0]}: the policy decides which jobs start")
-    if not callable(policy) and not isinstance(policy, CompiledPolicy):
-        raise InputError(f"a {type(policy).__name__} is no policy: give a function of a view, or sim.compiled(function)")
-    name = name or (policy.name if isinstance(policy, CompiledPolicy) else getattr(policy, "__name__", type(policy).__name__))
+    name, decides = decider(policy, name)
     on: dict[str, Any] = {"machine": machine} if hasattr(machine, "arrays_for") else {"procs": machine}
-    asked = Policy("List", **settings)
-    made = simulate_policy(jobs, asked, decider=_Asked(policy, name), clock=clock, trace=trace, generated=generated, **on)
+    made = simulate_policy(jobs, Policy(UNDER, **settings), decider=decides(), clock=clock, trace=trace, generated=generated, **on)
     return replace(made, scheduler=name)

@@ -8,11 +8,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import queuecast
 from features import InputError
+from sim import View
+from sim.decide import Job
 
 
 @pytest.mark.slow
@@ -49,7 +52,7 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.campaign("kth-sp2", window="weeks"), "window"),
         (lambda: queuecast.simulate(queuecast.read("kth-sp2"), procs=50), "was read for 100 processors, not 50"),
         (lambda: queuecast.simulate("kth-sp2", print), "a scheduler is a name, not .*: give a policy to decide"),  # type: ignore[arg-type]
-        (lambda: queuecast.campaign("kth-sp2", ["EASY", print]), "a scheduler is a name"),  # type: ignore[list-item]
+        (lambda: queuecast.campaign("kth-sp2", ["EASY", 5]), "a int is no policy"),  # type: ignore[list-item]
         (lambda: queuecast.compare([]), "no schedule of the baseline EASY / requested to compare with; there are: none"),
         (lambda: queuecast.whatif("kth-sp2", replicate=3), "No such option.*--replicates"),
         (lambda: queuecast.simulate("kth-sp2", schedular="EASY"), "unknown setting 'schedular'; did you mean scheduler\\?"),
@@ -116,6 +119,24 @@ def test_the_figure_of_a_comparison_shows_whole_intervals_and_the_mean_wait() ->
         first, last = panel.get_xlim()
         assert first < 0.1
         assert last > 9.0
+
+
+def test_a_policy_of_yours_meets_the_same_windows_and_shaken_submissions_as_the_others() -> None:
+    def in_order(view: View) -> list[Job]:  # as Strict does
+        free = view.free - np.cumsum([job.procs for job in view.queue])
+        return [job for job, left in zip(view.queue, np.minimum.accumulate(free), strict=True) if left >= 0]
+
+    random = np.random.default_rng(1)
+    columns = {"runtime_s": random.integers(60, 9_000, 400), "procs": random.integers(1, 9, 400)}
+    jobs = pd.DataFrame({"submit_s": np.sort(random.integers(0, 9 * 604_800, 400)), **columns, "requested_s": 9_000})
+    made = queuecast.campaign(jobs, ["EASY", "Strict", in_order], procs=10, windows="weeks", replicates=2, shake_s=60)
+    apart = made.drop(columns="simulate_s").set_index("scheduler")
+    assert len(apart.loc["in_order"]) == len(apart.loc["EASY"]) == 2 * made["window"].nunique()
+    pd.testing.assert_frame_equal(apart.loc["in_order"].reset_index(drop=True), apart.loc["Strict"].reset_index(drop=True))
+    assert made["mean_wait_s"].max() > 0
+    waits = made.attrs["summary"].query("metric == 'mean_wait_s'").set_index("scheduler")
+    assert waits.loc["in_order", ["low", "high"]].tolist() == waits.loc["Strict", ["low", "high"]].tolist()
+    assert not waits.loc["in_order", ["low", "high"]].isna().any()
 
 
 def test_nothing_is_imported_before_it_is_needed() -> None:

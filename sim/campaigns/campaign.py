@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any, TypeAlias, TypeVar
@@ -41,7 +42,7 @@ from sim.estimates import check_answerable
 from sim.kernel.state import Jobs
 from sim.machine.nodes import Description
 from sim.names import scheduler as named_scheduler
-from sim.outcome import TRACE_SECONDS, simulation
+from sim.outcome import TRACE_SECONDS, Decider, simulation
 from sim.policy import Policy
 from sim.prepare import Prepared, check_machine, counted, kernel_columns, on_clusters, prepare
 from sim.replays import Replay, as_replay, check_scaled
@@ -114,6 +115,7 @@ def run_campaign(
     generated: bool = False,
     clock: Clock = TRACE_SECONDS,
     machine: Description | None = None,
+    deciders: Mapping[str, Callable[[], Decider]] | None = None,
     map_points: Map | None = None,
     done: Mapping[Point, Sequence[Row]] | None = None,
     finished: Callable[[Point, Sequence[Row]], None] | None = None,
@@ -125,11 +127,14 @@ def run_campaign(
     then the metrics of :func:`sim.metrics.schedule_metrics.evaluate`; rows are in the order of :func:`points`. ``done`` holds the
     rows of points that need not be computed again, ``finished(point, rows)`` is called from this thread for each computed one,
     and ``progress(done, total)`` too. ``map_points`` defaults to :func:`threads`. A predictor known beforehand is asked once, for
-    the whole trace. Raises InputError for unknown names before anything is simulated, and for errors at a point, naming it.
+    the whole trace. ``deciders`` make what decides in place of schedulers of these names
+    (:func:`sim.decide.decider`). Raises InputError for unknown names before anything is simulated, and for errors at a point, naming it.
     """
     windows = windows or windows_of(jobs, campaign)
     asked = points(campaign, windows)
-    setting = _setting(jobs, campaign, windows, processors(procs, machine), trace, generated, clock, machine)
+    named = campaign.model_copy(update={"schedulers": tuple(each for each in campaign.schedulers if each not in (deciders or {}))})
+    setting = _setting(jobs, named, windows, processors(procs, machine), trace, generated, clock, machine)
+    setting = replace(setting, deciders=deciders or {})
     rows = {point: list((done or {})[point]) for point in asked if point in (done or {})}
     missing = sorted((point for point in asked if point not in rows), key=lambda point: (point.window, point.policy.seed))
     for point, made in _computed(evaluate_points, setting, missing, map_points, len(rows), progress):

@@ -18,13 +18,14 @@ from features.clock import Clock
 from features.errors import InputError
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.windows import Window
+from sim.decide import UNDER
 from sim.estimates import Foreknown, as_estimates, as_predictor
 from sim.kernel.scratch import Scratch
 from sim.machine.nodes import Description
 from sim.metrics.predictability import predicted_start_error_s
 from sim.metrics.satisfaction import UserJobs
 from sim.metrics.schedule_metrics import as_columns, measure, slowdowns
-from sim.outcome import Outcome, simulation
+from sim.outcome import Decider, Outcome, simulation
 from sim.policy import Policy
 from sim.prepare import Prepared
 from sim.replays import Replay, as_replay
@@ -81,7 +82,7 @@ class Setting:
     """The shared settings of a campaign's points.
 
     Windows and replays are by number, predictors by name. They can be sent to other processes. ``moves_s`` [jobs of the whole
-    trace] by seed, where the campaign shakes.
+    trace] by seed, where the campaign shakes. ``deciders`` make what decides in place of a scheduler of that name.
     """
 
     windows: Mapping[int, Window]
@@ -94,6 +95,7 @@ class Setting:
     clock: Clock
     moves_s: Mapping[int, np.ndarray]
     machine: Description | None = None
+    deciders: Mapping[str, Callable[[], Decider]] = field(default_factory=dict)
 
     @property
     def machine_name(self) -> str:
@@ -204,13 +206,16 @@ def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome
         try:
             begun = _begun(setting, point)
             source, known = begun.predictor(setting, point)
+            decider = setting.deciders.get(point.policy.scheduler)
+            policy = point.policy if decider is None else point.policy._replace(scheduler=UNDER)
             made = simulation(
                 begun.replay.workload,
-                point.policy._replace(predictor=source),
+                policy._replace(predictor=source),
                 clock=setting.clock,
                 scratch=scratch(),
-                tells=point.policy.plan().promises,
+                tells=policy.plan().promises,
                 known=known,
+                decider=None if decider is None else decider(),
             ).outcome()
         except InputError as error:
             named = InputError(f"{point}: {error}")

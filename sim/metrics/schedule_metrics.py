@@ -71,7 +71,6 @@ def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
     record["predicted_start_error_s"] = predicted_start_error_s(
         schedule.plans, schedule.jobs["job_id"].to_numpy(), columns.of_users.start
     )
-    record["max_wait_s"] = int(columns.wait.max())
     record |= {"clamped_predictions": int(schedule.clamped_predictions), "simulate_s": float(schedule.simulate_s)}
     return pd.Series(record, dtype=object, name=schedule.label)
 
@@ -87,6 +86,7 @@ def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, np.
         **slowdowns(columns, tau_s),
         **{name: terms[name] for name in ("awf_s", "p2sf_s")},
         "longest_wait_s": longest_waits(columns).by_row(),
+        "max_wait_s": columns.wait.max(axis=-1),
         "utilization": area / (procs * makespan.astype(np.float64)),
         "makespan_s": makespan,
         **_carried(columns, procs),
