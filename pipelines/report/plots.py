@@ -58,8 +58,9 @@ def figure_of_changes(
     """
     table, shown = table or looks(keys), keys[1:]
     rows: Any = comparison.set_index([*NAMES, "metric"])[["relative", "low", "high"]].astype(np.float64)
-    with figure(5.8, 1.5 + 0.68 * max(len(shown), 1), generated) as drawing:
-        panels = drawing.subplots(2, -(-len(metrics or WEIGHED) // 2), sharey=True).ravel()
+    columns = -(-len(metrics or WEIGHED) // 2)
+    with figure(2.9 * columns, 1.5 + 0.68 * max(len(shown), 1), generated) as drawing:
+        panels = drawing.subplots(2, columns, sharey=True).ravel()
         for panel in panels[len(metrics or WEIGHED) :]:
             panel.remove()
         for panel, metric in zip(panels, metrics or WEIGHED, strict=False):
