@@ -15,6 +15,8 @@ NREL's export of Eagle is read by :mod:`pipelines.ingest.slurm` itself.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -136,8 +138,9 @@ def parse_published(source: Source, timezone: str | None) -> Trace:
     for each in _TIMES:
         rows[each] = _written(table[columns[each]], any(stated))
     local = "UTC" if any(stated) else timezone or kind.zone
-    text = rows.to_csv(index=False, lineterminator="\n").encode()
-    trace = parse_sacct(replace(source, content=text, stamp=()), local)
+    with io.StringIO() as text:
+        csv.writer(text, lineterminator="\n").writerows([list(rows), *rows.itertuples(index=False)])
+        trace = parse_sacct(replace(source, content=text.getvalue().encode(), stamp=()), local)
     said = f"Read as {kind.name}: a processor is {kind.procs}, times are {'UTC' if any(stated) else 'of ' + local}."
     unread = [str(name) for name in table.columns if name not in columns.values()]
     notes += [f"Columns that are not read: {', '.join(unread)}."] if unread else []
