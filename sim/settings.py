@@ -185,3 +185,25 @@ class Campaign(TraceSettings):
     def submissions(self) -> Policy:
         """Return what all policies share: when jobs are submitted."""
         return Policy(dependencies=self.dependencies, users=self.users, load=self.load, squeeze=self.squeeze)
+
+
+class Suite(Campaign):
+    """A campaign on each of several traces under each of several loads, to be pooled.
+
+    What is shared is as of a :class:`Campaign`; what the traces differ by is the catalogue's, or their own.
+    """
+
+    traces: tuple[str, ...] = Field(min_length=1, description="Names of the catalogue, or files.")
+    loads: tuple[Factor, ...] = Field(default=(1.0,), min_length=1, description="Each is a workload of every trace.")
+
+    @model_validator(mode="after")
+    def _check_shared(self) -> Suite:
+        for name in ("trace", "load", "procs", "machine", "timezone", "processors", "cpus_per_node", "cluster"):
+            if name in self.model_fields_set:
+                raise InputError(f"{name} is of one trace: a suite has traces and loads, and the catalogue what each trace needs")
+        return self
+
+    def campaigns(self, trace: str) -> list[Campaign]:
+        """Return the campaigns on ``trace``, one a load."""
+        shared = {name: getattr(self, name) for name in self.model_fields_set - {"traces", "loads"}}
+        return [Campaign(**shared, trace=trace, load=load) for load in self.loads]

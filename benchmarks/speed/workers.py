@@ -145,7 +145,7 @@ def limits(trace: CleanTrace, on_workers: Map) -> None:
         began = time.perf_counter()
         for made in cloudpickle.loads(results):
             for point, rows in made:
-                journal.write(point, rows)
+                journal.write(("trace", point), rows)
         print(
             f"rows read and journalled: {points / (time.perf_counter() - began):,.0f} a second, {journal.path.stat().st_size / points:,.0f} bytes each"
         )

@@ -3,14 +3,17 @@
 Schedulers x predictors x corrections, resumable, with intervals over windows.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pandas as pd
 
+from features.errors import InputError
 from features.statistics import FEWEST_BLOCKS
 from pipelines.cli.notes import note
 from pipelines.cli.options import (
@@ -25,6 +28,7 @@ from pipelines.cli.options import (
 )
 from pipelines.cli.progress import shown_progress
 from pipelines.cli.simulate import prepared, table_files
+from pipelines.storage.places import replacing
 from sim.campaigns.campaign import check_once, windows_of
 from sim.campaigns.windows import Windows
 from sim.metrics.formats import change, interval
@@ -32,48 +36,102 @@ from sim.metrics.names import METRICS, READ_FIRST
 from sim.policy import NAMES
 from sim.settings import Campaign
 
+if TYPE_CHECKING:
+    from pipelines.report.table import Table
+
 
 @click.command()
-@click.argument("trace")
+@click.argument("trace", default="")
 @options(Campaign)
+@click.option(
+    "--suite",
+    metavar="FILE",
+    help="In place of TRACE: classic, modern, or a TOML file of traces and settings, which options override.",
+)
 @workers_option
 @on_option
 @out_option("Write the results to this Parquet file; an interrupted campaign resumes from the journal beside it.", required=True)
 @report_option
+@click.option("--table", type=click.Path(path_type=Path), help="Write the table to this .md or .tex file.")
 @restart_option
-def command(asked: Campaign, workers: int | None, on: str | None, out: Path, report: Path | None, restart: bool) -> None:
+def command(
+    asked: Campaign,
+    suite: str | None,
+    workers: int | None,
+    on: str | None,
+    out: Path,
+    report: Path | None,
+    table: Path | None,
+    restart: bool,
+) -> None:
     """Simulate every combination of the options on every window of TRACE, and compare them.
 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file. The first
-    scheduler with the first predictor is the baseline.
+    scheduler with the first predictor is the baseline. With --suite this is done on several traces, each as the catalogue says,
+    and the comparisons are pooled.
     """
-    from pipelines.workflows.campaigns import identity, resumable_campaign
+    from pipelines.workflows.campaigns import Run, identity, resumable_campaign
+    from sim.campaigns.pooling import over_traces
     from sim.campaigns.window_comparison import nothing_waited, over_windows
 
-    check_outputs({"--out": out, "--report": report}, [asked.trace, *table_files(asked.predictors)])
-    check_once(asked)
-    workload, machine, predictors = prepared(asked)
-    windows = windows_of(workload.jobs, asked)
-    tell_windows(windows)
-    fitted = asked.model_copy(update={"predictors": predictors})
+    campaigns = campaigns_of(suite, asked)
+    check_outputs(
+        {"--out": out, "--report": report, "--table": table},
+        [each.trace for each in campaigns] + table_files(campaigns[0].predictors),
+    )
+    if report is not None and suite:
+        raise InputError("--report is the page of one trace; a suite has --table and --out")
+    if table is not None and table.suffix not in (".md", ".tex"):
+        raise InputError(f"--table {table}: must end in .md or .tex")
+    runs, notes = [], []
+    for each in campaigns:
+        check_once(each)
+        workload, machine, predictors = prepared(each)
+        windows = windows_of(workload.jobs, each)
+        tell_windows(windows)
+        runs.append(Run(workload, each.model_copy(update={"predictors": predictors}), windows, machine))
+        notes += [f"{workload.name}: a generated workload"] * workload.generated
     with simulating(on, workers) as map_points, shown_progress() as progress, told_how_to_go_on():
-        table = resumable_campaign(
-            out, workload, fitted, windows, machine=machine, restart=restart, map_points=map_points, progress=progress
-        )
-    note(f"wrote {out}: {len(table):,} rows")
-    summary = over_windows(table)
-    print_summary(summary, windows, workload.generated)
-    if sentence := nothing_waited(summary, workload.procs):
-        note(f"{workload.name}: {sentence}")
+        results = resumable_campaign(out, runs, restart=restart, map_points=map_points, progress=progress)
+    note(f"wrote {out}: {len(results):,} rows")
+    summary = over_windows(results)
+    if suite:
+        pooled = over_traces(summary, {run.label: run.campaign.submissions.label(Path(suite).stem) for run in runs})
+        over = [f"geometric means over {pooled['traces'].max()} traces", "95 % intervals over traces"]
+        shown = [each for _, part in pooled.groupby("trace", sort=False) for each in print_summary(part, *over)]
+        print_ranks(pooled)
+    else:
+        shown = print_summary(summary, *told_of(summary, windows, workload.generated))
+        if sentence := nothing_waited(summary, workload.procs):
+            note(f"{workload.name}: {sentence}")
+    for text in dict.fromkeys(notes if suite else ()):
+        note(text)
+    if table is not None:
+        with replacing(table) as draft:
+            draft.write_text("\n\n".join(each.markdown() if table.suffix == ".md" else each.latex() for each in shown) + "\n")
+        note(f"wrote {table}")
     if report is not None:
         from pipelines.report.campaign import render_campaign
         from pipelines.report.html import data_of, write_report
         from pipelines.storage.provenance import software
 
-        provenance = {**identity(workload, fitted, windows, machine), "software": software()}
-        page = render_campaign(table, summary, windows, provenance, notes=workload.notes, data=data_of(report))
+        provenance = {**identity(*runs[0]), "software": software()}
+        page = render_campaign(results, summary, windows, provenance, notes=workload.notes, data=data_of(report))
         write_report(report, page, summary)
         note(f"wrote {report}")
+
+
+def campaigns_of(suite: str | None, asked: Campaign) -> list[Campaign]:
+    """Return the campaigns of a suite, in which ``asked`` takes precedence, or of a trace."""
+    from pipelines.sources.suites import suite_of
+
+    if bool(suite) == bool(asked.trace):
+        raise click.UsageError("give a TRACE, or --suite")
+    if not suite:
+        return [asked]
+    given = {name: getattr(asked, name) for name in asked.model_fields_set - {"trace"}}
+    read = suite_of(suite, given)
+    return [campaign for trace in read.traces for campaign in read.campaigns(trace)]
 
 
 def tell_windows(windows: Windows) -> None:
@@ -97,37 +155,56 @@ def told_how_to_go_on() -> Iterator[None]:
         raise
 
 
-def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> None:
-    """Print the metrics that are read first, lowest slowdown first, and a verdict.
+def told_of(summary: pd.DataFrame, windows: Windows, generated: bool) -> tuple[str, str]:
+    """Return what means of one trace are over, and what intervals are over."""
+    over = f"means over {summary['windows'].iloc[0]} windows ({windows.split})" if windows.split != "whole" else "the whole trace"
+    replays = int(summary["replicates"].iloc[0])
+    caption = f"{replays} replicates" if replays > 1 else "one replay of each"
+    if summary["low"].notna().any():
+        weeks = int(summary["windows"].iloc[0]) >= FEWEST_BLOCKS
+        over_what = "windows and replicates" if replays > 1 and weeks else "replicates" if replays > 1 else "windows"
+        caption += f", 95 % intervals over {over_what}" + ("" if replays > 1 else ", which leave out a schedule's chaos")
+    return over + (", a generated workload" if generated else ""), caption
 
-    A table for each semantics, threshold and tau. Means over windows, with changes to the baseline and their intervals.
+
+def print_summary(summary: pd.DataFrame, over: str, caption: str) -> list[Table]:
+    """Print tables of the metrics that are read first, with verdicts; return them.
+
+    A table for each semantics, threshold and tau. Means ``over`` something, with changes to the baseline and their intervals.
     """
     from pipelines.report.table import Table
     from sim.campaigns.window_comparison import as_changes
     from sim.metrics.verdict import policy_labels, verdict
 
-    over = f"means over {summary['windows'].iloc[0]} windows ({windows.split})" if windows.split != "whole" else "the whole trace"
+    tables = []
     for (semantics, starvation_s, tau_s), part in as_changes(summary).items():
         weighed, labels = verdict(part), policy_labels(part)
         at = {(tuple(row[name] for name in NAMES), row["metric"]): row for row in part.to_dict("records")}
         threshold = "" if pd.isna(starvation_s) else f", starvation after {starvation_s:,} s"
-        title = f"{part['trace'].iloc[0]}: {over}, {semantics}{threshold}, tau {tau_s:g} s" + (
-            ", a generated workload" if generated else ""
-        )
-        replays = int(part["replicates"].iloc[0])
-        caption = f"changes against {labels[weighed.baseline]}, " + (
-            f"{replays} replicates" if replays > 1 else "one replay of each"
-        )
-        if part["low"].notna().any():
-            weeks = int(part["windows"].iloc[0]) >= FEWEST_BLOCKS
-            over_what = "windows and replicates" if replays > 1 and weeks else "replicates" if replays > 1 else "windows"
-            caption += f", 95 % intervals over {over_what}" + ("" if replays > 1 else ", which leave out a schedule's chaos")
+        title = f"{part['trace'].iloc[0]}: {over}, {semantics}{threshold}, tau {tau_s:g} s"
         order = sorted(labels, key=lambda key: at[key, READ_FIRST[0]]["value"])
         rows = [[labels[key], *(_cell(at[key, name], key == weighed.baseline) for name in READ_FIRST)] for key in order]
-        Table(title, ["policy", *(METRICS[name].short for name in READ_FIRST)], rows, caption).show()
+        against = f"changes against {labels[weighed.baseline]}, {caption}"
+        tables.append(Table(title, ["policy", *(METRICS[name].short for name in READ_FIRST)], rows, against))
+        tables[-1].show()
         click.echo(f"\n{weighed.text}\n")
         for text in part.loc[part["note"] != "", "note"].unique():
             note(text)
+    return tables
+
+
+def print_ranks(pooled: pd.DataFrame) -> None:
+    """Print mean ranks over traces by slowdown, and from which difference on they differ."""
+    from sim.metrics.verdict import policy_labels
+
+    for name, part in pooled[pooled["metric"] == READ_FIRST[0]].groupby("trace", sort=False):
+        labels = policy_labels(part)
+        ranks = [
+            f"{labels[tuple(row[each] for each in NAMES)]} {row['rank']:.1f}" for row in part.sort_values("rank").to_dict("records")
+        ]
+        critical = part["critical"].iloc[0]
+        differ = "" if pd.isna(critical) else f"; {critical:.1f} apart they differ (Nemenyi)"
+        click.echo(f"{name}: mean ranks by {METRICS[READ_FIRST[0]].short.rstrip('*')}: {', '.join(ranks)}{differ}\n")
 
 
 def _cell(row: Mapping[Any, Any], baseline: bool) -> str:

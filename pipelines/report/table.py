@@ -85,6 +85,19 @@ class Table:
         ]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
+    def latex(self) -> str:
+        """Return title, headings, rows and note as a table of LaTeX, for the package booktabs."""
+        import pandas as pd
+
+        frame = pd.DataFrame(
+            [[" ".join(cell.lines()) for cell in row] for row in self.cells], columns=[head.text for head in self.heads]
+        )
+        places = "".join("l" if self.is_left(place) else "r" for place in range(len(self.headings)))
+        title = ". ".join(text for text in (self.title, self.note) if text)
+        for mark in "&%#_$":
+            title = title.replace(mark, "\\" + mark)
+        return frame.to_latex(index=False, escape=True, column_format=places, caption=title).strip()
+
 
 def markdown_of(table: pd.DataFrame, form: str = ".4g", empty: str = "none") -> str:
     """Return a data frame in Markdown, fractions in ``form``; ``empty`` for no rows."""

@@ -5,21 +5,24 @@ When all points are done the results are written as Parquet, atomically, and the
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.runtime.protocol import TablePredictor
 from pipelines.storage.journal import Journal, Kind
 from pipelines.storage.parquet import write_parquet
 from pipelines.storage.provenance import code_version
-from sim.campaigns.campaign import Progress, predictor_name, run_campaign
+from sim.campaigns.campaign import Progress, points, predictor_name, run_campaign
 from sim.campaigns.maps import Map
 from sim.campaigns.points import Point, Row
 from sim.campaigns.windows import Windows
@@ -31,43 +34,78 @@ KIND = "campaign"
 """The kind of Parquet file that holds results."""
 
 
+class Run(NamedTuple):
+    """A campaign on one trace, with fitted predictors."""
+
+    workload: CleanTrace
+    campaign: Campaign
+    windows: Windows
+    machine: Machine | None = None
+
+    @property
+    def label(self) -> str:
+        """The trace's name in the results."""
+        return self.campaign.submissions.label(self.workload.name)
+
+
 def resumable_campaign(
     out: Path,
-    workload: CleanTrace,
-    campaign: Campaign,
-    windows: Windows,
+    runs: Sequence[Run],
     *,
-    machine: Machine | None = None,
     restart: bool = False,
     map_points: Map | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Run ``campaign``, or the rest of an interrupted run; write and return the results.
+    """Run ``runs``, of a suite one a trace and load, or what an interruption left; write and return the results.
 
-    Raises InputError for a journal of another campaign, unless ``restart`` discards it, and as
+    Raises InputError for two traces of one name, a journal of another campaign, unless ``restart`` discards it, and as
     :func:`sim.campaigns.campaign.run_campaign`.
     """
-    stated = identity(workload, campaign, windows, machine)
-    with journal_of(out, stated, restart) as journal:
-        table = run_campaign(
-            workload.jobs,
-            campaign,
-            procs=workload.procs,
-            windows=windows,
-            trace=workload.name,
-            generated=workload.generated,
-            clock=workload.clock,
-            machine=machine,
-            map_points=map_points,
-            done=dict(journal.done),
-            finished=journal.write,
-            progress=progress,
-        )
-        found = {"dropped": windows.counts(), "drop_basis": windows.basis, "empty_windows": list(windows.empty)}
+    twice = [label for label, times in Counter(run.label for run in runs).items() if times > 1]
+    if twice:
+        raise InputError(f"a suite takes each trace once, and two are called {twice[0]}")
+    stated = [identity(*run) for run in runs]
+    shared = stated[0] if len(runs) == 1 else {"version": code_version(), "campaigns": stated}
+    total = sum(len(points(run.campaign, run.windows)) for run in runs)
+    tables: list[pd.DataFrame] = []
+    with journal_of(out, shared, restart) as journal:
+        for run in runs:
+            before = sum(len(each) for each in tables) // len(run.campaign.taus_s)
+            done = {point: rows for (label, point), rows in journal.done.items() if label == run.label}
+            tables.append(
+                run_campaign(
+                    run.workload.jobs,
+                    run.campaign,
+                    procs=run.workload.procs,
+                    windows=run.windows,
+                    trace=run.workload.name,
+                    generated=run.workload.generated,
+                    clock=run.workload.clock,
+                    machine=run.machine,
+                    map_points=map_points,
+                    done=done,
+                    finished=partial(_finished, journal, run.label),
+                    progress=None if progress is None else partial(_further, progress, before, total),
+                )
+            )
+        table = pd.concat(tables, ignore_index=True)
+        left_out = [
+            {"dropped": run.windows.counts(), "drop_basis": run.windows.basis, "empty_windows": list(run.windows.empty)}
+            for run in runs
+        ]
         units = {str(name): "s" for name in table if str(name).endswith("_s")}
-        write_parquet(table, out, kind=KIND, metadata={**stated, **found}, units=units)
+        found = left_out[0] if len(runs) == 1 else {"left_out": left_out}
+        write_parquet(table, out, kind=KIND, metadata={**shared, **found}, units=units)
         journal.remove()
     return table
+
+
+def _finished(journal: Journal[tuple[str, Point], Sequence[Row]], trace: str, point: Point, rows: Sequence[Row]) -> None:
+    journal.write((trace, point), rows)
+
+
+def _further(progress: Progress, before: int, total: int, count: int, _of_trace: int) -> None:
+    progress(before + count, total)
 
 
 def identity(workload: CleanTrace, campaign: Campaign, windows: Windows, machine: Machine | None = None) -> dict[str, Any]:
@@ -96,17 +134,18 @@ def identity(workload: CleanTrace, campaign: Campaign, windows: Windows, machine
     }
 
 
-def _encoded(point: Point, rows: Sequence[Row]) -> dict[str, Any]:
-    return {"window": point.window, "policy": point.policy._asdict(), "rows": list(rows)}
+def _encoded(key: tuple[str, Point], rows: Sequence[Row]) -> dict[str, Any]:
+    trace, point = key
+    return {"trace": trace, "window": point.window, "policy": point.policy._asdict(), "rows": list(rows)}
 
 
-def _decoded(record: dict[str, Any]) -> tuple[Point, Sequence[Row]]:
-    return Point(record["window"], Policy(**record["policy"])), record["rows"]
+def _decoded(record: dict[str, Any]) -> tuple[tuple[str, Point], Sequence[Row]]:
+    return (record["trace"], Point(record["window"], Policy(**record["policy"]))), record["rows"]
 
 
 _POINTS = Kind("campaign", _encoded, _decoded)
 
 
-def journal_of(out: Path, identity: Mapping[str, Any], restart: bool = False) -> Journal[Point, Sequence[Row]]:
-    """Return the journal of a campaign beside ``out``; it holds the rows of finished points."""
+def journal_of(out: Path, identity: Mapping[str, Any], restart: bool = False) -> Journal[tuple[str, Point], Sequence[Row]]:
+    """Return the journal of a campaign beside ``out``: the rows of finished points, by trace and point."""
     return Journal(out, _POINTS, identity, restart)

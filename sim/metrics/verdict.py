@@ -62,8 +62,8 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
     """Weigh the rows of ``comparison`` against the ``baseline``.
 
     Rows ``scheduler predictor correction metric relative low high p replicates note``, one a combination and metric of
-    :data:`WEIGHED` at least, as of :func:`sim.metrics.comparison.compare`. ``baseline`` is a scheduler and predictor, by
-    default those of the first row.
+    :data:`WEIGHED` at least, as of :func:`sim.metrics.comparison.compare`; with a column ``traces`` they are pooled over these.
+    ``baseline`` is a scheduler and predictor, by default those of the first row.
     """
     weighed = comparison[comparison["metric"].isin(WEIGHED)]
     keys, names = _keys(weighed), policy_labels(weighed)
@@ -87,7 +87,8 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
         return Verdict(base, None, worse, better, False, tuple(_unsure(rows, ranked, sound, names, base)))
     best = sound[0] if sound else None
     family = f" for all {len(candidates)} together" if len(candidates) > 1 else ""
-    how = f"Sure means at {100 * confidence:g} %{family}, over {int(weighed['replicates'].min())} replays."
+    over = "traces" if "traces" in weighed else "replays"
+    how = f"Sure means at {100 * confidence:g} %{family}, over {int(weighed['replicates'].min())} {over}."
     said = _sure(rows, (worse, better), ranked, best, names, base)
     return Verdict(base, best, worse, better, True, (*said, how))
 

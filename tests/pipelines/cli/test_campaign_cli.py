@@ -17,7 +17,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.read import read_trace
 from pipelines.storage.parquet import read_parquet
-from pipelines.workflows.campaigns import KIND, identity, journal_of, resumable_campaign
+from pipelines.workflows.campaigns import KIND, Run, identity, journal_of, resumable_campaign
 from sim import Campaign, run_campaign
 from sim.campaigns.maps import serial
 from sim.campaigns.points import Point
@@ -114,12 +114,12 @@ def test_the_journal_of_another_campaign_is_refused_saying_what_differs(
     out = tmp_path / "out.parquet"
     first, other = Campaign(schedulers=("EASY",)), Campaign(schedulers=("EASY", "List"), taus_s=(60.0,))
     with journal_of(out, identity(workload, first, windows)) as journal:
-        journal.write(Point(1, Policy()), [])
+        journal.write(("crowd", Point(1, Policy())), [])
     kept = journal.path.read_bytes()
     with pytest.raises(InputError, match=r"another campaign \(of other schedulers, taus_s\); give --restart"):
-        resumable_campaign(out, workload, other, windows, map_points=serial)
+        resumable_campaign(out, [Run(workload, other, windows)], map_points=serial)
     assert journal.path.read_bytes() == kept
-    resumable_campaign(out, workload, other, windows, map_points=serial, restart=True)
+    resumable_campaign(out, [Run(workload, other, windows)], map_points=serial, restart=True)
     assert out.exists()
     assert not journal.path.exists()
 
@@ -144,7 +144,7 @@ def test_a_journal_that_is_none_is_left_alone(workload: CleanTrace, windows: Win
     journal = tmp_path / "out.parquet.journal"
     journal.write_bytes(b"precious\n")
     with pytest.raises(InputError, match="is not the journal of a campaign; give --restart"):
-        resumable_campaign(tmp_path / "out.parquet", workload, Campaign(schedulers=("EASY",)), windows, map_points=serial)
+        resumable_campaign(tmp_path / "out.parquet", [Run(workload, Campaign(), windows)], map_points=serial)
     assert journal.read_bytes() == b"precious\n"
 
 
@@ -160,7 +160,7 @@ def test_no_line_of_a_journal_in_which_one_byte_changed_is_resumed(
     stated, out = identity(workload, Campaign(schedulers=("EASY",)), windows), tmp_path / "out.parquet"
     with journal_of(out, stated) as journal:
         for number in (1, 2):
-            journal.write(Point(number, Policy()), [{"mean_wait_s": 1234.5678 * number, "jobs": 40 + number}])
+            journal.write(("crowd", Point(number, Policy())), [{"mean_wait_s": 1234.5678 * number, "jobs": 40 + number}])
     whole, kept = journal.path.read_bytes(), journal.done
     starts = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
     for place in range(starts[0], len(whole)):
@@ -168,7 +168,7 @@ def test_no_line_of_a_journal_in_which_one_byte_changed_is_resumed(
         capsys.readouterr()
         with journal_of(out, stated) as again:
             line = sum(start <= place for start in starts)
-            assert line not in {point.window for point in again.done}, f"byte {place}"
+            assert line not in {point.window for _, point in again.done}, f"byte {place}"
             assert again.done.items() <= kept.items()
         torn = place == len(whole) - 1  # the last line end: the line is cut off, as one that was half written
         assert torn or (f"{journal.path}: " in (said := capsys.readouterr().err) and f"(line {line + 1}" in said)
@@ -191,7 +191,7 @@ def test_a_journal_may_be_torn_and_taken_up_again_any_number_of_times(
     workload: CleanTrace, windows: Windows, tmp_path: Path
 ) -> None:
     stated = identity(workload, Campaign(schedulers=("EASY",)), windows)
-    asked = [Point(number, Policy()) for number in (1, 2, 3)]
+    asked = [("crowd", Point(number, Policy())) for number in (1, 2, 3)]
     for before, point in enumerate(asked):
         with journal_of(tmp_path / "out.parquet", stated) as journal:
             assert list(journal.done) == asked[:before]
@@ -219,9 +219,7 @@ def test_a_failed_point_leaves_the_last_results_and_what_is_done(workload: Clean
     with pytest.raises(
         InputError, match=r"EASY / broken / requested, per-second, seed 0, window 6: predictor broken: predicts inf"
     ):
-        resumable_campaign(
-            out, workload, Campaign(schedulers=("EASY",), predictors=("requested", broken)), windows, map_points=serial
-        )
+        resumable_campaign(out, [Run(workload, Campaign(predictors=("requested", broken)), windows)], map_points=serial)
     assert out.read_text() == "the last results"
     assert (tmp_path / "out.parquet.journal").read_bytes().count(b"\n") == 1 + 6 + 5
 
@@ -347,3 +345,46 @@ def test_a_registered_model_that_has_seen_the_jobs_is_refused_or_marked(
     assert marked in page.read_text()
     row = queuecast("simulate", str(trace), "--predictor", marked, "--json", home=tmp_path)
     assert json.loads(row.stdout)["predictor"] == marked
+
+
+def test_a_suite_pools_its_traces_and_writes_tables(trace: Path, tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"crowd-{number}.swf").write_text(trace.read_text().replace("MaxProcs: 64", f"MaxProcs: {64 + 8 * number}"))
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'traces = ["crowd-0.swf", "crowd-1.swf", "crowd-2.swf"]\nschedulers = ["EASY", "EASY-SJBF", "List"]\nloads = [1.0, 1.2]\n'
+    )
+    out, table = tmp_path / "out.parquet", tmp_path / "table.tex"
+    done = queuecast(
+        "campaign", "--suite", str(file), "--windows", "weeks", "--out", str(out), "--table", str(table), home=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    rows, _ = read_parquet(out, kind=KIND)
+    assert sorted(rows["trace"].unique()) == sorted(f"crowd-{n}{load}" for n in range(3) for load in ("", " (load 1.2)"))
+    alone = queuecast("campaign", str(tmp_path / "crowd-1.swf"), "--windows", "weeks", "--scheduler", "EASY", "--scheduler", "List",
+                      "--out", str(tmp_path / "alone.parquet"), home=tmp_path)  # fmt: skip
+    assert alone.returncode == 0, alone.stderr
+    same = read_parquet(tmp_path / "alone.parquet", kind=KIND)[0]
+    mine = rows[(rows["trace"] == "crowd-1") & rows["scheduler"].isin(["EASY", "List"])]
+    assert mine["mean_wait_s"].tolist() == same["mean_wait_s"].tolist()
+    assert "mine: geometric means over 3 traces" in done.stdout
+    assert "mean ranks by slowdown" in done.stdout
+    assert table.read_text().count(r"\toprule") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('traces = ["crowd.swf"]\nschedular = ["EASY"]', "schedular is unknown; known: "),
+        ("traces = []", "traces "),
+        ('traces = ["a"]\nprocs = 8', "procs is of one trace"),
+        ("traces = [", "mine.toml: "),
+    ],
+)
+def test_a_wrong_suite_is_refused_in_one_line(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(text)
+    done = queuecast("campaign", "--suite", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "out.parquet"), home=tmp_path)
+    assert done.returncode == 2
+    assert "mine.toml: " in done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1

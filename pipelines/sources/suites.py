@@ -1,0 +1,30 @@
+"""Suites: traces and settings of a comparison that is pooled over traces, as TOML files."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from features.errors import InputError
+from sim.settings import Suite
+
+FOLDER = Path(__file__).parent
+
+
+def suite_of(name: str, given: dict[str, Any]) -> Suite:
+    """Return the suite ``classic`` or ``modern``, or of a file, with ``given`` settings in place of its own.
+
+    InputError, one line with the file, for what is no TOML, unknown or out of bounds. Paths of traces are relative to the file.
+    """
+    built_in = FOLDER / f"suite-{name}.toml"
+    path = built_in if built_in.is_file() else Path(name)
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        traces = settings.get("traces", [])
+        beside = [str(path.parent / each) if isinstance(each, str) and (path.parent / each).is_file() else each for each in traces]
+        return Suite(**settings | {"traces": beside} | given)
+    except FileNotFoundError as error:
+        raise InputError(f"no suite {name}: known are classic and modern, or give a TOML file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError, InputError) as error:
+        raise InputError(f"{path}: {error}") from error

@@ -1,0 +1,97 @@
+"""Comparisons of several traces pooled into one, and mean ranks over them.
+
+Traces are a random sample: the change on a trace is drawn around a mean, which is estimated. Each counts the same, as windows do, so the
+pooled ratio is that of geometric means, and its interval is Student's t of the traces' logarithms, whose spread contains the variance
+between traces and that within, known or not. That is the random-effects model with the interval of Hartung & Knapp (Statistics in Medicine
+20, 2001) under equal weights; unequal variances make it too wide and never too narrow (Ibragimov & Müller, Journal of Business & Economic
+Statistics 28(4), 2010). Weights by the traces' own variances, of which few windows say little, cover less often
+(benchmarks/studies/pooled_intervals.py). Ranks are compared as by Demšar (Journal of Machine Learning Research 7, 2006).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.statistics import CONFIDENCE, Interval, interval_of_mean
+from sim.campaigns.window_comparison import POLICY, SETTING
+from sim.metrics.verdict import sure_changes
+
+FEWEST_TRACES = 3
+"""Below this many traces there is no interval."""
+
+
+def over_traces(summary: pd.DataFrame, named: Mapping[str, str], confidence: float = CONFIDENCE) -> pd.DataFrame:
+    """Pool the traces of ``summary``: one row a setting, policy and metric.
+
+    ``summary`` is that of :func:`sim.campaigns.window_comparison.over_windows` at any confidence, ``named`` has the name of the suite, and its
+    load, for each of its traces: the pooled rows' ``trace``. Columns are the summary's, without ``variance``, and ``traces spread between
+    ranks_p critical``. ``mean`` is the geometric mean over traces and ``ratio`` that of their ratios; ``windows`` are the fewest of
+    a trace. ``spread`` is the standard deviation of the logarithms of ratios, ``between`` what is left of it without the variance
+    within traces (Hedges, Journal of Educational Statistics 8(2), 1983), never below 0 and null where a trace has none. ``rank`` is
+    the mean rank, ``ranks_p`` the p-value of equal ranks (Friedman's test as Iman & Davenport corrected it), ``critical`` the
+    difference of mean ranks from which on two policies differ at ``confidence`` (Nemenyi). ``traces``, and so ``replicates``, counts
+    those with a ratio above 0, the only ones in ``ratio``; ``note`` says of others, and of fewer than ``FEWEST_TRACES``, which have
+    no interval. ``sure`` as in the summary, among all pooled rows.
+    """
+    rows: list[dict[str, Any]] = []
+    groups = summary.assign(trace=summary["trace"].map(named)).groupby([*SETTING, "metric"], sort=False, dropna=False)
+    for (*setting, metric), part in groups:
+        ranks = _ranked(part, confidence)
+        for policy, mine in part.groupby(POLICY, sort=False):
+            identity = dict(zip([*SETTING, *POLICY], [*setting, *policy], strict=True)) | {"metric": metric}
+            rows.append(identity | _pooled(mine, confidence) | {"rank": ranks["rank"][policy], "tied": 0} | ranks["test"])
+    pooled = pd.DataFrame(rows).astype({"starvation_s": "Int64"})
+    numbers = ["mean", "ratio", "low", "high", "coverage", "p", "spread", "between"]
+    pooled[numbers] = pooled[numbers].astype("float64")
+    first = summary[POLICY].iloc[0]
+    base = (str(first.iloc[0]), str(first.iloc[1]), str(first.iloc[2]))
+    return pooled.assign(sure=sure_changes(pooled, base, confidence, SETTING))
+
+
+def _pooled(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
+    """Pool the ``rows`` of a policy and metric, one a trace."""
+    ratios = rows["ratio"].to_numpy(np.float64)
+    kept = ratios > 0
+    logarithms, interval, spread, note = np.log(ratios[kept]), Interval(), np.nan, ""
+    if (count := len(logarithms)) >= FEWEST_TRACES:
+        interval, spread = interval_of_mean(ratios[kept], confidence), float(logarithms.std(ddof=1))
+    else:
+        note = f"no interval: {count} {'trace is' if count == 1 else 'traces are'} too few"
+    if count < len(rows):
+        note = "; ".join(filter(None, (note, f"{len(rows) - count} of {len(rows)} traces have no ratio, or 0, and are left out")))
+    within = rows["variance"].to_numpy(np.float64)[kept].mean() if count else np.nan
+    ends = {name: None if end is None else end + 1.0 for name, end in (("low", interval.low), ("high", interval.high))}
+    means = rows["mean"].to_numpy(np.float64)
+    return {
+        "traces": count,
+        "replicates": count,
+        "windows": int(rows["windows"].min()),
+        "mean": float(np.exp(np.log(means).mean())) if means.min() > 0 else np.nan,
+        "ratio": float(np.exp(logarithms.mean())) if count else None,
+        **ends,
+        "coverage": interval.coverage,
+        "p": interval.p,
+        "spread": spread,
+        "between": float(np.sqrt(max(spread**2 - within, 0.0))) if np.isfinite(spread**2 - within) else np.nan,
+        "note": note,
+    }
+
+
+def _ranked(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
+    """Return mean ranks by policy, and how they are told apart; ties share the mean of their places."""
+    places = rows.assign(place=rows["rank"] + rows["tied"] / 2.0).groupby(POLICY, sort=False)["place"]
+    rank, traces, policies = places.mean(), int(places.size().iloc[0]), len(places)
+    test = {"ranks_p": np.nan, "critical": np.nan}
+    if traces > 1 and policies > 2:
+        from scipy.stats import f, friedmanchisquare, studentized_range  # slow to import
+
+        chi, rest = friedmanchisquare(*(each.to_numpy() for _, each in places)).statistic, traces * (policies - 1.0)
+        ratio = (traces - 1.0) * chi / (rest - chi) if chi < rest else np.inf
+        test["ranks_p"] = float(f.sf(ratio, policies - 1.0, (policies - 1.0) * (traces - 1.0)))
+        width = float(studentized_range.ppf(confidence, policies, np.inf)) / 2.0**0.5
+        test["critical"] = width * (policies * (policies + 1.0) / (6.0 * traces)) ** 0.5
+    return {"rank": rank, "test": test}

@@ -1,0 +1,63 @@
+"""Comparisons pooled over traces, beside scipy and by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from sim.campaigns.pooling import over_traces
+
+METRIC = "mean_bounded_slowdown"
+
+
+def summary(ratios: dict[str, list[float]], variance: float = 0.01) -> pd.DataFrame:
+    """Return what ``over_windows`` has of policies, one ratio a trace; the baseline's mean is 10."""
+    rows = []
+    for trace in range(len(next(iter(ratios.values())))):
+        means = {name: 10.0 * each[trace] for name, each in ratios.items()}
+        for name, mean in means.items():
+            ahead = sum(other < mean for other in means.values())
+            equal = sum(other == mean for other in means.values()) - 1
+            rows.append(
+                {"trace": f"log-{trace}", "semantics": "per-second", "starvation_s": pd.NA, "tau_s": 10.0, "scheduler": name}
+                | {"predictor": "requested", "correction": "requested", "metric": METRIC, "windows": 8 + trace, "replicates": 2}
+                | {"mean": mean, "ratio": mean / 10.0, "variance": variance, "rank": 1 + ahead, "tied": equal, "note": ""}
+            )
+    return pd.DataFrame(rows).astype({"starvation_s": "Int64"})
+
+
+def pooled(table: pd.DataFrame) -> pd.DataFrame:
+    return over_traces(table, dict.fromkeys(table["trace"], "suite")).set_index("scheduler")
+
+
+def test_the_pooled_ratio_is_that_of_geometric_means_with_student_s_interval_of_logarithms() -> None:
+    ratios = [0.5, 0.6, 0.9, 0.4]
+    row = pooled(summary({"EASY": [1.0] * 4, "Harm": ratios})).loc["Harm"]
+    logs = np.log(ratios)
+    low, high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
+    assert row["ratio"] == pytest.approx(stats.gmean(ratios))
+    assert (row["low"], row["high"]) == pytest.approx((np.exp(low), np.exp(high)))
+    assert row["p"] == pytest.approx(stats.ttest_1samp(logs, 0.0).pvalue)
+    assert (row["traces"], row["windows"]) == (4, 8)
+    assert row["spread"] == pytest.approx(logs.std(ddof=1))
+    assert row["between"] == pytest.approx((logs.var(ddof=1) - 0.01) ** 0.5)
+    assert bool(row["sure"]) == (row["p"] < 0.05)
+
+
+def test_a_loss_on_one_trace_of_three_leaves_a_change_unsure_and_two_traces_have_no_interval() -> None:
+    assert not pooled(summary({"EASY": [1.0] * 3, "Harm": [0.5, 0.6, 1.2]})).loc["Harm", "sure"]
+    two = pooled(summary({"EASY": [1.0] * 2, "Harm": [0.5, 0.5]})).loc["Harm"]
+    assert pd.isna(two["low"])
+    assert two["note"] == "no interval: 2 traces are too few"
+
+
+def test_ranks_are_friedman_s_and_the_difference_nemenyi_s() -> None:
+    ratios = {"EASY": [1.0] * 6, "Harm": [0.5, 0.6, 0.7, 0.9, 0.8, 1.1], "SAF-EASY": [0.8, 0.9, 1.2, 1.3, 0.7, 1.2]}
+    table = pooled(summary(ratios))
+    ranks = stats.rankdata(np.array(list(ratios.values())), axis=0).mean(axis=1)
+    assert table["rank"].tolist() == pytest.approx(ranks.tolist())
+    assert table["critical"].iloc[0] == pytest.approx(2.343 * (3 * 4 / (6 * 6)) ** 0.5, abs=1e-3)  # q of Demsar's table 5
+    chi = stats.friedmanchisquare(*ratios.values()).statistic
+    assert table["ranks_p"].iloc[0] == pytest.approx(stats.f.sf(5 * chi / (6 * 2 - chi), 2, 10))
