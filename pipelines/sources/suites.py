@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent
 
 
 def suite_of(name: str, given: dict[str, Any]) -> Suite:
-    """Return the suite ``classic`` or ``modern``, or of a file, with ``given`` settings in place of its own.
+    """Return a suite by name, or of a file, with ``given`` settings in place of its own.
 
     InputError, one line with the file, for what is no TOML, unknown or out of bounds. Paths of traces are relative to the file.
     """

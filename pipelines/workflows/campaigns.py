@@ -56,8 +56,9 @@ def resumable_campaign(
     map_points: Map | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Run ``runs``, of a suite one a trace and load, or what an interruption left; write and return the results.
+    """Run campaigns, or what an interruption left; write and return the results.
 
+    ``runs`` are one, or of a suite one a trace and load.
     Raises InputError for two traces of one name, a journal of another campaign, unless ``restart`` discards it, and as
     :func:`sim.campaigns.campaign.run_campaign`.
     """
@@ -147,5 +148,5 @@ _POINTS = Kind("campaign", _encoded, _decoded)
 
 
 def journal_of(out: Path, identity: Mapping[str, Any], restart: bool = False) -> Journal[tuple[str, Point], Sequence[Row]]:
-    """Return the journal of a campaign beside ``out``: the rows of finished points, by trace and point."""
+    """Return the journal beside ``out``: rows of finished points, by trace and point."""
     return Journal(out, _POINTS, identity, restart)
