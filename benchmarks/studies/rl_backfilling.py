@@ -1,0 +1,213 @@
+"""Does a backfilling agent, trained as RLBackfilling is, beat rules? One look at testing weeks.
+
+RLBackfilling (Kolker-Hicks, Zhang & Dai, PMBS 2023) picks by PPO which job is backfilled before EASY's head. Here it is trained on the first
+40 % of the weeks of KTH-SP2 and SDSC-SP2 (:mod:`benchmarks.studies.rl_backfilling_training`), and the weights that are best on the
+next 10 % are judged on the second half, which nothing before has read. Otherwise than there, as far as its abstract and RLScheduler's code tell: the
+mask keeps the head's reservation, windows are warmed up, and the reward is given as slowdown grows, not at the end.
+
+The weights, an ``.npz`` of numpy, play greedily at each stop of the loop. Controls: ``untrained``, the same network as it was drawn, and
+``coin``, a candidate or none drawn evenly. Each policy schedules the second half as recorded and under ``REPLICATES`` - 1 shakes of 60 s by
+requested times; changes from EASY are paired by week and replicate, 95 % intervals of :mod:`sim.metrics.comparison`. ``learned`` is the order
+that ``queuecast policy train`` learns by default from the first half's weeks; those of ``docs/examples`` need predictions that no agent here has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.dots import dots
+from benchmarks.common.pages import STUDIES
+from features.clock import WEEK_S
+from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.shaking import SHAKE_S
+from pipelines.ingest.read import read_trace
+from sim.campaigns.learned_order import ALGORITHM, BACKFILL, Learning, learn_order
+from sim.environments.decisions import OF_JOB, OF_MACHINE, Backfilling
+from sim.metrics.comparison import compare
+from sim.metrics.schedule_metrics import evaluate
+from sim.policy import Policy
+from sim.schedule import Schedule
+from sim.simulate import simulate_policy
+
+DATA = STUDIES / "data"
+FILES = {"kth-sp2": ("KTH-SP2", "KTH-SP2-filtered.swf.gz", 100), "sdsc-sp2": ("SDSC-SP2", "SDSC-SP2-filtered.swf.gz", 128)}
+SLOTS = 32
+LAYERS = (len(OF_JOB) + len(OF_MACHINE) + 1, 32, 16, 8, 1)
+"""Numbers of a candidate, the hidden layers of RLScheduler's kernel network, and its score."""
+REPLICATES = 10
+POLICIES = ("EASY", "EASY-SJBF", "SAF-EASY-SPF", "learned", "Harm", "RL agent", "untrained", "coin")
+FAILS = (
+    "One agent a trace, of one seed and half a million steps, on a quarter of an hour of one core; the paper's text was not at hand, so its settings "
+    "are RLScheduler's where the abstract says nothing. Intervals are each alone. The learned order of the other card, with predictions, was not tried."
+)
+METRICS = {"mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P2SF", "longest_wait_s": "longest wait"}
+
+
+def trace_of(name: str, shared: Path) -> CleanTrace:
+    """Return a trace of ``FILES``."""
+    _, file, procs = FILES[name]
+    return clean(read_trace(shared / "traces" / file, procs=procs), procs)
+
+
+def inputs(jobs: np.ndarray, machine: np.ndarray) -> np.ndarray:
+    """Return what the network sees of candidates and "none", float32 [moments, slots + 1, LAYERS[0]].
+
+    ``jobs`` [moments, slots, OF_JOB] and ``machine`` [moments, OF_MACHINE] are observations of Backfill-v0.
+    """
+    moments, slots, count = jobs.shape
+    seen = np.zeros((moments, slots + 1, LAYERS[0]), np.float32)
+    seen[:, :slots, :count] = jobs
+    seen[:, :, count:-1] = machine[:, None]
+    seen[:, slots, -1] = 1.0
+    return seen
+
+
+def scores(weights: dict[str, np.ndarray], seen: np.ndarray) -> np.ndarray:
+    """Return the kernel network's score of each action [moments, actions], without torch."""
+    last = len(LAYERS) - 2
+    for layer in range(last + 1):
+        seen = seen @ weights[f"weights{layer}"].T + weights[f"biases{layer}"]
+        seen = seen if layer == last else np.maximum(seen, 0.0)
+    return seen[..., 0]
+
+
+Picks = Callable[[np.ndarray, np.ndarray, int], int]
+
+
+class Played(Backfilling):
+    """A decider that ``picks`` an action from the observation and the number of candidates; ``SLOTS`` and above is none."""
+
+    def __init__(self, picks: Picks) -> None:
+        self._picks = picks
+
+    def answer(self, now: int) -> None:
+        """Decide at a stop of the loop."""
+        self.open(now)
+        while len(self.candidates):
+            jobs, machine = np.zeros((SLOTS, len(OF_JOB)), np.float32), np.zeros(len(OF_MACHINE), np.float32)
+            action = self._picks(jobs, machine, self.observe(jobs, machine))
+            if action >= SLOTS:
+                break
+            self.take(action)
+        self.close()
+
+
+def greedy(file: Path) -> Picks:
+    """Return the policy whose weights are in ``file``."""
+    weights = dict(np.load(file))
+
+    def picks(jobs: np.ndarray, machine: np.ndarray, count: int) -> int:
+        each = scores(weights, inputs(jobs[None], machine[None]))[0]
+        each[count:SLOTS] = -np.inf
+        return int(each.argmax())
+
+    return picks
+
+
+def coin(seed: int) -> Picks:
+    """Return a policy that draws one of the candidates, or none."""
+    rng = np.random.default_rng(seed)
+
+    def picks(jobs: np.ndarray, machine: np.ndarray, count: int) -> int:
+        drawn = int(rng.integers(count + 1))
+        return drawn if drawn < count else SLOTS
+
+    return picks
+
+
+def halves(trace: CleanTrace) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the jobs of the first and second half of a trace's weeks, as the environments cut them."""
+    week = (trace.jobs["submit_s"] - trace.jobs["submit_s"].iloc[0]) // WEEK_S
+    later = week >= round(0.5 * (week.iloc[-1] + 1))
+    return trace.jobs[~later].reset_index(drop=True), trace.jobs[later].reset_index(drop=True)
+
+
+def schedules(name: str, trace: CleanTrace) -> Iterator[Schedule]:
+    """Yield the schedules of the second half, named by ``POLICIES``."""
+    first, second = halves(trace)
+    learned = learn_order(first, Learning(), trace=name, procs=trace.procs, clock=trace.clock).score
+    base, file = Policy(shake_s=SHAKE_S), f"rl-backfilling-{name}"
+    rules = {rule: base._replace(scheduler=rule) for rule in ("EASY", "EASY-SJBF", "SAF-EASY-SPF")}
+    rules["learned"] = base._replace(scheduler=f"SCORE({learned})-{ALGORITHM}-{BACKFILL}", starvation_s=Learning().starvation_s)
+    rules["Harm"] = base._replace(scheduler="Harm", predictor="prior")
+    for seed, label in product(range(REPLICATES), POLICIES):
+        policy = rules.get(label, base._replace(scheduler="List"))._replace(seed=seed, shake_s=SHAKE_S if seed else 0)
+        picks = {"RL agent": lambda: greedy(DATA / f"{file}.npz"), "untrained": lambda: greedy(DATA / f"{file}-untrained.npz")}
+        picks["coin"] = partial(coin, seed)
+        decider = Played(picks[label]()) if label in picks else None
+        made = simulate_policy(second, policy, procs=trace.procs, clock=trace.clock, trace=name, decider=decider)
+        print(name, label, seed, f"{evaluate(made)['mean_bounded_slowdown']:.2f}, {made.simulate_s:.1f} s", flush=True)
+        yield replace(made, scheduler=label, starvation_s=None)
+
+
+def measured(shared: Path) -> pd.DataFrame:
+    """Return changes of ``METRICS`` from EASY and from EASY-SJBF; ``trace against`` and the columns of a comparison."""
+    tables = []
+    for name, (title, *_) in FILES.items():
+        made = list(schedules(name, trace_of(name, shared)))
+        for base in ("EASY", "EASY-SJBF"):
+            tables.append(compare(made, (base, "requested"), list(METRICS)).assign(trace=title, against=base))
+    return pd.concat(tables, ignore_index=True)
+
+
+def card(rows: pd.DataFrame, how: str) -> Card:
+    """Return the card of the study."""
+    by = rows.set_index(["against", "trace", "scheduler", "metric"])[["relative", "low", "high"]] * 100
+    titles = [title for title, *_ in FILES.values()]
+
+    def change(*at: str) -> str:
+        return "{:+.0f} [{:+.0f}, {:+.0f}]".format(*by.loc[at])
+
+    table = pd.DataFrame({"policy": POLICIES[1:]})
+    for title in titles:
+        table[title] = [change("EASY", title, each, "mean_bounded_slowdown") for each in POLICIES[1:]]
+    for metric, label in list(METRICS.items())[1:]:
+        cells = [[f"{by.loc[('EASY', title, each, metric), 'relative']:+.0f}" for title in titles] for each in POLICIES[1:]]
+        table[label] = ["/".join(each) for each in cells]
+    beside = " and ".join(f"{change('EASY-SJBF', title, 'RL agent', 'mean_bounded_slowdown')} % on {title}" for title in titles)
+    worse = [by.loc[("EASY-SJBF", title, "RL agent", "mean_bounded_slowdown"), "high"] < 0 for title in titles]
+    verdict = "beats" if all(worse) else "does not beat" if not any(worse) else "beats on one trace"
+    return Card(
+        question="Does a learned backfiller beat rules?",
+        answer=f"RLBackfilling (Kolker-Hicks et al., 2023), trained in `queuecast/Backfill-v0`, {verdict} EASY-SJBF: slowdown changes by {beside}.",
+        picture="rl-backfilling.png",
+        picture_caption="Changes from EASY on testing weeks, 95 % intervals",
+        table=table,
+        table_caption=f"Changes from EASY on second halves in % [95 %], slowdown by trace, the others KTH-SP2/SDSC-SP2; {REPLICATES} replays of "
+        "each, shaken:",
+        fails=FAILS,
+        data=[
+            "rl-backfilling.csv",
+            *(f"rl-backfilling-{name}-training.csv" for name in FILES),
+            *(f"rl-backfilling-{name}.npz" for name in FILES),
+        ],
+        made_by=how,
+    )
+
+
+def draw(rows: pd.DataFrame) -> bytes:
+    """Draw the changes from EASY, a panel a trace."""
+    shown = rows[(rows["against"] == "EASY") & (rows["scheduler"] != "EASY")]
+    shown = shown.assign(panel=shown["trace"], row=shown["scheduler"], series=shown["metric"].map(METRICS))
+    shown[["value", "low", "high"]] = 100 * shown[["relative", "low", "high"]]
+    return dots(shown, "change from EASY, %", dict.fromkeys([title for title, *_ in FILES.values()], 0.0), linear=100)
+
+
+def main() -> None:
+    options = parser(__doc__).parse_args()
+    rows, how = rows_of(options, "studies.rl_backfilling", "rl-backfilling.csv", lambda: measured(options.shared))
+    if options.write or options.card:
+        (STUDIES / "rl-backfilling.png").write_bytes(draw(rows))
+    show(card(rows, how), "rl-backfilling", options)
+
+
+if __name__ == "__main__":
+    main()
