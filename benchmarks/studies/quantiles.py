@@ -205,7 +205,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
     }
     held = kept_table(rows, "For which jobs the quantiles hold").set_index(["trace", "quantile"])["of processor-seconds"]
     table = kept_table(rows, SCHEDULE)
-    shown = table[table["scheduler"] == "EASY-SJBF"].drop(columns=["scheduler", "P2SF", "wait"])
+    shown = table[(table["scheduler"] == "EASY-SJBF") & (table["predictor"] != "nag")].drop(columns=["scheduler", "P2SF", "wait"])
     chosen = [kept_table(rows, title).iloc[0] for title in TRACES]
     free = "; ".join(
         f"{row.iloc[1].partition(' /')[0]} with slowdown {row['slowdown']} on {title}"

@@ -82,6 +82,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
     cells = (100 * rows["change"]).map("{:+.1f}".format) + "±" + (100 * rows["error"]).map("{:.1f}".format)
     column = rows["option"].str.partition("(")[2].str.rstrip(")") + ": " + rows["metric"].map(METRICS)
     named = rows.assign(cell=cells, column=column, policy=rows["scheduler"] + ", " + rows["predictor"])
+    named = named[named["predictor"] != "nag"]
     wide = named.pivot(index=["title", "policy"], columns="column", values="cell").loc[
         list(dict.fromkeys(zip(named["title"], named["policy"], strict=True)))
     ]

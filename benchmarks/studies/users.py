@@ -38,6 +38,7 @@ from benchmarks.studies.users_runs import (
 from sim.users.names import LOOPS
 
 CARRIED = STUDIES / "data" / "users-carried.csv"
+UNSHOWN = {("KTH-SP2", "SPF-EASY"), ("LANL-CM5", "EASY-SJBF"), ("LANL-CM5", "JustBF")}
 FAILS = (
     "Users keep recorded think times and batches, whatever machine they meet. Intervals are over replays of one trace, and "
     "say nothing of other traces; predictors were ranked on KTH-SP2 alone."
@@ -59,7 +60,7 @@ def card(rows: pd.DataFrame, load: pd.DataFrame, made_by: str) -> Card:
     middle, low, high = again(rows, "ranking", "closed")
     table = []
     for title, scheduler in product(SIMULATED, SCHEDULERS):
-        if (title, "open", scheduler, "mean_wait_s") in of_loads:
+        if (title, "open", scheduler, "mean_wait_s") in of_loads and (title, scheduler) not in UNSHOWN:
             cells = [of_loads[title, loop, scheduler] for loop in LOOPS]
             table.append(
                 [

@@ -207,13 +207,9 @@ def speed() -> None:
 
 SHOWN = {
     "serial jobs": "serial jobs",
-    "sizes a power of two": "sizes a power of two",
     "submissions within 20 min of the user's last": "submitted within 20 min of the user's last",
     "next job of a user has the same size": "next job of a user: same size",
-    "... a runtime within a factor 2": "next job: runtime within a factor 2",
-    "20 commonest requests cover": "20 commonest requests cover",
     "mean of runtime / request": "mean of runtime / request",
-    "accuracy of last2": "accuracy of last2",
     "jobs wider than half of it": "wider than half of the machine",
     "jobs under 10 min that ask over 4 h": "under 10 min, asked over 4 h",
 }
