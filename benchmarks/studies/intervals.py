@@ -241,17 +241,16 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         table_caption=f"On {', '.join(rows['trace'].unique())}: changes of slowdown, wait, AWF (packing) and P2SF (fairness) by "
         f"{len(POLICIES)} policies against EASY with requested times. A trace's weeks are taken for all there are; a trial draws as many "
         f"with replacement, and {DRAWN} of {REPLAYS} replays. Width: median of the ratio to the first row's:",
-        fails=f"Lowest of the first row is {lowest['trace']}, {lowest['part']}, {lowest['policy']}, {lowest['metric']}: it covers "
-        f"{lowest['coverage']:.0%}, and would say {lowest['printed']:.0%} of itself. {FAILS}",
-        data=["intervals.csv"],
+        fails=f"The lowest cell would say {lowest['printed']:.0%} of itself. {FAILS}",
+        data=["intervals.csv", "pooled-intervals.csv"],
         made_by=made_by,
     )
 
 
 FAILS = (
     "Trials assume that weeks are independent and that next year's are like these. The method was chosen on these very cells; `Harm` with a model is none "
-    "of them, and windows of a campaign have no users. Cards of schedules, rollouts, predictions, "
-    "distributions and Goponenko et al. have older percentiles, which cover less often."
+    "of them. Cards of schedules, rollouts, predictions, distributions and Goponenko et al. have percentiles, which cover less. "
+    "Pooled over simulated traces (`pooled_intervals`): 94 to 98 %, 90 to 93 % where traces' true changes are far apart and skewed."
 )
 
 
