@@ -28,7 +28,7 @@ from pipelines.cli.options import (
 )
 from pipelines.cli.progress import shown_progress
 from pipelines.cli.simulate import prepared, table_files
-from pipelines.storage.places import replacing
+from pipelines.storage.places import write
 from sim.campaigns.campaign import check_once, windows_of
 from sim.campaigns.windows import Windows
 from sim.metrics.formats import change, interval
@@ -107,8 +107,7 @@ def command(
     for text in dict.fromkeys(notes if suite else ()):
         note(text)
     if table is not None:
-        with replacing(table) as draft:
-            draft.write_text("\n\n".join(each.markdown() if table.suffix == ".md" else each.latex() for each in shown) + "\n")
+        write(table, "\n\n".join(each.markdown() if table.suffix == ".md" else each.latex() for each in shown) + "\n")
         note(f"wrote {table}")
     if report is not None:
         from pipelines.report.campaign import render_campaign
