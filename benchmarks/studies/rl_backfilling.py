@@ -46,7 +46,7 @@ REPLICATES = 10
 POLICIES = ("EASY", "EASY-SJBF", "SAF-EASY-SPF", "learned", "Harm", "RL agent", "untrained", "coin")
 FAILS = (
     "One agent a trace, one seed, half a million steps. Settings that the paper's abstract does not give are RLScheduler's. "
-    "SAF has no starvation limit, the learned order 200,000 s."
+    'SAF has no starvation limit; "learned" has 200,000 s.'
 )
 METRICS = {"mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P2SF", "longest_wait_s": "longest wait"}
 
