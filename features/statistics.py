@@ -77,33 +77,13 @@ def interval_of_change(
 
     ``p`` is None where nothing varies. ``coverage`` is that of the parts over blocks and users, as resamples of blocks say nothing of replicates.
     """
-    found = _change_of(terms, base, users)
-    if found is None:
-        return Interval()
-    error, freedom = found.variances.sum() ** 0.5, float(_satterthwaite(found.variances, found.degrees))
-    coverage = _coverage(found.sample, found.centre, found.logarithms, confidence)
-    return _around(found.centre, error, freedom, found.logarithms, confidence, coverage)
-
-
-class _Change(NamedTuple):
-    """A change on its scale, the variances of its parts, and their degrees of freedom."""
-
-    sample: _Sample
-    logarithms: bool
-    centre: float
-    variances: np.ndarray
-    degrees: np.ndarray
-
-
-def _change_of(terms: Ratio, base: Ratio, users: tuple[Ratio, Ratio] | None = None) -> _Change | None:
-    """Return the change of :func:`interval_of_change`; None where that has no interval."""
     replicates, blocks = terms.numerator.shape
     each = replicate_changes(terms, base) + 1.0
     pooled = [part.sum(axis=0)[:, None] for part in (*terms, *base)]
     several = users is not None and int(users[0].denominator.any(axis=0).sum()) >= FEWEST_BLOCKS
     sample = _Sample.of(pooled, [*users[0], *users[1]] if users is not None and several else None, np.ones((1, blocks)))
     if not (sample.whole.all() and np.isfinite(each).all()):
-        return None
+        return Interval()
     logarithms = bool(sample.positive.all()) and each.min() > 0
     if logarithms:
         each = np.log(each)
@@ -111,20 +91,9 @@ def _change_of(terms: Ratio, base: Ratio, users: tuple[Ratio, Ratio] | None = No
     if replicates > 1:
         variances = np.append(variances, each.var(ddof=1) / replicates)
         degrees = np.append(degrees, replicates - 1.0)
-    return _Change(sample, logarithms, float(centre), variances, degrees)
-
-
-def variance_of_logarithm(terms: Ratio, base: Ratio) -> float:
-    """Return the variance of the logarithm of ``terms`` over ``base``.
-
-    It is over blocks and replicates; both are [replicates, blocks]. Of one block it is that over replicates alone. NaN where there is none.
-    """
-    replicates, blocks = terms.numerator.shape
-    if blocks > 1:
-        found = _change_of(terms, base)
-        return float(found.variances.sum()) if found is not None and found.logarithms else np.nan
-    each = replicate_changes(terms, base) + 1.0
-    return float(np.log(each).var(ddof=1) / replicates) if replicates > 1 and np.isfinite(each).all() and each.min() > 0 else np.nan
+    error = variances.sum() ** 0.5
+    freedom = float(_satterthwaite(variances, degrees))
+    return _around(centre, error, freedom, logarithms, confidence, _coverage(sample, centre, logarithms, confidence))
 
 
 def interval_of_replicates(terms: Ratio, base: Ratio, confidence: float = CONFIDENCE) -> Interval:

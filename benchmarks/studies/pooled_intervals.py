@@ -18,7 +18,7 @@ import pandas as pd
 
 from benchmarks.common.card import parser, write_rows
 from benchmarks.common.pages import STUDIES
-from features.statistics import CONFIDENCE, Ratio, interval_of_mean, variance_of_logarithm
+from features.statistics import CONFIDENCE, Ratio, interval_of_mean, replicate_changes
 
 CHANGE = 0.8
 """The ratio to be covered."""
@@ -34,6 +34,15 @@ def trace(rng: np.random.Generator, windows: int, logarithm: float, effect: floa
     effects = np.exp(logarithm + rng.normal(-(effect**2) / 2.0, effect, windows))
     mine, base = (load * factor * rng.lognormal(-(CHAOS**2) / 2.0, CHAOS, (REPLAYS, windows)) for factor in (effects, 1.0))
     return Ratio(mine, np.ones_like(mine)), Ratio(base, np.ones_like(base))
+
+
+def variance(mine: Ratio, base: Ratio) -> float:
+    """Return the variance of the logarithm of a trace's ratio: the jackknife of windows, and that of replays."""
+    sums = [part.sum(axis=0) for part in (*mine, *base)]
+    own, own_of, other, other_of = (each.sum() - each for each in sums)
+    without, windows = np.log(own / own_of / other * other_of), sums[0].size
+    replays = np.log1p(replicate_changes(mine, base))
+    return float((windows - 1.0) ** 2 / windows * without.var(ddof=1) + replays.var(ddof=1) / len(replays))
 
 
 def paule_mandel(values: np.ndarray, variances: np.ndarray) -> float:
@@ -81,7 +90,7 @@ def covered(
         assert high is not None
         ends[EQUAL].append((low, high))
         if also_weighted:
-            ends[WEIGHTED].append(weighted(ratios, np.array([variance_of_logarithm(*pair) for pair in pairs])))
+            ends[WEIGHTED].append(weighted(ratios, np.array([variance(*pair) for pair in pairs])))
     rows = []
     for method, each in ends.items():
         low_high = np.array(each)

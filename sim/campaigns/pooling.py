@@ -28,10 +28,8 @@ def over_traces(summary: pd.DataFrame, named: Mapping[str, str], confidence: flo
     """Pool the traces of ``summary``: one row a setting, policy and metric.
 
     ``summary`` is that of :func:`sim.campaigns.window_comparison.over_windows` at any confidence, ``named`` has the name of the suite, and its
-    load, for each of its traces: the pooled rows' ``trace``. Columns are the summary's, without ``variance``, and ``traces spread between
-    ranks_p critical``. ``mean`` is the geometric mean over traces and ``ratio`` that of their ratios; ``windows`` are the fewest of
-    a trace. ``spread`` is the standard deviation of the logarithms of ratios, ``between`` what is left of it without the variance
-    within traces (Hedges, Journal of Educational Statistics 8(2), 1983), never below 0 and null where a trace has none. ``rank`` is
+    load, for each of its traces: the pooled rows' ``trace``. Columns are the summary's, without ``tied``, and ``traces ranks_p critical``.
+    ``mean`` is the geometric mean over traces and ``ratio`` that of their ratios; ``windows`` are the fewest of a trace. ``rank`` is
     the mean rank, ``ranks_p`` the p-value of equal ranks (Friedman's test as Iman & Davenport corrected it), ``critical`` the
     difference of mean ranks from which on two policies differ at ``confidence`` (Nemenyi). ``traces``, and so ``replicates``, counts
     those with a ratio above 0, the only ones in ``ratio``; ``note`` says of others, and of fewer than ``FEWEST_TRACES``, which have
@@ -43,9 +41,9 @@ def over_traces(summary: pd.DataFrame, named: Mapping[str, str], confidence: flo
         ranks = _ranked(part, confidence)
         for policy, mine in part.groupby(POLICY, sort=False):
             identity = dict(zip([*SETTING, *POLICY], [*setting, *policy], strict=True)) | {"metric": metric}
-            rows.append(identity | _pooled(mine, confidence) | {"rank": ranks["rank"][policy], "tied": 0} | ranks["test"])
+            rows.append(identity | _pooled(mine, confidence) | {"rank": ranks["rank"][policy]} | ranks["test"])
     pooled = pd.DataFrame(rows).astype({"starvation_s": "Int64"})
-    numbers = ["mean", "ratio", "low", "high", "coverage", "p", "spread", "between"]
+    numbers = ["mean", "ratio", "low", "high", "coverage", "p"]
     pooled[numbers] = pooled[numbers].astype("float64")
     first = summary[POLICY].iloc[0]
     base = (str(first.iloc[0]), str(first.iloc[1]), str(first.iloc[2]))
@@ -56,14 +54,13 @@ def _pooled(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
     """Pool the ``rows`` of a policy and metric, one a trace."""
     ratios = rows["ratio"].to_numpy(np.float64)
     kept = ratios > 0
-    logarithms, interval, spread, note = np.log(ratios[kept]), Interval(), np.nan, ""
-    if (count := len(logarithms)) >= FEWEST_TRACES:
-        interval, spread = interval_of_mean(ratios[kept], confidence), float(logarithms.std(ddof=1))
+    interval, note = Interval(), ""
+    if (count := int(kept.sum())) >= FEWEST_TRACES:
+        interval = interval_of_mean(ratios[kept], confidence)
     else:
         note = f"no interval: {count} {'trace is' if count == 1 else 'traces are'} too few"
     if count < len(rows):
         note = "; ".join(filter(None, (note, f"{len(rows) - count} of {len(rows)} traces have no ratio, or 0, and are left out")))
-    within = rows["variance"].to_numpy(np.float64)[kept].mean() if count else np.nan
     ends = {name: None if end is None else end + 1.0 for name, end in (("low", interval.low), ("high", interval.high))}
     means = rows["mean"].to_numpy(np.float64)
     return {
@@ -71,12 +68,10 @@ def _pooled(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
         "replicates": count,
         "windows": int(rows["windows"].min()),
         "mean": float(np.exp(np.log(means).mean())) if means.min() > 0 else np.nan,
-        "ratio": float(np.exp(logarithms.mean())) if count else None,
+        "ratio": float(np.exp(np.log(ratios[kept]).mean())) if count else None,
         **ends,
         "coverage": interval.coverage,
         "p": interval.p,
-        "spread": spread,
-        "between": float(np.sqrt(max(spread**2 - within, 0.0))) if np.isfinite(spread**2 - within) else np.nan,
         "note": note,
     }
 

@@ -23,7 +23,6 @@ from features.statistics import (
     interval_of_replicates,
     remark,
     replicate_changes,
-    variance_of_logarithm,
 )
 from sim.metrics.names import COMPARED
 from sim.metrics.names import METRICS as NAMED
@@ -50,10 +49,10 @@ def over_windows(
 ) -> pd.DataFrame:
     """Return one row a setting, policy and metric, with means over windows.
 
-    Columns: ``SETTING POLICY metric windows replicates mean ratio low high coverage p variance rank tied note sure``. ``table`` comes from
+    Columns: ``SETTING POLICY metric windows replicates mean ratio low high coverage p rank tied note sure``. ``table`` comes from
     :func:`sim.campaigns.campaign.run_campaign`. ``mean`` is the plain mean of the windows' values (each averaged over its seeds, the
     ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval at
-    ``confidence``, which contains chaos if replicates differ, ``variance`` that of its logarithm over windows and replicates;
+    ``confidence``, which contains chaos if replicates differ;
     ``rank`` is 1 for the best mean of the setting, equal for equal means, and ``tied`` counts the other policies with that very mean.
     ``baseline`` is a (scheduler, predictor), by default the table's first.
     ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows without replicates; with them it is then over
@@ -80,8 +79,8 @@ def over_windows(
                 for policy, record in compared
             ]
     columns = [*SETTING, *POLICY, "metric", "windows", "replicates", "mean", "ratio", "low", "high"]
-    columns += ["coverage", "p", "variance", "rank", "tied", "note"]
-    numbers = dict.fromkeys(("mean", "ratio", "low", "high", "coverage", "p", "variance"), "float64")
+    columns += ["coverage", "p", "rank", "tied", "note"]
+    numbers = dict.fromkeys(("mean", "ratio", "low", "high", "coverage", "p"), "float64")
     summary = pd.DataFrame(rows, columns=columns).astype({**numbers, "starvation_s": "Int64"})
     return summary.assign(sure=sure_changes(summary, base, confidence, SETTING))
 
@@ -151,5 +150,4 @@ def _against(
                 interval, note = interval._replace(p=None) if count >= FEWEST_BLOCKS else Interval(), UNMOVED
         ends = {name: None if end is None else end + 1.0 for name, end in (("low", interval.low), ("high", interval.high))}
         record = {"windows": count, "replicates": replicates, "mean": term.value(), "ratio": ratio, **ends}
-        record |= {"variance": variance_of_logarithm(term, reference), "coverage": interval.coverage, "p": interval.p}
-        yield tuple(policy), {**record, "note": note}
+        yield tuple(policy), {**record, "coverage": interval.coverage, "p": interval.p, "note": note}
