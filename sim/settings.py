@@ -198,8 +198,8 @@ class Suite(Campaign):
 
     @model_validator(mode="after")
     def _check_shared(self) -> Suite:
-        for name in ("trace", "load", "procs", "machine", "timezone", "processors", "cpus_per_node", "cluster"):
-            if name in self.model_fields_set:
+        for name in Suite.model_fields:
+            if name in self.model_fields_set & ({*TraceSettings.model_fields, "load", "machine"} - {"missing_request"}):
                 raise InputError(f"{name} is of one trace: a suite has traces and loads, and the catalogue what each trace needs")
         return self
 

@@ -5,7 +5,7 @@ Schedulers x predictors x corrections, resumable, with intervals over windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,6 @@ from pipelines.cli.options import (
 )
 from pipelines.cli.progress import shown_progress
 from pipelines.cli.simulate import prepared, table_files
-from pipelines.storage.places import write
 from sim.campaigns.campaign import check_once, windows_of
 from sim.campaigns.windows import Windows
 from sim.metrics.formats import change, interval
@@ -38,6 +37,7 @@ from sim.settings import Campaign
 
 if TYPE_CHECKING:
     from pipelines.report.table import Table
+    from pipelines.workflows.campaigns import Run
 
 
 @click.command()
@@ -70,45 +70,30 @@ def command(
     scheduler with the first predictor is the baseline. With --suite this is done on several traces, each as the catalogue says,
     and the comparisons are pooled.
     """
-    from pipelines.workflows.campaigns import Run, identity, resumable_campaign
-    from sim.campaigns.pooling import over_traces
+    from pipelines.workflows.campaigns import identity, resumable_campaign
     from sim.campaigns.window_comparison import nothing_waited, over_windows
 
     campaigns = campaigns_of(suite, asked)
-    check_outputs(
-        {"--out": out, "--report": report, "--table": table},
-        [each.trace for each in campaigns] + table_files(campaigns[0].predictors),
-    )
+    inputs = [*(each.trace for each in campaigns), *table_files(campaigns[0].predictors)]
+    check_outputs({"--out": out, "--report": report, "--table": table}, inputs)
     if report is not None and suite:
         raise InputError("--report is the page of one trace; a suite has --table and --out")
     if table is not None and table.suffix not in (".md", ".tex"):
         raise InputError(f"--table {table}: must end in .md or .tex")
-    runs, notes = [], []
-    for each in campaigns:
-        check_once(each)
-        workload, machine, predictors = prepared(each)
-        windows = windows_of(workload.jobs, each)
-        tell_windows(windows)
-        runs.append(Run(workload, each.model_copy(update={"predictors": predictors}), windows, machine))
-        notes += [f"{workload.name}: a generated workload"] * workload.generated
+    runs = [run_of(each) for each in campaigns]
     with simulating(on, workers) as map_points, shown_progress() as progress, told_how_to_go_on():
         results = resumable_campaign(out, runs, restart=restart, map_points=map_points, progress=progress)
     note(f"wrote {out}: {len(results):,} rows")
     summary = over_windows(results)
     if suite:
-        pooled = over_traces(summary, {run.label: run.campaign.submissions.label(Path(suite).stem) for run in runs})
-        over = [f"geometric means over {pooled['traces'].max()} traces", "95 % intervals over traces"]
-        shown = [each for _, part in pooled.groupby("trace", sort=False) for each in print_summary(part, *over)]
-        print_ranks(pooled)
+        shown = print_pooled(summary, runs, Path(suite).stem)
     else:
+        workload, windows = runs[0].workload, runs[0].windows
         shown = print_summary(summary, *told_of(summary, windows, workload.generated))
         if sentence := nothing_waited(summary, workload.procs):
             note(f"{workload.name}: {sentence}")
-    for text in dict.fromkeys(notes if suite else ()):
-        note(text)
     if table is not None:
-        write(table, "\n\n".join(each.markdown() if table.suffix == ".md" else each.latex() for each in shown) + "\n")
-        note(f"wrote {table}")
+        write_tables(table, shown)
     if report is not None:
         from pipelines.report.campaign import render_campaign
         from pipelines.report.html import data_of, write_report
@@ -122,15 +107,26 @@ def command(
 
 def campaigns_of(suite: str | None, asked: Campaign) -> list[Campaign]:
     """Return the campaigns of a suite, in which ``asked`` takes precedence, or of a trace."""
-    from pipelines.sources.suites import suite_of
-
     if bool(suite) == bool(asked.trace):
         raise click.UsageError("give a TRACE, or --suite")
     if not suite:
         return [asked]
+    from pipelines.sources.suites import suite_of
+
     given = {name: getattr(asked, name) for name in asked.model_fields_set - {"trace"}}
     read = suite_of(suite, given)
     return [campaign for trace in read.traces for campaign in read.campaigns(trace)]
+
+
+def run_of(asked: Campaign) -> Run:
+    """Return a campaign on its trace, read and cleaned, in its windows."""
+    from pipelines.workflows.campaigns import Run
+
+    check_once(asked)
+    workload, machine, predictors = prepared(asked)
+    windows = windows_of(workload.jobs, asked)
+    tell_windows(windows)
+    return Run(workload, asked.model_copy(update={"predictors": predictors}), windows, machine)
 
 
 def tell_windows(windows: Windows) -> None:
@@ -192,18 +188,35 @@ def print_summary(summary: pd.DataFrame, over: str, caption: str) -> list[Table]
     return tables
 
 
-def print_ranks(pooled: pd.DataFrame) -> None:
-    """Print mean ranks over traces by slowdown, and from which difference on they differ."""
+def print_pooled(summary: pd.DataFrame, runs: Sequence[Run], name: str) -> list[Table]:
+    """Print and return the tables of a suite, one a load, each with mean ranks by slowdown."""
+    from sim.campaigns.pooling import over_traces
     from sim.metrics.verdict import policy_labels
 
-    for name, part in pooled[pooled["metric"] == READ_FIRST[0]].groupby("trace", sort=False):
-        labels = policy_labels(part)
-        ranks = [
-            f"{labels[tuple(row[each] for each in NAMES)]} {row['rank']:.1f}" for row in part.sort_values("rank").to_dict("records")
-        ]
-        critical = part["critical"].iloc[0]
-        differ = "" if pd.isna(critical) else f"; {critical:.1f} apart they differ (Nemenyi)"
-        click.echo(f"{name}: mean ranks by {METRICS[READ_FIRST[0]].short.rstrip('*')}: {', '.join(ranks)}{differ}\n")
+    pooled = over_traces(summary, {run.label: run.campaign.submissions.label(name) for run in runs})
+    generated = ", some of generated workloads" if any(run.workload.generated for run in runs) else ""
+    tables = []
+    for load, part in pooled.groupby("trace", sort=False):
+        over = f"geometric means over {part['traces'].max()} traces{generated}"
+        tables += print_summary(part, over, "95 % intervals over traces")
+        by_slowdown = part[part["metric"] == READ_FIRST[0]].sort_values("rank")
+        labels, critical, p = policy_labels(part), by_slowdown["critical"].iloc[0], by_slowdown["ranks_p"].iloc[0]
+        ranks = ", ".join(
+            f"{labels[tuple(row[each] for each in NAMES)]} {row['rank']:.1f}" for row in by_slowdown.to_dict("records")
+        )
+        differ = "" if pd.isna(critical) else f"; {critical:.1f} apart they differ (Nemenyi; Friedman's p {p:.2g})"
+        click.echo(f"{load}: mean ranks by slowdown: {ranks}{differ}\n")
+    return tables
+
+
+def write_tables(path: Path, tables: Sequence[Table]) -> None:
+    """Write tables with titles and notes as Markdown, or LaTeX, by the ending."""
+    from pipelines.storage.places import write
+
+    latex = path.suffix == ".tex"
+    texts = (each.latex() if latex else f"**{each.title}**\n\n{each.markdown()}\n\n{each.note}" for each in tables)
+    write(path, "\n\n".join(texts) + "\n")
+    note(f"wrote {path}")
 
 
 def _cell(row: Mapping[Any, Any], baseline: bool) -> str:

@@ -96,7 +96,7 @@ class Table:
         title = ". ".join(text for text in (self.title, self.note) if text)
         for mark in "&%#_$":
             title = title.replace(mark, "\\" + mark)
-        return frame.to_latex(index=False, escape=True, column_format=places, caption=title).strip()
+        return frame.to_latex(index=False, escape=True, column_format=places, caption=title).strip().replace("−", "$-$")
 
 
 def markdown_of(table: pd.DataFrame, form: str = ".4g", empty: str = "none") -> str:

@@ -361,15 +361,18 @@ def test_a_suite_pools_its_traces_and_writes_tables(trace: Path, tmp_path: Path)
     assert done.returncode == 0, done.stderr
     rows, _ = read_parquet(out, kind=KIND)
     assert sorted(rows["trace"].unique()) == sorted(f"crowd-{n}{load}" for n in range(3) for load in ("", " (load 1.2)"))
-    alone = queuecast("campaign", str(tmp_path / "crowd-1.swf"), "--windows", "weeks", "--scheduler", "EASY", "--scheduler", "List",
-                      "--out", str(tmp_path / "alone.parquet"), home=tmp_path)  # fmt: skip
+    schedulers, lone = ("--scheduler", "EASY", "--scheduler", "List"), tmp_path / "alone.parquet"
+    alone = queuecast(
+        "campaign", str(tmp_path / "crowd-1.swf"), "--windows", "weeks", *schedulers, "--out", str(lone), home=tmp_path
+    )
     assert alone.returncode == 0, alone.stderr
-    same = read_parquet(tmp_path / "alone.parquet", kind=KIND)[0]
+    same = read_parquet(lone, kind=KIND)[0]
     mine = rows[(rows["trace"] == "crowd-1") & rows["scheduler"].isin(["EASY", "List"])]
     assert mine["mean_wait_s"].tolist() == same["mean_wait_s"].tolist()
     assert "mine: geometric means over 3 traces" in done.stdout
     assert "mean ranks by slowdown" in done.stdout
     assert table.read_text().count(r"\toprule") == 2
+    assert "−" not in table.read_text()  # which LaTeX knows as mathematics alone
 
 
 @pytest.mark.parametrize(
@@ -379,6 +382,7 @@ def test_a_suite_pools_its_traces_and_writes_tables(trace: Path, tmp_path: Path)
         ("traces = []", "traces "),
         ('traces = ["a"]\nprocs = 8', "procs is of one trace"),
         ("traces = [", "mine.toml: "),
+        ('traces = ["nasa-ipsc-1993-3.1-cln", "lanl-cm5-1994-4.1-cln"]', "93-3.1-cln`, `queuecast fetch lanl-cm5-1994-4.1-cln`"),
     ],
 )
 def test_a_wrong_suite_is_refused_in_one_line(text: str, said: str, tmp_path: Path) -> None:
