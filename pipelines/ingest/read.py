@@ -148,19 +148,19 @@ def _kind(source: Source) -> str:
     A comment or a number begins SWF, names of columns between | or , or an object of JSON Slurm accounting, unless a published table of
     jobs has these columns; a list of JSON begins such a table, too.
     """
-    from pipelines.ingest.published import dataset
-
     line = re.search(rb"[^\s][^\r\n]*", source.head())
     text = line[0].removeprefix(b"\xef\xbb\xbf") if line else b""
     if text.startswith(b"{"):
         return "slurm"
-    if text.startswith(b"[") or dataset(text.decode("latin-1").replace('"', "").split(",")) is not None:
-        return "published"
     between = re.search(rb"[|,]", text)
     if between and re.match(rb"\d[\d_.+]*[|,]", text):
         raise InputError(f"{source.path}:1: has no header line that names the columns: run sacct without --noheader")
     if re.match(rb"[;+\-.\d]", text):
         return "swf"
+    from pipelines.ingest.published import dataset
+
+    if text.startswith(b"[") or dataset(text.decode("latin-1").replace('"', "").split(",")) is not None:
+        return "published"
     if re.search(rb"job_?id|submit", text.lower()):
         if between:
             return "slurm"

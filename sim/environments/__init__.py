@@ -56,6 +56,8 @@ class Environment(gymnasium.Env):
         algorithm: str = "EASY",
         predictor: Any = "requested",
     ) -> None:
+        if not isinstance(trace, CleanTrace):
+            raise InputError(f"trace: a {type(trace).__name__} is none that qc.read returns")
         for what, name, names in (("split", split, SPLITS), ("algorithm", algorithm, ALGORITHMS)):
             if name not in names:
                 raise unknown(what, name, names)
