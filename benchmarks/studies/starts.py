@@ -431,10 +431,11 @@ def main() -> None:
     if options.sooner:
         for log in options.log or LOGS:
             made = sooner(case(options.shared, log, "EASY"), options.sooner)
-            sure = made[made["sure"]]
+            sure, rest = made[made["sure"]], made[~made["sure"]]
             print(
                 log,
-                f"{len(made)} changes, {len(sure)} sure: {(sure['came_s'] < 0).sum()} sooner, {(sure['came_s'] > 0).sum()} later, rest equal",
+                f"{len(made)} changes, {len(sure)} sure: {(sure['came_s'] < 0).sum()} sooner, {(sure['came_s'] > 0).sum()} later, rest equal; "
+                f"{len(rest)} not: {(rest['came_s'] < 0).sum()} sooner, {(rest['came_s'] > 0).sum()} later",
             )
         return
     rows, made_by = rows_of(
