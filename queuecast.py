@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    import click
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -84,26 +83,38 @@ def predictors() -> list[str]:
     return list(NAMES)
 
 
-def read(trace: Trace, *, procs: int | None = None, **settings: Any) -> CleanTrace:
+def read(
+    trace: Trace, *, procs: int | None = None, from_s: float | None = None, to_s: float | None = None, **settings: Any
+) -> CleanTrace:
     """Read and clean a trace; what is dropped or altered is told on standard error.
 
+    With ``from_s`` or ``to_s``, seconds of the trace, only jobs submitted from the one on and before the other.
     ``settings`` are those of :class:`sim.settings.TraceSettings`, such as ``timezone`` and ``missing_request``.
 
     >>> kth = read("kth-sp2")
     >>> kth.name, kth.procs, len(kth.jobs)
     ('kth-sp2', 100, 28467)
+    >>> len(read(kth, to_s=30 * 86_400).jobs)
+    2013
     >>> import pandas as pd
     >>> read(pd.DataFrame({"submit_s": [0, 1], "runtime_s": [9, 9], "procs": [1, 2], "requested_s": [20, 20]}), procs=2).jobs_read
     2
     """
-    from features.errors import unknown
+    from dataclasses import replace
+
+    from features.errors import InputError, unknown
     from sim.settings import TraceSettings
 
     settings |= {"procs": procs}
+    _check({"from_s": from_s, "to_s": to_s}, plot)
     workload, _ = _on(trace, settings)
     if settings:
         raise unknown("setting", min(settings), TraceSettings.model_fields)
-    return workload
+    submit = workload.jobs["submit_s"]
+    within = (submit >= (submit.min() if from_s is None else from_s)) & (submit < (submit.max() + 1 if to_s is None else to_s))
+    if not within.any():
+        raise InputError(f"{workload.name}: no job is submitted between seconds {from_s} and {to_s} of the trace")
+    return workload if within.all() else replace(workload, jobs=workload.jobs[within].reset_index(drop=True))
 
 
 def simulate(trace: Trace, scheduler: str = "EASY", predictor: Any = "requested", **settings: Any) -> Schedule:
@@ -201,115 +212,158 @@ def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = No
 
 
 def campaign(
-    trace: Trace, schedulers: Sequence[str | Decides] = ("EASY",), predictors: Sequence[Any] = ("requested",), **settings: Any
+    trace: Trace | Sequence[Trace],
+    schedulers: Sequence[str | Decides] = ("EASY",),
+    predictors: Sequence[Any] = ("requested",),
+    *,
+    load: float | Sequence[float] = 1.0,
+    **settings: Any,
 ) -> pd.DataFrame:
     """Simulate all combinations, on every window and seed; a row a simulation.
 
     A scheduler may be a policy of :func:`decide`, called by its own name: it meets the same windows and shaken submissions as the others.
     ``settings`` are those of :class:`sim.settings.Campaign`, ``procs`` and ``machine``. ``attrs["summary"]`` compares them with the first, over windows and
-    replicates.
+    replicates, on each trace; of several traces ``attrs["pooled"]`` does over all of them, as :func:`sim.campaigns.pooling.over_traces`.
+    ``attrs["verdict"]`` says in words which is best.
 
     >>> made = campaign("kth-sp2", ["EASY", "EASY-SJBF"], windows="months", replicates=2, shake_s=60)
     >>> len(made), len(made.attrs["summary"])
     (44, 20)
+    >>> made.attrs["verdict"]
+    'EASY-SJBF is not surely better than EASY ...
+    >>> campaign("kth-sp2", load=(1.0, 1.15))["trace"].tolist()
+    ['kth-sp2', 'kth-sp2 (load 1.15)']
     """
-    import sim
-    from pipelines.storage.policies import resolved
-    from sim.campaigns.window_comparison import over_windows
-    from sim.decide import decider
+    import pandas as pd
 
-    workload, on = _on(trace, settings)
+    import sim
+    from features.errors import InputError
+    from pipelines.storage.policies import resolved
+    from sim.campaigns.pooling import over_traces
+    from sim.campaigns.window_comparison import as_changes, over_windows
+    from sim.decide import decider
+    from sim.metrics.verdict import verdict
+
     asked = [schedulers] if isinstance(schedulers, str) or not isinstance(schedulers, Iterable) else schedulers
     yours = [decider(each) for each in asked if not isinstance(each, str)]
-    names = [resolved(each) if isinstance(each, str) else decider(each)[0] for each in asked]
-    predictors = [predictors] if isinstance(predictors, str) else predictors
-    fitted = tuple(_fitted(each, workload) for each in predictors)
-    table = sim.run_campaign(
-        workload.jobs, sim.Campaign(schedulers=tuple(names), predictors=fitted, **settings), deciders=dict(yours), **on
-    )
-    table.attrs["summary"] = over_windows(table)
+    names = tuple(resolved(each) if isinstance(each, str) else decider(each)[0] for each in asked)
+    tables, suite = [], dict[str, str]()
+    traces: Sequence[Any] = trace if isinstance(trace, (list, tuple)) else [trace]
+    loads: Sequence[Any] = load if isinstance(load, (list, tuple)) else [load]
+    for each in traces:
+        given = dict(settings)
+        workload, on = _on(each, given)
+        fitted = tuple(_fitted(each, workload) for each in ([predictors] if isinstance(predictors, str) else predictors))
+        for factor in loads:
+            one = sim.Campaign(schedulers=names, predictors=fitted, load=factor, **given)
+            if (label := one.submissions.label(workload.name)) in suite:
+                raise InputError(
+                    f"each trace is taken once, and two are called {label}: dataclasses.replace(trace, name=...) names one"
+                )
+            suite[label] = one.submissions.label("all traces")
+            tables.append(sim.run_campaign(workload.jobs, one, deciders=dict(yours), **on))
+    table = pd.concat(tables, ignore_index=True)
+    table.attrs["summary"] = judged = over_windows(table)
+    if len(set(suite.values())) < len(suite):
+        table.attrs["pooled"] = judged = over_traces(judged, suite)
+    parts = [part for _, by_trace in judged.groupby("trace", sort=False) for part in as_changes(by_trace).values()]
+    table.attrs["verdict"] = "\n".join(verdict(part).text for part in parts)
     return table
 
 
-def plot(what: Schedule | pd.DataFrame, from_s: float | None = None, to_s: float | None = None) -> Figure:
-    """Draw a schedule between two seconds of the trace, or a comparison's changes.
+def plot(
+    what: Schedule | Sequence[Schedule] | pd.DataFrame,
+    from_s: float | None = None,
+    to_s: float | None = None,
+    *,
+    show: str = "jobs",
+    trace: Trace | None = None,
+) -> Figure:
+    """Draw a schedule between two seconds of the trace, or what another function returned.
 
-    A schedule by processor, a job's colour its wait, above the number of waiting jobs. Notebooks show the figure; ``savefig`` keeps it.
+    Notebooks show the figure; ``savefig`` keeps it. By default a schedule's jobs by processor, a job's colour its wait. ``show="load"`` draws queue
+    length and utilization, and ``"waits"`` waits by width and hour, of several schedules too; the ``trace`` knows the hour. Of a table of
+    :func:`compare` changes, of :func:`whatif` candidates, of :func:`when` starts.
 
-    >>> kth = simulate("kth-sp2")
+    >>> kth, other = simulate("kth-sp2"), simulate("kth-sp2", "EASY-SJBF")
     >>> plot(kth, 20_000_000, 20_200_000).savefig("gantt.png")
     >>> plot(kth, 1, 2)
     Traceback (most recent call last):
     features.errors.InputError: EASY / requested: no job runs between seconds 1 and 2 of the trace
-    >>> plot(compare([kth, simulate("kth-sp2", "EASY-SJBF")])).savefig("changes.svg")
+    >>> plot([kth, other], show="waits", trace="kth-sp2").savefig("waits.png")
+    >>> plot(compare([kth, other])).savefig("changes.svg")
     """
     import pandas as pd
 
-    from features import InputError
-    from pipelines.report.gantt import gantt
-    from pipelines.report.plots import figure_of_changes
+    from features.clock import Clock
+    from features.errors import InputError, check_names
+    from pipelines.report import gantt, plots, starts_plots, waits, what_if
     from sim.metrics.names import READ_FIRST
     from sim.metrics.verdict import policy_labels
     from sim.schedule import checked
 
     _check({"from_s": from_s, "to_s": to_s}, plot)
+    check_names("show", [show], ("jobs", "load", "waits"))
     if not isinstance(what, pd.DataFrame):
-        return gantt(checked(what), from_s, to_s)
+        schedules = [checked(each) for each in (what if isinstance(what, (list, tuple)) else [what])]
+        if show == "waits":
+            return waits.figure_of_waits(schedules, Clock() if trace is None else read(trace).clock)
+        if show == "load":
+            return plots.figure_over_time(schedules, None, from_s, to_s)
+        if len(schedules) != 1:
+            raise InputError('jobs by processor are drawn of one schedule; show="load" and "waits" draw several')
+        return gantt.gantt(schedules[0], from_s, to_s)
+    if {"candidate", "verdict"} <= set(what):
+        return what_if.figure_of_candidates(what)
+    if {"job_id", "wait_50_s"} <= set(what):
+        return starts_plots.figure_of_starts(what)
     if not {"metric", "relative", "low", "high"} <= set(what):
-        raise InputError("a table that compare did not return cannot be drawn")
+        raise InputError("a table that compare, whatif or when did not return cannot be drawn")
     if absent := [name for name in READ_FIRST if name not in set(what["metric"])]:
         raise InputError(f"the figure shows {', '.join(READ_FIRST)}: the comparison lacks {', '.join(absent)}")
-    return figure_of_changes(what, list(policy_labels(what)), what.attrs.get("generated", False), None, READ_FIRST)
+    return plots.figure_of_changes(what, list(policy_labels(what)), what.attrs.get("generated", False), None, READ_FIRST)
 
 
-# A site's questions: commands, whose options are given by name
+def whatif(accounting: str | Path, **settings: Any) -> pd.DataFrame:
+    """Return which change of a site lowers waits, by how much: a row a candidate and metric.
 
-
-def whatif(accounting: str | Path, **options: Any) -> list[dict[str, Any]]:
-    """Return what ``queuecast whatif`` answers: which change lowers waits, by how much.
+    As ``queuecast whatif``; ``settings`` are those of :class:`pipelines.workflows.questions.WhatIfSettings`. ``attrs["answer"]`` says it in words.
 
     >>> whatif("kth-sp2", only="no nights")
     Traceback (most recent call last):
     features.errors.InputError: --only no nights: no such candidate; known: ...
     """
-    from pipelines.cli.whatif import command
+    from pandas import DataFrame
 
-    return _answer(command, accounting, options)
+    from pipelines.cli.whatif import answered
+    from pipelines.report.what_if import answer
+    from pipelines.workflows.questions import WhatIfSettings
+    from pipelines.workflows.what_if import records
+
+    found = answered(WhatIfSettings(accounting=Path(accounting), **settings))
+    table = DataFrame(records(found))
+    table.attrs["answer"] = "\n".join(answer(found))
+    return table
 
 
-def when(trace: str, queue: str | Path, **options: Any) -> list[dict[str, Any]]:
-    """Return what ``queuecast when`` answers: when the jobs of a queue start.
+def when(trace: str | Path, queue: str | Path, **settings: Any) -> pd.DataFrame:
+    """Return when the waiting jobs of a queue start, and those of ``jobs`` would: a row a job.
 
-    >>> when("nowhere", "queue.csv")
+    As ``queuecast when``; ``settings`` are those of :class:`pipelines.workflows.questions.WhenSettings`. ``attrs["by"]`` says what told it.
+
+    >>> when("kth-sp2", "queue.csv", id="7")
     Traceback (most recent call last):
-    features.errors.InputError: ...
+    features.errors.InputError: id is unknown; did you mean ids?
     """
-    from pipelines.cli.when import command
+    from pandas import DataFrame
 
-    return _answer(command, trace, {"queue": queue, **options})
+    from pipelines.cli.when import answered
+    from pipelines.workflows.questions import WhenSettings
 
-
-def _answer(command: click.Command, subject: str | Path, options: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run a command as on the command line, and return the objects of its ``--json``."""
-    import json
-    from contextlib import redirect_stdout
-    from io import StringIO
-
-    import click
-
-    from features import InputError
-
-    words = [str(subject), "--json"]
-    for name, value in options.items():
-        option = "--" + name.replace("_", "-")
-        for each in value if isinstance(value, (list, tuple)) else [value]:
-            words += [option] if each is True else [] if each is False or each is None else [option, str(each)]
-    with redirect_stdout(StringIO()) as told:
-        try:
-            command.main(words, standalone_mode=False)
-        except click.ClickException as error:
-            raise InputError(error.format_message()) from error
-    return [json.loads(line) for line in told.getvalue().splitlines()]
+    found = answered(WhenSettings(trace=str(trace), queue=Path(queue), **settings))
+    table = DataFrame(found.records)
+    table.attrs["by"] = found.by
+    return table
 
 
 def _check(settings: dict[str, Any], function: Callable[..., Any]) -> None:

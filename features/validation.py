@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from features.errors import InputError, one_line, shown
+from features.errors import InputError, meant, one_line, shown
 
 _EXPECTED = {
     "string_type": "a string",
@@ -56,7 +56,7 @@ def _said(error: Any, model: type[BaseModel]) -> str:
     """Return what is wrong with a key, and what would be right."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"is unknown; known: {', '.join(model.model_fields)}"
+        return f"is unknown; {meant(error['loc'][-1], model.model_fields) or 'known: ' + ', '.join(model.model_fields)}"
     if kind == "literal_error":
         return f"must be one of {context['expected'].replace(' or ', ', ').replace(chr(39), '')}, not {shown(given)}"
     for bound, (key, words) in _BOUNDS.items():

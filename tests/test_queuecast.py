@@ -6,6 +6,7 @@ import doctest
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 import pytest
 
 import queuecast
-from features import InputError
+from features import CleanTrace, InputError
 from sim import View
 from sim.decide import Job
 
@@ -54,13 +55,13 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.simulate("kth-sp2", print), "a scheduler is a name, not .*: give a policy to decide"),  # type: ignore[arg-type]
         (lambda: queuecast.campaign("kth-sp2", ["EASY", 5]), "a int is no policy"),  # type: ignore[list-item]
         (lambda: queuecast.compare([]), "no schedule of the baseline EASY / requested to compare with; there are: none"),
-        (lambda: queuecast.whatif("kth-sp2", replicate=3), "No such option.*--replicates"),
+        (lambda: queuecast.whatif("kth-sp2", replicate=3), "replicate is unknown; did you mean replicates\\?"),
         (lambda: queuecast.simulate("kth-sp2", schedular="EASY"), "unknown setting 'schedular'; did you mean scheduler\\?"),
         (lambda: queuecast.simulate("kth-sp2", seed="x"), "seed must be a number, not 'x'"),
         (lambda: queuecast.compare("EASY"), "a str is no schedule: give one that simulate, decide or recorded returned"),
         (lambda: queuecast.evaluate(pd.DataFrame()), "a DataFrame is no schedule"),
         (lambda: queuecast.plot("EASY"), "a str is no schedule"),  # type: ignore[arg-type]
-        (lambda: queuecast.plot(pd.DataFrame()), "a table that compare did not return"),
+        (lambda: queuecast.plot(pd.DataFrame()), "a table that compare, whatif or when did not return"),
         (lambda: queuecast.write("EASY", "easy.csv"), "a str is no schedule"),  # type: ignore[arg-type]
         (lambda: queuecast.compiled(5), "a int cannot be compiled"),
         (lambda: queuecast.check_predictor(5), "a int makes no predictors"),
@@ -126,10 +127,7 @@ def test_a_policy_of_yours_meets_the_same_windows_and_shaken_submissions_as_the_
         free = view.free - np.cumsum([job.procs for job in view.queue])
         return [job for job, left in zip(view.queue, np.minimum.accumulate(free), strict=True) if left >= 0]
 
-    random = np.random.default_rng(1)
-    columns = {"runtime_s": random.integers(60, 9_000, 400), "procs": random.integers(1, 9, 400)}
-    jobs = pd.DataFrame({"submit_s": np.sort(random.integers(0, 9 * 604_800, 400)), **columns, "requested_s": 9_000})
-    made = queuecast.campaign(jobs, ["EASY", "Strict", in_order], procs=10, windows="weeks", replicates=2, shake_s=60)
+    made = queuecast.campaign(crowd(1), ["EASY", "Strict", in_order], windows="weeks", replicates=2, shake_s=60)
     apart = made.drop(columns="simulate_s").set_index("scheduler")
     assert len(apart.loc["in_order"]) == len(apart.loc["EASY"]) == 2 * made["window"].nunique()
     pd.testing.assert_frame_equal(apart.loc["in_order"].reset_index(drop=True), apart.loc["Strict"].reset_index(drop=True))
@@ -137,6 +135,57 @@ def test_a_policy_of_yours_meets_the_same_windows_and_shaken_submissions_as_the_
     waits = made.attrs["summary"].query("metric == 'mean_wait_s'").set_index("scheduler")
     assert waits.loc["in_order", ["low", "high"]].tolist() == waits.loc["Strict", ["low", "high"]].tolist()
     assert not waits.loc["in_order", ["low", "high"]].isna().any()
+
+
+def test_a_window_of_a_trace_holds_the_jobs_submitted_in_it() -> None:
+    jobs = pd.DataFrame({"submit_s": [0, 10, 20, 30], "runtime_s": 9, "procs": 1, "requested_s": 20})
+    made = queuecast.read(queuecast.read(jobs, procs=2), from_s=10, to_s=30)
+    assert made.jobs["submit_s"].tolist() == [10, 20]
+    assert queuecast.simulate(made).jobs["start_s"].tolist() == [10, 20]
+    with pytest.raises(InputError, match="jobs: no job is submitted between seconds 31 and None of the trace"):
+        queuecast.read(jobs, procs=2, from_s=31)
+
+
+def crowd(seed: int) -> CleanTrace:
+    """Return 400 jobs of nine weeks that crowd ten processors, named by their seed."""
+    random = np.random.default_rng(seed)
+    columns = {"runtime_s": random.integers(60, 9_000, 400), "procs": random.integers(1, 9, 400)}
+    submit = np.sort(random.integers(0, 9 * 604_800, 400))
+    read = queuecast.read(pd.DataFrame({"submit_s": submit, **columns, "requested_s": 9_000}), procs=10)
+    return replace(read, name=f"crowd {seed}")
+
+
+def test_a_campaign_on_several_traces_and_loads_is_pooled_load_by_load() -> None:
+    traces, schedulers = [crowd(seed) for seed in (1, 2, 3)], ["EASY", "SAF-EASY"]
+    made = queuecast.campaign(traces, schedulers, load=[1.0, 1.3], replicates=2, shake_s=60)
+    assert made["trace"].unique().tolist() == [f"crowd {seed}{load}" for seed in (1, 2, 3) for load in ("", " (load 1.3)")]
+    pooled = made.attrs["pooled"].set_index(["trace", "scheduler", "metric"])["ratio"]
+    apart = [queuecast.campaign(each, schedulers, load=1.3, replicates=2, shake_s=60).attrs["summary"] for each in traces]
+    ratios = [each.set_index(["scheduler", "metric"]).loc[("SAF-EASY", "mean_wait_s"), "ratio"] for each in apart]
+    assert pooled["all traces (load 1.3)", "SAF-EASY", "mean_wait_s"] == pytest.approx(np.exp(np.log(ratios).mean()))
+    assert made.attrs["verdict"].count("\n") == 1, "a verdict a load"
+    with pytest.raises(InputError, match="each trace is taken once, and two are called crowd 1:"):
+        queuecast.campaign([traces[0], traces[0]])
+
+
+def test_waits_and_loads_are_drawn_of_several_schedules() -> None:
+    trace = crowd(1)
+    both = [queuecast.simulate(trace, name) for name in ("EASY", "SAF-EASY")]
+    width, hour = queuecast.plot(both, show="waits", trace=trace).axes[:2]
+    waits = (both[0].jobs["start_s"] - both[0].jobs["submit_s"]).clip(lower=1)
+    wide = both[0].jobs["procs"].between(3, 4)
+    assert width.lines[0].get_ydata()[2] == pytest.approx(waits[wide].mean())
+    assert hour.lines[1].get_ydata()[5] == pytest.approx(waits[both[0].jobs["submit_s"] // 3_600 % 24 == 5].quantile(0.9))
+    queue = queuecast.plot(both, 86_400, 2 * 86_400, show="load").axes[0]
+    assert queue.get_xlim() == (0, 1)
+    assert len(queue.lines) == 2
+    for ask, error in (
+        (lambda: queuecast.plot(both), "jobs by processor are drawn of one schedule"),
+        (lambda: queuecast.plot(both, show="wait"), "unknown show 'wait'; did you mean waits"),
+        (lambda: queuecast.plot(both, 9, 9, show="load"), "is no window"),
+    ):
+        with pytest.raises(InputError, match=error):
+            ask()
 
 
 def test_nothing_is_imported_before_it_is_needed() -> None:

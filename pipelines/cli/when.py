@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
@@ -13,8 +14,9 @@ import pandas as pd
 
 from features.errors import InputError, shown
 from pipelines.cli.notes import note
-from pipelines.cli.options import json_option
+from pipelines.cli.options import json_option, options
 from pipelines.ingest.queue_file import COMMAND
+from pipelines.workflows.questions import WhenSettings
 
 if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace
@@ -29,43 +31,9 @@ _NEW = "new-"
 
 @click.command(epilog=f"A Slurm site makes the snapshot with: {COMMAND}")
 @click.argument("trace")
-@click.option(
-    "--queue",
-    "path",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="What runs and waits now: squeue's text, or CSV with columns jobid state user partition cpus time_limit submit_time start_time.",
-)
-@click.option("--job", "asked", multiple=True, help="A job to be submitted, as 'procs=16 time=2:00:00 user=ann queue=batch'.")
-@click.option("--id", "wanted", multiple=True, help="A job of the queue. [default: all that wait]")
-@click.option("--now", "moment", help="The site's local time of the snapshot. [default: when its file was written]")
-@click.option(
-    "--machine",
-    type=click.Path(path_type=Path),
-    help="The Slurm site, as queuecast parity takes it. [default: the one that the catalogue states of TRACE]",
-)
-@click.option("--time-zone", "timezone", help="IANA time zone of a Slurm site's local times. [default: the catalogue's, else UTC]")
-@click.option("--model", help="Registered model, NAME@ALIAS, of other sites. [default: start-TRACE@champion]")
-@click.option(
-    "--scenarios",
-    type=click.IntRange(1, 1024),
-    help="In how many the queue is run ahead. [default: 64; of a Slurm site 16, where over 400 jobs wait]",
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@options(WhenSettings)
 @json_option
-def command(
-    trace: str,
-    path: Path,
-    asked: tuple[str, ...],
-    wanted: tuple[str, ...],
-    moment: str | None,
-    machine: Path | None,
-    timezone: str | None,
-    model: str | None,
-    scenarios: int | None,
-    seed: int,
-    as_json: bool,
-) -> None:
+def command(asked: WhenSettings, as_json: bool) -> None:
     """Say when jobs of the queue of TRACE start.
 
     Of a Slurm site, whose files the catalogue or --machine names, its own scheduler runs ahead, up to a day; TRACE may be its accounting. Else
@@ -73,52 +41,72 @@ def command(
     the last 30 days, and of one job what would start it sooner. It is logged as those of queuecast serve, judged once the job has started, and
     shown again when the job is asked about anew.
     """
+    found = answered(asked)
+    if as_json:
+        for each in found.records:
+            click.echo(json.dumps(each))
+        return
+    if len(found.records) > 2:
+        _table(found.records).show()
+    else:
+        for each in found.records:
+            click.echo("\n".join(_lines(each, found.earlier[each["job_id"]])))
+    click.echo(f"Told by {found.by}.")
+
+
+class Answers(NamedTuple):
+    """Answers as ``--json`` prints them, and what told them.
+
+    ``earlier`` has the last three answers by job, as the site's clock shows them.
+    """
+
+    records: list[dict[str, Any]]
+    earlier: dict[str, list[dict[str, str]]]
+    by: str
+
+
+def answered(asked: WhenSettings) -> Answers:
+    """Read a record and a queue, run the queue ahead, and log and return answers."""
     from models.packed.site_names import as_stored
     from pipelines.cli.compiling import announce_compilation
     from pipelines.serving.asked_log import AskedLog, asked_place
     from pipelines.serving.judging import start_entry, started
     from pipelines.workflows.when import like, queue_of
 
-    record, queue, learned, version, ledger = _read(trace, path, machine, timezone, model)
+    path = asked.queue
+    record, queue, learned, version, ledger = _read(asked.trace, path, asked.machine, asked.timezone, asked.model)
     clean, origin_s = record.clean, record.clean.origin_unix_s or 0
     if queue.left_out:
         note(f"{path}: {queue.left_out:,} jobs neither run nor wait and are left out")
-    now_s = _now(clean, moment, path)
+    now_s = _now(clean, asked.now, path)
     announce_compilation()
-    new = pd.DataFrame([_job(text, number, now_s + origin_s) for number, text in enumerate(asked, 1)], columns=queue.jobs.columns)
+    rows_of_new = [_job(text, number, now_s + origin_s) for number, text in enumerate(asked.jobs, 1)]
+    new = pd.DataFrame(rows_of_new, columns=queue.jobs.columns)
     jobs = pd.concat([queue.jobs.astype(object), new.astype(object)], ignore_index=True)
     jobs = jobs.assign(user=pd.Series(as_stored(jobs["user"], clean.hashed_with, clean.name), dtype=object))
-    found = queue_of(record, jobs, now_s, scenarios, seed)
-    if unknown := set(wanted) - set(found.job_id[found.waiting]):
-        raise InputError(f"{path}: job {sorted(unknown)[0]} does not wait in this queue")
-    mine = [row for row in found.waiting if found.job_id[row] in wanted or (asked and found.job_id[row].startswith(_NEW))]
-    rows = np.array(mine or found.waiting.tolist(), np.int64)
+    found = queue_of(record, jobs, now_s, asked.scenarios, asked.seed)
+    if unknown := set(asked.ids) - set(found.job_id[found.waiting]):
+        raise InputError(f"{path}: job {min(unknown)} does not wait in this queue")
+    wanted = {*asked.ids, *new["job_id"]}
+    rows = np.array([row for row in found.waiting if not wanted or found.job_id[row] in wanted], np.int64)
     if not len(rows):
         raise InputError(f"{path}: no job waits in this queue: ask about one with --job")
-    name = (model or f"start-{clean.name}").partition("@")[0]
+    name = (asked.model or f"start-{clean.name}").partition("@")[0]
     kept = started(name, record.numbered, record.start_s, origin_s)
     kept = kept[kept["version"] == version] if record.site is not None else kept
     told = pd.concat([each for each in (ledger, kept) if len(each)] or [kept])
     last_s = int(told["at_s"].max()) if len(told) else now_s
-    log, records = AskedLog(asked_place()), list[dict[str, Any]]()
-    for answer in found.answered(learned, rows):
-        each = _told(answer, found, like(told, answer.fits, last_s))
-        number = None if each["job_id"].startswith(_NEW) else each["job_id"]
-        times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - each["waited_s"]}
-        log.put([start_entry(time.time(), name, version, {**each, **times, "job_id": number})])
-        records.append(each)
-        if as_json:
-            click.echo(json.dumps(each))
-    log.close()
-    if as_json:
-        return
-    if len(records) > 2:
-        _table(records).show()
-    else:
-        for each in records:
-            earlier = kept[(kept["job_id"] == each["job_id"]) & (kept["at_s"] < now_s)]
-            click.echo("\n".join(_lines(each, [_times(clean, *at) for at in earlier[["at_s", *_SHOWN]].to_numpy()[-3:]])))
-    click.echo(f"Told by {_by(found, name, version)}.")
+    records, earlier = list[dict[str, Any]](), dict[str, list[dict[str, str]]]()
+    with closing(AskedLog(asked_place())) as log:
+        for answer in found.answered(learned, rows):
+            each = _told(answer, found, like(told, answer.fits, last_s))
+            number = None if each["job_id"].startswith(_NEW) else each["job_id"]
+            times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - each["waited_s"]}
+            log.put([start_entry(time.time(), name, version, {**each, **times, "job_id": number})])
+            before = kept[(kept["job_id"] == each["job_id"]) & (kept["at_s"] < now_s)]
+            earlier[each["job_id"]] = [_times(clean, *at) for at in before[["at_s", *_SHOWN]].to_numpy()[-3:]]
+            records.append(each)
+    return Answers(records, earlier, _by(found, name, version))
 
 
 def _read(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import LogNorm
@@ -29,11 +31,7 @@ def gantt(schedule: Schedule, from_s: float | None = None, to_s: float | None = 
     By default from the first submission to the last end. A job's colour is its wait. Where the machine is one pool, or the schedule names no nodes,
     processors are those of :func:`sim.seats.seats`. InputError for a window without jobs.
     """
-    jobs = schedule.jobs
-    first = float(jobs["submit_s"].min() if from_s is None else from_s)
-    last = float(jobs["end_s"].max() if to_s is None else to_s)
-    if first >= last:
-        raise InputError(f"{schedule.label}: from second {first:,.0f} to {last:,.0f} is no window: it ends before it begins")
+    jobs, (first, last) = schedule.jobs, window_of([schedule], from_s, to_s)
     start, end = jobs["start_s"].to_numpy(np.float64), jobs["end_s"].to_numpy(np.float64)
     shown = np.flatnonzero((start < last) & (end > first))
     if not len(shown):
@@ -71,3 +69,15 @@ def gantt(schedule: Schedule, from_s: float | None = None, to_s: float | None = 
             ylim=(0, 1.05 * max(there.max(initial=0), 1)),
         )
     return drawing
+
+
+def window_of(schedules: Sequence[Schedule], from_s: float | None, to_s: float | None) -> tuple[float, float]:
+    """Return the seconds between which schedules are drawn, by default all.
+
+    That is from the first submission to the last end. InputError for a window that ends before it begins.
+    """
+    first = float(min(each.jobs["submit_s"].min() for each in schedules) if from_s is None else from_s)
+    last = float(max(each.jobs["end_s"].max() for each in schedules) if to_s is None else to_s)
+    if first >= last:
+        raise InputError(f"{schedules[0].label}: from second {first:,.0f} to {last:,.0f} is no window: it ends before it begins")
+    return first, last

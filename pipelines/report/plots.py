@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
 from features.clock import DAY_S
+from pipelines.report.gantt import window_of
 from pipelines.report.page import Picture, data_uri
 from pipelines.report.style import MUTED, ImageFormat, Key, Look, Looks, encode, figure, key, log_durations, looks
 from pipelines.report.wording import brief
@@ -179,21 +180,30 @@ def _exceedance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def over_time(schedules: Sequence[Schedule], table: Looks | None = None) -> bytes:
-    """Draw queue length and utilization over the trace, time-weighted means over steps."""
+    """Return the picture of :func:`figure_over_time`."""
+    return encode(figure_over_time(schedules, table), "svg")
+
+
+def figure_over_time(
+    schedules: Sequence[Schedule], table: Looks | None = None, from_s: float | None = None, to_s: float | None = None
+) -> Figure:
+    """Draw queue length and utilization between two seconds of the trace, by default all.
+
+    Values are time-weighted means over 200 steps. InputError for a window that ends before it begins.
+    """
     table = table or looks(key(schedule) for schedule in schedules)
+    first, last = window_of(schedules, from_s, to_s)
     with figure(10.5, 4.6, any(schedule.generated for schedule in schedules)) as drawing:
         above, below = drawing.subplots(2, 1, sharex=True)
+        step = max(int(last - first) // _STEPS, 1)
         for schedule in schedules:
-            look = table[key(schedule)]
-            waiting, busy = queue_length(schedule), busy_procs(schedule)
-            step = max(int(waiting.times[-1] - waiting.times[0]) // _STEPS, 1)
-            for panel, steps, scale in ((above, waiting, 1), (below, busy, schedule.procs)):
+            for panel, steps, scale in ((above, queue_length(schedule), 1), (below, busy_procs(schedule), schedule.procs)):
                 starts, means = resample(*steps, step)
-                days = (starts + step / 2 - schedule.jobs["submit_s"].min()) / DAY_S
-                _curve(panel, look, days, means / scale)
-        above.set(title="jobs waiting", ylim=(0, None))
-        below.set(title="utilization", ylim=(0, None), xlabel="days since the first submission")
+                shown = (starts > first - step) & (starts < last)
+                _curve(panel, table[key(schedule)], (starts[shown] + step / 2 - first) / DAY_S, means[shown] / scale)
+        begin = "the first submission" if from_s is None else f"second {first:,.0f} of the trace"
+        above.set(title="jobs waiting", ylim=(0, None), xlim=(0, (last - first) / DAY_S))
+        below.set(title="utilization", ylim=(0, None), xlabel=f"days since {begin}")
         below.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-        above.margins(x=0.01)
         drawing.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8.5, handlelength=3)
-        return encode(drawing, "svg")
+    return drawing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from models.packed.start_distribution import LEVELS
@@ -14,6 +15,7 @@ from pipelines.report.wording import duration, instant
 
 BINS = 10
 _TICKS = 10
+_JOBS = 40
 _BLUE, _VERMILION = "#0072b2", "#d55e00"
 
 
@@ -75,3 +77,22 @@ def fan(answers: pd.DataFrame, origin_unix_s: int | None, generated: bool) -> Pi
         panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8)
         image = data_uri(encode(drawing, "svg"))
     return Picture("", image, f"Job {job}, asked about {len(some)} times, first at {instant(int(some['at_s'][0]), origin_unix_s)}.")
+
+
+def figure_of_starts(answers: pd.DataFrame) -> Figure:
+    """Draw when jobs start: the median and intervals of 50, 80 and 90 %, hours from now.
+
+    ``answers`` has a row a job: ``job_id procs`` and the quantiles of its wait in seconds. The first 40 jobs are drawn.
+    """
+    some = answers.head(_JOBS)
+    hours, place = some[list(QUANTILES)] / 3_600, range(len(some))
+    with figure(7.2, 1.0 + 0.3 * len(some), generated=False) as drawing:
+        panel = drawing.subplots()
+        for low, shade in ((0, 0.15), (1, 0.2), (2, 0.3)):
+            left = hours.iloc[:, low]
+            panel.barh(place, hours.iloc[:, -1 - low] - left, left=left, color=_BLUE, alpha=shade)
+        panel.plot(hours["wait_50_s"], place, "o", color=_BLUE, markersize=4)
+        panel.set_yticks(place, [f"{job}  ({procs:,} procs)" for job, procs in zip(some["job_id"], some["procs"], strict=True)])
+        panel.set(xlabel="start, hours from now: median, 50, 80, 90 % intervals", ylim=(len(some) - 0.4, -0.6))
+        panel.set_xlim(left=0)
+    return drawing

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from pipelines.report import rules
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.site_night import not_modelled, warnings_of
 from pipelines.report.style import INK, RECORDED, encode, figure
 from pipelines.report.table import Cell, Row, Table
-from pipelines.workflows.what_if import BOUND, MOST_LOST, WhatIf
+from pipelines.workflows.what_if import BOUND, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
 from sim.rules.rule import Rule
@@ -212,25 +214,32 @@ def killed(found: WhatIf, name: str) -> Table:
 
 
 def picture(found: WhatIf) -> bytes:
-    """Draw the change of four metrics under each candidate, with its interval."""
-    names = found.ranked
+    """Return the picture of :func:`figure_of_candidates`."""
+    return encode(figure_of_candidates(pd.DataFrame(records(found))), "svg")
+
+
+def figure_of_candidates(table: pd.DataFrame) -> Figure:
+    """Draw the change of four metrics under each candidate, with its interval.
+
+    ``table`` holds what :func:`pipelines.workflows.what_if.records` returned.
+    """
+    judged = table[~table["verdict"].isin(NOT_JUDGED)]
+    names = list(judged["candidate"].unique())
     with figure(7.6, 1.0 + 0.3 * max(len(names), 1), generated=False) as drawing:
         panels = drawing.subplots(1, len(WEIGHED), sharey=True)
         for panel, metric in zip(panels, WEIGHED, strict=True):
             panel.axvline(0, color=INK, linewidth=0.8)
-            shown = [found.effects[name].metrics[metric] for name in names if not found.verdicts[name].startswith("worse")]
-            reach = 115 * max([0.02, *(abs(each or 0.0) for of in shown for each in (of.relative, of.low, of.high))])
-            for at, name in enumerate(names):
-                of, colour = found.effects[name].metrics[metric], _COLOURS[found.verdicts[name]]
-                if of.low is not None and of.high is not None:
-                    panel.hlines(at, 100 * of.low, 100 * of.high, color=colour, linewidth=5, alpha=0.35)
-                beyond = 100 * of.relative > reach
-                panel.plot(
-                    min(100 * of.relative, reach), at, ">" if beyond else "o", color=colour, markersize=4.5, clip_on=not beyond
-                )
+            rows = judged[judged["metric"] == metric].set_index("candidate").loc[names]
+            ends = 100.0 * rows[["change", "low", "high"]].to_numpy(np.float64)
+            settled = ends[~rows["verdict"].str.startswith("worse").to_numpy(bool)]
+            reach = 1.15 * np.abs(settled[np.isfinite(settled)]).max(initial=2.0)
+            for at, ((by, low, high), verdict) in enumerate(zip(ends, rows["verdict"], strict=True)):
+                colour, beyond = _COLOURS[verdict], by > reach
+                panel.hlines(at, low, high, color=colour, linewidth=5, alpha=0.35)
+                panel.plot(min(by, reach), at, ">" if beyond else "o", color=colour, markersize=4.5, clip_on=not beyond)
             panel.set_xlim(-reach, reach)
             panel.set_xlabel(f"{_SHORT[metric]}, %", color=RECORDED)
             panel.grid(axis="y", visible=False)
         panels[0].set_yticks(range(len(names)), names)
         panels[0].set_ylim(max(len(names), 1) - 0.4, -0.6)
-        return encode(drawing, "svg")
+    return drawing

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S
-from features.errors import InputError, meant
+from features.errors import InputError, unknown
 from features.jobs.cleaning import CleanTrace
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.ingest.slurm_site import site_files
@@ -145,8 +145,8 @@ def _parsed(path: Path, text: bytes) -> list[Candidate]:
         raise InputError(f"{path}: has no list of [[candidate]], or more than that")
     made: list[Candidate] = []
     for at, row in enumerate(rows):
-        if unknown := set(row) - set(known):
-            raise InputError(f"{path}: candidate {row.get('name', at + 1)}: unknown key {min(unknown)}{meant(min(unknown), known)}")
+        if strange := set(row) - set(known):
+            raise InputError(f"{path}: candidate {row.get('name', at + 1)}: {unknown('key', min(strange), known)}")
         if not isinstance(row.get("name"), str) or not row["name"] or row["name"] in {each.name for each in made}:
             raise InputError(f"{path}: candidate {at + 1} has no name, or that of another one")
         if wrong := [key for key, value in row.items() if isinstance(value, dict) != known[key].startswith("Mapping")]:

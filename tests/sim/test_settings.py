@@ -17,7 +17,7 @@ from tests.support.workloads import crowd
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"starvation": 5}, "starvation is unknown; known: trace, procs"),
+        ({"starvation": 5}, "starvation is unknown; did you mean starvation_s?"),
         ({"schedulers": "EASY"}, "schedulers must be a list, not 'EASY'"),
         ({"schedulers": ()}, "schedulers must name at least one"),
         ({"taus_s": (10.0, float("nan"))}, "taus_s.1 must be a finite number, not nan"),

@@ -378,7 +378,7 @@ def test_a_suite_pools_its_traces_and_writes_tables(trace: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('traces = ["crowd.swf"]\nschedular = ["EASY"]', "schedular is unknown; known: "),
+        ('traces = ["crowd.swf"]\nschedular = ["EASY"]', "schedular is unknown; did you mean schedulers?"),
         ("traces = []", "traces "),
         ('traces = ["a"]\nprocs = 8', "procs is of one trace"),
         ("traces = [", "mine.toml: "),

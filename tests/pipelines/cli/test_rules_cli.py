@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import queuecast
 from features.clock import DAY_S
 from features.jobs.schema import conform
 from pipelines.cli import cli
@@ -84,9 +86,14 @@ def test_whatif_changes_the_rule_and_says_what_it_leaves_unexplained(log: Path, 
     assert "of the recorded waiting unexplained" in told["answer"][1]
     assert "a rule inferred from the earlier part" in page.read_text()
     assert "A job starts only if it is planned to end by the next of" in page.read_text()
+    table = queuecast.whatif(log, only=TWO[1::2], replicates=3)
+    assert table.attrs["answer"].splitlines() == told["answer"]
+    pd.testing.assert_frame_equal(table, pd.DataFrame(effects))
+    panels = queuecast.plot(table).axes
+    assert [panel.lines[1].get_xdata()[0] for panel in panels] == [100 * each["change"] for each in effects[:4]]
 
 
 def test_a_rule_takes_no_machine_and_processors(log: Path) -> None:
     result = CliRunner().invoke(cli, ["whatif", str(log), "--machine", str(log.parent), "--procs", "8"])
-    assert result.exit_code == 2
-    assert "give no --procs" in result.output
+    assert result.exit_code == 1
+    assert str(result.exception).endswith("give no --procs")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import queuecast
 from features.clock import DAY_S
 from pipelines.cli.when import command
 from pipelines.dated.night import NightConfig, replay_nights
@@ -44,6 +45,12 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
     assert "Told by 64 scenarios of the next 24 h under Slurm of parity." in told
     waits = json.loads(asked(path, *site, "2026-12-01T09:02:00", "--id", "902", "--json")[0])
     assert waits["wait_10_s"] > 1, "only two nodes have what it asks for"
+    table = queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:02:00", ids="902")
+    assert table.to_dict("records") == [waits]
+    assert table.attrs["by"] == "64 scenarios of the next 24 h under Slurm of parity"
+    (panel,) = queuecast.plot(table).axes
+    assert [text.get_text() for text in panel.get_yticklabels()] == ["902  (12 procs)"]
+    assert panel.lines[0].get_xdata() == [waits["wait_50_s"] / 3_600]
     told, _ = asked(path, *site, "2026-12-01T09:03:00", "--id", "902")
     assert f"answered before, at 2026-12-01 09:02: {waits['at_50']} (80 %: " in told
 

@@ -15,7 +15,7 @@ from pipelines.sources.systems import remembered, systems
     ("text", "error"),
     [
         ("[systems]\na = 3\n", "system a: must be a table, not 3"),
-        ("[systems.a]\nlags = 3\n", "system a: lags is unknown; known: counters, sampler, runs, accounting, job_name, "),
+        ("[systems.a]\nlags = 3\n", "system a: lags is unknown; did you mean lag_s?"),
         ("[systems.a]\ncounters = '/x'\n", "system a: counters must be a list, not '/x'"),
         ("[systems.a]\ncounters = [3]\n", "system a: counters.0 must be a string, not 3"),
         ("[systems.a]\nlag_s = -1\n", "system a: lag_s must be at least 0, not -1"),

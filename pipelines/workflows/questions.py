@@ -1,0 +1,83 @@
+"""Settings of a site's questions, ``whatif`` and ``when``, on the command line and in Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from features.errors import InputError
+from sim.settings import Count, Positive, Settings
+
+
+def _several(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
+"""One text, or several."""
+
+
+class WhatIfSettings(Settings):
+    """Which changes are tried, of what, and how often."""
+
+    accounting: Path = Field(description="The site's record; without a machine any trace.")
+    machine: Path | None = Field(
+        default=None,
+        description="The site, as queuecast parity takes it. Without it a rule is inferred from the log.",
+    )
+    procs: Positive | None = Field(
+        default=None, description="Processors of the machine, where no --machine says it and the trace does not."
+    )
+    candidates: Path | None = Field(
+        default=None,
+        description="TOML of candidates of your own, tried beside the catalogue's and those of candidates.toml in the site's folder.",
+    )
+    only: Texts = Field(default=(), description="Try only this candidate.")
+    slow: bool = Field(default=False, description="Try Harm and PlanRS, too, whose replays take minutes on large sites.")
+    replicates: Annotated[int, Field(ge=2, le=1_000)] = Field(default=8, description="Pairs of replays of each candidate.")
+    shake_s: Count = Field(default=60, title="shake", description="Seconds by which submissions move at most.")
+    seed: Count = Field(default=0, description="Draws phases and moves.")
+    timezone: str | None = Field(
+        default=None, title="time-zone", description="IANA time zone of the local times in all files. [default: UTC]"
+    )
+    cluster: str = Field(default="", description="Of accounting of several clusters: the one to read.")
+
+    @model_validator(mode="after")
+    def _check(self) -> WhatIfSettings:
+        if self.machine is not None and self.procs is not None:
+            raise InputError(f"--machine {self.machine} says how many processors there are: give no --procs")
+        return self
+
+
+class WhenSettings(Settings):
+    """A queue, the jobs that are asked about, and what answers."""
+
+    trace: str = Field(description="A trace that was run, or a Slurm site's accounting.")
+    queue: Path = Field(
+        description="What runs and waits now: squeue's text, or CSV with columns jobid state user partition cpus time_limit submit_time "
+        "start_time.",
+    )
+    jobs: Texts = Field(
+        default=(), title="job", description="A job to be submitted, as 'procs=16 time=2:00:00 user=ann queue=batch'."
+    )
+    ids: Texts = Field(default=(), title="id", description="A job of the queue, by default all that wait.")
+    now: str | None = Field(default=None, description="The site's local time of the snapshot. [default: when its file was written]")
+    machine: Path | None = Field(
+        default=None,
+        description="The Slurm site, as queuecast parity takes it. [default: the one that the catalogue states of TRACE]",
+    )
+    timezone: str | None = Field(
+        default=None,
+        title="time-zone",
+        description="IANA time zone of a Slurm site's local times. [default: the catalogue's, else UTC]",
+    )
+    model: str | None = Field(
+        default=None, description="Registered model, NAME@ALIAS, of other sites. [default: start-TRACE@champion]"
+    )
+    scenarios: Annotated[int, Field(ge=1, le=1_024)] | None = Field(
+        default=None,
+        description="In how many the queue is run ahead. [default: 64; of a Slurm site 16, where over 400 jobs wait]",
+    )
+    seed: Count = Field(default=0, description="Draws the scenarios.")
