@@ -1,4 +1,4 @@
-"""Settings of a site's questions, ``whatif`` and ``when``, on the command line and in Python."""
+"""Settings of a site's questions, ``whatif`` and ``when``, for commands and Python."""
 
 from __future__ import annotations
 
