@@ -266,6 +266,7 @@ def campaign(
     table.attrs["summary"] = judged = over_windows(table)
     if len(set(suite.values())) < len(suite):
         table.attrs["pooled"] = judged = over_traces(judged, suite)
+    table.attrs["generated"] = bool(table["generated"].any())
     parts = [part for _, by_trace in judged.groupby("trace", sort=False) for part in as_changes(by_trace).values()]
     table.attrs["verdict"] = "\n".join(verdict(part).text for part in parts)
     return table
@@ -283,7 +284,7 @@ def plot(
 
     Notebooks show the figure; ``savefig`` keeps it. By default a schedule's jobs by processor, a job's colour its wait. ``show="load"`` draws queue
     length and utilization, and ``"waits"`` waits by width and hour, of several schedules too; the ``trace`` knows the hour. Of a table of
-    :func:`compare` changes, of :func:`whatif` candidates, of :func:`when` starts.
+    :func:`compare` or :func:`campaign` changes, of :func:`whatif` candidates, of :func:`when` starts.
 
     >>> kth, other = simulate("kth-sp2"), simulate("kth-sp2", "EASY-SJBF")
     >>> plot(kth, 20_000_000, 20_200_000).savefig("gantt.png")
@@ -298,6 +299,7 @@ def plot(
     from features.clock import Clock
     from features.errors import InputError, check_names
     from pipelines.report import gantt, plots, starts_plots, waits, what_if
+    from sim.campaigns.window_comparison import as_changes
     from sim.metrics.names import READ_FIRST
     from sim.metrics.verdict import policy_labels
     from sim.schedule import checked
@@ -313,15 +315,23 @@ def plot(
         if len(schedules) != 1:
             raise InputError('jobs by processor are drawn of one schedule; show="load" and "waits" draw several')
         return gantt.gantt(schedules[0], from_s, to_s)
+    generated = what.attrs.get("generated", False)
+    if "summary" in what.attrs:
+        changes = list(as_changes(what.attrs.get("pooled", what.attrs["summary"])).values())
+        if len(changes) > 1 or changes[0]["trace"].nunique() > 1:
+            raise InputError(
+                "a campaign is drawn of one trace, load, semantics, starvation and tau, or of several traces under one load"
+            )
+        what = changes[0]
     if {"candidate", "verdict"} <= set(what):
         return what_if.figure_of_candidates(what)
     if {"job_id", "wait_50_s"} <= set(what):
         return starts_plots.figure_of_starts(what)
     if not {"metric", "relative", "low", "high"} <= set(what):
-        raise InputError("a table that compare, whatif or when did not return cannot be drawn")
+        raise InputError("a table that compare, campaign, whatif or when did not return cannot be drawn")
     if absent := [name for name in READ_FIRST if name not in set(what["metric"])]:
         raise InputError(f"the figure shows {', '.join(READ_FIRST)}: the comparison lacks {', '.join(absent)}")
-    return plots.figure_of_changes(what, list(policy_labels(what)), what.attrs.get("generated", False), None, READ_FIRST)
+    return plots.figure_of_changes(what, list(policy_labels(what)), generated, None, READ_FIRST)
 
 
 def whatif(accounting: str | Path, **settings: Any) -> pd.DataFrame:

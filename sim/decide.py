@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -86,13 +86,24 @@ class View:
         return bool(place_for(job.number, cluster, now, given.arrays, given.estimates, work.state, work.clusters) != NOWHERE)
 
 
-Decides: TypeAlias = Callable[[View], Iterable[Job | tuple[Job, int]]] | CompiledPolicy
+@runtime_checkable
+class OfItsOwn(Protocol):
+    """What makes its own side of a simulation, such as :class:`sim.environments.Agent`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def decider(self) -> Decider: ...
+
+
+Asked: TypeAlias = Callable[[View], Iterable[Job | tuple[Job, int]]] | CompiledPolicy
+Decides: TypeAlias = Asked | OfItsOwn
 
 
 class _Asked:
     """The policy's side of one simulation: answers the loop, and tells what is wrong with an answer."""
 
-    def __init__(self, policy: Decides, name: str) -> None:
+    def __init__(self, policy: Asked, name: str) -> None:
         self.policy, self.name = policy, name
         self.queue: dict[int, Job] = {}
         self.jobs: list[Job] = []
@@ -192,6 +203,8 @@ def decider(policy: Decides, name: str = "") -> tuple[str, Callable[[], Decider]
 
     InputError for what is no policy.
     """
+    if isinstance(policy, OfItsOwn):
+        return name or policy.name, policy.decider
     if not callable(policy) and not isinstance(policy, CompiledPolicy):
         raise InputError(f"a {type(policy).__name__} is no policy: give a function of a view, or sim.compiled(function)")
     name = name or (policy.name if isinstance(policy, CompiledPolicy) else getattr(policy, "__name__", type(policy).__name__))

@@ -61,7 +61,7 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.compare("EASY"), "a str is no schedule: give one that simulate, decide or recorded returned"),
         (lambda: queuecast.evaluate(pd.DataFrame()), "a DataFrame is no schedule"),
         (lambda: queuecast.plot("EASY"), "a str is no schedule"),  # type: ignore[arg-type]
-        (lambda: queuecast.plot(pd.DataFrame()), "a table that compare, whatif or when did not return"),
+        (lambda: queuecast.plot(pd.DataFrame()), "a table that compare, campaign, whatif or when did not return"),
         (lambda: queuecast.write("EASY", "easy.csv"), "a str is no schedule"),  # type: ignore[arg-type]
         (lambda: queuecast.compiled(5), "a int cannot be compiled"),
         (lambda: queuecast.check_predictor(5), "a int makes no predictors"),
@@ -164,6 +164,11 @@ def test_a_campaign_on_several_traces_and_loads_is_pooled_load_by_load() -> None
     ratios = [each.set_index(["scheduler", "metric"]).loc[("SAF-EASY", "mean_wait_s"), "ratio"] for each in apart]
     assert pooled["all traces (load 1.3)", "SAF-EASY", "mean_wait_s"] == pytest.approx(np.exp(np.log(ratios).mean()))
     assert made.attrs["verdict"].count("\n") == 1, "a verdict a load"
+    with pytest.raises(InputError, match="a campaign is drawn of one trace"):
+        queuecast.plot(made)
+    one = queuecast.campaign(traces, schedulers, replicates=2, shake_s=60)
+    drawn = {panel.get_title("left"): panel.lines for panel in queuecast.plot(one).axes}
+    assert drawn["mean wait"][-1].get_xdata() == [pooled["all traces", "SAF-EASY", "mean_wait_s"]]
     with pytest.raises(InputError, match="each trace is taken once, and two are called crowd 1:"):
         queuecast.campaign([traces[0], traces[0]])
 

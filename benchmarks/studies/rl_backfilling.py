@@ -5,7 +5,8 @@ RLBackfilling (Kolker-Hicks, Zhang & Dai, PMBS 2023) picks by PPO which job is b
 next 10 % are judged on the second half, which nothing before has read. Otherwise than there, as far as its abstract and RLScheduler's code tell: the
 mask keeps the head's reservation, windows are warmed up, and the reward is given as slowdown grows, not at the end.
 
-The weights, an ``.npz`` of numpy, play greedily at each stop of the loop. Controls: ``untrained``, the same network as it was drawn, and
+The weights, an ``.npz`` of numpy, play greedily at each stop of the loop; ``--register`` registers both in MLflow.
+Controls: ``untrained``, the same network as it was drawn, and
 ``coin``, a candidate or none drawn evenly. Each policy schedules the second half as recorded and under ``REPLICATES`` - 1 shakes of 60 s by
 requested times; changes from EASY are paired by week and replicate, 95 % intervals of :mod:`sim.metrics.comparison`. ``learned`` is the order
 that ``queuecast policy train`` learns by default from the first half's weeks; those of ``docs/examples`` need predictions that no agent here has.
@@ -13,24 +14,28 @@ that ``queuecast policy train`` learns by default from the first half's weeks; t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 
+import mlflow
 import numpy as np
 import pandas as pd
+from mlflow.models import ModelSignature
+from mlflow.types.schema import Schema, TensorSpec
 
 from benchmarks.common.card import Card, parser, rows_of, show
 from benchmarks.common.dots import dots
 from benchmarks.common.pages import STUDIES
+from benchmarks.studies.rl_backfilling_agent import LAYERS, OF_JOB, OF_MACHINE, SLOTS, WEIGHTS, actions
 from features.clock import WEEK_S
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.read import read_trace
 from sim.campaigns.learned_order import ALGORITHM, BACKFILL, Learning, learn_order
-from sim.environments.decisions import OF_JOB, OF_MACHINE, Backfilling
+from sim.environments import Agent
 from sim.metrics.comparison import compare
 from sim.metrics.schedule_metrics import evaluate
 from sim.policy import Policy
@@ -39,9 +44,6 @@ from sim.simulate import simulate_policy
 
 DATA = STUDIES / "data"
 FILES = {"kth-sp2": ("KTH-SP2", "KTH-SP2-filtered.swf.gz", 100), "sdsc-sp2": ("SDSC-SP2", "SDSC-SP2-filtered.swf.gz", 128)}
-SLOTS = 32
-LAYERS = (len(OF_JOB) + len(OF_MACHINE) + 1, 32, 16, 8, 1)
-"""Numbers of a candidate, the hidden layers of RLScheduler's kernel network, and its score."""
 REPLICATES = 10
 POLICIES = ("EASY", "EASY-SJBF", "SAF-EASY-SPF", "learned", "Harm", "RL agent", "untrained", "coin")
 FAILS = (
@@ -57,70 +59,39 @@ def trace_of(name: str, shared: Path) -> CleanTrace:
     return clean(read_trace(shared / "traces" / file, procs=procs), procs)
 
 
-def inputs(jobs: np.ndarray, machine: np.ndarray) -> np.ndarray:
-    """Return what the network sees of candidates and "none", float32 [moments, slots + 1, LAYERS[0]].
-
-    ``jobs`` [moments, slots, OF_JOB] and ``machine`` [moments, OF_MACHINE] are observations of Backfill-v0.
-    """
-    moments, slots, count = jobs.shape
-    seen = np.zeros((moments, slots + 1, LAYERS[0]), np.float32)
-    seen[:, :slots, :count] = jobs
-    seen[:, :, count:-1] = machine[:, None]
-    seen[:, slots, -1] = 1.0
-    return seen
-
-
-def scores(weights: dict[str, np.ndarray], seen: np.ndarray) -> np.ndarray:
-    """Return the kernel network's score of each action [moments, actions], without torch."""
-    last = len(LAYERS) - 2
-    for layer in range(last + 1):
-        seen = seen @ weights[f"weights{layer}"].T + weights[f"biases{layer}"]
-        seen = seen if layer == last else np.maximum(seen, 0.0)
-    return seen[..., 0]
-
-
-Picks = Callable[[np.ndarray, np.ndarray, int], int]
-
-
-class Played(Backfilling):
-    """A decider that ``picks`` an action from the observation and the number of candidates; ``SLOTS`` and above is none."""
-
-    def __init__(self, picks: Picks) -> None:
-        self._picks = picks
-
-    def answer(self, now: int) -> None:
-        """Decide at a stop of the loop."""
-        self.open(now)
-        while len(self.candidates):
-            jobs, machine = np.zeros((SLOTS, len(OF_JOB)), np.float32), np.zeros(len(OF_MACHINE), np.float32)
-            action = self._picks(jobs, machine, self.observe(jobs, machine))
-            if action >= SLOTS:
-                break
-            self.take(action)
-        self.close()
-
-
-def greedy(file: Path) -> Picks:
-    """Return the policy whose weights are in ``file``."""
+def agent(file: Path) -> Agent:
+    """Return the agent whose weights are in ``file``."""
     weights = dict(np.load(file))
-
-    def picks(jobs: np.ndarray, machine: np.ndarray, count: int) -> int:
-        each = scores(weights, inputs(jobs[None], machine[None]))[0]
-        each[count:SLOTS] = -np.inf
-        return int(each.argmax())
-
-    return picks
+    return Agent(lambda seen: int(actions(weights, **{name: each[None] for name, each in seen.items()})[0]), slots=SLOTS)
 
 
-def coin(seed: int) -> Picks:
-    """Return a policy that draws one of the candidates, or none."""
+def coin(seed: int) -> Agent:
+    """Return an agent that draws one of the candidates, or none."""
     rng = np.random.default_rng(seed)
 
-    def picks(jobs: np.ndarray, machine: np.ndarray, count: int) -> int:
+    def act(seen: dict[str, np.ndarray]) -> int:
+        count = int(seen["mask"][:SLOTS].sum())
         drawn = int(rng.integers(count + 1))
         return drawn if drawn < count else SLOTS
 
-    return picks
+    return Agent(act, slots=SLOTS)
+
+
+def register(name: str) -> str:
+    """Register the trained agent of a trace in MLflow's registry as ``backfiller-<trace>``; return its version."""
+    tensors = {"jobs": (np.float32, SLOTS, OF_JOB), "machine": (np.float32, OF_MACHINE), "mask": (np.int8, SLOTS + 1)}
+    seen = [TensorSpec(np.dtype(kind), (-1, *shape), each) for each, (kind, *shape) in tensors.items()]
+    with mlflow.start_run(run_name=f"backfiller-{name}"):
+        mlflow.log_params({"layers": LAYERS, "slots": SLOTS, "trained_on": name, "weeks": "the first 40 %"})
+        made = mlflow.pyfunc.log_model(
+            name="model",
+            python_model=str(Path(__file__).with_name("rl_backfilling_agent.py")),
+            artifacts={WEIGHTS: str(DATA / f"rl-backfilling-{name}.npz")},
+            signature=ModelSignature(Schema(seen), Schema([TensorSpec(np.dtype(np.int64), (-1,))])),
+            pip_requirements=["mlflow", "numpy"],
+            registered_model_name=f"backfiller-{name}",
+        )
+    return str(made.registered_model_version)
 
 
 def halves(trace: CleanTrace) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -140,9 +111,9 @@ def schedules(name: str, trace: CleanTrace) -> Iterator[Schedule]:
     rules["Harm"] = base._replace(scheduler="Harm", predictor="prior")
     for seed, label in product(range(REPLICATES), POLICIES):
         policy = rules.get(label, base._replace(scheduler="List"))._replace(seed=seed, shake_s=SHAKE_S if seed else 0)
-        picks = {"RL agent": lambda: greedy(DATA / f"{file}.npz"), "untrained": lambda: greedy(DATA / f"{file}-untrained.npz")}
-        picks["coin"] = partial(coin, seed)
-        decider = Played(picks[label]()) if label in picks else None
+        agents = {"RL agent": lambda: agent(DATA / f"{file}.npz"), "untrained": lambda: agent(DATA / f"{file}-untrained.npz")}
+        agents["coin"] = partial(coin, seed)
+        decider = agents[label]().decider() if label in agents else None
         made = simulate_policy(second, policy, procs=trace.procs, clock=trace.clock, trace=name, decider=decider)
         print(name, label, seed, f"{evaluate(made)['mean_bounded_slowdown']:.2f}, {made.simulate_s:.1f} s", flush=True)
         yield replace(made, scheduler=label, starvation_s=None)
@@ -200,7 +171,13 @@ def draw(rows: pd.DataFrame) -> bytes:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
+    made = parser(__doc__)
+    made.add_argument("--register", action="store_true", help="register the trained agents, and end")
+    options = made.parse_args()
+    if options.register:
+        for name in FILES:
+            print(f"models:/backfiller-{name}/{register(name)}")
+        return
     rows, how = rows_of(options, "studies.rl_backfilling", "rl-backfilling.csv", lambda: measured(options.shared))
     if options.write or options.card:
         (STUDIES / "rl-backfilling.png").write_bytes(draw(rows))

@@ -23,7 +23,8 @@ from torch import nn
 
 import sim.environments
 from benchmarks.common.pages import SHARED
-from benchmarks.studies.rl_backfilling import DATA, LAYERS, SLOTS, inputs, trace_of
+from benchmarks.studies.rl_backfilling import DATA, trace_of
+from benchmarks.studies.rl_backfilling_agent import LAYERS, SLOTS, inputs
 
 UPDATES, ENVS, STEPS = 70, 16, 512
 EPOCHS, MINIBATCHES, CLIP, DISCOUNT, LAMBDA = 4, 8, 0.2, 1.0, 0.97

@@ -17,12 +17,14 @@ from gymnasium import spaces
 from features.clock import WEEK_S
 from features.errors import InputError, unknown
 from features.jobs.cleaning import CleanTrace
-from sim.environments.decisions import OF_JOB, OF_MACHINE, Backfilling, Ordering
+from sim.environments.decisions import OF_JOB, OF_MACHINE, Agent, Backfilling, Ordering
 from sim.kernel.state import NEXT, STARTED
 from sim.metrics.schedule_metrics import TAU_S
 from sim.outcome import simulation
 from sim.policy import Policy
 from sim.prepare import prepare
+
+__all__ = ["Agent", "Environment"]
 
 SPLITS, ALGORITHMS = ("train", "validation", "test"), ("Strict", "List", "EASY")
 
@@ -70,11 +72,11 @@ class Environment(gymnasium.Env):
         self.windows = len(self._jobs) - self._length + 1
         if self.windows < 1:
             raise InputError(f"split {split}: {len(self._jobs):,} jobs are fewer than the {self._length:,} of a window")
-        self._decisions = Backfilling() if kind == "Backfill" else Ordering(algorithm)
-        self._actions = slots + self._decisions.may_pass
-        self.action_space = spaces.Discrete(self._actions)
+        self._decisions = Backfilling(None, slots) if kind == "Backfill" else Ordering(None, slots, algorithm)
+        actions = slots + self._decisions.may_pass
+        self.action_space = spaces.Discrete(actions)
         of_jobs, of_machine = (spaces.Box(0.0, 1.0, shape, np.float32) for shape in ((slots, len(OF_JOB)), (len(OF_MACHINE),)))
-        self.observation_space = spaces.Dict(jobs=of_jobs, machine=of_machine, mask=spaces.MultiBinary(self._actions))
+        self.observation_space = spaces.Dict(jobs=of_jobs, machine=of_machine, mask=spaces.MultiBinary(actions))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
         """Begin a drawn window with a decision, or window ``options["first"]`` of ``windows``."""
@@ -85,19 +87,15 @@ class Environment(gymnasium.Env):
             if not 0 <= first < self.windows:
                 raise InputError(f"window {first}: there are {self.windows:,}, from 0 on")
             if self._begin(first):
-                return self._observed(), {}
+                return self._decisions.observed(), {}
         raise InputError(f"nothing to decide in {'1,000 drawn windows' if given is None else f'window {given}'}")
 
     def step(self, action: int) -> tuple[dict, float, bool, bool, dict]:
         """Take a candidate, or none."""
-        decisions = self._decisions
-        if action < len(decisions.candidates) or not decisions.may_pass:
-            decisions.take(int(action) if action < len(decisions.candidates) else 0)
-        else:
-            decisions.candidates = decisions.candidates[:0]
+        self._decisions.follow(int(action))
         over = not self._goes_on()
         reward, self._rewarded = self._rewarded - self.relative, self.relative
-        return self._observed(), reward, over, False, {"relative": self.relative} if over else {}
+        return self._decisions.observed(), reward, over, False, {"relative": self.relative} if over else {}
 
     def _begin(self, first: int) -> bool:
         workload = prepare(self._jobs.iloc[first : first + self._length].reset_index(drop=True), self._procs)
@@ -134,13 +132,6 @@ class Environment(gymnasium.Env):
         start, jobs = start[jobs >= self._warm_up], jobs[jobs >= self._warm_up]
         runtime = self._arrays.runtime[jobs]
         return float(np.maximum(1.0, (start - self._arrays.submit[jobs] + runtime) / np.maximum(runtime, TAU_S)).sum())
-
-    def _observed(self) -> dict[str, np.ndarray]:
-        seen = {name: np.zeros(space.shape, space.dtype) for name, space in self.observation_space.spaces.items()}  # type: ignore[attr-defined]
-        count = self._decisions.observe(seen["jobs"], seen["machine"])
-        seen["mask"][:count] = 1
-        seen["mask"][len(seen["jobs"]) :] = 1
-        return seen
 
 
 for _kind in ("Backfill", "Order"):

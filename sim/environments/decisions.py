@@ -5,6 +5,9 @@ Nothing is simulated here: jobs start, and processors are reserved, by the funct
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
 import numpy as np
 
 from features.errors import InputError
@@ -25,14 +28,23 @@ ln(1 + waiting jobs) over ln 10,000. ``head_wait head_requested shadow``: as abo
 _MOST, _MONTH = np.log(10_000.0), np.log1p(30 * 86_400.0)
 
 
+Act: TypeAlias = Callable[[dict[str, np.ndarray]], int]
+"""Returns an action for an observation."""
+
+
 class Backfilling:
     """Start jobs in order of submission, and candidates before the first that does not fit.
 
     For it processors are reserved as EASY does, and none of ``candidates``, in order of submission, delays it by the predictions. A decider of
-    :func:`sim.outcome.simulation`, which without an agent takes the first candidates, and so is EASY.
+    :func:`sim.outcome.simulation`: ``act`` returns an action for what it sees of the first ``slots`` candidates. Without one the first candidates
+    are taken, and so it is EASY.
     """
 
     may_pass = True
+
+    def __init__(self, act: Act | None = None, slots: int = 64) -> None:
+        self._act, self._slots = act, slots
+        self.candidates = np.zeros(0, np.int64)
 
     def begin(self, workload: Prepared, given: Inputs, work: Work) -> Work:
         """Return ``work`` with the arrays of decisions; InputError on clusters."""
@@ -46,11 +58,20 @@ class Backfilling:
         """Do nothing: each job starts at the latest where it is the first and fits."""
 
     def answer(self, now: int) -> None:
-        """Decide without an agent."""
+        """Decide at a stop of the loop, as ``act`` says where there is a choice."""
         self.open(now)
-        while len(self.candidates):
-            self.take(0)
+        while count := len(self.candidates):
+            self.follow(0 if self._act is None or (count == 1 and not self.may_pass) else int(self._act(self.observed())))
         self.close()
+
+    def follow(self, action: int) -> None:
+        """Take the candidate of an action; of another one none more, or the first."""
+        if action < min(len(self.candidates), self._slots):
+            self.take(action)
+        elif self.may_pass:
+            self.candidates = self.candidates[:0]
+        else:
+            self.take(0)
 
     def open(self, now: int) -> None:
         """Begin the decisions of the stop at ``now``."""
@@ -69,12 +90,15 @@ class Backfilling:
         self._start(job)
         self._backfill(self.candidates[self.candidates != job])
 
-    def observe(self, jobs: np.ndarray, machine: np.ndarray) -> int:
-        """Write features [slots, OF_JOB] and [OF_MACHINE]; return how many candidates."""
+    def observed(self) -> dict[str, np.ndarray]:
+        """Return what an agent sees.
+
+        ``jobs`` [slots, OF_JOB], ``machine`` [OF_MACHINE], and ``mask``, 1 for what may be done.
+        """
         arrays, estimates, procs, head = self.given.arrays, self.given.estimates, self.procs, self.head
-        seen = self.candidates[: len(jobs)]
+        seen = self.candidates[: self._slots]
+        jobs, machine = np.zeros((self._slots, len(OF_JOB)), np.float32), np.zeros(len(OF_MACHINE), np.float32)
         of_seen, wait, predicted = jobs[: len(seen)], self.now - arrays.submit[seen], estimates.order[seen]
-        jobs[:], machine[:] = 0.0, 0.0
         of_seen[:, :3] = np.log1p(np.stack((wait, arrays.requested[seen], predicted), axis=1)) / _MONTH
         of_seen[:, 3] = arrays.procs[seen] / procs
         of_seen[:, 4] = np.log(np.maximum(1.0, (wait + predicted) / np.maximum(predicted, TAU_S))) / _MOST
@@ -84,8 +108,9 @@ class Backfilling:
             of_seen[:, 6] = self._beyond(seen)
             machine[4::2] = arrays.procs[head] / procs, self.extra / procs
             machine[[2, 3, 5]] = np.log1p((self.now - arrays.submit[head], arrays.requested[head], self.shadow - self.now)) / _MONTH
-        jobs[:], machine[:] = np.minimum(jobs, 1.0), np.minimum(machine, 1.0)
-        return len(seen)
+        mask = np.zeros(self._slots + self.may_pass, np.int8)
+        mask[: len(seen)] = mask[self._slots :] = 1
+        return {"jobs": np.minimum(jobs, 1.0), "machine": np.minimum(machine, 1.0), "mask": mask}
 
     def _offer(self) -> None:
         heads = int(np.searchsorted(np.cumsum(self.given.arrays.procs[self.waiting]), self.free, side="right"))
@@ -129,7 +154,8 @@ class Ordering(Backfilling):
 
     may_pass = False
 
-    def __init__(self, algorithm: str) -> None:
+    def __init__(self, act: Act | None = None, slots: int = 64, algorithm: str = "EASY") -> None:
+        super().__init__(act, slots)
         self._algorithm = algorithm
 
     def _offer(self) -> None:
@@ -148,3 +174,20 @@ class Ordering(Backfilling):
                 super().take(0)
         else:
             self.candidates = self.waiting[:0]
+
+
+class Agent(NamedTuple):
+    """An agent of one of the environments as a scheduler.
+
+    :func:`sim.decide.decide` and campaigns take it. ``act`` is asked as the environment would ask. ``kind`` is ``Backfill`` or ``Order``; ``slots`` and ``algorithm`` are the environment's.
+    """
+
+    act: Act
+    kind: str = "Backfill"
+    slots: int = 64
+    algorithm: str = "EASY"
+    name: str = "agent"
+
+    def decider(self) -> Backfilling:
+        """Return what decides in one simulation."""
+        return Backfilling(self.act, self.slots) if self.kind == "Backfill" else Ordering(self.act, self.slots, self.algorithm)

@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import gymnasium
+import mlflow
 import numpy as np
 import pytest
 
 import queuecast as qc
 import sim.environments
-from benchmarks.studies.rl_backfilling import DATA, LAYERS, SLOTS, Played, greedy, inputs, scores
-from sim.policy import Policy
-from sim.simulate import simulate_policy
+from benchmarks.studies.rl_backfilling import DATA, agent, register
+from benchmarks.studies.rl_backfilling_agent import LAYERS, SLOTS, inputs, scores
 
 assert sim.environments
 
 
 @pytest.mark.parametrize("name", ["kth-sp2", "kth-sp2-untrained"])
 def test_the_exported_agent_makes_the_schedule_of_its_steps(name: str) -> None:
-    kth, file = qc.read("kth-sp2"), DATA / f"rl-backfilling-{name}.npz"
+    kth, trained = qc.read("kth-sp2"), agent(DATA / f"rl-backfilling-{name}.npz")
     env = gymnasium.make("queuecast/Backfill-v0", trace=kth, slots=SLOTS, warm_up=0, length=400).unwrapped
-    weights, over, none = dict(np.load(file)), False, 0
-    seen, _ = env.reset(options={"first": 3_000})
+    over, (seen, _) = False, env.reset(options={"first": 3_000})
     while not over:
-        each = scores(weights, inputs(seen["jobs"][None], seen["machine"][None]))[0]
-        action = int(np.where(seen["mask"], each, -np.inf).argmax())
-        none += action == SLOTS
-        seen, _, over, _, _ = env.step(action)
-    jobs = kth.jobs.iloc[3_000:3_400].reset_index(drop=True)
-    made = simulate_policy(jobs, Policy("List"), procs=100, clock=kth.clock, decider=Played(greedy(file)))
-    assert (env._decisions.work.state.start + int(jobs["submit_s"].iloc[0]) == made.jobs["start_s"]).all()
-    easy = simulate_policy(jobs, Policy("EASY"), procs=100)
-    assert (made.jobs["start_s"] != easy.jobs["start_s"]).any()
+        seen, _, over, _, _ = env.step(trained.act(seen))
+    jobs = replace(kth, jobs=kth.jobs.iloc[3_000:3_400].reset_index(drop=True))
+    made = qc.decide(jobs, trained)
+    assert (env._decisions.work.state.start + int(jobs.jobs["submit_s"].iloc[0]) == made.jobs["start_s"]).all()
+    assert (made.jobs["start_s"] != qc.simulate(jobs).jobs["start_s"]).any()
+
+
+def test_a_registered_agent_answers_where_only_mlflow_and_numpy_are(tmp_path: Path) -> None:
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    try:
+        mlflow.create_experiment("agents", str(tmp_path / "artifacts"))
+        mlflow.set_experiment("agents")
+        model = mlflow.pyfunc.load_model(f"models:/backfiller-kth-sp2/{register('kth-sp2')}")
+        random = np.random.default_rng(3)
+        mask = np.ones((9, SLOTS + 1), np.int8)
+        mask[:, 5:SLOTS] = 0
+        seen = {"jobs": random.random((9, SLOTS, 7), np.float32), "machine": random.random((9, 7), np.float32), "mask": mask}
+        trained = agent(DATA / "rl-backfilling-kth-sp2.npz")
+        assert model.predict(seen).tolist() == [trained.act({name: each[at] for name, each in seen.items()}) for at in range(9)]
+    finally:
+        mlflow.set_tracking_uri(None)
 
 
 def test_the_network_scores_each_candidate_alone() -> None:

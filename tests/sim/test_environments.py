@@ -19,6 +19,7 @@ from features import CleanTrace
 from features.clock import WEEK_S
 from features.errors import InputError
 from sim import evaluate, simulate
+from sim.environments import Agent
 from sim.environments.decisions import OF_JOB, Backfilling, Ordering
 from sim.policy import Policy
 from sim.simulate import simulate_policy
@@ -68,7 +69,10 @@ def test_first_candidates_are_easy_and_shortest_ones_the_kernels_orders(
     load: Workload, predictor: str | None, correction: str
 ) -> None:
     policy = Policy("List", load.estimates if predictor is None else predictor, correction)
-    for decider, scheduler in ((Backfilling(), "EASY"), *((Shortest(each), f"SPF-{each}") for each in ("Strict", "List"))):
+    for decider, scheduler in (
+        (Backfilling(), "EASY"),
+        *((Shortest(algorithm=each), f"SPF-{each}") for each in ("Strict", "List")),
+    ):
         found = simulate_policy(load.table(), policy, procs=load.machine, decider=decider)
         assert columns(found) == columns(load.schedule(scheduler, predictor, correction=correction)), scheduler
 
@@ -102,6 +106,17 @@ def test_an_agent_that_never_backfills_is_strict(kth: CleanTrace) -> None:
     played(env, lambda _: 64, 500)
     strict = simulate(kth.jobs.iloc[500:756].reset_index(drop=True), procs=100, scheduler="Strict").jobs["start_s"]
     assert (env._decisions.work.state.start + int(kth.jobs["submit_s"].iloc[500]) == strict).all()
+
+
+def test_an_agent_is_a_scheduler_beside_others(kth: CleanTrace) -> None:
+    month = replace(kth, jobs=kth.jobs.iloc[:1_500])
+    agents = [Agent(lambda _: 0, name="first"), Agent(lambda _: 1, slots=1, name="none")]
+    agents += [Agent(shortest, "Order", 500, each, f"shortest, {each}") for each in ALGORITHMS]
+    rules = ["EASY", "Strict", *(f"SPF-{each}" for each in ALGORITHMS)]
+    table = qc.campaign(month, [*rules, *agents], replicates=2, shake_s=60).drop(columns="simulate_s").set_index("scheduler")
+    for rule, agent in zip(rules, agents, strict=True):
+        assert table.loc[rule].reset_index(drop=True).equals(table.loc[agent.name].reset_index(drop=True)), agent.name
+    assert table["mean_wait_s"].nunique() == 2 * 5
 
 
 @pytest.mark.parametrize("kind", ["Backfill", "Order"])
