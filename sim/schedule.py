@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -96,6 +97,10 @@ class Schedule:
                 f"  waits      mean {wait.mean():,.0f} s, max {wait.max():,.0f} s; sim.evaluate(schedule) has all metrics",
             )
         )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: those lines, and its first and last jobs."""
+        return f"<pre>{escape(repr(self))}</pre>{self.jobs.to_html(max_rows=10)}"
 
     @property
     def label(self) -> str:

@@ -193,6 +193,15 @@ def test_waits_and_loads_are_drawn_of_several_schedules() -> None:
             ask()
 
 
+def test_a_notebook_shows_what_a_trace_and_a_schedule_are() -> None:
+    jobs = pd.DataFrame({"submit_s": [0, 1], "runtime_s": [9, 9], "procs": [1, 3], "requested_s": 20})
+    read = queuecast.read(jobs, procs=2)
+    assert repr(read) == "trace jobs: 1 jobs on 2 processors (wider-than-machine dropped 1)"
+    shown = queuecast.decide(read, lambda view: view.queue, name="<b>")._repr_html_()
+    assert shown.startswith("<pre>Schedule of jobs: &lt;b&gt; / requested")
+    assert shown.count("<tr") == 2
+
+
 def test_nothing_is_imported_before_it_is_needed() -> None:
     heavy = "{'numpy', 'pandas', 'numba', 'click', 'dagster', 'mlflow', 'matplotlib'}"
     code = f"import queuecast, sys; print({heavy} & set(sys.modules))"

@@ -58,6 +58,12 @@ class CleanTrace:
     notes: tuple[str, ...] = ()
     hashed_with: str = ""
 
+    def __repr__(self) -> str:
+        """Return one line: what it is, and what cleaning did."""
+        touched = ", ".join(f"{words} {count:,}" for words, count in self.touched().items()) or "all as read"
+        kind = "generated trace" if self.generated else "trace"
+        return f"{kind} {self.name}: {len(self.jobs):,} jobs on {self.procs:,} processors ({touched})"
+
     @property
     def clock(self) -> Clock:
         """Return the wall clock of the place, as far as it is known."""
