@@ -76,8 +76,6 @@ def command(
     campaigns = campaigns_of(suite, asked)
     inputs = [*(each.trace for each in campaigns), *table_files(campaigns[0].predictors)]
     check_outputs({"--out": out, "--report": report, "--table": table}, inputs)
-    if report is not None and suite:
-        raise InputError("--report is the page of one trace; a suite has --table and --out")
     if table is not None and table.suffix not in (".md", ".tex"):
         raise InputError(f"--table {table}: must end in .md or .tex")
     runs = [run_of(each) for each in campaigns]
@@ -86,7 +84,12 @@ def command(
     note(f"wrote {out}: {len(results):,} rows")
     summary = over_windows(results)
     if suite:
-        shown = print_pooled(summary, runs, Path(suite).stem)
+        from sim.campaigns.pooling import over_traces
+
+        pooled = over_traces(summary, {run.label: run.campaign.submissions.label(Path(suite).stem) for run in runs})
+        generated = any(run.workload.generated for run in runs)
+        shown, ranks = print_pooled(pooled, generated), [f"{each}." for each in ranks_of(pooled)]
+        click.echo("\n".join(ranks) + "\n")
     else:
         workload, windows = runs[0].workload, runs[0].windows
         shown = print_summary(summary, *told_of(summary, windows, workload.generated))
@@ -95,12 +98,16 @@ def command(
     if table is not None:
         write_tables(table, shown)
     if report is not None:
-        from pipelines.report.campaign import render_campaign
+        from pipelines.report.campaign import render_campaign, render_suite
         from pipelines.report.html import data_of, write_report
         from pipelines.storage.provenance import software
 
-        provenance = {**identity(*runs[0]), "software": software()}
-        page = render_campaign(results, summary, windows, provenance, notes=workload.notes, data=data_of(report))
+        if suite:
+            stated = {"traces": ", ".join(run.label for run in runs), "software": software()}
+            page = render_suite(pooled, summary, Path(suite).stem, ranks, stated, generated, data=data_of(report))
+        else:
+            provenance = {**identity(*runs[0]), "software": software()}
+            page = render_campaign(results, summary, windows, provenance, notes=workload.notes, data=data_of(report))
         write_report(report, page, summary)
         note(f"wrote {report}")
 
@@ -188,25 +195,32 @@ def print_summary(summary: pd.DataFrame, over: str, caption: str) -> list[Table]
     return tables
 
 
-def print_pooled(summary: pd.DataFrame, runs: Sequence[Run], name: str) -> list[Table]:
-    """Print and return the tables of a suite, one a load, each with mean ranks by slowdown."""
-    from sim.campaigns.pooling import over_traces
+def print_pooled(pooled: pd.DataFrame, generated: bool) -> list[Table]:
+    """Print and return the tables of a suite, one a load."""
+    some = ", some of generated workloads" if generated else ""
+    by_load = [part for _, part in pooled.groupby("trace", sort=False)]
+    over = [f"geometric means over {part['traces'].max()} traces{some}" for part in by_load]
+    return [
+        table
+        for part, words in zip(by_load, over, strict=True)
+        for table in print_summary(part, words, "95 % intervals over traces")
+    ]
+
+
+def ranks_of(pooled: pd.DataFrame) -> list[str]:
+    """Return mean ranks by slowdown in words, a sentence a load and setting."""
+    from sim.campaigns.window_comparison import as_changes
     from sim.metrics.verdict import policy_labels
 
-    pooled = over_traces(summary, {run.label: run.campaign.submissions.label(name) for run in runs})
-    generated = ", some of generated workloads" if any(run.workload.generated for run in runs) else ""
-    tables = []
-    for load, part in pooled.groupby("trace", sort=False):
-        over = f"geometric means over {part['traces'].max()} traces{generated}"
-        tables += print_summary(part, over, "95 % intervals over traces")
-        by_slowdown = part[part["metric"] == READ_FIRST[0]].sort_values("rank")
-        labels, critical, p = policy_labels(part), by_slowdown["critical"].iloc[0], by_slowdown["ranks_p"].iloc[0]
-        ranks = ", ".join(
-            f"{labels[tuple(row[each] for each in NAMES)]} {row['rank']:.1f}" for row in by_slowdown.to_dict("records")
-        )
-        differ = "" if pd.isna(critical) else f"; {critical:.1f} apart they differ (Nemenyi; Friedman's p {p:.2g})"
-        click.echo(f"{load}: mean ranks by slowdown: {ranks}{differ}\n")
-    return tables
+    sentences = []
+    for load, of_load in pooled[pooled["metric"] == READ_FIRST[0]].groupby("trace", sort=False):
+        for part in as_changes(of_load).values():
+            labels, (critical, p) = policy_labels(part), part[["critical", "ranks_p"]].iloc[0]
+            rows = part.sort_values("rank").to_dict("records")
+            ranks = ", ".join(f"{labels[tuple(row[each] for each in NAMES)]} {row['rank']:.1f}" for row in rows)
+            differ = "" if pd.isna(critical) else f"; {critical:.1f} apart they differ (Nemenyi; Friedman's p {p:.2g})"
+            sentences.append(f"{load}: mean ranks by slowdown: {ranks}{differ}")
+    return sentences
 
 
 def write_tables(path: Path, tables: Sequence[Table]) -> None:

@@ -1,6 +1,7 @@
 """The page of a campaign: what is best over the windows, and at what cost."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -41,7 +42,7 @@ def render_campaign(
     """
     first = table.iloc[0]
     generated = bool(table["generated"].any())
-    settings = {setting: _setting(rows, windows, generated, confidence) for setting, rows in as_changes(summary).items()}
+    settings = {setting: _setting(rows, generated, confidence) for setting, rows in as_changes(summary).items()}
     (lead, *_), said = settings.values(), sentence(nothing_waited(summary, int(first["procs"])))
     return render(
         "campaign.html.j2",
@@ -70,17 +71,56 @@ def render_campaign(
     )
 
 
-def _setting(rows: pd.DataFrame, windows: Windows, generated: bool, confidence: float) -> Front:
-    """Return the front of a page for one semantics and threshold."""
+def render_suite(
+    pooled: pd.DataFrame,
+    summary: pd.DataFrame,
+    name: str,
+    ranks: Sequence[str],
+    provenance: Mapping[str, object],
+    generated: bool = False,
+    confidence: float = CONFIDENCE,
+    data: str = "",
+) -> str:
+    """Return the page of a suite: what is best over its traces, load by load, and on each alone.
+
+    ``pooled`` comes from :func:`sim.campaigns.pooling.over_traces` of ``summary``; ``ranks`` are sentences. Otherwise as :func:`render_campaign`.
+    """
+    fronts = [
+        _setting(rows, generated, confidence, f"{part}: ", over)
+        for table, over in ((pooled, "traces"), (summary, ""))
+        for part, of_part in table.groupby("trace", sort=False)
+        for rows in as_changes(of_part).values()
+    ]
+    traces = pooled["traces"].max()
+    return render(
+        "campaign.html.j2",
+        replace(
+            fronts[0],
+            title=f"{name}: policies compared on {traces} traces",
+            data=data,
+            generated="suite, or a part of it," if generated else "",
+            facts=[(traces, "traces"), (pooled["trace"].nunique(), "loads"), (f"{len(policy_labels(pooled)):,}", "policies")],
+            notes=[*ranks, *interval_notes(pooled)],
+            provenance=provenance,
+        ),
+        others=fronts[1:],
+        windows=None,
+    )
+
+
+def _setting(rows: pd.DataFrame, generated: bool, confidence: float, of: str = "", over: str = "") -> Front:
+    """Return the front of a page for one semantics and threshold, pooled ``over`` something or not."""
     weighed = verdict(rows, confidence=confidence)
     first, drawn = leading(rows, weighed), looks(rows[list(NAMES)].itertuples(index=False, name=None))
     base, start = drawn[weighed.baseline].label, rows.iloc[0]
     threshold = "no starvation threshold" if pd.isna(start["starvation_s"]) else f"starvation threshold {start['starvation_s']:,} s"
+    semantics = start["semantics"] if of else start["semantics"].capitalize()
+    windows = "windows" if int(start["windows"]) >= FEWEST_BLOCKS else ""
     return Front(
-        title=f"{start['semantics'].capitalize()}, {threshold}, τ of bounded slowdown {start['tau_s']:g} s",
+        title=f"{of}{semantics}, {threshold}, τ of bounded slowdown {start['tau_s']:g} s",
         answer=weighed.sentences,
         table=metric_table(rows, drawn, first, weighed),
-        hint=intervals_hint(rows, base, confidence, "windows" if int(start["windows"]) >= FEWEST_BLOCKS else ""),
+        hint=intervals_hint(rows, base, confidence, over or windows, not over),
         picture=picture_of_changes(rows, first, generated, drawn),
     )
 

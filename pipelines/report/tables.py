@@ -98,14 +98,19 @@ def _changes(row: Mapping[Any, Any], tone: str) -> tuple[tuple[str, str], ...]:
     return tuple((line, tone) for line in lines)
 
 
-def intervals_hint(comparison: pd.DataFrame, baseline: str, confidence: float, over: str = "weeks and users") -> str:
-    """Return how the lines below the values of :func:`metric_table` are to be read."""
+def intervals_hint(
+    comparison: pd.DataFrame, baseline: str, confidence: float, over: str = "weeks and users", replayed: bool = True
+) -> str:
+    """Return how the lines below the values of :func:`metric_table` are to be read.
+
+    Intervals are ``over`` something and, where ``replayed``, replays.
+    """
     replays = int(comparison.loc[comparison["predictor"] != "", "replicates"].min())  # a site recorded one schedule
     of_base = (comparison["relative"] == 0) & (comparison["low"] == comparison["high"])
     there = bool((comparison["low"].notna() & ~of_base).any())
     words = f"Below each value: its change against {baseline}"
     words += (
-        f", with its {100 * confidence:g} % interval over {' and '.join(filter(None, (over, f'{replays} replays' * (replays > 1))))}. "
+        f", with its {100 * confidence:g} % interval over {' and '.join(filter(None, (over, f'{replays} replays' * (replayed and replays > 1))))}. "
         if there
         else ". "
     )

@@ -179,7 +179,8 @@ class Ordering(Backfilling):
 class Agent(NamedTuple):
     """An agent of one of the environments as a scheduler.
 
-    :func:`sim.decide.decide` and campaigns take it. ``act`` is asked as the environment would ask. ``kind`` is ``Backfill`` or ``Order``; ``slots`` and ``algorithm`` are the environment's.
+    :func:`sim.decide.decide` and campaigns take it. ``act`` is asked as the environment would ask. ``kind`` is ``Backfill`` or ``Order``; ``slots`` and
+    ``algorithm`` are the environment's.
     """
 
     act: Act

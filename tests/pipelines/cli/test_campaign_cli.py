@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -354,10 +355,9 @@ def test_a_suite_pools_its_traces_and_writes_tables(trace: Path, tmp_path: Path)
     file.write_text(
         'traces = ["crowd-0.swf", "crowd-1.swf", "crowd-2.swf"]\nschedulers = ["EASY", "EASY-SJBF", "List"]\nloads = [1.0, 1.2]\n'
     )
-    out, table = tmp_path / "out.parquet", tmp_path / "table.tex"
-    done = queuecast(
-        "campaign", "--suite", str(file), "--windows", "weeks", "--out", str(out), "--table", str(table), home=tmp_path
-    )
+    out, table, page = tmp_path / "out.parquet", tmp_path / "table.tex", tmp_path / "page.html"
+    writes = "--out", str(out), "--table", str(table), "--report", str(page)
+    done = queuecast("campaign", "--suite", str(file), "--windows", "weeks", *writes, home=tmp_path)
     assert done.returncode == 0, done.stderr
     rows, _ = read_parquet(out, kind=KIND)
     assert sorted(rows["trace"].unique()) == sorted(f"crowd-{n}{load}" for n in range(3) for load in ("", " (load 1.2)"))
@@ -372,6 +372,11 @@ def test_a_suite_pools_its_traces_and_writes_tables(trace: Path, tmp_path: Path)
     assert "mine: geometric means over 3 traces" in done.stdout
     assert "mean ranks by slowdown" in done.stdout
     assert table.read_text().count(r"\toprule") == 2
+    shown = html.unescape(page.read_text())
+    assert "mine: policies compared on 3 traces" in shown
+    assert shown.count("<summary>crowd-") == 6, "each trace alone under each load"
+    assert "<summary>mine (load 1.2): per-second" in shown
+    assert all(f"<li>{line}</li>" in shown for line in done.stdout.splitlines() if "mean ranks by slowdown" in line)
     assert "−" not in table.read_text()  # which LaTeX knows as mathematics alone
 
 
