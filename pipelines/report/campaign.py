@@ -81,7 +81,7 @@ def render_suite(
     confidence: float = CONFIDENCE,
     data: str = "",
 ) -> str:
-    """Return the page of a suite: what is best over its traces, load by load, and on each alone.
+    """Return the page of a suite: what is best over its traces, and on each alone.
 
     ``pooled`` comes from :func:`sim.campaigns.pooling.over_traces` of ``summary``; ``ranks`` are sentences. Otherwise as :func:`render_campaign`.
     """
