@@ -249,7 +249,9 @@ def campaign(
     names = tuple(resolved(each) if isinstance(each, str) else decider(each)[0] for each in asked)
     tables, suite = [], dict[str, str]()
     traces: Sequence[Any] = trace if isinstance(trace, (list, tuple)) else [trace]
-    loads: Sequence[Any] = load if isinstance(load, (list, tuple)) else [load]
+    loads: list[Any] = [*load] if isinstance(load, Iterable) and not isinstance(load, str) else [load]
+    if not traces or not loads:
+        raise InputError("a campaign needs at least one trace and one load")
     for each in traces:
         given = dict(settings)
         workload, on = _on(each, given)
@@ -308,6 +310,8 @@ def plot(
     check_names("show", [show], ("jobs", "load", "waits"))
     if not isinstance(what, pd.DataFrame):
         schedules = [checked(each) for each in (what if isinstance(what, (list, tuple)) else [what])]
+        if not schedules:
+            raise InputError("there is no schedule to draw")
         if show == "waits":
             return waits.figure_of_waits(schedules, Clock() if trace is None else read(trace).clock)
         if show == "load":
@@ -350,7 +354,7 @@ def whatif(accounting: str | Path, **settings: Any) -> pd.DataFrame:
     from pipelines.workflows.questions import WhatIfSettings
     from pipelines.workflows.what_if import records
 
-    found = answered(WhatIfSettings(accounting=Path(accounting), **settings))
+    found = answered(WhatIfSettings(accounting=Path(str(accounting)), **settings))
     table = DataFrame(records(found))
     table.attrs["answer"] = "\n".join(answer(found))
     return table
@@ -370,7 +374,7 @@ def when(trace: str | Path, queue: str | Path, **settings: Any) -> pd.DataFrame:
     from pipelines.cli.when import answered
     from pipelines.workflows.questions import WhenSettings
 
-    found = answered(WhenSettings(trace=str(trace), queue=Path(queue), **settings))
+    found = answered(WhenSettings(trace=str(trace), queue=Path(str(queue)), **settings))
     table = DataFrame(found.records)
     table.attrs["by"] = found.by
     return table

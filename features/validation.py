@@ -12,7 +12,10 @@ from features.errors import InputError, meant, one_line, shown
 _EXPECTED = {
     "string_type": "a string",
     "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "tuple_type": "a list",

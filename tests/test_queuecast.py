@@ -62,6 +62,10 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.evaluate(pd.DataFrame()), "a DataFrame is no schedule"),
         (lambda: queuecast.plot("EASY"), "a str is no schedule"),  # type: ignore[arg-type]
         (lambda: queuecast.plot(pd.DataFrame()), "a table that compare, campaign, whatif or when did not return"),
+        (lambda: queuecast.plot([], show="waits"), "there is no schedule to draw"),
+        (lambda: queuecast.campaign([]), "at least one trace and one load"),
+        (lambda: queuecast.campaign("kth-sp2", load="high"), "load must be a number, not 'high'"),  # type: ignore[arg-type]
+        (lambda: queuecast.whatif(None), "None: no such file"),  # type: ignore[arg-type]
         (lambda: queuecast.write("EASY", "easy.csv"), "a str is no schedule"),  # type: ignore[arg-type]
         (lambda: queuecast.compiled(5), "a int cannot be compiled"),
         (lambda: queuecast.check_predictor(5), "a int makes no predictors"),
@@ -188,6 +192,7 @@ def test_waits_and_loads_are_drawn_of_several_schedules() -> None:
         (lambda: queuecast.plot(both), "jobs by processor are drawn of one schedule"),
         (lambda: queuecast.plot(both, show="wait"), "unknown show 'wait'; did you mean waits"),
         (lambda: queuecast.plot(both, 9, 9, show="load"), "is no window"),
+        (lambda: queuecast.plot(both, 1e9, 2e9, show="load"), "no job runs between seconds 1,000,000,000 and"),
     ):
         with pytest.raises(InputError, match=error):
             ask()

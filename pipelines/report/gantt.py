@@ -29,13 +29,11 @@ def gantt(schedule: Schedule, from_s: float | None = None, to_s: float | None = 
     """Draw the jobs that run between two seconds of the trace, by processor.
 
     By default from the first submission to the last end. A job's colour is its wait. Where the machine is one pool, or the schedule names no nodes,
-    processors are those of :func:`sim.seats.seats`. InputError for a window without jobs.
+    processors are those of :func:`sim.seats.seats`. InputError as :func:`window_of`.
     """
     jobs, (first, last) = schedule.jobs, window_of([schedule], from_s, to_s)
     start, end = jobs["start_s"].to_numpy(np.float64), jobs["end_s"].to_numpy(np.float64)
     shown = np.flatnonzero((start < last) & (end > first))
-    if not len(shown):
-        raise InputError(f"{schedule.label}: no job runs between seconds {first:,.0f} and {last:,.0f} of the trace")
     unit, name = (DAY_S / 24, "hours") if last - first <= _HOURS_UP_TO * DAY_S else (DAY_S, "days")
     held, wait = seats(schedule), start - jobs["submit_s"].to_numpy(np.float64)
     corners, waits = [], []
@@ -74,10 +72,12 @@ def gantt(schedule: Schedule, from_s: float | None = None, to_s: float | None = 
 def window_of(schedules: Sequence[Schedule], from_s: float | None, to_s: float | None) -> tuple[float, float]:
     """Return the seconds between which schedules are drawn, by default all.
 
-    That is from the first submission to the last end. InputError for a window that ends before it begins.
+    That is from the first submission to the last end. InputError for a window that ends before it begins, or in which no job runs.
     """
     first = float(min(each.jobs["submit_s"].min() for each in schedules) if from_s is None else from_s)
     last = float(max(each.jobs["end_s"].max() for each in schedules) if to_s is None else to_s)
     if first >= last:
         raise InputError(f"{schedules[0].label}: from second {first:,.0f} to {last:,.0f} is no window: it ends before it begins")
+    if not any(((each.jobs["start_s"] < last) & (each.jobs["end_s"] > first)).any() for each in schedules):
+        raise InputError(f"{schedules[0].label}: no job runs between seconds {first:,.0f} and {last:,.0f} of the trace")
     return first, last

@@ -189,7 +189,7 @@ def figure_over_time(
 ) -> Figure:
     """Draw queue length and utilization between two seconds of the trace, by default all.
 
-    Values are time-weighted means over 200 steps. InputError for a window that ends before it begins.
+    Values are time-weighted means over 200 steps. InputError as :func:`~pipelines.report.gantt.window_of`.
     """
     table = table or looks(key(schedule) for schedule in schedules)
     first, last = window_of(schedules, from_s, to_s)
