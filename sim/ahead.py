@@ -87,17 +87,20 @@ class Ahead:
         plan = not self._settings.one_queue
         self._work = Scratch().work(jobs, self.procs, plans=True, two=plan)
 
-    def starts(self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int) -> np.ndarray:
+    def starts(
+        self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int, asked: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return seconds until each of ``waiting`` starts, int64 [scenarios, waiting].
 
-        Rows of ``jobs``, which hold more for the arrivals: those that run, and those that wait in the order of the queue.
+        Rows of ``jobs``, which hold more for the arrivals: those that run, and those that wait in the order of the queue. Only those that are ``asked``,
+        which ascend, by default all.
         """
         rows, first, requested, runtimes = self.drawn(jobs, running, waiting, now_s)
         found = np.empty((self.scenarios, len(waiting)), np.int64)
         for group, coming in enumerate(arrivals(jobs, now_s, self.groups, self.seed)):
             chosen = slice(group, None, self.groups)
             found[chosen] = self._run(jobs, rows, first, now_s, requested, runtimes[chosen], coming)
-        return found
+        return found if asked is None else found[:, np.isin(waiting, asked)]
 
     def drawn(
         self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int

@@ -9,7 +9,9 @@ Slurm's clocks that each scenario draws anew.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -23,6 +25,7 @@ from models.runtime.memory import Memory
 from models.starts.states import NEVER as UNKNOWN
 from models.starts.states import Jobs as Queued
 from sim.ahead import Ahead, arrivals
+from sim.campaigns.maps import threads
 from sim.kernel.run import run
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import ENDS, EVENTS, FREE, NEXT, PLANS, STARTED, Estimates, Jobs
@@ -79,7 +82,9 @@ class SiteAhead(Ahead):
         super().__init__(site.procs, scenarios=scenarios, groups=16, seed=seed)
         self.site, self._table, self._origin_s, self._first, self.within_s = site, table, origin_s, first, within_s
 
-    def starts(self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int) -> np.ndarray:
+    def starts(
+        self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int, asked: np.ndarray | None = None
+    ) -> np.ndarray:
         rows, _, _, runtimes = self.drawn(jobs, running, waiting, now_s)
         past = np.flatnonzero(jobs.end <= now_s)
         there = np.sort(np.concatenate((past[past >= self._first], rows)))
@@ -96,7 +101,8 @@ class SiteAhead(Ahead):
         more = more.assign(group=more["group"] + _APART * (1 + more["draw"]), after="")
         usage_s = float(table["submit_s"].min()) - LEAD_S
         phases, now = self.seed * self.scenarios, float(now_s + self._origin_s)
-        found = starts_ahead(self.site, table, now, runtime_s, phases, more if len(more) else None, usage_s, self.within_s)
+        only = None if asked is None else np.isin(np.sort(waiting), asked)
+        found = starts_ahead(self.site, table, now, runtime_s, phases, more if len(more) else None, usage_s, self.within_s, only)
         return np.minimum(found, self.within_s)
 
     def _asked(self, jobs: Queued, rows: np.ndarray) -> pd.DataFrame:
@@ -135,10 +141,11 @@ def starts_ahead(
     arrivals: pd.DataFrame | None = None,
     usage_s: float | None = None,
     within_s: float = np.inf,
+    asked: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return in how many seconds from ``now_s`` each waiting job starts.
 
-    float64 [scenarios, waiting], inf: never.
+    float64 [scenarios, waiting], inf: never. With ``asked``, bool [waiting], of those alone: a scenario ends when they have started.
 
     ``jobs`` has the columns of a replay (:data:`sim.slurm.requests.COLUMNS`), in order of submission, and ``start_s`` (Unix seconds, NaN:
     waits) and ``nodes`` (those that it holds). With ``end_s`` (NaN: runs) it may have jobs that have ended, from which dependencies,
@@ -153,33 +160,41 @@ def starts_ahead(
         raise InputError(f"the jobs have no column {missing[0]}")
     if runtimes_s.ndim != 2 or runtimes_s.shape[1] != len(jobs):
         raise InputError(f"the runtimes are {runtimes_s.shape}, and should be (scenarios, {len(jobs)})")
-    waiting = _waits(jobs, now_s)
-    starts = np.full((len(runtimes_s), int(waiting.sum())), np.inf)
-    if starts.size == 0:
-        return starts
+    rows = np.flatnonzero(_waits(jobs, now_s))
+    rows = rows if asked is None else rows[asked]
+    if len(rows) * len(runtimes_s) == 0:
+        return np.full((len(runtimes_s), len(rows)), np.inf)
     table = jobs if arrivals is None else pd.concat([jobs, arrivals], ignore_index=True)
     of = None if arrivals is None or "draw" not in arrivals else arrivals["draw"].to_numpy(np.int64)
     draws = 1 if of is None else int(of.max(initial=0)) + 1
     drawn = phases if isinstance(phases, Phases) else draw_phases(site, len(table), phases)
     moment = lead(site, table, len(jobs), now_s, drawn, usage_s)
-    slurm = moment.slurm
-    state = [*slurm.now, *slurm.ask, *slurm.tree, *slurm.meters, *slurm.reservations, slurm.numbers]
-    kept, rows, scratch = [array.copy() for array in state], np.flatnonzero(waiting), Scratch()
-    for row, runtime_s in enumerate(runtimes_s):
-        stamp = slurm.numbers[STAMP]
-        for array, old in zip(state, kept, strict=True):
-            array[:] = old
-        slurm.numbers[STAMP] = stamp  # what was marked in one scenario must not count in the next
-        if not isinstance(phases, Phases):
-            drawn = draw_phases(site, len(table), phases + row)
-            slurm.numbers[[LAST_FULL, LAST_ASKED]] = moment.now_ms + round(drawn.full_s * 1000)
-        scenario = slurm._replace(rules=as_rules(site, drawn))
-        _set_clocks(scenario, drawn, moment, usage_s is None)
-        if of is not None:
-            slurm.now.phase[len(jobs) :][of != row % draws] = ABSENT
-        _advance(moment, scenario, drawn, runtime_s, rows, within_s, scratch)
-        first = slurm.now.first_ms[rows]
-        starts[row] = np.where(first >= 0, (first - moment.now_ms) / 1000, np.inf)
+
+    def scenarios(mine: range) -> tuple[range, np.ndarray]:
+        slurm, scratch = deepcopy(moment.slurm), Scratch()
+        state = [*slurm.now, *slurm.ask, *slurm.tree, *slurm.meters, *slurm.reservations, slurm.numbers]
+        kept, starts = [array.copy() for array in state], np.empty((len(mine), len(rows)))
+        for place, row in enumerate(mine):
+            stamp, own = slurm.numbers[STAMP], drawn
+            for array, old in zip(state, kept, strict=True):
+                array[:] = old
+            slurm.numbers[STAMP] = stamp  # what was marked in one scenario must not count in the next
+            if not isinstance(phases, Phases):
+                own = draw_phases(site, len(table), phases + row)
+                slurm.numbers[[LAST_FULL, LAST_ASKED]] = moment.now_ms + round(own.full_s * 1000)
+            scenario = slurm._replace(rules=as_rules(site, own))
+            _set_clocks(scenario, own, moment, usage_s is None)
+            if of is not None:
+                slurm.now.phase[len(jobs) :][of != row % draws] = ABSENT
+            _advance(moment, scenario, own, runtimes_s[row], rows, within_s, scratch)
+            first = slurm.now.first_ms[rows]
+            starts[place] = np.where(first >= 0, (first - moment.now_ms) / 1000, np.inf)
+        return mine, starts
+
+    workers = min(os.cpu_count() or 1, len(runtimes_s))
+    starts = np.empty((len(runtimes_s), len(rows)))
+    for mine, found in threads(workers)(scenarios, [range(at, len(runtimes_s), workers) for at in range(workers)]):
+        starts[mine] = found
     starts[starts > within_s] = np.inf
     return starts
 

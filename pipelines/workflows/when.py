@@ -110,18 +110,18 @@ class Queue:
     ahead: Ahead
 
     def answered(self, model: StartModel | None, asked: np.ndarray) -> list[Answer]:
-        """Return answers about the rows ``asked``, which wait.
+        """Return answers about the rows ``asked``, which wait and ascend.
 
         The model's, or without one the scenarios' own. Where they are one or two, with what would start them sooner.
         """
-        starts, place = self._starts(self.jobs), np.searchsorted(self.waiting, asked)
+        starts = self._starts(self.jobs, asked)
         if model is None:
-            values = dict(zip(QUANTILES, np.quantile(starts[:, place], LEVELS, axis=0, method="nearest"), strict=True))
-            values |= {name: (starts[:, place] <= by).mean(axis=0) for name, by in zip(CHANCES, CHANCES_S.values(), strict=True)}
+            values = dict(zip(QUANTILES, np.quantile(starts, LEVELS, axis=0, method="nearest"), strict=True))
+            values |= {name: (starts <= by).mean(axis=0) for name, by in zip(CHANCES, CHANCES_S.values(), strict=True)}
         else:
             at = np.full(len(asked), self.now_s)
             described = states(self.jobs, asked, at, local_clock_s(at, *self.clean.clock), self.clean.procs)
-            values = answers(model.chances(described, np.stack([told(starts[:, each]) for each in place])))
+            values = answers(model.chances(described, np.stack([told(each) for each in starts.T])))
         jobs, found = self.jobs, []
         free = self.clean.procs - int(jobs.procs[self.running].sum())
         for number, row in enumerate(asked):
@@ -135,13 +135,13 @@ class Queue:
                     self.now_s - int(jobs.submit[row]),
                     procs <= free,
                     {name: float(each[number]) for name, each in values.items()},
-                    self._changes(row, starts[:, place[number]]) if len(asked) <= 2 else (),
+                    self._changes(row, starts[:, number]) if len(asked) <= 2 else (),
                 )
             )
         return found
 
-    def _starts(self, jobs: Jobs) -> np.ndarray:
-        return self.ahead.starts(jobs, self.running, self.waiting, self.now_s)
+    def _starts(self, jobs: Jobs, asked: np.ndarray) -> np.ndarray:
+        return self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked)
 
     def _changes(self, row: int, starts: np.ndarray) -> tuple[Change, ...]:
         found = []
@@ -149,7 +149,7 @@ class Queue:
             procs, requested = int(np.ceil(self.jobs.procs[row] * wide)), max(int(self.jobs.requested[row] * long), 60)
             if (procs, requested) == (self.jobs.procs[row], self.jobs.requested[row]):
                 continue
-            gained = self._starts(changed(self.jobs, row, procs, requested))[:, np.searchsorted(self.waiting, row)] - starts
+            gained = self._starts(changed(self.jobs, row, procs, requested), np.array([row]))[:, 0] - starts
             low, high = np.quantile(gained, (0.1, 0.9))
             found.append(Change(what, procs, requested, float(gained.mean()), float(low), float(high), surely_sooner(gained)))
         return tuple(found)

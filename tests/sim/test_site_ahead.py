@@ -184,6 +184,19 @@ def test_a_waiting_job_starts_when_the_scenario_ends_the_running_one() -> None:
     assert np.array_equal(found, starts_ahead(site, jobs, NOW_S, runtimes))
 
 
+def test_scenarios_side_by_side_are_those_alone_and_end_with_the_jobs_that_are_asked_about() -> None:
+    site, random = read_site({"slurm.conf": SITE}, "site"), np.random.default_rng(2)
+    kinds = [{"partition": str(random.choice(["low", "high", "other"])), "cpus": int(random.integers(1, 9))} for _ in range(30)]
+    jobs = asked(1, {"start_s": 1_000_010, "nodes": "n1"}, *kinds)
+    runtimes = random.integers(100, 600, (5, len(jobs))).astype(float)
+    found = starts_ahead(site, jobs, NOW_S, runtimes)
+    assert len(np.unique(found, axis=0)) == 5
+    for row in range(5):
+        np.testing.assert_array_equal(starts_ahead(site, jobs, NOW_S, runtimes[row : row + 1], row)[0], found[row])
+    some = np.isin(np.arange(30), [3, 17])
+    np.testing.assert_array_equal(starts_ahead(site, jobs, NOW_S, runtimes, asked=some), found[:, some])
+
+
 def test_a_job_to_come_goes_ahead_in_the_scenarios_of_its_draw() -> None:
     site = read_site({"slurm.conf": SITE}, "site")
     jobs = asked(1, {"start_s": 1_000_010, "nodes": "n1"}, {})
