@@ -59,8 +59,8 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         table=pd.DataFrame(table, columns=["trace", "by", *(f"load {load:g}" for load in sorted(cells["load"].unique()))]),
         table_caption=f"Change in % of mean bounded slowdown / AWF (packing) / P2SF (fairness), jobs of {half} halves submitted 1 to 1.3 times as fast; "
         f"{int(cells['replicates'].max())} replicates; `quantile`: a table that it told along EASY; * misses its claim:",
-        fails=f"{failures(wrong)} {tails(tail)} Jobs run on one pool; users do not react. Not measured again since the rule's second form: predictions "
-        "that are too short, users that ask strategically. Earlier forms had been seen on these halves; every look is "
+        fails=f"{failures(wrong)} {tails(tail)} Jobs run on one pool; users do not react. "
+        "Earlier forms had been seen on these halves; every look is "
         "[listed](data/expected_harm_looks.csv).",
         data=["expected-harm.csv"],
         made_by=made_by,
