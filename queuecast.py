@@ -313,7 +313,7 @@ def plot(
         if not schedules:
             raise InputError("there is no schedule to draw")
         if show == "waits":
-            return waits.figure_of_waits(schedules, Clock() if trace is None else read(trace).clock)
+            return waits.figure_of_waits(schedules, Clock() if trace is None else read(trace).clock, from_s, to_s)
         if show == "load":
             return plots.figure_over_time(schedules, None, from_s, to_s)
         if len(schedules) != 1:

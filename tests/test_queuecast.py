@@ -185,6 +185,9 @@ def test_waits_and_loads_are_drawn_of_several_schedules() -> None:
     wide = both[0].jobs["procs"].between(3, 4)
     assert width.lines[0].get_ydata()[2] == pytest.approx(waits[wide].mean())
     assert hour.lines[1].get_ydata()[5] == pytest.approx(waits[both[0].jobs["submit_s"] // 3_600 % 24 == 5].quantile(0.9))
+    day = waits[both[0].jobs["submit_s"].between(86_400, 2 * 86_400)]
+    drawn = queuecast.plot(both, 86_400, 2 * 86_400, show="waits").axes[1].lines[0]
+    assert len(drawn.get_xdata()) == len({*(both[0].jobs["submit_s"][day.index] // 3_600)})
     queue = queuecast.plot(both, 86_400, 2 * 86_400, show="load").axes[0]
     assert queue.get_xlim() == (0, 1)
     assert len(queue.lines) == 2

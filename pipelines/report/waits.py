@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from features.clock import DAY_S, Clock, local_clock_s
+from pipelines.report.gantt import window_of
 from pipelines.report.style import MUTED, figure, key, log_durations, looks
 from sim.schedule import Schedule
 
@@ -16,18 +17,20 @@ _SHORTEST_S = 1.0
 """Shorter waits are drawn as so long, on the logarithmic axis."""
 
 
-def figure_of_waits(schedules: Sequence[Schedule], clock: Clock) -> Figure:
+def figure_of_waits(schedules: Sequence[Schedule], clock: Clock, from_s: float | None = None, to_s: float | None = None) -> Figure:
     """Draw the mean and the 90 % quantile of waits, by processors and by hour of submission.
 
     Widths are in classes that end at powers of two. Hours are those of the ``clock`` of the trace. The first schedule's
-    share of jobs stands below as bars.
+    share of jobs stands below as bars. Jobs are those submitted between two seconds of the trace, by default all; InputError as
+    :func:`~pipelines.report.gantt.window_of`.
     """
+    window = window_of(schedules, from_s, to_s)
     table = looks(key(each) for each in schedules)
     with figure(10.5, 5.0, any(each.generated for each in schedules)) as drawing:
         panels = drawing.subplots(2, 2, sharex="col", sharey="row", height_ratios=(3, 1))
         values = [60.0]
         for number, schedule in enumerate(schedules):
-            look, jobs = table[key(schedule)], schedule.jobs
+            look, jobs = table[key(schedule)], schedule.jobs[schedule.jobs["submit_s"].between(*window)]
             waits = (jobs["start_s"] - jobs["submit_s"]).clip(lower=_SHORTEST_S)
             width = np.ceil(np.log2(jobs["procs"].to_numpy(np.float64))).astype(np.int64)
             hour = local_clock_s(jobs["submit_s"].to_numpy(np.int64), *clock) % DAY_S // 3_600
