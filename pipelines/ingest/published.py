@@ -25,12 +25,12 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from features.errors import InputError
 from features.jobs.schema import Trace
 from pipelines.ingest.slurm import parse_sacct
 from pipelines.ingest.source import Source
+from pipelines.storage.parquet import schema_of
 
 _TIMES = ("Submit", "Start", "End")
 _STATES = [
@@ -154,8 +154,8 @@ def _plain(names: Collection[str]) -> list[str]:
 def is_published_parquet(path: str | Path) -> bool:
     """Tell whether a Parquet file has the columns of a published table."""
     try:
-        return dataset(pq.read_schema(path).names) is not None
-    except (pa.ArrowException, OSError):
+        return dataset(schema_of(path).names) is not None
+    except InputError:  # damaged, as its reader says
         return False
 
 

@@ -88,7 +88,7 @@ def forget(name: str) -> list[str]:
             store.delete_dynamic_partition(TRACES, name)
             done.append("no night runs it")
     if name in kept:
-        _change(lambda tables: tables.remove(name))
+        _change(lambda tables: tables.pop(name, None))
         done.append(f"{remembered()} has no entry of it")
     return done
 

@@ -250,9 +250,10 @@ def ldms_places(header: Header) -> tuple[int, int, int, int | None, tuple[int, .
 
 
 def _check_runs(found: Any, content: bytes) -> str | None:
-    (names, rows, _), wrong = _second(lambda: readers.accounting(content))
+    read, wrong = _second(lambda: readers.accounting(content))
     if wrong:
         return wrong
+    names, rows, _ = read
     cells = [dict(zip(reversed(names), reversed(row), strict=True)) for row in rows]
     start = next(name for name in ("start_s", "start_unix") if name in names)
     wanted = [
@@ -265,9 +266,10 @@ def _check_runs(found: Any, content: bytes) -> str | None:
 
 
 def _check_accounting_runs(found: Any, content: bytes) -> str | None:
-    (_, rows, other), wrong = _second(lambda: readers.accounting(content))
+    read, wrong = _second(lambda: readers.accounting(content))
     if wrong:
         return wrong
+    _, rows, other = read
     left = sum(found.left_out.values())
     least, most = len(rows), len(rows) + other
     return (
@@ -278,9 +280,10 @@ def _check_accounting_runs(found: Any, content: bytes) -> str | None:
 
 
 def _check_table(found: pd.DataFrame, content: bytes) -> str | None:
-    (names, rows, _), wrong = _second(lambda: readers.accounting(content))
+    read, wrong = _second(lambda: readers.accounting(content))
     if wrong:
         return wrong
+    names, rows, _ = read
     wanted = []
     for row in rows:
         cells = dict(zip(reversed(names), reversed(row), strict=True))

@@ -70,7 +70,7 @@ _FINAL = {
 
 def accounting(content: bytes) -> tuple[list[str], list[list[str]], int]:
     """Return names of columns in lower case, the whole rows, and how many lines have another number of fields."""
-    text = content.decode("utf-8-sig")
+    text = content.decode("utf-8-sig", "replace")
     lines = re.split(r"\r\n|\r|\n", text)
     first = next(place for place, line in enumerate(lines) if line.strip())
     delimiter = "|" if "|" in lines[first] else ","

@@ -21,6 +21,7 @@ from pipelines.cli.inspect import command as inspect_command
 from pipelines.cli.traces import command as traces_command
 from pipelines.ingest.canonical import write_canonical
 from pipelines.ingest.read import find_entry, read_trace
+from pipelines.sources import traces
 from pipelines.sources.catalogue import PACKAGED, Entry, load_catalogue, read_catalogue, remembered
 from pipelines.sources.traces import forget, read_known, remember
 from pipelines.storage.home import archive, home
@@ -295,6 +296,15 @@ def test_a_trace_that_was_run_can_be_forgotten(elsewhere: Path, monkeypatch: pyt
     assert len(lake.read_clean("a").jobs) == 1
     assert message(forget, "a") == "a: is not a trace that was run, so there is nothing to forget; known: b"
     assert remember("a.swf") == "a"
+
+    def meanwhile() -> tuple[str, ...]:
+        names = listed()
+        traces._change(lambda tables: tables.pop("a", None))
+        return names
+
+    listed = traces._remembered_tables
+    monkeypatch.setattr(traces, "_remembered_tables", meanwhile)
+    assert forget("a") == [f"{remembered()} has no entry of it"], "another process forgot it first"
 
 
 def test_the_generated_trace_says_so_and_refuses_bad_options(elsewhere: Path) -> None:
