@@ -13,8 +13,9 @@ import click
 
 from features.errors import one_line
 from pipelines.cli.notes import note
-from pipelines.cli.options import json_option, load, report_option
+from pipelines.cli.options import json_option, load, options, report_option
 from pipelines.cli.progress import shown_progress
+from pipelines.workflows.questions import ParitySettings
 from sim.settings import TraceSettings
 
 if TYPE_CHECKING:
@@ -26,40 +27,10 @@ _LONGEST_NOTE = 600
 
 @click.command()
 @click.argument("accounting", type=click.Path(path_type=Path, dir_okay=False))
-@click.option(
-    "--machine",
-    type=click.Path(path_type=Path),
-    help="The site: a folder or tar with slurm.conf and what queuecast machine --commands lists, or slurm.conf alone. Without it a rule is "
-    "inferred from the log.",
-)
-@click.option(
-    "--replays", type=click.IntRange(2, 10_000), default=40, show_default=True, help="Replays, each with phases of its own."
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the phases.")
-@click.option("--time-zone", "timezone", help="IANA time zone of the local times in all files. [default: UTC]")
-@click.option(
-    "--procs", type=click.IntRange(min=1), help="Processors of the machine, where no --machine says it and the trace does not."
-)
-@click.option("--cluster", default="", help="Of accounting of several clusters: the one to read.")
-@click.option(
-    "--log",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="slurmctld's log of the same time: the phases are its.",
-)
+@options(ParitySettings, without={"accounting"})
 @report_option
 @json_option
-def command(
-    accounting: Path,
-    machine: Path | None,
-    replays: int,
-    seed: int,
-    timezone: str | None,
-    procs: int | None,
-    cluster: str,
-    log: Path | None,
-    report: Path | None,
-    as_json: bool,
-) -> None:
+def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
     """Replay ACCOUNTING as the site's Slurm would schedule it, beside the record.
 
     Waits are compared with their range over the phases of Slurm's clocks, which no accounting holds; single decisions with what the
@@ -68,22 +39,21 @@ def command(
     Without --machine ACCOUNTING is any trace. The rule that it obeys is inferred from the first 60 % of its jobs: closings, hours of queues,
     limits, order, backfilling. What follows is compared with replays under that rule, and under FCFS, EASY and Conservative.
     """
-    if machine is None:
-        if log is not None or report is not None:
-            raise click.UsageError("--log and --report are of a Slurm site: give its --machine")
-        show_rule(TraceSettings(trace=str(accounting), procs=procs, timezone=timezone, cluster=cluster or None), as_json)
+    if asked.machine is None:
+        if report is not None:
+            raise click.UsageError("--report is of a Slurm site: give its --machine")
+        show_rule(asked.trace, as_json)
         return
-    if procs is not None:
-        raise click.UsageError(f"--machine {machine} says how many processors there are: give no --procs")
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report import parity as shown
     from pipelines.workflows.parity import measure
 
     announce_compilation()
-    site, jobs = load_site_jobs(accounting, machine, timezone, cluster)
+    timezone = asked.timezone or "UTC"
+    site, jobs = load_site_jobs(asked.accounting, asked.machine, timezone, asked.cluster)
     with shown_progress("replays") as whole, shown_progress("rules left out") as rules:
         bars = {"replays": whole, "rules left out": rules}
-        parity = measure(site, jobs, replays, seed, lambda stage, done, of: bars[stage](done, of), log, timezone or "UTC")
+        parity = measure(site, jobs, asked.replays, asked.seed, lambda stage, done, of: bars[stage](done, of), asked.log, timezone)
     if parity.lost:
         note(
             f"WARNING: {len(parity.lost):,} jobs do not start in every replay, the first are {', '.join(parity.lost[:5])}: the site's files have no "
@@ -93,11 +63,11 @@ def command(
         from pipelines.report.html import write_report
 
         provenance = {
-            "accounting": accounting.name,
-            "site": str(machine),
-            "replays": replays,
-            "seed": seed,
-            "log": log.name if log else "none",
+            "accounting": asked.accounting.name,
+            "site": str(asked.machine),
+            "replays": asked.replays,
+            "seed": asked.seed,
+            "log": asked.log.name if asked.log else "none",
         }
         write_report(report, shown.render_parity(parity, provenance))
     if as_json:

@@ -94,8 +94,7 @@ def answered(asked: WhatIfSettings, on: str | None = None) -> WhatIf:
     announce_compilation()
     site: Site | Rule
     if asked.machine is None:
-        trace, cluster = str(asked.accounting), asked.cluster or None
-        site, jobs, until_s = load_rule(TraceSettings(trace=trace, procs=asked.procs, timezone=asked.timezone, cluster=cluster))
+        site, jobs, until_s = load_rule(asked.trace)
     else:
         site, jobs = load_site_jobs(asked.accounting, asked.machine, asked.timezone, asked.cluster)
         jobs, until_s = asked_of_registry(jobs, tried, asked.timezone or "UTC"), None

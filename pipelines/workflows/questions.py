@@ -1,4 +1,4 @@
-"""Settings of a site's questions, ``whatif`` and ``when``, for commands and Python."""
+"""Settings of a site's questions, for commands and Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from features.errors import InputError
-from sim.settings import Count, Positive, Settings
+from sim.settings import Count, Positive, Settings, TraceSettings
 
 
 def _several(value: Any) -> Any:
@@ -19,17 +19,52 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
 """One text, or several."""
 
 
-class WhatIfSettings(Settings):
-    """Which changes are tried, of what, and how often."""
+class SiteSettings(Settings):
+    """A Slurm site and its record, or any log."""
 
     accounting: Path = Field(description="The site's record; without a machine any trace.")
     machine: Path | None = Field(
         default=None,
-        description="The site, as queuecast parity takes it. Without it a rule is inferred from the log.",
+        description="The site: a folder or tar with slurm.conf and what queuecast machine --commands lists, or slurm.conf alone. Without it a rule "
+        "is inferred from the log.",
     )
     procs: Positive | None = Field(
         default=None, description="Processors of the machine, where no --machine says it and the trace does not."
     )
+    seed: Count = Field(default=0, description="Draws phases, and moves of submissions.")
+    timezone: str | None = Field(
+        default=None, title="time-zone", description="IANA time zone of the local times in all files. [default: UTC]"
+    )
+    cluster: str = Field(default="", description="Of accounting of several clusters: the one to read.")
+
+    @model_validator(mode="after")
+    def _check(self) -> SiteSettings:
+        if self.machine is not None and self.procs is not None:
+            raise InputError(f"--machine {self.machine} says how many processors there are: give no --procs")
+        return self
+
+    @property
+    def trace(self) -> TraceSettings:
+        """Return how the record is read as a trace, where there is no machine."""
+        return TraceSettings(trace=str(self.accounting), procs=self.procs, timezone=self.timezone, cluster=self.cluster or None)
+
+
+class ParitySettings(SiteSettings):
+    """How often a record is replayed, and with which log beside it."""
+
+    replays: Annotated[int, Field(ge=2, le=10_000)] = Field(default=40, description="Replays, each with phases of its own.")
+    log: Path | None = Field(default=None, description="slurmctld's log of the same time: the phases are its.")
+
+    @model_validator(mode="after")
+    def _check_log(self) -> ParitySettings:
+        if self.machine is None and self.log is not None:
+            raise InputError("--log is of a Slurm site: give its --machine")
+        return self
+
+
+class WhatIfSettings(SiteSettings):
+    """Which changes are tried, and how often."""
+
     candidates: Path | None = Field(
         default=None,
         description="TOML of candidates of your own, tried beside the catalogue's and those of candidates.toml in the site's folder.",
@@ -38,17 +73,6 @@ class WhatIfSettings(Settings):
     slow: bool = Field(default=False, description="Try Harm and PlanRS, too, whose replays take minutes on large sites.")
     replicates: Annotated[int, Field(ge=2, le=1_000)] = Field(default=8, description="Pairs of replays of each candidate.")
     shake_s: Count = Field(default=60, title="shake", description="Seconds by which submissions move at most.")
-    seed: Count = Field(default=0, description="Draws phases and moves.")
-    timezone: str | None = Field(
-        default=None, title="time-zone", description="IANA time zone of the local times in all files. [default: UTC]"
-    )
-    cluster: str = Field(default="", description="Of accounting of several clusters: the one to read.")
-
-    @model_validator(mode="after")
-    def _check(self) -> WhatIfSettings:
-        if self.machine is not None and self.procs is not None:
-            raise InputError(f"--machine {self.machine} says how many processors there are: give no --procs")
-        return self
 
 
 class WhenSettings(Settings):
