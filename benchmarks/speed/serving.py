@@ -30,12 +30,12 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.pages import SHARED
-from features.clock import DAY_S
+from features.clock import DAY_S, local_clock_s
 from features.jobs.cleaning import clean
 from features.jobs.schema import fingerprint, start_s
 from pipelines.ingest.read import read_trace
 
-MODEL, TRACE = "runtime-kth-sp2", "traces/KTH-SP2-1996-2.1-cln.swf.gz"
+MODEL, STARTS, TRACE = "runtime-kth-sp2", "start-kth-sp2", "traces/KTH-SP2-1996-2.1-cln.swf.gz"
 FIRST_S = 5.0
 """Seconds of load before the measurement."""
 
@@ -140,8 +140,8 @@ async def load(
     return Measured(found.latency_s, found.late_s, +found.kinds)
 
 
-def register(shared: Path, methods: list[str]) -> pd.DataFrame:
-    """Register versions of KTH-SP2 as of 30 days before its end; return the submissions since then."""
+def register(shared: Path, methods: list[str], most: int = 1000) -> pd.DataFrame:
+    """Register versions of KTH-SP2 as of 30 days before its end; return the first submissions since then."""
     from models.registry.accounting import accounting
     from models.registry.candidates import train
     from models.registry.registration import Training, log_and_register, set_aliases
@@ -158,7 +158,7 @@ def register(shared: Path, methods: list[str]) -> pd.DataFrame:
     for name in methods:
         made = log_and_register(store, RUNTIME, RuntimeContent(train(name, known, at_s, 0), snapshot), training, (0.5, 1), {})
         set_aliases(store, MODEL, made.version)
-    return submissions(cleaned)[cleaned.jobs["submit_s"].to_numpy() >= at_s].head(1000)
+    return submissions(cleaned)[cleaned.jobs["submit_s"].to_numpy() >= at_s].head(most)
 
 
 def questions(jobs: pd.DataFrame, each: int = 1) -> list[bytes]:
@@ -168,6 +168,55 @@ def questions(jobs: pd.DataFrame, each: int = 1) -> list[bytes]:
     if each == 1:
         return [json.dumps(row).encode() for row in rows]
     return [json.dumps({"jobs": rows[first : first + each]}).encode() for first in range(0, len(rows), each)]
+
+
+def register_starts(shared: Path, trees: int = 250) -> None:
+    """Register a model of KTH-SP2's starts that reads the state of the queue.
+
+    It has learned from the ``LEARNED`` submissions before those that :func:`register` returns.
+    """
+    from models.packed.start_distribution import EDGES_S
+    from models.packed.start_predictor import HAZARD, STATE, StartModel
+    from models.registry.registration import Training, log_and_register, set_aliases
+    from models.registry.start_registration import START, StartContent
+    from models.starts.states import FEATURES, PLANS, states
+    from models.starts.training import LEARNED, grow
+    from pipelines.storage.registry import tracking
+    from sim.questions import queued
+
+    cleaned = clean(read_trace(shared / TRACE))
+    start = start_s(cleaned.jobs)
+    assert start is not None
+    jobs = queued(cleaned, start, start + cleaned.jobs["runtime_s"].to_numpy(np.int64))
+    until_s = int(jobs.submit[-1]) - 30 * DAY_S
+    rows = np.flatnonzero(jobs.start <= until_s)[-LEARNED:]
+    at_s = jobs.submit[rows]
+    found = states(jobs, rows, at_s, local_clock_s(at_s, *cleaned.clock), cleaned.procs)
+    hazard = grow(
+        found, found[:, list(PLANS)], None, (jobs.start - jobs.submit)[rows].astype(float), np.zeros(len(rows), bool), trees=trees
+    )
+    site, recent = (cleaned.procs, cleaned.origin_unix_s, cleaned.timezone), np.zeros((2, len(EDGES_S)))
+    model = StartModel(HAZARD, tuple(FEATURES), PLANS, {STATE: hazard}, {}, recent, until_s, until_s, *site)
+    example = pd.DataFrame(found[:2], columns=list(FEATURES)).assign(at_s=at_s[:2].astype(float))
+    training = Training(STARTS.removeprefix("start-"), fingerprint(cleaned.jobs), len(rows), (int(at_s[0]), until_s))
+    made = log_and_register(tracking(), START, StartContent(model, example), training, (0.5, 1), {})
+    set_aliases(tracking(), STARTS, made.version)
+
+
+def questions_of_queues(jobs: pd.DataFrame, count: int, same: int) -> list[bytes]:
+    """Return questions when submissions start that come behind ``count`` others, of which 20 run.
+
+    So many questions are about the ``same`` queue, then the next submission has joined it.
+    """
+    rows = [json.loads(each) for each in questions(jobs)]
+    told = [{name: row[name] for name in ("user", "procs", "requested_s", "submit_time")} for row in rows]
+    bodies = []
+    for number in range(1000):
+        at = count + number // same
+        queue = [{**each, "running_s": 60} if place < 20 else each for place, each in enumerate(told[at - count : at])]
+        job = {name: value for name, value in told[(at + number) % len(told)].items() if name != "submit_time"}
+        bodies.append(json.dumps({"queue": queue, "now": told[at]["submit_time"], "job": job}).encode())
+    return bodies
 
 
 def questions_of_mlflow(jobs: pd.DataFrame) -> list[bytes]:
@@ -284,12 +333,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--method", default="quantile(order=accuracy)", help="the champion")
     parser.add_argument("--changes", type=int, default=0, help="move the alias so often meanwhile")
+    parser.add_argument("--queue", type=int, help="ask when each job starts, with so many in the queue")
+    parser.add_argument("--same", type=int, default=1, help="questions about a queue before it changes")
     parser.add_argument("--mlflow", action="store_true", help="MLflow's server, too")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="queuecast-") as home:
         os.environ["QUEUECAST_HOME"] = home
-        jobs = register(given.shared, [*(["lightgbm"] if given.changes else []), given.method])
+        jobs = register(given.shared, [*(["lightgbm"] if given.changes else []), given.method], 1000 + (given.queue or 0))
         asked = f"{given.rate:g}/s of {given.jobs:,} jobs for {given.seconds:g} s"
+        if given.queue is not None:
+            register_starts(given.shared)
+            asked = f"{given.rate:g}/s about a job and a queue of {given.queue:,} for {given.seconds:g} s"
         print(f"{os.cpu_count()} cores, load average before {os.getloadavg()[0]:.2f}; {given.method}, {asked}", flush=True)
         port = free_port()
         if given.mlflow:
@@ -312,8 +366,13 @@ def main() -> None:
                     "mlflow", load(port, "/invocations", questions_of_mlflow(jobs), by_status, given.rate, given.seconds), used
                 )
             port = free_port()
-        command = ["pipelines", "serve", MODEL, "--port", str(port), "--poll", "1s", "--log", f"{home}/asked"]
+        served = [MODEL] if given.queue is None else [MODEL, STARTS]
+        command = ["pipelines", "serve", *served, "--port", str(port), "--poll", "1s", "--log", f"{home}/asked"]
         with started(command, port, "/health") as used:
+            if given.queue is not None:
+                bodies = questions_of_queues(jobs, given.queue, given.same)
+                measured("queuecast", load(port, "/start", bodies, by_status, given.rate, given.seconds), used)
+                return
             moving = None
             if given.changes:
                 every_s = FIRST_S / 2 + given.seconds / (given.changes + 1)

@@ -83,11 +83,11 @@ class Service:
     async def _start(self, question: StartQuestion) -> dict[str, Any]:
         loaded, now_s = self._loaded(question.model or "", LoadedStarts), self.clock()
         clock_s = loaded.clock_s(question, now_s)
-        users, jobs = jobs_of(question, clock_s)
+        standing, jobs = jobs_of(question, clock_s)
         trace = loaded.name.removeprefix(STARTS)
         runtimes = next((each.loaded for each in self.models if each.name == f"{RUNTIMES}{trace}"), None)
         if isinstance(runtimes, Loaded) and runtimes.predictor.method.levels:
-            jobs = await predicted(runtimes, users, jobs)
+            jobs = await predicted(runtimes, standing, question.job.user, jobs)
         answer = loaded.answer(question, jobs, clock_s)
         if self.log is not None:
             self.log.put([loaded.entry(question, answer, jobs, now_s)])

@@ -5,8 +5,9 @@ asked for them where it is served too and tells quantiles, else the request stan
 """
 
 import asyncio
+import marshal
 from calendar import timegm
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -15,21 +16,22 @@ from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, WrapValidator
 
 from features import limits
 from features.errors import InputError
 from models.packed.site_names import hashed, site_key
 from models.packed.start_distribution import AS_TOLD, LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES, RECENT, STATE, StartModel, answers
+from models.runtime.remaining import LEVELS as OF_RUNTIMES
 from models.starts.bulk import chances
 from models.starts.states import NEVER, Jobs, states
 from pipelines.serving.judging import start_entry
 from pipelines.serving.loaded import ROWS, Loaded, Version
 from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock, one_unknown
 
-MOST_QUEUED, REMEMBERED = 20_000, 100_000
-"""Max jobs of a queue, and predicted runtimes that are kept."""
+MOST_QUEUED, REMEMBERED, LINES = 20_000, 100_000, 4
+"""Max jobs of a queue, predicted runtimes that are kept, and queues that are."""
 Seconds = Annotated[int, Field(ge=0, le=limits.SECONDS)]
 
 
@@ -52,9 +54,56 @@ class Queued(Submitted):
     running_s: Seconds | None = Field(None, description="how long it has run; null: it waits")
 
 
-def _listed(given: Any) -> Any:
-    """Leave one unknown field of each job of a list: at once, which takes a fifth of what it takes in each job's own check."""
-    return [one_unknown(Queued.__pydantic_fields__, each) for each in given] if isinstance(given, list) else given
+@dataclass
+class Standing:
+    """The jobs of a queue at a second, in order of submission, without the one asked about.
+
+    ``codes`` are those of users and of queues by name. Quantiles are those that ``told_by`` told, None: requests.
+    """
+
+    users: list[str | None]
+    codes: tuple[dict[str | None, int], dict[str | None, int]]
+    jobs: Jobs
+    told_by: Loaded | None = None
+
+
+class Line(list[Any]):
+    """The columns of a queue as it was told, with what was made of it for the last second.
+
+    Many jobs are asked about with one queue. Columns are lists, and kept instead of jobs, through which the collector of garbage would go.
+    """
+
+    clock_s: int | None = None
+    standing: Standing
+
+    def at(self, clock_s: int) -> Standing:
+        """Return what stands in it at a second.
+
+        Raises Unanswerable for a job without the time of its submission, or with one after that second.
+        """
+        if self.clock_s != clock_s:
+            self.standing, self.clock_s = _standing(self, clock_s), clock_s
+        return self.standing
+
+
+_lines: dict[bytes, Line] = {}
+
+
+def _line(given: Any, validated: Callable[[Any], list[Queued]]) -> list[Any]:
+    """Validate a queue, or return it as it was when it was told before; leave one unknown field of each job.
+
+    The latter takes a fifth of what it takes in each job's own check. Marshalled, 1, 1.0 and true differ.
+    """
+    if not isinstance(given, list):
+        return validated(given)
+    told = marshal.dumps(given, 2)
+    if told not in _lines:
+        rows = [*map(_TOLD, validated([one_unknown(Queued.__pydantic_fields__, each) for each in given]))]
+        line = Line(map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(7)))
+        for old in list(_lines)[: 1 - LINES]:
+            del _lines[old]
+        _lines[told] = line
+    return _lines[told]
 
 
 class StartQuestion(Given):
@@ -63,7 +112,7 @@ class StartQuestion(Given):
     model: Text | None = Field(None, description="which one, where several are served")
     procs: int | None = Field(None, ge=1, le=limits.PROCESSORS, description="processors of the machine; left out: the trace's")
     now: WallClock | None = Field(None, description="the wall clock at the site, without a time zone; left out: now")
-    queue: Annotated[list[Queued], Field(max_length=MOST_QUEUED), FailFast(), BeforeValidator(_listed)]
+    queue: Annotated[list[Queued], Field(max_length=MOST_QUEUED), FailFast(), WrapValidator(_line)]
     job: Annotated[Submitted, BeforeValidator(partial(one_unknown, Submitted.__pydantic_fields__))]
     job_id: int | Text | None = Field(None, description="kept in the log, so that the answer can be judged")
 
@@ -153,14 +202,23 @@ class LoadedStarts(Version):
         return start_entry(now_s, self.name, self.number, {**asked, **told, "at_unix_s": asked["submit_unix_s"]})
 
 
-def jobs_of(question: StartQuestion, clock_s: int) -> tuple[list[str | None], Jobs]:
-    """Return users and jobs in order of submission, the asked one last.
+def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, Jobs]:
+    """Return what stands in the queue, and all jobs in order of submission, the asked last.
 
-    In seconds of the wall clock. A job's quantiles are its request. What started in this second runs. Raises Unanswerable for a job without
-    the time of its submission, or with one after ``clock_s``.
+    In seconds of the wall clock. A job's quantiles are its request. What started in this second runs. Raises Unanswerable as :meth:`Line.at`.
     """
-    rows = [*map(_TOLD, question.queue)]
-    users, queues, procs, requested, times, *durations = map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(7))
+    assert isinstance(question.queue, Line)
+    job, standing = question.job, question.queue.at(clock_s)
+    user, queue = (known.get(name, len(known)) for known, name in zip(standing.codes, (job.user, job.queue), strict=True))
+    last = (clock_s, NEVER, NEVER, job.procs, job.requested_s, user, queue)
+    submit, start, end, procs, requested, users, queues = (
+        np.append(each, value) for each, value in zip(standing.jobs[:-1], last, strict=True)
+    )
+    return standing, Jobs(submit, start, end, procs, requested, users, queues, requested[:, None])
+
+
+def _standing(line: Line, clock_s: int) -> Standing:
+    users, queues, procs, requested, times, *durations = line
     waits, ran = (np.array([-1 if each is None else each for each in durations_s], np.int64) for durations_s in durations)
     given = np.array([each is not None for each in times], bool)
     submit = np.array([0 if each is None else (each - _EPOCH).total_seconds() for each in times]).astype(np.int64)
@@ -172,25 +230,30 @@ def jobs_of(question: StartQuestion, clock_s: int) -> tuple[list[str | None], Jo
             raise Unanswerable(f"queue[{row}].{field}: {why}", f"queue[{row}].{field}")
     start = np.where(ran < 0, NEVER, clock_s - np.maximum(ran, 1))
     until = np.minimum(start, clock_s)
-    submit = np.append(np.where(given, np.minimum(submit, until), until - waits), clock_s)
-    order = np.append(np.argsort(submit[:-1], kind="stable"), len(rows))
-    job = question.job
-    users, queues = ([each[row] for row in order.tolist()] for each in ([*users, job.user], [*queues, job.queue]))
-    start, procs, requested = (
-        np.append(each, last)[order].astype(np.int64)
-        for each, last in ((start, NEVER), (procs, job.procs), (requested, job.requested_s))
-    )
-    ends, coded = np.full(len(order), NEVER), (_codes(users), _codes(queues))
-    return users, Jobs(submit[order], start, ends, procs, requested, *coded, requested[:, None])
+    submit = np.where(given, np.minimum(submit, until), until - waits)
+    order = np.argsort(submit, kind="stable")
+    users, queues = ([each[row] for row in order.tolist()] for each in (users, queues))
+    columns = [np.array(each, np.int64)[order] for each in (submit, start, np.full(len(order), NEVER), procs, requested)]
+    (user, of_user), (queue, of_queue) = _codes(users), _codes(queues)
+    jobs = Jobs._make([*columns, user, queue, columns[-1][:, None]])
+    return Standing(users, (of_user, of_queue), jobs)
 
 
-def _codes(names: Sequence[str | None]) -> np.ndarray:
+def _codes(names: Sequence[str | None]) -> tuple[np.ndarray, dict[str | None, int]]:
     known: dict[str | None, int] = {None: -1}
-    return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+    return np.array([known.setdefault(name, len(known)) for name in names], np.int64), known
 
 
-async def predicted(runtimes: Loaded, users: Sequence[str | None], jobs: Jobs) -> Jobs:
-    """Return ``jobs`` with the quantiles of runtimes that a model told, or tells now, at their submission."""
+async def predicted(runtimes: Loaded, standing: Standing, user: str | None, jobs: Jobs) -> Jobs:
+    """Return ``jobs``, the last one of ``user``, with the quantiles of runtimes that a model told, or tells now, at their submission."""
+    if standing.told_by is not runtimes:
+        quantiles = await _told(runtimes, standing.users, standing.jobs)
+        standing.jobs, standing.told_by = standing.jobs._replace(quantiles=quantiles), runtimes
+    last = Jobs._make(each[-1:] for each in jobs)
+    return jobs._replace(quantiles=np.concatenate((standing.jobs.quantiles, await _told(runtimes, [user], last))))
+
+
+async def _told(runtimes: Loaded, users: Sequence[str | None], jobs: Jobs) -> np.ndarray:
     keys = list(zip(users, *(each.tolist() for each in (jobs.procs, jobs.requested, jobs.submit)), strict=True))
     found = {key: runtimes.told[key] for key in keys if key in runtimes.told}
     new = list(dict.fromkeys(key for key in keys if key not in found))
@@ -198,8 +261,9 @@ async def predicted(runtimes: Loaded, users: Sequence[str | None], jobs: Jobs) -
         if first:
             await asyncio.sleep(0)
         part = new[first : first + ROWS]
-        found.update(zip(part, runtimes.quantiles(part), strict=True))
+        if unknown := [key for key in part if key not in runtimes.told]:  # another question may have asked meanwhile
+            runtimes.told.update(zip(unknown, runtimes.quantiles(unknown), strict=True))
+        found.update((key, runtimes.told[key]) for key in part)
     if len(runtimes.told) > REMEMBERED:
         runtimes.told.clear()
-    runtimes.told.update((key, found[key]) for key in new)
-    return jobs._replace(quantiles=np.stack([found[key] for key in keys]))
+    return np.array([found[key] for key in keys], np.int64).reshape(len(keys), len(OF_RUNTIMES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,11 +23,13 @@ from models.registry.start_registration import StartContent
 from models.starts.evaluation import quality
 from models.starts.states import FEATURES, NEVER, PLANS, Jobs, states
 from models.starts.training import grow
+from pipelines.serving import starts
 from pipelines.serving.app import Service, application
 from pipelines.serving.asked_log import AskedLog
 from pipelines.serving.judging import judge, started
+from pipelines.serving.loaded import Loaded
 from pipelines.serving.models import Served
-from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, asked
+from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, asked, asked_in_loop
 from tests.support.learning import ORIGIN_S, ZONE
 
 NAME, MACHINE = "start-made", 64
@@ -157,6 +160,39 @@ def test_runtimes_are_those_of_the_model_of_the_same_trace_where_it_is_served(re
     assert start(app, {"queue": told, "job": JOB}) == answer  # of runtimes that are kept
     assert same(start(service(registry, NAME, "runtime-other"), {"queue": told, "job": JOB}), expected(predictor, jobs))
     assert asked(app, "POST", "/predict", {"user": "user3", "procs": 8, "requested_s": 3_600})[1]["model"] == "runtime-made"
+
+
+def test_a_queue_that_was_told_before_is_answered_as_if_it_was_not_and_as_strictly(registry):
+    (told, _), app = queue(70), service(registry, NAME, "runtime-made")
+    before, now, later = (str(datetime.fromtimestamp(CLOCK_S + after, UTC))[:19] for after in (-60, 0, 900))
+    told[3] = {**told[3], "procs": 1, "waits_s": None, "submit_time": now}
+    questions = [
+        {"queue": told, "job": {**JOB, **other}, "now": at} for at in (now, later) for other in ({}, {"user": "new", "procs": 9})
+    ]
+    answers = [start(app, each) for each in (*questions, *questions[::-1])]
+    assert answers[:4] == answers[:3:-1]
+    assert answers[0]["quantiles"] != answers[1]["quantiles"]
+    for question, answer in zip(questions, answers, strict=False):
+        starts._lines.clear()
+        assert start(service(registry, NAME, "runtime-made"), question) == answer
+    assert start(app, {**questions[0], "now": before}, status=422)["field"] == "queue[3].submit_time"
+    told[3]["procs"] = True
+    assert start(app, questions[0], status=422)["field"] == "queue[3].procs"
+
+
+def test_questions_at_once_about_a_queue_ask_for_each_runtime_once(registry, monkeypatch: pytest.MonkeyPatch):
+    (told, _), app, keys = queue(150), service(registry, NAME, "runtime-made"), list[object]()
+    quantiles = Loaded.quantiles
+    monkeypatch.setattr(Loaded, "quantiles", lambda model, jobs: keys.extend(jobs) or quantiles(model, jobs))
+    questions = [{"queue": told, "job": {**JOB, "procs": each}} for each in (1, 2, 3)]
+
+    async def at_once() -> list[tuple[int, dict]]:
+        return await asyncio.gather(*(asked_in_loop(app, "POST", "/start", each) for each in questions))
+
+    found = asyncio.run(at_once())
+    assert [status for status, _ in found] == [200] * 3
+    assert len(keys) == len(set(keys)) > 150
+    assert [start(app, each) for each in questions] == [answer for _, answer in found]
 
 
 @pytest.mark.parametrize(
