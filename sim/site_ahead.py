@@ -101,8 +101,8 @@ class SiteAhead(Ahead):
         more = more.assign(group=more["group"] + _APART * (1 + more["draw"]), after="")
         usage_s = float(table["submit_s"].min()) - LEAD_S
         phases, now = self.seed * self.scenarios, float(now_s + self._origin_s)
-        only = None if asked is None else np.isin(np.sort(waiting), asked)
-        found = starts_ahead(self.site, table, now, runtime_s, phases, more if len(more) else None, usage_s, self.within_s, only)
+        table = table if asked is None else table.assign(asked=np.isin(there, asked))
+        found = starts_ahead(self.site, table, now, runtime_s, phases, more if len(more) else None, usage_s, self.within_s)
         return np.minimum(found, self.within_s)
 
     def _asked(self, jobs: Queued, rows: np.ndarray) -> pd.DataFrame:
@@ -141,11 +141,10 @@ def starts_ahead(
     arrivals: pd.DataFrame | None = None,
     usage_s: float | None = None,
     within_s: float = np.inf,
-    asked: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return in how many seconds from ``now_s`` each waiting job starts.
 
-    float64 [scenarios, waiting], inf: never. With ``asked``, bool [waiting], of those alone: a scenario ends when they have started.
+    float64 [scenarios, waiting], inf: never. With a column ``asked`` of the jobs, of those alone: a scenario ends when they have started.
 
     ``jobs`` has the columns of a replay (:data:`sim.slurm.requests.COLUMNS`), in order of submission, and ``start_s`` (Unix seconds, NaN:
     waits) and ``nodes`` (those that it holds). With ``end_s`` (NaN: runs) it may have jobs that have ended, from which dependencies,
@@ -160,8 +159,7 @@ def starts_ahead(
         raise InputError(f"the jobs have no column {missing[0]}")
     if runtimes_s.ndim != 2 or runtimes_s.shape[1] != len(jobs):
         raise InputError(f"the runtimes are {runtimes_s.shape}, and should be (scenarios, {len(jobs)})")
-    rows = np.flatnonzero(_waits(jobs, now_s))
-    rows = rows if asked is None else rows[asked]
+    rows = np.flatnonzero(_waits(jobs, now_s) & (jobs["asked"].to_numpy(bool) if "asked" in jobs else True))
     if len(rows) * len(runtimes_s) == 0:
         return np.full((len(runtimes_s), len(rows)), np.inf)
     table = jobs if arrivals is None else pd.concat([jobs, arrivals], ignore_index=True)
