@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
@@ -24,10 +22,9 @@ from tests.support.workloads import (
     PREDICTORS,
     TABLE_CORRECTIONS,
     Moody,
-    Outcome,
     Workload,
+    agree,
     by_kernel,
-    by_oracle,
     crowd,
     dependent_workloads,
     schedulers,
@@ -43,14 +40,6 @@ starvation = st.sampled_from([None, 0, 3, 50])
 def semantics_for(load: Workload, name: str, part: int) -> str:
     """The timer is due ``part`` times or so while the longest job runs, so that it is due often and no simulation takes long."""
     return name.format(1 + max(load.requested) // part)
-
-
-def agree(load: Workload, scheduler: str, predictor: Any = None, **policy: Any) -> Outcome:
-    if scheduler == CONSERVATIVE and policy.get("starvation_s") is not None:
-        reject()  # refused: there no job starves
-    expected = by_oracle(load, scheduler, predictor, **policy)
-    assert by_kernel(load, scheduler, predictor, **policy) == expected
-    return expected
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 import pandas as pd
-from hypothesis import assume
+from hypothesis import assume, reject
 from hypothesis import strategies as st
 
 from features.jobs.schema import REQUIRED, conform
@@ -132,6 +132,15 @@ def by_oracle(load: Workload, scheduler: str = "FCFS-EASY", predictor: Any = Non
     jobs = load.jobs_by_oracle(**policy_of(scheduler), **source_of(load, predictor), **policy)
     of_each = [(job.submit, job.start, job.order_s, job.corrections) for job in jobs]
     return Outcome(*map(list, zip(*of_each, strict=True)), sum(job.clamped for job in jobs))
+
+
+def agree(load: Workload, scheduler: str, predictor: Any = None, **policy: Any) -> Outcome:
+    """Return what the oracle makes of a workload, and see that the compiled simulator makes the same of it."""
+    if scheduler == CONSERVATIVE and policy.get("starvation_s") is not None:
+        reject()  # refused: there no job starves
+    expected = by_oracle(load, scheduler, predictor, **policy)
+    assert by_kernel(load, scheduler, predictor, **policy) == expected
+    return expected
 
 
 def policy_of(scheduler: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
@@ -19,11 +19,10 @@ from tests.support.workloads import (
     CONSERVATIVE,
     EASY_NAMES,
     Moody,
-    Outcome,
     Told,
     Workload,
+    agree,
     by_kernel,
-    by_oracle,
     crowd,
     schedulers,
     workloads,
@@ -62,14 +61,6 @@ def test_a_table_of_which_a_prediction_is_too_short_is_refused(semantics: str) -
 
 semantics = st.sampled_from(SEMANTICS)
 starvation = st.sampled_from([None, 0, 3, 50])
-
-
-def agree(load: Workload, scheduler: str, predictor: Any = None, **policy: Any) -> Outcome:
-    if scheduler == CONSERVATIVE and policy.get("starvation_s") is not None:
-        reject()  # refused: there no job starves
-    expected = by_oracle(load, scheduler, predictor, **policy)
-    assert by_kernel(load, scheduler, predictor, **policy) == expected
-    return expected
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, reject, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
@@ -26,8 +26,8 @@ from tests.support.workloads import (
     TABLE_CORRECTIONS,
     Moody,
     Workload,
+    agree,
     by_kernel,
-    by_oracle,
     dependent_crowd,
     dependent_workloads,
     schedulers,
@@ -75,13 +75,6 @@ any_scheduler = st.one_of(
     schedulers,
     st.builds(lambda name, k: name.replace("EASY", f"EASY(reservations={k})"), st.sampled_from(EASY_NAMES), st.integers(2, 4)),
 )
-
-
-def agree(load: Workload, scheduler: str, predictor: Any, **policy: Any) -> None:
-    if scheduler == CONSERVATIVE and policy.get("starvation_s") is not None:
-        reject()  # refused: there no job starves
-    expected = by_oracle(load, scheduler, predictor, **policy)
-    assert by_kernel(load, scheduler, predictor, **policy) == expected
 
 
 @pytest.mark.slow
