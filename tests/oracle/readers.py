@@ -5,6 +5,7 @@ Each returns what a file holds as lists of rows, or raises ValueError for what t
 
 from __future__ import annotations
 
+import codecs
 import csv
 import math
 import re
@@ -70,7 +71,7 @@ _FINAL = {
 
 def accounting(content: bytes) -> tuple[list[str], list[list[str]], int]:
     """Return names of columns in lower case, the whole rows, and how many lines have another number of fields."""
-    text = content.decode("utf-8-sig", "replace")
+    text = "\n".join(map(_utf8_or_latin1, content.removeprefix(codecs.BOM_UTF8).split(b"\n")))
     lines = re.split(r"\r\n|\r|\n", text)
     first = next(place for place, line in enumerate(lines) if line.strip())
     delimiter = "|" if "|" in lines[first] else ","
@@ -84,6 +85,13 @@ def accounting(content: bytes) -> tuple[list[str], list[list[str]], int]:
     names = [name.strip().lower() for name in names]
     whole = [[cell.strip() for cell in row] for row in rows if len(row) == len(names)]
     return names, whole, len(rows) - len(whole)
+
+
+def _utf8_or_latin1(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
 
 
 def _keeping_ends(text: str) -> list[str]:
