@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from features import CleanTrace
     from sim import Schedule
+    from sim.campaigns.results import Results
     from sim.decide import Decides
 
 _ELSEWHERE = dict.fromkeys(("CleanTrace", "InputError", "jobs_from"), "features") | {"check_predictor": "sim.contracts"}
@@ -163,21 +164,28 @@ def recorded(trace: Trace, *, procs: int | None = None) -> Schedule:
     return sim.recorded(workload.jobs, workload.procs, workload.name, workload.generated)
 
 
-def write(schedule: Schedule, path: str | Path, trace: Trace | None = None) -> None:
-    """Write a schedule, in the format that the ending of ``path`` says.
+def write(what: Schedule | Results, path: str | Path, trace: Trace | None = None) -> None:
+    """Write a schedule, or the comparison of a campaign, in the format that the ending of ``path`` says.
 
-    SWF needs the ``trace`` too, which knows more of its jobs.
+    SWF needs the ``trace`` too, which knows more of its jobs. A comparison is a table with intervals, ``.md`` or ``.tex``.
 
     >>> kth = read("kth-sp2")
     >>> write(simulate(kth), "easy.swf", kth)
     >>> write(simulate(kth), "easy.txt")
     Traceback (most recent call last):
     features.errors.InputError: path easy.txt: must end in .parquet, .csv, .swf, jobs.csv, which says what is written
+    >>> write(campaign(kth, ["EASY", "EASY-SJBF"], replicates=2, shake_s=60), "table.tex")
     """
+    from pipelines.cli.campaign import write_tables
+    from pipelines.report.campaign import summary_tables
     from pipelines.storage.schedule_files import check_ending, write_schedules
+    from sim.campaigns.results import Results
     from sim.schedule import checked
 
-    schedule = checked(schedule)
+    if isinstance(what, Results):
+        write_tables(Path(path), summary_tables(what.told))
+        return
+    schedule = checked(what)
     check_ending("path", Path(str(path)), 1)
     workload = None if trace is None else read(trace)
     write_schedules(Path(path), [schedule], workload, {"trace": schedule.trace, "generated": schedule.generated})
@@ -218,16 +226,17 @@ def campaign(
     *,
     load: float | Sequence[float] = 1.0,
     **settings: Any,
-) -> pd.DataFrame:
+) -> Results:
     """Simulate all combinations, on every window and seed; a row a simulation.
 
     A scheduler may be a policy of :func:`decide`, called by its own name: it meets the same windows and shaken submissions as the others.
-    ``settings`` are those of :class:`sim.settings.Campaign`, ``procs`` and ``machine``. ``attrs["summary"]`` compares them with the first, over windows and
-    replicates, on each trace; of several traces ``attrs["pooled"]`` does over all of them, as :func:`sim.campaigns.pooling.over_traces`.
-    ``attrs["verdict"]`` says in words which is best.
+    A class that makes policies makes one for each simulation, of an object a copy is taken. ``settings`` are those of
+    :class:`sim.settings.Campaign`, ``procs`` and ``machine``. Of the table ``summary`` compares them with the first, over windows and replicates, on each
+    trace; of several traces ``pooled`` does over all of them, as :func:`sim.campaigns.pooling.over_traces`. ``attrs["verdict"]`` says in words which is
+    best.
 
     >>> made = campaign("kth-sp2", ["EASY", "EASY-SJBF"], windows="months", replicates=2, shake_s=60)
-    >>> len(made), len(made.attrs["summary"])
+    >>> len(made), len(made.summary)
     (44, 20)
     >>> made.attrs["verdict"]
     'EASY-SJBF is not surely better than EASY ...
@@ -240,6 +249,7 @@ def campaign(
     from features.errors import InputError
     from pipelines.storage.policies import resolved
     from sim.campaigns.pooling import over_traces
+    from sim.campaigns.results import Results
     from sim.campaigns.window_comparison import as_changes, over_windows
     from sim.decide import decider
     from sim.metrics.verdict import verdict
@@ -264,12 +274,11 @@ def campaign(
                 )
             suite[label] = one.submissions.label("all traces")
             tables.append(sim.run_campaign(workload.jobs, one, deciders=dict(yours), **on))
-    table = pd.concat(tables, ignore_index=True)
-    table.attrs["summary"] = judged = over_windows(table)
-    if len(set(suite.values())) < len(suite):
-        table.attrs["pooled"] = judged = over_traces(judged, suite)
+    table = Results(pd.concat(tables, ignore_index=True))
+    table.summary = over_windows(table)
+    table.pooled = over_traces(table.summary, suite) if len(set(suite.values())) < len(suite) else None
     table.attrs["generated"] = bool(table["generated"].any())
-    parts = [part for _, by_trace in judged.groupby("trace", sort=False) for part in as_changes(by_trace).values()]
+    parts = [part for _, by_trace in table.told.groupby("trace", sort=False) for part in as_changes(by_trace).values()]
     table.attrs["verdict"] = "\n".join(verdict(part).text for part in parts)
     return table
 
@@ -301,6 +310,7 @@ def plot(
     from features.clock import Clock
     from features.errors import InputError, check_names
     from pipelines.report import gantt, plots, starts_plots, waits, what_if
+    from sim.campaigns.results import Results
     from sim.campaigns.window_comparison import as_changes
     from sim.metrics.names import READ_FIRST
     from sim.metrics.verdict import policy_labels
@@ -320,8 +330,8 @@ def plot(
             raise InputError('jobs by processor are drawn of one schedule; show="load" and "waits" draw several')
         return gantt.gantt(schedules[0], from_s, to_s)
     generated = what.attrs.get("generated", False)
-    if "summary" in what.attrs:
-        changes = list(as_changes(what.attrs.get("pooled", what.attrs["summary"])).values())
+    if isinstance(what, Results):
+        changes = list(as_changes(what.told).values())
         if len(changes) > 1 or changes[0]["trace"].nunique() > 1:
             raise InputError(
                 "a campaign is drawn of one trace, load, semantics, starvation and tau, or of several traces under one load"

@@ -8,7 +8,9 @@ predictions, what is free, the clock; never how long a job will run. It is a Pyt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import replace
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -198,17 +200,21 @@ class _Asked:
             )
 
 
-def decider(policy: Decides, name: str = "") -> tuple[str, Callable[[], Decider]]:
+def decider(policy: Decides, name: str = "", once: bool = False) -> tuple[str, Callable[[], Decider]]:
     """Return a policy's name, by default its own, and what makes its side of a simulation.
 
-    InputError for what is no policy.
+    A class makes a policy for each simulation. Of an object that is no function each takes a copy, so that none knows another one, unless it
+    decides ``once``. InputError for what is no policy.
     """
     if isinstance(policy, OfItsOwn):
         return name or policy.name, policy.decider
     if not callable(policy) and not isinstance(policy, CompiledPolicy):
         raise InputError(f"a {type(policy).__name__} is no policy: give a function of a view, or sim.compiled(function)")
     name = name or (policy.name if isinstance(policy, CompiledPolicy) else getattr(policy, "__name__", type(policy).__name__))
-    return name, lambda: _Asked(policy, name)
+    if isinstance(policy, type):
+        return name, lambda: _Asked(policy(), name)
+    shared = once or isinstance(policy, (CompiledPolicy, FunctionType, MethodType))
+    return name, lambda: _Asked(policy if shared else deepcopy(policy), name)
 
 
 def decide(
@@ -237,7 +243,7 @@ def decide(
     """
     if wrong := sorted(set(settings) - (set(Policy._fields) - {"scheduler", "starvation_s"})):
         raise InputError(f"decide takes no {wrong[0]}: the policy decides which jobs start")
-    name, decides = decider(policy, name)
+    name, decides = decider(policy, name, once=True)
     on: dict[str, Any] = {"machine": machine} if hasattr(machine, "arrays_for") else {"procs": machine}
     made = simulate_policy(jobs, Policy(UNDER, **settings), decider=decides(), clock=clock, trace=trace, generated=generated, **on)
     return replace(made, scheduler=name)

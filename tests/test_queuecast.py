@@ -136,9 +136,40 @@ def test_a_policy_of_yours_meets_the_same_windows_and_shaken_submissions_as_the_
     assert len(apart.loc["in_order"]) == len(apart.loc["EASY"]) == 2 * made["window"].nunique()
     pd.testing.assert_frame_equal(apart.loc["in_order"].reset_index(drop=True), apart.loc["Strict"].reset_index(drop=True))
     assert made["mean_wait_s"].max() > 0
-    waits = made.attrs["summary"].query("metric == 'mean_wait_s'").set_index("scheduler")
+    waits = made.summary.query("metric == 'mean_wait_s'").set_index("scheduler")
     assert waits.loc["in_order", ["low", "high"]].tolist() == waits.loc["Strict", ["low", "high"]].tolist()
     assert not waits.loc["in_order", ["low", "high"]].isna().any()
+
+
+class LastFirst:
+    """Start the jobs that fit, the last submitted first; count the simulations that it has seen."""
+
+    def __init__(self) -> None:
+        self.now_s, self.begun = np.inf, 0
+
+    def __call__(self, view: View) -> list[Job]:
+        self.begun += view.now_s < self.now_s
+        self.now_s = view.now_s
+        return [job for job in reversed(view.queue) if job.procs <= view.free][: self.begun]
+
+
+def test_a_policy_with_a_memory_knows_nothing_of_other_simulations() -> None:
+    trace, policy = crowd(2), LastFirst()
+    waits = [queuecast.campaign(trace, [given], replicates=4, shake_s=60)["mean_wait_s"].tolist() for given in (policy, LastFirst)]
+    alone = [queuecast.decide(trace, LastFirst(), seed=seed, shake_s=60) for seed in range(4)]
+    assert waits == [[queuecast.evaluate(each)["mean_wait_s"] for each in alone]] * 2
+    assert policy.begun == 0
+
+
+def test_the_comparison_of_a_campaign_is_written_as_a_table(tmp_path: Path) -> None:
+    made = queuecast.campaign(crowd(3), ["EASY", "SAF-EASY"], replicates=2, shake_s=60)
+    for name, sign in (("a.md", "| SAF-EASY |"), ("a.tex", "SAF-EASY & ")):
+        queuecast.write(made, tmp_path / name)
+        assert sign in (tmp_path / name).read_text()
+    with pytest.raises(InputError, match=r"must end in \.md or \.tex"):
+        queuecast.write(made, tmp_path / "a.csv")
+    made.to_parquet(tmp_path / "a.parquet")
+    assert len(pd.concat([made, made])) == 2 * len(made)
 
 
 def test_a_window_of_a_trace_holds_the_jobs_submitted_in_it() -> None:
@@ -163,8 +194,8 @@ def test_a_campaign_on_several_traces_and_loads_is_pooled_load_by_load() -> None
     traces, schedulers = [crowd(seed) for seed in (1, 2, 3)], ["EASY", "SAF-EASY"]
     made = queuecast.campaign(traces, schedulers, load=[1.0, 1.3], replicates=2, shake_s=60)
     assert made["trace"].unique().tolist() == [f"crowd {seed}{load}" for seed in (1, 2, 3) for load in ("", " (load 1.3)")]
-    pooled = made.attrs["pooled"].set_index(["trace", "scheduler", "metric"])["ratio"]
-    apart = [queuecast.campaign(each, schedulers, load=1.3, replicates=2, shake_s=60).attrs["summary"] for each in traces]
+    pooled = made.pooled.set_index(["trace", "scheduler", "metric"])["ratio"]
+    apart = [queuecast.campaign(each, schedulers, load=1.3, replicates=2, shake_s=60).summary for each in traces]
     ratios = [each.set_index(["scheduler", "metric"]).loc[("SAF-EASY", "mean_wait_s"), "ratio"] for each in apart]
     assert pooled["all traces (load 1.3)", "SAF-EASY", "mean_wait_s"] == pytest.approx(np.exp(np.log(ratios).mean()))
     assert made.attrs["verdict"].count("\n") == 1, "a verdict a load"

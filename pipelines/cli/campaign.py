@@ -5,10 +5,10 @@ Schedulers x predictors x corrections, resumable, with intervals over windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import pandas as pd
@@ -30,8 +30,7 @@ from pipelines.cli.progress import shown_progress
 from pipelines.cli.simulate import prepared, table_files
 from sim.campaigns.campaign import check_once, windows_of
 from sim.campaigns.windows import Windows
-from sim.metrics.formats import change, interval
-from sim.metrics.names import METRICS, READ_FIRST
+from sim.metrics.names import READ_FIRST
 from sim.policy import NAMES
 from sim.settings import Campaign
 
@@ -46,7 +45,8 @@ if TYPE_CHECKING:
 @click.option(
     "--suite",
     metavar="FILE",
-    help="In place of TRACE: classic, modern, or a TOML file of traces and settings, which options override.",
+    help="In place of TRACE: classic, modern, or a TOML file, such as traces = ['a.swf', 'kth-sp2'], schedulers = ['EASY', 'Harm'], loads = [1.0, 1.2], "
+    "replicates = 5, shake_s = 60; options override it.",
 )
 @workers_option
 @on_option
@@ -174,22 +174,14 @@ def print_summary(summary: pd.DataFrame, over: str, caption: str) -> list[Table]
 
     A table for each semantics, threshold and tau. Means ``over`` something, with changes to the baseline and their intervals.
     """
-    from pipelines.report.table import Table
+    from pipelines.report.campaign import summary_tables
     from sim.campaigns.window_comparison import as_changes
-    from sim.metrics.verdict import policy_labels, verdict
+    from sim.metrics.verdict import verdict
 
-    tables = []
-    for (semantics, starvation_s, tau_s), part in as_changes(summary).items():
-        weighed, labels = verdict(part), policy_labels(part)
-        at = {(tuple(row[name] for name in NAMES), row["metric"]): row for row in part.to_dict("records")}
-        threshold = "" if pd.isna(starvation_s) else f", starvation after {starvation_s:,} s"
-        title = f"{part['trace'].iloc[0]}: {over}, {semantics}{threshold}, tau {tau_s:g} s"
-        order = sorted(labels, key=lambda key: at[key, READ_FIRST[0]]["value"])
-        rows = [[labels[key], *(_cell(at[key, name], key == weighed.baseline) for name in READ_FIRST)] for key in order]
-        against = f"changes against {labels[weighed.baseline]}, {caption}"
-        tables.append(Table(title, ["policy", *(METRICS[name].short for name in READ_FIRST)], rows, against))
-        tables[-1].show()
-        click.echo(f"\n{weighed.text}\n")
+    tables = summary_tables(summary, over, caption)
+    for table, part in zip(tables, as_changes(summary).values(), strict=True):
+        table.show()
+        click.echo(f"\n{verdict(part).text}\n")
         for text in part.loc[part["note"] != "", "note"].unique():
             note(text)
     return tables
@@ -224,16 +216,12 @@ def ranks_of(pooled: pd.DataFrame) -> list[str]:
 
 
 def write_tables(path: Path, tables: Sequence[Table]) -> None:
-    """Write tables with titles and notes as Markdown, or LaTeX, by the ending."""
+    """Write tables with titles and notes as Markdown or LaTeX; InputError for another ending."""
     from pipelines.storage.places import write
 
+    if path.suffix not in (".md", ".tex"):
+        raise InputError(f"--table {path}: must end in .md or .tex")
     latex = path.suffix == ".tex"
     texts = (each.latex() if latex else f"**{each.title}**\n\n{each.markdown()}\n\n{each.note}" for each in tables)
     write(path, "\n\n".join(texts) + "\n")
     note(f"wrote {path}")
-
-
-def _cell(row: Mapping[Any, Any], baseline: bool) -> str:
-    """Format a mean and, but for the baseline, its change with its interval, if any."""
-    mean = format(row["value"], METRICS[row["metric"]].form)
-    return mean if baseline else f"{mean}  {change(row['relative'])} {interval(row['low'], row['high'], row['coverage'])}".rstrip()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -14,7 +15,8 @@ from pipelines.report.tables import interval_notes, intervals_hint, leading, met
 from pipelines.report.wording import kind_of_jobs, not_modelled
 from sim.campaigns.window_comparison import as_changes, nothing_waited
 from sim.campaigns.windows import NONE, Windows
-from sim.metrics.formats import sentence
+from sim.metrics.formats import change, interval, sentence
+from sim.metrics.names import METRICS, READ_FIRST
 from sim.metrics.verdict import policy_labels, verdict
 from sim.policy import NAMES
 
@@ -123,6 +125,40 @@ def _setting(rows: pd.DataFrame, generated: bool, confidence: float, of: str = "
         hint=intervals_hint(rows, base, confidence, over or windows, not over),
         picture=picture_of_changes(rows, first, generated, drawn),
     )
+
+
+def summary_tables(summary: pd.DataFrame, over: str = "", caption: str = "") -> list[Table]:
+    """Return tables of the metrics that are read first.
+
+    One a trace, semantics, threshold and tau. ``summary`` is one of windows or pooled. Means are ``over`` something, with changes to the baseline and
+    their intervals, of which the ``caption`` speaks.
+    """
+    tables = []
+    for trace, of_trace in summary.groupby("trace", sort=False):
+        first = of_trace.iloc[0]
+        if "traces" in summary:
+            means, intervals = f"geometric means over {of_trace['traces'].max()} traces", "traces"
+        else:
+            means, intervals = (
+                f"means over {first['windows']} windows" if first["windows"] > 1 else "the whole trace",
+                "windows and replicates",
+            )
+        for (semantics, starvation_s, tau_s), part in as_changes(of_trace).items():
+            base, labels = verdict(part).baseline, policy_labels(part)
+            at = {(tuple(row[name] for name in NAMES), row["metric"]): row for row in part.to_dict("records")}
+            threshold = "" if pd.isna(starvation_s) else f", starvation after {starvation_s:,} s"
+            order = sorted(labels, key=lambda key: at[key, READ_FIRST[0]]["value"])
+            rows = [[labels[key], *(_cell(at[key, name], key == base) for name in READ_FIRST)] for key in order]
+            title = f"{trace}: {over or means}, {semantics}{threshold}, tau {tau_s:g} s"
+            against = f"changes against {labels[base]}, {caption or f'95 % intervals over {intervals}'}"
+            tables.append(Table(title, ["policy", *(METRICS[name].short for name in READ_FIRST)], rows, against))
+    return tables
+
+
+def _cell(row: Mapping[Any, Any], baseline: bool) -> str:
+    """Format a mean and, but for the baseline, its change with its interval, if any."""
+    mean = format(row["value"], METRICS[row["metric"]].form)
+    return mean if baseline else f"{mean}  {change(row['relative'])} {interval(row['low'], row['high'], row['coverage'])}".rstrip()
 
 
 def _dropped(windows: Windows) -> Table:

@@ -19,7 +19,7 @@ from features.clock import DAY_S
 from pipelines.report.gantt import window_of
 from pipelines.report.page import Picture, data_uri
 from pipelines.report.style import MUTED, ImageFormat, Key, Look, Looks, encode, figure, key, log_durations, looks
-from pipelines.report.wording import brief
+from pipelines.report.wording import brief, duration
 from sim.metrics.formats import change, signed
 from sim.metrics.names import METRICS
 from sim.metrics.schedule_metrics import TAU_S, bounded_slowdown
@@ -202,7 +202,7 @@ def figure_over_time(
                 shown = (starts > first - step) & (starts < last)
                 _curve(panel, table[key(schedule)], (starts[shown] + step / 2 - first) / DAY_S, means[shown] / scale)
         begin = "the first submission" if from_s is None else f"second {first:,.0f} of the trace"
-        above.set(title="jobs waiting", ylim=(0, None), xlim=(0, (last - first) / DAY_S))
+        above.set(title=f"jobs waiting, mean over {duration(step)}", ylim=(0, None), xlim=(0, (last - first) / DAY_S))
         below.set(title="utilization", ylim=(0, None), xlabel=f"days since {begin}")
         below.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
         drawing.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8.5, handlelength=3)

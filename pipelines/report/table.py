@@ -93,10 +93,11 @@ class Table:
             [[" ".join(cell.lines()) for cell in row] for row in self.cells], columns=[head.text for head in self.heads]
         )
         places = "".join("l" if self.is_left(place) else "r" for place in range(len(self.headings)))
-        title = ". ".join(text for text in (self.title, self.note) if text)
+        title = ". ".join(text[:1].upper() + text[1:] for text in (self.title, self.note) if text)
         for mark in "&%#_$":
             title = title.replace(mark, "\\" + mark)
-        return frame.to_latex(index=False, escape=True, column_format=places, caption=title).strip().replace("−", "$-$")
+        made = frame.to_latex(index=False, escape=True, column_format=places, caption=title).strip().replace("−", "$-$")
+        return made.replace("\\begin{table}\n", "\\begin{table}  % needs \\usepackage{booktabs}\n\\centering\n")
 
 
 def markdown_of(table: pd.DataFrame, form: str = ".4g", empty: str = "none") -> str:

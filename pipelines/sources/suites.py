@@ -23,6 +23,8 @@ def suite_of(name: str, given: dict[str, Any]) -> Suite:
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
         traces = settings.get("traces", [])
+        if not isinstance(traces, list):
+            raise InputError("traces must be a list")
         beside = [str(path.parent / each) if isinstance(each, str) and (path.parent / each).is_file() else each for each in traces]
         suite = Suite(**settings | {"traces": beside} | given)
     except FileNotFoundError as error:

@@ -6,11 +6,12 @@ Nothing is simulated here: jobs start, and processors are reserved, by the funct
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from features.errors import InputError
+from features.errors import InputError, shown
 from sim.kernel.outside import CHOSEN_JOBS, HEAD, start_chosen
 from sim.kernel.passes import reserve
 from sim.kernel.scratch import Scratch, Work
@@ -61,12 +62,18 @@ class Backfilling:
         """Decide at a stop of the loop, as ``act`` says where there is a choice."""
         self.open(now)
         while count := len(self.candidates):
-            self.follow(0 if self._act is None or (count == 1 and not self.may_pass) else int(self._act(self.observed())))
+            self.follow(0 if self._act is None or (count == 1 and not self.may_pass) else self._asked(self._act))
         self.close()
+
+    def _asked(self, act: Act) -> int:
+        answer = act(self.observed())
+        if not isinstance(answer, Integral):
+            raise InputError(f"the agent answers {shown(answer)}, which is no number of an action")
+        return int(answer)
 
     def follow(self, action: int) -> None:
         """Take the candidate of an action; of another one none more, or the first."""
-        if action < min(len(self.candidates), self._slots):
+        if 0 <= action < min(len(self.candidates), self._slots):
             self.take(action)
         elif self.may_pass:
             self.candidates = self.candidates[:0]

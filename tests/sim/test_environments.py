@@ -117,6 +117,8 @@ def test_an_agent_is_a_scheduler_beside_others(kth: CleanTrace) -> None:
     for rule, agent in zip(rules, agents, strict=True):
         assert table.loc[rule].reset_index(drop=True).equals(table.loc[agent.name].reset_index(drop=True)), agent.name
     assert table["mean_wait_s"].nunique() == 2 * 5
+    with pytest.raises(InputError, match="the agent answers 'first', which is no number of an action"):
+        qc.decide(month, Agent(lambda _: "first"))  # type: ignore[arg-type,return-value]
 
 
 @pytest.mark.parametrize("kind", ["Backfill", "Order"])
