@@ -249,6 +249,8 @@ def _explain(result: dg.ExecuteInProcessResult) -> None:
             root = root.cause
         if root.cls_name in refusals:
             raise InputError(re.sub(rf"^\S*\b{root.cls_name}: ", "", root.message.strip()))
+        if "Nonexistent partition keys" in root.message:
+            raise InputError("its trace is not a trace that was run any more: another process forgot it meanwhile")
         if root.cls_name == "DagsterAssetCheckFailedError":
             _say_checks(result)
             note("queuecast: its results were not made; earlier results stay")

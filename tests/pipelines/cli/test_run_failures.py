@@ -8,9 +8,11 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.errors import DagsterInvalidInvocationError
 from dagster._core.storage.defs_state.base import set_defs_state_storage
 
 import pipelines.definitions
+from features import InputError
 from pipelines.assets.partitions import of_traces
 from pipelines.cli import run
 
@@ -70,6 +72,17 @@ def test_an_unknown_failure_between_steps_is_told_as_a_defect(
     said = capsys.readouterr().err
     assert "ZeroDivisionError: of ours" in said
     assert "failed in no stage, but between them; a defect" in said
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_one_stage")
+def test_a_trace_that_is_forgotten_while_it_runs_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    partitions = dg.StaticPartitionsDefinition(["here"])
+    with pytest.raises(DagsterInvalidInvocationError) as gone:
+        partitions.get_partition_keys_in_range(dg.PartitionKeyRange("gone", "gone"))
+    _fails(monkeypatch, gone.value)
+    with pytest.raises(InputError, match="is not a trace that was run any more"):
+        run._materialise("full_run", "arriving", {})
 
 
 @pytest.mark.slow
