@@ -60,6 +60,8 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.simulate("kth-sp2", seed="x"), "seed must be a number, not 'x'"),
         (lambda: queuecast.compare("EASY"), "a str is no schedule: give one that simulate, decide or recorded returned"),
         (lambda: queuecast.evaluate(pd.DataFrame()), "a DataFrame is no schedule"),
+        (lambda: queuecast.evaluate(queuecast.recorded("kth-sp2"), -1), "tau_s must be a number of seconds above 0, not -1"),
+        (lambda: queuecast.compare([queuecast.recorded("kth-sp2")], confidence=95), "between 0 and 1, as 0.95, not 95"),
         (lambda: queuecast.plot("EASY"), "a str is no schedule"),  # type: ignore[arg-type]
         (lambda: queuecast.plot(pd.DataFrame()), "a table that compare, campaign, whatif or when did not return"),
         (lambda: queuecast.plot([], show="waits"), "there is no schedule to draw"),

@@ -72,7 +72,7 @@ class Lake:
         file = self._listed(table, trace)
         if file is None:
             raise InputError(
-                f"{self.root / table}: there is none of {trace} in its current version; materialise {table} of {trace} first"
+                f"{self.root / table}: there is none of {trace} in its current version; materialise {table} of {trace} first, as queuecast run does"
             )
         return self.root / file
 

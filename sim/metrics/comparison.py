@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from features.clock import WEEK_S
-from features.errors import InputError
+from features.errors import InputError, shown
 from features.jobs.schema import codes
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, remark
 from sim.metrics.names import COMPARED
-from sim.metrics.schedule_metrics import TAU_S, evaluate, ratios, weekly_longest_waits
+from sim.metrics.schedule_metrics import TAU_S, check_tau, evaluate, ratios, weekly_longest_waits
 from sim.metrics.verdict import sure_changes
 from sim.policy import NAMES
 from sim.schedule import Schedule, checked
@@ -49,6 +49,9 @@ def compare(
     Raises InputError for an absent baseline, a replicate that the baseline lacks, an unknown metric, two schedules of one
     policy and seed, and schedules that do not hold the same jobs in the same order.
     """
+    check_tau(tau_s)
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence must be between 0 and 1, as 0.95, not {shown(confidence)}")
     policies = _by_policy(schedules)
     base = policies[_find(policies, baseline)]
     first = next(iter(base.values())).jobs

@@ -8,13 +8,14 @@ efficiency and fairness of HPC cluster batch job scheduling" (SBAC-PAD 2022). Lo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S, WEEK_S
-from features.errors import InputError
+from features.errors import InputError, shown
 from features.statistics import Ratio
 from sim.metrics.predictability import predicted_start_error_s
 from sim.metrics.satisfaction import UserJobs, user_jobs
@@ -59,6 +60,12 @@ def as_columns(jobs: UserJobs, predicted: np.ndarray, corrections: np.ndarray) -
     )
 
 
+def check_tau(tau_s: float) -> None:
+    """Raise InputError for a bound of the slowdown that is no number above 0."""
+    if not isinstance(tau_s, Real) or not 0 < tau_s < np.inf:
+        raise InputError(f"tau_s must be a number of seconds above 0, not {shown(tau_s)}")
+
+
 def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
     """Return all metrics of ``schedule`` by name; times in seconds.
 
@@ -66,6 +73,7 @@ def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
     where none is known, the error of planned starts where nothing is planned. Raises InputError for a schedule without jobs, and
     for one with a job that starts before its submission or has no runtime.
     """
+    check_tau(tau_s)
     columns = _columns(checked(schedule))
     record: dict[str, Any] = {name: value.tolist() for name, value in measure(columns, schedule.procs, tau_s).items()}
     record["predicted_start_error_s"] = predicted_start_error_s(

@@ -178,6 +178,8 @@ def test_a_queue_that_was_told_before_is_answered_as_if_it_was_not_and_as_strict
     assert start(app, {**questions[0], "now": before}, status=422)["field"] == "queue[3].submit_time"
     told[3]["procs"] = True
     assert start(app, questions[0], status=422)["field"] == "queue[3].procs"
+    told[3] = {**told[3], "procs": 1, "user": "\ud800"}
+    assert start(app, questions[0], status=422)["field"] == "queue"
 
 
 def test_questions_at_once_about_a_queue_ask_for_each_runtime_once(registry, monkeypatch: pytest.MonkeyPatch):
