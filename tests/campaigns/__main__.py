@@ -116,8 +116,8 @@ def card(rows: Sequence[Row]) -> Card:
     attempts, findings = (sum(int(row[name]) for row in rows) for name in ("attempts", "findings"))
     return Card(
         question="What do hostile inputs, kills, full disks and power losses do?",
-        answer=f"In {attempts:,} attempts of {len(rows)} campaigns there were {findings} findings: a traceback, a hang, a silent change, or a lost "
-        "or mixed result.",
+        answer=f"In {attempts:,} attempts of {len(rows)} campaigns there {'was 1 finding' if findings == 1 else f'were {findings} findings'}: a "
+        "traceback, a hang, a silent change, or a lost or mixed result.",
         table=pd.DataFrame(lines, columns=["campaign", "attempts", "findings", "what it does"]),
         table_caption="The last run of each:",
         fails="What was not drawn was not tried: no findings is no proof. Power losses are simulated at system calls. "
