@@ -183,7 +183,7 @@ def write(what: Schedule | Results, path: str | Path, trace: Trace | None = None
     from sim.schedule import checked
 
     if isinstance(what, Results):
-        write_tables(Path(path), summary_tables(what.told))
+        write_tables(Path(path), summary_tables(what.told, what.attrs["generated"], what.attrs["windows"]))
         return
     schedule = checked(what)
     check_ending("path", Path(str(path)), 1)
@@ -277,7 +277,7 @@ def campaign(
     table = Results(pd.concat(tables, ignore_index=True))
     table.summary = over_windows(table)
     table.pooled = over_traces(table.summary, suite) if len(set(suite.values())) < len(suite) else None
-    table.attrs["generated"] = bool(table["generated"].any())
+    table.attrs |= {"generated": bool(table["generated"].any()), "windows": one.windows}
     parts = [part for _, by_trace in table.told.groupby("trace", sort=False) for part in as_changes(by_trace).values()]
     table.attrs["verdict"] = "\n".join(verdict(part).text for part in parts)
     return table

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import replace
-from types import FunctionType, MethodType
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -203,18 +202,26 @@ class _Asked:
 def decider(policy: Decides, name: str = "", once: bool = False) -> tuple[str, Callable[[], Decider]]:
     """Return a policy's name, by default its own, and what makes its side of a simulation.
 
-    A class makes a policy for each simulation. Of an object that is no function each takes a copy, so that none knows another one, unless it
-    decides ``once``. InputError for what is no policy.
+    A class makes a policy for each simulation. Of an object each takes a copy, so that none knows another one, unless it decides ``once``.
+    InputError for what is no policy, and for an object that cannot be copied.
     """
-    if isinstance(policy, OfItsOwn):
-        return name or policy.name, policy.decider
-    if not callable(policy) and not isinstance(policy, CompiledPolicy):
+    if not callable(policy) and not isinstance(policy, (CompiledPolicy, OfItsOwn)):
         raise InputError(f"a {type(policy).__name__} is no policy: give a function of a view, or sim.compiled(function)")
-    name = name or (policy.name if isinstance(policy, CompiledPolicy) else getattr(policy, "__name__", type(policy).__name__))
-    if isinstance(policy, type):
-        return name, lambda: _Asked(policy(), name)
-    shared = once or isinstance(policy, (CompiledPolicy, FunctionType, MethodType))
-    return name, lambda: _Asked(policy if shared else deepcopy(policy), name)
+    own = policy.name if isinstance(policy, (CompiledPolicy, OfItsOwn)) and not isinstance(policy, type) else ""
+    name = name or own or getattr(policy, "__name__", type(policy).__name__)
+
+    def made() -> Decider:
+        mine = policy() if isinstance(policy, type) else policy if once or isinstance(policy, CompiledPolicy) else _copied(policy)
+        return mine.decider() if isinstance(mine, OfItsOwn) else _Asked(mine, name)
+
+    return name, made
+
+
+def _copied(policy: Decides) -> Decides:
+    try:
+        return deepcopy(policy)
+    except Exception as error:  # whatever its parts say
+        raise InputError(f"policy {policy}: cannot be copied for each simulation ({error}): give a class that makes it") from error
 
 
 def decide(

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pandas as pd
@@ -157,15 +159,24 @@ class LastFirst:
 
 def test_a_policy_with_a_memory_knows_nothing_of_other_simulations() -> None:
     trace, policy = crowd(2), LastFirst()
-    waits = [queuecast.campaign(trace, [given], replicates=4, shake_s=60)["mean_wait_s"].tolist() for given in (policy, LastFirst)]
+    waits = [
+        queuecast.campaign(trace, [given], replicates=4, shake_s=60)["mean_wait_s"].tolist()
+        for given in (policy, LastFirst, policy.__call__)
+    ]
     alone = [queuecast.decide(trace, LastFirst(), seed=seed, shake_s=60) for seed in range(4)]
-    assert waits == [[queuecast.evaluate(each)["mean_wait_s"] for each in alone]] * 2
+    assert waits == [[queuecast.evaluate(each)["mean_wait_s"] for each in alone]] * 3
     assert policy.begun == 0
+    with pytest.raises(InputError, match="cannot be copied for each simulation"):
+        queuecast.campaign(trace, [partial(lambda _, view: view.queue, Lock())])
 
 
 def test_the_comparison_of_a_campaign_is_written_as_a_table(tmp_path: Path) -> None:
     made = queuecast.campaign(crowd(3), ["EASY", "SAF-EASY"], replicates=2, shake_s=60)
-    for name, sign in (("a.md", "| SAF-EASY |"), ("a.tex", "SAF-EASY & ")):
+    for name, sign in (
+        ("a.md", "| SAF-EASY |"),
+        ("a.tex", "SAF-EASY & "),
+        ("b.md", "2 replicates, 95 % intervals over replicates"),
+    ):
         queuecast.write(made, tmp_path / name)
         assert sign in (tmp_path / name).read_text()
     with pytest.raises(InputError, match=r"must end in \.md or \.tex"):

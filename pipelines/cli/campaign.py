@@ -14,7 +14,6 @@ import click
 import pandas as pd
 
 from features.errors import InputError
-from features.statistics import FEWEST_BLOCKS
 from pipelines.cli.notes import note
 from pipelines.cli.options import (
     check_outputs,
@@ -88,11 +87,11 @@ def command(
 
         pooled = over_traces(summary, {run.label: run.campaign.submissions.label(Path(suite).stem) for run in runs})
         generated = any(run.workload.generated for run in runs)
-        shown, ranks = print_pooled(pooled, generated), [f"{each}." for each in ranks_of(pooled)]
+        shown, ranks = print_summary(pooled, generated, asked.windows), [f"{each}." for each in ranks_of(pooled)]
         click.echo("\n".join(ranks) + "\n")
     else:
         workload, windows = runs[0].workload, runs[0].windows
-        shown = print_summary(summary, *told_of(summary, windows, workload.generated))
+        shown = print_summary(summary, workload.generated, windows.split)
         if sentence := nothing_waited(summary, workload.procs):
             note(f"{workload.name}: {sentence}")
     if table is not None:
@@ -157,46 +156,20 @@ def told_how_to_go_on() -> Iterator[None]:
         raise
 
 
-def told_of(summary: pd.DataFrame, windows: Windows, generated: bool) -> tuple[str, str]:
-    """Return what means of one trace are over, and what intervals are over."""
-    over = f"means over {summary['windows'].iloc[0]} windows ({windows.split})" if windows.split != "whole" else "the whole trace"
-    replays = int(summary["replicates"].iloc[0])
-    caption = f"{replays} replicates" if replays > 1 else "one replay of each"
-    if summary["low"].notna().any():
-        weeks = int(summary["windows"].iloc[0]) >= FEWEST_BLOCKS
-        over_what = "windows and replicates" if replays > 1 and weeks else "replicates" if replays > 1 else "windows"
-        caption += f", 95 % intervals over {over_what}" + ("" if replays > 1 else ", which leave out a schedule's chaos")
-    return over + (", a generated workload" if generated else ""), caption
-
-
-def print_summary(summary: pd.DataFrame, over: str, caption: str) -> list[Table]:
-    """Print tables of the metrics that are read first, with verdicts; return them.
-
-    A table for each semantics, threshold and tau. Means ``over`` something, with changes to the baseline and their intervals.
-    """
+def print_summary(summary: pd.DataFrame, generated: bool, split: str) -> list[Table]:
+    """Print the tables of a comparison, with verdicts; return them."""
     from pipelines.report.campaign import summary_tables
     from sim.campaigns.window_comparison import as_changes
     from sim.metrics.verdict import verdict
 
-    tables = summary_tables(summary, over, caption)
-    for table, part in zip(tables, as_changes(summary).values(), strict=True):
+    tables = summary_tables(summary, generated, split)
+    parts = [part for _, of_trace in summary.groupby("trace", sort=False) for part in as_changes(of_trace).values()]
+    for table, part in zip(tables, parts, strict=True):
         table.show()
         click.echo(f"\n{verdict(part).text}\n")
         for text in part.loc[part["note"] != "", "note"].unique():
             note(text)
     return tables
-
-
-def print_pooled(pooled: pd.DataFrame, generated: bool) -> list[Table]:
-    """Print and return the tables of a suite, one a load."""
-    some = ", some of generated workloads" if generated else ""
-    by_load = [part for _, part in pooled.groupby("trace", sort=False)]
-    over = [f"geometric means over {part['traces'].max()} traces{some}" for part in by_load]
-    return [
-        table
-        for part, words in zip(by_load, over, strict=True)
-        for table in print_summary(part, words, "95 % intervals over traces")
-    ]
 
 
 def ranks_of(pooled: pd.DataFrame) -> list[str]:

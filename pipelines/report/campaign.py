@@ -127,32 +127,41 @@ def _setting(rows: pd.DataFrame, generated: bool, confidence: float, of: str = "
     )
 
 
-def summary_tables(summary: pd.DataFrame, over: str = "", caption: str = "") -> list[Table]:
+def summary_tables(summary: pd.DataFrame, generated: bool, split: str) -> list[Table]:
     """Return tables of the metrics that are read first.
 
-    One a trace, semantics, threshold and tau. ``summary`` is one of windows or pooled. Means are ``over`` something, with changes to the baseline and
-    their intervals, of which the ``caption`` speaks.
+    One a trace, semantics, threshold and tau: means, changes to the baseline and their intervals. ``summary`` is pooled, or one of windows
+    of a ``split``.
     """
     tables = []
     for trace, of_trace in summary.groupby("trace", sort=False):
-        first = of_trace.iloc[0]
-        if "traces" in summary:
-            means, intervals = f"geometric means over {of_trace['traces'].max()} traces", "traces"
-        else:
-            means, intervals = (
-                f"means over {first['windows']} windows" if first["windows"] > 1 else "the whole trace",
-                "windows and replicates",
-            )
+        over, caption = _means_and_intervals(of_trace, generated, split)
         for (semantics, starvation_s, tau_s), part in as_changes(of_trace).items():
             base, labels = verdict(part).baseline, policy_labels(part)
             at = {(tuple(row[name] for name in NAMES), row["metric"]): row for row in part.to_dict("records")}
             threshold = "" if pd.isna(starvation_s) else f", starvation after {starvation_s:,} s"
             order = sorted(labels, key=lambda key: at[key, READ_FIRST[0]]["value"])
             rows = [[labels[key], *(_cell(at[key, name], key == base) for name in READ_FIRST)] for key in order]
-            title = f"{trace}: {over or means}, {semantics}{threshold}, tau {tau_s:g} s"
-            against = f"changes against {labels[base]}, {caption or f'95 % intervals over {intervals}'}"
+            title = f"{trace}: {over}, {semantics}{threshold}, tau {tau_s:g} s"
+            against = f"changes against {labels[base]}, {caption}"
             tables.append(Table(title, ["policy", *(METRICS[name].short for name in READ_FIRST)], rows, against))
     return tables
+
+
+def _means_and_intervals(summary: pd.DataFrame, generated: bool, split: str) -> tuple[str, str]:
+    """Return what means of one trace, or one load of a suite, are over, and what intervals are over."""
+    if "traces" in summary:
+        over = f"geometric means over {summary['traces'].max()} traces"
+        return over + (", some of generated workloads" if generated else ""), "95 % intervals over traces"
+    windows, replays = int(summary["windows"].iloc[0]), int(summary["replicates"].iloc[0])
+    over, caption = f"means over {windows} windows ({split})" if split != "whole" else "the whole trace", "one replay of each"
+    caption = f"{replays} replicates" if replays > 1 else caption
+    if summary["low"].notna().any():
+        several = "windows and replicates" if windows >= FEWEST_BLOCKS else "replicates"
+        caption += f", 95 % intervals over {several if replays > 1 else 'windows'}" + (
+            "" if replays > 1 else ", which leave out a schedule's chaos"
+        )
+    return over + (", a generated workload" if generated else ""), caption
 
 
 def _cell(row: Mapping[Any, Any], baseline: bool) -> str:

@@ -108,6 +108,16 @@ def test_an_agent_that_never_backfills_is_strict(kth: CleanTrace) -> None:
     assert (env._decisions.work.state.start + int(kth.jobs["submit_s"].iloc[500]) == strict).all()
 
 
+class Second:
+    """Take a candidate at every second question alone."""
+
+    asked = 0
+
+    def __call__(self, seen: dict) -> int:
+        self.asked += 1
+        return 0 if self.asked % 2 else len(seen["mask"]) - 1
+
+
 def test_an_agent_is_a_scheduler_beside_others(kth: CleanTrace) -> None:
     month = replace(kth, jobs=kth.jobs.iloc[:1_500])
     agents = [Agent(lambda _: 0, name="first"), Agent(lambda _: 1, slots=1, name="none")]
@@ -117,6 +127,10 @@ def test_an_agent_is_a_scheduler_beside_others(kth: CleanTrace) -> None:
     for rule, agent in zip(rules, agents, strict=True):
         assert table.loc[rule].reset_index(drop=True).equals(table.loc[agent.name].reset_index(drop=True)), agent.name
     assert table["mean_wait_s"].nunique() == 2 * 5
+    first = Second()
+    several = qc.campaign(month, [Agent(first)], replicates=2, shake_s=60)["mean_wait_s"].tolist()
+    alone = [qc.evaluate(qc.decide(month, Agent(Second()), seed=seed, shake_s=60))["mean_wait_s"] for seed in range(2)]
+    assert (several, first.asked) == (alone, 0), "each simulation has an agent of its own"
     with pytest.raises(InputError, match="the agent answers 'first', which is no number of an action"):
         qc.decide(month, Agent(lambda _: "first"))  # type: ignore[arg-type,return-value]
 
