@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from features.clock import DAY_S, WEEK_S
+from models.packed.start_predictor import EASY
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
 from models.starts.states import NEVER
@@ -75,7 +76,7 @@ class Ahead:
     Starts in ``within_s`` seconds or later are not told apart.
     """
 
-    within_s = NEVER
+    by, within_s = EASY, NEVER
 
     def __init__(self, procs: int, policy: Policy = BY_REQUEST, *, scenarios: int = 16, groups: int = 4, seed: int = 0) -> None:
         self.procs, self.seed, self.groups, self.scenarios = procs, seed, min(groups, scenarios), scenarios

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from sim.explained import decisions
+from sim.site_ahead import starts_ahead
 from sim.site_replay import replay
 from sim.slurm.begin import Phases
 from sim.slurm.files import read_site
@@ -243,7 +244,7 @@ def _same(one: tuple[Site, pd.DataFrame], other: tuple[Site, pd.DataFrame]) -> b
 
 
 def load_kernels() -> None:
-    """Compile the kernels of replays and decisions, or load them, by one job on one node."""
+    """Compile, or load, the kernels of replays, decisions and queues run ahead."""
     site = read_site({CONF: "NodeName=n1 CPUs=1\nPartitionName=all Nodes=n1\n"}, "one node")
     row = {
         "submit_s": 100,
@@ -274,3 +275,4 @@ def load_kernels() -> None:
     jobs = pd.DataFrame([job | record])
     replay(site, jobs)
     decisions(site, jobs)
+    starts_ahead(site, jobs.assign(start_s=np.nan, nodes=""), 101, np.ones((1, 1)))

@@ -10,16 +10,15 @@ Slurm's clocks that each scenario draws anew.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 import numpy as np
 import pandas as pd
 
 from features.errors import InputError
 from features.node_list import expand_nodes
+from models.packed.start_predictor import SLURM
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
 from models.starts.states import NEVER as UNKNOWN
@@ -32,8 +31,7 @@ from sim.kernel.state import ENDS, EVENTS, FREE, NEXT, PLANS, STARTED, Estimates
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
 from sim.slurm.begin import LAUNCH_MS, LEAD_S, Phases, as_rules, begin, draw_phases, origin_of
-from sim.slurm.nodesets import as_set
-from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, DECAY, END, LOOK, START, SUBMIT, step
+from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, DECAY, END, LOOK, START, SUBMIT, follow, step
 from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
 from sim.slurm.state import (
@@ -49,7 +47,6 @@ from sim.slurm.state import (
     NEVER,
     NONE,
     OUTAGE,
-    QUEUED,
     REQUESTS,
     RUNS,
     STAMP,
@@ -75,6 +72,8 @@ class SiteAhead(Ahead):
     of the jobs, whose second 0 is ``origin_s``. Ended jobs from the row ``first`` on count as usage. No start is later than ``within_s``, which stands for all
     that are.
     """
+
+    by = SLURM
 
     def __init__(
         self, site: Site, table: pd.DataFrame, origin_s: int, first: int, *, within_s: int, scenarios: int = 64, seed: int = 0
@@ -208,33 +207,32 @@ def lead(site: Site, table: pd.DataFrame, there: int, now_s: float, phases: Phas
     origin = origin_of(table)
     moment = Moment(site, table, there, origin, round((now_s - origin) * 1000), begin(site, table, phases))
     slurm, numbers, jobs = moment.slurm, moment.slurm.numbers, table.iloc[:there]
-    names, asked_ms = {node.name: row for row, node in enumerate(site.nodes)}, -NEVER
-    nodes = jobs["nodes"].astype(str).tolist()
     accrue = jobs["accrue_s"].to_numpy(np.float64) if "accrue_s" in jobs else np.full(there, np.nan)
     told = np.flatnonzero(np.isfinite(accrue))
     slurm.now.accrues[told] = since = np.floor(accrue[told]).astype(np.int64) - origin
     numbers[LAST_DECAY] = (moment.now_ms if usage_s is None else round((usage_s - origin) * 1000)) // 1000
-    for (ms, kind), each in groupby(sorted(_recorded(moment, jobs, phases, usage_s)), lambda event: event[:2]):
-        rows = [row for _, _, row in each]
-        if kind == START:  # jobs that start together do so in the order of the queue
-            waiting = slurm.ask.job[slurm.now.queue[: numbers[QUEUED]]].tolist()
-            rows.sort(key=waiting.index)
-        elif kind != DECAY and (kind != LOOK or NONE in rows):
-            asked_ms = ms
-        for row in rows:
-            if kind == START:
-                held = [names[name] for name in expand_nodes(nodes[row]) if name in names]
-                slurm.room.usable[:] = as_set(held or list(names.values()), len(names))
-            step(kind, row, ms, slurm)
-        if kind == LOOK:
-            slurm.now.accrues[told] = since  # what was held has lost it
+    ms, kind, row = _recorded(moment, jobs, phases, usage_s)
+    follow(ms, kind, row, *_held(site, jobs), told, since, slurm)
     numbers[OUTAGE] = np.searchsorted(slurm.outages.time_ms, moment.now_ms, side="right")
     numbers[JOINED] = there
-    return replace(moment, asked_ms=asked_ms)
+    asks = ms[~np.isin(kind, (START, DECAY)) & ((kind != LOOK) | (row == NONE))]
+    return replace(moment, asked_ms=int(asks.max(initial=-NEVER)))
 
 
-def _recorded(moment: Moment, jobs: pd.DataFrame, phases: Phases, usage_s: float | None) -> Iterator[tuple[int, int, int]]:
-    """Yield (ms, kind, row) of what has happened until the moment, to be sorted."""
+def _held(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each job's nodes begin, int64 [jobs + 1], and these; all of the site's where the record does not tell."""
+    names = {node.name: number for number, node in enumerate(site.nodes)}
+    codes, texts = pd.factorize(jobs["nodes"].astype(str))
+    known = [[names[name] for name in expand_nodes(text) if name in names] if text else [] for text in texts]
+    held = [each or list(names.values()) for each in known]
+    first = np.concatenate(([0], np.cumsum(np.array([len(each) for each in held])[codes])))
+    return first, np.array([node for code in codes for node in held[code]], np.int64)
+
+
+def _recorded(
+    moment: Moment, jobs: pd.DataFrame, phases: Phases, usage_s: float | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return milliseconds, kinds and rows of what has happened until the moment, in order, int64 [events]."""
     slurm, now_ms = moment.slurm, moment.now_ms
 
     def in_ms(seconds: np.ndarray) -> np.ndarray:
@@ -246,24 +244,24 @@ def _recorded(moment: Moment, jobs: pd.DataFrame, phases: Phases, usage_s: float
     end = jobs["end_s"].to_numpy(np.float64) if "end_s" in jobs else np.full(len(jobs), np.nan)
     end = np.where(np.isnan(end), np.nan, np.fmax(in_ms(end), start + 1))
     gone = in_ms(jobs["cancel_s"].where(jobs["start_s"].isna() & (jobs["cancel_s"] >= 0)).to_numpy(np.float64))
-    answer = end + slurm.rules.epilog_ms
-    depends = len(slurm.ask.after) > 0
-    for kind, times in ((SUBMIT, submit), (START, start), (END, end), (CLEAR, answer), (CANCEL, gone)):
-        for row in np.flatnonzero(times <= now_ms):
-            yield int(times[row]), kind, int(row)
-            if kind == CLEAR and depends:
-                yield int(times[row]), LOOK, int(row)
-    outages = slurm.outages
-    of_site = (outages.node != NONE) | ((outages.up == DRAINED) & (outages.job != NONE))
-    for row in np.flatnonzero(of_site & (outages.time_ms <= now_ms)):
-        yield int(outages.time_ms[row]), CHANGE, int(row)
-    for begins in np.unique(slurm.ask.begin_ms[(slurm.ask.begin_ms > 0) & (slurm.ask.begin_ms <= now_ms)]):
-        yield int(begins), LOOK, NONE
+    answer, all_rows, outages = end + slurm.rules.epilog_ms, np.arange(len(jobs)), slurm.outages
+    of_site = np.flatnonzero((outages.node != NONE) | ((outages.up == DRAINED) & (outages.job != NONE)))
+    begins = np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0])
+    events = [
+        (times, kind, all_rows) for kind, times in ((SUBMIT, submit), (START, start), (END, end), (CLEAR, answer), (CANCEL, gone))
+    ]
+    events += [(answer, LOOK, all_rows)] * (len(slurm.ask.after) > 0)
+    events += [(outages.time_ms[of_site], CHANGE, of_site), (begins, LOOK, np.full(len(begins), NONE))]
     if usage_s is not None and slurm.rules.multifactor:
         period, first = slurm.rules.calc_period * 1000, int(phases.decay_s * 1000)
         since = round((usage_s - moment.origin_s) * 1000)
-        for when in range(first + max(-((first - since) // period), 0) * period, now_ms + 1, period):
-            yield when, DECAY, NONE
+        turns = np.arange(first + max(-((first - since) // period), 0) * period, now_ms + 1, period)
+        events.append((turns, DECAY, np.full(len(turns), NONE)))
+    ms, row = (np.concatenate([each[at] for each in events]) for at in (0, 2))
+    kind = np.repeat([each[1] for each in events], [len(each[0]) for each in events])
+    there = np.flatnonzero(ms <= now_ms)
+    there = there[np.lexsort((row[there], kind[there], ms[there]))]
+    return ms[there].astype(np.int64), kind[there].astype(np.int64), row[there].astype(np.int64)
 
 
 def _set_clocks(slurm: Slurm, phases: Phases, moment: Moment, charged: bool) -> None:

@@ -22,6 +22,7 @@ from benchmarks.common.card import parser, write_rows
 from benchmarks.common.pages import STUDIES
 from models.packed.start_distribution import LEVELS
 from models.packed.start_predictor import QUANTILES
+from pipelines.ingest.queue_file import queue_at
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.workflows.parity import read_site_jobs
 from pipelines.workflows.when import queue_of, record_of
@@ -75,29 +76,6 @@ def samples(shared: Path, run: str, jobs: pd.DataFrame) -> Iterator[tuple[float,
         yield now_s, pd.Series(plans, dtype=np.float64).reindex(waits)
 
 
-def snapshot(jobs: pd.DataFrame, now_s: int, waits: pd.Index) -> pd.DataFrame:
-    """Return the queue at a second as ``squeue`` shows it; ``waits`` are the jobs that wait."""
-    there = jobs[(jobs["submit_s"] <= now_s) & (jobs["end_s"].isna() | (jobs["end_s"] > now_s)) | jobs["job_id"].isin(waits)]
-    runs = ~there["job_id"].isin(waits) & (there["start_s"] >= 0) & (there["start_s"] <= now_s)
-    there, runs = there[runs | there["job_id"].isin(waits)], runs[runs | there["job_id"].isin(waits)]
-    full = there["group"].map(there[runs]["group"].value_counts()).fillna(0) >= there["throttle"]
-    memory = np.where(there["memory_node"] > 0, there["memory_node"] * there["min_nodes"], there["memory_cpu"] * there["cpus"])
-    asked = zip(memory, there["min_nodes"], there["gpus"] * there["min_nodes"], strict=True)
-    texts = {"user": there["user"], "queue": there["partition"], "account": there["account"], "qos": there["qos"]}
-    texts |= {"tres": [f"mem={mib}M,node={nodes}" + f",gres/gpu={gpus}" * (gpus > 0) for mib, nodes, gpus in asked]}
-    texts |= {"nodes": there["nodes"].where(runs, ""), "features": there["features"], "after": "afterok:" + there["after"]}
-    times = {
-        "submit_unix_s": there["submit_s"].clip(upper=now_s),
-        "start_unix_s": there["start_s"].where(runs),
-        "expected_unix_s": -1,
-    }
-    why = np.where(~runs & full & (there["throttle"] > 0), "JobArrayTaskLimit", "")
-    numbers = {"procs": there["cpus"], "requested_s": there["limit_s"]}
-    return pd.DataFrame({"job_id": there["job_id"], "runs": runs, **numbers, **times, **texts, "reason": why}).reset_index(
-        drop=True
-    )
-
-
 def answers(shared: Path, run: str, part: slice = slice(None)) -> pd.DataFrame:
     """Return a row for each moment and waiting job; seconds count from the moment."""
     site, jobs = recorded(shared, run)
@@ -108,7 +86,7 @@ def answers(shared: Path, run: str, part: slice = slice(None)) -> pd.DataFrame:
     )
     for number, (moment_s, said) in list(enumerate(samples(shared, run, jobs)))[part]:
         begun, now_s = time.process_time(), int(np.ceil(moment_s))
-        queue = queue_of(record, snapshot(jobs, now_s, said.index), now_s, seed=number)
+        queue = queue_of(record, queue_at(jobs, now_s, jobs["job_id"].isin(said.index).to_numpy()), now_s, seed=number)
         told = queue.answered(None, queue.waiting)
         spent, ids = time.process_time() - begun, [each.job_id for each in told]
         levels = {f"q{level:.2f}": [each.told[name] for each in told] for level, name in zip(LEVELS, QUANTILES, strict=True)}

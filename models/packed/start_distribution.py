@@ -193,7 +193,3 @@ def _log_odds(chance: np.ndarray) -> np.ndarray:
 
 def _chance(odds: np.ndarray) -> np.ndarray:
     return 1.0 / (1.0 + np.exp(-odds))
-
-
-AS_TOLD = Calibration(np.zeros(1), np.ones(1), np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-"""The calibration that changes nothing."""

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from .settings import read_settings
-from .start_distribution import AS_TOLD, CHANCES_S, EDGES_S, LEVELS, SCENARIOS, Calibration, Hazard, at_levels
+from .start_distribution import CHANCES_S, EDGES_S, LEVELS, SCENARIOS, Calibration, Hazard, at_levels
 
 ARRAYS = "starts.npz"
 """File of the trees and of what calibrates them."""
@@ -21,6 +21,8 @@ STATE, BOTH = "state", "both"
 """A model that reads the state of the queue alone, and one that reads scenarios too."""
 HAZARD, RECENT = "hazard", "recent"
 """Methods: boosted trees; the waits of late of jobs that fit and of others, which reads nothing else."""
+EASY, SLURM = "EASY", "Slurm"
+"""What ran ahead in the scenarios: EASY that plans by requests, on one pool; the site's Slurm."""
 SPARE = "spare"
 """The column that tells whether a job fits into what is free."""
 STARTS = tuple(f"scenario_{number:02d}_s" for number in range(SCENARIOS))
@@ -35,7 +37,7 @@ class StartModel:
 
     Seconds from the trace's origin. ``columns`` are the state's, of which ``plans`` are the numbers of those that are waits by a simple
     plan. ``trees`` and ``calibrations`` by what is read, of scenarios too where that was better, ``recent`` float64 [fits or not,
-    edges] where there are no trees. Of the site, ``procs`` of the machine (0: unknown), ``origin_unix_s`` and ``timezone`` as in
+    edges] where there are no trees. ``ahead`` made the scenarios. Of the site, ``procs`` of the machine (0: unknown), ``origin_unix_s`` and ``timezone`` as in
     ``features.clock``.
     """
 
@@ -50,6 +52,7 @@ class StartModel:
     procs: int = 0
     origin_unix_s: int | None = None
     timezone: str | None = None
+    ahead: str = EASY
 
     def reads(self, scenarios: np.ndarray | None) -> str:
         """Tell what is read where ``scenarios`` are given, or none."""
@@ -67,8 +70,11 @@ class StartModel:
 
         ``states`` float64 [jobs, columns]; ``scenarios`` float64 [jobs, ``SCENARIOS``] ascending, None where none were run.
         """
-        calibration = self.calibrations.get(self.reads(scenarios), AS_TOLD)
-        return calibration.apply(self.raw(states, scenarios))
+        return self.calibrated(self.reads(scenarios), self.raw(states, scenarios))
+
+    def calibrated(self, kind: str, told: np.ndarray) -> np.ndarray:
+        """Return what was told of one ``kind`` of reading as such answers came true, if known."""
+        return self.calibrations[kind].apply(told) if kind in self.calibrations else told
 
     def write(self, directory: Path) -> Mapping[str, object]:
         """Write the arrays; return the settings that :meth:`read` reads."""
@@ -89,6 +95,7 @@ class StartModel:
             "procs": int(self.procs),
             "origin_unix_s": self.origin_unix_s,
             "timezone": self.timezone,
+            "ahead": self.ahead,
         }
 
     @classmethod
@@ -108,7 +115,7 @@ class StartModel:
                 calibrations[kind] = Calibration(shift, slope, held[f"{kind}_told"], held[f"{kind}_came"])
             recent = held["recent"]
         named = tuple(settings["columns"]), tuple(settings["plans"])
-        site = (settings[name] for name in ("procs", "origin_unix_s", "timezone"))
+        site = *(settings[name] for name in ("procs", "origin_unix_s", "timezone")), settings.get("ahead", EASY)
         return cls(settings["method"], *named, trees, calibrations, recent, settings["trained_s"], settings["snapshot_s"], *site)
 
 

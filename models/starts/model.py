@@ -126,4 +126,4 @@ def calibrated(model: StartModel, told: Told, since_s: int, questions: Questions
 def answered(model: StartModel, told: Told) -> np.ndarray:
     """Return calibrated distributions of what a model told, float64 [questions, edges]."""
     kind = BOTH if BOTH in told else STATE
-    return model.calibrations[kind].apply(told[kind]) if kind in model.calibrations else told[kind]
+    return model.calibrated(kind, told[kind])

@@ -54,7 +54,7 @@ MADE_BY = {
     "user_history": (*_JOBS, *_dated("history")),
     "runtime_model": (*_JOBS, *_RUNTIME, *_dated("dated train traces judge ledger decided loaded_back")),
     "learned_policy": (*_JOBS, *_SIM, *_dated("policy")),
-    "queue_states": (*_JOBS, *_SIM, "models/starts/states.py", *_dated("queue_states")),
+    "queue_states": (*_JOBS, *_SIM, "models/starts/states.py", *_dated("queue_states queue_moments site"), *_flows("when")),
     "start_model": (*_MODELS, "models/starts/*.py", *_dated("starts")),
     "schedules": (*_JOBS, *_RUNTIME, *_SIM, *_dated("simulate served judge policy")),
     "comparison": (*_SIM, *_dated("compare")),

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError, shown
+from models.packed.start_predictor import EASY, SLURM
 from pipelines.cli.notes import note
 from pipelines.cli.options import json_option, options
 from pipelines.ingest.queue_file import COMMAND
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace
     from models.packed.start_predictor import StartModel
     from pipelines.ingest.queue_file import QueueFile
+    from pipelines.storage.lake import Lake
     from pipelines.workflows.when import Answer, Queue, Record
 
 _LONG = 20
@@ -114,7 +116,7 @@ def _read(
 ) -> tuple[Record, QueueFile, StartModel | None, str, pd.DataFrame]:
     """Return the record, the snapshot, the model that answers (None: scenarios do), its version, and how its answers came true.
 
-    A Slurm site is left aside where the snapshot does not tell what it needs.
+    A Slurm site is left aside where the snapshot does not tell what it needs. There a model answers that has learned with its scheduler.
     """
     from pipelines.cli.parity import load_site_jobs
     from pipelines.ingest.queue_file import read_queue
@@ -131,21 +133,49 @@ def _read(
         if not queue.absent:
             accounting, cluster = (Path(trace), "") if entry is None else (entry.path, entry.cluster)
             record = record_of(*load_site_jobs(accounting, machine, timezone, cluster), timezone, trace if entry else "")
-            return record, queue, None, "Slurm", pd.DataFrame()
+            return record, queue, *(_learned(trace, model, SLURM) if entry or model else _NOT_LEARNED)
         note(f"{path}: has no column {queue.absent[0]}, so one pool under EASY is assumed and not {machine.name}: {COMMAND}")
+    from pipelines.dated.history import read_history
+
+    lake = _lake(trace)
+    clean = lake.read_clean(trace)
+    return Record(clean, read_history(lake, clean).start_s), read_queue(path, clean.timezone), *_learned(trace, model, EASY)
+
+
+_NOT_LEARNED = None, SLURM, pd.DataFrame()
+"""What answers at a Slurm site where no model has learned with its scheduler: that alone."""
+
+
+def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | None, str, pd.DataFrame]:
+    """Return the model that answers where ``ahead`` runs ahead, its version, and how its answers came true, in Unix seconds at a Slurm site.
+
+    InputError for a ``model`` that has learned from something else than the Slurm that runs ahead.
+    """
     from models.registry.registration import registered_version
     from models.registry.start_registration import START, load
-    from pipelines.dated.history import read_history
-    from pipelines.storage.home import home
-    from pipelines.storage.lake import Lake
     from pipelines.storage.registry import tracking
 
-    lake = Lake(home() / "lake").at_once(f"runtime-{trace}")
-    clean = lake.read_clean(trace)
+    lake = _lake(trace)
+    if ahead == SLURM and model is None and not lake.has("starts", trace):
+        return _NOT_LEARNED
+    ledger = lake.read("starts", trace)[0] if lake.has("starts", trace) else pd.DataFrame()
+    if ahead == SLURM and model is None and not lake.read("start_model", trace)[1]["serves"]:
+        return _NOT_LEARNED
     name, _, alias = (model or START.registered(trace)).partition("@")
     learned, number = load(tracking(), name, alias or "champion"), registered_version(tracking(), name, alias or "champion").version
-    ledger = lake.read("starts", trace)[0] if lake.has("starts", trace) else pd.DataFrame()
-    return Record(clean, read_history(lake, clean).start_s), read_queue(path, clean.timezone), learned, str(number), ledger
+    if ahead == SLURM and learned.ahead != SLURM:
+        if model is not None:
+            raise InputError(f"--model {model}: has learned with {learned.ahead} running ahead, and not with the site's Slurm")
+        return _NOT_LEARNED
+    origin_s = 0 if ahead == EASY or learned.origin_unix_s is None else learned.origin_unix_s
+    return learned, str(number), ledger.assign(at_s=ledger["at_s"] + origin_s) if len(ledger) else ledger
+
+
+def _lake(trace: str) -> Lake:
+    from pipelines.storage.home import home
+    from pipelines.storage.lake import Lake
+
+    return Lake(home() / "lake").at_once(f"runtime-{trace}")
 
 
 def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
@@ -222,7 +252,8 @@ def _by(queue: Queue, name: str, version: str) -> str:
 
     ahead = queue.ahead
     if isinstance(ahead, SiteAhead):
-        return f"{ahead.scenarios} scenarios of the next {ahead.within_s // 3600} h under Slurm of {ahead.site.name}"
+        ran = f"{ahead.scenarios} scenarios of the next {ahead.within_s // 3600} h under Slurm of {ahead.site.name}"
+        return ran if version == SLURM else f"{name}, version {version}, from {ran}"
     return f"{name}, version {version}; EASY by requests on one pool ran ahead, in {ahead.scenarios} scenarios"
 
 

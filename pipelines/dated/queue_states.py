@@ -11,18 +11,20 @@ import pandas as pd
 
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import recorded_end_s
-from models.packed.start_predictor import STARTS
+from models.packed.start_predictor import EASY, SLURM, STARTS
 from models.starts.model import Questions
 from models.starts.states import FEATURES
 from models.starts.training import LEARNED
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import History
+from pipelines.dated.queue_moments import moments_of
 from pipelines.storage.lake import Lake
 from sim.ahead import Ahead
 from sim.history_starts import RECORDED
 from sim.questions import PLAN, as_table, ask, from_states, moments, queued
 
 TABLE = "queue_states"
+Progress = Callable[[int, int], object]
 FEWEST = 500
 """Questions whose jobs have started, below which nothing is learned."""
 MOST_JUDGED = 1_000
@@ -32,46 +34,81 @@ _WARM_JOBS = 3_000
 
 
 class Asked(NamedTuple):
-    """Questions of a trace, by time, and the starts of all its jobs, int64 [jobs] seconds."""
+    """Questions of a trace, by time.
+
+    With the starts of all its jobs, int64 [jobs] seconds, and which scheduler ran ahead.
+    """
 
     questions: Questions
     start_s: np.ndarray
+    ahead: str = EASY
 
 
-def keep_states(
-    lake: Lake, clean: CleanTrace, users: History, date: Dated, progress: Callable[[int, int], object], seed: int = 0
-) -> str:
+def keep_states(lake: Lake, clean: CleanTrace, users: History, date: Dated, progress: Progress, seed: int = 0) -> str:
     """Write the table ``queue_states``; return why it is empty, if it is.
 
-    The last ``LEARNED`` questions before the date and, of a run, ``MOST_JUDGED`` of those that follow. What an earlier version holds of
-    moments before any job that it did not know is not asked again.
+    The last ``LEARNED`` questions before the date and, of a run, ``MOST_JUDGED`` of those that follow. Kept snapshots of the queue add those of
+    :mod:`pipelines.dated.queue_moments`, which are all that a Slurm site is asked. What an earlier version holds of moments before any job that it
+    did not know is not asked again.
     """
-    why, row, at = "", np.arange(0), np.arange(0)
+    why, found, names = "", [_none(), _none()], ["job_id", "at_s"]
+    moments, job_id, origin_s = None, clean.jobs["job_id"], clean.origin_unix_s or 0
     if users.source != RECORDED:
         why = "waits are not recorded, so there is nothing to learn starts from"
     else:
-        row, at = _wanted(clean, users.start_s, date)
-        if (came := int((users.start_s[row] <= date.until_s).sum())) < FEWEST:
+        moments = moments_of(clean, users, date)
+        if moments is None or moments.site is None:
+            row, at = _wanted(clean, users.start_s, date)
+            found[0] = pd.MultiIndex.from_arrays([job_id.to_numpy()[row], at], names=names)
+        if moments is not None:
+            known = set(job_id)
+            pairs = [(job, at - origin_s) for at, jobs in moments.wanted() for job in jobs if job in known]
+            found[1] = pd.MultiIndex.from_tuples(pairs, names=names).difference(found[0]) if pairs else _none()
+        came = int((pd.Series(users.start_s, job_id).reindex(found[0].append(found[1]).get_level_values(0)) <= date.until_s).sum())
+        if came < FEWEST:
             why = f"{came:,} questions before the date came true: {FEWEST} are needed"
+    ahead = EASY if moments is None or moments.site is None else SLURM
     if why:
-        lake.write_for(clean, TABLE, pd.DataFrame({"job_id": np.arange(0), "at_s": np.arange(0)}), {"why": why})
+        lake.write_for(clean, TABLE, pd.DataFrame({"job_id": np.arange(0), "at_s": np.arange(0)}), {"why": why, "ahead": ahead})
         return why
-    job_id, old = clean.jobs["job_id"].to_numpy(), _known(lake, clean, users.start_s, seed)
-    wanted = pd.MultiIndex.from_arrays([job_id[row], at], names=old.index.names)
-    new = ~wanted.isin(old.index)
-    table = old[old.index.isin(wanted)]
-    if new.any():
-        first = max(int(row[new].min()) - _WARM_JOBS, 0)
-        some = replace(clean, jobs=clean.jobs.iloc[first:].reset_index(drop=True))
-        start = users.start_s[first:]
-        jobs = queued(some, start, recorded_end_s(some.jobs, start), seed)
-        asked = ask(jobs, row[new] - first, at[new], Ahead(clean.procs, seed=seed), clean.clock, progress)
-        fresh = as_table(asked, job_id[first:]).set_index(wanted.names)
-        table = pd.concat([table, fresh]) if len(table) else fresh
-    table = table.loc[wanted].reset_index()
-    before = int((clean.jobs["submit_s"] < at[0]).sum())
-    lake.write_for(clean, TABLE, table, {"why": "", "before": before, "seed": seed, "asked_anew": int(new.sum())})
+    old = _known(lake, clean, users.start_s, {"seed": seed, "ahead": ahead})
+    wanted = found[0].append(found[1])
+    single, whole = (each[~each.isin(old.index)] for each in found)
+    tables = [old[old.index.isin(wanted)]]
+    if len(single):
+        tables.append(_asked(clean, users.start_s, single, seed, progress))
+    if moments is not None and len(whole):
+        tables.append(moments.asked(whole, origin_s, seed, progress))
+    table = pd.concat([each for each in tables if len(each)]).loc[wanted].reset_index()
+    place = pd.Index(job_id).get_indexer(table["job_id"])
+    table = table.iloc[np.lexsort((place, table["at_s"]))].reset_index(drop=True)
+    known_s = int(recorded_end_s(clean.jobs, users.start_s).max())
+    marks = {
+        "why": "",
+        "known": len(job_id),
+        "known_s": known_s,
+        "seed": seed,
+        "ahead": ahead,
+        "asked_anew": len(single) + len(whole),
+    }
+    lake.write_for(clean, TABLE, table, marks)
     return ""
+
+
+def _none() -> pd.MultiIndex:
+    return pd.MultiIndex.from_arrays([np.arange(0), np.arange(0)], names=["job_id", "at_s"])
+
+
+def _asked(clean: CleanTrace, start_s: np.ndarray, wanted: pd.MultiIndex, seed: int, progress: Progress) -> pd.DataFrame:
+    """Return the table of questions about single jobs, by job and second, under EASY on one pool."""
+    job_id, at = clean.jobs["job_id"], wanted.get_level_values(1).to_numpy(np.int64)
+    row = pd.Index(job_id).get_indexer(wanted.get_level_values(0)).astype(np.int64)
+    first = max(int(row.min()) - _WARM_JOBS, 0)
+    some = replace(clean, jobs=clean.jobs.iloc[first:].reset_index(drop=True))
+    start = start_s[first:]
+    jobs = queued(some, start, recorded_end_s(some.jobs, start), seed)
+    asked = ask(jobs, row - first, at, Ahead(clean.procs, seed=seed), clean.clock, progress)
+    return as_table(asked, job_id.to_numpy()[first:]).set_index(list(wanted.names))
 
 
 def _wanted(clean: CleanTrace, start_s: np.ndarray, date: Dated) -> tuple[np.ndarray, np.ndarray]:
@@ -85,17 +122,19 @@ def _wanted(clean: CleanTrace, start_s: np.ndarray, date: Dated) -> tuple[np.nda
     return np.concatenate((row, later[0][chosen])), np.concatenate((at, later[1][chosen]))
 
 
-def _known(lake: Lake, clean: CleanTrace, start_s: np.ndarray, seed: int) -> pd.DataFrame:
-    """Return the questions of an earlier version that are still right, by job and second."""
+def _known(lake: Lake, clean: CleanTrace, start_s: np.ndarray, made_with: dict[str, object]) -> pd.DataFrame:
+    """Return the questions of an earlier version that are still right, by job and second.
+
+    At a Slurm site all are: its accounting lists what runs and waits, too.
+    """
     empty = pd.DataFrame(columns=["job_id", "at_s", *FEATURES, *STARTS, PLAN], dtype=np.float64)
     table, marks = lake.read(TABLE, clean.name) if lake.has(TABLE, clean.name) else (empty, {"why": "none yet"})
-    submit = clean.jobs["submit_s"].to_numpy(np.int64)
-    other = bool(marks["why"]) or marks["seed"] != seed or list(table.columns) != list(empty.columns)
-    if other or int((submit < table["at_s"].iloc[0]).sum()) != marks["before"]:
+    new = recorded_end_s(clean.jobs, start_s) > marks.get("known_s", -1)
+    same = not marks["why"] and {**marks, **made_with, "known": int((~new).sum())} == marks
+    if not same or list(table.columns) != list(empty.columns):
         table = empty
-    else:
-        unknown = (submit >= table["at_s"].iloc[0]) & ~np.isin(clean.jobs["job_id"].to_numpy(), table["job_id"].to_numpy())
-        table = table[table["at_s"] < submit[unknown].min(initial=1 << 60)]
+    elif made_with["ahead"] == EASY:
+        table = table[table["at_s"] < clean.jobs["submit_s"].to_numpy(np.int64)[new].min(initial=1 << 60)]
     return table.set_index(["job_id", "at_s"])
 
 
@@ -105,4 +144,4 @@ def read_states(lake: Lake, clean: CleanTrace, users: History) -> Asked | None:
     if marks["why"]:
         return None
     row = pd.Index(clean.jobs["job_id"]).get_indexer(table["job_id"])
-    return Asked(from_states(table, row.astype(np.int64)), users.start_s)
+    return Asked(from_states(table, row.astype(np.int64)), users.start_s, marks.get("ahead", EASY))

@@ -152,7 +152,9 @@ class StartJudge:
             model = replace(model, trees={STATE: model.trees[STATE]})
         model = calibrated(model, told, int(last.at_s[0]), last, self.asked.start_s, until_s)
         clean = self.clean
-        model = replace(model, procs=clean.procs, origin_unix_s=clean.origin_unix_s, timezone=clean.timezone)
+        model = replace(
+            model, procs=clean.procs, origin_unix_s=clean.origin_unix_s, timezone=clean.timezone, ahead=self.asked.ahead
+        )
         return self._logged(model, (score.value, score.judged), score.metrics)
 
     def _logged(self, model: StartModel, judged: tuple[float, int], metrics: Mapping[str, float], of: str = "") -> Candidate:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -41,7 +42,8 @@ OF_SLURM = {"account": "account", "qos": "qos", "tres": "tres_alloc", "nodes": "
     "after": "dependency",
 }
 """What running a Slurm site ahead needs beside, and how squeue calls the column."""
-_ARRAY, _HELD, _FAR_S = re.compile(r"(\d+)(?:_(\d+))?"), ("JobHeld", "DependencyNeverSatisfied"), 10 * 365 * 86_400
+_NAMED, _ARRAY = re.compile(r"\d{8}T\d{6}Z"), re.compile(r"(\d+)(?:_(\d+))?")
+_HELD, _FAR_S = ("JobHeld", "DependencyNeverSatisfied"), 10 * 365 * 86_400
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,30 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
     return QueueFile(jobs.sort_values("submit_unix_s", kind="stable", ignore_index=True), left_out, unsaid)
 
 
+def kept_queues(folder: Path) -> dict[int, Path]:
+    """Return the snapshots that a site keeps in a folder, by the Unix second in their names.
+
+    These hold it as ``20260301T090000Z``, in UTC. InputError for a folder that cannot be read and a name without it.
+    """
+    found = dict[int, Path]()
+    try:
+        files = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
+    for path in files:
+        told = _NAMED.search(path.name)
+        second = pd.to_datetime(told[0] if told else "", format="%Y%m%dT%H%M%SZ", errors="coerce")
+        if not isinstance(second, pd.Timestamp):
+            raise InputError(f"{path}: no time such as 20260301T090000Z is in its name, which tells when the snapshot was made")
+        found[int(second.timestamp())] = path
+    return dict(sorted(found.items()))
+
+
+def is_held(jobs: pd.DataFrame) -> np.ndarray:
+    """Tell which jobs of a snapshot are held, or never start, bool [jobs]."""
+    return jobs["reason"].str.startswith(_HELD).to_numpy(bool)
+
+
 def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
     """Return what the jobs of a snapshot ask of a Slurm site, with the columns of a replay.
 
@@ -131,6 +157,31 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def queue_at(jobs: pd.DataFrame, now_s: int, waits: np.ndarray | None = None) -> pd.DataFrame:
+    """Return the queue at a Unix second as a snapshot shows it, by what accounting says later.
+
+    ``jobs`` are those of :class:`pipelines.ingest.slurm_jobs.SlurmJobs`. ``waits`` bool [jobs], by default those that were there and start in that
+    second, later, or never. What only later accounting tells, such as when a job that is not eligible becomes so, is left out: such a job is held.
+    """
+    begun, submit, gone = (jobs[name].to_numpy(np.float64) for name in ("start_s", "submit_s", "cancel_s"))
+    if waits is None:
+        waits = (submit <= now_s) & ((begun >= now_s) | ~(begun >= 0)) & ~((gone >= 0) & (gone <= now_s))
+    runs = (submit <= now_s) & (begun >= 0) & (begun <= now_s) & ~(jobs["end_s"].to_numpy(np.float64) <= now_s) & ~waits
+    there, runs = jobs[runs | waits], runs[runs | waits]
+    full = there["group"].map(there[runs]["group"].value_counts()).fillna(0) >= there["throttle"]
+    memory = np.where(there["memory_node"] > 0, there["memory_node"] * there["min_nodes"], there["memory_cpu"] * there["cpus"])
+    asked = zip(memory, there["min_nodes"], there["gpus"] * there["min_nodes"], strict=True)
+    texts: dict[str, Any] = {"user": there["user"], "queue": there["partition"], "account": there["account"], "qos": there["qos"]}
+    texts |= {"tres": [f"mem={mib}M,node={nodes}" + f",gres/gpu={gpus}" * (gpus > 0) for mib, nodes, gpus in asked]}
+    texts |= {"nodes": there["nodes"].where(runs, ""), "features": there["features"]}
+    texts |= {"after": "afterok:" + there["after"].str.replace(",", ":")}
+    why = np.where(there["eligible_s"] > now_s, _HELD[0], np.where(full & (there["throttle"] > 0), "JobArrayTaskLimit", ""))
+    times = {"submit_unix_s": there["submit_s"].clip(upper=now_s), "start_unix_s": there["start_s"].where(runs)}
+    numbers = {"procs": there["cpus"], "requested_s": there["limit_s"], "expected_unix_s": None}
+    rows = {"job_id": there["job_id"], "runs": runs, **numbers, **times, **texts, "reason": np.where(runs, "", why)}
+    return pd.DataFrame(rows).reset_index(drop=True)
 
 
 _READ = ("job_id", "runs", "user", "queue", "procs", "requested_s", "submit_unix_s", "start_unix_s", "expected_unix_s")

@@ -21,7 +21,7 @@ from pipelines.ingest.accounting import MISSING, UNBOUNDED, AccountingTable, is_
 from pipelines.ingest.localtime import NEVER, to_unix, zone
 from pipelines.ingest.sacct_json import as_table, is_json
 from pipelines.ingest.slurm import MENDING, REQUESTED, RUNTIME, of_cluster
-from pipelines.ingest.slurm_ids import job_steps, tasks_in
+from pipelines.ingest.slurm_ids import RAW, job_ids, job_steps, tasks_in
 from pipelines.ingest.slurm_requests import READ, memory, resources
 from pipelines.ingest.slurm_times import END, START, SUBMIT, job_times
 from pipelines.ingest.source import load
@@ -86,9 +86,9 @@ _KILLED = ("TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "REQUEUED")
 class SlurmJobs(NamedTuple):
     """Jobs in order of submission, and what was noted while they were read.
 
-    ``table`` has the columns of a replay, and of the record ``start_s``, ``end_s`` (Unix seconds), ``started_by`` (main, backfill,
-    submit, or ``""``), ``nodes`` and ``priority``. Of a job that was requeued they are those of its first run. A job that never started has
-    -1: it waits in replays too, until it is cancelled.
+    ``table`` has the columns of a replay, ``number``, which is the job's ``job_id`` among canonical jobs, and of the record ``start_s``,
+    ``end_s`` (Unix seconds), ``started_by`` (main, backfill, submit, or ``""``), ``nodes`` and ``priority``. Of a job that was requeued they are
+    those of its first run. A job that never started has -1: it waits in replays too, until it is cancelled.
     """
 
     table: pd.DataFrame
@@ -110,6 +110,8 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     notes: list[str] = []
     jobs = ~job_steps(table)
     jobs &= of_cluster(table, jobs, cluster, notes)
+    number = np.zeros(table.rows, np.int64)
+    number[jobs] = job_ids(table, str(table.find(*RAW)), jobs, [])
     jobs &= _begun(table, there["jobid"], jobs, notes)
     for name in {"reqtres", "reqmem"} & there.keys():
         table.numbers(name, READ[name])  # an error names the line
@@ -149,6 +151,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
         rows.append(
             {
                 "job_id": row["jobid"],
+                "number": int(number[lines[at]]),
                 "group": int(found[1]),
                 "task": int(found[2]) if found[2] else -1,
                 "submit_s": int(times.submit[at]),

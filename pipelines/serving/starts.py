@@ -21,7 +21,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from features import limits
 from features.errors import InputError
 from models.packed.site_names import hashed, site_key
-from models.packed.start_distribution import AS_TOLD, LEVELS
+from models.packed.start_distribution import LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES, RECENT, STATE, StartModel, answers
 from models.runtime.remaining import LEVELS as OF_RUNTIMES
 from models.starts.bulk import chances
@@ -182,7 +182,7 @@ class LoadedStarts(Version):
             found = model.chances(state)
         else:  # as the model answers, by compiled code
             raw = chances(model.trees[STATE], state, state[:, list(model.plans)], None)
-            found = model.calibrations.get(STATE, AS_TOLD).apply(raw)
+            found = model.calibrated(STATE, raw)
         told = answers(found)
         waits = {repr(level): round(float(told[name][0])) for level, name in zip(LEVELS, QUANTILES, strict=True)}
         times = {level: datetime.fromtimestamp(clock_s + wait, UTC).strftime("%Y-%m-%d %H:%M:%S") for level, wait in waits.items()}

@@ -53,6 +53,7 @@ class Entry:
     cpus_per_node: int | None = None
     cluster: str = ""
     machine: str = ""
+    queues: str = ""
     format: Literal[FORMATS] = ""  # type: ignore[valid-type]
     options: Mapping[str, Any] = field(default_factory=dict)
     grows: bool | None = None
@@ -70,8 +71,7 @@ class Entry:
         """Return where the file is, or will be once it is fetched."""
         if self.remote:
             return archive() / Path(unquote(urlsplit(self.place).path)).name
-        place = Path(self.place).expanduser()
-        return place if at(self.stated_in).shared else self.stated_in.parent / place
+        return self._beside(self.place)
 
     @property
     def described(self) -> Machine | None:
@@ -87,7 +87,15 @@ class Entry:
     @property
     def machine_path(self) -> Path:
         """Return where the file of the trace's machine, or the files of its Slurm site, are."""
-        place = Path(self.machine).expanduser()
+        return self._beside(self.machine)
+
+    @property
+    def queues_path(self) -> Path:
+        """Return the folder in which the site keeps snapshots of the queue."""
+        return self._beside(self.queues)
+
+    def _beside(self, stated: str) -> Path:
+        place = Path(stated).expanduser()
         return place if at(self.stated_in).shared else self.stated_in.parent / place
 
     @property

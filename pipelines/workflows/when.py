@@ -19,6 +19,7 @@ from features.jobs.schema import codes, conform, recorded_end_s
 from models.packed.start_distribution import CHANCES_S, LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES, StartModel, answers
 from models.starts.evaluation import quality
+from models.starts.model import Questions
 from models.starts.states import NEVER, Jobs, states
 from pipelines.ingest.queue_file import asked_of
 from pipelines.ingest.slurm_jobs import SlurmJobs
@@ -119,9 +120,8 @@ class Queue:
             values = dict(zip(QUANTILES, np.quantile(starts, LEVELS, axis=0, method="nearest"), strict=True))
             values |= {name: (starts <= by).mean(axis=0) for name, by in zip(CHANCES, CHANCES_S.values(), strict=True)}
         else:
-            at = np.full(len(asked), self.now_s)
-            described = states(self.jobs, asked, at, local_clock_s(at, *self.clean.clock), self.clean.procs)
-            values = answers(model.chances(described, np.stack([told(each) for each in starts.T])))
+            read = self._questions(asked, starts)
+            values = answers(model.chances(read.states, read.scenarios if model.ahead == self.ahead.by else None))
         jobs, found = self.jobs, []
         free = self.clean.procs - int(jobs.procs[self.running].sum())
         for number, row in enumerate(asked):
@@ -139,6 +139,16 @@ class Queue:
                 )
             )
         return found
+
+    def questions(self, asked: np.ndarray) -> Questions:
+        """Return questions about the rows ``asked``, which wait and ascend, with what is read now."""
+        return self._questions(asked, self._starts(self.jobs, asked))
+
+    def _questions(self, asked: np.ndarray, starts: np.ndarray) -> Questions:
+        at = np.full(len(asked), self.now_s)
+        described = states(self.jobs, asked, at, local_clock_s(at, *self.clean.clock), self.clean.procs)
+        plan = self.ahead.plan(self.jobs, self.running, self.waiting, self.now_s, self.jobs.requested)
+        return Questions(asked, at, described, np.stack([told(each) for each in starts.T]), plan[np.isin(self.waiting, asked)])
 
     def _starts(self, jobs: Jobs, asked: np.ndarray) -> np.ndarray:
         return self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked)

@@ -7,6 +7,7 @@ from sim.slurm.backfill import cycle
 from sim.slurm.choice import holds, pick
 from sim.slurm.clocks import cancel, change_site, clear
 from sim.slurm.main_pass import main_pass
+from sim.slurm.nodesets import LOW, SHIFT
 from sim.slurm.queue import drop_started, independent, join, line_up
 from sim.slurm.runs import end, start
 from sim.slurm.shares import decay_usage
@@ -51,6 +52,47 @@ def step(kind, job, now, slurm):
         main_pass(_ALL, now, slurm)
     else:
         cycle(now, True, slurm)
+
+
+@kernel
+def follow(ms, kind, row, first, node, told, accrues, slurm):
+    """Handle recorded events in order, int64 [events].
+
+    Jobs that start together do so in the order of the queue. A START's nodes are ``node`` from ``first`` of its job to that of the next. The jobs
+    ``told`` keep the ages ``accrues``, which a LOOK takes from what was held.
+    """
+    state, usable, at = slurm.now, slurm.room.usable, 0
+    while at < len(ms):
+        last = at + 1
+        while last < len(ms) and ms[last] == ms[at] and kind[last] == kind[at]:
+            last += 1
+        if kind[at] == START:
+            for one in range(at, last):
+                _next_in_line(one, last, row, state.queue, slurm)
+                for word in range(len(usable)):
+                    usable[word] = 0
+                for place in range(first[row[one]], first[row[one] + 1]):
+                    usable[node[place] >> SHIFT] |= 1 << (node[place] & LOW)
+                step(START, row[one], ms[at], slurm)
+        else:
+            for one in range(at, last):
+                step(kind[at], row[one], ms[at], slurm)
+        if kind[at] == LOOK:
+            for i in range(len(told)):
+                state.accrues[told[i]] = accrues[i]
+        at = last
+
+
+@kernel
+def _next_in_line(at, last, row, queue, slurm):
+    """Let the job that comes first in the queue be the first of ``row`` from ``at`` to before ``last``."""
+    if at + 1 == last:
+        return
+    for i in range(slurm.numbers[QUEUED]):
+        for other in range(at, last):
+            if slurm.ask.job[queue[i]] == row[other]:
+                row[at], row[other] = row[other], row[at]
+                return
 
 
 @kernel

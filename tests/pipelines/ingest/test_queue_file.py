@@ -1,13 +1,17 @@
 """Snapshots of queues: squeue's text, a site's own table, and what is wrong in them."""
 
+import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from features.errors import InputError
-from pipelines.ingest.queue_file import asked_of, read_queue
+from pipelines.ingest.queue_file import asked_of, is_held, kept_queues, queue_at, read_queue
+from pipelines.workflows.parity import read_site_jobs
 from sim.slurm.files import read_site
-from tests.sim.test_site_ahead import SITE
+from tests.conftest import SHARED, needs
+from tests.sim.test_site_ahead import NOW_S, SITE, asked
 
 SQUEUE = """JOBID|STATE|USER|PARTITION|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME
 12|PENDING|ann|batch|16|1-02:00:00|2026-03-29T01:30:00|2026-03-29T09:00:00
@@ -85,3 +89,53 @@ def test_a_table_without_limits_is_refused_with_the_command_that_makes_one(tmp_p
     path.write_text("JOBID|STATE\n")
     with pytest.raises(InputError, match=r"line 1: no column cpus or procs: squeue --all --array"):
         read_queue(path, None)
+
+
+@needs(SHARED / "slurm")
+def test_accounting_tells_the_queue_that_squeue_showed() -> None:
+    run = SHARED / "slurm/micro-1.sacct.txt"
+    jobs = read_site_jobs(run, SHARED / "slurm/sites/micro", "UTC")[1].table
+    seen = pd.read_csv(f"{run}.queue.gz", sep="|", header=None, usecols=[0, 1, 2], names=["s", "job_id", "state"])
+    started = seen[seen["state"] == "RUNNING"].merge(jobs, on="job_id")
+    began = int((started["start_s"] - started["s"]).max())
+    told = shown = wrong = 0
+    for second in sorted(set(seen["s"]))[5::20]:
+        there = seen[seen["s"] == second]
+        queue = queue_at(jobs, began + second)
+        for runs, state in ((True, "RUNNING"), (False, "PENDING")):
+            theirs, ours = set(there["job_id"][there["state"] == state]), set(queue["job_id"][queue["runs"] == runs])
+            shown, told, wrong = shown + len(theirs), told + len(ours), wrong + len(theirs ^ ours)
+    assert min(shown, told) > 200
+    assert wrong < 0.02 * shown, "but what changed in the seconds that the sample took"
+
+
+def test_a_queue_made_of_accounting_knows_nothing_of_later() -> None:
+    jobs = asked(1, *[{"submit_s": NOW_S - 100, "start_s": NOW_S - 50, "end_s": NOW_S + 900, "nodes": "n1"}] * 6)
+    jobs.loc[[1, 2, 3, 4], ["start_s", "nodes"]] = [[NOW_S + 60, "n2"], [-1, ""], [NOW_S + 60, "n2"], [-1, ""]]
+    jobs.loc[2, "cancel_s"], jobs.loc[3, "eligible_s"], jobs.loc[4, "cancel_s"], jobs.loc[5, "end_s"] = (
+        NOW_S - 1,
+        NOW_S + 30,
+        NOW_S + 5,
+        NOW_S,
+    )
+    found = queue_at(jobs, NOW_S)
+    assert found["job_id"].tolist() == jobs["job_id"].iloc[[0, 1, 3, 4]].tolist()
+    assert found["runs"].tolist() == [True, False, False, False]
+    assert is_held(found).tolist() == [False, False, True, False]
+    assert found["nodes"].tolist() == ["n1", "", "", ""]
+    later = jobs.assign(
+        **{name: jobs[name].where(jobs[name] <= NOW_S, jobs[name] + 7) for name in ("start_s", "end_s", "eligible_s", "cancel_s")}
+    )
+    pd.testing.assert_frame_equal(queue_at(later, NOW_S), found)
+    asked_of(found, read_site({"slurm.conf": SITE}, "site"))
+
+
+def test_kept_snapshots_are_found_by_the_time_in_their_names(tmp_path: Path) -> None:
+    for name in ("squeue-20260329T090000Z.txt", "20260328T235959Z.csv", ".hidden"):
+        (tmp_path / name).write_text(SQUEUE)
+    assert [*kept_queues(tmp_path)] == [1_774_742_399, 1_774_774_800]
+    (tmp_path / "squeue-20261329T090000Z.txt").write_text(SQUEUE)
+    with pytest.raises(InputError, match=r"squeue-20261329T090000Z.txt: no time such as 20260301T090000Z is in its name"):
+        kept_queues(tmp_path)
+    with pytest.raises(InputError, match=f"none: cannot be read: {os.strerror(2)}"):
+        kept_queues(tmp_path / "none")

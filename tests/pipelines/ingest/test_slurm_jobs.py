@@ -62,6 +62,7 @@ def one(place: Path, row: dict[str, str], without: tuple[str, ...] = ()) -> dict
 
 def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> None:
     assert one(tmp_path, {"Constraints": "[gpu&big]", "Reservation": "maint"}) == {
+        "number": 7,
         **{
             "requeues": False,
             "job_id": "7",
@@ -149,7 +150,11 @@ def test_steps_are_ignored_and_tasks_are_jobs_of_one_group_without_those_that_wa
 
 
 def test_json_gives_the_table_that_text_gives(tmp_path: Path) -> None:
-    rows = [{"ReqMem": ""}, GONE | {"JobID": "8", "Flags": "", "ReqMem": ""}, PENDING | {"JobID": "9_[4-5]", "ReqMem": ""}]
+    rows = [
+        {"ReqMem": ""},
+        GONE | {"JobID": "8", "JobIDRaw": "8", "Flags": "", "ReqMem": ""},
+        PENDING | {"JobID": "9_[4-5]", "ReqMem": ""},
+    ]
     rows[0] |= {"Eligible": at(20), "Constraints": "big", "Reservation": "maint", "SubmitLine": "sbatch --nice=5 run.sh"}
     text = read(tmp_path, *rows)
     jobs = []
