@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from features.clock import DAY_S, WEEK_S
 from models.packed.start_predictor import EASY
@@ -23,8 +24,11 @@ from sim.kernel.rollout import draw_runtimes
 from sim.kernel.run import SUMS, run
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import FREE, Estimates, Jobs
+from sim.planner import no_planner
 from sim.policy import Policy, kernel_settings
-from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, on_clusters
+from sim.rules.rule import Rule
+from sim.scores import as_scoring
 
 BY_REQUEST = Policy("EASY", "requested")
 """What is run ahead where nothing else is known of a site: EASY that plans by requests."""
@@ -73,20 +77,42 @@ class Ahead:
     """Run queues ahead on a pool of ``procs`` processors, in ``scenarios`` scenarios.
 
     Under ``policy``, whose predictor is not asked: it plans by requests. Arrivals are drawn ``groups`` times. Reused from question to question.
-    Starts in ``within_s`` seconds or later are not told apart.
+    Starts in ``within_s`` seconds or later are not told apart. Under a ``rule``, by default none, its scheduler runs ahead instead, with its
+    closings and limits; users and queues are by their codes.
     """
 
     by, within_s = EASY, NEVER
 
-    def __init__(self, procs: int, policy: Policy = BY_REQUEST, *, scenarios: int = 16, groups: int = 4, seed: int = 0) -> None:
+    def __init__(
+        self,
+        procs: int,
+        policy: Policy = BY_REQUEST,
+        *,
+        scenarios: int = 16,
+        groups: int = 4,
+        seed: int = 0,
+        rule: Rule | None = None,
+    ) -> None:
         self.procs, self.seed, self.groups, self.scenarios = procs, seed, min(groups, scenarios), scenarios
-        self._settings = kernel_settings(policy, policy.plan(), TABLE, _BITS)
+        self._rule, self._held = rule, procs if rule is None else rule.procs
+        policy = policy if rule is None else Policy(rule.scheduler, "requested")
+        plan = policy.plan()
+        scoring = as_scoring(plan.order.score, plan.backfill.score, self._held)
+        self._settings = kernel_settings(policy, plan, TABLE, _BITS, scoring=scoring)
         self._uniforms = uniforms(1 << 12, scenarios, seed)
+        self._of: Queued | None = None
         self._room(1 << 12)
 
     def _room(self, jobs: int) -> None:
-        plan = not self._settings.one_queue
-        self._work = Scratch().work(jobs, self.procs, plans=True, two=plan)
+        plan, scratch, clusters = not self._settings.one_queue, Scratch(), None
+        if self._rule is not None and self._of is not None:
+            layout, requests = on_clusters(_as_table(self._of), self._rule)
+            nodes = scratch.nodes(layout, requests, np.arange(len(self._of.submit)))
+            for array, value in ((nodes.cluster, 0), (nodes.held, 1), (nodes.node, 0), (nodes.chunk, 1)):
+                array[:] = value  # there is one node
+            nodes = nodes._replace(row=np.zeros(jobs, np.int64))
+            clusters = scratch.clusters(nodes, no_planner(nodes), two=plan, hours=layout.hours)
+        self._work = scratch.work(jobs, self._held, plans=True, two=plan, clusters=clusters)
 
     def starts(
         self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int, asked: np.ndarray | None = None
@@ -138,17 +164,21 @@ class Ahead:
         self, jobs: Queued, rows: np.ndarray, first: int, now_s: int, requested: np.ndarray, runtimes: np.ndarray, coming: Coming
     ) -> np.ndarray:
         total, count = len(rows) + len(coming.procs), len(runtimes)
-        if total > len(self._work.state.start):
-            self._room(2 * total)
+        other = self._rule is not None and jobs is not self._of
+        if other or total > len(self._work.state.start):
+            self._of = jobs
+            self._room(max(2 * total, 1 << 12))
         state, begin = self._work.state, jobs.start[rows[:first]]
         procs, asked = (
             np.concatenate((each, later)) for each, later in ((jobs.procs[rows], coming.procs), (requested, coming.requested))
         )
-        origin = int(jobs.submit[rows].min(initial=now_s))
+        origin = int(jobs.submit[rows].min(initial=now_s)) if self._rule is None else 0  # closings are in seconds of the trace
+        if self._work.clusters is not None:
+            self._work.clusters.nodes.row[:total] = np.concatenate((rows, coming.row))
         submit = np.concatenate((np.minimum(jobs.submit[rows], now_s), now_s + coming.after_s)) - origin
         all_runtimes = np.column_stack((runtimes, np.tile(coming.runtime, (count, 1))))
         state.start[:first] = begin - origin
-        state.counters[FREE] = self.procs - procs[:first].sum()
+        state.counters[FREE] = self._held - procs[:first].sum()
         swept = NO_SWEEP._replace(
             results=np.zeros((count, SUMS)),
             runtimes=all_runtimes,
@@ -159,6 +189,12 @@ class Ahead:
         arrays = Jobs(submit, np.empty(total, np.int64), procs, asked, np.zeros(total, np.int64))
         run(self._settings, arrays, Estimates(asked, asked, asked), NO_DEPENDENCIES, *self._work, Memory(), now_s - origin, swept)
         return swept.starts[:, first : len(rows)] + origin - now_s
+
+
+def _as_table(jobs: Queued) -> pd.DataFrame:
+    """Return what a rule reads of jobs."""
+    names = {"submit_s": jobs.submit, "procs": jobs.procs, "requested_s": jobs.requested}
+    return pd.DataFrame(names | {name: pd.Categorical(each) for name, each in (("user", jobs.user), ("queue", jobs.queue))})
 
 
 def _left(jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:

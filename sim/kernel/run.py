@@ -12,7 +12,7 @@ import numpy as np
 
 from features.jit import apart, kernel
 from models.runtime.memory import Memory, restore
-from sim.kernel.clusters import GAINS, KEYED, MOST_GAINS
+from sim.kernel.clusters import GAINS, HOUR, KEYED, MOST_GAINS
 from sim.kernel.clusters import line_up_anew as line_up_anew_on_nodes
 from sim.kernel.loop import DONE, advance
 from sim.kernel.passes import line_up_anew
@@ -151,6 +151,13 @@ def resume(row, settings, now, jobs, estimates, front, back, state, scenarios, c
         nodes, numbers = clusters.nodes, clusters.numbers
         for job in range(running):
             change(nodes.row[job], -1, nodes, nodes.free, nodes.left)
+        hours = clusters.hours
+        for kind in range(len(hours.latest)):
+            hours.latest[kind] = NEVER
+        numbers[HOUR] = 0
+        while numbers[HOUR] < len(hours.time) and hours.time[numbers[HOUR]] <= now:
+            hours.latest[hours.kind[numbers[HOUR]]] = hours.until[numbers[HOUR]]
+            numbers[HOUR] += 1
         numbers[GAINS] += MOST_GAINS + 1  # what was known is of another simulation
         numbers[KEYED] = counters[STARVING]
         line_up_anew_on_nodes(settings, running, now, jobs, estimates, state, clusters)

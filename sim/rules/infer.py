@@ -31,8 +31,8 @@ OFF = 0.1
 _STEP_S = 1800
 _RARE = 0.1
 """Jobs planned to run at an hour, or starts in it, are none if so few of what is usual."""
-_LEAST = 240
-"""The least number of jobs from which hours are read."""
+_LEAST, _LEAST_DRAINED = 240, 120
+"""The least number of jobs from which hours are read, and closings alone."""
 _FEWEST = 50
 """The least number of starts from which a rule is inferred."""
 _HELD_S = 600
@@ -127,8 +127,11 @@ def correlation(one: np.ndarray, other: np.ndarray) -> float:
     return 0.0 if np.ptp(one) == 0 or np.ptp(other) == 0 else float(spearmanr(one, other).statistic)
 
 
-def infer(log: Recorded, progress: Progress | None = None) -> Inferred:
-    """Return the rule that the first part of ``log`` obeys best, among those that are known."""
+def infer(log: Recorded, progress: Progress | None = None, *, drains: bool = False) -> Inferred:
+    """Return the rule that the first part of ``log`` obeys best, among those that are known.
+
+    Of closings and what backfills between them alone, if it only ``drains``.
+    """
     jobs, known = log.jobs.iloc[: log.first], log.known
     wait = log.wait_s[: log.first]
 
@@ -145,9 +148,11 @@ def infer(log: Recorded, progress: Progress | None = None) -> Inferred:
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), *log.clock) - jobs["submit_s"].to_numpy(np.int64)
     rule = Rule(log.procs, origin_s=int(local.min()))
     best = near(rule)
-    steps, whole = [("EASY on all processors", *best.mean(axis=0))], seen(log, rule)
+    steps, whole = [("EASY on all processors", *best.mean(axis=0))], seen(log, rule, _LEAST_DRAINED if drains else _LEAST)
     for round_ in range(_ROUNDS):
-        tried = changes(rule, whole, log.procs)
+        tried = [(what, each) for what, each in changes(rule, whole, log.procs) if not drains or _drains(each)]
+        if not tried:
+            break
         found = []
         for at, (what, changed) in enumerate(tried):
             found.append((near(changed), what, changed))
@@ -193,10 +198,15 @@ def changes(rule: Rule, whole: Rule, procs: int) -> list[tuple[str, Rule]]:
     return [(what, each) for what, each in found if each != rule]
 
 
-def seen(log: Recorded, rule: Rule) -> Rule:
+def _drains(rule: Rule) -> bool:
+    """Tell whether ``rule`` has closings, and at most another algorithm beside."""
+    return bool(rule.closings) and replace(rule, closings=(), algorithm="EASY") == Rule(rule.procs, origin_s=rule.origin_s)
+
+
+def seen(log: Recorded, rule: Rule, least: int = _LEAST) -> Rule:
     """Return ``rule`` with closings, hours and limits as known starts show them.
 
-    Those of the first part; limits are of queues and of processors.
+    Those of the first part; limits are of queues and of processors. From ``least`` jobs on closings are read.
     """
     jobs = log.jobs.iloc[: log.first][log.known]
     start, end = (times[: log.first][log.known] for times in (log.start_s, log.end_s))
@@ -212,7 +222,7 @@ def seen(log: Recorded, rule: Rule) -> Rule:
     return replace(
         rule,
         procs=max(log.procs, peak(start, end, procs, cut)),
-        closings=closings(begins, jobs["requested_s"].to_numpy(np.int64), _LEAST),
+        closings=closings(begins, jobs["requested_s"].to_numpy(np.int64), least),
         hours=tuple(hours),
         queues=tuple(most.items()),
     )

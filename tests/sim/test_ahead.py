@@ -4,24 +4,26 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from features.clock import WEEK_S, Clock
+from features.clock import DAY_S, WEEK_S, Clock
 from features.jobs.frames import jobs_from
+from features.jobs.schema import codes
 from models.starts.states import NEVER, Jobs
-from sim.ahead import Ahead, arrivals
+from sim.ahead import Ahead, Coming, arrivals
 from sim.policy import Policy
 from sim.questions import AGES_S, as_table, ask, from_states, moments, queues
+from sim.rules.rule import Limit, Rule
 from sim.simulate import simulate
 
 PROCS = 16
 
 
-def workload(seed: int, count: int = 120) -> pd.DataFrame:
+def workload(seed: int, count: int = 120, slow: int = 1) -> pd.DataFrame:
     draw = np.random.default_rng(seed)
-    requested = draw.integers(100, 4000, count)
+    requested = draw.integers(100, 4000, count) * slow
     return jobs_from(
         pd.DataFrame(
             {
-                "submit_s": np.sort(draw.integers(0, 20_000, count)),
+                "submit_s": np.sort(draw.integers(0, 20_000, count)) * slow,
                 "procs": draw.integers(1, 13, count),
                 "requested_s": requested,
                 "runtime_s": np.maximum(requested * draw.uniform(0.1, 1.0, count), 1).astype(np.int64),
@@ -31,14 +33,16 @@ def workload(seed: int, count: int = 120) -> pd.DataFrame:
     )
 
 
-def scheduled(table: pd.DataFrame, scheduler: str = "EASY") -> Jobs:
+def scheduled(table: pd.DataFrame, scheduler: str = "EASY", rule: Rule | None = None) -> Jobs:
     """Return jobs as they start on the machine, each of whose quantiles is the runtime itself."""
-    start = simulate(table, procs=PROCS, scheduler=scheduler).jobs["start_s"].to_numpy(np.int64)
+    start = simulate(table, procs=PROCS, scheduler=scheduler, machine=rule).jobs["start_s"].to_numpy(np.int64)
     submit, runtime, procs, requested = (
         table[name].to_numpy(np.int64) for name in ("submit_s", "runtime_s", "procs", "requested_s")
     )
     same = np.zeros(len(table), np.int64)
-    return Jobs(submit, start, start + runtime, procs, requested, same, same, np.repeat(runtime[:, None], 3, axis=1))
+    return Jobs(
+        submit, start, start + runtime, procs, requested, codes(table, "user"), same, np.repeat(runtime[:, None], 3, axis=1)
+    )
 
 
 @pytest.mark.parametrize("scheduler", ["EASY", "SAF-EASY", "JustBF", "Conservative"])
@@ -52,6 +56,44 @@ def test_with_true_runtimes_waiting_jobs_start_as_in_the_schedule(scheduler: str
         found = ahead.starts(jobs, runs, waits, now)
         assert (found == jobs.start[waits] - now).all()
         assert (ahead.plan(jobs, runs, waits, now, jobs.end - jobs.start) == jobs.start[waits] - now).all()
+
+
+DRAINED = tuple(day * DAY_S + hour * 3600 for day in range(5) for hour in (8, 17))
+RULES = {
+    "pool": Rule(PROCS),
+    "limits": Rule(PROCS, limits=(Limit(("user",), "jobs", 2), Limit(("user", "procs"), "processors", 8))),
+    "closings": Rule(PROCS, closings=DRAINED, origin_s=5 * 3600),
+    "all": Rule(PROCS, "EASY-SPF", "submit+a*requested;a=4", DRAINED, limits=(Limit(("user",), "processors", 12),)),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_under_a_rule_with_what_truly_comes_waiting_jobs_start_as_in_the_schedule(name: str) -> None:
+    rule, table = RULES[name], workload(2, 200, slow=10)
+    jobs = scheduled(table, rule.scheduler, rule)
+    runtime, asked, compared = jobs.end - jobs.start, np.arange(40, 200, 9), 0
+    ahead, pool = Ahead(PROCS, scenarios=3, rule=rule), Ahead(PROCS, scenarios=3)
+    for job, now, runs, waits in queues(jobs, asked, jobs.submit[asked]):
+        later = np.arange(job + 1, len(jobs.submit))
+        coming = Coming(jobs.submit[later] - now, jobs.procs[later], jobs.requested[later], runtime[later], later)
+        assert (ahead.plan(jobs, runs, waits, now, runtime, coming) == jobs.start[waits] - now).all()
+        compared += int((jobs.start[waits] > now).sum())
+        found = ahead.starts(jobs, runs, waits, now)
+        assert (ahead.starts(jobs, runs, waits, now) == found).all()  # nothing is left of the last question
+        assert name != "pool" or (pool.starts(jobs, runs, waits, now) == found).all()
+    assert compared > 100
+
+
+def test_a_rule_runs_ahead_what_a_job_asks_for_after_a_change() -> None:
+    rule = RULES["limits"]
+    jobs = scheduled(workload(1), rule.scheduler, rule)
+    ahead, last = Ahead(PROCS, scenarios=3, rule=rule), np.array([len(jobs.submit) - 1])
+    for job, now, runs, waits in queues(jobs, last, jobs.submit[last]):
+        other = jobs._replace(procs=np.where(np.arange(len(jobs.procs)) == job, 1, jobs.procs))
+        before = ahead.starts(jobs, runs, waits, now)
+        changed = ahead.starts(other, runs, waits, now)
+        assert (changed == Ahead(PROCS, scenarios=3, rule=rule).starts(other, runs, waits, now)).all()
+        assert (changed[:, -1] < before[:, -1]).all()
 
 
 def test_arrivals_are_those_of_the_same_hour_of_an_earlier_week_that_have_ended() -> None:

@@ -12,7 +12,7 @@ from features.clock import Clock
 from features.errors import InputError
 from features.jobs.schema import conform
 from sim.rules.explained import decisions, out_of_hours
-from sim.rules.infer import closings, peak, recorded, replayed, seen
+from sim.rules.infer import closings, infer, peak, recorded, replayed, seen
 from sim.rules.rule import Limit, Rule
 from sim.simulate import simulate
 
@@ -67,6 +67,17 @@ def test_closings_are_read_from_the_starts_alone() -> None:
     assert set(PLANTED.closings) <= set(times)
     free = recorded(record(Rule(6)), 6, CLOCK)
     assert closings(free.start_s, free.jobs["requested_s"].to_numpy(np.int64), least=5) == ()
+
+
+def test_a_rule_that_drains_has_closings_and_no_limits() -> None:
+    planted = replace(PLANTED, procs=40, limits=(Limit(("user",), "processors", 16),))
+    jobs = drawn(8000)
+    found = infer(recorded(jobs.assign(wait_s=replayed(planted, jobs).astype(np.int64)), 40, CLOCK, 1.0), drains=True).rule
+    assert set(planted.closings) <= set(found.closings)
+    assert replace(found, closings=(), algorithm="EASY") == Rule(40, origin_s=planted.origin_s)
+    free = replace(planted, closings=())
+    log = recorded(jobs.assign(wait_s=replayed(free, jobs).astype(np.int64)), 40, CLOCK, 1.0)
+    assert infer(log, drains=True).rule == Rule(40, origin_s=planted.origin_s)
 
 
 def test_a_log_decided_by_the_rule_is_explained_by_it() -> None:
