@@ -9,6 +9,7 @@ from 30 days, is calibrated each midnight, and answers the next 30. Settings wer
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,13 +106,14 @@ def nightly(questions: Questions, start_s: np.ndarray, middle_s: int, kinds: tup
     held = questions.take(np.arange(split, len(questions)))
 
     def told(until: int) -> Told:
-        model = trained(HAZARD, questions.take(np.arange(until)), start_s, int(questions.at_s[until]))
+        model = trained(HAZARD, questions.take(np.arange(until)), start_s, int(questions.at_s[until]), 0)
         found = told_of(model, held)
         return {kind: found[kind] for kind in kinds}
 
     before, after, later = told(split), told(len(first)), held.at_s >= middle_s
     raw = {kind: np.where(later[:, None], after[kind], before[kind]) for kind in kinds}
-    model, day = trained(HAZARD, first, start_s, middle_s), held.at_s // DAY_S
+    model, day = trained(HAZARD, first, start_s, middle_s, 0), held.at_s // DAY_S
+    model = replace(model, trees={kind: model.trees[kind] for kind in kinds})
     found = np.empty_like(raw[kinds[0]])
     for number in np.unique(day[later]):
         own = calibrated(model, raw, int(held.at_s[0]), held, start_s, int(number) * DAY_S)
