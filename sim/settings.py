@@ -46,6 +46,12 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise InputError(refusal(error, type(self))) from error
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **given: Any) -> None:
+        """Let ``help`` tell what each setting is."""
+        told = [f"{name}: {field.description}" for name, field in cls.model_fields.items() if field.description]
+        cls.__doc__ = "\n\n".join((cls.__doc__ or "", *told))
+
 
 class TraceSettings(Settings):
     """How a trace is read; what is not given is the catalogue's, or the file's own."""

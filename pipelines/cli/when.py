@@ -137,9 +137,9 @@ def _read(
         note(f"{path}: has no column {queue.absent[0]}, so one pool under EASY is assumed and not {machine.name}: {COMMAND}")
     from pipelines.dated.history import read_history
 
-    lake = _lake(trace)
+    learned, lake = _learned(trace, model, EASY), _lake(trace)
     clean = lake.read_clean(trace)
-    return Record(clean, read_history(lake, clean).start_s), read_queue(path, clean.timezone), *_learned(trace, model, EASY)
+    return Record(clean, read_history(lake, clean).start_s), read_queue(path, clean.timezone), *learned
 
 
 _NOT_LEARNED = None, SLURM, pd.DataFrame()
@@ -156,8 +156,12 @@ def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | No
     from pipelines.storage.registry import tracking
 
     lake = _lake(trace)
-    if ahead == SLURM and model is None and not lake.has("starts", trace):
-        return _NOT_LEARNED
+    if model is None and not lake.has("starts", trace):
+        if ahead == SLURM:
+            return _NOT_LEARNED
+        raise InputError(
+            f"{trace}: was not run, so no model tells when its jobs start: queuecast run --trace {trace}, or name a Slurm --machine"
+        )
     ledger = lake.read("starts", trace)[0] if lake.has("starts", trace) else pd.DataFrame()
     if ahead == SLURM and model is None and not lake.read("start_model", trace)[1]["serves"]:
         return _NOT_LEARNED

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -41,6 +41,7 @@ from sim.campaigns.windows import Window, Windows, split_windows
 from sim.estimates import check_answerable
 from sim.kernel.state import Jobs
 from sim.machine.nodes import Description
+from sim.names import Scheduler
 from sim.names import scheduler as named_scheduler
 from sim.outcome import TRACE_SECONDS, Decider, simulation
 from sim.policy import Policy
@@ -91,6 +92,17 @@ def check_once(campaign: Campaign) -> None:
         names = map(predictor_name, values) if choice == "predictors" else values if isinstance(values, tuple) else ()
         if twice := [each for each, times in Counter(names).items() if times > 1]:
             raise InputError(f"a campaign takes each of its {choice} once, and {twice[0]} is given again")
+    for one, other in combinations(campaign.schedulers, 2):
+        if _identity(one) == _identity(other):
+            raise InputError(f"a campaign takes each of its schedulers once, and {other} is {one}")
+
+
+def _identity(name: str) -> Scheduler | str:
+    """Return what a name means; the name of a policy in Python, and of what is refused later."""
+    try:
+        return replace(named_scheduler(name), name="")
+    except InputError:
+        return name
 
 
 def points(campaign: Campaign, windows: Windows) -> list[Point]:
