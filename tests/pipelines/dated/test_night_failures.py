@@ -38,7 +38,7 @@ TRAINED: Models = {}
 def prepared(tmp_path_factory: pytest.TempPathFactory):
     """A home with one night done."""
     before = mlflow.get_tracking_uri()
-    home, trace = tmp_path_factory.mktemp("failures") / "home", source(jobs=2100)
+    home, trace = tmp_path_factory.mktemp("failures") / "home", source(jobs=900)
     do(home, trace, 0)
     yield home, trace
     mlflow.set_tracking_uri(before)
@@ -228,7 +228,7 @@ def watched(module, name, real):
 for module, name in {tuple(point[:2]) for point in POINTS.values()}:
     setattr(owners[module], name, watched(module, name, getattr(owners[module], name)))
 with undrawn():
-    do(home, source(jobs=2100), 1)
+    do(home, source(jobs=900), 1)
 """
 POINTS = {
     "before the pointer": ("Pointer", "put", 0, False),

@@ -1,20 +1,23 @@
-"""A night as assets: killed between its stages, beside a run of the same day, and behind what it died of."""
+"""A night as assets: the same as in a replay, killed between its stages, beside a run of the same day, and behind what it died of."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import mlflow
+import pandas as pd
 import pytest
 
-from features.jobs.schema import Trace
+from features.jobs.schema import Trace, fingerprint
 from models.registry import tracking
 from models.registry.versions import aliases, all_versions
 from pipelines.assets.partitions import trace_on
+from pipelines.dated.night import replay_nights
 from pipelines.definitions import defs
 from pipelines.ingest.canonical import write_canonical
 from pipelines.sources.traces import remember
@@ -26,6 +29,14 @@ from tests.support.process import python
 
 pytestmark = pytest.mark.usefixtures("undrawn_pictures")
 SUBJECT, DAY = "runtime-arriving", 21
+OF_A_NIGHT = {
+    *("jobs", "rejected_jobs", "user_history", "runtime_model", "learned_policy", "schedules", "comparison", "report", "parity"),
+    *("what_if", "queue_states", "start_model", "published_trace", "night"),
+}
+TABLES = {
+    *("jobs", "rejected_jobs", "user_history", "runtime_model", "schedules", "prediction_quality", "comparison"),
+    *("served", "nights", "learned_policy", "queue_states", "start_model", "starts"),  # a replay of nights leaves out the last four
+}
 LESS = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}
 
 
@@ -37,8 +48,9 @@ class Home:
         self.lake = Lake(place / "home" / "lake")
         instance.add_dynamic_partitions("traces", ["arriving"])
 
-    def do(self, job: str, day: int, **options) -> dg.ExecuteInProcessResult:
-        kept = self.trace.accounting(self.trace.midnights[day])
+    def do(self, job: str, day: int, read: int | None = None, **options) -> dg.ExecuteInProcessResult:
+        """Do a job of a day on accounting of it, or of the day ``read``."""
+        kept = self.trace.accounting(self.trace.midnights[day if read is None else read])
         path = self.place / "arriving.parquet"
         write_canonical(Trace("arriving", kept.jobs, kept.procs, kept.origin_unix_s, kept.timezone), path)
         remember(str(path), grows=True)
@@ -91,6 +103,27 @@ with dg.DagsterInstance.ephemeral() as instance, undrawn():
 """
 
 
+def made_by(result: dg.ExecuteInProcessResult) -> set[str]:
+    return {event.asset_key.to_user_string() for event in result.get_asset_materialization_events() if event.asset_key}
+
+
+def all_of_a_night(home: Home, done: dg.ExecuteInProcessResult, day: int) -> None:
+    """Check that a night made and checked everything, all of it of the same jobs, and published it."""
+    assert done.success
+    assert made_by(done) == OF_A_NIGHT
+    graph = defs.resolve_job_def("nightly").asset_layer.asset_graph
+    of_the_job = {(check.asset_key, check.name) for check in graph.asset_check_keys}
+    assert {(check.asset_key, check.check_name) for check in done.get_asset_check_evaluations()} == of_the_job
+    seen = home.lake.versions(SUBJECT).current()
+    assert seen.made_by == f"the night {home.label(day)}"
+    assert {name for name in seen.files if not name.startswith("reports/")} == TABLES
+    jobs = {home.lake.read(name, "arriving")[1]["jobs"] for name in TABLES - {"served", "nights"}}
+    assert jobs == {fingerprint(home.trace.accounting(home.trace.midnights[day]).jobs)}, "nothing is left behind"
+    order, model = (home.lake.read(name, "arriving")[1] for name in ("learned_policy", "runtime_model"))
+    assert order["until_s"] == model["dated"]["until_s"], "an order is learned up to the night, too"
+    assert "reports/arriving.html" in seen.files
+
+
 def log_answer(home: Home) -> None:
     """Log an answer of a service: what a job will have run."""
     made = home.trace.accounting(home.trace.midnights[DAY])
@@ -126,9 +159,10 @@ def test_a_night_killed_between_its_stages_changes_nothing_and_the_next_one_says
         assert aliases(site(), SUBJECT) == named
         assert home.days("published_trace") == {trace_on("arriving", home.label(DAY))}
     assert len(home.lake.versions(SUBJECT).drafts()) == 1, "each night forgets what the one before it left"
-    night = home.do("nightly", DAY + 1)
-    assert night.success
-    told = night.asset_materializations_for_node("night")[0].metadata["answers over HTTP"].value
+    shutil.copytree(place, home.place / "replayed")
+    done = home.do("nightly", DAY + 1)
+    all_of_a_night(home, done, DAY + 1)
+    told = done.asset_materializations_for_node("night")[0].metadata["answers over HTTP"].value
     assert (told["answers"], told["judged"], told["accuracy"]) == (1, 1, 1.0)
     assert f"The night {home.label(DAY + 1)} had died while looking at what was made" in night_page(home, DAY + 1)
     left = {str(each.version) for each in all_versions(site(), SUBJECT)} - there
@@ -140,20 +174,48 @@ def night_page(home: Home, day: int) -> str:
     return (home.place / "home" / "reports" / "nights" / "arriving" / f"{home.label(day)}.html").read_text()
 
 
-def test_a_run_and_a_night_of_the_same_day_do_not_mix(home: Home) -> None:
+def test_a_night_beside_a_run_of_the_same_day_does_not_mix(home: Home) -> None:
     versions, day = home.lake.versions(SUBJECT), DAY + 2
     draft = home.do("full_run", day, asset_selection=[dg.AssetKey("jobs"), dg.AssetKey("rejected_jobs")])
     assert draft.success
     assert [each.id for each in versions.drafts()] == [draft.run_id]
-    assert home.do("nightly", day).success
-    night = versions.current()
-    assert night.made_by == f"the night {home.label(day)}"
+    all_of_a_night(home, home.do("nightly", day), day)
     assert versions.drafts() == [], "the run's draft began before the night was published"
     page = (home.place / "home" / "reports" / "arriving.html").read_text()
     assert 'href="nights/arriving/index.html"' in page
     assert page == night_page(home, day).replace('href="index.html"', 'href="nights/arriving/index.html"')
     assert set(home.lake.read("comparison", "arriving")[0]["predictor"]) == {"requested", "prior", "champion"}
 
+
+def test_the_scheduled_job_leaves_the_same_as_a_replay(home: Home) -> None:
+    """Two nights by way of Dagster, the accounting a file that grows, against the same two in a copy of the home from before them."""
+    copy, lake, days, trace = home.place / "replayed", home.lake, (DAY + 1, DAY + 2), home.trace
+    made = [*replay_nights(trace, [trace.midnights[day] for day in days], copy)]
+    theirs = pd.DataFrame([each.row for each in made])
+    pd.testing.assert_frame_equal(lake.read("nights", "arriving")[0][theirs.columns], theirs, check_dtype=False)
+    pd.testing.assert_frame_equal(lake.read("comparison", "arriving")[0], made[1].comparison)
+    pages = sorted(each.name for each in (home.place / "home" / "reports" / "nights" / "arriving").iterdir())
+    assert pages == [*(f"{each.label}.html" for each in made), "index.html", "nights.csv"]
+
+
+def test_a_night_of_a_day_before_the_last_one_publishes_nothing(home: Home) -> None:
+    """On accounting of today: what had ended by then is another night's, and the champion stays."""
+    seen, trace = home.lake.versions(SUBJECT).current(), home.trace
+    done = home.do("nightly", DAY + 1, read=DAY + 2)
+    assert done.success
+    assert made_by(done) == OF_A_NIGHT
+    told = {name: done.asset_materializations_for_node(name)[-1].metadata for name in ("ingest", "night", "published_trace")}
+    ended = trace.start_s + trace.clean.jobs["runtime_s"].to_numpy() <= trace.midnights[DAY + 1] + 2 * 3600
+    assert (told["night"]["published"].value, told["ingest"]["jobs"].value) == (False, ended.sum())
+    assert all(home.label(DAY + 2) in str(each["why"].value) for each in told.values())
+    assert home.lake.versions(SUBJECT).current() == seen
+    assert home.lake.versions(SUBJECT).drafts() == []
+    assert home.days("night") == {trace_on("arriving", home.label(day)) for day in (DAY + 1, DAY + 2)}
+
+
+def test_a_run_after_the_night_of_its_day_keeps_what_is_the_nights(home: Home) -> None:
+    day, versions = DAY + 2, home.lake.versions(SUBJECT)
+    night = versions.current()
     assert home.do("full_run", day).success
     run = versions.current()
     assert run.made_by.startswith("run ")
