@@ -263,6 +263,7 @@ def test_the_job_of_an_ingested_system_succeeds_and_a_champion_answers(
     assert event.asset_materialization is not None
     said = event.asset_materialization.metadata["trials"].value
     assert said == "none: agate is no simulated cluster; monitored_schedules asks its model"
+    assert replays(instance).startswith("none: no trace of its jobs is stated: queuecast variability ingest --system agate --trace")
 
     with pytest.raises(InputError, match=r"^variability-agate: No champion: F1 0"):
         registered_classifier(tracking(), VARIABILITY.registered("agate"))
@@ -283,7 +284,7 @@ def test_the_job_of_an_ingested_system_succeeds_and_a_champion_answers(
 def test_the_jobs_of_a_system_are_replayed_with_its_counters_in_a_night_and_on_its_page(
     site: Path, home: Path, instance: dg.DagsterInstance
 ) -> None:
-    """Without decisions the replay is the record; the page says what it assumes; without a trace a line says what is missing."""
+    """Without decisions the replay is the record; the page says what it assumes."""
     places = {"--counters": "counters", "--accounting": "jobs.csv", "--types": "types.csv", "--topology": "topology.conf"}
     given = [part for option, place in places.items() for part in (option, str(site / place))]
     given += ["--job-name", "(?P<application>.+)", "--time-zone", "UTC", "--scope", "all"]
@@ -292,10 +293,6 @@ def test_the_jobs_of_a_system_are_replayed_with_its_counters_in_a_night_and_on_i
         file.write("classifiers = ['extra-trees']\n")
     accounting = clean(read_trace(str(site / "jobs.csv"), timezone="UTC"), SMALL.procs)
     Lake(home / "lake").write_clean(accounting)
-    night = run(instance, "nightly_variability", "opal", day="2026-08-01")
-    assert night.success
-    assert replays(instance).startswith("none: no trace of its jobs is stated: queuecast variability ingest --system opal --trace")
-
     CliRunner().invoke(ingest_command, ["--system", "opal", "--trace", accounting.name], catch_exceptions=False)
     night = run(instance, "nightly_variability", "opal", day="2026-08-02")
     assert night.success
