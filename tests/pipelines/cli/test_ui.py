@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -18,6 +16,7 @@ from pipelines.cli.ui import check_free, web_server
 from pipelines.report.table import escaped
 from pipelines.workflows.doctor_databases import databases
 from tests.support.command import queuecast
+from tests.support.process import python
 
 HOUSE = Path(__file__).resolve().parents[3]
 
@@ -36,13 +35,8 @@ def test_a_taken_port_is_one_line_that_says_what_to_do():
 def test_the_workspace_is_found_from_any_directory(tmp_path):
     workspace = web_server("127.0.0.1", 3000)[:2]
     environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}  # other tests set it
-    made = subprocess.run(
-        [Path(sys.executable).with_name("dagster"), "definitions", "validate", *workspace],
-        cwd=tmp_path,
-        env={**environment, "PYTHONPATH": str(HOUSE), "QUEUECAST_HOME": str(tmp_path), "DAGSTER_DISABLE_TELEMETRY": "1"},
-        capture_output=True,
-        text=True,
-    )
+    environment |= {"PYTHONPATH": str(HOUSE), "QUEUECAST_HOME": str(tmp_path), "DAGSTER_DISABLE_TELEMETRY": "1"}
+    made = python(["-m", "dagster", "definitions", "validate", *workspace], cwd=tmp_path, env=environment)
     assert made.returncode == 0, made.stderr
     assert "Validation successful for code location queuecast" in made.stdout + made.stderr
 
