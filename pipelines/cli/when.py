@@ -163,7 +163,7 @@ def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | No
             f"{trace}: was not run, so no model tells when its jobs start: queuecast run --trace {trace}, or name a Slurm --machine"
         )
     ledger = lake.read("starts", trace)[0] if lake.has("starts", trace) else pd.DataFrame()
-    if ahead == SLURM and model is None and not lake.read("start_model", trace)[1]["serves"]:
+    if ahead == SLURM and model is None and not lake.read("start_model", trace)[1]["serves"].get("champion"):
         return _NOT_LEARNED
     name, _, alias = (model or START.registered(trace)).partition("@")
     learned, number = load(tracking(), name, alias or "champion"), registered_version(tracking(), name, alias or "champion").version

@@ -51,64 +51,64 @@ def keep_states(lake: Lake, clean: CleanTrace, users: History, date: Dated, prog
     :mod:`pipelines.dated.queue_moments`, which are all that a Slurm site is asked. What an earlier version holds of moments before any job that it
     did not know is not asked again.
     """
-    why, found, names = "", [_none(), _none()], ["job_id", "at_s"]
-    moments, job_id, origin_s = None, clean.jobs["job_id"], clean.origin_unix_s or 0
+    why, rows, origin_s = "", rows_by_number(clean.jobs), clean.origin_unix_s or 0
+    moments, single, whole = None, _none(), _none()
     if users.source != RECORDED:
         why = "waits are not recorded, so there is nothing to learn starts from"
     else:
         moments = moments_of(clean, users, date)
         if moments is None or moments.site is None:
             row, at = _wanted(clean, users.start_s, date)
-            found[0] = pd.MultiIndex.from_arrays([job_id.to_numpy()[row], at], names=names)
+            single = pd.MultiIndex.from_arrays([clean.jobs["job_id"].to_numpy()[row], at], names=single.names)
+            single = single[single.isin(rows.index, level=0)]
         if moments is not None:
-            known = set(job_id)
-            pairs = [(job, at - origin_s) for at, jobs in moments.wanted() for job in jobs if job in known]
-            found[1] = pd.MultiIndex.from_tuples(pairs, names=names).difference(found[0]) if pairs else _none()
-        came = int((pd.Series(users.start_s, job_id).reindex(found[0].append(found[1]).get_level_values(0)) <= date.until_s).sum())
+            pairs = [(job, at - origin_s) for at, jobs in moments.wanted() for job in jobs if job in rows.index]
+            whole = pd.MultiIndex.from_tuples(pairs, names=single.names).difference(single) if pairs else whole
+        came = int((users.start_s[rows[single.append(whole).get_level_values(0)]] <= date.until_s).sum())
         if came < FEWEST:
             why = f"{came:,} questions before the date came true: {FEWEST} are needed"
     ahead = EASY if moments is None or moments.site is None else SLURM
     if why:
         lake.write_for(clean, TABLE, pd.DataFrame({"job_id": np.arange(0), "at_s": np.arange(0)}), {"why": why, "ahead": ahead})
         return why
-    old = _known(lake, clean, users.start_s, {"seed": seed, "ahead": ahead})
-    wanted = found[0].append(found[1])
-    single, whole = (each[~each.isin(old.index)] for each in found)
+    old, wanted = _known(lake, clean, users.start_s, {"seed": seed, "ahead": ahead}), single.append(whole)
+    single, whole = (each[~each.isin(old.index)] for each in (single, whole))
     tables = [old[old.index.isin(wanted)]]
     if len(single):
-        tables.append(_asked(clean, users.start_s, single, seed, progress))
+        tables.append(_asked(clean, users.start_s, single, rows, seed, progress))
     if moments is not None and len(whole):
         tables.append(moments.asked(whole, origin_s, seed, progress))
     table = pd.concat([each for each in tables if len(each)]).loc[wanted].reset_index()
-    place = pd.Index(job_id).get_indexer(table["job_id"])
-    table = table.iloc[np.lexsort((place, table["at_s"]))].reset_index(drop=True)
-    known_s = int(recorded_end_s(clean.jobs, users.start_s).max())
-    marks = {
-        "why": "",
-        "known": len(job_id),
-        "known_s": known_s,
-        "seed": seed,
-        "ahead": ahead,
-        "asked_anew": len(single) + len(whole),
-    }
+    table = table.iloc[np.lexsort((rows[table["job_id"]], table["at_s"]))].reset_index(drop=True)
+    marks = {"why": "", "known": len(clean.jobs), "known_s": int(recorded_end_s(clean.jobs, users.start_s).max())}
+    marks |= {"seed": seed, "ahead": ahead, "asked_anew": len(single) + len(whole)}
     lake.write_for(clean, TABLE, table, marks)
     return ""
+
+
+def rows_by_number(jobs: pd.DataFrame) -> pd.Series:
+    """Return the row of each job by its number, without jobs that share theirs.
+
+    Accounting lists a job that was requeued once for each of its runs.
+    """
+    return pd.Series(np.arange(len(jobs)), jobs["job_id"])[~jobs["job_id"].duplicated(keep=False).to_numpy()]
 
 
 def _none() -> pd.MultiIndex:
     return pd.MultiIndex.from_arrays([np.arange(0), np.arange(0)], names=["job_id", "at_s"])
 
 
-def _asked(clean: CleanTrace, start_s: np.ndarray, wanted: pd.MultiIndex, seed: int, progress: Progress) -> pd.DataFrame:
+def _asked(
+    clean: CleanTrace, start_s: np.ndarray, wanted: pd.MultiIndex, rows: pd.Series, seed: int, progress: Progress
+) -> pd.DataFrame:
     """Return the table of questions about single jobs, by job and second, under EASY on one pool."""
-    job_id, at = clean.jobs["job_id"], wanted.get_level_values(1).to_numpy(np.int64)
-    row = pd.Index(job_id).get_indexer(wanted.get_level_values(0)).astype(np.int64)
+    row, at = rows[wanted.get_level_values(0)].to_numpy(), wanted.get_level_values(1).to_numpy(np.int64)
     first = max(int(row.min()) - _WARM_JOBS, 0)
     some = replace(clean, jobs=clean.jobs.iloc[first:].reset_index(drop=True))
     start = start_s[first:]
     jobs = queued(some, start, recorded_end_s(some.jobs, start), seed)
     asked = ask(jobs, row - first, at, Ahead(clean.procs, seed=seed), clean.clock, progress)
-    return as_table(asked, job_id.to_numpy()[first:]).set_index(list(wanted.names))
+    return as_table(asked, some.jobs["job_id"].to_numpy()).set_index(list(wanted.names))
 
 
 def _wanted(clean: CleanTrace, start_s: np.ndarray, date: Dated) -> tuple[np.ndarray, np.ndarray]:
@@ -143,5 +143,5 @@ def read_states(lake: Lake, clean: CleanTrace, users: History) -> Asked | None:
     table, marks = lake.read_for(clean, TABLE)
     if marks["why"]:
         return None
-    row = pd.Index(clean.jobs["job_id"]).get_indexer(table["job_id"])
-    return Asked(from_states(table, row.astype(np.int64)), users.start_s, marks.get("ahead", EASY))
+    row = rows_by_number(clean.jobs)[table["job_id"]].to_numpy(np.int64)
+    return Asked(from_states(table, row), users.start_s, marks.get("ahead", EASY))

@@ -31,7 +31,7 @@ from models.starts.states import FEATURES
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import read_history
 from pipelines.dated.promote import MADE_FROM, Incumbent, Outdated, Promotion, Score, Verdict, incumbent, made_from, promote
-from pipelines.dated.queue_states import Asked, read_states
+from pipelines.dated.queue_states import Asked, read_states, rows_by_number
 from pipelines.report.starts import render_starts
 from pipelines.serving.judging import started
 from pipelines.storage.lake import Lake
@@ -309,7 +309,8 @@ def _rows(clean: CleanTrace, questions: Questions, told: np.ndarray, version: st
 
 def _came_true(rows: pd.DataFrame, clean: CleanTrace, start_s: np.ndarray, until_s: int) -> pd.DataFrame:
     """Return the rows with what came of them by ``until_s``: ``waited_s place score challenger_score``, NaN of jobs that still wait."""
-    start = pd.Series(start_s, index=clean.jobs["job_id"]).reindex(rows["job_id"]).to_numpy(np.float64)
+    place = rows_by_number(clean.jobs).reindex(rows["job_id"], fill_value=-1).to_numpy()
+    start = np.where(place >= 0, start_s[place], np.nan)
     began = start <= until_s  # false of jobs that accounting does not hold any more
     waited = np.where(began, start - rows["at_s"].to_numpy(np.float64), 0.0)
     told, theirs = (rows.reindex(columns=names).to_numpy(np.float64) for names in (_TOLD, _OTHER))

@@ -108,7 +108,7 @@ def test_nights_ask_only_what_is_new_and_judge_what_was_answered_by_the_versions
 @pytest.mark.thorough
 def test_a_later_run_judges_the_champion_on_what_neither_has_learned_from(tmp_path: Path, store: Tracking) -> None:
     clean, lake, made = waited(), Lake(tmp_path / "lake"), []
-    for day in (25, 34, 30):  # a run, one with nine days more, and one whose date the champion has seen past
+    for day in (28, 36, 32):  # a run, one with eight days more, and one whose date the champion has seen past
         date = Dated("runtime-waited", day * DAY_S, day * DAY_S)
         assert kept(lake, clean, date) == ""
         asked = read_states(lake, clean, read_history(lake, clean))
@@ -120,9 +120,9 @@ def test_a_later_run_judges_the_champion_on_what_neither_has_learned_from(tmp_pa
     assert later.comparison.jobs > 50  # type: ignore[union-attr]
     assert later.simulated in (first.champion, later.challenger, later.champion)
     assert before.champion == later.champion
-    if int(load(store, NAME, later.champion).trained_s) > 30 * DAY_S:
+    if int(load(store, NAME, later.champion).trained_s) > 32 * DAY_S:
         assert "has learned from what follows the date" in before.instead
-    assert load(store, NAME, before.simulated).trained_s <= 30 * DAY_S
+    assert load(store, NAME, before.simulated).trained_s <= 32 * DAY_S
 
 
 def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Path, store: Tracking) -> None:
@@ -137,6 +137,19 @@ def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Pat
     assert not aliases(store, NAME)
     few = ended_by(waited(), 5 * DAY_S)
     assert "questions before the date came true: 500 are needed" in kept(lake, few, Dated("runtime-waited", 5 * DAY_S, 0))
+
+
+def test_jobs_that_share_a_number_are_not_asked_about(tmp_path: Path, store: Tracking) -> None:
+    clean, date, lake = waited(), Dated("runtime-waited", UNTIL_S, UNTIL_S), Lake(tmp_path / "lake")
+    clean = replace(clean, jobs=clean.jobs.assign(job_id=clean.jobs["job_id"].replace(20, 10)))  # requeued once
+    assert kept(lake, clean, date) == ""
+    asked = read_states(lake, clean, read_history(lake, clean))
+    assert asked is not None
+    assert not set(asked.questions.row) & {9, 19}
+    assert {8, 18} < set(asked.questions.row)
+    assert keep_start_model(lake, clean, asked, date, store).champion == "2"
+    few = replace(clean, jobs=clean.jobs[:30])
+    assert "500 are needed" in kept(Lake(tmp_path / "few"), few, date)
 
 
 def test_scores_that_fall_are_told_and_those_of_the_same_days_are_not() -> None:
