@@ -81,7 +81,7 @@ class Ahead:
     closings and limits; users and queues are by their codes.
     """
 
-    by, within_s = EASY, NEVER
+    within_s = NEVER
 
     def __init__(
         self,
@@ -95,6 +95,7 @@ class Ahead:
     ) -> None:
         self.procs, self.seed, self.groups, self.scenarios = procs, seed, min(groups, scenarios), scenarios
         self._rule, self._held = rule, procs if rule is None else rule.procs
+        self.by = EASY if rule is None else rule.text
         policy = policy if rule is None else Policy(rule.scheduler, "requested")
         plan = policy.plan()
         scoring = as_scoring(plan.order.score, plan.backfill.score, self._held)

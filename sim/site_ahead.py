@@ -73,12 +73,11 @@ class SiteAhead(Ahead):
     that are.
     """
 
-    by = SLURM
-
     def __init__(
         self, site: Site, table: pd.DataFrame, origin_s: int, first: int, *, within_s: int, scenarios: int = 64, seed: int = 0
     ) -> None:
         super().__init__(site.procs, scenarios=scenarios, groups=16, seed=seed)
+        self.by = SLURM
         self.site, self._table, self._origin_s, self._first, self.within_s = site, table, origin_s, first, within_s
 
     def starts(

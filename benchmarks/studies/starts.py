@@ -42,6 +42,7 @@ from pipelines.workflows.when import CHANGES, changed, surely_sooner
 from sim.ahead import Ahead, Coming
 from sim.predicted_limits import along
 from sim.questions import Questions, ask, queued, queues
+from sim.rules.infer import drained
 from sim.simulate import simulate
 
 LOGS = {
@@ -118,11 +119,16 @@ def altered(trace: CleanTrace, count: int, procs: int, runtime_s: int) -> tuple[
 
 
 def questions(of: Case) -> tuple[Questions, int]:
-    """Return questions at submission, from ``LEARNED`` before the second half on, and the second at which that begins."""
+    """Return questions at submission, from ``LEARNED`` before the second half on, and the second at which that begins.
+
+    EASY runs ahead, with the closings that the first half kept to, if any.
+    """
     half, every = len(of.jobs.submit) // 2, EVERY[of.log]
+    until_s = int(of.jobs.submit[half])
+    rule = drained(of.trace.jobs, of.trace.procs, of.clock, of.jobs.start, of.jobs.end, until_s)
     rows = np.arange(max(half - LEARNED * every, 0), len(of.jobs.submit), every)
-    made = ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs), of.clock)
-    return made, int(of.jobs.submit[half])
+    made = ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs, rule=rule if rule.closings else None), of.clock)
+    return made, until_s
 
 
 def plans(of: Case, asked: Questions) -> dict[str, np.ndarray]:

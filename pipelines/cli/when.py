@@ -139,7 +139,8 @@ def _read(
 
     learned, lake = _learned(trace, model, EASY), _lake(trace)
     clean = lake.read_clean(trace)
-    return Record(clean, read_history(lake, clean).start_s), read_queue(path, clean.timezone), *learned
+    ahead = EASY if learned[0] is None or learned[0].ahead == SLURM else learned[0].ahead
+    return Record(clean, read_history(lake, clean).start_s, ahead=ahead), read_queue(path, clean.timezone), *learned
 
 
 _NOT_LEARNED = None, SLURM, pd.DataFrame()
@@ -169,7 +170,7 @@ def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | No
     learned, number = load(tracking(), name, alias or "champion"), registered_version(tracking(), name, alias or "champion").version
     if ahead == SLURM and learned.ahead != SLURM:
         if model is not None:
-            raise InputError(f"--model {model}: has learned with {learned.ahead} running ahead, and not with the site's Slurm")
+            raise InputError(f"--model {model}: has learned with EASY running ahead, and not with the site's Slurm")
         return _NOT_LEARNED
     origin_s = 0 if ahead == EASY or learned.origin_unix_s is None else learned.origin_unix_s
     return learned, str(number), ledger.assign(at_s=ledger["at_s"] + origin_s) if len(ledger) else ledger
@@ -252,13 +253,20 @@ def _told(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[str, A
 
 def _by(queue: Queue, name: str, version: str) -> str:
     """Say which scheduler ran ahead, and what made an answer of it."""
+    from sim.rules.rule import closed
     from sim.site_ahead import SiteAhead
 
     ahead = queue.ahead
     if isinstance(ahead, SiteAhead):
         ran = f"{ahead.scenarios} scenarios of the next {ahead.within_s // 3600} h under Slurm of {ahead.site.name}"
         return ran if version == SLURM else f"{name}, version {version}, from {ran}"
-    return f"{name}, version {version}; EASY by requests on one pool ran ahead, in {ahead.scenarios} scenarios"
+    rule = closed(ahead.by, queue.clean.procs)
+    ran = (
+        "EASY by requests on one pool"
+        if rule is None
+        else f"{rule.algorithm} by requests, with {len(rule.closings)} closings a week,"
+    )
+    return f"{name}, version {version}; {ran} ran ahead, in {ahead.scenarios} scenarios"
 
 
 def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:

@@ -7,7 +7,7 @@ ahead from these moments, as it does from the queue that ``queuecast when`` is s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -69,15 +69,17 @@ class Moments:
                 chosen = np.unique(np.linspace(0, len(waits) - 1, min(MOST * fewer, len(waits))).astype(np.int64))
                 yield at_s, [self.number[waits[at]] for at in chosen if waits[at] in self.number]
 
-    def asked(self, wanted: pd.MultiIndex, origin_s: int, seed: int, progress: Callable[[int, int], object]) -> pd.DataFrame:
+    def asked(
+        self, wanted: pd.MultiIndex, origin_s: int, ahead: str, seed: int, progress: Callable[[int, int], object]
+    ) -> pd.DataFrame:
         """Return the table of the questions ``wanted``, by job and second of the trace.
 
-        Its second 0 is ``origin_s``.
+        Its second 0 is ``origin_s``. On a pool the queues are run ahead by ``ahead``.
         """
-        tables, jobs_at = [], wanted.to_frame(index=False).groupby("at_s")["job_id"]
+        record, tables, jobs_at = replace(self.record, ahead=ahead), [], wanted.to_frame(index=False).groupby("at_s")["job_id"]
         for done, second in enumerate(wanted.unique("at_s").tolist()):
             jobs, at_s = jobs_at.get_group(second), second + origin_s
-            queue = queue_of(self.record, self.snapshot(at_s), at_s - (self.record.clean.origin_unix_s or 0), SCENARIOS, seed)
+            queue = queue_of(record, self.snapshot(at_s), at_s - (self.record.clean.origin_unix_s or 0), SCENARIOS, seed)
             number = np.array([self.number.get(each, -1) for each in queue.job_id])
             rows = queue.waiting[np.isin(number[queue.waiting], jobs)]
             tables.append(as_table(queue.questions(rows), number).assign(at_s=second))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,8 @@ from pipelines.storage.lake import Lake
 from sim.ahead import Ahead
 from sim.history_starts import RECORDED
 from sim.questions import PLAN, as_table, ask, from_states, moments, queued
+from sim.rules.infer import drained
+from sim.rules.rule import closed
 
 TABLE = "queue_states"
 Progress = Callable[[int, int], object]
@@ -36,7 +38,7 @@ _WARM_JOBS = 3_000
 class Asked(NamedTuple):
     """Questions of a trace, by time.
 
-    With the starts of all its jobs, int64 [jobs] seconds, and which scheduler ran ahead.
+    With the starts of all its jobs, int64 [jobs] seconds, and what ran ahead: EASY, Slurm, or the text of a rule.
     """
 
     questions: Questions
@@ -67,23 +69,39 @@ def keep_states(lake: Lake, clean: CleanTrace, users: History, date: Dated, prog
         came = int((users.start_s[rows[single.append(whole).get_level_values(0)]] <= date.until_s).sum())
         if came < FEWEST:
             why = f"{came:,} questions before the date came true: {FEWEST} are needed"
-    ahead = EASY if moments is None or moments.site is None else SLURM
     if why:
-        lake.write_for(clean, TABLE, pd.DataFrame({"job_id": np.arange(0), "at_s": np.arange(0)}), {"why": why, "ahead": ahead})
+        lake.write_for(clean, TABLE, pd.DataFrame({"job_id": np.arange(0), "at_s": np.arange(0)}), {"why": why})
         return why
+    ahead = SLURM if moments is not None and moments.site is not None else _ahead(lake, clean, users.start_s, date)
     old, wanted = _known(lake, clean, users.start_s, {"seed": seed, "ahead": ahead}), single.append(whole)
     single, whole = (each[~each.isin(old.index)] for each in (single, whole))
     tables = [old[old.index.isin(wanted)]]
     if len(single):
-        tables.append(_asked(clean, users.start_s, single, rows, seed, progress))
+        tables.append(_asked(clean, users.start_s, single, rows, ahead, seed, progress))
     if moments is not None and len(whole):
-        tables.append(moments.asked(whole, origin_s, seed, progress))
+        tables.append(moments.asked(whole, origin_s, ahead, seed, progress))
     table = pd.concat([each for each in tables if len(each)]).loc[wanted].reset_index()
     table = table.iloc[np.lexsort((rows[table["job_id"]], table["at_s"]))].reset_index(drop=True)
     marks = {"why": "", "known": len(clean.jobs), "known_s": int(recorded_end_s(clean.jobs, users.start_s).max())}
-    marks |= {"seed": seed, "ahead": ahead, "asked_anew": len(single) + len(whole)}
+    marks |= {"until_s": date.until_s, "seed": seed, "ahead": ahead, "asked_anew": len(single) + len(whole)}
     lake.write_for(clean, TABLE, table, marks)
     return ""
+
+
+def _ahead(lake: Lake, clean: CleanTrace, start_s: np.ndarray, date: Dated) -> str:
+    """Return what runs queues of a pool ahead: EASY, or the text of a rule with the closings that jobs kept to.
+
+    A night's is that of the table before; a run's is as well, unless what had ended by its date is nearer to another.
+    """
+    marks: Mapping[str, Any] = lake.read(TABLE, clean.name)[1] if lake.has(TABLE, clean.name) else {"why": "none yet"}
+    before = marks.get("ahead", EASY)
+    if marks["why"] or before == SLURM or marks.get("until_s", 0) > date.until_s:
+        before = EASY
+    elif date.night:
+        return str(before)
+    end_s = recorded_end_s(clean.jobs, start_s)
+    rule = drained(clean.jobs, clean.procs, clean.clock, start_s, end_s, date.until_s, closed(before, clean.procs))
+    return rule.text if rule.closings else EASY
 
 
 def rows_by_number(jobs: pd.DataFrame) -> pd.Series:
@@ -99,15 +117,15 @@ def _none() -> pd.MultiIndex:
 
 
 def _asked(
-    clean: CleanTrace, start_s: np.ndarray, wanted: pd.MultiIndex, rows: pd.Series, seed: int, progress: Progress
+    clean: CleanTrace, start_s: np.ndarray, wanted: pd.MultiIndex, rows: pd.Series, ahead: str, seed: int, progress: Progress
 ) -> pd.DataFrame:
-    """Return the table of questions about single jobs, by job and second, under EASY on one pool."""
+    """Return the table of questions about single jobs, by job and second, on one pool."""
     row, at = rows[wanted.get_level_values(0)].to_numpy(), wanted.get_level_values(1).to_numpy(np.int64)
     first = max(int(row.min()) - _WARM_JOBS, 0)
     some = replace(clean, jobs=clean.jobs.iloc[first:].reset_index(drop=True))
     start = start_s[first:]
     jobs = queued(some, start, recorded_end_s(some.jobs, start), seed)
-    asked = ask(jobs, row - first, at, Ahead(clean.procs, seed=seed), clean.clock, progress)
+    asked = ask(jobs, row - first, at, Ahead(clean.procs, seed=seed, rule=closed(ahead, clean.procs)), clean.clock, progress)
     return as_table(asked, some.jobs["job_id"].to_numpy()).set_index(list(wanted.names))
 
 
@@ -133,7 +151,7 @@ def _known(lake: Lake, clean: CleanTrace, start_s: np.ndarray, made_with: dict[s
     same = not marks["why"] and {**marks, **made_with, "known": int((~new).sum())} == marks
     if not same or list(table.columns) != list(empty.columns):
         table = empty
-    elif made_with["ahead"] == EASY:
+    elif made_with["ahead"] != SLURM:
         table = table[table["at_s"] < clean.jobs["submit_s"].to_numpy(np.int64)[new].min(initial=1 << 60)]
     return table.set_index(["job_id", "at_s"])
 

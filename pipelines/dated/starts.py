@@ -89,7 +89,9 @@ class StartJudge:
     @property
     def key(self) -> str:
         jobs, until_s = fingerprint(self.clean.jobs), self.date.until_s
-        return made_from({"jobs": jobs, "until_s": until_s, "asked": len(self.questions), "seed": self.seed})
+        return made_from(
+            {"jobs": jobs, "until_s": until_s, "asked": len(self.questions), "ahead": self.asked.ahead, "seed": self.seed}
+        )
 
     def _held_out(self, method: str) -> tuple[Told, Questions]:
         """Return what a model of the first questions tells of the last ones, which it has not learned from, and these."""
@@ -200,9 +202,12 @@ def keep_start_model(
 
     def read(number: str) -> StartModel:
         try:
-            return load_version(name, number)
+            model = load_version(name, number)
         except InputError as error:
             raise Outdated(f"cannot be read ({error})") from error
+        if model.ahead != asked.ahead and model.trained_s <= date.until_s:
+            raise Outdated("has learned with another scheduler running ahead")
+        return model
 
     present = incumbent(store, START, clean.name, read)
     ledger = _ledger(lake, clean, asked, date, present, _challenger(store, name)) if date.night else _no_rows()

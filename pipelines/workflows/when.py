@@ -17,7 +17,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import codes, conform, recorded_end_s
 from models.packed.start_distribution import CHANCES_S, LEVELS
-from models.packed.start_predictor import CHANCES, QUANTILES, StartModel, answers
+from models.packed.start_predictor import CHANCES, EASY, QUANTILES, StartModel, answers
 from models.starts.evaluation import quality
 from models.starts.model import Questions
 from models.starts.states import NEVER, Jobs, states
@@ -26,6 +26,7 @@ from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.ahead import Ahead
 from sim.predicted_limits import as_table
 from sim.questions import queued, told
+from sim.rules.rule import closed
 from sim.site_ahead import SiteAhead
 from sim.slurm.site import Site
 
@@ -74,12 +75,16 @@ class Answer:
 
 @dataclass(frozen=True)
 class Record:
-    """What accounting holds: jobs and starts; of a Slurm site also what they asked of it."""
+    """What accounting holds: jobs and starts; of a Slurm site also what they asked of it.
+
+    Else ``ahead`` runs its queue ahead: ``EASY``, or the text of a rule with closings.
+    """
 
     clean: CleanTrace
     start_s: np.ndarray
     site: Site | None = None
     asked: pd.DataFrame | None = None
+    ahead: str = EASY
 
     @property
     def numbered(self) -> pd.DataFrame:
@@ -224,7 +229,8 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     running, waiting = np.flatnonzero(live & (jobs.start < NEVER)), np.flatnonzero(live & (jobs.start == NEVER))
     job_id = np.concatenate((np.full(len(past), ""), snapshot["job_id"].astype(str)))[order]
     if record.site is None or record.asked is None:
-        return Queue(trace, jobs, running, waiting, job_id, now_s, Ahead(clean.procs, scenarios=scenarios or SCENARIOS, seed=seed))
+        pool = Ahead(clean.procs, scenarios=scenarios or SCENARIOS, seed=seed, rule=closed(record.ahead, clean.procs))
+        return Queue(trace, jobs, running, waiting, job_id, now_s, pool)
     scenarios = scenarios or min(max(SCENARIOS * 100 // max(len(waiting), 1), FEWEST), SCENARIOS)
     asked = pd.concat([record.asked.iloc[ended], asked_of(snapshot, record.site)], ignore_index=True).iloc[order]
     ahead = SiteAhead(record.site, asked, origin, first, within_s=WITHIN_S, scenarios=scenarios, seed=seed)

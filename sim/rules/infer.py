@@ -127,10 +127,10 @@ def correlation(one: np.ndarray, other: np.ndarray) -> float:
     return 0.0 if np.ptp(one) == 0 or np.ptp(other) == 0 else float(spearmanr(one, other).statistic)
 
 
-def infer(log: Recorded, progress: Progress | None = None, *, drains: bool = False) -> Inferred:
+def infer(log: Recorded, progress: Progress | None = None, *, drains: bool = False, since: Rule | None = None) -> Inferred:
     """Return the rule that the first part of ``log`` obeys best, among those that are known.
 
-    Of closings and what backfills between them alone, if it only ``drains``.
+    Of closings and what backfills between them alone, if it only ``drains``. Changes are those of ``since``, by default EASY on all processors.
     """
     jobs, known = log.jobs.iloc[: log.first], log.known
     wait = log.wait_s[: log.first]
@@ -146,9 +146,12 @@ def infer(log: Recorded, progress: Progress | None = None, *, drains: bool = Fal
         return float(each.mean() if each.min() > 0 else -1)
 
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), *log.clock) - jobs["submit_s"].to_numpy(np.int64)
-    rule = Rule(log.procs, origin_s=int(local.min()))
+    rule = since or Rule(log.procs, origin_s=int(local.min()))
     best = near(rule)
-    steps, whole = [("EASY on all processors", *best.mean(axis=0))], seen(log, rule, _LEAST_DRAINED if drains else _LEAST)
+    steps, whole = (
+        [("EASY on all processors" if since is None else "as before", *best.mean(axis=0))],
+        seen(log, rule, _LEAST_DRAINED if drains else _LEAST),
+    )
     for round_ in range(_ROUNDS):
         tried = [(what, each) for what, each in changes(rule, whole, log.procs) if not drains or _drains(each)]
         if not tried:
@@ -166,12 +169,24 @@ def infer(log: Recorded, progress: Progress | None = None, *, drains: bool = Fal
     return Inferred(rule, pd.DataFrame(steps, columns=["what", "correlation", "off"]))
 
 
+def drained(
+    jobs: pd.DataFrame, procs: int, clock: Clock, start_s: np.ndarray, end_s: np.ndarray, until_s: int, since: Rule | None = None
+) -> Rule:
+    """Return EASY on ``procs`` processors with the closings that jobs kept to, if any.
+
+    Jobs that end after ``until_s`` are not looked at. ``start_s`` and ``end_s`` int64 [jobs] are recorded; ``since`` is changed only where another is nearer.
+    """
+    ended = np.flatnonzero(end_s <= until_s)
+    log = Recorded(jobs.iloc[ended].reset_index(drop=True), procs, clock, start_s[ended], end_s[ended], len(ended))
+    return infer(log, drains=True, since=since).rule
+
+
 def changes(rule: Rule, whole: Rule, procs: int) -> list[tuple[str, Rule]]:
     """Return what could be changed of ``rule``, each in words.
 
     ``whole`` has all that was read from the starts.
     """
-    found = [("no closings" if rule.closings else "closings", replace(rule, closings=() if rule.closings else whole.closings))]
+    found = [("closings", replace(rule, closings=whole.closings)), ("no closings", replace(rule, closings=()))]
     for name, hours in whole.hours:
         others = tuple(each for each in rule.hours if each[0] != name)
         there = len(others) < len(rule.hours)
@@ -199,8 +214,9 @@ def changes(rule: Rule, whole: Rule, procs: int) -> list[tuple[str, Rule]]:
 
 
 def _drains(rule: Rule) -> bool:
-    """Tell whether ``rule`` has closings, and at most another algorithm beside."""
-    return bool(rule.closings) and replace(rule, closings=(), algorithm="EASY") == Rule(rule.procs, origin_s=rule.origin_s)
+    """Tell whether ``rule`` is EASY, or has closings and at most another algorithm beside."""
+    plain = Rule(rule.procs, origin_s=rule.origin_s)
+    return rule == plain or (bool(rule.closings) and replace(rule, closings=(), algorithm="EASY") == plain)
 
 
 def seen(log: Recorded, rule: Rule, least: int = _LEAST) -> Rule:

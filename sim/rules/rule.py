@@ -6,6 +6,7 @@ queues hold, and hours at which jobs may start.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +66,11 @@ class Rule:
     def scheduler(self) -> str:
         """Return the name of the scheduler."""
         return f"SCORE({self.order})-{self.algorithm}" if self.order else self.algorithm
+
+    @property
+    def text(self) -> str:
+        """Return the algorithm and the closings as text, which :func:`closed` reads."""
+        return json.dumps({"algorithm": self.algorithm, "closings": self.closings, "origin_s": self.origin_s})
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -137,6 +143,17 @@ class Rule:
         time, kind, until = table.T.copy()
         until = np.where(np.abs(until) < FAR, until - self.origin_s, until)
         return Hours(np.maximum(time, first) - self.origin_s, kind, until, of, np.full(kinds, FAR))
+
+
+def closed(text: str, procs: int) -> Rule | None:
+    """Return the rule on ``procs`` processors whose :attr:`Rule.text` is given.
+
+    None for a scheduler's name, such as EASY.
+    """
+    if not text.startswith("{"):
+        return None
+    given = json.loads(text)
+    return Rule(procs, given["algorithm"], closings=tuple(given["closings"]), origin_s=given["origin_s"])
 
 
 def queue_of(jobs: pd.DataFrame) -> np.ndarray:

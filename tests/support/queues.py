@@ -12,13 +12,17 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.frames import jobs_from
 from features.jobs.schema import Trace
 from sim import simulate
+from sim.rules.rule import Rule
 
 PROCS = 32
 
 
 @cache
-def waited(jobs: int = 900, days: int = 40, seed: int = 5) -> CleanTrace:
-    """Return a trace of so many jobs that waited under EASY; its users repeat themselves."""
+def waited(jobs: int = 900, days: int = 40, seed: int = 5, rule: Rule | None = None) -> CleanTrace:
+    """Return a trace of so many jobs that waited under EASY, or a ``rule``.
+
+    Its users repeat themselves.
+    """
     draw = np.random.default_rng(seed)
     user, requested = draw.integers(0, 6, jobs), 1800 * 2 ** draw.integers(0, 6, jobs)
     table = jobs_from(
@@ -34,6 +38,6 @@ def waited(jobs: int = 900, days: int = 40, seed: int = 5) -> CleanTrace:
             }
         )
     )
-    start = simulate(table, procs=PROCS).jobs["start_s"].to_numpy(np.int64)
+    start = simulate(table, machine=rule, procs=None if rule else PROCS).jobs["start_s"].to_numpy(np.int64)
     table["wait_s"] = pd.array(start - table["submit_s"].to_numpy(np.int64), dtype="Int64")
     return clean(Trace("waited", table, PROCS, 1_700_000_000, "Europe/Stockholm"))

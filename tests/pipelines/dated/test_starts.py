@@ -24,7 +24,8 @@ from pipelines.dated.queue_states import keep_states, read_states
 from pipelines.dated.starts import keep_no_model, keep_start_model, point_start_champion, worse_than_before
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
-from tests.support.queues import waited
+from sim.rules.rule import Rule, closed
+from tests.support.queues import PROCS, waited
 
 NAME, UNTIL_S = "start-waited", 30 * DAY_S
 
@@ -150,6 +151,30 @@ def test_jobs_that_share_a_number_are_not_asked_about(tmp_path: Path, store: Tra
     assert keep_start_model(lake, clean, asked, date, store).champion == "2"
     few = replace(clean, jobs=clean.jobs[:30])
     assert "500 are needed" in kept(Lake(tmp_path / "few"), few, date)
+
+
+def test_closings_of_a_log_run_ahead_once_they_are_found(tmp_path: Path, store: Tracking, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = tuple(day * DAY_S + 8 * 3_600 for day in range(7))
+    clean, lake, made = waited(rule=Rule(PROCS, closings=times, origin_s=1_700_003_600)), Lake(tmp_path / "lake"), []
+    date = Dated("runtime-waited", UNTIL_S, UNTIL_S)
+    for least, night in ((10_000, ""), (10, ""), (10_000, "day-31")):
+        monkeypatch.setattr("sim.rules.infer._LEAST_DRAINED", least)
+        if night:
+            clean, date = ended_by(clean, 31 * DAY_S), Dated("runtime-waited", 31 * DAY_S, 0, night=night)
+        assert kept(lake, clean, date) == ""
+        asked = read_states(lake, clean, read_history(lake, clean))
+        assert asked is not None
+        made.append((asked, keep_start_model(lake, clean, asked, date, store)))
+        point_start_champion(lake, "waited", store)
+    (blind, first), (knows, later), (nightly, _) = made
+    assert blind.ahead == "EASY"
+    assert nightly.ahead == knows.ahead
+    rule = closed(knows.ahead, PROCS)
+    assert rule is not None
+    assert set(times) <= set(rule.closings)
+    assert "has learned with another scheduler running ahead" in later.why
+    assert load(store, NAME, later.champion).ahead == knows.ahead != load(store, NAME, first.champion).ahead
+    assert (knows.questions.scenarios != blind.questions.scenarios).any()
 
 
 def test_scores_that_fall_are_told_and_those_of_the_same_days_are_not() -> None:

@@ -1,19 +1,24 @@
 """Answers about a live queue: the same as accounting tells later, and what would start sooner."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from features.clock import DAY_S
 from features.errors import InputError
 from models.packed.start_distribution import EDGES_S
 from models.packed.start_predictor import RECENT, StartModel
 from models.starts.states import FEATURES, PLANS, states
+from pipelines.cli.when import _by
 from pipelines.dated.history import user_history
 from pipelines.ingest.queue_file import OF_SLURM
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.workflows.when import Record, changed, like, queue_of, record_of
 from sim.ahead import Ahead
 from sim.questions import queued, queues
+from sim.rules.rule import Rule
 from sim.slurm.files import read_site
 from tests.sim.test_site_ahead import NOW_S, SITE, asked
 from tests.support.queues import PROCS, waited
@@ -82,6 +87,16 @@ def test_a_live_queue_is_described_as_accounting_describes_it_later() -> None:
     _, _, runs, waits = next(queues(jobs, rows[-1:], np.array([now])))
     there = Ahead(PROCS).starts(jobs, runs, waits, now)
     assert (Ahead(PROCS).starts(found.jobs, found.running, found.waiting, now) == there).all()
+
+
+def test_closings_that_the_model_has_learned_with_run_a_queue_ahead() -> None:
+    table, now = snapshot(crowded())
+    rule = Rule(PROCS, closings=(9 * 3_600, 3 * DAY_S), origin_s=1_700_003_600)
+    easy, found = queue_of(record(), table, now), queue_of(replace(record(), ahead=rule.text), table, now)
+    assert (easy.ahead.by, found.ahead.by) == ("EASY", rule.text)
+    there = Ahead(PROCS, scenarios=64, rule=rule).starts(found.jobs, found.running, found.waiting, now)
+    assert (found.ahead.starts(found.jobs, found.running, found.waiting, now) == there).all()
+    assert "EASY by requests, with 2 closings a week, ran ahead, in 64 scenarios" in _by(found, "start-waited", "1")
 
 
 def test_a_shorter_limit_starts_a_job_sooner_only_where_it_does_in_simulation() -> None:

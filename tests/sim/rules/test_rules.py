@@ -12,8 +12,8 @@ from features.clock import Clock
 from features.errors import InputError
 from features.jobs.schema import conform
 from sim.rules.explained import decisions, out_of_hours
-from sim.rules.infer import closings, infer, peak, recorded, replayed, seen
-from sim.rules.rule import Limit, Rule
+from sim.rules.infer import closings, drained, infer, peak, recorded, replayed, seen
+from sim.rules.rule import Limit, Rule, closed
 from sim.simulate import simulate
 
 HOUR_S, DAY_S = 3600, 86_400
@@ -78,6 +78,23 @@ def test_a_rule_that_drains_has_closings_and_no_limits() -> None:
     free = replace(planted, closings=())
     log = recorded(jobs.assign(wait_s=replayed(free, jobs).astype(np.int64)), 40, CLOCK, 1.0)
     assert infer(log, drains=True).rule == Rule(40, origin_s=planted.origin_s)
+
+
+def test_closings_are_changed_only_where_others_are_nearer() -> None:
+    jobs = drawn(8000)
+    planted = replace(PLANTED, procs=40)
+
+    def found(rule: Rule, since: Rule | None, until_s: int = 1 << 60) -> Rule:
+        start = jobs["submit_s"].to_numpy(np.int64) + replayed(rule, jobs).astype(np.int64)
+        return drained(jobs, 40, CLOCK, start, start + jobs["runtime_s"].to_numpy(np.int64), until_s, since)
+
+    assert found(planted, planted) == planted
+    assert set(planted.closings) < set(found(planted, None).closings), "half an hour beside is read from the starts as well"
+    assert set(planted.closings) <= set(found(planted, replace(planted, closings=planted.closings[:-1])).closings)
+    assert found(replace(planted, closings=()), planted).closings == ()
+    assert not found(planted, None, until_s=DAY_S).closings, "jobs that end later are not looked at"
+    assert closed(planted.text, 40) == planted
+    assert closed("EASY", 40) is None
 
 
 def test_a_log_decided_by_the_rule_is_explained_by_it() -> None:
