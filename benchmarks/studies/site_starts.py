@@ -9,7 +9,6 @@ from 30 days, is calibrated each midnight, and answers the next 30. Settings wer
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +19,10 @@ from benchmarks.common.pages import STUDIES
 from features.clock import DAY_S
 from features.jobs.cleaning import clean
 from models.packed.start_distribution import LEVELS, at_levels
-from models.packed.start_predictor import HAZARD, STATE
+from models.packed.start_predictor import BOTH, HAZARD, POOLED, SLURM, STATE
 from models.runtime.distribution import losses
 from models.starts.evaluation import WAITED_S
-from models.starts.model import Questions, Told, answered, calibrated, told_of, trained
+from models.starts.model import Questions, Told, answered, better, calibrated, reading, told_of, trained
 from pipelines.dated.queue_moments import DAYS, EVERY_S, Moments
 from pipelines.ingest.read import read_trace
 from pipelines.ingest.slurm_jobs import SlurmJobs
@@ -95,12 +94,15 @@ def asked(of: Moments, since_s: int, until_s: int) -> Questions:
     """Return the questions of the moments in a span."""
     some = Moments(of.record, tuple(each for each in of.at_s if since_s <= each < until_s), {}, of.number, of.accounting)
     keys = pd.MultiIndex.from_tuples([(job, at) for at, jobs in some.wanted() for job in jobs], names=["job_id", "at_s"])
-    table = some.asked(keys, 0, 0, lambda done, of: None).reset_index()
+    table = some.asked(keys, 0, SLURM, 0, lambda done, of: None).reset_index()
     return from_states(table, table["job_id"].to_numpy(np.int64))
 
 
-def nightly(questions: Questions, start_s: np.ndarray, middle_s: int, kinds: tuple[str, ...]) -> np.ndarray:
-    """Return distributions told after ``middle_s`` by a model of what came before, calibrated each midnight."""
+def nightly(questions: Questions, start_s: np.ndarray, middle_s: int, kinds: tuple[str, ...]) -> tuple[str, np.ndarray]:
+    """Return distributions told after ``middle_s`` by a model of what came before, calibrated each midnight.
+
+    And which of ``kinds`` it reads, by questions that it has not learned from.
+    """
     first = questions.take(questions.at_s < middle_s)
     split = int(len(first) * (1 - _HELD_OUT))
     held = questions.take(np.arange(split, len(questions)))
@@ -111,15 +113,18 @@ def nightly(questions: Questions, start_s: np.ndarray, middle_s: int, kinds: tup
         return {kind: found[kind] for kind in kinds}
 
     before, after, later = told(split), told(len(first)), held.at_s >= middle_s
+    waited, waits = held.take(~later).waited(start_s, middle_s)
+    kind, _ = better({each: before[each][~later] for each in kinds}, waited, waits)
+    kinds = tuple({STATE, kind})
     raw = {kind: np.where(later[:, None], after[kind], before[kind]) for kind in kinds}
     model, day = trained(HAZARD, first, start_s, middle_s, 0), held.at_s // DAY_S
-    model = replace(model, trees={kind: model.trees[kind] for kind in kinds})
+    model = reading(model, kind)
     found = np.empty_like(raw[kinds[0]])
     for number in np.unique(day[later]):
         own = calibrated(model, raw, int(held.at_s[0]), held, start_s, int(number) * DAY_S)
         here = later & (day == number)
         found[here] = answered(own, {kind: each[here] for kind, each in raw.items()})
-    return found[later]
+    return kind, found[later]
 
 
 def rows_of(of: Moments) -> Iterator[pd.DataFrame]:
@@ -135,8 +140,13 @@ def rows_of(of: Moments) -> Iterator[pd.DataFrame]:
         waited = (start_s[later.row] - later.at_s).astype(np.float64)
         past = questions.take(questions.at_s < middle).waited(start_s, middle)[0]
         levels = np.array(LEVELS)
-        told = {"Slurm ahead, read by the model": at_levels(nightly(questions, start_s, middle, ("state", "both")), levels)}
-        told["state alone"] = at_levels(nightly(questions, start_s, middle, (STATE,)), levels)
+        kinds = {
+            "Slurm ahead, as the product reads it": (STATE, BOTH, POOLED),
+            "read by trees alone": (STATE, BOTH),
+            "state alone": (STATE,),
+        }
+        answers = {name: nightly(questions, start_s, middle, each) for name, each in kinds.items()}
+        told = {name: at_levels(each, levels) for name, (_, each) in answers.items()}
         told["Slurm ahead alone"] = np.quantile(later.scenarios, levels, axis=1, method="nearest").T
         told["constant"] = np.tile(np.quantile(past, levels), (len(later), 1))
         waits = waited > WAITED_S
@@ -145,7 +155,14 @@ def rows_of(of: Moments) -> Iterator[pd.DataFrame]:
                 f"held_{share}": np.mean((waited >= low) & (waited <= high), where=waits) for share, low, high in _shares(values)
             }
             loss = losses(values, levels, waited)[waits].mean()
-            figures = {"window": number, "told_by": name, "answers": int(waits.sum()), "loss_s": loss, **held}
+            figures = {
+                "window": number,
+                "told_by": name,
+                "read": answers[name][0] if name in answers else "",
+                "answers": int(waits.sum()),
+                "loss_s": loss,
+                **held,
+            }
             yield pd.DataFrame([figures])
 
 

@@ -7,8 +7,9 @@ Protocol: questions at each submission of the second half (one in ``EVERY``). Ea
 ``LEARNED`` questions before, of which those whose jobs wait are censored, and calibrated each midnight on answers of the 30 days before, as far as
 they had come true. All baselines are trained on the same days: a ``constant``, the quantiles of waits before; ``hour and size``, the same by hour
 and width; ``last waits`` of the user; plans, the start by EASY that runs ahead with ``requested`` or ``last2`` runtimes and no arrivals, with
-the quantiles of its errors before (of jobs told to start at once, and of others); ``state``: LightGBM's quantile regression, a model a level, of
-the state alone; and ``shuffled``, our model with labels in random order.
+the quantiles of its errors before (of jobs told to start at once, and of others); ``state, LightGBM``: its quantile regression, a model a level, of
+the state alone; ``state``, our model that reads that alone; and ``shuffled``, the one with scenarios, with labels in random order. As in the product, a
+model of the first 80 % of the questions chooses on the others what ours reads: the state, scenarios too, or the mean of that and of scenarios.
 Losses are compared in pairs, by the log's weeks (:mod:`features.statistics`), at one confidence for all levels, logs and baselines (Bonferroni).
 """
 
@@ -28,12 +29,14 @@ from features.clock import DAY_S, WEEK_S, Clock
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import recorded_end_s, start_s
 from features.statistics import mean_intervals
-from models.packed.start_distribution import CHANCES_S, EDGES_S, LEVELS, Hazard, at_levels, at_waits, given_waiting
+from models.packed.start_distribution import CHANCES_S, EDGES_S, LEVELS, at_levels, at_waits, given_waiting
+from models.packed.start_predictor import BOTH, HAZARD, POOLED, STATE
 from models.runtime.distribution import losses
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from models.starts.bulk import chances as all_chances
 from models.starts.evaluation import INTERVALS, MONTH_S, WAITED_S
+from models.starts.model import better, told_of, trained
 from models.starts.states import PLANS, Jobs
 from models.starts.training import ENOUGH, LEARNED, calibrate, grow
 from pipelines.ingest.read import read_trace
@@ -58,7 +61,7 @@ CASES = [(log, rule) for log in LOGS for rule in RULES[:2]] + [("kth-sp2", BURST
 """Logs as recorded and under EASY; two are altered at three quarters: a user submits a thousand jobs within an hour, or the machine takes no job for a day."""
 ALTERED = "starts-altered.csv"
 """Answers around what is altered, of :mod:`benchmarks.studies.starts_altered`."""
-OURS, METHODS = "both", ("state", "state, LightGBM", "plan, requested", "plan, last2", "last waits", "constant", "shuffled")
+OURS, METHODS = "ours", ("state", "state, LightGBM", "plan, requested", "plan, last2", "last waits", "constant", "shuffled")
 
 
 MANY = 100
@@ -195,7 +198,7 @@ def judged(of: Case, asked: Questions, first_s: int, progress: Callable[[str], o
 
     Columns: the question, its wait, and of each method the quantiles, or of ours also the chances at each edge.
     """
-    planned, last, told = plans(of, asked), last_waits(of, asked), {name: [] for name in ("state", "both")}  # type: ignore[var-annotated]
+    planned, last, told = plans(of, asked), last_waits(of, asked), {kind: [] for kind in (STATE, BOTH, POOLED)}  # type: ignore[var-annotated]
     wait, months = (of.jobs.start[asked.row] - asked.at_s).astype(float), range(first_s, int(asked.at_s[-1]) + 1, MONTH_S)
     for begin in months:
         here = np.flatnonzero((asked.at_s >= begin) & (asked.at_s < begin + MONTH_S))
@@ -211,29 +214,36 @@ def judged(of: Case, asked: Questions, first_s: int, progress: Callable[[str], o
         }
         rows |= {name: with_errors(each[here], each[before][known], past[known]) for name, each in planned.items()}
         chances, shuffled = {}, np.random.default_rng(0).permutation(len(past))
-        for name, read in (("state", False), ("both", True)):
-            model = grow(train.states, train.states[:, list(PLANS)], train.scenarios if read else None, past, waits)
-            chances[name] = _answered(of, asked, model, read, here, told[name])
+        ours = trained(HAZARD, train, of.jobs.start, begin - 1, 0)
+        for kind, each in told_of(ours, now).items():
+            told[kind].append((here, each))
+            chances[kind] = _answered(of, asked, here, told[kind])
+        chances[OURS] = chances[_read(of, train, begin - 1)]
+        del chances[BOTH], chances[POOLED]
         model = grow(train.states, train.states[:, list(PLANS)], train.scenarios, past[shuffled], waits[shuffled])
         chances["shuffled"] = all_chances(model, now.states, now.states[:, list(PLANS)], now.scenarios)
         rows |= {name: at_levels(each, np.array(LEVELS)) for name, each in chances.items()}
         table = pd.DataFrame({"row": asked.row[here], "at_s": asked.at_s[here], "waited_s": wait[here]})
         for name, values in rows.items():
             table = table.assign(**{f"{name} {level}": values[:, column] for column, level in enumerate(LEVELS)})
-        table = table.assign(**{f"chance {edge:g}": chances["both"][:, column] for column, edge in enumerate(EDGES_S)})
+        table = table.assign(**{f"chance {edge:g}": chances[OURS][:, column] for column, edge in enumerate(EDGES_S)})
         for name, within in (("1h", 3600.0), ("4h", 14400.0)):
             table[f"base {name}"] = by_hour_and_size(of, train.take(known), past[known], now, within)
         progress(f"{of.log} {of.rule}: month of {begin // DAY_S}, {len(here):,} questions")
         yield table
 
 
-def _answered(
-    of: Case, asked: Questions, model: Hazard, read: bool, here: np.ndarray, told: list[tuple[np.ndarray, np.ndarray]]
-) -> np.ndarray:
-    """Return a month's answers, calibrated each midnight on those of 30 days before; keep them as told, for the next month."""
-    now = asked.take(here)
-    raw = all_chances(model, now.states, now.states[:, list(PLANS)], now.scenarios if read else None)
-    told.append((here, raw))
+def _read(of: Case, train: Questions, until_s: int) -> str:
+    """Return what a model of the first questions tells the others best with."""
+    split = int(len(train) * 0.8)
+    last = train.take(np.arange(split, len(train)))
+    model = trained(HAZARD, train.take(np.arange(split)), of.jobs.start, int(last.at_s[0]), 0)
+    return better(told_of(model, last), *last.waited(of.jobs.start, until_s))[0]
+
+
+def _answered(of: Case, asked: Questions, here: np.ndarray, told: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return a month's answers, calibrated each midnight on what was ``told`` in the 30 days before; the last are the month's."""
+    raw = told[-1][1]
     known_rows, known = (np.concatenate(each) for each in zip(*told[-2:], strict=True))
     found, day, _start = raw.copy(), asked.at_s[here] // DAY_S, of.jobs.start
     for midnight in np.unique(day) * DAY_S:

@@ -82,6 +82,14 @@ def of_scenarios(starts_s: np.ndarray) -> np.ndarray:
     return (np.maximum.accumulate(told, axis=1) * count + _DOUBT * none) / (count + _DOUBT)
 
 
+def pooled(chances: np.ndarray, starts_s: np.ndarray) -> np.ndarray:
+    """Return the mean of distributions and of what scenarios tell.
+
+    A linear opinion pool (Stone 1961). Float64 [jobs, edges]; arguments as of :func:`of_scenarios`.
+    """
+    return np.asarray(0.5 * (chances + of_scenarios(starts_s)))
+
+
 def hazards(chances: np.ndarray) -> np.ndarray:
     """Return the chance to start within each bin of those that wait at its beginning."""
     before = np.column_stack((np.zeros(len(chances)), chances[:, :-1]))

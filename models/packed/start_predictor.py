@@ -5,7 +5,7 @@ Packed unchanged into registered models; needs numpy and pandas alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from .settings import read_settings
-from .start_distribution import CHANCES_S, EDGES_S, LEVELS, SCENARIOS, Calibration, Hazard, at_levels
+from .start_distribution import CHANCES_S, EDGES_S, LEVELS, SCENARIOS, Calibration, Hazard, at_levels, pooled
 
 ARRAYS = "starts.npz"
 """File of the trees and of what calibrates them."""
-STATE, BOTH = "state", "both"
-"""A model that reads the state of the queue alone, and one that reads scenarios too."""
+STATE, BOTH, POOLED = "state", "both", "pooled"
+"""A model that reads the state of the queue alone, one that reads scenarios too, and the mean of that and of what scenarios tell."""
 HAZARD, RECENT = "hazard", "recent"
 """Methods: boosted trees; the waits of late of jobs that fit and of others, which reads nothing else."""
 EASY, SLURM = "EASY", "Slurm"
@@ -36,7 +36,7 @@ class StartModel:
     """What a version has learned by ``trained_s``, and how its answers came true by ``at_s``.
 
     Seconds from the trace's origin. ``columns`` are the state's, of which ``plans`` are the numbers of those that are waits by a simple
-    plan. ``trees`` and ``calibrations`` by what is read, of scenarios too where that was better, ``recent`` float64 [fits or not,
+    plan. ``trees`` and ``calibrations`` by what is read, beside the state what was better with scenarios, if it was, ``recent`` float64 [fits or not,
     edges] where there are no trees. ``ahead`` made the scenarios. Of the site, ``procs`` of the machine (0: unknown), ``origin_unix_s`` and ``timezone`` as in
     ``features.clock``.
     """
@@ -56,14 +56,20 @@ class StartModel:
 
     def reads(self, scenarios: np.ndarray | None) -> str:
         """Tell what is read where ``scenarios`` are given, or none."""
-        return STATE if scenarios is None or BOTH not in self.trees else BOTH
+        return STATE if scenarios is None else self.best(self.trees)
+
+    @staticmethod
+    def best(kinds: Iterable[str]) -> str:
+        """Return what is read where everything is given: a model keeps one kind beside the state."""
+        return next((kind for kind in kinds if kind != STATE), STATE)
 
     def raw(self, states: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
         """Return distributions of waits as they are learned, float64 [jobs, edges]."""
         if self.method == RECENT:
             return self.recent[(states[:, self.columns.index(SPARE)] < 0).astype(np.int64)]
         kind = self.reads(scenarios)
-        return self.trees[kind].chances(states, states[:, list(self.plans)], scenarios if kind == BOTH else None)
+        told = self.trees[kind].chances(states, states[:, list(self.plans)], None if kind == STATE else scenarios)
+        return pooled(told, scenarios) if kind == POOLED and scenarios is not None else told
 
     def chances(self, states: np.ndarray, scenarios: np.ndarray | None = None) -> np.ndarray:
         """Return calibrated distributions of waits, float64 [jobs, edges].

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from features.clock import DAY_S
-from models.packed.start_distribution import EDGES_S
-from models.packed.start_predictor import BOTH, HAZARD, RECENT, SPARE, STATE, StartModel
+from models.packed.start_distribution import EDGES_S, pooled
+from models.packed.start_predictor import BOTH, HAZARD, POOLED, RECENT, SPARE, STATE, StartModel
 from models.starts.bulk import chances
 from models.starts.evaluation import ranked_scores
 from models.starts.states import FEATURES, PLANS
@@ -62,6 +62,7 @@ def trained(method: str, questions: Questions, start_s: np.ndarray, until_s: int
     if method == HAZARD:
         for kind, scenarios in ((STATE, None), (BOTH, questions.scenarios)):
             trees[kind] = grow(questions.states, plans, scenarios, waited, waits, seed=seed)
+        trees[POOLED] = trees[BOTH]
     recent = np.stack([_recent(waited[rows], waits[rows]) for rows in _by_room(questions.states)])
     return StartModel(method, tuple(FEATURES), PLANS, trees, {}, recent, until_s, until_s)
 
@@ -86,8 +87,9 @@ def raw(model: StartModel, questions: Questions, kind: str) -> np.ndarray:
     """Return uncalibrated distributions of many questions, float64 [questions, edges]."""
     if model.method == RECENT or not len(questions):
         return model.raw(questions.states, None)
-    scenarios = questions.scenarios if kind == BOTH else None
-    return chances(model.trees[kind], questions.states, questions.states[:, list(PLANS)], scenarios)
+    scenarios = None if kind == STATE else questions.scenarios
+    told = chances(model.trees[kind], questions.states, questions.states[:, list(PLANS)], scenarios)
+    return pooled(told, questions.scenarios) if kind == POOLED else told
 
 
 Told = Mapping[str, np.ndarray]
@@ -99,10 +101,15 @@ def told_of(model: StartModel, questions: Questions) -> Told:
     return {kind: raw(model, questions, kind) for kind in model.trees or (STATE,)}
 
 
-def better(told: Told, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
-    """Return what to read, scenarios too unless the state alone scores higher.
+def reading(model: StartModel, kind: str) -> StartModel:
+    """Return ``model`` as it reads ``kind``, and the state where there are no scenarios."""
+    return replace(model, trees={each: trees for each, trees in model.trees.items() if each in (STATE, kind)})
 
-    And its ranked scores, which are of jobs that have started. Scenarios mislead where the site's rule is not the one that runs ahead.
+
+def better(told: Told, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
+    """Return what to read, by ranked scores of jobs that have started, and these scores.
+
+    Scenarios mislead where the site's rule is not the one that runs ahead; where it is, the mean with what they tell is less often off.
     """
     scores = {kind: ranked_scores(each, waited_s)[~waits] for kind, each in told.items()}
     kind = max(scores, key=lambda each: (scores[each].mean() if len(scores[each]) else 0.0, each == BOTH))
@@ -125,5 +132,5 @@ def calibrated(model: StartModel, told: Told, since_s: int, questions: Questions
 
 def answered(model: StartModel, told: Told) -> np.ndarray:
     """Return calibrated distributions of what a model told, float64 [questions, edges]."""
-    kind = BOTH if BOTH in told else STATE
+    kind = model.best(told)
     return model.calibrated(kind, told[kind])

@@ -18,7 +18,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.packed.start_distribution import EDGES_S, at_waits, given_waiting
-from models.packed.start_predictor import HAZARD, RECENT, STARTS, STATE, StartModel, answers
+from models.packed.start_predictor import HAZARD, RECENT, STARTS, StartModel, answers
 from models.registry.performance import performance_drift
 from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, Comparison, clustered_mean, compare, served_evidence, user_days
 from models.registry.registration import Candidate, Training, log_and_register
@@ -26,7 +26,7 @@ from models.registry.start_registration import START, StartContent, load_version
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
 from models.starts.evaluation import WAITED_S, ranked_scores
-from models.starts.model import SPARE_AT, Questions, Told, answered, better, calibrated, told_of, trained
+from models.starts.model import SPARE_AT, Questions, Told, answered, better, calibrated, reading, told_of, trained
 from models.starts.states import FEATURES
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import read_history
@@ -150,8 +150,7 @@ class StartJudge:
         questions, until_s = self.questions, self.date.until_s
         told, last = self._held_out(name)
         model = trained(name, questions, self.asked.start_s, until_s, self.seed)
-        if model.trees and better(told, *last.waited(self.asked.start_s, until_s))[0] == STATE:
-            model = replace(model, trees={STATE: model.trees[STATE]})
+        model = reading(model, better(told, *last.waited(self.asked.start_s, until_s))[0])
         model = calibrated(model, told, int(last.at_s[0]), last, self.asked.start_s, until_s)
         clean = self.clean
         model = replace(

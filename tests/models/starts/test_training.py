@@ -1,8 +1,12 @@
 """Distributions of waits: what is learned, censored jobs, calibration, and the packed form."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from models.packed.settings import FORMAT, SETTINGS
 from models.packed.start_distribution import (
     EDGES_S,
     LEVELS,
@@ -13,9 +17,12 @@ from models.packed.start_distribution import (
     given_waiting,
     of_scenarios,
 )
+from models.packed.start_predictor import HAZARD, StartModel
 from models.runtime.distribution import losses
 from models.starts.bulk import chances
 from models.starts.evaluation import ranked_scores
+from models.starts.model import Questions, answered, reading, told_of, trained
+from models.starts.states import FEATURES
 from models.starts.training import calibrate, grow
 
 
@@ -54,6 +61,26 @@ def test_the_packed_form_answers_as_the_compiled_one() -> None:
     assert isinstance(model, Hazard)
     here = model.chances(states[:100], plans[:100], scenarios[:100])
     assert np.abs(chances(model, states[:100], plans[:100], scenarios[:100]) - here).max() < 1e-12
+
+
+def test_a_model_keeps_beside_the_state_what_was_better_and_is_read_back_so(tmp_path: Path) -> None:
+    draw = np.random.default_rng(4)
+    states, count = draw.uniform(size=(300, len(FEATURES))), 300
+    scenarios = np.sort(draw.exponential(3_000.0, (count, SCENARIOS)), axis=1)
+    start = (np.median(scenarios, axis=1) + 1e6).astype(np.int64)
+    asked = Questions(np.arange(count), np.full(count, 1_000_000), states, scenarios, np.zeros(count))
+    model = trained(HAZARD, asked, start, 2_000_000, 0)
+    told = told_of(model, asked)
+    assert told["pooled"] == pytest.approx((told["both"] + of_scenarios(scenarios)) / 2)
+    for kind in ("pooled", "both"):
+        one = reading(model, kind)
+        settings = one.write(tmp_path)
+        (tmp_path / SETTINGS).write_text(json.dumps({"format": FORMAT, **settings}))
+        back = StartModel.read(tmp_path)
+        assert set(back.trees) == {"state", kind}
+        assert back.chances(states, scenarios) == pytest.approx(answered(one, told_of(one, asked)))
+        assert back.chances(states, scenarios) == pytest.approx(told[kind])
+        assert back.chances(states) == pytest.approx(told["state"])
 
 
 def test_jobs_that_still_wait_are_censored_and_not_dropped() -> None:

@@ -198,3 +198,4 @@ def test_scenarios_are_read_where_they_help_and_left_where_they_mislead() -> Non
     kind, scores = better({"state": right, "both": wrong}, waits, still)
     assert (kind, scores.mean()) == ("state", 1.0)
     assert better({"state": right, "both": wrong}, waits, ~still)[0] == "both", "nothing came true"
+    assert better({"state": wrong, "both": wrong, "pooled": (right + wrong) / 2}, waits, still)[0] == "pooled"
