@@ -1,4 +1,4 @@
-"""LightGBM's trees as plain arrays for the simulator's kernel.
+"""Trees as plain arrays for the simulator's kernel, LightGBM's among them.
 
 A tree has up to ``leaves`` leaves; its inner nodes are rows of a table ``links`` (feature, child where the feature is at most the
 threshold, other child), with the thresholds beside it. A child below 0 is a leaf: -1 the first, -2 the second, as in LightGBM.

@@ -131,7 +131,7 @@ class _Walk(Walk):
             model[quantile.work_at(kept) :][: levels.WORK],
             self.memory.links.reshape(*shape, 3)[:trees],
             model[at_thresholds : at_thresholds + leaves].reshape(shape)[:trees],
-            model[at_leaves:].reshape(*shape, quantile.LEAF)[:trees],
+            model[at_leaves : quantile.edges_at(kept)].reshape(*shape, quantile.LEAF)[:trees],
         )
 
     def _take(self, forest: Forest) -> None:

@@ -21,8 +21,9 @@ class Memory(NamedTuple):
     submission to its end. ``links`` int64 [rows, l]: lists of jobs, such as :mod:`models.runtime.running`. ``model`` float64 [n]:
     everything else, such as settings, weights and scratch. ``keys`` int64 [rows, t]: fixed properties of each row of the jobs
     table beyond the kernel's columns. ``row`` int64 [jobs]: the row of that table for each job of the kernel; they differ where
-    jobs depend on each other. ``clock`` int64 [steps, 2]: from which of the kernel's seconds on the wall clock is ahead of them
-    by how many seconds (``features.clock.Clock.steps``). The simulator fills in ``row`` and ``clock``.
+    jobs depend on each other. ``bins`` uint8 [jobs, b]: features as :mod:`models.regression_tree` bins them. ``clock`` int64
+    [steps, 2]: from which of the kernel's seconds on the wall clock is ahead of them by how many seconds
+    (``features.clock.Clock.steps``). The simulator fills in ``row`` and ``clock``.
     """
 
     users: np.ndarray = np.zeros((0, 0))
@@ -31,6 +32,7 @@ class Memory(NamedTuple):
     model: np.ndarray = np.zeros(0)
     keys: np.ndarray = np.zeros((0, 0), np.int64)
     row: np.ndarray = np.zeros(0, np.int64)
+    bins: np.ndarray = np.zeros((0, 0), np.uint8)
     clock: np.ndarray = np.zeros((1, 2), np.int64)
 
     def copied(self) -> Memory:
@@ -40,7 +42,7 @@ class Memory(NamedTuple):
 
 @kernel
 def restore(memory, fresh):
-    """Reset ``memory`` to ``fresh``; ``keys``, ``row`` and ``clock`` never change."""
+    """Reset ``memory`` to ``fresh``; ``keys``, ``row`` and ``clock`` never change, ``bins`` at nights alone."""
     for table, source in ((memory.users, fresh.users), (memory.jobs, fresh.jobs)):
         for i in range(source.shape[0]):
             for k in range(source.shape[1]):

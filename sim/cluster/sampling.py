@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from features.chance import bits, normal_of, uniform_of
 from features.jit import apart, kernel
 from features.monitoring.samplers import WINDOW_S
-from sim.cluster.chance import bits, normal_of, uniform_of
 from sim.cluster.site import (
     BASE,
     CONGESTION,

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from features.chance import normal, uniform
 from features.jit import apart, kernel
 from features.monitoring.samplers import PROBE_FEATURES, SAMPLERS, SITUATION_FEATURES, TYPES
 from models.variability.compiled_classifiers import class_probabilities
-from sim.cluster.chance import normal, uniform
 from sim.cluster.contention import held_up, slowdown, strain
 from sim.cluster.placement import choose, seat, unseat
 from sim.cluster.sampling import newest, over_window

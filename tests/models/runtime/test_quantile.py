@@ -12,13 +12,13 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.regression_tree import Shape, edges_of, grow
 from models.runtime import quantile
 from models.runtime.evaluation import pinball
 from models.runtime.memory import Memory
@@ -43,12 +43,19 @@ KEPT = [round(0.025 * number, 3) for number in range(1, 40)]
 
 @dataclass(eq=False)
 class Tree:
-    """One of LightGBM's, by its number in a booster; the leaf of each job [jobs]; how many had ended before the first job it has learned from."""
+    """Its splits (feature, children) and their thresholds; the leaf of each job [jobs]; how many had ended before the first job it has learned from."""
 
-    booster: lightgbm.Booster
-    number: int
+    nodes: list[list[int]]
+    thresholds: list[float]
     leaf: np.ndarray
     first: int
+
+    def leaf_of(self, x: list[float]) -> int:
+        node = 0 if self.nodes[0][0] >= 0 else -1
+        while node >= 0:
+            feature, *children = self.nodes[node]
+            node = children[x[feature] > self.thresholds[node]]
+        return -1 - node
 
 
 @dataclass(eq=False)
@@ -74,7 +81,7 @@ class QuantileByHand(Nightly):
         self.calibrated, self.tilt = list(self.levels), [0.0] * len(self.levels)
         self.trees: list[Tree] = []
         self.bin, self.steps, self.cell = (np.zeros(len(jobs), np.int64) for _ in range(3))
-        self.oldest = self.edges = 0
+        self.oldest = self.edges = self.edged = 0
         assert self.kernel is not None
         assert self.kernel.quantiles is not None
         assert list(self.kernel.quantiles.columns) == self.levels
@@ -87,30 +94,20 @@ class QuantileByHand(Nightly):
         if len(self.ended_jobs) < 100:
             return
         rows = self.ended_jobs[-self.learned :]
-        count = 2 if self.trees else TREES
-        parameters = {
-            "objective": "regression",
-            "boosting": "rf",
-            "num_leaves": 128,
-            "min_data_in_leaf": 8,
-            "feature_fraction_bynode": 0.6,
-            "bagging_fraction": 0.6,
-            "bagging_freq": 1,
-            "num_threads": 1,
-            "seed": (self.seed * 1_000_003 + len(rows) + self.arrived.index(rows[-1])) % 2**31,
-            "deterministic": True,
-            "force_row_wise": True,
-            "verbosity": -1,
-        }
-        binning = {"feature_pre_filter": False, "num_threads": 1, "max_bin": 63, "bin_construct_sample_cnt": 2000, "verbosity": -1}
-        data = lightgbm.Dataset(self.x(rows), np.log([self.runtime[job] for job in rows]), params=binning)
-        booster = lightgbm.train(parameters, data, num_boost_round=count)
+        new: list[Tree] = []
+        x, target = self.x(rows), np.log([self.runtime[job] for job in rows])
+        if len(self.ended_jobs) - self.edged > len(rows) / 8:
+            self.binned_by, self.edged = edges_of(x), len(self.ended_jobs)
+        bins = np.column_stack([np.searchsorted(ends, values) for ends, values in zip(self.binned_by, x.T, strict=True)])
+        random = np.array([self.seed * 1_000_003 + len(rows) + self.arrived.index(rows[-1])], np.uint64)
         first = len(self.ended_jobs) - len(rows)
-        leaves = np.full((len(self.runtime), count), -1)
-        leaves[self.arrived] = booster.predict(self.x(self.arrived), pred_leaf=True, num_threads=1).reshape(
-            len(self.arrived), count
-        )
-        new = [Tree(booster, number, leaves[:, number], first) for number in range(count)]
+        for _ in range(2 if self.trees else TREES):
+            nodes, thresholds = np.empty((128, 3), np.int64), np.empty(128)
+            grow(bins.astype(np.uint8), self.binned_by, target, Shape(128, 8, 0.6, 0.6), random, nodes, thresholds)
+            tree = Tree(nodes.tolist(), thresholds.tolist(), np.full(len(self.runtime), -1), first)
+            for job in self.arrived:
+                tree.leaf[job] = tree.leaf_of(list(self.known[job].values()))
+            new.append(tree)
         if not self.trees:
             self.trees = new
             return
@@ -119,11 +116,8 @@ class QuantileByHand(Nightly):
             self.oldest = (self.oldest + 1) % TREES
 
     def find_leaves(self, job: int) -> None:
-        for booster in {id(tree.booster): tree.booster for tree in self.trees}.values():
-            leaves = np.ravel(booster.predict(self.x([job]), pred_leaf=True, num_threads=1)).tolist()
-            for tree in self.trees:
-                if tree.booster is booster:
-                    tree.leaf[job] = leaves[tree.number]
+        for tree in self.trees:
+            tree.leaf[job] = tree.leaf_of(list(self.known[job].values()))
 
     def distribution(self, job: int, shares: tuple[float, float, float, float]) -> np.ndarray | None:
         """Shares of cells, from the shortest runtimes to the request; None where no leaf knows a job."""

@@ -1,0 +1,164 @@
+"""Regression trees grown in compiled code: by least squares, from histograms of binned features, the best split first.
+
+A tree is laid out as in :mod:`models.trees`. Sums are of whole numbers, so that their order does not matter.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.chance import uniform
+from features.jit import kernel, njit
+from models.trees import FEATURE, HIGH, LOW, leaf_of
+
+BINS, SAMPLE = 64, 2000
+"""Most bins of a feature, and most rows that they are chosen from."""
+ONE = 2.0**20
+"""What 1 of a target is in sums."""
+ROWS_BITS = 16
+"""A cell of a histogram is one number: how many rows in its lower bits, the sum of their targets above."""
+ROWS = (1 << ROWS_BITS) - 1
+BEGIN, END, TOTAL, HISTOGRAM, NODE, SIDE, SPLIT, BIN, FIELDS = range(9)
+"""Of a leaf: where its rows begin and end, their cell, its histogram, the link to it, and its best split."""
+
+
+class Shape(NamedTuple):
+    """Limits of a tree: leaves, rows in a leaf; shares of the features for a split, and of the rows."""
+
+    leaves: int
+    min_rows: int
+    features: float
+    rows: float
+
+
+def edges_of(x: np.ndarray) -> np.ndarray:
+    """Return where bins of ``x`` [rows, features] end: of few values one each, of many by quantiles."""
+    return _edges(np.sort(x[:: -(-len(x) // SAMPLE)].T.copy()))
+
+
+@njit
+def _edges(ordered):
+    """Return edges halfway between ascending values [features, rows], infinite behind the last."""
+    edges = np.full((ordered.shape[0], BINS - 1), np.inf)
+    for feature in range(ordered.shape[0]):
+        values, begin, made = ordered[feature], 0, 0
+        few = (values[1:] > values[:-1]).sum() < BINS
+        for i in range(1, len(values)):
+            enough = few or (i - begin) * (BINS - made) >= len(values) - begin
+            if enough and made < BINS - 1 and values[i - 1] < values[i]:
+                edges[feature, made] = 0.5 * (values[i - 1] + values[i])
+                begin, made = i, made + 1
+    return edges
+
+
+@njit
+def find_bins(x, rows, edges, bins):
+    """Write, into the ``rows`` of ``bins``, how many edges each feature of ``x`` is above."""
+    for row in rows:
+        for feature in range(len(edges)):
+            value, ends, below, half = x[row, feature], edges[feature], 0, BINS // 2
+            while half > 0:
+                below += half * (ends[below + half - 1] < value)
+                half //= 2
+            bins[row, feature] = below
+
+
+@njit
+def grow(bins, edges, target, shape, random, links, thresholds):
+    """Write a tree of ``target`` [rows], below 2^10, into ``links`` and ``thresholds``; return each row's leaf.
+
+    ``bins`` are those of fewer than 2^16 rows; ``random`` uint64 [1] draws rows and features.
+    """
+    rows, features = bins.shape
+    order, cells = np.arange(rows), np.empty(rows, np.int64)
+    drawn = np.int64(np.ceil(shape.rows * rows))
+    for i in range(drawn):
+        other = i + np.int64(uniform(random) * (rows - i))
+        order[i], order[other] = order[other], order[i]
+        cells[order[i]] = (np.int64(np.rint(ONE * target[order[i]])) << ROWS_BITS) + 1
+    inverse = 1.0 / np.maximum(np.arange(drawn + 1), 1)
+    histograms = np.empty((shape.leaves, features, BINS), np.int64)
+    leaves, gain, ends = np.zeros((shape.leaves, FIELDS), np.int64), np.zeros(shape.leaves), np.zeros(shape.leaves, np.uint8)
+    links[:] = -1
+    thresholds[:] = 0.0
+    leaves[0, END], leaves[0, TOTAL] = drawn, cells[order[:drawn]].sum()
+    _count(histograms[0], bins, cells, order[:drawn])
+    gain[0] = _best_split(histograms[0], leaves[0], shape, inverse, random)
+    for node in range(shape.leaves - 1):
+        best = np.argmax(gain)
+        if gain[best] <= 0.0:
+            break
+        low, high, place = leaves[best], leaves[node + 1], leaves[best, HISTOGRAM]
+        feature, bin_ = low[SPLIT], low[BIN]
+        if node > 0:
+            links[low[NODE], low[SIDE]] = node
+        links[node, FEATURE], links[node, LOW], links[node, HIGH] = feature, -1 - best, -2 - node
+        thresholds[node], ends[node] = edges[feature, bin_], bin_
+        middle = _partition(order, low[BEGIN], low[END], bins, feature, bin_)
+        high[BEGIN], high[END], low[END] = middle, low[END], middle
+        high[TOTAL] = cells[order[middle : high[END]]].sum()
+        low[TOTAL] -= high[TOTAL]
+        low[NODE], low[SIDE], high[NODE], high[SIDE] = node, LOW, node, HIGH
+        gain[best] = 0.0
+        small, large = (low, high) if 2 * middle <= low[BEGIN] + high[END] else (high, low)
+        if large[END] - large[BEGIN] >= 2 * shape.min_rows:
+            small[HISTOGRAM], large[HISTOGRAM] = node + 1, place
+            _count(histograms[node + 1], bins, cells, order[small[BEGIN] : small[END]])
+            histograms[place] -= histograms[node + 1]
+            gain[best] = _best_split(histograms[low[HISTOGRAM]], low, shape, inverse, random)
+            gain[node + 1] = _best_split(histograms[high[HISTOGRAM]], high, shape, inverse, random)
+    for row in range(rows):
+        order[row] = leaf_of(links, 0, ends, 0, bins[row])
+    return order
+
+
+@kernel
+def _partition(order, begin, end, bins, feature, bin_):
+    """Bring rows up to ``bin_`` to the front; return where the others begin."""
+    while begin < end:
+        if bins[order[begin], feature] <= bin_:
+            begin += 1
+        else:
+            end -= 1
+            order[begin], order[end] = order[end], order[begin]
+    return begin
+
+
+@kernel
+def _count(histogram, bins, cells, rows):
+    """Write the cells of the ``rows`` into the ``histogram`` [features, BINS]."""
+    histogram[:] = 0
+    for row in rows:
+        for feature in range(bins.shape[1]):
+            histogram[feature, bins[row, feature]] += cells[row]
+
+
+@kernel
+def _best_split(histogram, leaf, shape, inverse, random):
+    """Write the leaf's best split by features drawn here into ``leaf``; return its gain, 0 without one.
+
+    The gain is what the split takes from the sum of squared errors; of equal splits the first is the best.
+    """
+    rows, total, features = leaf[END] - leaf[BEGIN], leaf[TOTAL] >> ROWS_BITS, histogram.shape[0]
+    best, wanted = 0.0, np.int64(np.ceil(shape.features * features))
+    if rows < 2 * shape.min_rows:
+        return best
+    for feature in range(features):
+        if uniform(random) * (features - feature) >= wanted:
+            continue
+        wanted -= 1
+        below = 0
+        for bin_ in range(BINS - 1):
+            below += histogram[feature, bin_]
+            some = below & ROWS
+            if histogram[feature, bin_] == 0 or some < shape.min_rows:
+                continue
+            if rows - some < shape.min_rows:
+                break
+            more = 1.0 * ((below >> ROWS_BITS) * rows - total * some)
+            found = more * more * (inverse[some] + inverse[rows - some])
+            if found > best:
+                best, leaf[SPLIT], leaf[BIN] = found, feature, bin_
+    return best * inverse[rows] * inverse[rows]

@@ -1,0 +1,156 @@
+"""Regression trees: the splits found by trying all, and what holds for any data."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.regression_tree import BINS, Shape, edges_of, find_bins, grow
+from models.trees import leaf_of
+
+ALL = Shape(leaves=9, min_rows=3, features=1.0, rows=1.0)
+SOME = Shape(leaves=20, min_rows=4, features=0.5, rows=0.6)
+rows_and_seeds = given(st.integers(2, 160), st.integers(0, 10**6))
+
+
+class Grown(NamedTuple):
+    """A tree's table of nodes, its thresholds, and the leaf of each row that was asked about."""
+
+    nodes: np.ndarray
+    thresholds: np.ndarray
+    leaf: np.ndarray
+
+
+def binned(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Edges of bins [features, BINS - 1], and the bins of ``x`` [rows, features]."""
+    edges, bins = edges_of(x), np.full(x.shape, 99, np.uint8)
+    find_bins(x, np.arange(len(x)), edges, bins)
+    return edges, bins
+
+
+def grown(x: np.ndarray, target: np.ndarray, shape: Shape, seed: int = 0) -> Grown:
+    links, thresholds = np.full((shape.leaves, 3), 77), np.full(shape.leaves, 7.7)
+    edges, bins = binned(x)
+    leaf = grow(bins, edges, target, shape, np.array([seed], np.uint64), links, thresholds)
+    np.testing.assert_array_equal(leaf, [leaf_of(links, 0, thresholds, 0, row) for row in x])
+    inner = int((links[:, 0] >= 0).sum())
+    assert (links[inner:] == -1).all()
+    return Grown(links[:inner], thresholds[:inner], leaf)
+
+
+def data(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features of many values and of few, one constant, one twice; the target goes with some of them."""
+    rng = np.random.default_rng(seed)
+    few, many = rng.integers(-2, 3, rows), rng.normal(size=rows)
+    x = np.column_stack([np.ones(rows), many, few, rng.exponential(100, rows), many])
+    return x, np.sin(3 * many) + few**2 + rng.normal(0, 0.1, rows)
+
+
+def by_trying_all(x: np.ndarray, target: np.ndarray, shape: Shape) -> list[tuple[int, float]]:
+    """The feature and threshold of each split: at each step the one, of any leaf, that takes most from the sum of squares."""
+    leaves, found = [np.arange(len(x))], []
+    while len(leaves) < shape.leaves:
+        gains = {}
+        for number, rows in enumerate(leaves):
+            for feature in range(x.shape[1]):
+                values = np.unique(x[:, feature])
+                for threshold in (values[1:] + values[:-1]) / 2:
+                    low = x[rows, feature] <= threshold
+                    if min(low.sum(), (~low).sum()) >= shape.min_rows:
+                        parts = target[rows], target[rows[low]], target[rows[~low]]
+                        whole, one, other = (((part - part.mean()) ** 2).sum() for part in parts)
+                        gains[number, feature, threshold] = whole - one - other
+        if not gains:
+            break
+        # the first of those that make the same two parts, which rounding may tell apart
+        number, feature, threshold = next(split for split, gain in gains.items() if gain > max(gains.values()) - 1e-9)
+        low = x[leaves[number], feature] <= threshold
+        leaves.append(leaves[number][~low])
+        leaves[number] = leaves[number][low]
+        found.append((feature, threshold))
+    return found
+
+
+@pytest.mark.slow
+@settings(max_examples=40)
+@given(st.integers(2, BINS), st.integers(0, 10**6), st.integers(1, 5))
+def test_each_split_is_the_best_of_all(rows: int, seed: int, least: int) -> None:
+    x, target = data(seed, rows)
+    target = np.rint(target * 1024) / 1024
+    shape = ALL._replace(min_rows=least)
+    made = grown(x, target, shape)
+    assert list(zip(made.nodes[:, 0].tolist(), made.thresholds.tolist(), strict=True)) == by_trying_all(x, target, shape)
+
+
+@rows_and_seeds
+def test_leaves_are_few_and_none_is_small(rows: int, seed: int) -> None:
+    x, target = data(seed, rows)
+    for shape in (SOME._replace(rows=1.0), SOME):
+        made = grown(x, target, shape, seed)
+        members = np.bincount(made.leaf)
+        assert len(members) == len(made.nodes) + 1 <= shape.leaves
+        assert members.min() >= shape.min_rows or len(members) == 1
+        assert sorted(made.nodes[:, 1:][made.nodes[:, 1:] < 0]) == list(range(-len(members), 0)) if len(members) > 1 else True
+
+
+@rows_and_seeds
+def test_it_predicts_what_it_has_learned(rows: int, seed: int) -> None:
+    """Each split takes something from the sum of squares, so more leaves leave less."""
+    x, target = data(seed, rows)
+    left = []
+    for leaves in (1, 2, 4, 8):
+        leaf = grown(x, target, ALL._replace(leaves=leaves)).leaf
+        left.append(sum(((target[leaf == each] - target[leaf == each].mean()) ** 2).sum() for each in np.unique(leaf)))
+    assert left == sorted(left, reverse=True)
+
+
+def test_the_seed_decides_which_tree_grows() -> None:
+    x, target = data(5, 150)
+    one, again, other = (grown(x, target, SOME, seed) for seed in (1, 1, 2))
+    for first, second in zip(one, again, strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert one.nodes.tolist() != other.nodes.tolist()
+
+
+@pytest.mark.parametrize("constant", ["features", "target", "both"])
+def test_where_nothing_differs_there_is_one_leaf(constant: str) -> None:
+    x, target = data(5, 150)
+    if constant != "target":
+        x[:] = 3.0
+    if constant != "features":
+        target[:] = 0.1
+    assert len(grown(x, target, ALL).nodes) == 0
+
+
+def test_few_values_have_a_bin_each_and_many_share_them_evenly() -> None:
+    rng = np.random.default_rng(2)
+    few = np.where(np.arange(6000) < 5900, 1.0, np.arange(6000) % 3)
+    half = np.where(np.arange(6000) % 2, -5.0, rng.normal(size=6000))
+    x = rng.permutation(np.column_stack([few, rng.normal(size=6000), half, np.ones(6000)]))
+    edges, bins = binned(x)
+    assert np.isfinite(edges).sum(axis=1).tolist() == [2, BINS - 1, BINS - 1, 0]
+    few, many, half, _ = (np.bincount(each, minlength=BINS) for each in bins.T)
+    assert few[3:].sum() == 0
+    assert 6000 / BINS / 2 < many.min() < many.max() < 6000 / BINS * 2
+    assert half.max() == 3000
+    assert np.sort(half)[-2] < 6000 / BINS
+    for feature, ends in enumerate(edges):
+        np.testing.assert_array_equal(bins[:, feature], np.searchsorted(ends, x[:, feature]))
+
+
+def test_sums_do_not_run_over() -> None:
+    """As many rows as there may be, of targets as large."""
+    x = np.arange(2.0**16 - 1)[:, None]
+    made = grown(x, np.where(x[:, 0] < 2.0**15, -1023.0, 1023.0), ALL._replace(leaves=2))
+    assert abs(made.thresholds[0] - 2.0**15) < 2**16 / BINS
+
+
+def test_the_first_of_equal_splits_is_taken() -> None:
+    x = np.repeat([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], 4, axis=0)
+    made = grown(x, np.repeat([0.0, 1.0, 2.0], 4), ALL)
+    assert made.nodes[:, 0].tolist() == [0, 0]
+    assert made.thresholds.tolist() == [0.5, 1.5]
