@@ -1,6 +1,7 @@
-"""Regression trees grown in compiled code: by least squares, from histograms of binned features, the best split first.
+"""Grow regression trees in compiled code.
 
-A tree is laid out as in :mod:`models.trees`. Sums are of whole numbers, so that their order does not matter.
+By least squares, from histograms of binned features, the best split first (Friedman 2001; LightGBM: Ke et al. 2017). A tree is laid out as
+in :mod:`models.trees`. Sums are of whole numbers, so that their order does not matter.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ BEGIN, END, TOTAL, HISTOGRAM, NODE, SIDE, SPLIT, BIN, FIELDS = range(9)
 
 
 class Shape(NamedTuple):
-    """Limits of a tree: leaves, rows in a leaf; shares of the features for a split, and of the rows."""
+    """Limits of a tree: leaves, rows in a leaf; shares of features for a split, of rows."""
 
     leaves: int
     min_rows: int
@@ -34,7 +35,10 @@ class Shape(NamedTuple):
 
 
 def edges_of(x: np.ndarray) -> np.ndarray:
-    """Return where bins of ``x`` [rows, features] end: of few values one each, of many by quantiles."""
+    """Return where bins of ``x`` [rows, features] end.
+
+    Few values have a bin each, many share bins by quantiles.
+    """
     return _edges(np.sort(x[:: -(-len(x) // SAMPLE)].T.copy()))
 
 
@@ -67,9 +71,9 @@ def find_bins(x, rows, edges, bins):
 
 @njit
 def grow(bins, edges, target, shape, random, links, thresholds):
-    """Write a tree of ``target`` [rows], below 2^10, into ``links`` and ``thresholds``; return each row's leaf.
+    """Write a tree into ``links`` and ``thresholds``; return each row's leaf.
 
-    ``bins`` are those of fewer than 2^16 rows; ``random`` uint64 [1] draws rows and features.
+    ``target`` [rows] is what it predicts, below 2^10; ``bins`` are those of fewer than 2^16 rows; ``random`` uint64 [1] draws rows and features.
     """
     rows, features = bins.shape
     order, cells = np.arange(rows), np.empty(rows, np.int64)

@@ -42,7 +42,10 @@ class Memory(NamedTuple):
 
 @kernel
 def restore(memory, fresh):
-    """Reset ``memory`` to ``fresh``; ``keys``, ``row`` and ``clock`` never change, ``bins`` at nights alone."""
+    """Reset ``memory`` to ``fresh``.
+
+    ``keys``, ``row`` and ``clock`` never change, ``bins`` at nights alone, before they are read.
+    """
     for table, source in ((memory.users, fresh.users), (memory.jobs, fresh.jobs)):
         for i in range(source.shape[0]):
             for k in range(source.shape[1]):
