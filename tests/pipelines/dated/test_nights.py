@@ -25,7 +25,7 @@ from tests.support.answers import numbers_from_nowhere
 from tests.support.arriving import CHANGE_DAY, arriving, source
 
 pytestmark = pytest.mark.usefixtures("undrawn_pictures")
-FIRST, NIGHTS = CHANGE_DAY - 3, 7
+FIRST, NIGHTS = CHANGE_DAY - 4, 8
 """The first night, counted in days, and how many there are: a few before people change their ways, some after."""
 
 

@@ -101,11 +101,11 @@ def test_closings_that_the_model_has_learned_with_run_a_queue_ahead() -> None:
 
 def test_a_shorter_limit_starts_a_job_sooner_only_where_it_does_in_simulation() -> None:
     table, now = snapshot(crowded())
-    wide = {"procs": 16, "requested_s": 57_600, "user": "user1", "queue": "long"}
+    wide = {"procs": 32, "requested_s": 57_600, "user": "user1", "queue": "long"}
     found = queue_of(record(), with_new(table, now, wide, {"procs": 1, "requested_s": 600, "user": "user1"}), now, 32)
     new = np.array([row for row in found.waiting if found.job_id[row].startswith("new-")])
     long, short = found.answered(MODEL, new)
-    assert (long.waited_s, long.procs, long.user) == (0, 16, "user1")
+    assert (long.waited_s, long.procs, long.user) == (0, 32, "user1")
     place = int(np.searchsorted(found.waiting, new[0]))
     for change in long.changes:
         other = changed(found.jobs, int(new[0]), change.procs, change.requested_s)
