@@ -130,7 +130,7 @@ def questions(of: Case) -> tuple[Questions, int]:
     until_s = int(of.jobs.submit[half])
     rule = drained(of.trace.jobs, of.trace.procs, of.clock, of.jobs.start, of.jobs.end, until_s)
     rows = np.arange(max(half - LEARNED * every, 0), len(of.jobs.submit), every)
-    made = ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs, rule=rule if rule.closings else None), of.clock)
+    made = ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs, rule=rule), of.clock)
     return made, until_s
 
 

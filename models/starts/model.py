@@ -98,7 +98,10 @@ Told = Mapping[str, np.ndarray]
 
 def told_of(model: StartModel, questions: Questions) -> Told:
     """Return what a model tells of many questions before it is calibrated."""
-    return {kind: raw(model, questions, kind) for kind in model.trees or (STATE,)}
+    found = {kind: raw(model, questions, kind) for kind in model.trees or (STATE,) if kind != POOLED or BOTH not in model.trees}
+    if {BOTH, POOLED} <= model.trees.keys():  # of the same trees
+        found[POOLED] = pooled(found[BOTH], questions.scenarios)
+    return found
 
 
 def reading(model: StartModel, kind: str) -> StartModel:

@@ -170,7 +170,7 @@ def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | No
     learned, number = load(tracking(), name, alias or "champion"), registered_version(tracking(), name, alias or "champion").version
     if ahead == SLURM and learned.ahead != SLURM:
         if model is not None:
-            raise InputError(f"--model {model}: has learned with EASY running ahead, and not with the site's Slurm")
+            raise InputError(f"--model {model}: has not learned with the site's Slurm running ahead")
         return _NOT_LEARNED
     origin_s = 0 if ahead == EASY or learned.origin_unix_s is None else learned.origin_unix_s
     return learned, str(number), ledger.assign(at_s=ledger["at_s"] + origin_s) if len(ledger) else ledger

@@ -171,14 +171,15 @@ def infer(log: Recorded, progress: Progress | None = None, *, drains: bool = Fal
 
 def drained(
     jobs: pd.DataFrame, procs: int, clock: Clock, start_s: np.ndarray, end_s: np.ndarray, until_s: int, since: Rule | None = None
-) -> Rule:
-    """Return EASY on ``procs`` processors with the closings that jobs kept to, if any.
+) -> Rule | None:
+    """Return a rule on ``procs`` processors with the closings that jobs kept to, if any.
 
     Jobs that end after ``until_s`` are not looked at. ``start_s`` and ``end_s`` int64 [jobs] are recorded; ``since`` is changed only where another is nearer.
     """
     ended = np.flatnonzero(end_s <= until_s)
     log = Recorded(jobs.iloc[ended].reset_index(drop=True), procs, clock, start_s[ended], end_s[ended], len(ended))
-    return infer(log, drains=True, since=since).rule
+    rule = infer(log, drains=True, since=since).rule
+    return rule if rule.closings else None
 
 
 def changes(rule: Rule, whole: Rule, procs: int) -> list[tuple[str, Rule]]:
