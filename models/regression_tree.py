@@ -44,13 +44,17 @@ def edges_of(x: np.ndarray) -> np.ndarray:
 
 @njit
 def _edges(ordered):
-    """Return edges halfway between ascending values [features, rows], infinite behind the last."""
+    """Return edges halfway between ascending values [features, rows], infinite behind the last.
+
+    However few, values below 0, as what is unknown has, 0 and values above it are apart.
+    """
     edges = np.full((ordered.shape[0], BINS - 1), np.inf)
     for feature in range(ordered.shape[0]):
         values, begin, made = ordered[feature], 0, 0
         few = (values[1:] > values[:-1]).sum() < BINS
         for i in range(1, len(values)):
-            enough = few or (i - begin) * (BINS - made) >= len(values) - begin
+            apart = few or np.sign(values[i - 1]) != np.sign(values[i])
+            enough = apart or (i - begin) * (BINS - made) >= len(values) - begin
             if enough and made < BINS - 1 and values[i - 1] < values[i]:
                 edges[feature, made] = 0.5 * (values[i - 1] + values[i])
                 begin, made = i, made + 1

@@ -142,6 +142,12 @@ def test_few_values_have_a_bin_each_and_many_share_them_evenly() -> None:
         np.testing.assert_array_equal(bins[:, feature], np.searchsorted(ends, x[:, feature]))
 
 
+def test_what_is_unknown_and_zero_are_apart_however_few() -> None:
+    x = np.concatenate([[-1.0, 0.0], np.arange(1.0, 1999.0)])[:, None]
+    _, bins = binned(x)
+    assert bins[:4, 0].tolist() == [0, 1, 2, 2]
+
+
 def test_sums_do_not_run_over() -> None:
     """As many rows as there may be, of targets as large."""
     x = np.arange(2.0**16 - 1)[:, None]

@@ -96,7 +96,7 @@ class QuantileByHand(Nightly):
         rows = self.ended_jobs[-self.learned :]
         new: list[Tree] = []
         x, target = self.x(rows), np.log([self.runtime[job] for job in rows])
-        if len(self.ended_jobs) - self.edged > len(rows) / 8:
+        if len(self.ended_jobs) - self.edged > 0.04 * len(rows):
             self.binned_by, self.edged = edges_of(x), len(self.ended_jobs)
         bins = np.column_stack([np.searchsorted(ends, values) for ends, values in zip(self.binned_by, x.T, strict=True)])
         random = np.array([self.seed * 1_000_003 + len(rows) + self.arrived.index(rows[-1])], np.uint64)
