@@ -156,7 +156,7 @@ def test_two_hundred_ended_jobs_are_enough(count: int, grown: bool) -> None:
     assert trees == [grown]  # and can split nothing: one leaf
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_of_more_than_two_thousand_jobs_the_seed_decides_from_which_the_bins_are_made() -> None:
     load = days(size=4000)
     hand = BoostedByHand(trees=2, seed=3)

@@ -248,7 +248,9 @@ def killed(prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home.parent
 
 
-@pytest.mark.parametrize("moment", POINTS)
+@pytest.mark.parametrize(
+    "moment", [*list(POINTS)[:2], *(pytest.param(each, marks=pytest.mark.thorough) for each in list(POINTS)[2:])]
+)
 def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(prepared, killed: Path, moment: str) -> None:
     (trace, home), (_, name, _, happened) = (prepared[1], killed / moment), POINTS[moment]
     if moment == list(POINTS)[-1]:

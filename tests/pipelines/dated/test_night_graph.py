@@ -147,12 +147,13 @@ def log_answer(home: Home) -> None:
     )
 
 
-def test_a_night_killed_between_its_stages_changes_nothing_and_the_next_one_says_so(home: Home) -> None:
+@pytest.mark.parametrize("stages", [("publishing",), pytest.param(("simulating", "publishing"), marks=pytest.mark.thorough)])
+def test_a_night_killed_between_its_stages_changes_nothing_and_the_next_one_says_so(home: Home, stages: tuple[str, ...]) -> None:
     place = home.place / "home"
     log_answer(home)
     before, named = contents(place), aliases(site(), SUBJECT)
     there = {str(each.version) for each in all_versions(site(), SUBJECT)}
-    for stage in ("simulating", "publishing"):
+    for stage in stages:
         done = python(["-c", KILLED, str(home.place), str(DAY + 1), stage])
         assert done.returncode == -signal.SIGKILL, done.stderr
         assert contents(place) == before

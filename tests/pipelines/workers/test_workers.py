@@ -260,7 +260,10 @@ def batch_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("ours_s", "dasks_s"), [(0.1, 2.0), (60.0, 0.1)], ids=["we are first", "Dask is first"])
+@pytest.mark.parametrize(
+    ("ours_s", "dasks_s"),
+    [pytest.param(0.1, 2.0, id="we are first"), pytest.param(60.0, 0.1, id="Dask is first", marks=pytest.mark.thorough)],
+)
 def test_a_lost_job_is_replaced_whoever_ends_it(
     ours_s: float, dasks_s: float, batch_system: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

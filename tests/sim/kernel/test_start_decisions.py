@@ -145,7 +145,7 @@ def test_crowds_with_queues_of_hundreds(scheduler: str, semantics: str) -> None:
     assert sum(answer.skipped for answer in said) > 200
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
     agree_uncompiled(
         "sim.kernel.test_start_decisions.test_any_small_workload",
