@@ -1,9 +1,10 @@
 """Measures of the study of starts, on answers whose quality is plain."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from benchmarks.studies.starts import brier_skill, chance_table, covered
+from benchmarks.studies.starts import brier_skill, chance_table, covered, worst_by_chance
 from models.packed.start_distribution import EDGES_S
 
 
@@ -17,3 +18,9 @@ def test_measures_know_a_right_answer_from_a_constant_one() -> None:
     one = table[(table["by"] == "1h") & (table["bin"] == 5)].iloc[0]
     assert (one["jobs"], one["told"], one["came"]) == (200, 0.5, 0.5)
     assert set(covered(right, waits, np.zeros(200, np.int64), 0)["jobs"]) == {100}
+
+
+def test_right_chances_are_off_by_what_chance_alone_does() -> None:
+    few, many = (pd.DataFrame({"what": ["off, 1h, bin 4"], "jobs": [jobs]}) for jobs in (100, 10_000))
+    assert worst_by_chance(few) == pytest.approx(1.96 * (0.45 * 0.55 / 100) ** 0.5, abs=0.01)
+    assert worst_by_chance(many) == pytest.approx(worst_by_chance(few) / 10, abs=0.001)
