@@ -401,7 +401,7 @@ def sooner(of: Case, count: int, seed: int = 0) -> pd.DataFrame:
 
 def card(rows: pd.DataFrame, made_by: str) -> Card:
     """Return the card, a row a log."""
-    table, sure, lower, cells = [], 0, 0, 0
+    table, sure, lower, cells, missed = [], 0, 0, 0, []
     for (log, rule), of in rows.groupby(["log", "rule"], sort=False):
         loss = of[of["what"] == "loss"].set_index("method")["value"] / 3600.0
         value = of[of["method"] == OURS].set_index("what")["value"]
@@ -413,10 +413,17 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         shown = [loss[name] for name in (OURS, "state", "state, LightGBM", "plan, requested")]
         coverage = f"{value['coverage of 80%']:.0%}({months.sub(0.8).abs().max():.0%})"
         skill, off = f"{value['Brier skill, 1h']:.2f}", f"{many['value'].max():.0%}({worst_by_chance(many):.0%})"
+        far = [
+            abs(value["coverage of 80%"] - 0.8),
+            months.sub(0.8).abs().max(),
+            0.4 - value["Brier skill, 1h"],
+            many["value"].max(),
+        ]
+        missed.append(np.array(far) > (0.03, 0.08, 0.0, 0.06))
         table.append((f"{log}, {rule}", *(f"{each:.2f}" for each in shown), coverage, skill, off))
     alone = [row[0] for row in table if float(row[2]) <= float(row[1])]
     names = ["log, starts", "ours", "state alone", "LightGBM", "plan", "80 % held", "skill", "off"]
-    least = rows[(rows["method"] == OURS) & (rows["what"] == "Brier skill, 1h")]["value"].min()
+    held_in, month, skill_in, bins_in = np.sum(missed, axis=0)
     around = read_rows(STUDIES / "data" / ALTERED).query("log == 'kth-sp2' and told == 'with'")
     around = around.set_index(["alteration", "window"])["held_80"]
 
@@ -425,17 +432,17 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
 
     return Card(
         question="How well are starts predicted?",
-        answer=f"Our loss is below each baseline's in {lower} of {cells} comparisons, surely in {sure}. Scenarios of EASY gain "
+        answer=f"Our loss is below five baselines' in {lower} of {cells} comparisons, surely in {sure}. Scenarios of EASY gain "
         f"under EASY; the state alone is as good or better on {' and '.join(alone)}.",
         picture="starts.png",
         picture_caption="Loss in parts of ours; logarithmic",
         table=pd.DataFrame(table, columns=names),
         table_caption="Second halves: pinball loss, hours, of jobs that waited over a minute; 80 % intervals that held, given a wait (worst month's "
-        f"distance); Brier skill of starting within 1 h against rates by hour and size; worst bin of {MANY} answers (of right chances, in 95 %):",
-        fails=f"Asked: coverage within 3 points (months: 8), skill 0.4 (least: {least:.2f}), bins 6 points. "
-        "Chances recalibrated after one look, on first halves. "
-        f"Altered: a user's 1,000 jobs (others' 80 % held {held(BURST, 'during')} meanwhile); a day closed unannounced "
-        f"({held(MAINTENANCE, 'before')} before, {held(MAINTENANCE, 'during')} meanwhile).",
+        f"distance); Brier skill of starting within 1 h against rates by hour and size; worst 1 h bin of {MANY} answers (of right chances, in 95 %):",
+        fails=f"Missed: 80 % held within 3 points in {held_in} of {len(table)}, months within 8 in {month}, skill 0.4 in {skill_in}, "
+        f"bins within 6 in {bins_in}. Chances recalibrated after one look, on first halves. "
+        f"Altered: beside a user's 1,000 jobs others' 80 % held {held(BURST, 'during')}; on a day closed unannounced "
+        f"{held(MAINTENANCE, 'during')} ({held(MAINTENANCE, 'before')} before).",
         data=["starts.csv", ALTERED],
         made_by=made_by,
     )

@@ -82,15 +82,15 @@ def assumptions(made: str) -> Card:
     busy, stormy = (changes for _, changes in recorded_counters.changes(recorded).iterrows())
     return Card(
         question="What do the results on RUSH depend on?",
-        answer="On time more than on sensors: longer patience outlasts storms and is paid for in waits; disturbances ten times as long outlast "
+        answer="On time more than on the noise of sensors: longer patience outlasts storms and is paid for in waits; disturbances ten times as long outlast "
         f"it. On {further['trials']} trials simulated after everything was chosen, the model changes runs with variation by "
         f"{further[varied]}, makespans by {further['makespan']} and response times by {further['mean response time']}.",
         table=pd.DataFrame([(name, *cells) for name, cells in shown.items()], columns=["ADAA", varied, "makespan", "mean wait"]),
-        table_caption="Changes against EASY in the same trials, simulated, with standard errors.",
-        fails="Runs become steadier, jobs hardly faster, and the longest waits grow. `Harm` that asks, beside EASY that does, changes waits by "
-        f"{harm['WS', 'EASY+RUSH', 'wait_s']} in WS, by {harm['SS', 'EASY+RUSH', 'wait_s']} in SS; beside `Harm` alone, WS's runs with variation by "
-        f"{harm['WS', 'Harm', 'varied']}. At a continuous load of 0.9 little comes of it (section `month`). "
-        "Attacks have 200 trials a row, all others 400. Replays on counters recorded without decisions foresee at most a third of it: in "
+        table_caption="Changes against EASY in the same trials (200 or 400), simulated, with standard errors.",
+        fails="Runs become steadier, in ADAA jobs hardly faster, and the longest waits grow. `Harm+RUSH` against `EASY+RUSH`: waits "
+        f"{harm['WS', 'EASY+RUSH', 'wait_s']} in WS, {harm['SS', 'EASY+RUSH', 'wait_s']} in SS, variation unsure; against `Harm`: WS's runs with "
+        f"variation {harm['WS', 'Harm', 'varied']}. At a continuous load of 0.9 the model does little. "
+        "Replays on counters recorded without decisions foresee at most a third of it: in "
         f"{recorded['seed'].nunique()} trials {busy['estimated varied']} of runs with variation where {busy['true varied']} come, and waits by "
         f"{busy['estimated wait_s']} where by {busy['true wait_s']}; under `stormy` {stormy['estimated varied']} where {stormy['true varied']} come.",
         data=["rush-assumptions.csv", "recorded-counters.csv"],
