@@ -11,6 +11,7 @@ from models.runtime.dispatch import tells_quantiles
 from models.runtime.options import check_known, number, parse, whole
 from models.runtime.protocol import CompiledPredictor, Predictor, TablePredictor, TellsQuantiles
 from models.runtime.remaining import LEVELS, from_table
+from sim.kernel.cluster_scenarios import UNKNOWN
 from sim.kernel.harm import CONSTANTS, FACTS, MACHINE, SCALES
 from sim.kernel.scenarios import FOUND, NO_TABLES, NUMBERS, WIDTHS, Room, Scenarios, Tables
 from sim.kernel.scratch import Scratch
@@ -138,11 +139,13 @@ def as_scenarios(
         np.zeros((WIDTHS if nodes is None else KINDS, FOUND + count), np.int64),
         scratch.take("waiting", total),
         scratch.take("facts", total, FACTS, dtype=np.float64),
-        NO_TABLES if nodes is None else _tables(nodes, count),
+        NO_TABLES if nodes is None else _tables(nodes, total, count),
     )
 
 
-def _tables(nodes: Nodes, count: int) -> Tables:
-    sizes = [len(nodes.free), len(nodes.first) - 1] * 2
-    head, other = (Room(*(np.zeros(size, np.int64) for size in sizes)) for _ in range(2))
-    return Tables(head, other, np.zeros((KINDS, FOUND + count), np.int64))
+def _tables(nodes: Nodes, jobs: int, count: int) -> Tables:
+    def room() -> Room:
+        node, total, first, first_total = (np.zeros(size, np.int64) for size in [len(nodes.free), len(nodes.first) - 1] * 2)
+        return Room(node, total, first, first_total, np.full(jobs, UNKNOWN))
+
+    return Tables(room(), room(), np.zeros((KINDS, FOUND + count), np.int64), np.zeros(len(nodes.free), np.int64))

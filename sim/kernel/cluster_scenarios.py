@@ -5,7 +5,8 @@ running jobs give back what they hold at their ends there, all that end at one s
 into a cluster, in the first of these, on the first nodes with room: these are its nodes in k. A job delays it by what it holds on
 the nodes that it would take now. It could itself start beside the head as soon as it fits into what the head's nodes leave, from now on.
 
-Ends are gone through on the nodes themselves, and taken back: a copy for each scenario takes several times as long.
+Ends are gone through on the nodes themselves, and taken back: a copy for each scenario takes several times as long. The end of a job
+that shares no node with another makes the same room in each scenario, which is counted once.
 """
 
 from __future__ import annotations
@@ -14,10 +15,16 @@ from features.jit import apart, kernel
 from sim.kernel.cluster_passes import reserve_ahead
 from sim.kernel.clusters import HEAD, RESERVED_IN, SHADOW_AT, choose_now
 from sim.kernel.scenarios import AVAILABLE, FOUND, FOUND_AT, FOUND_FOR, LISTED, NEVER, POSITION, STAMP, START, STARTS
-from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, within_limits
+from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, take, within_limits
 
 UNKNOWN = -1
-"""Value in ``Tables.delayed``: not asked for yet."""
+"""Value in ``Tables.delayed``: not asked for yet; in ``Room.gain``: to be looked up on the job's nodes."""
+
+WIDE = 3
+"""Nodes from which on counting what a job's end gains once costs less than looking it up in each scenario."""
+
+NOBODY, SEVERAL = -1, -2
+"""Values in ``Tables.sole``."""
 
 
 @apart
@@ -27,6 +34,7 @@ def find_head_starts_on_nodes(head, now, scenarios, clusters):
     numbers[STAMP] += 1
     numbers[STARTS] = 0
     count_room(row, nodes, room)
+    count_gains(row, scenarios, nodes, room)
     for k in range(scenarios.head.shape[1]):
         start, ended = first_fit(k, now, NEVER, row, scenarios, nodes, room)
         cluster = first_with_room(row, nodes, room)
@@ -51,6 +59,49 @@ def count_room(row, nodes, room):
 
 
 @kernel
+def count_gains(row, scenarios, nodes, room):
+    """Count for how many more chunks of a job there is room once each running job has ended."""
+    running, sole, listed, most = scenarios.running, scenarios.tables.sole, scenarios.numbers[LISTED], 0
+    for i in range(listed):
+        most = max(most, nodes.held[nodes.row[running[i]]])
+        room.gain[running[i]] = UNKNOWN
+    for node in range(len(sole)):
+        sole[node] = NOBODY
+    if most < WIDE:
+        return
+    for i in range(listed):
+        other = nodes.row[running[i]]
+        for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
+            node = nodes.node[at]
+            sole[node] = running[i] if sole[node] == NOBODY else SEVERAL
+    for i in range(listed):
+        room.gain[running[i]] = gained(running[i], row, sole, nodes, room)
+
+
+@kernel
+def gained(job, row, sole, nodes, room):
+    """Return for how many more chunks of ``row`` there is room once ``job`` has ended.
+
+    UNKNOWN if it holds few nodes, shares one or counts for a limit: then that depends on what else has ended.
+    """
+    asked, other, more = nodes.requests, nodes.row[job], 0
+    if nodes.held[other] < WIDE:
+        return UNKNOWN
+    for kind in range(asked.limit.shape[1]):
+        if asked.limit[other, kind] != NO_LIMIT:
+            return UNKNOWN
+    begin, end = nodes.begin[other], nodes.begin[other] + nodes.held[other]
+    for at in range(begin, end):
+        if sole[nodes.node[at]] != job:
+            return UNKNOWN
+    take(other, 1, nodes, nodes.free)
+    for at in range(begin, end):
+        more += room_on(nodes.node[at], row, nodes, nodes.free) - room.node[nodes.node[at]]
+    take(other, -1, nodes, nodes.free)
+    return more
+
+
+@kernel
 def first_with_room(row, nodes, room):
     """Return the first cluster in which a job fits by the room counted, or NOWHERE."""
     for cluster in range(len(room.total)):
@@ -71,9 +122,19 @@ def first_fit(k, now, before, row, scenarios, nodes, room):
             return NEVER, i
         start = ends[k, i]
         while i < listed and ends[k, i] == start:
-            move(nodes.row[owner[k, i]], 1, row, nodes, room)
+            let_end(owner[k, i], row, nodes, room)
             i += 1
     return start, i
+
+
+@kernel
+def let_end(job, row, nodes, room):
+    """Let a running job end, and count the room for ``row``."""
+    other = nodes.row[job]
+    if room.gain[job] == UNKNOWN:
+        move(other, 1, row, nodes, room)
+    elif nodes.requests.eligible[row] >> nodes.cluster[other] & 1 != 0:
+        room.total[nodes.cluster[other]] += room.gain[job]
 
 
 @kernel
@@ -97,7 +158,7 @@ def take_back(k, ended, row, scenarios, nodes, room):
     """Let the first ``ended`` jobs of scenario k run again."""
     for i in range(ended):
         other = nodes.row[scenarios.owner[k, i]]
-        if nodes.requests.eligible[row] >> nodes.cluster[other] & 1 != 0:
+        if room.gain[scenarios.owner[k, i]] == UNKNOWN and nodes.requests.eligible[row] >> nodes.cluster[other] & 1 != 0:
             change(other, -1, nodes, nodes.free, nodes.left)
             for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
                 room.node[nodes.node[at]] = room.first[nodes.node[at]]
@@ -145,6 +206,7 @@ def mean_delay_on_nodes(head, job, cluster, now, weight, most, scenarios, cluste
             else:
                 if not taken:
                     put(row, -1, head_row, nodes, room)
+                    look_up_beside(row, head_row, True, scenarios.tables.sole, nodes, room)
                     taken = True
                 delayed[at, FOUND + k], ended = first_fit(k, now, NEVER, head_row, scenarios, nodes, room)
                 take_back(k, ended, head_row, scenarios, nodes, room)
@@ -153,7 +215,22 @@ def mean_delay_on_nodes(head, job, cluster, now, weight, most, scenarios, cluste
             break
     if taken:
         put(row, 1, head_row, nodes, room)
+        look_up_beside(row, head_row, False, scenarios.tables.sole, nodes, room)
     return delays / starts.shape[1]
+
+
+@kernel
+def look_up_beside(row, head_row, there, sole, nodes, room):
+    """Let the gains of jobs beside ``row`` be looked up on their nodes while it is ``there``.
+
+    They are counted again after.
+    """
+    last = NOBODY
+    for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
+        job = sole[nodes.node[at]]
+        if job >= 0 and job != last:
+            last = job
+            room.gain[job] = UNKNOWN if there else gained(job, head_row, sole, nodes, room)
 
 
 @kernel
@@ -201,15 +278,25 @@ def mean_wait_else_on_nodes(head, job, now, scenarios, clusters):
 @kernel
 def fits_beside(k, head, row, now, scenarios, nodes):
     """Return when a job fits beside the head's nodes, or the head has ended."""
-    tables, head_row, headed = scenarios.tables, nodes.row[head], scenarios.head[START, k] + scenarios.seconds[head, k]
-    _, ended = first_fit(k, now, NEVER, head_row, scenarios, nodes, tables.head)
+    tables, head_row, begun = scenarios.tables, nodes.row[head], scenarios.head[START, k]
+    headed = begun + scenarios.seconds[head, k]
+    let_all_end(k, begun, 1, scenarios, nodes)
     choose(head_row, scenarios.head[POSITION, k], 0, nodes, nodes.free)
-    take_back(k, ended, head_row, scenarios, nodes, tables.head)
+    let_all_end(k, begun, -1, scenarios, nodes)
     put(head_row, -1, row, nodes, tables.other)
     start, ended = first_fit(k, now, headed, row, scenarios, nodes, tables.other)
     take_back(k, ended, row, scenarios, nodes, tables.other)
     put(head_row, 1, row, nodes, tables.other)
     return min(start, headed)
+
+
+@kernel
+def let_all_end(k, by, sign, scenarios, nodes):
+    """Give back (``sign`` 1) or take (-1) what jobs hold that end ``by`` then in scenario k."""
+    i = 0
+    while i < scenarios.numbers[LISTED] and scenarios.ends[k, i] <= by:
+        take(nodes.row[scenarios.owner[k, i]], sign, nodes, nodes.free)
+        i += 1
 
 
 @kernel

@@ -43,12 +43,14 @@ class Room(NamedTuple):
     """For how many chunks of a job there is room, int64.
 
     On each node ``node`` [nodes] and in each cluster ``total`` [clusters], as ends are gone through; ``first`` and ``first_total`` before any.
+    ``gain`` [jobs] is for how many more there is once a running job has ended, or that this must be looked up on its nodes.
     """
 
     node: np.ndarray
     total: np.ndarray
     first: np.ndarray
     first_total: np.ndarray
+    gain: np.ndarray
 
 
 class Tables(NamedTuple):
@@ -56,11 +58,13 @@ class Tables(NamedTuple):
 
     ``head`` is of the head, ``other`` of a job that may run beside it. ``delayed`` [a power of two, FOUND + K]: when the head could start if a kind of
     job stayed in a cluster for good.
+    ``sole`` [nodes]: the only running job on a node.
     """
 
     head: Room
     other: Room
     delayed: np.ndarray
+    sole: np.ndarray
 
 
 class Scenarios(NamedTuple):
@@ -97,7 +101,7 @@ def _nothing(*shape: int) -> np.ndarray:
 
 
 _ROWS, _TABLE = _nothing(0), _nothing(0, 0)
-NO_TABLES = Tables(Room(_ROWS, _ROWS, _ROWS, _ROWS), Room(_ROWS, _ROWS, _ROWS, _ROWS), _TABLE)
+NO_TABLES = Tables(Room(*[_ROWS] * 5), Room(*[_ROWS] * 5), _TABLE, _ROWS)
 NO_SCENARIOS = Scenarios(
     numbers=_nothing(NUMBERS),
     scales=np.zeros(0),

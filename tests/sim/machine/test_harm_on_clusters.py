@@ -19,19 +19,32 @@ from sim import simulate
 from sim.harm import Harm
 from sim.machine.failures import Failures
 from tests.conftest import SHARED, needs_shared
-from tests.oracle.clusters import Ask, Site
+from tests.oracle.clusters import Ask, Node, Site
 from tests.oracle.decisions import Whim
 from tests.oracle.harm import starts
 from tests.sim.kernel.test_harm import Foggy, Known, named_by, policies, rules
-from tests.support.machines import Described, described, one_node, random_ask, random_site
+from tests.support.machines import KINDS, Described, described, one_node, random_ask, random_site
 from tests.support.workloads import Workload, columns, crowd
 
 
-def crowded(seed: int, size: int = 40) -> tuple[Workload, tuple[Site, list[Ask]], Described]:
+def wide_site(rng: np.random.Generator) -> Site:
+    """Draw up to two clusters of many equal nodes, without limits."""
+    return Site([[Node((4, 8))] * int(rng.integers(8, 17)) for _ in range(rng.integers(1, 3))], [[9] * 2 * KINDS] * 2)
+
+
+def wide_ask(rng: np.random.Generator, site: Site) -> Ask:
+    """Draw what a job asks for that may hold many nodes, alone or beside others; few count for a limit."""
+    chunks, each = int(rng.choice([1, 2, 4, 6, 8])), (int(rng.choice([1, 2, 3, 4])), int(rng.choice([0, 1, 2])))
+    weights = {0: 1} if rng.random() < 0.1 else {}
+    clusters = frozenset(range(len(site.clusters)))
+    return Ask(chunks, each, bool(rng.random() < 0.7), bool(rng.random() < 0.2), clusters=clusters, weights=weights)
+
+
+def crowded(seed: int, size: int = 40, wide: bool = False) -> tuple[Workload, tuple[Site, list[Ask]], Described]:
     """Draw a site, a crowd of jobs on it, and what they ask of it."""
     rng = np.random.default_rng(seed)
-    site = random_site(rng)
-    asks = [random_ask(rng, site) for _ in range(size)]
+    site = wide_site(rng) if wide else random_site(rng)
+    asks = [(wide_ask if wide else random_ask)(rng, site) for _ in range(size)]
     machine = described(site, asks)
     load = crowd(rng, size=size, machine=16, longest_s=300)
     return replace(load, procs=[ask.chunks * ask.each[0] for ask in asks], machine=machine.procs), (site, asks), machine
@@ -39,9 +52,9 @@ def crowded(seed: int, size: int = 40) -> tuple[Workload, tuple[Site, list[Ask]]
 
 @pytest.mark.slow
 @settings(max_examples=60)
-@given(st.integers(0, 10**9), rules, policies, st.sampled_from(["foggy", None, "requested", "clairvoyant"]))
-def test_starts_are_the_oracles(seed: int, rule: Harm, policy: dict, told: str | None) -> None:
-    load, on, machine = crowded(seed)
+@given(st.integers(0, 10**9), rules, policies, st.sampled_from(["foggy", None, "requested", "clairvoyant"]), st.booleans())
+def test_starts_are_the_oracles(seed: int, rule: Harm, policy: dict, told: str | None, wide: bool) -> None:
+    load, on, machine = crowded(seed, wide=wide)
     kernel, oracle = (Foggy(), Foggy()) if told == "foggy" else (told, told)
     made = load.schedule(named_by(rule), kernel, machine=machine, **policy).jobs["start_s"].tolist()
     assert made == starts(load, rule, oracle, on=on, **policy)
