@@ -27,6 +27,9 @@ from pipelines.workers.tasks import Failed, Refused, compute, shared, versions
 if TYPE_CHECKING:
     from distributed import Future
 
+_GATHER_S = 30.0
+"""Seconds for results of some tasks to come here; after that they count as lost, and their tasks are given out again."""
+
 
 @dataclass(eq=False)
 class _Task:
@@ -115,18 +118,25 @@ class Work:
                 yield from self._results(made[future])
             elif future.status == "error":
                 self._failed(future.exception(), task)
-            else:  # lost with the connection to the scheduler
+            else:  # lost with a worker, or with the connection to the scheduler
                 self.waiting.extend(task.pieces)
 
     def _gathered(self, futures: list[Future]) -> dict[Future, Any]:
-        """Return the results of finished tasks, without those that failed since."""
+        """Return the results of finished tasks, without those that failed or were lost since.
+
+        A result that was lost with its worker would be waited for until another worker has made it again, which :meth:`Cluster.look` may have to bring.
+        """
+
+        async def gathered() -> list[Any]:
+            return list(await self.on.client.gather(futures, asynchronous=True))
+
         try:
-            return dict(zip(futures, self.on.client.gather(futures), strict=True)) if futures else {}
+            return dict(zip(futures, self.on.client.sync(gathered, callback_timeout=_GATHER_S), strict=True)) if futures else {}
         except Exception:
             found = {}
             for future in futures:
                 with suppress(Exception):  # it tells by itself what happened
-                    found[future] = future.result()
+                    found[future] = future.result(timeout=LOOK_S)
             return found
 
     def _results(self, content: bytes) -> Iterator[Any]:

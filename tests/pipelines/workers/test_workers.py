@@ -260,6 +260,28 @@ def batch_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_results_that_are_lost_before_they_come_are_made_again_by_new_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, lost = work.Work._gathered, list[int]()
+
+    def gathered(self: work.Work, futures: list[Any]) -> dict[Any, Any]:
+        if futures and not lost:
+            lost.append(len(futures))
+            for each in list(made.workers.values()):
+                made.sync(each.close)
+        return real(self, futures)
+
+    def mend() -> None:
+        if lost and len(made.workers) < 2:
+            made.scale(2)  # the first is one that is closed
+
+    monkeypatch.setattr(work, "_GATHER_S", 0.5)
+    monkeypatch.setattr(work.Work, "_gathered", gathered)
+    with started(1, processes=False) as made, distributed.Client(made) as client:
+        found = work.OnWorkers(client, "dask", lambda _: None, mend=mend)(lambda piece: piece**2, range(9))
+        assert sorted(found) == [piece**2 for piece in range(9)]
+    assert lost
+
+
 @pytest.mark.parametrize(
     ("ours_s", "dasks_s"),
     [pytest.param(0.1, 2.0, id="we are first"), pytest.param(60.0, 0.1, id="Dask is first", marks=pytest.mark.thorough)],
