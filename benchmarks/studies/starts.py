@@ -303,7 +303,10 @@ def chance_table(chances: np.ndarray, waited_s: np.ndarray, bins: int = 10) -> p
 
 
 def worst_by_chance(bins: pd.DataFrame, seed: int = 0, draws: int = 4000) -> float:
-    """Return how far off the worst of ``bins`` is, in 95 % of draws, where every chance told is right: as many jobs, each told its bin's middle."""
+    """Return how far off the worst of ``bins`` is at most, in 95 % of draws, where chances are right.
+
+    As many jobs as in each bin are told its middle.
+    """
     jobs, middle = bins["jobs"].to_numpy(), (bins["what"].str.extract(r"bin (\d+)")[0].to_numpy(np.float64) + 0.5) / 10
     came = np.random.default_rng(seed).binomial(jobs, middle, (draws, len(jobs))) / jobs
     return float(np.quantile(np.abs(came - middle).max(axis=1), 0.95))
@@ -411,19 +414,18 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         levels = of[of["what"].str.startswith("loss at") & of["method"].isin(METHODS[1:-1])]
         sure, lower, cells = sure + int((levels["low"] > 0).sum()), lower + int((levels["ratio"] > 0).sum()), cells + len(levels)
         shown = [loss[name] for name in (OURS, "state", "state, LightGBM", "plan, requested")]
-        coverage = f"{value['coverage of 80%']:.0%}({months.sub(0.8).abs().max():.0%})"
-        skill, off = f"{value['Brier skill, 1h']:.2f}", f"{many['value'].max():.0%}({worst_by_chance(many):.0%})"
-        far = [
-            abs(value["coverage of 80%"] - 0.8),
-            months.sub(0.8).abs().max(),
-            0.4 - value["Brier skill, 1h"],
-            many["value"].max(),
-        ]
+        month, off = months.sub(0.8).abs().max(), many["value"].max()
+        quality = (
+            f"{value['coverage of 80%']:.0%}({month:.0%})",
+            f"{value['Brier skill, 1h']:.2f}",
+            f"{off:.0%}({worst_by_chance(many):.0%})",
+        )
+        far = [abs(value["coverage of 80%"] - 0.8), month, 0.4 - value["Brier skill, 1h"], off]
         missed.append(np.array(far) > (0.03, 0.08, 0.0, 0.06))
-        table.append((f"{log}, {rule}", *(f"{each:.2f}" for each in shown), coverage, skill, off))
+        table.append((f"{log}, {rule}", *(f"{each:.2f}" for each in shown), *quality))
     alone = [row[0] for row in table if float(row[2]) <= float(row[1])]
     names = ["log, starts", "ours", "state alone", "LightGBM", "plan", "80 % held", "skill", "off"]
-    held_in, month, skill_in, bins_in = np.sum(missed, axis=0)
+    held_in, months_in, skill_in, bins_in = np.sum(missed, axis=0)
     around = read_rows(STUDIES / "data" / ALTERED).query("log == 'kth-sp2' and told == 'with'")
     around = around.set_index(["alteration", "window"])["held_80"]
 
@@ -439,7 +441,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         table=pd.DataFrame(table, columns=names),
         table_caption="Second halves: pinball loss, hours, of jobs that waited over a minute; 80 % intervals that held, given a wait (worst month's "
         f"distance); Brier skill of starting within 1 h against rates by hour and size; worst 1 h bin of {MANY} answers (of right chances, in 95 %):",
-        fails=f"Missed: 80 % held within 3 points in {held_in} of {len(table)}, months within 8 in {month}, skill 0.4 in {skill_in}, "
+        fails=f"Missed: 80 % held within 3 points in {held_in} of {len(table)}, months within 8 in {months_in}, skill 0.4 in {skill_in}, "
         f"bins within 6 in {bins_in}. Chances recalibrated after one look, on first halves. "
         f"Altered: beside a user's 1,000 jobs others' 80 % held {held(BURST, 'during')}; on a day closed unannounced "
         f"{held(MAINTENANCE, 'during')} ({held(MAINTENANCE, 'before')} before).",

@@ -23,7 +23,7 @@ UNKNOWN = -1
 WIDE = 3
 """Nodes from which on counting what a job's end gains once costs less than looking it up in each scenario."""
 
-NOBODY, SEVERAL = -1, -2
+NO_JOB, SEVERAL = -1, -2
 """Values in ``Tables.sole``."""
 
 
@@ -66,14 +66,14 @@ def count_gains(row, scenarios, nodes, room):
         most = max(most, nodes.held[nodes.row[running[i]]])
         room.gain[running[i]] = UNKNOWN
     for node in range(len(sole)):
-        sole[node] = NOBODY
+        sole[node] = NO_JOB
     if most < WIDE:
         return
     for i in range(listed):
         other = nodes.row[running[i]]
         for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
             node = nodes.node[at]
-            sole[node] = running[i] if sole[node] == NOBODY else SEVERAL
+            sole[node] = running[i] if sole[node] == NO_JOB else SEVERAL
     for i in range(listed):
         room.gain[running[i]] = gained(running[i], row, sole, nodes, room)
 
@@ -225,7 +225,7 @@ def look_up_beside(row, head_row, there, sole, nodes, room):
 
     They are counted again after.
     """
-    last = NOBODY
+    last = NO_JOB
     for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
         job = sole[nodes.node[at]]
         if job >= 0 and job != last:

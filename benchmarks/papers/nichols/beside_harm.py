@@ -1,6 +1,6 @@
 """Compare Harm that asks RUSH with EASY that asks it, and with Harm alone, on the simulated cluster.
 
-Harm chooses who starts, by requested times, and RUSH (Nichols et al.) may skip that job: its model of delays, learned from control runs as in
+Harm chooses which job starts, by requested times, and RUSH (Nichols et al.) may skip it: its model of delays, learned from control runs as in
 :mod:`benchmarks.papers.nichols.rush`, with the cutoff and patience chosen there, or the nowcast. ADAA has jobs of one width; in WS and SS they are of
 three, and a start can delay the head. Trials have seeds that nothing else is measured or chosen on. A change is sure where the mean lies so many
 standard errors from 0 that one of all comparisons would in 5 % of studies without any (Bonferroni).
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist
 
@@ -26,25 +27,32 @@ import pandas as pd
 from benchmarks.common.pages import HOUSE, STUDIES
 from benchmarks.common.tables import markdown, write_data
 from benchmarks.papers.nichols import tables
+from benchmarks.papers.nichols.attacks import CUTOFF, PATIENCE_S
 from benchmarks.papers.nichols.experiments import ALL, EASY, EXPERIMENTS
-from benchmarks.papers.nichols.rush import BOUND_PATIENCE, beside_easy, rush
+from benchmarks.papers.nichols.rush import Choice, Settings, beside_easy
 from benchmarks.papers.nichols.trials import Bench, Setting
 
-FIRST_TRIAL, CUTOFF, PATIENCE_S = 320_000, 0.15, 1200
+FIRST_TRIAL = 320_000
 JUDGED = ("varied", "makespan_s", "wait_s", "worst", "runtime")
 CONDUCTED = ("ADAA", "WS", "SS")
 
 
 def settings() -> dict[str, Setting]:
     """Return what is compared, by its name."""
-    model, nowcast = rush("model", patience=PATIENCE_S), rush("nowcast", patience=BOUND_PATIENCE)
+    chosen = Choice(CUTOFF, PATIENCE_S)
+    of_easy = Settings(chosen, chosen).conducted()
+    easy, model, nowcast = of_easy["EASY"], of_easy["model"], of_easy["nowcast"]
+
+    def harm(each: Setting) -> Setting:
+        return replace(each, scheduler=each.scheduler.replace(EASY, "Harm"))
+
     return {
-        "EASY": Setting(EASY),
-        "EASY+RUSH": Setting(model, CUTOFF),
-        "Harm": Setting("Harm"),
-        "Harm+RUSH": Setting(model.replace(EASY, "Harm"), CUTOFF),
-        "EASY+nowcast": Setting(nowcast),
-        "Harm+nowcast": Setting(nowcast.replace(EASY, "Harm")),
+        "EASY": easy,
+        "EASY+RUSH": model,
+        "Harm": harm(easy),
+        "Harm+RUSH": harm(model),
+        "EASY+nowcast": nowcast,
+        "Harm+nowcast": harm(nowcast),
     }
 
 
