@@ -66,14 +66,13 @@ class NodeRequests:
         self._codes: tuple[list[int], list[int]] = ([], [])
         self._texts: tuple[dict[str, int], dict[str, int]] = ({}, {})
 
-    def take(self, block: bytes, jobs: int, extra: tuple[int, ...]) -> None:
-        """Read a block of whole lines; ``jobs`` and ``extra`` are what the kernel counted in it."""
-        every = jobs > 0 and extra == (jobs, _COLUMNS, _COLUMNS)
+    def take(self, jobs: int, lines: list[list[bytes]]) -> None:
+        """Take the fields of a block's ``jobs``, if any of its lines has more than 18."""
         if jobs == 0:
             return
-        lines = _job_lines(block) if every and (self.there or self._jobs == 0) else []
-        self.there = bool(lines) and all(line[18].startswith(b"{") for line in lines)
+        first = self._jobs == 0
         self._jobs += jobs
+        self.there = (self.there or first) and bool(lines) and all(_is_one(line) for line in lines)
         for line in lines if self.there else ():
             for word, codes, texts in zip(line[19:21], self._codes, self._texts, strict=True):
                 codes.append(texts.setdefault(word.decode("utf-8", "replace"), len(texts)))
@@ -116,6 +115,5 @@ class NodeRequests:
         return found
 
 
-def _job_lines(block: bytes) -> list[list[bytes]]:
-    """Return the fields of job lines; a comment ends a line."""
-    return [fields for line in re.split(rb"[\r\n]+", block) if (fields := line.split(b";", 1)[0].split())]
+def _is_one(line: list[bytes]) -> bool:
+    return len(line) == 18 + _COLUMNS and line[18].startswith(b"{")

@@ -17,9 +17,8 @@ import pandas as pd
 from features import limits
 from features.errors import InputError, shown
 from features.jobs.schema import Trace, conform, masked
-from pipelines.ingest import swf_kernel as kernel
-from pipelines.ingest.node_requests import NodeRequests
 from pipelines.ingest.source import Source, load
+from pipelines.ingest.swf_lines import FIELDS, LARGE, JobLines
 from pipelines.ingest.text import whole_lines
 
 UNIX_SUBMIT_S = 100_000_000
@@ -53,7 +52,7 @@ def read_swf(path: str | Path) -> Trace:
 
 def parse_swf(source: Source) -> Trace:
     """Parse a file as :func:`read_swf` does, one block of text in memory at a time."""
-    lines = _Lines(source.path)
+    lines = JobLines(source.path)
     with source.open() as text:
         for block in whole_lines(text):
             lines.take(block)
@@ -78,70 +77,7 @@ def parse_swf(source: Source) -> Trace:
     )
 
 
-class _Lines:
-    """What the job lines hold: ``jobs`` of them, and the comments before the first in ``head``.
-
-    ``tally`` and ``extra`` (lines with extra columns, the fewest and most of them) are those of the kernel, added up.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.jobs = self.comments = 0
-        self.head = b""
-        self.asked = NodeRequests()
-        self.tally = np.zeros((2, 18), np.int64)
-        self.extra = (0, 0, 0)
-        self._line = 0
-        self._columns: list[list[np.ndarray]] = [[] for _ in kernel.FIELDS]
-        self._room = np.empty((18, 0), np.int64)
-
-    def take(self, block: bytes) -> None:
-        """Add a block of whole lines; InputError with file, line and what is wrong."""
-        most = 1 + len(block) // kernel.SHORTEST_LINE
-        if self._room.shape[1] < most:
-            self._room = np.empty((18, most), np.int64)
-        jobs, head, comments, *found = kernel.parse(np.frombuffer(block, np.uint8), self.jobs > 0, self._room, self.tally)
-        extra, (code, line, field, start, end) = found[:3], found[3:]
-        if code != kernel.OK:
-            raise InputError(f"{self.path}:{self._line + line}: {_complaint(code, field, block[start:end])}")
-        if self.jobs == 0:
-            self.head += block[:head] if jobs else block
-            if len(self.head) > limits.LINE_BYTES:
-                raise InputError(f"{self.path}: has comments of more than {limits.LINE_BYTES >> 20} MiB before its first job")
-        if extra[0]:
-            before = self.extra
-            fewest = min(before[1], extra[1]) if before[0] else extra[1]
-            self.extra = before[0] + extra[0], fewest, max(before[2], extra[2])
-        self.asked.take(block, jobs, tuple(extra))
-        self.jobs += jobs
-        if self.jobs > limits.JOBS:
-            raise InputError(f"{self.path}: has more than the {limits.JOBS:,} jobs that a trace can have")
-        self.comments += comments
-        self._line += line - 1
-        for field in np.flatnonzero(kernel.KINDS != kernel.NOT_READ) if jobs else ():
-            self._columns[field].append(_narrow(self._room[field, :jobs]))
-
-    def column(self, field: int) -> np.ndarray:
-        """Return a field of every job, int64 [jobs]."""
-        return np.concatenate(self._columns[field], dtype=np.int64)
-
-
-def _narrow(values: np.ndarray) -> np.ndarray:
-    """Return a copy of the whole numbers in the narrowest type that holds them."""
-    return values.astype(np.min_scalar_type(min(int(values.min()), -1 - int(values.max()))))
-
-
-def _complaint(code: int, field: int, text: bytes) -> str:
-    if code == kernel.TOO_FEW:
-        return f"{field} fields, where SWF has 18"
-    told = shown(text[:41].decode("utf-8", "replace"))
-    what = {kernel.NOT_A_NUMBER: "not a number", kernel.NOT_WHOLE: "not a whole number", kernel.TOO_LARGE: "too large a number"}[
-        code
-    ]
-    return f"field {field + 1} ({kernel.FIELDS[field]}) is {told}, {what}"
-
-
-def _table(lines: _Lines) -> pd.DataFrame:
+def _table(lines: JobLines) -> pd.DataFrame:
     columns: dict[str, object] = {"job_id": lines.column(_JOB), "submit_s": lines.column(_SUBMIT)}
     for name, field in _NUMBERS.items():
         values = lines.column(field)
@@ -158,13 +94,13 @@ def _table(lines: _Lines) -> pd.DataFrame:
     return conform(columns, lines.jobs, copy=False)
 
 
-def _memory(stated: np.ndarray, lines: _Lines) -> object:
+def _memory(stated: np.ndarray, lines: JobLines) -> object:
     """Return the memory of whole jobs in KiB, of what the file states [jobs]; 0 and less is missing."""
     if lines.asked.there:
         kib = -(-stated // 1024)
     else:
         procs = np.where(lines.column(7) > 0, lines.column(7), lines.column(4))
-        kib = np.minimum(stated * np.maximum(procs, 0).astype(np.float64), kernel.LARGE).astype(np.int64)
+        kib = np.minimum(stated * np.maximum(procs, 0).astype(np.float64), LARGE).astype(np.int64)
     return masked(kib, kib > 0)
 
 
@@ -174,8 +110,8 @@ def _identity(numbers: np.ndarray) -> pd.Categorical:
     return pd.Categorical.from_codes(codes - missing, categories=pd.Index([str(number) for number in found[missing:]], dtype="str"))
 
 
-def _value_notes(lines: _Lines) -> list[str]:
-    jobs, tally = lines.jobs, lines.tally
+def _value_notes(lines: JobLines) -> list[str]:
+    jobs = lines.jobs
     notes = []
     longer, fewest, most = lines.extra
     if longer and lines.asked.there:
@@ -185,13 +121,13 @@ def _value_notes(lines: _Lines) -> list[str]:
         notes.append(f"Columns after the 18th are not read: {columns} on {longer:,} of {jobs:,} job lines.")
     if lines.comments:
         notes.append(f"Comment lines between jobs are not read as header: {lines.comments:,}.")
-    rounded = tally[kernel.FRACTIONAL].copy()
+    rounded = lines.rounded.copy()
     if count := int(rounded[_MEMORY]):
         notes.append(f"Fractional memory is rounded to a whole number: {count:,}.")
     rounded[_MEMORY] = 0
     if rounded.any():
         notes.append(f"Fractional times are rounded to the second: {_by_field(rounded)}.")
-    negative = tally[kernel.NEGATIVE].copy()
+    negative = lines.negative.copy()
     negative[[_JOB, _SUBMIT]] = 0  # a job's number is only a name, and the cleaning rules judge its submission
     if negative.any():
         notes.append(f"Negative values other than -1 are taken as missing: {_by_field(negative)}.")
@@ -207,7 +143,7 @@ def _value_notes(lines: _Lines) -> list[str]:
 
 
 def _by_field(counts: np.ndarray) -> str:
-    return ", ".join(f"{kernel.FIELDS[field]} ({counts[field]:,})" for field in np.flatnonzero(counts))
+    return ", ".join(f"{FIELDS[field]} ({counts[field]:,})" for field in np.flatnonzero(counts))
 
 
 class _Header:
