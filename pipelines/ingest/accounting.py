@@ -8,7 +8,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import combinations_with_replacement, islice
@@ -29,6 +29,8 @@ MISSING = {"", "unknown", "none", "n/a"}
 """Slurm's texts for a missing value, in any case."""
 UNBOUNDED = {"unlimited", "partition_limit"}
 """Time limits that are not numbers: missing too, but counted."""
+NOWHERE = {"", "none assigned", "unknown", "none"}
+"""Slurm's texts for a job without nodes, in lower case."""
 
 _TIME = "%Y-%m-%d %H:%M:%S"
 _MOST_WAYS = 1000  # to split one line: beyond, it counts as unreadable
@@ -87,6 +89,11 @@ def tells(parse: Callable[[str], float]) -> Callable[[str], bool]:
             return False
 
     return test
+
+
+def some(numbers: Sequence[int]) -> str:
+    """Return the first five numbers of lines, and ... for the rest."""
+    return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
 
 
 @dataclass(frozen=True)
@@ -169,6 +176,11 @@ class AccountingTable:
             codes.append(np.array([distinct.setdefault(text, len(distinct)) for text in part], np.int64)[part_codes])
         return np.concatenate(codes), list(distinct)
 
+    def strings(self, name: str) -> np.ndarray:
+        """Return the stripped texts of a column, object [rows]."""
+        codes, distinct = self.texts(name)
+        return np.array(distinct, object)[codes]
+
     def mapped(self, name: str, convert: Callable[[list[str]], np.ndarray]) -> np.ndarray:
         """Convert the stripped texts of a column [rows], each distinct one of a block once."""
         return np.concatenate([convert(part)[codes] for codes, part in self._parts(name)])
@@ -232,6 +244,15 @@ class AccountingTable:
             if found == row + 1:
                 return InputError(f"{self.path}:{line}: {self.title(name)} {shown(text)} {what}")
         return InputError(f"{self.path}: {self.title(name)} {shown(text)} {what}")
+
+    def refuse(self, name: str, wrong: np.ndarray, what: str) -> None:
+        """Raise :meth:`error` about the first row that is ``wrong``, bool [rows], if any is."""
+        if wrong.any():
+            raise self.error(name, int(np.argmax(wrong)), what)
+
+    def refuse_repeated(self, name: str) -> None:
+        """Raise InputError about the first row with a text that an earlier one has too."""
+        self.refuse(name, pd.Series(self.strings(name)).duplicated().to_numpy(), "is on an earlier line too")
 
     def _error_at(self, name: str, text: str, what: str) -> InputError:
         """Return an error about the first row with that text."""

@@ -15,9 +15,10 @@ import pandas as pd
 from features import limits
 from features.errors import InputError
 from features.node_list import expand_nodes
-from pipelines.ingest.accounting import AccountingTable, duration, seconds
+from pipelines.ingest.accounting import NOWHERE, AccountingTable, duration, seconds
 from pipelines.ingest.localtime import NEVER, to_unix, zone
-from pipelines.ingest.slurm import MENDING, STATUS, UNFINISHED
+from pipelines.ingest.slurm import MENDING, states
+from pipelines.ingest.slurm_ids import job_steps
 from pipelines.ingest.source import load
 
 COLUMNS = ("run_id", "application", "input", "nodes", "start_s", "runtime_s")
@@ -25,8 +26,6 @@ _START = ("start_s", "start_unix")
 _END = ("end_s", "end_unix")
 _RUNTIME = ("runtime_s", "duration_s")
 _ELAPSED = {"elapsedraw": seconds, "elapsed": duration}
-_TOO_LATE = f"is more than {limits.SECONDS:,} seconds"
-_NOWHERE = {"", "none assigned", "unknown", "none"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def read_runs(path: str | Path) -> ControlRuns:
     table = AccountingTable(load(path), {*COLUMNS, *_START, *_END, *_RUNTIME}, "run")
     notes: list[str] = []
     run_id, application = (texts(table, name) for name in ("run_id", "application"))
-    _unique(table, run_id)
+    table.refuse_repeated("run_id")
     inputs = texts(table, "input", empty=True) if "input" in table else [""] * table.rows
     start = numbers(table, *_START)
     if fractional := int((start % 1 > 0).sum()):
@@ -59,8 +58,7 @@ def read_runs(path: str | Path) -> ControlRuns:
             notes.append(f"Runs whose time between start and end is not their runtime, which is taken: {off:,}.")
     else:
         runtime = numbers(table, *_END) - start
-        if (runtime <= 0).any():
-            raise table.error(table.column(*_END), int(np.argmax(runtime <= 0)), "is not after the start")
+        table.refuse(table.column(*_END), runtime <= 0, "is not after the start")
     return ControlRuns(_frame(run_id, application, inputs, _nodes(table, notes), np.floor(start), runtime), {}, tuple(notes))
 
 
@@ -78,30 +76,18 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     wanted = {"jobid", "jobidraw", "jobname", "nodelist", "start", "end", "state", *_ELAPSED}
     table = AccountingTable(load(path), wanted, mending=MENDING)
     job = table.column("jobidraw", "jobid")
-    name, nodes, state = (table.column(column) for column in ("jobname", "nodelist", "state"))
+    name, nodes, _ = (table.column(column) for column in ("jobname", "nodelist", "state"))
     started = table.column("start")
-    steps = np.zeros(table.rows, bool)
-    for column in ("jobid", "jobidraw"):
-        if column in table:
-            steps |= table.matches(column, lambda text: "." in text)
     named = table.matches(name, lambda text: pattern.fullmatch(text) is not None)
     left = np.full(table.rows, "", object)
     left[~named] = "another job name"
-    left[steps] = "job step"
-    codes, states = table.texts(state)
-    for code, text in enumerate(states):
-        word = text.upper().split(" ")[0]
-        here = (codes == code) & (left == "")
-        if word not in STATUS and word not in UNFINISHED:
-            if here.any():
-                raise table.error(
-                    state, int(np.argmax(here)), f"is no state of Slurm's, such as {', '.join([*STATUS][:4])} or {UNFINISHED[1]}"
-                )
-        elif STATUS.get(word) != 1:
-            left[here] = f"state {word}"
+    left[job_steps(table)] = "job step"
+    words = states(table, left == "")
+    other = (left == "") & (words != "COMPLETED")
+    left[other] = "state " + words[other]
     start = to_unix(table.times(started), place).unix_s
     left[(left == "") & (start == NEVER)] = "no start"
-    left[(left == "") & table.matches(nodes, lambda text: text.lower() in _NOWHERE)] = "no nodes"
+    left[(left == "") & table.matches(nodes, lambda text: text.lower() in NOWHERE)] = "no nodes"
     elapsed = table.find(*_ELAPSED)
     if elapsed is not None:
         runtime = table.numbers(elapsed, _ELAPSED[elapsed])
@@ -111,13 +97,9 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     left[(left == "") & ~(runtime > 0)] = "no runtime"
     left[(left == "") & (runtime > limits.SECONDS)] = "runtime beyond limits"
     kept = np.flatnonzero(left == "")
-    job_codes, jobs = table.texts(job)
-    run_id = [jobs[code] for code in job_codes[kept]]
-    if len(set(run_id)) < len(run_id):
-        twice = kept[int(np.argmax(pd.Series(run_id).duplicated().to_numpy()))]
-        raise table.error(job, int(twice), "completed on an earlier line too")
-    name_codes, names = table.texts(name)
-    found = [pattern.fullmatch(names[code]) for code in name_codes[kept]]
+    run_id = pd.Series(table.strings(job)).where(left == "")
+    table.refuse(job, (left == "") & run_id.duplicated().to_numpy(), "completed on an earlier line too")
+    found = [pattern.fullmatch(text) for text in table.strings(name)[kept]]
     application, inputs = ([(match.groupdict().get(group) or "") for match in found if match] for group in ("application", "input"))
     if "" in application:
         raise table.error(name, int(kept[application.index("")]), "matches the pattern with an empty application")
@@ -126,7 +108,7 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     left_out = dict(zip(reasons.tolist(), counts.tolist(), strict=True))
     if table.set_aside:
         left_out["unreadable line"] = len(table.set_aside)
-    return ControlRuns(_frame(run_id, application, inputs, lists, start[kept], runtime[kept]), left_out)
+    return ControlRuns(_frame(run_id[kept], application, inputs, lists, start[kept], runtime[kept]), left_out)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -144,16 +126,10 @@ def texts(table: AccountingTable, name: str, empty: bool = False) -> list[str]:
 
     InputError where there is no such column or, unless ``empty``, no text.
     """
-    codes, distinct = table.texts(table.column(name))
-    if not empty and "" in distinct:
-        raise table.error(name, int(np.argmax(codes == distinct.index(""))), "says nothing")
-    return [distinct[code] for code in codes]
-
-
-def _unique(table: AccountingTable, run_id: list[str]) -> None:
-    again = pd.Series(run_id).duplicated().to_numpy()
-    if again.any():
-        raise table.error("run_id", int(np.argmax(again)), "is on an earlier line too")
+    found = table.strings(table.column(name))
+    if not empty:
+        table.refuse(name, found == "", "says nothing")
+    return list(found)
 
 
 def numbers(table: AccountingTable, *names: str, positive: bool = False) -> np.ndarray:
@@ -163,13 +139,9 @@ def numbers(table: AccountingTable, *names: str, positive: bool = False) -> np.n
     """
     name = table.column(*names)
     found = table.numbers(name, seconds)
-    for wrong, what in (
-        (np.isnan(found), "says nothing"),
-        (positive & (found <= 0), "is not above 0"),
-        (found > limits.SECONDS, _TOO_LATE),
-    ):
-        if wrong.any():
-            raise table.error(name, int(np.argmax(wrong)), what)
+    table.refuse(name, np.isnan(found), "says nothing")
+    table.refuse(name, positive & (found <= 0), "is not above 0")
+    table.refuse(name, found > limits.SECONDS, f"is more than {limits.SECONDS:,} seconds")
     return found
 
 

@@ -103,10 +103,6 @@ class Run:
         while len(self.keys) > _CACHED:
             del self.keys[next(iter(self.keys))]
 
-    def codes(self, node: pa.DictionaryArray) -> np.ndarray:
-        """Return this run's codes of a column of nodes."""
-        return self.nodes.codes(node)
-
 
 class Intake:
     """Reader of one file; afterwards ``tallies`` by sampler and ``contradictions`` are filled."""
@@ -291,7 +287,7 @@ class Intake:
         if part.file not in self.run.keys:
             self._wait()
             table = read_part(self.run.change.path(part), part, ["time_s", "node"]).unify_dictionaries().combine_chunks()
-            self.run.keep_keys(part, _micro(table), self.run.codes(table.column("node").chunk(0)))
+            self.run.keep_keys(part, _micro(table), self.run.nodes.codes(table.column("node").chunk(0)))
         return self.run.keys[part.file]
 
     def _stored(self, rows: _Rows, parts: Sequence[Part], again: np.ndarray) -> np.ndarray:
@@ -307,7 +303,7 @@ class Intake:
             table = table.unify_dictionaries().combine_chunks()
             if not table.num_rows:
                 continue
-            there = _keys(_micro(table), self.run.codes(table.column("node").chunk(0)))
+            there = _keys(_micro(table), self.run.nodes.codes(table.column("node").chunk(0)))
             place = np.minimum(np.searchsorted(keys, there), keys.size - 1)
             hit = keys[place] == there
             for metric, name in enumerate(rows.names):

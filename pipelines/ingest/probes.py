@@ -23,11 +23,9 @@ def read_probes(path: str | Path) -> pd.DataFrame:
     The columns are those of features.monitoring.samplers.PROBES. Raises InputError with file, line and what is wrong.
     """
     table = AccountingTable(load(path), {"run_id", "node", *PROBES}, "probe result")
-    columns: dict[str, object] = {name: pd.array(texts(table, name), dtype="str") for name in ("run_id", "node")}
-    frame = pd.DataFrame(columns)
-    if (again := frame.duplicated().to_numpy()).any():
-        row = int(np.argmax(again))
-        raise table.error("node", row, f"has a result of run {frame['run_id'][row]} on an earlier line too")
+    frame = pd.DataFrame({name: texts(table, name) for name in ("run_id", "node")}, dtype="str")
+    again = frame.duplicated().to_numpy()
+    table.refuse("node", again, f"has a result of run {frame['run_id'][int(np.argmax(again))]} on an earlier line too")
     for name in PROBES:
         frame[name] = numbers(table, name)
     return frame
@@ -40,13 +38,9 @@ def read_types(path: str | Path) -> pd.DataFrame:
     InputError with file, line and what is wrong.
     """
     table = AccountingTable(load(path), {"application", "type", *RATES}, "application")
-    frame = pd.DataFrame({name: pd.array(texts(table, name), dtype="str") for name in ("application", "type")})
-    for wrong, name, what in (
-        (~frame["type"].isin(TYPES), "type", f"is not one of {', '.join(TYPES)}"),
-        (frame["application"].duplicated(), "application", "is on an earlier line too"),
-    ):
-        if wrong.any():
-            raise table.error(name, int(np.argmax(wrong)), what)
+    frame = pd.DataFrame({name: texts(table, name) for name in ("application", "type")}, dtype="str")
+    table.refuse("type", ~frame["type"].isin(TYPES).to_numpy(), f"is not one of {', '.join(TYPES)}")
+    table.refuse_repeated("application")
     if table.find(*RATES):
         for name in RATES:
             frame[name] = table.numbers(table.column(name), seconds)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from features.errors import InputError, one_line
 from features.jobs.schema import Trace, UnreadLine, conform, masked
@@ -23,6 +24,7 @@ from pipelines.ingest.accounting import (
     is_time,
     minutes,
     seconds,
+    some,
     tells,
     whole,
 )
@@ -146,8 +148,7 @@ def parse_sacct(
     submitted = table.column(*SUBMIT, title="Submit")
     notes: list[str] = []
     if table.latin1:
-        listed = ", ".join(map(str, table.latin1[:5])) + (", ..." if len(table.latin1) > 5 else "")
-        notes.append(f"Lines with bytes that are not UTF-8 are read as Latin-1: {len(table.latin1):,} ({listed}).")
+        notes.append(f"Lines with bytes that are not UTF-8 are read as Latin-1: {len(table.latin1):,} ({some(table.latin1)}).")
 
     steps = job_steps(table)
     jobs = ~steps
@@ -239,28 +240,30 @@ def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadL
             UnreadLine(line.line, int(text) if text.isdecimal() and len(text) <= 18 else None, table.delimiter.join(line.fields))
         )
     if found:
-        numbers = ", ".join(str(line.line) for line in found[:5]) + (", ..." if len(found) > 5 else "")
+        numbers = some([line.line for line in found])
         notes.append(
             f"Lines that cannot be split into the header's columns are dropped, as unreadable-line: {len(found):,} ({numbers})."
         )
     return tuple(found)
 
 
+def states(table: AccountingTable, jobs: np.ndarray) -> np.ndarray:
+    """Return the states of all lines without what follows them, object [rows].
+
+    InputError where one of the ``jobs`` (bool [rows]) is none of Slurm's.
+    """
+    words = table.mapped("state", lambda texts: np.array([text.upper().split(" ")[0] for text in texts], object))
+    known = pd.Series(words).isin([*STATUS, *UNFINISHED]).to_numpy()
+    table.refuse("state", jobs & ~known, f"is no state of Slurm's, such as {', '.join([*STATUS][:4])} or {UNFINISHED[1]}")
+    return words
+
+
 def _states(table: AccountingTable, jobs: np.ndarray, times: JobTimes, notes: list[str]) -> tuple[np.ndarray, object]:
     """Return which jobs have not ended by their state, bool [jobs], and the SWF status."""
     if "state" not in table:
         return np.zeros(int(jobs.sum()), bool), None
-    codes, distinct = table.texts("state")
-    words = [text.upper().split(" ")[0] for text in distinct]
-    for place, word in enumerate(words):
-        if word not in STATUS and word not in UNFINISHED and (jobs & (codes == place)).any():
-            raise table.error(
-                "state",
-                int(np.argmax(jobs & (codes == place))),
-                f"is no state of Slurm's, such as {', '.join([*STATUS][:4])} or {UNFINISHED[1]}",
-            )
-    status = np.array([STATUS.get(word, -1) for word in words], np.int64)[codes[jobs]]
-    over = np.array([ENDED_RUN.get(word, -1) for word in words], np.int64)[codes[jobs]]
+    words = pd.Series(states(table, jobs)[jobs])
+    status, over = (words.map(known).fillna(-1).to_numpy(np.int64) for known in (STATUS, ENDED_RUN))
     run = (over >= 0) & (times.between >= 0)
     if count := int(run.sum()):
         notes.append(f"Ended runs of jobs that were requeued or resized are read as jobs of their own: {count:,}.")

@@ -44,7 +44,7 @@ def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str
     numbered = table.matches(name, _is_number)
     if not numbered[jobs].all():
         if name == "jobidraw":
-            raise table.error(name, int(np.argmax(jobs & ~numbered)), "is not a whole number")
+            table.refuse(name, jobs & ~numbered, "is not a whole number")
         notes.append(
             "Job ids are not all whole numbers (array or heterogeneous jobs, and no JobIDRaw): jobs are numbered from 1 instead."
         )

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from pipelines.ingest.accounting import MISSING, UNBOUNDED, AccountingTable, is_time, tells, whole
+from pipelines.ingest.accounting import MISSING, NOWHERE, UNBOUNDED, AccountingTable, is_time, some, tells, whole
 from pipelines.ingest.localtime import NEVER, to_unix, zone
 from pipelines.ingest.sacct_json import as_table, is_json
 from pipelines.ingest.slurm import MENDING, REQUESTED, RUNTIME, of_cluster
@@ -116,15 +116,15 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     for name in {"reqtres", "reqmem"} & there.keys():
         table.numbers(name, READ[name])  # an error names the line
     place = zone("UTC" if is_json(source) else timezone)
-    elapsed = table.numbers(there["elapsed"], RUNTIME[there["elapsed"]])[jobs]
-    lines = np.flatnonzero(jobs)
-    if (endless := elapsed > _LONGEST_S).any():
-        raise table.error(there["elapsed"], int(lines[np.argmax(endless)]), "is a runtime of more than a hundred years")
+    elapsed = table.numbers(there["elapsed"], RUNTIME[there["elapsed"]])
+    table.refuse(there["elapsed"], jobs & (elapsed > _LONGEST_S), "is a runtime of more than a hundred years")
+    elapsed, lines = elapsed[jobs], np.flatnonzero(jobs)
     times = job_times(table, there["submit"], jobs, place, elapsed, notes)
-    texts = {name: _texts(table, column, jobs) for name, column in there.items()}
+    texts = {name: table.strings(column)[jobs] for name, column in there.items()}
     state = texts.get("state", np.full(len(times.submit), "COMPLETED", object))
     gone = np.array([each.startswith("CANCELLED") for each in state], bool) & (np.nan_to_num(elapsed) == 0)
-    ran = (times.start != NEVER) & ~np.isnan(elapsed) & ~(gone & _on_no_node(texts, len(gone)))
+    nowhere = pd.Series(texts["nodelist"]).str.lower().isin(NOWHERE).to_numpy() if "nodelist" in texts else True
+    ran = (times.start != NEVER) & ~np.isnan(elapsed) & ~(gone & nowhere)
     if not ran.any():
         raise InputError(f"{path}: holds no job that has run")
     eligible = to_unix(table.times("eligible")[jobs], place, times.submit).unix_s if "eligible" in there else times.submit
@@ -204,7 +204,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     notes += _unsuited(found_jobs, site)
     notes += [f"Jobs with the option {name}, which is not modelled: {count:,}." for name, count in sorted(unmodelled.items())]
     if table.set_aside:
-        where = ", ".join(str(line.line) for line in table.set_aside[:5]) + (", ..." if len(table.set_aside) > 5 else "")
+        where = some([line.line for line in table.set_aside])
         notes.append(f"Lines that cannot be split into the header's columns are left out: {len(table.set_aside):,} ({where}).")
     if "MEMORY" in site.settings.get("selecttypeparameters", "").upper():
         none = int(((found_jobs["memory_node"] == 0) & (found_jobs["memory_cpu"] == 0)).sum())
@@ -223,11 +223,6 @@ def _begun(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]
         tasks = sum(told[code][0] for code in codes[waiting & jobs])
         notes.append(f"Array tasks that had not started are left out: {tasks:,} in {count:,} lines.")
     return ~waiting
-
-
-def _on_no_node(texts: dict[str, np.ndarray], rows: int) -> np.ndarray:
-    nodes = texts.get("nodelist", np.full(rows, "", object))
-    return np.array([each.strip().lower() in ("", "none assigned", "none", "unknown") for each in nodes], bool)
 
 
 def _one_row_a_job(runs: pd.DataFrame) -> pd.DataFrame:
@@ -304,11 +299,6 @@ def _estimate_unknown(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
                 f"Jobs that {name}: {count:,}. Where they run on or start in a replay, it is for {share:.0%} of their limits."
             )
     return jobs.assign(runtime_s=np.where(unknown, guess, jobs["runtime_s"])).drop(columns="elapsed_s")
-
-
-def _texts(table: AccountingTable, name: str, jobs: np.ndarray) -> np.ndarray:
-    codes, distinct = table.texts(name)
-    return np.array(distinct, object)[codes[jobs]]
 
 
 def _options(line: str) -> dict[str, str]:

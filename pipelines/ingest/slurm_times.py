@@ -41,8 +41,7 @@ def job_times(
     the change.
     """
     local = table.times(submitted)
-    if (lost := jobs & np.isnat(local)).any():
-        raise table.error(submitted, int(np.argmax(lost)), "says no time of submission")
+    table.refuse(submitted, jobs & np.isnat(local), "says no time of submission")
     found = [to_unix(local[jobs], place)]
     for names in (START, END):
         name = table.find(*names)

@@ -1,4 +1,7 @@
-"""The job lines of SWF: 18 numbers each, read by pandas; only blocks with other texts than whole numbers are read text by text."""
+"""The job lines of SWF, 18 numbers each, read by pandas.
+
+Where a block has other texts than whole numbers, its lines are written anew with the whole numbers that these stand for.
+"""
 
 import io
 import math
@@ -48,10 +51,10 @@ _PLAIN = b"-0123456789 \t\n"
 
 
 class JobLines:
-    """What the job lines hold: ``jobs`` of them, and the comments before the first in ``head``.
+    """What the job lines of a file hold, block by block.
 
-    ``rounded`` and ``negative`` (other than -1) count values by field; ``extra`` are the lines with extra columns, the fewest and
-    the most of them.
+    ``jobs`` is their number, ``head`` the comments before the first, ``comments`` the number of later ones. ``rounded`` and
+    ``negative`` (other than -1) count values by field; ``extra`` are the lines with extra columns, the fewest and the most of them.
     """
 
     def __init__(self, path: str) -> None:

@@ -64,8 +64,7 @@ def _conf(source: Source) -> pd.DataFrame:
 def _csv(source: Source) -> pd.DataFrame:
     table = AccountingTable(source, {"node", "leaf"}, "node")
     frame = pd.DataFrame({name: texts(table, name) for name in ("node", "leaf")})
-    if (again := frame["node"].duplicated().to_numpy()).any():
-        raise table.error("node", int(np.argmax(again)), "is on an earlier line too")
+    table.refuse_repeated("node")
     return frame
 
 
@@ -77,9 +76,7 @@ def read_running(path: str | Path, at_s: float) -> list[Job]:
     table = AccountingTable(load(path), {"job_id", "application", "nodes", "start_s"}, "job")
     names, applications = texts(table, "job_id"), texts(table, "application")
     start = numbers(table, "start_s")
-    if (later := start > at_s).any():
-        raise table.error("start_s", int(np.argmax(later)), f"is after the moment asked about, {at_s:.0f}")
-    if (again := pd.Series(names).duplicated().to_numpy()).any():
-        raise table.error("job_id", int(np.argmax(again)), "is on an earlier line too")
+    table.refuse("start_s", start > at_s, f"is after the moment asked about, {at_s:.0f}")
+    table.refuse_repeated("job_id")
     lists = node_lists(table, "nodes", np.arange(table.rows))
     return [Job(name, of, tuple(nodes), float(at)) for name, of, nodes, at in zip(names, applications, lists, start, strict=True)]

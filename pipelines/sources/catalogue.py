@@ -20,7 +20,7 @@ from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import Source
 from pipelines.sources.recorded import Recorded, checksums, recorded
 from pipelines.sources.settings import read_settings
-from pipelines.sources.site_file import settings_file, site_table
+from pipelines.sources.site_file import known_table, settings_file, site_table
 from pipelines.storage.home import archive, home
 from pipelines.storage.places import at
 from sim.machine.description import Machine
@@ -151,11 +151,7 @@ def site_registry() -> dict[str, Any]:
     Empty where there is none. InputError with file and key.
     """
     site = settings_file()
-    table = _toml(site).get("registry", {}) if site is not None else {}
-    if not isinstance(table, dict) or (unknown := table.keys() - _REGISTRY):
-        what = f"unknown key {shown(min(unknown))} in [registry]" if isinstance(table, dict) else "registry is no table"
-        raise InputError(f"{site}: {what}; known: {', '.join(sorted(_REGISTRY))}")
-    return table
+    return {} if site is None else known_table(_toml(site), "registry", _REGISTRY, site)
 
 
 def remembered() -> Path:

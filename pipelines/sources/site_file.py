@@ -6,6 +6,7 @@ processes find it; variables that are set already come first.
 """
 
 import os
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -49,15 +50,24 @@ def _take(path: Path) -> None:
             os.environ[VARIABLES[key]] = str(value)
 
 
+def known_table(stated: dict[str, Any], name: str, known: Set[str], path: Path) -> dict[str, Any]:
+    """Return the table ``name`` of the settings in ``path``.
+
+    InputError for keys that are not ``known``.
+    """
+    table = stated.get(name, {})
+    if not isinstance(table, dict) or (unknown := table.keys() - known):
+        what = f"unknown key {shown(min(unknown))} in [{name}]" if isinstance(table, dict) else f"{name} is no table"
+        raise InputError(f"{path}: {what}; known: {', '.join(sorted(known))}")
+    return table
+
+
 def site_table(stated: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the table [site] of the settings ``path``.
 
     InputError with file and key, never with a value.
     """
-    table = stated.get("site", {})
-    if not isinstance(table, dict) or (unknown := table.keys() - VARIABLES):
-        what = f"unknown key {shown(min(unknown))} in [site]" if isinstance(table, dict) else "site is no table"
-        raise InputError(f"{path}: {what}; known: {', '.join(sorted(VARIABLES))}")
+    table = known_table(stated, "site", VARIABLES.keys(), path)
     for key, value in table.items():
         number = key == "wait_s"
         right = isinstance(value, (int, float)) and not isinstance(value, bool) if number else isinstance(value, str) and value

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from sim.machine.description import Machine
 
 TRACES = "traces"
 """Dagster's name of the partitions by trace."""
+_MOVED = ("name", "place", "machine", "queues", "stated_in", "recorded")
+"""Fields of an entry that its table in another file does not state alike."""
 
 
 def remember(spec: str, note: Callable[[str], object] = lambda text: None, **options: Any) -> str:
@@ -173,22 +176,8 @@ def _as_table(entry: Entry) -> dict[str, Any]:
 
     The table moves to another file, so a relative place would be lost.
     """
-    keys = (
-        "title",
-        "sha256",
-        "sha256_content",
-        "procs",
-        "timezone",
-        "missing_request",
-        "processors",
-        "cpus_per_node",
-        "cluster",
-        "format",
-        "options",
-        "grows",
-        "since",
-    )
-    table = {key: getattr(entry, key) for key in keys if getattr(entry, key) not in (None, "", {})}
+    table = {each.name: getattr(entry, each.name) for each in fields(entry) if each.name not in _MOVED}
+    table = {key: value for key, value in table.items() if value not in (None, "", {})}
     if entry.place:
         table["place"] = entry.place if entry.remote else str(entry.path)
     return table
