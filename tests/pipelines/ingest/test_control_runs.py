@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from features.errors import InputError
 from features.node_list import expand_nodes
 from pipelines.ingest.control_runs import ControlRuns, read_accounting_runs, read_runs
 from pipelines.ingest.probes import read_probes, read_types
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TYPES, application_types, keep, stored
 from tests.conftest import SHARED, needs_shared
+from tests.support.refusals import refusal
 
 ZONE = "America/Los_Angeles"
 SACCT = "JobID|JobIDRaw|JobName|NodeList|Start|End|Elapsed|State"
@@ -33,11 +33,8 @@ def written(tmp_path: Path, *lines: str) -> Path:
     return path
 
 
-def refusal(read, path: Path, *rest: object) -> str:
-    with pytest.raises(InputError) as caught:
-        read(path, *rest)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).removeprefix(f"{path}:")
+def refused(read, path: Path, *rest: object) -> str:
+    return refusal(read, path, *rest).removeprefix(f"{path}:")
 
 
 @pytest.mark.parametrize(
@@ -135,14 +132,14 @@ def test_real_runs_that_only_count_their_nodes_are_read_and_said_to_lack_them() 
 )
 def test_a_broken_line_of_runs_is_named(tmp_path: Path, row: str, message: str) -> None:
     path = written(tmp_path, "run_id,application,input,nodes,start_s,runtime_s", "r1,AMG,x,n1,1,2", row)
-    assert refusal(read_runs, path) == message.replace("; is there one in a job's name?", "")
+    assert refused(read_runs, path) == message.replace("; is there one in a job's name?", "")
 
 
 def test_runs_without_a_column_or_a_row_are_refused(tmp_path: Path) -> None:
     header = "run_id,application,nodes,start_s"
-    assert refusal(read_runs, written(tmp_path, header)) == " holds no run, only a header line"
+    assert refused(read_runs, written(tmp_path, header)) == " holds no run, only a header line"
     expected = f" the header line has no column end_s or end_unix, only {header.replace(',', ', ')}"
-    assert refusal(read_runs, written(tmp_path, header, "r,a,n1,5")) == expected
+    assert refused(read_runs, written(tmp_path, header, "r,a,n1,5")) == expected
 
 
 def sacct(tmp_path: Path, *rows: str) -> Path:
@@ -210,21 +207,21 @@ def test_without_elapsed_the_end_says_how_long_a_job_ran(tmp_path: Path) -> None
 
 def test_errors_in_accounting_are_one_line(tmp_path: Path) -> None:
     path = sacct(tmp_path, job(1), job(2, state="WHAT"))
-    assert refusal(read_accounting_runs, path, PATTERN, ZONE).startswith(
+    assert refused(read_accounting_runs, path, PATTERN, ZONE).startswith(
         "3: State 'WHAT' is no state of Slurm's, such as COMPLETED, "
     )
     assert (
-        refusal(read_accounting_runs, sacct(tmp_path, job(1), job(1)), PATTERN, ZONE)
+        refused(read_accounting_runs, sacct(tmp_path, job(1), job(1)), PATTERN, ZONE)
         == "3: JobIDRaw '1' completed on an earlier line too"
     )
-    assert refusal(read_accounting_runs, sacct(tmp_path, job(1, nodes="q[1")), PATTERN, ZONE).startswith(
+    assert refused(read_accounting_runs, sacct(tmp_path, job(1, nodes="q[1")), PATTERN, ZONE).startswith(
         "2: NodeList 'q[1' is not a list"
     )
-    assert "--time-zone" in refusal(read_accounting_runs, path, PATTERN, None)
-    assert refusal(read_accounting_runs, path, "ctl", ZONE) == "--job-name 'ctl': has no group (?P<application>...)"
-    assert refusal(read_accounting_runs, path, "(", ZONE).startswith("--job-name '(': is no regular expression: ")
+    assert "--time-zone" in refused(read_accounting_runs, path, PATTERN, None)
+    assert refused(read_accounting_runs, path, "ctl", ZONE) == "--job-name 'ctl': has no group (?P<application>...)"
+    assert refused(read_accounting_runs, path, "(", ZONE).startswith("--job-name '(': is no regular expression: ")
     path = written(tmp_path, "JobID,JobName,Start,End,State", "1,a,Unknown,Unknown,FAILED")
-    assert refusal(read_accounting_runs, path, PATTERN, ZONE).startswith(" the header line has no column nodelist")
+    assert refused(read_accounting_runs, path, PATTERN, ZONE).startswith(" the header line has no column nodelist")
 
 
 def test_probes_and_types_are_read_and_broken_ones_named(tmp_path: Path) -> None:
@@ -243,8 +240,8 @@ def test_probes_and_types_are_read_and_broken_ones_named(tmp_path: Path) -> None
         "r,n2,-1,1,1": "3: send_s '-1' is not a number",
         "r,,1,1,1": "3: node '' says nothing",
     }.items():
-        assert refusal(read_probes, written(tmp_path, header, "r,n1,1,1,1", row)) == message
-    assert refusal(read_probes, written(tmp_path, "run_id,node", "r,n")).startswith(" the header line has no column send_s")
+        assert refused(read_probes, written(tmp_path, header, "r,n1,1,1,1", row)) == message
+    assert refused(read_probes, written(tmp_path, "run_id,node", "r,n")).startswith(" the header line has no column send_s")
     assert read_types(written(tmp_path, "application,type", "AMG,network")).to_dict("list") == {
         "application": ["AMG"],
         "type": ["network"],
@@ -253,7 +250,7 @@ def test_probes_and_types_are_read_and_broken_ones_named(tmp_path: Path) -> None
         "AMG,io": "3: application 'AMG' is on an earlier line too",
         "X,cpu": "3: type 'cpu' is not one of compute, network, io",
     }.items():
-        assert refusal(read_types, written(tmp_path, "application,type", "AMG,network", row)) == message
+        assert refused(read_types, written(tmp_path, "application,type", "AMG,network", row)) == message
 
 
 def test_rows_are_kept_once_and_what_was_first_stays(tmp_path: Path) -> None:

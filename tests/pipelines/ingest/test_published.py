@@ -1,4 +1,4 @@
-"""Tables of jobs that sites published, on samples made here after their schemas, and on the real sample of Eagle."""
+"""Tables of jobs that sites published, on samples made here after their schemas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import queuecast
 from features.errors import InputError
 from features.jobs.schema import Trace
 from pipelines.ingest.read import read_trace
-from tests.conftest import SHARED, needs_shared
 
 FUGAKU = {
     "jid": ["jid_7", "jid_8", "jid_9"],
@@ -156,10 +155,3 @@ def test_philly_counts_gpus_from_the_first_attempt_to_the_end_of_the_last(tmp_pa
     path.write_text("[1, 2]")
     with pytest.raises(InputError, match="is no table of jobs"):
         read_trace(path)
-
-
-@needs_shared
-def test_the_real_sample_of_eagle_is_slurm_accounting() -> None:
-    trace = read_trace(SHARED / "traces" / "NREL-Eagle-sample-sacct.csv", timezone="America/Denver")
-    first = trace.jobs[trace.jobs["job_id"] == 532209].iloc[0]
-    assert (first["procs"], first["requested_s"], first["runtime_s"], first["wait_s"]) == (10, 172800, 99825, 1)

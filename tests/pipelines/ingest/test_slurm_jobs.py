@@ -15,6 +15,7 @@ from pipelines.ingest.slurm_site import load_site
 from sim.site_replay import replay
 from sim.slurm.files import read_site
 from tests.conftest import SHARED, needs_shared
+from tests.support.refusals import refusal
 
 BEGIN = 1_772_359_200  # 2026-03-01T10:00:00 UTC
 CONF = "NodeName=n[1-4] CPUs=8\nPartitionName=main Nodes=ALL DefMemPerCPU=1000 MaxTime=2:00:00\nPartitionName=fast Nodes=n1\n"
@@ -217,9 +218,7 @@ def test_real_accounting_is_read() -> None:
     ],
 )
 def test_a_bad_line_is_refused_with_its_number(row: dict[str, str], said: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        read(tmp_path, {}, row)
-    assert str(caught.value).startswith(f"{tmp_path}/{said}")
+    assert refusal(read, tmp_path, {}, row).startswith(f"{tmp_path}/{said}")
 
 
 @pytest.mark.parametrize(
@@ -234,9 +233,7 @@ def test_a_bad_line_is_refused_with_its_number(row: dict[str, str], said: str, t
 def test_a_file_of_nothing_to_replay_is_refused(
     rows: list[dict[str, str]], without: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError) as caught:
-        read(tmp_path, *rows, without=without)
-    assert str(caught.value).startswith(f"{tmp_path}/{said}")
+    assert refusal(read, tmp_path, *rows, without=without).startswith(f"{tmp_path}/{said}")
 
 
 def test_jobs_released_in_one_second_were_held_once_the_last_of_them_was_submitted(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from features.errors import InputError
 from features.jobs.schema import Trace
 from pipelines.ingest.read import read_file
 from pipelines.ingest.slurm import parse_sacct
 from pipelines.ingest.source import Source
 from tests.conftest import SHARED, needs_shared
+from tests.support.refusals import refusal
 
 LINE = "2024-05-01T10:00:00|00:00:10"
 
@@ -65,9 +65,7 @@ def test_allocated_nodes_are_taken_where_none_are_requested() -> None:
     ],
 )
 def test_what_cannot_be_read_is_named_with_its_line(columns: str, row: str, complaint: str) -> None:
-    with pytest.raises(InputError) as caught:
-        parse(columns, row)
-    assert str(caught.value) == f"sacct.txt:2: {complaint}"
+    assert refusal(parse, columns, row) == f"sacct.txt:2: {complaint}"
 
 
 @needs_shared

@@ -5,21 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
-from features.errors import InputError
 from pipelines.ingest.topology import read_running, read_topology
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import TOPOLOGY, keep, stored
+from tests.support.refusals import refusal
 
 HEAD = "job_id,application,nodes,start_s"
 
 
-def refusal(path: Path, text: str, read=read_topology) -> str:
+def refused(path: Path, text: str, read=read_topology) -> str:
     path.write_text(text)
-    with pytest.raises(InputError) as raised:
-        read(path)
-    return str(raised.value).removeprefix(str(path))
+    return refusal(read, path).removeprefix(str(path))
 
 
 def test_slurms_file_and_csv_say_the_same(tmp_path: Path) -> None:
@@ -36,17 +33,17 @@ def test_slurms_file_and_csv_say_the_same(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_with_file_and_line(tmp_path: Path) -> None:
     conf, csv = tmp_path / "topology.conf", tmp_path / "t.csv"
     first = "SwitchName=s1 Nodes=n[1-2]\n"
-    assert refusal(conf, first + "SwitchName=s2 Nodes=n[2-3]") == ":2: node 'n2' is under s1 on an earlier line"
-    assert refusal(conf, first + "Nodes=n3") == ":2: 'Nodes=n3' names no switch: SwitchName=s1 Nodes=n[1-16]"
-    assert refusal(conf, first + "SwitchName=s2 Nodes=n[3-") == ":2: Nodes 'n[3-' is not a list of nodes: its brackets do not match"
-    assert refusal(conf, "SwitchName=s1 Switches=s2") == ": no line names nodes of a switch: SwitchName=s1 Nodes=n[1-16]"
-    assert refusal(csv, "node,leaf\nn1,a\nn1,b\n") == ":3: node 'n1' is on an earlier line too"
+    assert refused(conf, first + "SwitchName=s2 Nodes=n[2-3]") == ":2: node 'n2' is under s1 on an earlier line"
+    assert refused(conf, first + "Nodes=n3") == ":2: 'Nodes=n3' names no switch: SwitchName=s1 Nodes=n[1-16]"
+    assert refused(conf, first + "SwitchName=s2 Nodes=n[3-") == ":2: Nodes 'n[3-' is not a list of nodes: its brackets do not match"
+    assert refused(conf, "SwitchName=s1 Switches=s2") == ": no line names nodes of a switch: SwitchName=s1 Nodes=n[1-16]"
+    assert refused(csv, "node,leaf\nn1,a\nn1,b\n") == ":3: node 'n1' is on an earlier line too"
 
     def at(path: Path) -> object:
         return read_running(path, 100.0)
 
-    assert refusal(csv, f"{HEAD}\n1,AMG,n1,50\n2,AMG,n2,101\n", at) == ":3: start_s '101' is after the moment asked about, 100"
-    assert refusal(csv, f"{HEAD}\n1,AMG,n1,50\n1,AMG,n2,60\n", at) == ":3: job_id '1' is on an earlier line too"
+    assert refused(csv, f"{HEAD}\n1,AMG,n1,50\n2,AMG,n2,101\n", at) == ":3: start_s '101' is after the moment asked about, 100"
+    assert refused(csv, f"{HEAD}\n1,AMG,n1,50\n1,AMG,n2,60\n", at) == ":3: job_id '1' is on an earlier line too"
     csv.write_text(f"{HEAD}\n1,AMG,n[1-2],50\n")
     assert [(job.name, job.nodes, job.runs_at(1e9)) for job in read_running(csv, 100.0)] == [("1", ("n1", "n2"), True)]
 

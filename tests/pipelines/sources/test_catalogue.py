@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace
 from features.names import RULE
@@ -28,6 +27,7 @@ from pipelines.storage.home import archive, home
 from pipelines.storage.instance import instance
 from pipelines.storage.lake import Lake
 from tests.conftest import SHARED, needs_shared
+from tests.support.refusals import refusal
 
 SWF = "; MaxProcs: 64\n1 0 5 100 4 -1 -1 4 3600 -1 1 3 2 7 1 2 -1 -1\n"
 SACCT = "JobID|Submit|Elapsed|ReqCPUS|ReqNodes\n1|2024-05-01T10:00:00|10:00|8|2\n"
@@ -43,13 +43,6 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     return tmp_path
-
-
-def message(call: object, *arguments: object, **options: object) -> str:
-    with pytest.raises(InputError) as caught:
-        call(*arguments, **options)  # type: ignore[operator]
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 # The catalogue
@@ -144,7 +137,7 @@ def test_traces_that_were_run_are_known_from_then_on(elsewhere: Path) -> None:
 def test_a_bad_catalogue_is_refused_with_file_entry_and_key(text: str, error: str, elsewhere: Path) -> None:
     path = elsewhere / "queuecast.toml"
     path.write_text(text)
-    assert message(load_catalogue) == f"{path}{error}"
+    assert refusal(load_catalogue) == f"{path}{error}"
 
 
 def test_the_null_device_is_no_catalogue(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +150,7 @@ def test_the_null_device_is_no_catalogue(elsewhere: Path, monkeypatch: pytest.Mo
 
 def test_a_catalogue_that_is_named_must_be_there(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUEUECAST_CATALOGUE", "none.toml")
-    assert message(load_catalogue) == f"{elsewhere}/none.toml: no such file"
+    assert refusal(load_catalogue) == f"{elsewhere}/none.toml: no such file"
 
 
 # What TRACE may be
@@ -228,23 +221,12 @@ def test_a_file_under_an_archive_name_with_other_content_is_its_own_trace_and_no
     (elsewhere / "A-1.swf").write_text(SWF.replace("100", "101"))
     assert find_entry("A-1.swf") is None
     assert read_trace("A-1.swf").procs == 64
-    assert message(remember, "A-1.swf") == (
+    assert refusal(remember, "A-1.swf") == (
         f"{elsewhere}/A-1.swf: would be called a-1, which is a trace of queuecast.toml with other content: rename the file"
     )
     (elsewhere / "damaged").mkdir()
     (elsewhere / "damaged" / "A-1.swf.gz").write_bytes(PACKED[:-9])
-    assert message(read_trace, "damaged/A-1.swf.gz") == "damaged/A-1.swf.gz: truncated: the gzip data end before their end mark"
-
-
-@needs_shared
-@pytest.mark.parametrize("file", ["NASA-iPSC-1993-3.1-cln", "LLNL-Atlas-2006-2.1-cln", "LANL-CM5-1994-4.1-cln"])
-def test_the_archives_files_are_the_catalogues_traces(file: str) -> None:
-    entry = find_entry(str(SHARED / "traces" / f"{file}.swf.gz"))
-    assert entry is not None
-    assert entry.name == file.lower()
-    if entry.missing_request == "runtime":
-        assert remember(str(entry.path)) == entry.name
-        assert read_known(entry.name)[0].source == str(entry.path)
+    assert refusal(read_trace, "damaged/A-1.swf.gz") == "damaged/A-1.swf.gz: truncated: the gzip data end before their end mark"
 
 
 WHOLE_NODES = (
@@ -268,7 +250,7 @@ def test_what_a_processor_is_can_be_said_without_a_settings_file(elsewhere: Path
     assert remember("june.txt", **given) == "june"
     assert read_known("june")[0].jobs["procs"].tolist() == [128, 64]
     (elsewhere / "cpus.txt").write_text(WHOLE_NODES.replace("ReqNodes", "Comment"))
-    assert message(read_trace, "cpus.txt", timezone="UTC", cpus_per_node=64) == (
+    assert refusal(read_trace, "cpus.txt", timezone="UTC", cpus_per_node=64) == (
         "cpus.txt: the header line has no column ReqNodes or AllocNodes, so --cpus-per-node has nothing to count"
     )
 
@@ -291,10 +273,10 @@ def test_a_trace_that_was_run_can_be_forgotten(elsewhere: Path, monkeypatch: pyt
     )
     with instance() as store:
         assert list(store.get_dynamic_partitions("traces")) == ["b"]
-    assert message(read_known, "a").startswith("a: no longer in the catalogue")
+    assert refusal(read_known, "a").startswith("a: no longer in the catalogue")
     assert read_known("b")[0].procs == 8
     assert len(lake.read_clean("a").jobs) == 1
-    assert message(forget, "a") == "a: is not a trace that was run, so there is nothing to forget; known: b"
+    assert refusal(forget, "a") == "a: is not a trace that was run, so there is nothing to forget; known: b"
     assert remember("a.swf") == "a"
 
     def meanwhile() -> tuple[str, ...]:
@@ -318,7 +300,7 @@ def test_the_generated_trace_says_so_and_refuses_bad_options(elsewhere: Path) ->
         ("{ jobs = -3 }", "generated workload: jobs must be a whole number of at least 2, not -3"),
     ):
         (elsewhere / "queuecast.toml").write_text(f'[traces.small]\nformat = "generated"\noptions = {options}\n')
-        assert message(read_trace, "small") == f"{elsewhere}/queuecast.toml: traces.small: {error}"
+        assert refusal(read_trace, "small") == f"{elsewhere}/queuecast.toml: traces.small: {error}"
 
 
 def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
@@ -339,14 +321,14 @@ def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
         ("empty.swf", "empty.swf: is empty"),
         ("nasa-ipsc-1993-3.1-cln", "nasa-ipsc-1993-3.1-cln: not fetched yet: run `queuecast fetch nasa-ipsc-1993-3.1-cln`"),
     ):
-        assert message(read_trace, spec) == error
+        assert refusal(read_trace, spec) == error
     neither = (
         "is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or , between names, or JSON), "
         "nor canonical Parquet"
     )
-    assert message(read_trace, "rubbish.swf") == f"rubbish.swf: {neither}"
-    assert message(read_trace, "prose.txt") == f"prose.txt: {neither}"
-    assert message(read_trace, "damaged.parquet").startswith("damaged.parquet: is damaged or no Parquet file: ")
+    assert refusal(read_trace, "rubbish.swf") == f"rubbish.swf: {neither}"
+    assert refusal(read_trace, "prose.txt") == f"prose.txt: {neither}"
+    assert refusal(read_trace, "damaged.parquet").startswith("damaged.parquet: is damaged or no Parquet file: ")
 
 
 def test_a_file_that_is_not_what_the_catalogue_states_is_refused(elsewhere: Path) -> None:
@@ -356,7 +338,7 @@ def test_a_file_that_is_not_what_the_catalogue_states_is_refused(elsewhere: Path
         (elsewhere / "queuecast.toml").write_text(f"[traces.a]\nplace = 'a.swf'\n{key} = '{right}'\n")
         assert len(read_trace("a").jobs) == 1
         (elsewhere / "queuecast.toml").write_text(f"[traces.a]\nplace = 'a.swf'\n{key} = '{'0' * 64}'\n")
-        assert message(read_trace, "a") == (
+        assert refusal(read_trace, "a") == (
             f"{elsewhere}/a.swf: is not the trace a of queuecast.toml: {key} is {right[:12]}..., not 000000000000..."
         )
 

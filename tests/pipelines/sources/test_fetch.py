@@ -19,7 +19,8 @@ from pipelines.sources import fetch as fetching
 from pipelines.sources.catalogue import RECORDED, Entry, load_catalogue
 from pipelines.sources.recorded import checksums
 from pipelines.storage.home import archive
-from tests.pipelines.sources.test_catalogue import SWF, elsewhere, message
+from tests.pipelines.sources.test_catalogue import SWF, elsewhere
+from tests.support.refusals import refusal
 
 __all__ = ["elsewhere"]  # a fixture used by all
 PACKED = gzip.compress(SWF.encode(), mtime=0)
@@ -42,7 +43,7 @@ class _Archive(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body[:-10] if "truncated" in self.path or "chunked" in self.path else body)
 
-    def log_message(self, *_: object) -> None:
+    def log_refusal(self, *_: object) -> None:
         pass
 
 
@@ -113,10 +114,10 @@ def test_what_does_not_arrive_whole_and_right_leaves_nothing_and_keeps_what_was_
     catalogue = remote(server, path, **keys)
     found, html = sha256(PACKED).hexdigest()[:12], sha256(b"<html>gone</html>").hexdigest()[:12]
     expected = f"{catalogue['a'].place}: {error.format(found=found, html=html)}"
-    assert message(fetch, "a", catalogue, archive()) == expected
+    assert refusal(fetch, "a", catalogue, archive()) == expected
     assert list(archive().iterdir()) == []
     (archive() / "A-1.swf.gz").write_bytes(b"old")
-    assert message(fetch, "a", catalogue, archive()) == expected
+    assert refusal(fetch, "a", catalogue, archive()) == expected
     assert [file.read_bytes() for file in archive().iterdir()] == [b"old"]
 
 
@@ -130,7 +131,7 @@ def known(elsewhere: Path, server: HTTPServer, path: str = "A-1.swf.gz") -> dict
 def test_an_unknown_checksum_is_that_of_the_first_download_and_checked_ever_after(server: HTTPServer, elsewhere: Path) -> None:
     notes: list[str] = []
     catalogue = known(elsewhere, server)
-    assert message(read_trace, "a-1", catalogue=catalogue) == "a-1: not fetched yet: run `queuecast fetch a-1`"
+    assert refusal(read_trace, "a-1", catalogue=catalogue) == "a-1: not fetched yet: run `queuecast fetch a-1`"
     path = fetching.fetch("a-1", catalogue, archive(), notes.append)
     right = sha256(SWF.encode()).hexdigest()
     (said,) = notes
@@ -146,7 +147,7 @@ def test_an_unknown_checksum_is_that_of_the_first_download_and_checked_ever_afte
     assert (len(notes), len(server.asked)) == (1, 1)  # type: ignore[attr-defined]
     assert read_trace("a-1", catalogue=catalogue).procs == 64
     path.write_bytes(gzip.compress(SWF.replace("3600", "7200").encode()))
-    assert "is not the trace a-1 of checksums.toml, as first downloaded on 2" in message(read_trace, "a-1", catalogue=catalogue)
+    assert "is not the trace a-1 of checksums.toml, as first downloaded on 2" in refusal(read_trace, "a-1", catalogue=catalogue)
     fetching.fetch("a-1", catalogue, archive(), notes.append)
     assert read_trace("a-1", catalogue=catalogue).jobs["requested_s"].tolist() == [3600]
 
@@ -160,12 +161,12 @@ def test_a_changed_file_of_the_archive_is_refused_and_the_stored_one_stays(
     path.unlink()
     path.with_name("other").write_bytes(b"")
     for catalogue in (known(elsewhere, server), unresolved):  # as another process sees it that read the catalogue before
-        said = message(fetching.fetch, "a-1", catalogue, archive(), [].append)
+        said = refusal(fetching.fetch, "a-1", catalogue, archive(), [].append)
         assert said.startswith(f"{catalogue['a-1'].place}: is not the trace a-1 of checksums.toml, as first downloaded on 2")
         assert [file.name for file in archive().iterdir()] == ["other"]
     assert said.endswith(f"; to take another, remove {path} and its address's table in {checksums()}")
     path.write_bytes(b"mine")
-    message(fetching.fetch, "a-1", known(elsewhere, server), archive(), [].append)
+    refusal(fetching.fetch, "a-1", known(elsewhere, server), archive(), [].append)
     assert path.read_bytes() == b"mine"
     path.unlink()
     checksums().unlink()
@@ -174,7 +175,7 @@ def test_a_changed_file_of_the_archive_is_refused_and_the_stored_one_stays(
 
 def test_no_page_of_errors_becomes_the_trace_for_good(server: HTTPServer, elsewhere: Path) -> None:
     catalogue = known(elsewhere, server, "html/A-1.swf.gz")
-    said = message(fetching.fetch, "a-1", catalogue, archive(), [].append)
+    said = refusal(fetching.fetch, "a-1", catalogue, archive(), [].append)
     assert said.startswith(f"{catalogue['a-1'].place}: is no trace")
     assert list(archive().iterdir()) == []
     assert not checksums().exists()
@@ -190,7 +191,7 @@ def test_a_file_that_is_there_already_is_taken_for_the_first_copy(server: HTTPSe
     assert found.sha256_content == sha256(SWF.encode()).hexdigest()
     archive().mkdir(parents=True)
     (archive() / "A-1.swf.gz").write_bytes(PACKED)
-    assert "has no recorded checksum yet" in message(read_trace, "a-1", catalogue=catalogue)
+    assert "has no recorded checksum yet" in refusal(read_trace, "a-1", catalogue=catalogue)
     notes: list[str] = []
     fetching.fetch("a-1", catalogue, archive(), notes.append)
     assert (len(notes), server.asked) == (1, [])  # type: ignore[attr-defined]
@@ -203,14 +204,14 @@ def test_a_file_that_is_there_already_is_taken_for_the_first_copy(server: HTTPSe
 def test_a_damaged_file_of_checksums_is_refused_in_one_line(text: str) -> None:
     checksums().parent.mkdir()
     checksums().write_text(text)
-    assert message(load_catalogue).startswith(str(checksums()))
+    assert refusal(load_catalogue).startswith(str(checksums()))
 
 
 def test_no_network_is_said_in_one_line() -> None:
     with HTTPServer(("127.0.0.1", 0), _Archive) as closed:
         catalogue = remote(closed, "A-1.swf.gz")
     assert (
-        message(fetch, "a", catalogue, archive())
+        refusal(fetch, "a", catalogue, archive())
         == f"{catalogue['a'].place}: cannot be fetched: no connection (is there a network?)"
     )
     assert list(archive().iterdir()) == []
@@ -219,17 +220,17 @@ def test_no_network_is_said_in_one_line() -> None:
 def test_a_disk_that_takes_nothing_is_said_in_one_line(server: HTTPServer, elsewhere: Path) -> None:
     (elsewhere / "file").write_text("")
     catalogue = remote(server, "A-1.swf.gz")
-    assert message(fetch, "a", catalogue, elsewhere / "file") == f"{elsewhere}/file/A-1.swf.gz: cannot be written: File exists"
+    assert refusal(fetch, "a", catalogue, elsewhere / "file") == f"{elsewhere}/file/A-1.swf.gz: cannot be written: File exists"
     assert server.asked == []  # type: ignore[attr-defined]
 
 
 def test_what_cannot_be_fetched_is_refused_before_anything_is_asked(server: HTTPServer) -> None:
     unchecked = {"a": Entry("a", place=f"http://127.0.0.1:{server.server_port}/A-1.swf.gz", stated_in=Path("site.toml"))}
-    assert message(fetch, "a", unchecked, archive()) == (
+    assert refusal(fetch, "a", unchecked, archive()) == (
         f"site.toml: traces.a: has neither sha256 nor sha256_content, so a download from {unchecked['a'].place} could not be checked"
     )
     local = {"a": Entry("a", place="b.swf", stated_in=Path("/x/site.toml")), "g": Entry("g", format="generated")}
-    assert message(fetch, "a", local, archive()) == "a: needs no fetching, it is /x/b.swf"
-    assert message(fetch, "g", local, archive()) == "g: needs no fetching, it is generated"
-    assert message(fetch, "z", remote(server, "x"), archive()) == "z: no trace of the catalogue; known: a"
+    assert refusal(fetch, "a", local, archive()) == "a: needs no fetching, it is /x/b.swf"
+    assert refusal(fetch, "g", local, archive()) == "g: needs no fetching, it is generated"
+    assert refusal(fetch, "z", remote(server, "x"), archive()) == "z: no trace of the catalogue; known: a"
     assert server.asked == []  # type: ignore[attr-defined]

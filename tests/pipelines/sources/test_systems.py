@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from features.errors import InputError
 from pipelines.sources.system import System
 from pipelines.sources.systems import remembered, systems
+from tests.support.refusals import refusal
 
 
 @pytest.mark.parametrize(
@@ -30,9 +30,7 @@ from pipelines.sources.systems import remembered, systems
 )
 def test_a_bad_file_of_systems_is_refused_with_file_system_and_key(text: str, error: str, tmp_path: Path) -> None:
     remembered(tmp_path).write_text(text)
-    with pytest.raises(InputError) as caught:
-        systems(tmp_path)
-    assert str(caught.value).startswith(f"{remembered(tmp_path)}: {error}")
+    assert refusal(systems, tmp_path).startswith(f"{remembered(tmp_path)}: {error}")
 
 
 def test_a_good_file_of_systems_is_taken_as_it_stands(tmp_path: Path) -> None:
