@@ -170,11 +170,9 @@ class AccountingTable:
 
     def texts(self, name: str) -> tuple[np.ndarray, list[str]]:
         """Return a column as codes int64 [rows] into a list of distinct stripped texts."""
-        codes: list[np.ndarray] = []
-        distinct: dict[str, int] = {}
-        for part_codes, part in self._parts(name):
-            codes.append(np.array([distinct.setdefault(text, len(distinct)) for text in part], np.int64)[part_codes])
-        return np.concatenate(codes), list(distinct)
+        column = self._table.column(str(self._place[name])).combine_chunks()
+        codes, distinct = pd.factorize(np.array([text.strip() for text in column.dictionary.to_pylist()], object))
+        return codes[column.indices.to_numpy()], list(distinct)
 
     def strings(self, name: str) -> np.ndarray:
         """Return the stripped texts of a column, object [rows]."""
@@ -182,8 +180,9 @@ class AccountingTable:
         return np.array(distinct, object)[codes]
 
     def mapped(self, name: str, convert: Callable[[list[str]], np.ndarray]) -> np.ndarray:
-        """Convert the stripped texts of a column [rows], each distinct one of a block once."""
-        return np.concatenate([convert(part)[codes] for codes, part in self._parts(name)])
+        """Convert the stripped texts of a column [rows], each distinct one once."""
+        codes, distinct = self.texts(name)
+        return convert(distinct)[codes]
 
     def matches(self, name: str, test: Callable[[str], bool]) -> np.ndarray:
         """Tell where ``test`` holds for the text of a column: bool [rows]."""
@@ -257,11 +256,6 @@ class AccountingTable:
     def _error_at(self, name: str, text: str, what: str) -> InputError:
         """Return an error about the first row with that text."""
         return self.error(name, int(np.argmax(self.matches(name, lambda other: other == text))), what)
-
-    def _parts(self, name: str) -> Iterator[tuple[np.ndarray, list[str]]]:
-        """Yield a column block by block: codes into distinct stripped texts."""
-        for part in self._table.column(str(self._place[name])).chunks:
-            yield part.indices.to_numpy(), [text.strip() for text in part.dictionary.to_pylist()]
 
     def _header(self) -> tuple[bytes, int]:
         """Return the first line that is not blank, and the number of lines up to it."""
@@ -341,7 +335,7 @@ class AccountingTable:
                     convert_options=arrow_csv.ConvertOptions(include_columns=kept, column_types=dict.fromkeys(kept, texts)),
                 ) as batches,
             ):
-                table = batches.read_all()
+                table = batches.read_all().unify_dictionaries()
         except pa.ArrowInvalid as error:
             self._complain(error)
         if table.num_rows > limits.JOBS:

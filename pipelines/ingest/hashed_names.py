@@ -5,6 +5,7 @@ Readers of formats that hold people's names call this, so that no later stage se
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from features.errors import InputError
@@ -35,11 +36,7 @@ def with_hashed_names(trace: Trace) -> Trace:
         if not len(column.categories):  # Arrow would lose that it is text
             continue
         codes, kept = pd.factorize(pd.Index([hashed(text, key) for text in column.categories], dtype="str"))
-        if len(kept) == len(codes):
-            jobs[name] = column.rename_categories(list(kept))
-        else:  # a name, and its hash beside it
-            place = column.codes.to_numpy()
-            jobs[name] = pd.Categorical.from_codes([codes[each] if each >= 0 else -1 for each in place], categories=kept)
+        jobs[name] = pd.Categorical.from_codes(np.append(codes, -1)[column.codes], categories=kept)  # one of a name and its hash
     unread = tuple(UnreadLine(line.line, line.job_id, WITHHELD) for line in trace.unread)
     note = f"Users, groups and executables are hashed with ${VARIABLE}."
     return replace(trace, jobs=jobs, unread=unread, notes=(*trace.notes, note), hashed_with=check_value(key))

@@ -127,12 +127,13 @@ def emit(
     )
 
 
-class CounterFiles:
+class CounterFiles(ExitStack):
     """One file a sampler, and a new one every ``rotate`` samples; files appear when complete."""
 
     def __init__(
         self, cluster: Cluster, folder: Path, origin_s: int, *, seed: int, rotate: int = ROTATE, packed: bool = False
     ) -> None:
+        super().__init__()
         if rotate < 1:
             raise InputError(f"a file must hold at least one sample, not {rotate}")
         self.cluster, self.folder, self.origin_s, self.rotate, self.packed = cluster, folder, origin_s, rotate, packed
@@ -143,14 +144,7 @@ class CounterFiles:
         self._sums = np.random.default_rng([seed, 4]).integers(0, _FIRST_BELOW, shape).astype(np.float64)
         self._begun = False
         self._left = 0
-        self._stack = ExitStack()
         self._open: dict[str, Any] = {}
-
-    def __enter__(self) -> CounterFiles:
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self._stack.__exit__(*raised)
 
     def add(self, first: int, increments: np.ndarray) -> None:
         """Add samples ``first`` and following, float64 [samples, counters, nodes].
@@ -174,12 +168,12 @@ class CounterFiles:
 
     def _next(self, time_s: int) -> None:
         """Close full files and begin new ones, named after the time of their first sample."""
-        self._stack.close()
+        self.close()
         for name, sampler in SAMPLERS.items():
             path = self.folder / f"{name}.{time_s}{'.gz' if self.packed else ''}"
-            file: Any = self._stack.enter_context(self._stack.enter_context(replacing(path)).open("wb"))
+            file: Any = self.enter_context(self.enter_context(replacing(path)).open("wb"))
             if self.packed:
-                file = self._stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=0))
+                file = self.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=0))
             file.write(f"{_HEAD},{','.join(sampler.metrics)}\n".encode())
             self._open[name] = file
             self.files += 1
