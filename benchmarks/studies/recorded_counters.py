@@ -31,7 +31,7 @@ from models.variability.classifiers import ORDINAL
 from models.variability.evaluation import Learning
 from models.variability.time_blocks import times_of
 from models.variability.unseen import Unseen
-from pipelines.ingest.slurm import read_sacct
+from pipelines.ingest.read import read_trace
 from pipelines.sources.emission import COUNTERS, JOBS, TOPOLOGY, TYPES, emit
 from pipelines.sources.simulated_site import small_cluster
 from pipelines.sources.system import System
@@ -97,7 +97,7 @@ def trial(cluster: Cluster, unseen: Unseen, usual: pd.DataFrame, seed: int, plac
         machine_of(lake, site.name),
         site.lag_s,
     )
-    trace = clean(read_sacct(site.accounting, "UTC"), cluster.procs)
+    trace = clean(read_trace(Path(site.accounting), timezone="UTC"), cluster.procs)
     made = replayed(trace, stored(lake, RUNS, site.name), moments, unseen, SCHEDULER)
     table = made.table.set_index("metric")
     found: dict[str, float] = {"seed": seed}

@@ -108,26 +108,18 @@ class Mending:
     tests: Mapping[str, Callable[[str], object]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class SetAside:
-    """A line that could not be split into the header's columns: line number and fields."""
-
-    line: int
-    fields: tuple[str, ...]
-
-
 class AccountingTable:
     """The columns of ``wanted`` (names in lower case) that the file has, as strings.
 
     ``titles`` are all columns as the file writes them; ``what`` is the name of a row, for errors. With ``mending``, ``latin1`` are the
-    numbers of lines that are not UTF-8 and were read as Latin-1, and lines of a
-    wrong width are ``recovered`` (a count) or ``set_aside``; without, they are an InputError, as is a file of nothing else.
+    numbers of lines that are not UTF-8 and were read as Latin-1, and lines of a wrong width are ``recovered`` (a count) or ``set_aside``
+    (their numbers and fields); without, they are an InputError, as is a file of nothing else.
     """
 
     def __init__(self, source: Source, wanted: set[str], what: str = "job", mending: Mending | None = None) -> None:
         self.path = source.path
         self.recovered = 0
-        self.set_aside: list[SetAside] = []
+        self.set_aside: list[tuple[int, list[str]]] = []
         self._source = source
         self._what = what
         self._mending = mending
@@ -370,7 +362,7 @@ class AccountingTable:
             else:
                 self._passed_over.add(line)
                 if "".join(fields).strip():
-                    self.set_aside.append(SetAside(line, tuple(fields)))
+                    self.set_aside.append((line, fields))
         if rows != sound.num_rows:
             raise InputError(f"{self.path}: {rows:,} lines have as many fields as the header, and {sound.num_rows:,} can be read")
         self.recovered = len(found)

@@ -115,7 +115,7 @@ def parse_published(source: Source, timezone: str | None) -> Trace:
     """Read a table of :data:`DATASETS`: Parquet, CSV or JSON.
 
     ``timezone`` overrides the data set's for times that state none. Second 0 is the earliest submission. Jobs whose ids are no numbers, or not
-    each another's, are numbered from 1 in the order of the file. Raises InputError as :func:`pipelines.ingest.slurm.read_sacct`.
+    each another's, are numbered from 1 in the order of the file. Raises InputError as :func:`pipelines.ingest.slurm.parse_sacct`.
     """
     table = _table(source)
     table.columns = pd.Index(_plain(table.columns))

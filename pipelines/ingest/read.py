@@ -94,7 +94,10 @@ def _copy_of(entries: Mapping[str, Entry], spec: str | Path) -> Entry | None:
 def read_file(
     path: str | Path, *, timezone: str | None = None, processors: str = "cpus", cpus_per_node: int | None = None, cluster: str = ""
 ) -> Trace:
-    """Read one file by its content; options as in :func:`read_sacct`. Raises InputError."""
+    """Read one file by its content. Raises InputError.
+
+    Options are those of :func:`pipelines.ingest.slurm.parse_sacct`.
+    """
     if _is_parquet(path):
         return _read_parquet(path, timezone)
     return _parse(load(path), "", timezone, processors, cpus_per_node, cluster)

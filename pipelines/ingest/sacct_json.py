@@ -68,7 +68,7 @@ def _row(job: Mapping[str, Any]) -> list[object]:
         *(job.get("account") or "", job.get("partition") or "", job.get("qos") or ""),
         *(state[0] if isinstance(state, list) else state, *(_utc(time[name]) for name in ("submission", "start", "end"))),
         *(_number(time["elapsed"]), _number(time.get("limit")), required or asked.get("cpu", ""), allocated.get("cpu", 0)),
-        *(_number(nodes), ",".join(f"{name}={_sized(name, count)}" for name, count in asked.items())),
+        *(_number(nodes), ",".join(f"{name}={count}{'M' * (name == 'mem')}" for name, count in asked.items())),
         *(job.get("nodes") or "", job.get("name") or ""),
     ]
 
@@ -107,7 +107,3 @@ def _tres(counted: object) -> dict[str, object]:
         if name.split("/")[0] in ("cpu", "mem", "node", "gres"):
             found[name] = _number(each["count"])
     return found
-
-
-def _sized(name: str, count: object) -> str:
-    return f"{count}M" if name == "mem" else str(count)

@@ -8,7 +8,6 @@ the delimiter in it makes a line of too many fields: it is recovered where only 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -34,7 +33,7 @@ from pipelines.ingest.sacct_json import as_table, is_json
 from pipelines.ingest.slurm_ids import RAW, is_id, job_ids, job_steps
 from pipelines.ingest.slurm_requests import READ, asked
 from pipelines.ingest.slurm_times import END, START, SUBMIT, JobTimes, job_times
-from pipelines.ingest.source import Source, load
+from pipelines.ingest.source import Source
 
 PROCESSORS = ("cpus", "nodes")
 
@@ -120,10 +119,10 @@ MENDING = Mending(
 """Rules to split lines with the delimiter in free text, such as a job name."""
 
 
-def read_sacct(
-    path: str | Path, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None, cluster: str = ""
+def parse_sacct(
+    source: Source, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None, cluster: str = ""
 ) -> Trace:
-    """Read one Slurm accounting file.
+    """Parse one Slurm accounting file.
 
     ``timezone`` is the IANA name of the cluster's zone. ``processors`` defines a processor: ``cpus``, or ``nodes`` for machines
     that give whole nodes; where the file has only nodes, they are taken. With ``cpus_per_node`` each node counts as so many
@@ -133,13 +132,6 @@ def read_sacct(
     sets a key. Raises InputError with file, line,
     column and what is wrong.
     """
-    return parse_sacct(load(path), timezone, processors, cpus_per_node, cluster)
-
-
-def parse_sacct(
-    source: Source, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None, cluster: str = ""
-) -> Trace:
-    """Parse a file already read, as :func:`read_sacct` does."""
     if processors not in PROCESSORS:
         raise InputError(f"unknown kind of processors {processors!r}; known: {', '.join(PROCESSORS)}")
     place = zone("UTC" if is_json(source) else timezone or "UTC")
@@ -232,13 +224,12 @@ def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadL
     place = table.place(job)
     told = all(place < table.place(name) for name in _FREE if name in table)
     found = []
-    for line in table.set_aside:
-        text = line.fields[place].strip() if told and place < len(line.fields) else ""
+    for line, fields in table.set_aside:
+        text = fields[place].strip() if told and place < len(fields) else ""
         if is_id(text) and "." in text:
             continue  # steps are never read
-        found.append(
-            UnreadLine(line.line, int(text) if text.isdecimal() and len(text) <= 18 else None, table.delimiter.join(line.fields))
-        )
+        job_id = int(text) if text.isdecimal() and len(text) <= 18 else None
+        found.append(UnreadLine(line, job_id, table.delimiter.join(fields)))
     if found:
         numbers = some([line.line for line in found])
         notes.append(

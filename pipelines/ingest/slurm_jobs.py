@@ -177,7 +177,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "name": options.get("job-name", ""),
                 "singleton": "singleton" in options.get("dependency", ""),
                 "exclusive": "exclusive" in options,
-                "throttle": _throttle(options),
+                "throttle": _whole(options.get("array", "").partition("%")[2]),
                 "after": after_of(options),
                 "nice": _whole(options.get("nice", "0") or _NICE),
                 "reservation": options.get("reservation", row.get("reservation", "")),
@@ -204,7 +204,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     notes += _unsuited(found_jobs, site)
     notes += [f"Jobs with the option {name}, which is not modelled: {count:,}." for name, count in sorted(unmodelled.items())]
     if table.set_aside:
-        where = some([line.line for line in table.set_aside])
+        where = some([line for line, _ in table.set_aside])
         notes.append(f"Lines that cannot be split into the header's columns are left out: {len(table.set_aside):,} ({where}).")
     if "MEMORY" in site.settings.get("selecttypeparameters", "").upper():
         none = int(((found_jobs["memory_node"] == 0) & (found_jobs["memory_cpu"] == 0)).sum())
@@ -332,10 +332,6 @@ def _options(line: str) -> dict[str, str]:
 
 def _whole(text: str) -> int:
     return int(text) if re.fullmatch(r"-?\d{1,10}", text) else 0
-
-
-def _throttle(options: dict[str, str]) -> int:
-    return _whole(options.get("array", "").partition("%")[2])
 
 
 def after_of(options: dict[str, str]) -> str:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 
 from features.jobs.schema import masked
 from pipelines.ingest.accounting import BEYOND, AccountingTable, whole
@@ -57,7 +58,7 @@ def asked(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> dict[st
         nodes = allocated
     kib = _first(table, jobs, "mem")
     if MEMORY in table:
-        each, counted = table.numbers(MEMORY, memory)[jobs], table.mapped(MEMORY, _letters)[jobs]
+        each, counted = table.numbers(MEMORY, memory)[jobs], pd.Series(table.strings(MEMORY)[jobs]).str[-1:]
         parts = [np.fmax(np.fmax(nodes, allocated), 1), _first(table, jobs, "", *PROCESSORS)]
         factor = np.select([counted == "n", counted == "c"], parts, 1.0)
         kib = np.where(np.isnan(kib), each * factor, kib)
@@ -75,10 +76,6 @@ def _first(table: AccountingTable, jobs: np.ndarray, resource: str, *names: str)
         return table.numbers(TRES, lambda text: resources(text).get(resource, np.nan))[jobs]
     name = table.find(*names)
     return np.full(int(jobs.sum()), np.nan) if name is None else table.numbers(name, whole)[jobs]
-
-
-def _letters(texts: list[str]) -> np.ndarray:
-    return np.array([text[-1:] if text[-1:] in "nc" else "" for text in texts])
 
 
 READ: dict[str, Callable[[str], float]] = {

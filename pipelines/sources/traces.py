@@ -53,7 +53,7 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
     cleaned = cleaned_for(known.described, read_trace(name, catalogue={name: known}), known.missing_request)
     for doubt in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs):
         note(f"{name}: WARNING: {doubt}")
-    _keep(name, stated)
+    _change(lambda tables: tables.update({name: stated}))
     return name
 
 
@@ -181,10 +181,6 @@ def _as_table(entry: Entry) -> dict[str, Any]:
     if entry.place:
         table["place"] = entry.place if entry.remote else str(entry.path)
     return table
-
-
-def _keep(name: str, table: dict[str, Any]) -> None:
-    _change(lambda tables: tables.update({name: table}))
 
 
 def _change(change: Callable[[Any], object]) -> None:

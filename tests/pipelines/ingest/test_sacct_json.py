@@ -14,7 +14,6 @@ import pytest
 
 from features.errors import InputError
 from pipelines.ingest.read import read_trace
-from pipelines.ingest.slurm import read_sacct
 
 ZONE = "Europe/Stockholm"
 TEXT = """Cluster|JobIDRaw|JobID|User|Account|Partition|QOS|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|ReqCPUS|AllocCPUS|AllocNodes|ReqTRES|JobName
@@ -92,7 +91,7 @@ NEW = document(lambda value: {"set": value is not None, "infinite": False, "numb
 def test_json_gives_the_jobs_that_text_gives(document: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT)
     (tmp_path / "a.json").write_text(json.dumps(document))
-    text, of_json = read_sacct(tmp_path / "a.txt", ZONE), read_trace(tmp_path / "a.json", timezone=ZONE)
+    text, of_json = (read_trace(tmp_path / name, timezone=ZONE) for name in ("a.txt", "a.json"))
     pd.testing.assert_frame_equal(of_json.jobs, text.jobs)
     assert (of_json.origin_unix_s, of_json.timezone, of_json.name) == (text.origin_unix_s, ZONE, "a")
     assert read_trace(tmp_path / "a.json").origin_unix_s == text.origin_unix_s  # its times need no zone

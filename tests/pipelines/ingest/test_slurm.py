@@ -18,9 +18,9 @@ from features.jobs.schema import Trace, UnreadLine
 from pipelines.ingest.accounting import duration
 from pipelines.ingest.canonical import read_canonical, write_canonical
 from pipelines.ingest.localtime import to_unix
-from pipelines.ingest.slurm import STATUS, UNFINISHED, parse_sacct, read_sacct
+from pipelines.ingest.slurm import STATUS, UNFINISHED, parse_sacct
 from pipelines.ingest.slurm_ids import tasks_in
-from pipelines.ingest.source import Source
+from pipelines.ingest.source import Source, load
 from pipelines.storage.lake import Lake
 from pipelines.workflows.inspection import inspect_trace
 from tests.support.refusals import refusal
@@ -456,7 +456,7 @@ def test_a_bad_file_is_refused_with_file_line_and_cause(kind: str, tmp_path: Pat
     text, zone, message = BAD[kind]
     path = tmp_path / "sacct.txt"
     path.write_text(text)
-    said = refusal(read_sacct, path, zone).removeprefix(str(path))
+    said = refusal(lambda: parse_sacct(load(path), zone)).removeprefix(str(path))
     assert said == message or (kind == "no header" and said.startswith(message))
     assert list(tmp_path.iterdir()) == [path]
 
@@ -470,11 +470,11 @@ def test_the_line_of_an_error_counts_lines_within_quotes() -> None:
 def test_lines_that_are_not_utf8_are_read_as_latin1_and_counted_and_gzip_is_read(tmp_path: Path) -> None:
     path = tmp_path / "sacct"
     path.write_bytes(sacct(JOB, job(jobname="Köln")).encode("latin-1"))
-    read = read_sacct(path, ZONE)
+    read = parse_sacct(load(path), ZONE)
     assert read.jobs["executable"].iloc[1] == "Köln"
     assert "Lines with bytes that are not UTF-8 are read as Latin-1: 1 (3)." in read.notes
     path.write_bytes(gzip.compress(sacct(JOB, job(jobname="Köln")).encode()))
-    assert read_sacct(path, ZONE).jobs["executable"].tolist() == ["sim", "Köln"]
+    assert parse_sacct(load(path), ZONE).jobs["executable"].tolist() == ["sim", "Köln"]
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from pipelines.ingest.ldms_files import scan
 from pipelines.ingest.people_tables import read_table
 from pipelines.ingest.probes import read_types
 from pipelines.ingest.read import read_trace
-from pipelines.ingest.slurm import read_sacct
+from pipelines.ingest.slurm import parse_sacct
 from pipelines.ingest.source import Source, load
 from pipelines.ingest.swf import parse_swf, read_swf
 from tests.pipelines.ingest.test_swf import LINE
@@ -49,7 +49,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def readings(path: Path):
     return (
         lambda: read_swf(path),
-        lambda: read_sacct(path, "UTC"),
+        lambda: parse_sacct(load(path), "UTC"),
         lambda: read_types(path),
         lambda: scan(path, {}),
     )

@@ -149,7 +149,7 @@ def deciding_shares(trace: Trace) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("load", [0.4, 0.6, 0.8])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_full_width_jobs_and_short_ones_that_ask_for_hours_are_as_rare_as_on_real_machines(seed: int, load: float) -> None:
     full, unsaid = deciding_shares(generated(seed=seed, load=load))
     assert full <= 0.002  # at most 0.002 on five traces
@@ -312,13 +312,6 @@ def test_people_who_yield_make_the_load_of_weeks_vary_no_more_than_chance() -> N
     assert ratio < 1.15  # sessions of alike jobs alone make it 1.5 or more; 0.41 on KTH-SP2, where people see the queue
 
 
-def test_cleaning_keeps_every_job_and_alters_none() -> None:
-    cleaned = clean(generated())
-    assert len(cleaned.rejected_jobs) == 0
-    assert len(cleaned.jobs) == cleaned.jobs_read == 10_000
-    assert cleaned.generated
-
-
 def test_waits_are_left_open_and_the_trace_says_that_it_is_generated() -> None:
     trace = generated()
     assert trace.jobs["wait_s"].isna().all()
@@ -370,10 +363,12 @@ def test_the_jobs_kept_are_the_first_of_the_whole_workload() -> None:
     assert set(kept["user"].cat.categories) == set(kept["user"])
 
 
-@pytest.mark.parametrize("procs", [1, 2, 3, 5, 100, 100_000])
-def test_any_machine_gets_jobs_that_fit_it(procs: int) -> None:
+@pytest.mark.parametrize("procs", [1, 2, 3, 5, 100, 256, 100_000])
+def test_any_machine_gets_jobs_that_fit_it_and_cleaning_alters_none(procs: int) -> None:
     cleaned = clean(generate(Workload(jobs=500, procs=procs)))
-    assert len(cleaned.jobs) == 500
+    assert cleaned.generated
+    assert len(cleaned.jobs) == 500 == cleaned.jobs_read
+    assert len(cleaned.rejected_jobs) == 0
     assert cleaned.jobs["procs"].between(1, procs).all()
 
 

@@ -18,7 +18,7 @@ from features.monitoring.windows import WindowFeatures, side_by_side, window_fea
 from pipelines.ingest.control_runs import read_accounting_runs, read_runs
 from pipelines.ingest.ldms_ingest import ingest_counters
 from pipelines.ingest.probes import read_probes, read_types
-from pipelines.ingest.slurm import read_sacct
+from pipelines.ingest.read import read_file
 from pipelines.ingest.topology import read_topology
 from pipelines.sources.emission import COUNTERS, JOBS, ORIGIN_S, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
 from pipelines.storage.counters_store import CountersStore
@@ -52,7 +52,7 @@ def windows(site: Site, runs: pd.DataFrame) -> WindowFeatures:
 
 
 def test_the_accounting_read_back_is_the_schedule_and_its_jobs_are_the_control_runs(site: Site) -> None:
-    trace, known = read_sacct(site.folder / JOBS, "UTC"), site.emitted.run.runs
+    trace, known = read_file(site.folder / JOBS, timezone="UTC"), site.emitted.run.runs
     assert trace.origin_unix_s == ORIGIN_S
     for column, of in (("submit_s", "submit_s"), ("wait_s", "wait_s"), ("procs", "nodes"), ("executable", "application")):
         assert trace.jobs[column].tolist() == known[of].tolist()

@@ -16,7 +16,7 @@ from features.monitoring.situation import jobs_of
 from models.variability.model import fit
 from models.variability.unseen import Unseen
 from pipelines.ingest.ldms_ingest import ingest_counters
-from pipelines.ingest.slurm import read_sacct
+from pipelines.ingest.read import read_file
 from pipelines.sources.emission import JOBS, ORIGIN_S, emit
 from pipelines.sources.system import System
 from pipelines.storage.counters_store import CountersStore
@@ -46,7 +46,7 @@ class Site:
         places = {"accounting": str(files / JOBS), "types": str(files / "types.csv"), "topology": str(files / "topology.conf")}
         self.lake = Lake(place / "lake")
         read_tables(self.lake, System(name="as-it-was", job_name="(?P<application>.+)", time_zone="UTC", **places))
-        self.trace = clean(read_sacct(files / JOBS, "UTC"), SMALL.procs)
+        self.trace = clean(read_file(files / JOBS, timezone="UTC"), SMALL.procs)
         self.runs = stored(self.lake, RUNS, "as-it-was")
         self.stores = {name: CountersStore(self.lake.root, name) for name in ("as-it-was", "changed")}
         ingest_counters(self.stores["as-it-was"], [files / "counters"])
@@ -123,7 +123,7 @@ def test_what_does_not_belong_together_is_refused(site: Site) -> None:
     with pytest.raises(InputError, match="no control run with known nodes is a job of jobs by number and start"):
         replaying(site.trace, site.runs.assign(start_s=site.runs["start_s"] + 1), SCHEDULER)
     with pytest.raises(InputError, match="no job was submitted while counters of as-it-was were sampled"):
-        replaying(clean(read_sacct(_moved(site), "UTC"), SMALL.procs), site.runs, SCHEDULER)
+        replaying(clean(read_file(_moved(site), timezone="UTC"), SMALL.procs), site.runs, SCHEDULER)
 
 
 def _moved(site: Site) -> Path:
