@@ -8,7 +8,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import combinations_with_replacement, islice
@@ -89,11 +89,6 @@ def tells(parse: Callable[[str], float]) -> Callable[[str], bool]:
             return False
 
     return test
-
-
-def some(numbers: Sequence[int]) -> str:
-    """Return the first five numbers of lines, and ... for the rest."""
-    return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from features.errors import InputError
 from features.node_list import expand_nodes
 from pipelines.ingest.accounting import NOWHERE, AccountingTable, duration, seconds
 from pipelines.ingest.localtime import NEVER, to_unix, zone
+from pipelines.ingest.notes import counted
 from pipelines.ingest.slurm import MENDING, states
 from pipelines.ingest.slurm_ids import job_steps
 from pipelines.ingest.source import load
@@ -50,12 +51,12 @@ def read_runs(path: str | Path) -> ControlRuns:
     table.refuse_repeated("run_id")
     inputs = texts(table, "input", empty=True) if "input" in table else [""] * table.rows
     start = numbers(table, *_START)
-    if fractional := int((start % 1 > 0).sum()):
-        notes.append(f"Starts are rounded down to the second: {fractional:,}.")
+    counted(notes, "Starts are rounded down to the second", start % 1 > 0)
     if table.find(*_RUNTIME):
         runtime = numbers(table, *_RUNTIME, positive=True)
-        if table.find(*_END) and (off := int((np.abs(numbers(table, *_END) - start - runtime) > 1).sum())):
-            notes.append(f"Runs whose time between start and end is not their runtime, which is taken: {off:,}.")
+        if table.find(*_END):
+            off = np.abs(numbers(table, *_END) - start - runtime) > 1
+            counted(notes, "Runs whose time between start and end is not their runtime, which is taken", off)
     else:
         runtime = numbers(table, *_END) - start
         table.refuse(table.column(*_END), runtime <= 0, "is not after the start")

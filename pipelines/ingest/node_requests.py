@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from features.jobs.schema import masked
+from pipelines.ingest.notes import counted
 
 _COLUMNS = 3
 _PPN = re.compile(r"ppn=(\d{1,8})(\.\d+)?", re.ASCII)
@@ -95,23 +96,15 @@ class NodeRequests:
         """Return sentences about what was read."""
         specs = {text: node_spec(text) for text in self._texts[1]}
         counts = np.bincount(self._codes[1], minlength=len(specs))
-        joined, unread, memory = (
-            sum(int(count) for count, where in zip(counts, wheres, strict=True) if where)
-            for wheres in (
-                ["+" in text for text in specs],
-                [spec == UNREADABLE for spec in specs.values()],
-                ["mem=" in text for text in specs],
-            )
-        )
         found = [
             "Columns 20 and 21 are read as queue and requested nodes, and the requested memory as bytes a job (as MetaCentrum writes)."
         ]
-        if joined:
-            found.append(f"Requests of different kinds of nodes are read as processors of any nodes: {joined:,}.")
-        if memory:
-            found.append(f"Memory in requests of nodes (mem=) is not read: {memory:,}.")
-        if unread:
-            found.append(f"Requests of nodes that cannot be read are taken as missing: {unread:,}.")
+        for said, odd in (
+            ("Requests of different kinds of nodes are read as processors of any nodes", ["+" in text for text in specs]),
+            ("Memory in requests of nodes (mem=) is not read", ["mem=" in text for text in specs]),
+            ("Requests of nodes that cannot be read are taken as missing", [spec == UNREADABLE for spec in specs.values()]),
+        ):
+            counted(found, said, counts[odd])
         return found
 
 

@@ -23,12 +23,12 @@ from pipelines.ingest.accounting import (
     is_time,
     minutes,
     seconds,
-    some,
     tells,
     whole,
 )
 from pipelines.ingest.hashed_names import with_hashed_names
 from pipelines.ingest.localtime import NEVER, zone
+from pipelines.ingest.notes import counted, some
 from pipelines.ingest.sacct_json import as_table, is_json
 from pipelines.ingest.slurm_ids import RAW, is_id, job_ids, job_steps
 from pipelines.ingest.slurm_requests import READ, asked
@@ -165,8 +165,7 @@ def parse_sacct(
     origin = int(submit.min())
     columns["submit_s"] = submit - origin
     wait = start - submit
-    if early := int(((start != NEVER) & (wait < 0)).sum()):
-        notes.append(f"Starts before the submission are taken as missing waits: {early:,}.")
+    counted(notes, "Starts before the submission are taken as missing waits", (start != NEVER) & (wait < 0))
     columns["wait_s"] = masked(wait, (start != NEVER) & (wait >= 0))
     unfinished, columns["status"] = _states(table, jobs, times, notes)
     columns["runtime_s"] = _runtime(table, jobs, times, unfinished, notes)
@@ -209,8 +208,7 @@ def of_cluster(table: AccountingTable, jobs: np.ndarray, cluster: str, notes: li
     if not counts.get(cluster):
         raise InputError(f"{table.path}: holds no job of the cluster {cluster!r}, only of {there}")
     chosen = codes == names.index(cluster)
-    if others := int((jobs & ~chosen).sum()):
-        notes.append(f"Jobs of other clusters than {cluster} are not read: {others:,}.")
+    counted(notes, f"Jobs of other clusters than {cluster} are not read", jobs & ~chosen)
     return chosen
 
 
@@ -219,8 +217,7 @@ def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadL
 
     Notes tell the numbers of recovered and dropped lines.
     """
-    if table.recovered:
-        notes.append(f"Lines with {table.delimiter!r} in a column of free text are recovered: {table.recovered:,}.")
+    counted(notes, f"Lines with {table.delimiter!r} in a column of free text are recovered", table.recovered)
     place = table.place(job)
     told = all(place < table.place(name) for name in _FREE if name in table)
     found = []
@@ -256,8 +253,7 @@ def _states(table: AccountingTable, jobs: np.ndarray, times: JobTimes, notes: li
     words = pd.Series(states(table, jobs)[jobs])
     status, over = (words.map(known).fillna(-1).to_numpy(np.int64) for known in (STATUS, ENDED_RUN))
     run = (over >= 0) & (times.between >= 0)
-    if count := int(run.sum()):
-        notes.append(f"Ended runs of jobs that were requeued or resized are read as jobs of their own: {count:,}.")
+    counted(notes, "Ended runs of jobs that were requeued or resized are read as jobs of their own", run)
     status = np.where(run, over, status)
     return status < 0, masked(status, status >= 0, "Int8")
 
@@ -276,10 +272,8 @@ def _runtime(table: AccountingTable, jobs: np.ndarray, times: JobTimes, unfinish
     never = has_start & (times.start == NEVER)
     told = (runtime >= 0) & ~open_ & ~never
     _shorter(table, jobs, told & (between - runtime > 1), notes)
-    if count := int(never.sum()):
-        notes.append(f"Jobs that never started, so that they have no runtime: {count:,}.")
-    if count := int((open_ & ~never).sum()):
-        notes.append(f"Jobs that had started and not ended, so that they have no runtime: {count:,}.")
+    counted(notes, "Jobs that never started, so that they have no runtime", never)
+    counted(notes, "Jobs that had started and not ended, so that they have no runtime", open_ & ~never)
     return masked(runtime, told)
 
 
@@ -298,8 +292,8 @@ def _requested(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> ob
     name = table.find(*REQUESTED)
     if name is None:
         return None
-    if count := int(table.matches(name, lambda text: text.lower() in UNBOUNDED)[jobs].sum()):
-        notes.append(f"Time limits UNLIMITED or Partition_Limit are taken as missing: {count:,}.")
+    endless = table.matches(name, lambda text: text.lower() in UNBOUNDED)[jobs]
+    counted(notes, "Time limits UNLIMITED or Partition_Limit are taken as missing", endless)
     requested = _rounded(table, name, REQUESTED[name], jobs, notes)
     return masked(requested, requested >= 0)
 

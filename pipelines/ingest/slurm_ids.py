@@ -10,6 +10,7 @@ import re
 import numpy as np
 
 from pipelines.ingest.accounting import BEYOND, AccountingTable
+from pipelines.ingest.notes import counted
 
 _PENDING = re.compile(r"\d+_\[([^\]]*)\](?:\+\d+)?")
 _TASKS = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?::(\d{1,18}))?)?", re.ASCII)
@@ -50,8 +51,7 @@ def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str
         )
         return np.arange(1, int(jobs.sum()) + 1)
     ids = table.mapped(name, lambda texts: np.array([_number(text) for text in texts], np.int64))[jobs]
-    if repeated := len(ids) - len(np.unique(ids)):
-        notes.append(f"Job ids that an earlier line has too: {repeated:,}.")
+    counted(notes, "Job ids that an earlier line has too", len(ids) - len(np.unique(ids)))
     return ids
 
 

@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from pipelines.ingest.accounting import MISSING, NOWHERE, UNBOUNDED, AccountingTable, is_time, some, tells, whole
+from pipelines.ingest.accounting import MISSING, NOWHERE, UNBOUNDED, AccountingTable, is_time, tells, whole
 from pipelines.ingest.localtime import NEVER, to_unix, zone
+from pipelines.ingest.notes import counted, some
 from pipelines.ingest.sacct_json import as_table, is_json
 from pipelines.ingest.slurm import MENDING, REQUESTED, RUNTIME, of_cluster
 from pipelines.ingest.slurm_ids import RAW, job_ids, job_steps, tasks_in
@@ -129,8 +130,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
         raise InputError(f"{path}: holds no job that has run")
     eligible = to_unix(table.times("eligible")[jobs], place, times.submit).unix_s if "eligible" in there else times.submit
     waited = ~ran & (eligible != NEVER)
-    if left := int((~ran & ~waited).sum()):
-        notes.append(f"Jobs that never became eligible are left out: {left:,}.")
+    counted(notes, "Jobs that never became eligible are left out", ~ran & ~waited)
     limit = table.numbers(there["limit"], REQUESTED[there["limit"]])[jobs]
     cpus = table.numbers(there["reqcpus"], whole)[jobs]
     if (lost := (ran | waited) & np.isnan(cpus)).any():

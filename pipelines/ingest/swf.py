@@ -17,6 +17,7 @@ import pandas as pd
 from features import limits
 from features.errors import InputError, shown
 from features.jobs.schema import Trace, conform, masked
+from pipelines.ingest.notes import counted
 from pipelines.ingest.source import Source, load
 from pipelines.ingest.swf_lines import FIELDS, LARGE, JobLines
 from pipelines.ingest.text import whole_lines
@@ -112,18 +113,16 @@ def _identity(numbers: np.ndarray) -> pd.Categorical:
 
 def _value_notes(lines: JobLines) -> list[str]:
     jobs = lines.jobs
-    notes = []
+    notes: list[str] = []
     longer, fewest, most = lines.extra
     if longer and lines.asked.there:
         notes += lines.asked.notes()
     elif longer:
         columns = f"{fewest}" if fewest == most else f"{fewest} to {most}"
         notes.append(f"Columns after the 18th are not read: {columns} on {longer:,} of {jobs:,} job lines.")
-    if lines.comments:
-        notes.append(f"Comment lines between jobs are not read as header: {lines.comments:,}.")
+    counted(notes, "Comment lines between jobs are not read as header", lines.comments)
     rounded = lines.rounded.copy()
-    if count := int(rounded[_MEMORY]):
-        notes.append(f"Fractional memory is rounded to a whole number: {count:,}.")
+    counted(notes, "Fractional memory is rounded to a whole number", rounded[_MEMORY])
     rounded[_MEMORY] = 0
     if rounded.any():
         notes.append(f"Fractional times are rounded to the second: {_by_field(rounded)}.")
@@ -131,11 +130,10 @@ def _value_notes(lines: JobLines) -> list[str]:
     negative[[_JOB, _SUBMIT]] = 0  # a job's number is only a name, and the cleaning rules judge its submission
     if negative.any():
         notes.append(f"Negative values other than -1 are taken as missing: {_by_field(negative)}.")
-    if undefined := int(np.count_nonzero(lines.column(_STATUS) > _LAST_STATUS)):
-        notes.append(f"Statuses other than 0 to {_LAST_STATUS} are taken as missing: {undefined:,}.")
+    counted(notes, f"Statuses other than 0 to {_LAST_STATUS} are taken as missing", lines.column(_STATUS) > _LAST_STATUS)
     numbers = lines.column(_JOB)
-    if (np.diff(numbers) <= 0).any() and (repeated := jobs - len(np.unique(numbers))):
-        notes.append(f"Job numbers that an earlier line has too: {repeated:,}.")
+    if (np.diff(numbers) <= 0).any():
+        counted(notes, "Job numbers that an earlier line has too", jobs - len(np.unique(numbers)))
     preceding = lines.column(_PRECEDING)
     if jobs > 1 and preceding[0] >= 0 and (preceding == preceding[0]).all():
         notes.append(f"The preceding job is {preceding[0]} on all {jobs:,} lines: it means nothing.")

@@ -1,0 +1,16 @@
+"""Notes of what a reader found odd, passed over or altered."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def counted(notes: list[str], said: str, found: int | np.ndarray) -> None:
+    """Note what is ``said`` with how many were ``found``, a number or bool, if any."""
+    if count := int(np.sum(found)):
+        notes.append(f"{said}: {count:,}.")
+
+
+def some(numbers: Sequence[int]) -> str:
+    """Return the first five numbers of lines, and ... for the rest."""
+    return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
