@@ -322,7 +322,7 @@ class AccountingTable:
                     convert_options=arrow_csv.ConvertOptions(include_columns=kept, column_types=dict.fromkeys(kept, texts)),
                 ) as batches,
             ):
-                table = batches.read_all().unify_dictionaries()
+                table = batches.read_all()
         except pa.ArrowInvalid as error:
             self._complain(error)
         if table.num_rows > limits.JOBS:
@@ -365,7 +365,7 @@ class AccountingTable:
         columns = {}
         for place in kept:
             texts = [*sound.column(place).cast(pa.string()).chunks, pa.array([split[int(place)] for split in found], pa.string())]
-            columns[place] = pa.chunked_array(texts).take(order).dictionary_encode().unify_dictionaries()
+            columns[place] = pa.chunked_array(texts).take(order).dictionary_encode()
         return pa.table(columns)
 
     def _split(self, fields: list[str], mending: Mending) -> list[str] | None:

@@ -475,13 +475,3 @@ def test_lines_that_are_not_utf8_are_read_as_latin1_and_counted_and_gzip_is_read
     assert "Lines with bytes that are not UTF-8 are read as Latin-1: 1 (3)." in read.notes
     path.write_bytes(gzip.compress(sacct(JOB, job(jobname="Köln")).encode()))
     assert parse_sacct(load(path), ZONE).jobs["executable"].tolist() == ["sim", "Köln"]
-
-
-@pytest.mark.slow
-def test_a_file_of_many_blocks_is_read_whole() -> None:
-    rows = 120_000
-    text = sacct(*(job(jobid=str(number), jobname=f"n{number % 7}" + "x" * 100) for number in range(rows)))
-    assert len(text) > 17 << 20
-    jobs = parse(text).jobs
-    assert jobs["job_id"].tolist() == list(range(rows))
-    assert jobs["executable"].str[:2].tolist() == [f"n{number % 7}" for number in range(rows)]

@@ -82,27 +82,6 @@ def test_memory_is_of_the_whole_job_and_what_is_absurd_is_left_to_cleaning() -> 
         parse(job(f10="NaN"))
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_every_kind_of_line_end_blank_lines_and_comments_in_the_middle(end: str) -> None:
-    lines = [
-        "; MaxProcs: 64",
-        "",
-        LINE,
-        "   ",
-        "; in the middle",
-        " ;; and again",
-        job(f1=2) + " ; behind a job",
-        "\t" + job(f1=3),
-        "",
-    ]
-    for text in (end.join(lines), end.join(lines).rstrip()):
-        trace = parse(text)
-        assert trace.jobs["job_id"].tolist() == [1, 2, 3]
-        assert trace.procs == 64
-        assert trace.header == {"MaxProcs": "64"}
-        assert trace.notes == ("Comment lines between jobs are not read as header: 2.",)
-
-
 def test_lines_are_numbered_alike_with_every_kind_of_line_end() -> None:
     for end in ("\n", "\r\n", "\r"):
         with pytest.raises(InputError, match=r"^test\.swf:4: 3 fields, where SWF has 18$"):
@@ -296,22 +275,30 @@ UNREAD = st.sampled_from(["-1", "489.00", "1e400", "9" * 30])
 KINDS = {**dict.fromkeys((1, 2, 3, 8, 17), TIME), **dict.fromkeys((5, 6, 9), UNREAD), 10: st.integers(-2, 7).map(str)}
 BLANK = st.sampled_from([" ", "  ", "\t", " \t "])
 BEHIND = st.sampled_from(["", " 7", "\tx y", " ; behind a job"])
+BEFORE = st.sampled_from(["", "", "\t", "  "])
 BETWEEN = st.sampled_from(["", "  ", "; note", " ;; note"])
 
 
 @pytest.mark.slow
 @given(
     st.lists(
-        st.tuples(st.tuples(*[KINDS.get(place, WHOLE) for place in range(18)]), BLANK, BEHIND, BETWEEN), min_size=1, max_size=8
+        st.tuples(BEFORE, st.tuples(*[KINDS.get(place, WHOLE) for place in range(18)]), BLANK, BEHIND, BETWEEN),
+        min_size=1,
+        max_size=8,
     ),
     st.sampled_from(["\n", "\r\n", "\r"]),
 )
 def test_any_table_is_read_as_a_second_reader_reads_it(rows: list[tuple], end: str) -> None:
-    text = end.join(line for fields, blank, behind, between in rows for line in (blank.join(fields) + behind, between)) + end
+    lines = ["; MaxProcs: 64", ""]
+    for before, fields, blank, behind, between in rows:
+        lines += [before + blank.join(fields) + behind, between]
+    text = end.join(lines) + end
     trace = parse(text)
     assert compared(trace, text.encode(), readers.swf) is None
     assert set(trace.jobs) == set(COLUMNS)
+    assert (trace.procs, trace.header) == (64, {"MaxProcs": "64"})
+    comments = [line for line in lines[3:] if line.lstrip().startswith(";")]
+    assert (f"Comment lines between jobs are not read as header: {len(comments)}." in trace.notes) == bool(comments)
     for name, place in (("user", 11), ("partition", 15)):  # categories are strings in the order of their numbers
-        assert trace.jobs[name].cat.categories.tolist() == sorted(
-            {row[0][place] for row in rows if int(row[0][place]) >= 0}, key=int
-        )
+        used = {row[1][place] for row in rows if int(row[1][place]) >= 0}
+        assert trace.jobs[name].cat.categories.tolist() == sorted(used, key=int)
