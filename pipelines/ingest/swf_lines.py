@@ -43,7 +43,7 @@ LARGE = 10**18
 _DIGITS = 18
 _EXACT = 2.0**53  # numbers with an exponent are read as float64, which holds whole numbers below
 _NUMBER = re.compile(rb"[+-]?0*(?=\.?\d|(?<=0))(\d*)(?:\.(\d*))?([eE][+-]?\d+)?")
-_HEAD = re.compile(rb"(?:[ \t\v\f]*(?:;[^\r\n]*)?(?:\r\n|\r|\n|\Z))*")
+_HEAD = re.compile(rb"(?:[ \t\v\f]*(?:;[^\r\n]*)?(?:\r\n|\r|\n|\Z))*+")  # possessive: millions of comments take no memory
 _COMMENT = re.compile(rb"(?<![^ \t\v\f\r\n]);[^\r\n]*")
 _COMMENT_LINE = re.compile(rb"(?<![^\r\n])[ \t\v\f]*;")
 _TO_PANDAS = bytes.maketrans(b"\v\f\r\0", b"  \n?")  # which knows no other blanks, and takes \0 for the end of a text
@@ -81,7 +81,11 @@ class JobLines:
             text = _COMMENT.sub(b"", text)
         columns, lines = _columns(text, LARGE - 1), list[list[bytes]]()
         if columns is None:
-            lines = [fields for line in text.splitlines() if (fields := line.split())]
+            for line in text.splitlines():
+                if fields := line.split():
+                    if len(fields) < len(FIELDS):
+                        raise self._error(block)
+                    lines.append(fields)
             columns = _columns(b"\n".join(b" ".join(self._whole(fields, block)) for fields in lines), LARGE)
         assert columns is not None
         jobs = len(columns[0])
@@ -109,8 +113,6 @@ class JobLines:
                     raise self._error(block) from None
                 self.rounded[field] += rounded
                 found[field] = b"%d" % number
-        if len(found) < len(FIELDS):
-            raise self._error(block)
         return found
 
     def _take_extra(self, jobs: int, lines: list[list[bytes]]) -> None:
