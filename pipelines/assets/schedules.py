@@ -16,7 +16,7 @@ from pipelines.dated.compare import kept_schedules
 from pipelines.dated.dated import date_of
 from pipelines.dated.run_settings import RunSettings
 from pipelines.dated.simulate import simulate
-from pipelines.storage.policies import all_resolved
+from pipelines.storage.policies import resolved
 from pipelines.storage.registry import predict_registered
 
 
@@ -43,7 +43,7 @@ def schedules(
     name, _ = name_and_day(context.partition_key)
     work = lake.work(registry.tracking(), context.run_id)
     clean = work.lake.read_clean(name)
-    settings = {**dict(config), "schedulers": all_resolved(config.schedulers, registry.tracking)}
+    settings = {**dict(config), "schedulers": [resolved(name, registry.tracking) for name in config.schedulers]}
     simulated = simulate(
         work,
         clean,

@@ -41,10 +41,8 @@ def command(traces: tuple[str, ...], repeat: int, out: Path | None) -> None:
     document = run(plan(traces), repeat, note)
     table(document["figures"]).show()
     if out is not None:
-        try:
+        with places.writing(out):
             places.write(out, json.dumps(document, indent=1) + "\n")
-        except OSError as error:
-            raise InputError(f"{out}: cannot be written: {error.strerror}") from error
         note(f"wrote {out}")
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from features.errors import InputError
 from pipelines.storage.counters_merge import Wanted, depth, merge
 from pipelines.storage.counters_parts import KEYS, Part, Sampler, schema_of, sizes_of
 from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.places import writing
 from pipelines.storage.version import COUNTERS
 
 FORMAT = 1
@@ -57,21 +57,18 @@ class Change:
         path = self._staged[planned.file] = self.store.versions.part(planned.file)
         description = {"kind": COUNTERS, "format": FORMAT, "metadata": {"system": self.store.system, "sampler": sampler}}
         table = table.replace_schema_metadata({b"queuecast": json.dumps(description).encode()})
-        try:
-            with path.open("wb") as file:
-                pq.write_table(
-                    table,
-                    file,
-                    compression="zstd",
-                    compression_level=1,
-                    use_dictionary=["node"],
-                    use_byte_stream_split=[name for name in table.column_names if name != "node"],
-                    row_group_size=group_rows(table.num_columns),
-                )
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+        with writing(path), path.open("wb") as file:
+            pq.write_table(
+                table,
+                file,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=["node"],
+                use_byte_stream_split=[name for name in table.column_names if name != "node"],
+                row_group_size=group_rows(table.num_columns),
+            )
+            file.flush()
+            os.fsync(file.fileno())
         size, footer = sizes_of(path)
         values = sum(column.length() - column.null_count for column in table.columns[len(KEYS) :])
         return replace(planned, values=values, bytes=size, footer=footer)

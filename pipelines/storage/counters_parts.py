@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import io
 import secrets
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,6 @@ from features.errors import InputError
 from pipelines.storage.parquet import told_of
 from pipelines.storage.places import at
 
-_FOOTERS: OrderedDict[str, pq.FileMetaData] = OrderedDict()
-"""Footers of parts by their places, whose names are never given twice; those used last."""
-_MOST_FOOTERS = 512
 _END = 8
 """Bytes of the length of the footer and of the mark behind it."""
 
@@ -112,7 +109,7 @@ class PartFile:
         self._place = place
         with _told(place):
             self._source = at(place).opened(place, part.bytes)
-            self.metadata = _footer(place, self._source, part)
+            self.metadata = footer(place, part)
             self._file = pq.ParquetFile(self._source, metadata=self.metadata, pre_buffer=True)
         self.names: list[str] = self._file.schema_arrow.names
 
@@ -141,10 +138,8 @@ def read_part(place: Path, part: Part, columns: Sequence[str]) -> pa.Table:
 
 def rows_in(place: Path, part: Part) -> int:
     """Return the rows of a part by its footer, which is read anew."""
-    _FOOTERS.pop(str(place), None)
-    file = PartFile(place, part)
-    file.close()
-    return int(file.metadata.num_rows)
+    with _told(place):
+        return int(footer.__wrapped__(place, part).num_rows)
 
 
 def sizes_of(file: Path) -> tuple[int, int]:
@@ -154,19 +149,14 @@ def sizes_of(file: Path) -> tuple[int, int]:
         return size, int.from_bytes(content.read(4), "little") + _END
 
 
-def _footer(place: Path, source: Any, part: Part) -> pq.FileMetaData:
+@lru_cache(512)  # the names of parts are never given twice
+def footer(place: Path, part: Part) -> pq.FileMetaData:
     """Return a part's footer, by one request where the ledger says how long it is."""
-    name = str(place)
-    if name not in _FOOTERS:
-        if part.footer:
-            source.seek(part.bytes - part.footer)
-            _FOOTERS[name] = pq.read_metadata(pa.BufferReader(source.read(part.footer)))
-        else:
-            _FOOTERS[name] = pq.read_metadata(source)
-        while len(_FOOTERS) > _MOST_FOOTERS:
-            _FOOTERS.popitem(last=False)
-    _FOOTERS.move_to_end(name)
-    return _FOOTERS[name]
+    with at(place).opened(place, part.bytes) as source:
+        if not part.footer:
+            return pq.read_metadata(source)
+        source.seek(part.bytes - part.footer)
+        return pq.read_metadata(pa.BufferReader(source.read(part.footer)))
 
 
 @contextmanager

@@ -6,8 +6,7 @@ process at a time.
 
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,8 +14,9 @@ import dagster as dg
 from filelock import FileLock
 
 from features.errors import InputError
-from pipelines.storage.database import DATABASE, connected, named
+from pipelines.storage.database import DATABASE, named
 from pipelines.storage.home import local_home
+from pipelines.storage.locks import held
 from pipelines.storage.permissions import check_owner
 from pipelines.storage.places import alive, write
 
@@ -90,21 +90,11 @@ def dagster_home() -> Path:
             write(settings, wanted)
         ready, made = directory / ".ready", named(url) if url else ""
         if not ready.exists() or ready.read_text() != made:
-            with _alone(url):
+            # of all machines one at a time, where they share a database
+            with held(Path("queuecast dagster")) if url else nullcontext():
                 check_reads()
             write(ready, made)
     return directory
-
-
-@contextmanager
-def _alone(url: str) -> Iterator[None]:
-    """Let one process of all machines at a time set up the storage in the database ``url``, if there is one."""
-    if not url:
-        yield
-        return
-    with closing(connected(url)) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(hashtext('queuecast dagster'))")
-        yield
 
 
 def check_reads() -> None:

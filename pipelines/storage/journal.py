@@ -19,7 +19,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from features.errors import InputError
 from models.registry.syncing import sync
-from pipelines.storage.places import made_folder
+from pipelines.storage.places import made_folder, writing
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -46,12 +46,10 @@ class Journal(Generic[K, V]):
         self.path = out.with_name(f"{out.name}.journal")
         self.done: dict[K, V] = {}
         self._kind, self._identity, self._synced = kind, dict(identity), -SYNC_S
-        try:
+        with writing(self.path):
             made_folder(self.path.parent)
             self._file = self.path.open("a+b")
             sync(self.path.parent)
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
         try:
             self._lock()
             self._take_up(restart)
@@ -78,14 +76,12 @@ class Journal(Generic[K, V]):
         self.path.unlink(missing_ok=True)
 
     def _append(self, line: bytes) -> None:
-        try:
+        with writing(self.path):
             self._file.write(line)
             self._file.flush()
             if time.monotonic() - self._synced >= SYNC_S:
                 os.fsync(self._file.fileno())
                 self._synced = time.monotonic()
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
 
     def _lock(self) -> None:
         try:

@@ -40,7 +40,7 @@ def held(place: Path, most_s: float | None = None) -> Iterator[Callable[[], None
         return
     try:
         with FileLock(_file(place), timeout=-1 if most_s is None else most_s):
-            yield _never_lost
+            yield lambda: None  # a file's lock ends with its process
     except Timeout:
         raise Busy(f"{place}: another process is at work there") from None
 
@@ -69,10 +69,6 @@ def unshared(place: Path) -> Iterator[bool]:
                 yield False
                 return
         yield True
-
-
-def _never_lost() -> None:
-    """Return: a file's lock ends with its process."""
 
 
 def _file(place: Path) -> Path:

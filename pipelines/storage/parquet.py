@@ -21,7 +21,7 @@ from features import limits
 from features.errors import InputError
 from features.jobs.schema import JOBS_FORMAT
 from pipelines.ingest.text import check_unpacked, opened, unreadable
-from pipelines.storage.places import at, replacing
+from pipelines.storage.places import at, replacing, writing
 from pipelines.storage.remote import Seen
 
 _KEY = b"queuecast"
@@ -48,11 +48,8 @@ def write_parquet(
     stated = {"kind": kind, "format": JOBS_FORMAT, "metadata": dict(metadata)}
     text = json.dumps(stated, default=_plain)
     table = table.cast(pa.schema(fields, {**(table.schema.metadata or {}), _KEY: text.encode()}))
-    try:
-        with replacing(Path(path) if isinstance(path, str) else path) as temporary:
-            pq.write_table(table, temporary, compression="zstd")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with writing(path), replacing(Path(path) if isinstance(path, str) else path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
 
 
 def read_parquet(path: str | Path, *, kind: str, held: Seen | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from features.errors import InputError
 from models.registry.syncing import sync
 from pipelines.storage import remote
 from pipelines.storage.permissions import hand_over
@@ -57,33 +58,33 @@ class Directory:
 
     shared, keep_h, unlisted_s = False, 0.0, 0.0
 
-    def seen(self, path: Path) -> Seen:
-        """Return what ``path`` holds."""
+    def seen(self, place: Path) -> Seen:
+        """Return what ``place`` holds."""
         try:
-            return Seen(path.read_bytes())
+            return Seen(place.read_bytes())
         except FileNotFoundError:
             return Seen(None)
 
-    def there(self, path: Path) -> bool:
+    def there(self, place: Path) -> bool:
         """Tell whether a file is there; InputError for a store that does not answer."""
-        return path.is_file()
+        return place.is_file()
 
-    def listed(self, folder: Path) -> dict[str, Held]:
+    def listed(self, place: Path) -> dict[str, Held]:
         """Return what lies below a folder, by names relative to it; it need not exist."""
         listed = {}
-        for path in sorted(folder.rglob("*")):
+        for path in sorted(place.rglob("*")):
             with suppress(FileNotFoundError):  # another process may just have removed it
                 if path.is_file():
-                    listed[path.relative_to(folder).as_posix()] = Held((now := path.stat()).st_size, now.st_mtime)
+                    listed[path.relative_to(place).as_posix()] = Held((now := path.stat()).st_size, now.st_mtime)
         return listed
 
     def now_s(self, place: Path) -> float:
         """Return the Unix time by the clock that files are dated with."""
         return time.time()
 
-    def modified_s(self, path: Path) -> float:
+    def modified_s(self, place: Path) -> float:
         """Return when a file was written, a Unix time."""
-        return path.stat().st_mtime
+        return place.stat().st_mtime
 
     def folder(self, folder: Path) -> Path:
         """Make a directory and those above it, if missing, so that they stay; return it."""
@@ -116,12 +117,12 @@ class Directory:
             self.folder(target.parent)
             self.moved(source, target)
 
-    def write(self, path: Path, content: bytes, instead_of: Seen | None) -> Seen:
-        """Replace the file at ``path``; return what it holds now.
+    def write(self, place: Path, content: bytes, instead_of: Seen | None) -> Seen:
+        """Replace the file at ``place``; return what it holds now.
 
         Overtaken where it no longer is what was ``instead_of`` which it is written; in a directory a lock must see to that.
         """
-        with self.replacing(path) as temporary:
+        with self.replacing(place) as temporary:
             temporary.write_bytes(content)
         return Seen(content)
 
@@ -149,11 +150,11 @@ class Directory:
         finally:
             os.close(descriptor)
 
-    def removed(self, path: Path) -> None:
+    def removed(self, place: Path) -> None:
         """Remove a file, if it is there, so that it does not come back."""
-        if path.exists():
-            path.unlink(missing_ok=True)
-            sync(path.parent)
+        if place.exists():
+            place.unlink(missing_ok=True)
+            sync(place.parent)
 
     def opened(self, path: Path, size: int = 0) -> IO[bytes]:
         """Return a file opened for reading at any place; ``size`` is that of an object, if known."""
@@ -165,20 +166,13 @@ class Store(Directory):
 
     shared, keep_h, unlisted_s = True, 24.0, 3600.0
 
-    def seen(self, path: Path) -> Seen:
-        return remote.seen(path)
-
-    def there(self, path: Path) -> bool:
-        return remote.there(path)
-
-    def listed(self, folder: Path) -> dict[str, Held]:
-        return remote.listed(folder)
-
-    def now_s(self, place: Path) -> float:
-        return remote.now_s(place)
-
-    def modified_s(self, path: Path) -> float:
-        return remote.modified_s(path)
+    seen = staticmethod(remote.seen)
+    there = staticmethod(remote.there)
+    listed = staticmethod(remote.listed)
+    now_s = staticmethod(remote.now_s)
+    modified_s = staticmethod(remote.modified_s)
+    removed = staticmethod(remote.remove)
+    write = staticmethod(remote.put)
 
     def folder(self, folder: Path) -> Path:
         return folder
@@ -200,18 +194,12 @@ class Store(Directory):
         with ThreadPoolExecutor(_PUTS) as threads:
             list(threads.map(self.moved, files.keys(), files.values()))
 
-    def write(self, path: Path, content: bytes, instead_of: Seen | None) -> Seen:
-        return remote.put(path, content, instead_of)
-
     def append(self, path: Path, line: bytes) -> None:
         while True:
             before = remote.seen(path)
             with suppress(Overtaken):
                 remote.put(path, (before.content or b"") + line, before)
                 return
-
-    def removed(self, path: Path) -> None:
-        remote.remove(path)
 
     def opened(self, path: Path, size: int = 0) -> Any:
         return remote.Ranges(path, size)
@@ -231,6 +219,15 @@ def replacing(path: Path) -> AbstractContextManager[Path]:
     Else the old file stays. The directory of ``path`` is created if missing.
     """
     return at(path).replacing(path)
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Tell in one line, as an InputError, why the disk refuses ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def seen(path: Path) -> Seen:

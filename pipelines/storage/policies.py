@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,11 +162,6 @@ def resolved(name: str, store: Callable[[], Tracking] = tracking) -> str:
     if not isinstance(name, str):
         raise InputError(f"a scheduler is a name, not {shown(name)}: give a policy to decide")
     return resolve(name, store).scheduler
-
-
-def all_resolved(names: Sequence[str], store: Callable[[], Tracking] = tracking) -> list[str]:
-    """Return :func:`resolved` of each name."""
-    return [resolved(name, store) for name in names]
 
 
 def _in_brackets(text: str, name: str) -> str:

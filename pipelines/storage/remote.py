@@ -193,10 +193,7 @@ def now_s(place: Path) -> float:
 def modified_s(place: Path) -> float:
     """Return when a place was written, a Unix time; now where the store does not say."""
     with told(place):
-        try:
-            return float(place.fs.modified(place.path).timestamp())  # type: ignore[attr-defined]
-        except NotImplementedError:
-            return time.time()
+        return _written_s(place.fs.info(place.path))  # type: ignore[attr-defined]
 
 
 @contextmanager

@@ -142,7 +142,5 @@ def _numbers(names: pd.Series) -> np.ndarray:
 
 
 def _write_text(path: Path, text: str) -> None:
-    try:
+    with places.writing(path):
         places.write(path, text)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error

@@ -8,7 +8,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from features.errors import InputError
@@ -59,7 +59,7 @@ class SubjectFiles:
     def has_whole(self, file: str) -> bool:
         """Tell whether a file that a version lists is there, and is what its name says."""
         if COUNTERS_PART.search(file):
-            return _is_there(self.root / file)
+            return at(self.root).there(self.root / file)
         return is_whole(self.root / file, seen(self.root / file).content)
 
     def _tables(self) -> list[Path]:
@@ -130,14 +130,8 @@ class SubjectFiles:
                 if _FILE.fullmatch(name.rpartition("/")[2]):
                     yield folder / name, each.modified_s
 
-    @contextmanager
-    def _locked(self) -> Iterator[Callable[[], None]]:
-        with held(self.pointer.place.with_suffix(".lock")) as check:
-            yield check
-
-
-def _is_there(path: Path) -> bool:
-    return at(path).there(path)
+    def _locked(self) -> AbstractContextManager[Callable[[], None]]:
+        return held(self.pointer.place.with_suffix(".lock"))
 
 
 def is_whole(path: Path, content: bytes | None) -> bool:

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from features.errors import InputError
 from pipelines.storage.drafts import OVERTAKEN
-from pipelines.storage.places import at, made_folder, moved, removed, seen, write
+from pipelines.storage.places import at, made_folder, moved, removed, seen, until_written, write
 from pipelines.storage.remote import Overtaken, Seen
 from pipelines.storage.subject_files import COUNTERS_PART, SubjectFiles, digest
 from pipelines.storage.version import COUNTERS, DATED, PAGES, Draft, Version, carried
@@ -37,8 +37,6 @@ SetAliases = Callable[[Mapping[str, str]], None]
 """Points the registry's aliases at versions, by alias; an empty version takes the alias away."""
 PUBLISHED = "it is published all the same; aliases and pages follow with the next command that asks for it"
 """Note on an error after which the version stays."""
-_ATTEMPTS = 10
-"""Max attempts to add to a draft to which steps on other machines add as well."""
 
 
 class Versions(SubjectFiles):
@@ -252,16 +250,12 @@ class Versions(SubjectFiles):
         return Overtaken(f"{self.subject}: {current.made_by} was published after {what} had begun: begin again")
 
     def _note(self, id: str, files: Mapping[str, str], facts: Mapping[str, str | Mapping[str, str]]) -> None:
-        for attempt in range(_ATTEMPTS):
+        def added() -> None:
             begun, there = self._begin(id)
             changed = replace(begun, files={**begun.files, **files}, **facts)  # type: ignore[arg-type]
-            try:
-                self._drafts.put(changed, there)
-            except Overtaken:  # another step of the same run, on another machine
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                continue
-            return
+            self._drafts.put(changed, there)
+
+        until_written(added)  # another step of the same run, on another machine, may add as well
 
     def _show(self, entry: str, file: str | None) -> None:
         page = self.root.parent / entry

@@ -114,13 +114,13 @@ def test_a_home_that_others_can_change_is_refused(tmp_path, monkeypatch):
         path.chmod(0o755)
     assert home() == tmp_path / "h"
     (tmp_path / "h").chmod(0o775)
-    monkeypatch.setattr(permissions, "_own_group", lambda user, group: False)
+    monkeypatch.setattr(permissions, "_own_group", lambda path: False)
     with pytest.raises(InputError, match="can be changed by other users"):
         home()
     monkeypatch.setenv("QUEUECAST_UMASK", "007")  # a group that works together
     assert home() == tmp_path / "h"
     monkeypatch.delenv("QUEUECAST_UMASK")
-    monkeypatch.setattr(permissions, "_own_group", lambda user, group: True)  # of the user alone
+    monkeypatch.setattr(permissions, "_own_group", lambda path: True)  # of the user alone
     assert home() == tmp_path / "h"
 
 

@@ -174,7 +174,7 @@ def test_counters_are_read_by_ranges_of_what_is_wanted(
         ({"nodes": ["other"]}, 400, needed(small, columns=3, groups=1) + needed(big, columns=0, groups=0)),
         ({"end_s": 100, "metrics": []}, 990, needed(big, columns=2, groups=3)),
     ):
-        counters_parts._FOOTERS.clear()
+        counters_parts.footer.cache_clear()
         counters = opened(store)
         with monkeypatch.context() as patch:
             asked = counted(store, patch)
@@ -191,7 +191,7 @@ def test_a_part_that_was_cut_is_told_in_one_line(store: Path, ingested: Callable
     (part,) = opened(store).parts("s")
     place = opened(store).path(part)
     remote.put(place, (remote.seen(place).content or b"")[:-30])
-    counters_parts._FOOTERS.clear()
+    counters_parts.footer.cache_clear()
     with pytest.raises(InputError, match="is damaged") as error:
         values(opened(store))
     assert "\n" not in str(error.value)
