@@ -202,22 +202,30 @@ def attempt(load: Workload, policy: dict[str, Any]) -> tuple[str, str | None]:
 def faults(load: Workload, made: Schedule, moved: bool, shake_s: int) -> str:
     """Return what is wrong with a schedule of ``load``, or ""."""
     jobs = made.jobs
-    submit, start, end, procs = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "start_s", "end_s", "procs"))
+    submit, procs = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "procs"))
     if jobs["job_id"].tolist() != list(range(1, len(load.submit) + 1)) or procs.tolist() != load.procs:
         return "not every job once"
-    if (start < submit).any() or (end - start).tolist() != load.runtime:
-        return "a job starts before its submission or does not run its runtime"
+    if jobs["runtime_s"].tolist() != load.runtime:
+        return "a job does not run its runtime"
     if not moved and (np.abs(submit - np.array(load.submit)) > shake_s).any():
         return "a job was not submitted as recorded"
+    return impossible(made)
+
+
+def impossible(made: Schedule) -> str:
+    """Return what no schedule may be, or "": jobs out of time, processors used twice, metrics that are not finite."""
+    submit, start, end, procs = (made.jobs[name].to_numpy(np.int64) for name in ("submit_s", "start_s", "end_s", "procs"))
+    if (start < submit).any() or (end - start != made.jobs["runtime_s"]).any():
+        return "a job starts before its submission, or ends at another time than its runtime says"
     held = np.repeat(procs, 2)
     held[1::2] *= -1
     when = np.column_stack([start, end]).ravel()
     order = np.lexsort((held, when))  # ends of a second first
-    if np.cumsum(held[order]).max() > load.machine:
+    if np.cumsum(held[order]).max() > made.procs:
         return "more processors in use than there are"
-    if not all(math.isfinite(float(value)) for name, value in evaluate(made).items() if name not in ABSENT):
-        return "a metric is no finite number"
-    return ""
+    told = evaluate(made).drop(list(ABSENT), errors="ignore")
+    bad = [name for name, value in told.items() if isinstance(value, (int, float)) and not math.isfinite(value)]
+    return f"metrics {bad} are not finite" if bad else ""
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import random
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -19,13 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from tests.campaigns.apart import answer, apart
+from tests.campaigns.apart import answer
 from tests.campaigns.counts import Counts
-from tests.campaigns.in_scenes import rehearsed, shared_out
-from tests.support.scenes import SCENES, Scene, forked, version_followed
-from tests.support.system_calls import Call, watched
+from tests.campaigns.in_scenes import InScenes, Rehearsed, after, rehearsed, restored
+from tests.support.scenes import Scene, forked
+from tests.support.system_calls import Call, Ended, watched
 
 ATTEMPTS = 200
 SHARES = {"run": 0.2, "night": 0.25, "promotion": 0.25, "campaign": 0.12, "ingestion": 0.18}
@@ -36,11 +34,6 @@ FAULTS = {
 }
 LINE = 400
 """Max characters of the line with which a command that failed ends, its name and prefix included."""
-
-
-def campaign(attempts: int, seed: int, folder: Path, scenes: tuple[str, ...] = tuple(SCENES)) -> Counts:
-    """Let calls fail in ``attempts`` commands, shared among the ``scenes``."""
-    return apart("tests.campaigns.faults", attempts, seed, folder, *scenes)
 
 
 @dataclass(frozen=True)
@@ -79,29 +72,23 @@ class Pattern:
         return decide
 
 
-def _campaign(attempts: int, seed: int, folder: Path, *scenes: str) -> Counts:
-    return shared_out(attempts, seed, folder, SHARES, scenes, _fail)
-
-
 def _fail(scene: Scene, attempts: int, random_: random.Random, folder: Path, counts: Counts) -> None:
     made = rehearsed(scene, folder)
-    place, first, before, wanted = made.place, made.first, made.before, made.wanted
+    place = made.place
     names = Counter(call.name for call in made.calls)
     for pattern in patterns(names, max(attempts, 4), random_):
-        shutil.rmtree(place)
-        shutil.copytree(first, place)
+        restored(made.first, place)
         failed = watched(lambda: scene.act(place), place, pattern.answer())
-        _judge(scene, place, str(pattern), failed.code, failed.output, failed.hung, before, wanted, counts)
+        _judge(made, str(pattern), failed, counts)
     if (place / "home" / "mlflow.db").exists():
         for held_s in (0.5, 60.0):
-            shutil.rmtree(place)
-            shutil.copytree(first, place)
+            restored(made.first, place)
             with locked(place / "home" / "mlflow.db", held_s):
                 failed = watched(partial(_acted, scene, place, 3 if held_s > 2 else 600), place, None)
             said = f"the registry locked for {held_s:g} s"
             if held_s < 2 and failed.code:
                 counts.findings.append(f"{scene.name}, {said}: did not wait: {failed.output.strip()[-300:]}")
-            _judge(scene, place, said, failed.code, failed.output, failed.hung, before, wanted, counts)
+            _judge(made, said, failed, counts)
 
 
 def patterns(names: Counter[str], attempts: int, random_: random.Random) -> list[Pattern]:
@@ -146,17 +133,16 @@ def _acted(scene: Scene, place: Path, wait_s: int) -> int:
     return scene.act(place)
 
 
-def _judge(
-    scene: Scene, place: Path, said: str, code: int, output: str, hung: bool, before: Any, wanted: Any, counts: Counts
-) -> None:
+def _judge(made: Rehearsed, said: str, failed: Ended, counts: Counts) -> None:
     """Count what became of a command whose calls failed; note what is wrong with it."""
-    said = f"{scene.name}, {said}"
-    wrong = "it hangs" if hung else _unclear(code, output)
+    said = f"{made.scene.name}, {said}"
+    wrong = "it hangs" if failed.hung else _unclear(failed.code, failed.output)
     try:
-        outcome = forked(lambda: _after(scene, place, code, before, wanted))
+        outcome = forked(lambda: after(made.scene, made.place, made.before, made.wanted, failed.code))
     except AssertionError as error:
         wrong, outcome = f"{wrong} {error}", "LOST"
-    counts.add(f"{scene.name}: {'succeeded' if code == 0 else 'a line'}, {outcome}", f"{said}: {wrong}" if wrong else None)
+    ended = "succeeded" if failed.code == 0 else "a line"
+    counts.add(f"{made.scene.name}: {ended}, {outcome}", f"{said}: {wrong}" if wrong else None)
 
 
 def _unclear(code: int, output: str) -> str:
@@ -173,27 +159,7 @@ def _unclear(code: int, output: str) -> str:
     return f"a line of {len(lines[-1])} characters" if len(lines[-1]) > LINE else ""
 
 
-def _after(scene: Scene, place: Path, code: int, before: Any, wanted: Any) -> str:
-    """Return what a reader sees; AssertionError where anything is lost, or the next command without faults fails."""
-    now, outcome = scene.seen(place), "as before"
-    if isinstance(before, dict) and "version" in before:
-        if now["version"] == before["version"]:
-            assert code, "nothing was published"
-            assert now == before, f"the version before is not whole: {now}, not {before}"
-        else:
-            scene.mend(place)
-            wrong = version_followed(place, scene.seen(place))
-            assert not wrong, f"the new version is not whole: {wrong}"
-            outcome = "published"
-    elif now != before:
-        outcome = "new"
-    again = watched(lambda: scene.act(place), place, None)
-    assert again.code == 0, f"the next one {again.how}"
-    scene.mend(place)
-    last = scene.result(place)
-    assert last == wanted, f"done again it is {last}, not {wanted}"
-    return outcome
-
+campaign = InScenes("tests.campaigns.faults", SHARES, _fail)
 
 if __name__ == "__main__":
-    answer(_campaign)
+    answer(campaign.here)

@@ -13,22 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.campaigns.apart import answer, apart
+from tests.campaigns.apart import answer
 from tests.campaigns.counts import Counts
-from tests.campaigns.in_scenes import rehearsed, shared_out, undisturbed
-from tests.campaigns.kills import after, chosen, restored
-from tests.support.scenes import MODEL, SCENES, Scene, at_home, forked
+from tests.campaigns.in_scenes import InScenes, after, chosen, rehearsed, restored, undisturbed
+from tests.support.scenes import MODEL, Scene, at_home, forked
 from tests.support.system_calls import Call
 
 ATTEMPTS = 200
 SHARES = {"run": 0.12, "night": 0.22, "promotion": 0.34, "campaign": 0.14, "ingestion": 0.18}
 _FOLDER = 0
 """In place of a file's inode: the name is a directory's."""
-
-
-def campaign(attempts: int, seed: int, folder: Path, scenes: tuple[str, ...] = tuple(SCENES)) -> Counts:
-    """Lose power ``attempts`` times, shared among the ``scenes``."""
-    return apart("tests.campaigns.power_loss", attempts, seed, folder, *scenes)
 
 
 @dataclass(frozen=True)
@@ -144,10 +138,6 @@ def _torn(now: bytes, then: bytes, random_: random.Random) -> bytes:
     return random_.choice((then, b"", now[: random_.randrange(len(now) + 1)], now))
 
 
-def _campaign(attempts: int, seed: int, folder: Path, *scenes: str) -> Counts:
-    return shared_out(attempts, seed, folder, SHARES, scenes, _lose)
-
-
 def _lose(scene: Scene, attempts: int, random_: random.Random, folder: Path, counts: Counts) -> None:
     made, left = rehearsed(scene, folder), folder / "left"
     place, calls = made.place, made.calls
@@ -193,5 +183,7 @@ def _after(scene: Scene, place: Path, before: object, wanted: object) -> str:
     return after(scene, place, before, wanted)
 
 
+campaign = InScenes("tests.campaigns.power_loss", SHARES, _lose)
+
 if __name__ == "__main__":
-    answer(_campaign)
+    answer(campaign.here)

@@ -36,9 +36,9 @@ from pipelines.ingest.read import read_file, read_trace
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.systems import systems
 from pipelines.storage.policies import read_policy
-from sim import evaluate, simulate
+from sim import simulate
 from tests.campaigns import seeds
-from tests.campaigns.bounds import ABSENT
+from tests.campaigns.bounds import impossible
 from tests.campaigns.mutation import BINARY, TEXT, Mutation, mutated, packed
 from tests.oracle import readers
 
@@ -84,19 +84,7 @@ def _small(trace: Trace) -> str | None:
         schedule = simulate(cleaned.jobs, procs=cleaned.procs)
     except InputError as refused:
         return None if "do not fit the simulator's clock" in str(refused) else f"a cleaned trace cannot be simulated: {refused}"
-    jobs = schedule.jobs
-    if (jobs["start_s"] < jobs["submit_s"]).any() or (jobs["end_s"] - jobs["start_s"] != jobs["runtime_s"]).any():
-        return "a job starts before its submission, or ends at another time than its runtime says"
-    ends = zip(jobs["end_s"], -jobs["procs"], strict=True)
-    events = sorted([*ends, *zip(jobs["start_s"], jobs["procs"], strict=True)])
-    used = 0
-    for _, wide in events:
-        used += wide
-        if used > cleaned.procs:
-            return "more processors are used than there are"
-    told = evaluate(schedule).drop(list(ABSENT))
-    bad = [name for name, value in told.items() if isinstance(value, (int, float)) and not math.isfinite(value)]
-    return f"metrics {bad} are not finite" if bad else None
+    return impossible(schedule) or None
 
 
 def _message(refused: InputError, name: str) -> str | None:

@@ -8,10 +8,7 @@ import os
 import re
 from typing import Any
 
-import pandas as pd
-
-_VOLATILE = {"version", "champion", "champion_before", "trained_version", "challenger", "why", "simulate_s", "serving_s"}
-"""Columns with versions of models, or measured times."""
+from tests.support.scenes import text_of
 
 
 def tell(subject: str) -> None:
@@ -42,13 +39,6 @@ def seen(subject: str) -> dict[str, Any]:
         "aliases": aliases(tracking(), subject),
         "files": dict(current.files),
     }
-
-
-def text_of(frame: pd.DataFrame) -> str:
-    """Return a digest of a table without what differs from run to run, and its rows."""
-    kept = frame.drop(columns=[name for name in frame.columns if name in _VOLATILE])
-    text = kept.to_json(orient="split", default_handler=str, double_precision=15)
-    return f"{len(frame)} rows {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def plain(page: str, place: str) -> str:

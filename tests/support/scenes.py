@@ -12,6 +12,7 @@ import os
 import shutil
 import sqlite3
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,10 +23,12 @@ import pandas as pd
 import pytest
 
 from pipelines import cli
+from tests.support.patience import FOREVER_S
+from tests.support.system_calls import together
 
 JOBS = 400
 MODEL = "runtime-arriving"
-_VOLATILE = {"version", "champion", "champion_before", "trained_version", "challenger", "why", "simulate_s"}
+_VOLATILE = {"version", "champion", "champion_before", "trained_version", "challenger", "why", "simulate_s", "serving_s"}
 """Columns that hold versions of models or measured times; they differ where a command was done twice."""
 
 
@@ -49,33 +52,18 @@ def at_home(place: Path) -> None:
 
 
 def forked(body: Callable[[], Any]) -> Any:
-    """Return the JSON value of ``body``, called in a fork; what it prints goes nowhere."""
-    ours, theirs = os.pipe()
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        quiet = os.open(os.devnull, os.O_RDWR)
-        for each in (0, 1, 2):
-            os.dup2(quiet, each)
-        try:
-            said = {"value": body()}
-        except SystemExit as left:
-            said = {"value": left.code or 0}
-        except BaseException as error:
-            import traceback
+    """Return the JSON value of ``body``, called in a fork; AssertionError, with the end of what it prints, where it fails."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as told:
 
-            said = {"error": f"{type(error).__name__}: {error}", "where": traceback.format_exc()}
-        with open(theirs, "w", encoding="utf-8") as file:
-            json.dump(said, file, default=str)
-        os._exit(0)
-    os.close(theirs)
-    with open(ours, encoding="utf-8") as file:
-        text = file.read()
-    os.waitpid(child, 0)
-    said = json.loads(text or '{"error": "it died"}')
-    if "error" in said:
-        raise AssertionError(f"{said['error']}\n{said.get('where', '')}")
-    return said["value"]
+        def tell() -> int:
+            json.dump(body(), told, default=str)
+            told.flush()
+            return 0
+
+        (ended,) = together([tell], seconds=FOREVER_S)
+        assert ended.code == 0, ended.how
+        told.seek(0)
+        return json.loads(told.read() or "null")  # a command leaves by SystemExit, and has no value
 
 
 @dataclass(frozen=True)
@@ -249,13 +237,15 @@ def _version_result(place: Path) -> dict[str, Any]:
         frame = lake.read(table, "arriving")[0]
         if table == "runtime_model" and "alias" in frame:  # done twice, a run lists the versions that serve
             frame = frame.loc[frame["alias"] != "", ["method", "alias"]].sort_values("alias", ignore_index=True)
-        found[table] = _text(frame)
+        found[table] = text_of(frame)
     return found
 
 
-def _text(frame: pd.DataFrame) -> str:
+def text_of(frame: pd.DataFrame) -> str:
+    """Return a digest of a table without what differs from run to run, and its rows."""
     kept = frame.drop(columns=[name for name in frame.columns if name in _VOLATILE])
-    return hashlib.sha256(kept.to_json(orient="split", default_handler=str).encode()).hexdigest()
+    text = kept.to_json(orient="split", default_handler=str, double_precision=15)
+    return f"{len(frame)} rows {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 # a campaign with its journal
@@ -278,7 +268,7 @@ def _campaign_seen(place: Path) -> Any:
     from pipelines.storage.parquet import read_parquet
 
     out = place / "home" / "out.parquet"
-    return _text(read_parquet(out, kind="campaign")[0]) if out.exists() else None
+    return text_of(read_parquet(out, kind="campaign")[0]) if out.exists() else None
 
 
 # LDMS ingestion

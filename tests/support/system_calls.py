@@ -105,22 +105,22 @@ def watched(body: Callable[[], int], root: Path, answer: Answer | None, *, secon
     ``body`` returns the exit code. Without an ``answer`` no call is stopped. A process that runs or waits for more than ``seconds`` is
     killed and reported as hung; time in which the machine ran others, or ``answer`` was asked, is not counted.
     """
+    if answer is None:
+        return together([body], seconds=seconds)[0]
     ours, theirs = socket.socketpair()
     said = os.memfd_create("output")
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        _child(body, theirs, said, answer is not None)
+        _child(body, said, theirs)
     theirs.close()
     calls, hung = 0, False
     process = os.pidfd_open(child)
     patience = Patience([child], seconds)
     try:
         _, listeners, _, _ = socket.recv_fds(ours, 1, 1)
-        if answer is None:
-            hung = not patience.ready([process])
-        elif listeners:
+        if listeners:
             ours.send(b"g")
             calls, hung = _supervise(child, process, listeners[0], str(root.resolve()), answer, patience)
             os.close(listeners[0])
@@ -144,15 +144,12 @@ def together(bodies: Sequence[Callable[[], int]], *, seconds: float = 120.0) -> 
     sys.stderr.flush()
     started, living = [], {}
     for body in bodies:
-        ours, theirs = socket.socketpair()
         said = os.memfd_create("output")
         child = os.fork()
         if child == 0:
-            _child(body, theirs, said, False)
+            _child(body, said)
         started.append((child, said))
         living[child] = os.pidfd_open(child)
-        ours.close()
-        theirs.close()
     patience, ended = Patience(living.keys(), seconds), {}
     while living:
         ready = patience.ready(list(living.values()))
@@ -173,21 +170,18 @@ def _said(output: int) -> str:
         return file.read()
 
 
-def _child(body: Callable[[], int], supervisor: socket.socket, said: int, stopped: bool) -> None:
+def _child(body: Callable[[], int], said: int, supervisor: socket.socket | None = None) -> None:
     code = 125
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(said, 1)
         os.dup2(said, 2)
         os.set_inheritable(1, True)
-        if stopped:
+        if supervisor is not None:
             listener = _install()
             socket.send_fds(supervisor, [b"l"], [listener])
             os.close(listener)
             supervisor.recv(1)
-        else:
-            with suppress(OSError):  # nothing may be listening
-                supervisor.send(b"n")
         code = body()
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 0 if left.code is None else 1
