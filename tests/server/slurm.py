@@ -55,6 +55,12 @@ def started(place: Path, settings: str = "") -> Iterator[dict[str, str]]:
             run(end, place, env=env)
 
 
+def submitted(env: dict[str, str], *options: str) -> str:
+    """Submit a job; return what Slurm then says of it."""
+    given = ["--parsable", "--uid=u1", "--account=physics", "--output=/dev/null", "--chdir=/", *options, "--wrap=true"]
+    return asked(env, "scontrol", "show", "job", asked(env, "sbatch", *given).strip(), "-o").strip()
+
+
 def asked(env: dict[str, str], *command: str) -> str:
     """Return what a program of Slurm prints."""
     done = run(command, Path(env["HOME"]), env=env)

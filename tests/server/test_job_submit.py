@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import SHARED
 from tests.server.services import HOUSE, LOOPBACK, Service, answers, free_port
-from tests.server.slurm import NEEDED, asked, started
+from tests.server.slurm import NEEDED, started, submitted
 from tests.support.patience import run
 
 EXAMPLE = HOUSE / "docs" / "examples" / "job_submit.lua"
@@ -46,9 +46,7 @@ class Cluster:
 
     def submit(self, *options: str) -> dict[str, str]:
         """Submit a job; return what Slurm then says of it."""
-        given = ["--parsable", "--uid=u1", "--account=physics", "--output=/dev/null", "--chdir=/", "--hold", *options]
-        number = asked(self.env, "sbatch", *given, "--wrap=true").strip()
-        fields = asked(self.env, "scontrol", "show", "job", number, "-o").strip()
+        fields = submitted(self.env, "--hold", *options)
         comment = re.search(r"AdminComment=(.*?) [A-Z]\w*=", fields)
         told = dict(each.split("=", 1) for each in fields.split() if "=" in each)
         return {**told, "AdminComment": comment[1].strip() if comment else ""}

@@ -13,7 +13,7 @@ import pytest
 from pipelines.ingest.slurm_site import load_site
 from sim.site_change import Candidate, change
 from sim.site_lines import SCRIPT
-from tests.server.slurm import NEEDED, asked, started
+from tests.server.slurm import NEEDED, asked, started, submitted
 from tests.sim.test_site_lines import in_place
 from tests.sim.test_what_if import jobs
 
@@ -53,20 +53,9 @@ def pasted(env: dict[str, str], *, scripts_alone: bool = False, **given: object)
     asked(env, "scontrol", "reconfigure")
 
 
-def submitted(env: dict[str, str], *options: str) -> dict[str, str]:
-    """Submit a job for later; return what Slurm says of it."""
-    given = [
-        "--parsable",
-        "--uid=u1",
-        "--account=physics",
-        "--output=/dev/null",
-        "--chdir=/",
-        "--begin=now+1hour",
-        *options,
-        "--wrap=true",
-    ]
-    number = asked(env, "sbatch", *given).strip()
-    return dict(re.findall(r"(\w+)=(\S+)", asked(env, "scontrol", "show", "job", number, "-o")))
+def waiting(env: dict[str, str], *options: str) -> dict[str, str]:
+    """Submit a job that waits an hour; return what Slurm says of it."""
+    return dict(re.findall(r"(\w+)=(\S+)", submitted(env, "--begin=now+1hour", *options)))
 
 
 def test_settings_and_whole_lines_of_partitions_are_what_slurm_then_has(slurm: dict[str, str]) -> None:
@@ -85,15 +74,15 @@ def test_settings_and_whole_lines_of_partitions_are_what_slurm_then_has(slurm: d
 
 
 def test_scripts_shorten_limits_add_a_partition_and_give_priority_at_submission(slurm: dict[str, str]) -> None:
-    before = int(submitted(slurm, "--time=30")["Priority"])
+    before = int(waiting(slurm, "--time=30")["Priority"])
     pasted(slurm, limits="x0.67")
-    assert submitted(slurm, "--time=30", "--time-min=25")["TimeLimit"] == "00:21:00"
+    assert waiting(slurm, "--time=30", "--time-min=25")["TimeLimit"] == "00:21:00"
     pasted(slurm, limits="predicted 0.9")
-    assert [submitted(slurm, f"--time={minutes}")["TimeLimit"] for minutes in (30, 2)] == ["00:05:00", "00:02:00"]
+    assert [waiting(slurm, f"--time={minutes}")["TimeLimit"] for minutes in (30, 2)] == ["00:05:00", "00:02:00"]
     pasted(slurm, time_min="predicted 0.9")
-    assert [submitted(slurm, f"--time={minutes}")["TimeMin"] for minutes in (30, 2)] == ["00:05:00", "00:02:00"]
+    assert [waiting(slurm, f"--time={minutes}")["TimeMin"] for minutes in (30, 2)] == ["00:05:00", "00:02:00"]
     pasted(slurm, scripts_alone=True, partition={"name": "express", "nodes": 1, "like": "normal", "MaxTime": 4})
-    told = [submitted(slurm, f"--time={minutes}")["Partition"] for minutes in (4, 5)]
+    told = [waiting(slurm, f"--time={minutes}")["Partition"] for minutes in (4, 5)]
     assert [set(each.split(",")) for each in told] == [{"normal", "debug"}, {"normal"}]
     pasted(slurm, site_factor=100_000)
-    assert int(submitted(slurm, "--time=30")["Priority"]) - before > 1_800_000  # 25 - 6 doublings, less what age and shares moved
+    assert int(waiting(slurm, "--time=30")["Priority"]) - before > 1_800_000  # 25 - 6 doublings, less what age and shares moved

@@ -1,15 +1,20 @@
-"""An S3 server on this machine, what is asked of it, and a lock that was lost."""
+"""Versions of made tables, an S3 server on this machine, what is asked of it, and a lock that was lost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
 import pytest
 
 from features.errors import InputError
+from pipelines.storage.lake import Lake
+from pipelines.storage.versions import SetAliases
+
+SUBJECT = "runtime-t"
 
 
 class Asked(NamedTuple):
@@ -40,6 +45,30 @@ def counted(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
 
     monkeypatch.setattr(fs, "_call_s3", counting)
     return asked
+
+
+def write_numbers(lake: Lake, **numbers: int) -> None:
+    """Write tables of one number each."""
+    for table, number in numbers.items():
+        lake.write(table, "t", pd.DataFrame({"number": [number]}))
+
+
+def publish(
+    root: Path,
+    draft: str,
+    models: Mapping[str, str] | None = None,
+    set_aliases: SetAliases | None = None,
+    page: str = "",
+    **numbers: int,
+) -> None:
+    """Publish tables of one number each, a page, and the versions of a model, in the home directory ``root``."""
+    lake = Lake(root / "lake", draft)
+    write_numbers(lake, **numbers)
+    if models:
+        lake.name_models(SUBJECT, models)
+    if page:
+        lake.write_page("t.html", SUBJECT, page)
+    lake.versions(SUBJECT).publish(draft, set_aliases)
 
 
 @contextmanager

@@ -108,12 +108,7 @@ def watched(body: Callable[[], int], root: Path, answer: Answer | None, *, secon
     if answer is None:
         return together([body], seconds=seconds)[0]
     ours, theirs = socket.socketpair()
-    said = os.memfd_create("output")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        _child(body, said, theirs)
+    child, said = _started(body, theirs)
     theirs.close()
     calls, hung = 0, False
     process = os.pidfd_open(child)
@@ -140,16 +135,8 @@ def watched(body: Callable[[], int], root: Path, answer: Answer | None, *, secon
 
 def together(bodies: Sequence[Callable[[], int]], *, seconds: float = 120.0) -> list[Ended]:
     """Run all ``bodies`` at once, each in a fork; no call is stopped. When they hang (as in :func:`watched`) they are killed."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    started, living = [], {}
-    for body in bodies:
-        said = os.memfd_create("output")
-        child = os.fork()
-        if child == 0:
-            _child(body, said)
-        started.append((child, said))
-        living[child] = os.pidfd_open(child)
+    started = [_started(body) for body in bodies]
+    living = {child: os.pidfd_open(child) for child, _ in started}
     patience, ended = Patience(living.keys(), seconds), {}
     while living:
         ready = patience.ready(list(living.values()))
@@ -162,6 +149,17 @@ def together(bodies: Sequence[Callable[[], int]], *, seconds: float = 120.0) -> 
             os.close(living.pop(child))
             ended[child] = Ended(os.waitstatus_to_exitcode(status), _said(said), 0, not ready)
     return [ended[child] for child, _ in started]
+
+
+def _started(body: Callable[[], int], supervisor: socket.socket | None = None) -> tuple[int, int]:
+    """Start ``body`` in a fork; return its process and what its output goes to."""
+    said = os.memfd_create("output")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        _child(body, said, supervisor)
+    return child, said
 
 
 def _said(output: int) -> str:

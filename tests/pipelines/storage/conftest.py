@@ -15,8 +15,10 @@ from tests.support.stores import point_at
 
 @pytest.fixture(params=["memory", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty place in a store: of this process, or of an S3 server on this machine."""
+    """An empty place in a store: of this process, or of an S3 server on this machine; or in a directory, if asked for."""
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+    if request.param == "directory":
+        return tmp_path / "site"
     if request.param == "memory":
         return place_of(f"memory://{uuid.uuid4().hex}/site")
     return request.getfixturevalue("s3_place")  # type: ignore[no-any-return]

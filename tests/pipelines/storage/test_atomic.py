@@ -47,20 +47,6 @@ def test_a_file_its_directory_and_a_new_directory_are_synced_in_order(tmp_path: 
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["page.html"]
 
 
-def test_what_cannot_be_written_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tmp_path / "page.html"
-    places.write(place, "old")
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        places.write(place, "new")
-    assert place.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [place]
-
-
 def test_an_unfinished_file_is_left_alone_while_its_process_lives(tmp_path: Path) -> None:
     mine = tmp_path / places.unfinished("part")
     assert places.being_written(mine)

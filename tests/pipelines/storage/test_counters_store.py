@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import signal
-import subprocess
-import sys
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -315,35 +311,6 @@ def test_a_failure_at_any_stage_leaves_what_was_and_the_next_run_completes(
     assert list(zip(frame.time_s, frame.node, strict=True)) == sorted(expected)
     named = {str(part.file) for part in store(tmp_path).parts("s")}
     assert {str(path.relative_to(store(tmp_path).root)) for path in store(tmp_path).root.rglob("*.p*")} == named
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("delay_s", [0.0, 0.1, 0.4])
-def test_a_process_that_is_killed_leaves_a_store_that_the_next_one_completes(tmp_path: Path, delay_s: float) -> None:
-    for number in range(12):
-        log(tmp_path / "logs" / f"log.{number:09d}", [(1000 * number + row, f"n{row % 50}", row) for row in range(1, 800)])
-    code = (
-        "import sys, pipelines.ingest.ldms_ingest as i, pipelines.ingest.ldms_intake as k, pipelines.storage.counters_store as c\n"
-        "i._COMMIT_S = 0.0\nk.part_rows = lambda columns: 50\n"
-        "print('ready', flush=True)\n"
-        f"i.ingest_counters(c.CountersStore(__import__('pathlib').Path({str(tmp_path / 'lake')!r}), 'quartz'), "
-        f"[{str(tmp_path / 'logs')!r}], sampler='s', progress=lambda *_: print('file', flush=True))"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3])
-    assert process.stdout is not None
-    for _ in range(6):
-        process.stdout.readline()
-    time.sleep(delay_s / 20)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    found = store(tmp_path).files()
-    whole = content(tmp_path) if len(found) else pd.DataFrame({"a": []})
-    assert len(whole) == 799 * len(found)
-    report = ingest(tmp_path, tmp_path / "logs")
-    assert report.known == len(found) >= 3
-    assert report.ingested == 12 - len(found)
-    assert len(content(tmp_path)) == 12 * 799
-    assert not [*store(tmp_path).root.glob("*.part")]
 
 
 def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,14 +115,6 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path,
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_reader_of_the_old_file_keeps_it_while_the_new_one_takes_its_place(tmp_path: Path) -> None:
-    path, held = tmp_path / "table.parquet", tmp_path / "held"
-    write_parquet(FRAME, path, kind="things", metadata={"version": 1})
-    held.hardlink_to(path)
-    write_parquet(FRAME, path, kind="things", metadata={"version": 2})
-    assert [read_parquet(file, kind="things")[1]["version"] for file in (held, path)] == [1, 2]
-
-
 def test_a_canonical_trace_is_named_by_its_file_and_remembers_its_source(tmp_path: Path) -> None:
     path = tmp_path / "Other Name.parquet"
     write_canonical(trace(), path)

@@ -26,18 +26,7 @@ from pipelines.storage.remote import Overtaken, place_of
 from pipelines.storage.version import KEEP_H, Version
 from pipelines.storage.versions import Versions
 from tests.server.faulty import FaultyProxy
-from tests.support.stores import Asked, counted, point_at
-
-SUBJECT = "runtime-t"
-
-
-def publish(root: Path, draft: str, page: str = "", **tables: int) -> None:
-    lake = Lake(root / "lake", draft)
-    for table, number in tables.items():
-        lake.write(table, "t", pd.DataFrame({"number": [number]}))
-    if page:
-        lake.write_page("t.html", SUBJECT, page)
-    lake.versions(SUBJECT).publish(draft)
+from tests.support.stores import SUBJECT, Asked, counted, point_at, publish, write_numbers
 
 
 def number(lake: Lake, table: str = "jobs") -> int:
@@ -46,10 +35,10 @@ def number(lake: Lake, table: str = "jobs") -> int:
 
 @pytest.mark.slow
 def test_a_version_is_written_read_and_held_while_others_are_published(store: Path) -> None:
-    publish(store, "one", "one", jobs=1, schedules=1)
+    publish(store, "one", page="one", jobs=1, schedules=1)
     reader = Lake(store / "lake").at_once(SUBJECT)
     for each in (2, 3, 4):
-        publish(store, f"run-{each}", str(each), jobs=each, schedules=each)
+        publish(store, f"run-{each}", page=str(each), jobs=each, schedules=each)
     now = Lake(store / "lake")
     assert (number(now), number(now, "schedules"), number(reader), number(reader, "schedules")) == (4, 4, 1, 1)
     assert (store / "reports" / "t.html").read_text() == "4"
@@ -74,29 +63,17 @@ def test_what_nothing_lists_is_collected_after_its_time(store: Path, monkeypatch
 
 
 @pytest.mark.slow
-def test_one_of_two_writers_is_told(store: Path) -> None:
-    publish(store, "base", jobs=0)
-    one, other = Lake(store / "lake", "one"), Lake(store / "lake", "other")
-    for lake, value in ((one, 1), (other, 2)):
-        lake.write("jobs", "t", pd.DataFrame({"number": [value]}))
-    one.versions(SUBJECT).publish("one")
-    with pytest.raises(InputError, match="begin again"):
-        other.versions(SUBJECT).publish("other")
-    assert number(Lake(store / "lake")) == 1
-
-
-@pytest.mark.slow
 def test_pages_follow_the_last_version_though_an_earlier_publisher_was_slow(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     show, slow = Versions._show, []
 
     def showing(self: Versions, entry: str, file: str | None) -> None:
         if not slow:
             slow.append(entry)
-            publish(store, "two", "two", jobs=2)
+            publish(store, "two", page="two", jobs=2)
         show(self, entry, file)
 
     monkeypatch.setattr(Versions, "_show", showing)
-    publish(store, "one", "one", jobs=1)
+    publish(store, "one", page="one", jobs=1)
     assert (store / "reports" / "t.html").read_text() == "two"
     assert not Lake(store / "lake").versions(SUBJECT).under_way
 
@@ -105,10 +82,10 @@ def test_pages_follow_the_last_version_though_an_earlier_publisher_was_slow(stor
 def test_a_run_whose_draft_another_machine_gave_up_is_told(store: Path) -> None:
     publish(store, "base", jobs=0)
     lake = Lake(store / "lake", "run")
-    lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
+    write_numbers(lake, jobs=1)
     lake.versions(SUBJECT).discard("run")
     for step in (
-        lambda: lake.write("schedules", "t", pd.DataFrame({"number": [1]})),
+        lambda: write_numbers(lake, schedules=1),
         lambda: lake.versions(SUBJECT).publish("run"),
     ):
         with pytest.raises(InputError, match="was given up by another process"):
@@ -128,7 +105,7 @@ def test_a_version_that_cannot_be_followed_is_not_taken_back_over_another(store:
         raise RuntimeError("the registry is gone")
 
     lake = Lake(store / "lake", "ours")
-    lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
+    write_numbers(lake, jobs=1)
     lake.name_models(SUBJECT, {"champion": "1"})
     with pytest.raises(RuntimeError, match="the registry is gone"):
         lake.versions(SUBJECT).publish("ours", fails)
@@ -142,7 +119,7 @@ def test_what_is_published_while_it_is_looked_for_stays(store: Path, tmp_path: P
     monkeypatch.setattr(places.Store, "unlisted_s", 0.0)
     publish(store, "base", jobs=0)
     lake, looks = Lake(store / "lake", "late"), []
-    lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
+    write_numbers(lake, jobs=1)
     kept = Versions.kept
 
     def publishing(self: Versions) -> tuple[Version, Version]:

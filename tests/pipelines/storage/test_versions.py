@@ -16,27 +16,7 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.remote import Overtaken
 from pipelines.storage.version import subject_of
 from pipelines.storage.versions import Versions
-from tests.support.stores import lost_lock
-
-SUBJECT = "runtime-t"
-
-
-def write(lake: Lake, **numbers: int) -> None:
-    """Tables of one number each."""
-    for table, number in numbers.items():
-        lake.write(table, "t", pd.DataFrame({"number": [number]}))
-
-
-def publish(
-    root: Path, draft: str, models: Mapping[str, str] | None = None, set_aliases=None, page: str = "", **numbers: int
-) -> None:
-    lake = Lake(root / "lake", draft)
-    write(lake, **numbers)
-    if models:
-        lake.name_models(SUBJECT, models)
-    if page:
-        lake.write_page("t.html", SUBJECT, page)
-    lake.versions(SUBJECT).publish(draft, set_aliases)
+from tests.support.stores import SUBJECT, lost_lock, publish, write_numbers
 
 
 def seen(root: Path) -> dict[str, int]:
@@ -49,7 +29,7 @@ def seen(root: Path) -> dict[str, int]:
 def test_a_draft_is_read_by_its_own_steps_and_by_no_other(tmp_path: Path) -> None:
     publish(tmp_path, "first", jobs=1, schedules=1)
     draft = Lake(tmp_path / "lake", "second")
-    write(draft, jobs=2)
+    write_numbers(draft, jobs=2)
     assert draft.read("jobs", "t")[0]["number"].tolist() == [2]
     assert draft.read("schedules", "t")[0]["number"].tolist() == [1]
     assert seen(tmp_path) == {"jobs": 1, "schedules": 1}
@@ -70,24 +50,29 @@ def test_a_version_keeps_what_is_still_right_and_nothing_else(tmp_path: Path) ->
     assert seen(tmp_path) == {"jobs": 2, "user_history": 2, "runtime_model": 2, "schedules": 4, "nights": 2}
 
 
-def test_a_version_is_not_published_over_one_that_its_draft_did_not_know(tmp_path: Path) -> None:
-    publish(tmp_path, "first", jobs=1)
-    late = Lake(tmp_path / "lake", "late")
-    write(late, jobs=2)
-    other = Lake(tmp_path / "lake", "other")
-    write(other, jobs=3)
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["directory", "memory", "s3"], indirect=True)
+def test_a_version_is_not_published_over_one_that_its_draft_did_not_know(store: Path) -> None:
+    publish(store, "first", jobs=1)
+    late = Lake(store / "lake", "late")
+    write_numbers(late, jobs=2)
+    other = Lake(store / "lake", "other")
+    write_numbers(other, jobs=3)
     other.versions(SUBJECT).note("other", made_by="night 2026-03-01")
-    kept = (tmp_path / "lake" / "drafts" / SUBJECT / "late.json").read_text()
+    kept = (store / "lake" / "drafts" / SUBJECT / "late.json").read_text()
     other.versions(SUBJECT).publish("other")
     assert late.versions(SUBJECT).drafts() == [], "no draft can be published any more"
-    for later in (lambda: write(late, schedules=2), lambda: late.read("jobs", "t")):  # it does not go on over what is current now
+    for later in (
+        lambda: write_numbers(late, schedules=2),
+        lambda: late.read("jobs", "t"),
+    ):  # it does not go on over what is current now
         with pytest.raises(InputError, match="night 2026-03-01 was published after this had begun"):
             later()
-    (tmp_path / "lake" / "drafts" / SUBJECT / "late.json").write_text(kept)
-    for later in (lambda: late.versions(SUBJECT).publish("late"), lambda: write(late, schedules=2)):
+    (store / "lake" / "drafts" / SUBJECT / "late.json").write_text(kept)
+    for later in (lambda: late.versions(SUBJECT).publish("late"), lambda: write_numbers(late, schedules=2)):
         with pytest.raises(InputError, match="night 2026-03-01 was published after this had begun"):
             later()
-    assert seen(tmp_path) == {"jobs": 3}
+    assert seen(store) == {"jobs": 3}
 
 
 def test_a_lock_that_was_lost_before_the_pointer_is_put_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +91,7 @@ def test_files_of_this_version_and_the_last_stay_and_no_others(tmp_path: Path) -
     for number in range(4):
         publish(tmp_path, f"run-{number}", jobs=number, schedules=number, page=str(number))
     dead = Lake(tmp_path / "lake", "dead")
-    write(dead, jobs=9)
+    write_numbers(dead, jobs=9)
     tables = [path for path in (tmp_path / "lake").rglob("*") if path.suffix in (".parquet", ".html")]
     assert sorted(path.parent.parent.name for path in tables) == [
         "jobs",
