@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipelines.storage.places import append
+from pipelines.storage.places import at
 
 
 def alerts_file(home: Path) -> Path:
@@ -17,7 +17,7 @@ def alerts_file(home: Path) -> Path:
 
 def alert(home: Path, kind: str, subject: str, night: str, what: str) -> str:
     """Add a line ``at kind subject night what`` and return it; processes' lines do not mix."""
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    line = json.dumps({"at": at, "kind": kind, "subject": subject, "night": night, "what": what})
-    append(alerts_file(home), line)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    line = json.dumps({"at": now, "kind": kind, "subject": subject, "night": night, "what": what})
+    at(home).append(alerts_file(home), f"{line}\n".encode())
     return line

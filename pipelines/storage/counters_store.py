@@ -14,7 +14,6 @@ from dataclasses import astuple, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -108,28 +107,17 @@ class CountersStore:
         rows_by_day = []
         for day in days:
             parts = self.parts(sampler, day)
-            sampled: set[str] = set()
-            minutes: set[int] = set()
-            pairs: set[tuple[int, str]] = set()
-            for table in merge(self.path, parts, Wanted(schema_of(()))):
-                table = table.unify_dictionaries().combine_chunks()
-                if not table.num_rows:
-                    continue
-                node = table.column("node").chunk(0)
-                names = node.dictionary.to_pylist()
-                minute = (table.column("time_s").to_numpy() // 60).astype(np.int64)
-                codes = node.indices.to_numpy()
-                distinct = np.unique(np.stack([minute, codes]), axis=1)
-                pairs.update((int(when), names[code]) for when, code in distinct.T)
-                minutes.update(distinct[0].tolist())
-                sampled.update(names[code] for code in np.unique(codes))
+            tables = (table.unify_dictionaries().to_pandas() for table in merge(self.path, parts, Wanted(schema_of(()))))
+            pairs = pd.concat(
+                table.assign(minute=table["time_s"] // 60)[["minute", "node"]].drop_duplicates() for table in tables
+            ).drop_duplicates()
             rows, values = sum(part.rows for part in parts), sum(part.values for part in parts)
             rows_by_day.append(
                 {
                     "day": day,
                     "rows": rows,
-                    "nodes": len(sampled),
-                    "minutes": len(minutes),
+                    "nodes": pairs["node"].nunique(),
+                    "minutes": pairs["minute"].nunique(),
                     "node_minutes": len(pairs),
                     "values": values,
                     "nulls": rows * len(self.metrics(sampler)) - values,

@@ -64,6 +64,10 @@ class Drafts:
         """Write a draft, on condition that its file holds what was ``there``; Overtaken otherwise."""
         write(self.place(draft.id), json.dumps(asdict(draft), indent=1), there)
 
+    def remove(self, id: str) -> None:
+        """Remove a draft, if it is there."""
+        at(self._folder).removed(self.place(id))
+
     def end(self, id: str) -> None:
         """Take the files from a draft, so that its process is told at its next step."""
         draft, there = self.read(id)

@@ -105,7 +105,7 @@ class Directory:
         sync(temporary)
 
     def moved(self, source: Path, target: Path) -> None:
-        """Move a local file whose content is on the disk into its place."""
+        """Move a local file, or a folder, whose content is on the disk into its place."""
         os.replace(source, target)
         sync(target.parent)
         if source.parent != target.parent:
@@ -244,27 +244,12 @@ def write(path: Path, content: str | bytes, instead_of: Seen | None = None) -> S
     return at(path).write(path, content.encode() if isinstance(content, str) else content, instead_of)
 
 
-def append(path: Path, line: str) -> None:
-    """Add a line to the file at ``path``; lines of several processes do not mix."""
-    at(path).append(path, f"{line}\n".encode())
-
-
 def until_written(change: Callable[[], Result], attempts: int = 10) -> Result:
     """Return the result of ``change``, done again where another process overtook it."""
     for _ in range(attempts - 1):
         with suppress(Overtaken):
             return change()
     return change()
-
-
-def moved(source: Path, target: Path) -> None:
-    """Move a file whose content is on the disk into its place; in a directory a folder, too."""
-    at(target).moved(source, target)
-
-
-def removed(path: Path) -> None:
-    """Remove a file, if it is there, so that it does not come back."""
-    at(path).removed(path)
 
 
 def made_folder(folder: Path) -> Path:

@@ -196,13 +196,12 @@ def modified_s(place: Path) -> float:
         return _written_s(place.fs.info(place.path))  # type: ignore[attr-defined]
 
 
-@contextmanager
-def opened(place: Path) -> Iterator[BinaryIO]:
-    """Yield an object's bytes, read by one request; InputError if it cannot be read."""
+def opened(place: Path) -> BinaryIO:
+    """Return an object's bytes, read by one request; InputError if it cannot be read."""
     content = seen(place).content
     if content is None:
         raise InputError(f"{place}: no such object")
-    yield io.BytesIO(content)
+    return io.BytesIO(content)
 
 
 class Ranges(io.RawIOBase):

@@ -15,7 +15,7 @@ from features.errors import InputError
 from features.names import check_name
 from pipelines.storage.drafts import OVERTAKEN, Drafts
 from pipelines.storage.locks import held, shared, unshared
-from pipelines.storage.places import at, being_written, removed, seen
+from pipelines.storage.places import at, being_written, seen
 from pipelines.storage.pointer import Pointer
 from pipelines.storage.version import COUNTERS, Draft, Version, keep_s, subject_of
 
@@ -78,7 +78,7 @@ class SubjectFiles:
                     self._drafts.end(draft.id)
             for path in self._drafts.files():
                 if _written_before(path, week_ago):
-                    removed(path)
+                    at(path).removed(path)
             self._remove(self.unlisted())
 
     def sweep_if_possible(self) -> None:
@@ -121,7 +121,7 @@ class SubjectFiles:
         with unshared(self._readers) as alone:  # else what a reader holds goes with a later version
             for path in files if alone else ():
                 if path in again:
-                    removed(path)
+                    at(path).removed(path)
 
     def _files(self) -> Iterator[tuple[Path, float]]:
         """Yield the files of the subject's tables and pages, whatever lists them, and when they were written."""

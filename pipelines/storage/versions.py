@@ -28,7 +28,7 @@ from pathlib import Path
 
 from features.errors import InputError
 from pipelines.storage.drafts import OVERTAKEN
-from pipelines.storage.places import at, made_folder, moved, removed, seen, until_written, write
+from pipelines.storage.places import at, made_folder, seen, until_written, write
 from pipelines.storage.remote import Overtaken, Seen
 from pipelines.storage.subject_files import COUNTERS_PART, SubjectFiles, digest
 from pipelines.storage.version import COUNTERS, DATED, PAGES, Draft, Version, carried
@@ -68,7 +68,7 @@ class Versions(SubjectFiles):
         path = self._place(entry, part)
         with self._locked():
             self._begin(id)  # before anything takes its place
-            moved(part, path)
+            at(path).moved(part, path)
             self._note(id, {entry: path.relative_to(self.root).as_posix()}, {})
         return path
 
@@ -156,7 +156,7 @@ class Versions(SubjectFiles):
                 error.add_note(PUBLISHED)
             raise
         with suppress(OSError, InputError):  # what is left is swept by the next
-            removed(self._drafts.place(id))
+            self._drafts.remove(id)
         self.sweep_if_possible()
         return version
 
@@ -225,7 +225,7 @@ class Versions(SubjectFiles):
         if at(self.root).shared:
             self._drafts.end(id)
         else:
-            removed(self._drafts.place(id))
+            self._drafts.remove(id)
         self.sweep()
 
     def put(self, version: Version, before: Version) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from features.errors import InputError, masked, one_line
 from pipelines.storage.database import DATABASE, connected, named
-from pipelines.storage.places import at, moved, removed
+from pipelines.storage.places import at
 from pipelines.storage.remote import told
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ def _begin_anew(path: Path) -> None:
     """Move a database aside with what SQLite keeps beside it; the next command makes a new one."""
     for ending in (*_BESIDE, ""):
         if (beside := path.with_name(path.name + ending)).exists():
-            moved(beside, path.with_name(f"{path.name}.damaged{ending}"))
+            at(path).moved(beside, path.with_name(f"{path.name}.damaged{ending}"))
     for folder in path.parents:
         if folder.name == "dagster":
-            removed(folder / ".ready")
+            at(folder).removed(folder / ".ready")
 
 
 def runs_of_dagster(home: Path) -> Iterator[Finding]:

@@ -7,34 +7,21 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from pathlib import Path
 
-from tests.campaigns.apart import answer, apart
+from tests.campaigns.apart import answer
 from tests.campaigns.counts import Counts
-from tests.support.scenes import SCENES, Scene, forked, queuecast, version_followed, warm
-from tests.support.system_calls import KILL, Call, available, watched
+from tests.campaigns.in_scenes import InScenes
+from tests.support.scenes import Scene, forked, queuecast, version_followed
+from tests.support.system_calls import KILL, Call, watched
 
 ATTEMPTS = 40
 KILLS = 10
 
 
-def campaign(
-    attempts: int, seed: int, folder: Path, scenes: tuple[str, ...] = ("run", "night", "promotion", "ingestion")
-) -> Counts:
-    """Kill ``attempts`` commands, ten in a home."""
-    return apart("tests.campaigns.doctor", attempts, seed, folder, *scenes)
-
-
-def _campaign(attempts: int, seed: int, folder: Path, *scenes: str) -> Counts:
-    counts, random_ = Counts(), random.Random(seed)
-    if not available():
-        return Counts(0, Counter({"not possible on this system": 1}))
-    warm(folder / "warm", scenes)
+def _disturb(scene: Scene, attempts: int, random_: random.Random, folder: Path, counts: Counts) -> None:
     for number in range(max(attempts // KILLS, 1)):
-        scene = SCENES[scenes[number % len(scenes)]]
         _treat(scene, min(KILLS, attempts), random_, folder / str(number), counts)
-    return counts
 
 
 def _treat(scene: Scene, kills: int, random_: random.Random, folder: Path, counts: Counts) -> None:
@@ -84,5 +71,7 @@ def _doctor(place: Path, *options: str) -> tuple[int, list[dict[str, str]]]:
     return done.code, stated
 
 
+campaign = InScenes("tests.campaigns.doctor", dict.fromkeys(("run", "night", "promotion", "ingestion"), 0.25), _disturb)
+
 if __name__ == "__main__":
-    answer(_campaign)
+    answer(campaign.here)

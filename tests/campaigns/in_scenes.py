@@ -64,9 +64,9 @@ class InScenes:
     shares: Mapping[str, float]
     disturb: Callable[[Scene, int, random.Random, Path, Counts], None]
 
-    def __call__(self, attempts: int, seed: int, folder: Path, scenes: Iterable[str] = tuple(SCENES)) -> Counts:
+    def __call__(self, attempts: int, seed: int, folder: Path, scenes: Iterable[str] = ()) -> Counts:
         """Count what comes of ``attempts``, in a process of its own."""
-        return apart(self.module, attempts, seed, folder, *scenes)
+        return apart(self.module, attempts, seed, folder, *(scenes or self.shares))
 
     def here(self, attempts: int, seed: int, folder: Path, *scenes: str) -> Counts:
         """Count what comes of ``attempts``, in this process."""

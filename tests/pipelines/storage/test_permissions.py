@@ -11,9 +11,10 @@ from features.errors import InputError
 from pipelines.cli.options import check_outputs
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.storage import permissions
+from pipelines.storage.alerts import alert
 from pipelines.storage.home import home
 from pipelines.storage.instance import dagster_home
-from pipelines.storage.places import append, made_folder, write
+from pipelines.storage.places import made_folder, write
 from pipelines.storage.registry import tracking
 from tests.support.command import queuecast
 from tests.support.modes import open_to_others
@@ -45,7 +46,7 @@ def test_what_is_written_is_the_users_alone_but_for_what_they_name(tmp_path):
     write(named, b"x")
     assert (mode(named), mode(named.parent), mode(named.parent.parent)) == (0o644, 0o755, 0o755)
     write(tmp_path / "home" / "page.html", "x")
-    append(tmp_path / "home" / "alerts.jsonl", "{}")
+    alert(tmp_path / "home", "drift", "t", "2026-01-01", "a")
     write(named.with_name("other"), b"x")
     assert open_to_others(tmp_path / "home") == []
     assert mode(named.with_name("other")) == 0o600

@@ -20,7 +20,7 @@ from pipelines.storage.home import home, trusted_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
 from pipelines.storage.parquet import read_parquet, schema_of
-from pipelines.storage.places import append, seen, write
+from pipelines.storage.places import at, seen, write
 from pipelines.storage.publishing import alone
 from pipelines.storage.remote import Overtaken, place_of
 from pipelines.storage.version import KEEP_H, Version
@@ -270,7 +270,7 @@ def test_a_store_with_wrong_marks_is_told_and_changes_nothing(fault: str, why: s
     proxy, place = proxied
     write(place / "a", "kept")
     proxy.fault = fault
-    for change in (lambda: write(place / "a", "another", seen(place / "a")), lambda: append(place / "a", "more")):
+    for change in (lambda: write(place / "a", "another", seen(place / "a")), lambda: at(place).append(place / "a", b"more")):
         with pytest.raises(InputError, match=why) as told:
             change()
         assert type(told.value) is InputError
