@@ -1,17 +1,22 @@
 """What the campaign of mutated files reads: for each kind of file seeds, the product's reader, and a check of what it accepts.
 
-A check compares with a second reader (:mod:`tests.oracle.readers`), counts jobs, and simulates small traces; it returns what is wrong.
+A check compares with a second reader (:mod:`tests.oracle.readers`), counts jobs, and simulates small traces; AssertionError says what is
+wrong.
 """
 
 from __future__ import annotations
 
+import gzip
 import math
 import os
 import random
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +50,7 @@ from tests.oracle import readers
 _SMALL = 200
 """Jobs up to which what is accepted is also simulated."""
 
-Check = Callable[[Any, bytes], str | None]
+Check = Callable[[Any, bytes], None]
 
 
 @dataclass(frozen=True)
@@ -68,33 +73,33 @@ class Reading:
         return packed(made, r) if self.gzip else made
 
 
-def _small(trace: Trace) -> str | None:
+def _small(trace: Trace) -> None:
     """Clean and simulate a small trace: no job is lost, no processor used twice, every metric finite."""
     try:
         cleaned = clean(trace, seeds.PROCS if trace.procs is None else None, "runtime")
     except InputError as refused:
-        return _message(refused, trace.source)
-    rejected = cleaned.rejected_jobs
-    dropped = int((rejected["action"] == "dropped").sum())
-    if cleaned.jobs_read != len(trace.jobs) + len(trace.unread) or cleaned.jobs_read != len(cleaned.jobs) + dropped:
-        return f"{cleaned.jobs_read} read, {len(cleaned.jobs)} kept and {dropped} dropped"
-    if len(cleaned.jobs) > _SMALL:
-        return None
+        _check_refusal(refused, trace.source)
+        return
+    read, kept, dropped = cleaned.jobs_read, len(cleaned.jobs), int((cleaned.rejected_jobs["action"] == "dropped").sum())
+    assert read == len(trace.jobs) + len(trace.unread) == kept + dropped, f"{read} read, {kept} kept and {dropped} dropped"
+    if kept > _SMALL:
+        return
     try:
         schedule = simulate(cleaned.jobs, procs=cleaned.procs)
     except InputError as refused:
-        return None if "do not fit the simulator's clock" in str(refused) else f"a cleaned trace cannot be simulated: {refused}"
-    return impossible(schedule) or None
+        if "do not fit the simulator's clock" in str(refused):
+            return
+        raise AssertionError(f"a cleaned trace cannot be simulated: {refused}") from refused
+    wrong = impossible(schedule)
+    assert not wrong, wrong
 
 
-def _message(refused: InputError, name: str) -> str | None:
-    """Return what is wrong with a refusal: it is one line, short, printable, and names the file."""
+def _check_refusal(refused: InputError, name: str) -> None:
+    """Hold a refusal to being one line, short, printable, and naming the file."""
     said = str(refused)
-    if "\n" in said or len(said) > limits.MESSAGE:
-        return f"a refusal of {len(said)} characters, {said.count(chr(10))} line ends: {said[:200]!r}"
-    if Path(name).name not in said:
-        return f"a refusal does not name its file: {said}"
-    return None
+    short = "\n" not in said and len(said) <= limits.MESSAGE
+    assert short, f"a refusal of {len(said)} characters, {said.count(chr(10))} line ends: {said[:200]!r}"
+    assert Path(name).name in said, f"a refusal does not name its file: {said}"
 
 
 def _rows(trace: Trace) -> Iterable[dict[str, Any]]:
@@ -104,39 +109,35 @@ def _rows(trace: Trace) -> Iterable[dict[str, Any]]:
     )
 
 
-def _differ(found: Iterable[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> str | None:
+def _compare(found: Iterable[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> None:
     rows = list(found)
-    if len(rows) != len(wanted):
-        return f"{len(rows)} rows, a second reader has {len(wanted)}"
+    assert len(rows) == len(wanted), f"{len(rows)} rows, a second reader has {len(wanted)}"
     for place, (row, want) in enumerate(zip(rows, wanted, strict=True)):
         for name, value in want.items():
-            if row[name] != value:
-                return f"row {place}: {name} is {row[name]!r}, a second reader has {str(value)[:60]!r}"
-    return None
+            assert row[name] == value, f"row {place}: {name} is {row[name]!r}, a second reader has {str(value)[:60]!r}"
 
 
-def _second(read: Callable[[], Any]) -> tuple[Any, str | None]:
+def _second(read: Callable[[bytes], Any], content: bytes) -> Any:
+    """Return what a second reader reads; AssertionError where it refuses."""
     try:
-        return read(), None
+        return read(content)
     except (ValueError, IndexError, ArithmeticError, StopIteration) as refused:
-        return None, f"a second reader refuses it: {type(refused).__name__} {str(refused)[:80]}"
+        raise AssertionError(f"a second reader refuses it: {type(refused).__name__} {str(refused)[:80]}") from refused
 
 
-def compared(trace: Trace, content: bytes, second: Callable[[bytes], list[dict[str, Any]]]) -> str | None:
-    """Return how the jobs of a trace differ from those of a second reader."""
-    wanted, wrong = _second(lambda: second(content))
-    return wrong or _differ(_rows(trace), wanted)
+def _cells(content: bytes) -> list[dict[str, str]]:
+    """Return the rows of a table by column, to a second reader."""
+    names, rows, _ = _second(readers.accounting, content)
+    return [dict(zip(reversed(names), reversed(row), strict=True)) for row in rows]
 
 
-def _check_swf(trace: Trace, content: bytes) -> str | None:
-    return compared(trace, content, readers.swf) or _small(trace)
+def _check_swf(trace: Trace, content: bytes) -> None:
+    _compare(_rows(trace), _second(readers.swf, content))
+    _small(trace)
 
 
-def _check_sacct(trace: Trace, content: bytes) -> str | None:
-    found, wrong = _second(lambda: readers.sacct(content))
-    if wrong:
-        return wrong
-    wanted, other = found
+def _check_sacct(trace: Trace, content: bytes) -> None:
+    wanted, other = _second(readers.sacct, content)
     if not other:
         origin = trace.origin_unix_s
         rows = [{**row, "submit": row["submit_s"] + origin} for row in _rows(trace)]
@@ -144,18 +145,19 @@ def _check_sacct(trace: Trace, content: bytes) -> str | None:
             {name: value if name in ("submit", "user", "partition") else _within(value) for name, value in row.items()}
             for row in wanted
         ]
-        if wrong := _differ(rows, stated):
-            return wrong
-    elif not len(wanted) <= len(trace.jobs) + len(trace.unread) <= len(wanted) + other:
-        return f"{len(trace.jobs)} jobs and {len(trace.unread)} unread lines of {len(wanted)} rows and {other} other lines"
-    return _small(trace)
+        _compare(rows, stated)
+    else:
+        jobs, unread = len(trace.jobs), len(trace.unread)
+        right = len(wanted) <= jobs + unread <= len(wanted) + other
+        assert right, f"{jobs} jobs and {unread} unread lines of {len(wanted)} rows and {other} other lines"
+    _small(trace)
 
 
 def _within(value: Any) -> Any:
     return value if value is None else min(value, 10**18)
 
 
-def _check_canonical(trace: Trace, content: bytes) -> str | None:
+def _check_canonical(trace: Trace, content: bytes) -> None:
     table = pq.read_table(pa.BufferReader(content))
     wanted: list[dict[str, Any]] = [{} for _ in range(table.num_rows)]
     overrun = table.column("overrun_s").to_pylist() if "overrun_s" in table.column_names else [0] * table.num_rows
@@ -164,41 +166,29 @@ def _check_canonical(trace: Trace, content: bytes) -> str | None:
             row[name] = None if value is None or value != value else str(value) if name in TEXTS else value
     for row, over in zip(wanted, overrun, strict=True):
         row["runtime_s"] = None if row["runtime_s"] is None else row["runtime_s"] + (over or 0)
-    return _differ(_rows(trace), wanted) or _small(trace)
+    _compare(_rows(trace), wanted)
+    _small(trace)
 
 
-def _check_predictions(given: np.ndarray, content: bytes) -> str | None:
-    rows, wrong = _second(lambda: {int(float(row["job_id"])): float(row["predicted_s"]) for row in readers.table(content)})
-    if wrong:
-        return wrong
-    return next(
-        (
-            f"job {job} is {given[place]}, a second reader has {rows.get(job)}"
-            for place, job in enumerate(seeds.JOBS)
-            if given[place] != rows.get(job)
-        ),
-        None,
-    )
+def _check_predictions(given: np.ndarray, content: bytes) -> None:
+    rows = _second(lambda text: {int(float(row["job_id"])): float(row["predicted_s"]) for row in readers.table(text)}, content)
+    for place, job in enumerate(seeds.JOBS):
+        assert given[place] == rows.get(job), f"job {job} is {given[place]}, a second reader has {rows.get(job)}"
 
 
-def _check_finite(given: np.ndarray, content: bytes) -> str | None:
-    return None if np.isfinite(given).all() else "a prediction is not finite"
+def _check_finite(given: np.ndarray, content: bytes) -> None:
+    assert np.isfinite(given).all(), "a prediction is not finite"
 
 
-def _check_submissions(table: pd.DataFrame, content: bytes) -> str | None:
-    rows, wrong = _second(lambda: readers.table(content))
-    if wrong or len(rows) != len(table):
-        return wrong or f"{len(table)} rows, a second reader has {len(rows)}"
+def _check_submissions(table: pd.DataFrame, content: bytes) -> None:
+    rows = _second(readers.table, content)
+    assert len(rows) == len(table), f"{len(table)} rows, a second reader has {len(rows)}"
     for row, found in zip(rows, table.to_dict("records"), strict=True):
-        if float(row["procs"]) != found["procs"] or float(row["requested_s"]) != found["requested_s"]:
-            return f"{row} is read as {found}"
-        try:
+        same = float(row["procs"]) == found["procs"] and float(row["requested_s"]) == found["requested_s"]
+        with suppress(ValueError):
             told = datetime.fromisoformat(row["submit_time"].strip())
-        except ValueError:
-            continue
-        if told.replace(tzinfo=None) != found["submit_time"].to_pydatetime():
-            return f"{row} is read as {found}"
-    return None
+            same = same and told.replace(tzinfo=None) == found["submit_time"].to_pydatetime()
+        assert same, f"{row} is read as {found}"
 
 
 def _read_ldms(path: Path) -> Any:
@@ -209,27 +199,23 @@ def _read_ldms(path: Path) -> Any:
     return reader, nodes.names, blocks
 
 
-def _check_ldms(found: Any, content: bytes) -> str | None:
+def _check_ldms(found: Any, content: bytes) -> None:
     reader, names, blocks = found
     rows = [
         (int(time), names[code], tuple(values))
         for block in blocks
         for time, code, values in zip(block.time_us, block.node, np.concatenate([*block.values.values()]).T, strict=True)
     ]
-    if len(rows) != reader.rows:
-        return f"{len(rows)} rows and {reader.rows} counted"
-    if any(not 0 < time < 2 * 10**6 * 2**33 for time, _, _ in rows):
-        return "a time is out of range"
+    assert len(rows) == reader.rows, f"{len(rows)} rows and {reader.rows} counted"
+    assert all(0 < time < 2 * 10**6 * 2**33 for time, _, _ in rows), "a time is out of range"
     headers = {ldms_places(block.header) for block in blocks}
     if len(headers) != 1:
-        return None
-    wanted, wrong = _second(lambda: readers.ldms_rows(content, *next(iter(headers))))
-    if wrong or len(wanted) != len(rows):
-        return wrong or f"{len(rows)} rows, a second reader has {len(wanted)}"
+        return
+    wanted = _second(lambda text: readers.ldms_rows(text, *next(iter(headers))), content)
+    assert len(wanted) == len(rows), f"{len(rows)} rows, a second reader has {len(wanted)}"
     for row, want in zip(rows, wanted, strict=True):
-        if abs(row[0] - want[0]) > 1 or row[1] != want[1] or not np.array_equal(row[2], want[2], equal_nan=True):
-            return f"{row} is {want} to a second reader"
-    return None
+        same = abs(row[0] - want[0]) <= 1 and row[1] == want[1] and np.array_equal(row[2], want[2], equal_nan=True)
+        assert same, f"{row} is {want} to a second reader"
 
 
 def ldms_places(header: Header) -> tuple[int, int, int, int | None, tuple[int, ...]]:
@@ -237,46 +223,26 @@ def ldms_places(header: Header) -> tuple[int, int, int, int | None, tuple[int, .
     return len(header.columns), header.time, header.node, header.microseconds, tuple(header.metrics)
 
 
-def _check_runs(found: Any, content: bytes) -> str | None:
-    read, wrong = _second(lambda: readers.accounting(content))
-    if wrong:
-        return wrong
-    names, rows, _ = read
-    cells = [dict(zip(reversed(names), reversed(row), strict=True)) for row in rows]
-    start = next(name for name in ("start_s", "start_unix") if name in names)
+def _check_runs(found: Any, content: bytes) -> None:
+    cells, runs = _cells(content), found.runs
+    assert (np.isfinite(runs["runtime_s"]) & (runs["runtime_s"] > 0)).all(), "a runtime is not above 0"
+    starts = [math.floor(float(row["start_s"] if "start_s" in row else row["start_unix"])) for row in cells]
+    wanted = [{"run_id": row["run_id"], "application": row["application"]} for row in cells]
+    _compare(runs.to_dict("records"), [{**row, "start_s": start} for row, start in zip(wanted, starts, strict=True)])
+
+
+def _check_accounting_runs(found: Any, content: bytes) -> None:
+    _, rows, other = _second(readers.accounting, content)
+    left, least, most = sum(found.left_out.values()), len(rows), len(rows) + other
+    assert least <= len(found.runs) + left <= most, f"{len(found.runs)} runs and {left} left out of {least} to {most} lines"
+
+
+def _check_table(found: pd.DataFrame, content: bytes) -> None:
     wanted = [
-        {"run_id": row["run_id"], "application": row["application"], "start_s": math.floor(float(row[start]))} for row in cells
+        {name: float(row[name]) if found[name].dtype.kind == "f" else row[name] for name in found.columns}
+        for row in _cells(content)
     ]
-    runs = found.runs
-    if not (np.isfinite(runs["runtime_s"]).all() and (runs["runtime_s"] > 0).all()):
-        return "a runtime is not above 0"
-    return _differ(runs.to_dict("records"), wanted)
-
-
-def _check_accounting_runs(found: Any, content: bytes) -> str | None:
-    read, wrong = _second(lambda: readers.accounting(content))
-    if wrong:
-        return wrong
-    _, rows, other = read
-    left = sum(found.left_out.values())
-    least, most = len(rows), len(rows) + other
-    return (
-        None
-        if least <= len(found.runs) + left <= most
-        else f"{len(found.runs)} runs and {left} left out of {least} to {most} lines"
-    )
-
-
-def _check_table(found: pd.DataFrame, content: bytes) -> str | None:
-    read, wrong = _second(lambda: readers.accounting(content))
-    if wrong:
-        return wrong
-    names, rows, _ = read
-    wanted = []
-    for row in rows:
-        cells = dict(zip(reversed(names), reversed(row), strict=True))
-        wanted.append({name: float(cells[name]) if found[name].dtype.kind == "f" else cells[name] for name in found.columns})
-    return _differ(found.to_dict("records"), wanted)
+    _compare(found.to_dict("records"), wanted)
 
 
 def _read_catalogue(path: Path) -> Any:
@@ -289,24 +255,15 @@ def _read_catalogue(path: Path) -> Any:
             try:
                 read_trace(entry.name, catalogue={entry.name: entry})
             except InputError as refused:
-                if wrong := _message(refused, "" if entry.format != "generated" else str(path)):
-                    raise AssertionError(wrong) from refused
+                _check_refusal(refused, "" if entry.format != "generated" else str(path))
     return entries
 
 
-def _check_catalogue(entries: Any, content: bytes) -> str | None:
-    import tomllib
-
+def _check_catalogue(entries: Any, content: bytes) -> None:
     stated = tomllib.loads(content.decode().replace("\r\n", "\n")).get("traces", {})
-    return next(
-        (
-            f"{name} is not {table}"
-            for name, table in stated.items()
-            for key, value in table.items()
-            if repr(getattr(entries[name], key)) != repr(value)
-        ),
-        None,
-    )
+    for name, table in stated.items():
+        for key, value in table.items():
+            assert repr(getattr(entries[name], key)) == repr(value), f"{name} is not {table}"
 
 
 def _read_systems(path: Path) -> Any:
@@ -319,17 +276,16 @@ def _read_systems(path: Path) -> Any:
         raise InputError(str(refused).replace(str(home / "systems.toml"), str(path))) from refused
 
 
-def _check_systems(found: Any, content: bytes) -> str | None:
-    return None if all(re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name) for name in found) else f"systems are called {list(found)}"
+def _check_systems(found: Any, content: bytes) -> None:
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name) for name in found), f"systems are called {list(found)}"
 
 
-def _check_policy(policy: Any, content: bytes) -> str | None:
+def _check_policy(policy: Any, content: bytes) -> None:
     """Write a policy, read it back, and simulate it: the same again, and every job has a start."""
-    if loads(dumps(policy), "again") != policy:
-        return "is not read back as it was written"
+    assert loads(dumps(policy), "again") == policy, "is not read back as it was written"
     jobs = clean(seeds.trace(), seeds.PROCS, "runtime").jobs
     made = simulate(jobs, procs=seeds.PROCS, scheduler=f"SCORE({policy.score}){policy.behind}")
-    return None if len(made.jobs) == len(jobs) else "loses jobs"
+    assert len(made.jobs) == len(jobs), "loses jobs"
 
 
 def _read_predictions(path: Path) -> Any:
@@ -374,13 +330,17 @@ def drawn(kind: str, r: random.Random) -> bytes:
 
 def judged(kind: str, content: bytes, folder: Path) -> tuple[str, str | None]:
     """Read a file; return the outcome, ``accepted`` or ``refused``, and what is wrong, if anything."""
-    import gzip
-
     path = folder / f"case{READINGS[kind].suffix}"
     path.write_bytes(content)
     try:
         found = READINGS[kind].read(path)
     except InputError as refused:
-        return "refused", _message(refused, str(path))
-    text = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
-    return "accepted", READINGS[kind].check(found, text)
+        outcome, check = "refused", partial(_check_refusal, refused, str(path))
+    else:
+        text = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+        outcome, check = "accepted", partial(READINGS[kind].check, found, text)
+    try:
+        check()
+    except AssertionError as wrong:
+        return outcome, str(wrong) or "an assertion of the product's own fails"
+    return outcome, None
