@@ -10,7 +10,9 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 
+from features.clock import DAY_S
 from features.errors import InputError
+from pipelines.storage import places, remote
 from pipelines.storage.lake import Lake
 from pipelines.storage.versions import SetAliases
 
@@ -69,6 +71,11 @@ def publish(
     if page:
         lake.write_page("t.html", SUBJECT, page)
     lake.versions(SUBJECT).publish(draft, set_aliases)
+
+
+def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
+    """Let the clock of object stores be so many days on."""
+    monkeypatch.setattr(places.Store, "now_s", lambda self, place: remote.now_s(place) + days * DAY_S)
 
 
 @contextmanager

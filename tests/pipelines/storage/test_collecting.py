@@ -9,19 +9,18 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from features.clock import DAY_S
 from features.errors import InputError
 from pipelines.cli.lake import command
 from pipelines.ingest.ldms_ingest import ingest_counters
-from pipelines.storage import places, remote
 from pipelines.storage.collecting import collected, contents, copy_pages
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.places import at, write
 from pipelines.storage.remote import place_of
 from pipelines.workflows.doctor import examine, repair
+from tests.support.stores import SUBJECT, later
 
-SUBJECT = "runtime-t"
-DAY_S = 86_400
 ORPHANS = ("jobs/t/0123456789abcdef.parquet", "counters/q/s/day=1970-01-01/part-left.parquet")
 
 
@@ -42,10 +41,6 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     for name in ORPHANS:
         write(home / "lake" / name, b"left")
     return home
-
-
-def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
-    monkeypatch.setattr(places.Store, "now_s", lambda self, place: remote.now_s(place) + days * DAY_S)
 
 
 def gone(home: Path, **options: float) -> dict[str, int]:

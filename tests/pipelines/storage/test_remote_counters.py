@@ -20,7 +20,7 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.pointer import Pointer
 from pipelines.storage.remote import Overtaken
 from pipelines.storage.run_store import TYPES, application_types, keep
-from tests.support.stores import counted
+from tests.support.stores import counted, later
 
 DAY = "1970-01-01"
 on_s3 = pytest.mark.parametrize("store", ["s3"], indirect=True)
@@ -48,11 +48,6 @@ def opened(store: Path) -> CountersStore:
 
 def values(counters: CountersStore, **wanted: object) -> list[float]:
     return [value for batch in counters.batches("s", **wanted) for value in batch["a"].to_pylist()]  # type: ignore[arg-type]
-
-
-def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
-    """Let the store's clock be so many days on."""
-    monkeypatch.setattr(places.Store, "now_s", lambda self, place: remote.now_s(place) + days * 86_400)
 
 
 def objects(store: Path) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -143,10 +144,11 @@ def test_killed_at_any_change_of_a_file_a_version_is_there_whole_or_not(tmp_path
     """Every os.replace and unlink of writing and publishing is the last that happens, one after the other; then the next process comes."""
     outcomes = []
     monkeypatch.setattr(subject_files, "being_written", lambda _: False)  # whatever wrote is dead
+    made, aliases = tmp_path / "made", {}
+    publish(made, "first", {"champion": "1"}, aliases.update, "one", jobs=1, runtime_model=1, schedules=1)
+    publish(made, "second", {"champion": "2"}, aliases.update, "two", jobs=2, runtime_model=2, schedules=2)
     for at in range(100):
-        root, aliases = tmp_path / str(at), {}
-        publish(root, "first", {"champion": "1"}, aliases.update, "one", jobs=1, runtime_model=1, schedules=1)
-        publish(root, "second", {"champion": "2"}, aliases.update, "two", jobs=2, runtime_model=2, schedules=2)
+        root, aliases = Path(shutil.copytree(made, tmp_path / str(at))), {"champion": "2"}
         left = at
         with monkeypatch.context() as broken:
 
