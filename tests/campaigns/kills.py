@@ -10,12 +10,13 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from tests.campaigns.apart import answer
 from tests.campaigns.counts import Counts
-from tests.campaigns.in_scenes import InScenes, after, chosen, rehearsed, restored, undisturbed
-from tests.support.scenes import Scene, forked
+from tests.campaigns.in_scenes import InScenes, after, chosen, count, rehearsed, restored, undisturbed
+from tests.support.scenes import Scene
 from tests.support.system_calls import KILL, Call, watched
 
 ATTEMPTS = 500
@@ -29,11 +30,7 @@ def _kill(scene: Scene, attempts: int, random_: random.Random, folder: Path, cou
     for number, killed in _left(scene, points, made.first, place, folder / "left"):
         call = calls[min(number, len(calls) - 1)]
         said = f"{scene.name} killed before call {number}, {call.name} {Path(call.touched).relative_to(place)}"
-        try:
-            outcome = forked(lambda: after(scene, place, made.before, made.wanted))
-            counts.add(f"{scene.name}: {outcome}{' (in truth)' if killed else ''}")
-        except AssertionError as error:
-            counts.add(f"{scene.name}: LOST", f"{said}: {error}")
+        count(counts, scene, said, partial(after, scene, place, made.before, made.wanted), " (in truth)" if killed else "")
 
 
 def _left(scene: Scene, points: list[int], first: Path, place: Path, folder: Path) -> Iterator[tuple[int, bool]]:

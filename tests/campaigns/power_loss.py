@@ -11,12 +11,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tests.campaigns.apart import answer
 from tests.campaigns.counts import Counts
-from tests.campaigns.in_scenes import InScenes, after, chosen, rehearsed, restored, undisturbed
-from tests.support.scenes import MODEL, Scene, at_home, forked
+from tests.campaigns.in_scenes import InScenes, after, chosen, count, rehearsed, restored, undisturbed
+from tests.support.scenes import MODEL, Scene, at_home
 from tests.support.system_calls import Call
 
 ATTEMPTS = 200
@@ -151,11 +152,7 @@ def _lose(scene: Scene, attempts: int, random_: random.Random, folder: Path, cou
         restored(left / str(point), place)
         call = calls[min(point, len(calls) - 1)]
         said = f"{scene.name}, power lost before call {point}, {call.name} {Path(call.touched).relative_to(place)}"
-        try:
-            outcome = forked(lambda: _after(scene, place, made.before, made.wanted))
-            counts.add(f"{scene.name}: {outcome}")
-        except AssertionError as error:
-            counts.add(f"{scene.name}: LOST", f"{said}: {error}")
+        count(counts, scene, said, partial(_after, scene, place, made.before, made.wanted))
 
 
 def _recorded(disk: Disk, points: set[int], left: Path, random_: random.Random) -> Callable[[Call], int]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
+from tests.campaigns.in_scenes import restored
 from tests.support import scenes
 from tests.support.scenes import SCENES, forked, queuecast, version_followed, version_seen, warm
 from tests.support.system_calls import Ended, together
@@ -60,8 +61,7 @@ def _campaign(attempts: int, seed: int, folder: Path, *named: str) -> Counts:
     forked(lambda: _prepare(place, models))
     shutil.copytree(place, first)
     for pair in asked:
-        shutil.rmtree(place)
-        shutil.copytree(first, place)
+        restored(first, place)
         late = random_.choice((0.0, random_.uniform(0, 1.5)))
         ended = together([partial(COMMANDS[pair[0]], place), partial(_later, late, COMMANDS[pair[1]], place)])
         _judge(place, pair, late, ended, counts)
