@@ -7,7 +7,7 @@ A further method is one more class here (its own code in a file of its own, pack
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,24 +22,27 @@ DATED = (LEAVES, GROUPS, NIGHT)
 """Files of methods that change from night to night without training."""
 
 
-class Method(Protocol):
+class Method:
     """A trained method. ``outputs`` names its answers, ``predicted_s`` first.
 
-    All are seconds in 1..request. ``levels`` are those of :meth:`distribution`, ascending in (0, 1).
-    ``optional`` are columns of a submission that it reads if present; ``packages`` what it needs
-    beyond numpy, pandas and pyarrow.
+    All are seconds in 1..request. ``optional`` are columns of a submission that it reads if present; ``state`` is what it has
+    learned, None of a fixed formula.
     """
 
     name: str
-    outputs: tuple[str, ...]
-    optional: tuple[str, ...]
-    packages: tuple[str, ...]
+    outputs: tuple[str, ...] = (PREDICTED,)
+    optional: tuple[str, ...] = ()
+    state: Any = None
 
     @property
-    def levels(self) -> tuple[float, ...]: ...
+    def levels(self) -> tuple[float, ...]:
+        """Return the levels of :meth:`distribution`, ascending in (0, 1)."""
+        return ()
 
     def distribution(self, inputs: Columns, asked: Columns) -> tuple[np.ndarray, np.ndarray]:
         """Return ``predicted_s`` [jobs] and quantiles [jobs, levels], float64."""
+        point = self.answer(inputs, asked)[PREDICTED]
+        return point, np.empty((len(point), 0))
 
     def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
         """Return answers by name, float64 [jobs].
@@ -48,48 +51,27 @@ class Method(Protocol):
         submissions: ``user procs requested_s submit_s``, the trace's seconds, and, if known, ``group`` and ``executable``.
         Both are arrays by name, or tables. Columns that a method does not read may be empty.
         """
+        raise NotImplementedError
 
     def write(self, directory: Path) -> None:
-        """Write the trained state to files in ``directory``."""
+        """Write the trained state to files in ``directory``: none of a fixed formula."""
 
     @classmethod
     def read(cls, directory: Path) -> Method:
         """Read what :meth:`write` wrote; OSError for a missing file."""
+        return cls()
 
 
-class _Point:
-    """A method of one answer: no quantiles."""
-
-    levels: tuple[float, ...] = ()
-
-    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
-        raise NotImplementedError
-
-    def distribution(self, inputs: Columns, asked: Columns) -> tuple[np.ndarray, np.ndarray]:
-        point = self.answer(inputs, asked)[PREDICTED]
-        return point, np.empty((len(point), 0))
-
-
-class Requested(_Point):
+class Requested(Method):
     """The requested time."""
 
     name = "requested"
-    outputs: tuple[str, ...] = (PREDICTED,)
-    optional: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
 
     def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
         return {PREDICTED: np.asarray(inputs["requested_s"], np.float64)}
 
-    def write(self, directory: Path) -> None:
-        """Write nothing: nothing was learned."""
 
-    @classmethod
-    def read(cls, directory: Path) -> Requested:
-        return cls()
-
-
-class Last2(Requested):
+class Last2(Method):
     """The mean of the user's last two ended runtimes, rounded down, at most the request.
 
     Tsafrir, Etsion & Feitelson 2007.
@@ -103,63 +85,53 @@ class Last2(Requested):
         return {PREDICTED: np.clip(np.where(np.isnan(last2), requested, last2), 1.0, requested)}
 
 
-class Boosting(_Point):
-    """Boosted trees (``boosting.py``): the simulator's ``lightgbm``.
+class _Learned(Method):
+    """A method that keeps its own state of jobs, of the type ``kept``, and reads no model inputs."""
 
-    It keeps its own groups of jobs and reads no model inputs.
-    """
+    optional = ("group", "executable")
+    kept: type[Trees | Forest]
 
-    name = "lightgbm"
-    outputs: tuple[str, ...] = (PREDICTED,)
-    optional: tuple[str, ...] = ("group", "executable")
-    packages: tuple[str, ...] = ()
-
-    def __init__(self, trees: Trees) -> None:
-        self.trees = trees
-
-    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
-        return {PREDICTED: self.trees.answer(asked)}
+    def __init__(self, state: Any) -> None:
+        self.state = state
 
     def write(self, directory: Path) -> None:
-        self.trees.write(directory)
+        self.state.write(directory)
 
     @classmethod
-    def read(cls, directory: Path) -> Boosting:
-        return cls(Trees.read(directory))
+    def read(cls, directory: Path) -> Method:
+        return cls(cls.kept.read(directory))
 
 
-class Quantile:
+class Boosting(_Learned):
+    """Boosted trees (``boosting.py``): the simulator's ``lightgbm``."""
+
+    name = "lightgbm"
+    kept = Trees
+
+    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
+        return {PREDICTED: self.state.answer(asked)}
+
+
+class Quantile(_Learned):
     """The distribution of runtimes (``forest.py``): its most accurate point, and quantiles.
 
-    It keeps its own state and reads no model inputs. Its name is the simulator's for that point; ``quantile`` alone is the median
-    there.
+    Its name is the simulator's for that point; ``quantile`` alone is the median there.
     """
 
     name = "quantile(order=accuracy)"
-    outputs: tuple[str, ...] = (PREDICTED, *LEVELS)
-    optional: tuple[str, ...] = ("group", "executable")
-    packages: tuple[str, ...] = ()
-
-    def __init__(self, forest: Forest) -> None:
-        self.forest = forest
+    outputs = (PREDICTED, *LEVELS)
+    kept = Forest
 
     @property
     def levels(self) -> tuple[float, ...]:
-        return self.forest.plan.levels
+        return self.state.plan.levels
 
     def distribution(self, inputs: Columns, asked: Columns) -> tuple[np.ndarray, np.ndarray]:
-        return self.forest.predict(asked)
+        return self.state.predict(asked)
 
     def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
-        point, quantiles = self.forest.predict(asked)
+        point, quantiles = self.state.predict(asked)
         return {PREDICTED: point, **{name: quantiles[:, self.levels.index(level)] for name, level in LEVELS.items()}}
-
-    def write(self, directory: Path) -> None:
-        self.forest.write(directory)
-
-    @classmethod
-    def read(cls, directory: Path) -> Quantile:
-        return cls(Forest.read(directory))
 
 
 METHODS: dict[str, type[Method]] = {each.name: each for each in (Requested, Last2, Boosting, Quantile)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 
@@ -41,46 +42,29 @@ class Trainer:
     up_to_the_second: Callable[[Method, Accounting, np.ndarray], np.ndarray] = _from_histories
 
 
-def _carry_boosting_on(method: Method, known: Accounting, nights: Sequence[int]) -> Iterator[Method]:
-    assert isinstance(method, Boosting)
-    return map(Boosting, boosting_training.carry_on(method.trees, known, nights))
-
-
-def _boosting_up_to_the_second(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:
-    assert isinstance(method, Boosting)
-    return boosting_training.up_to_the_second(method.trees, known, rows)
-
-
-def _carry_quantile_on(method: Method, known: Accounting, nights: Sequence[int]) -> Iterator[Method]:
-    assert isinstance(method, Quantile)
-    return map(Quantile, quantile_training.carry_on(method.forest, known, nights))
-
-
-def _quantile_up_to_the_second(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:
-    assert isinstance(method, Quantile)
-    return quantile_training.up_to_the_second(method.forest, known, rows)
+def _learned(kind: type[Boosting | Quantile], code: ModuleType, parameters: Callable[[int], Mapping[str, object]]) -> Trainer:
+    """Return how a method that keeps its own state is trained by ``code``."""
+    return Trainer(
+        lambda known, at_s, seed: kind(code.grow(known, at_s, seed)),
+        parameters,
+        learns=True,
+        carry_on=lambda method, known, nights: map(kind, code.carry_on(method.state, known, nights)),
+        up_to_the_second=lambda method, known, rows: code.up_to_the_second(method.state, known, rows),
+    )
 
 
 TRAINERS: dict[str, Trainer] = {
     "last2": Trainer(lambda *_: Last2(), lambda _: {}, learns=False),
-    Boosting.name: Trainer(
-        lambda known, at_s, seed: Boosting(boosting_training.grow(known, at_s, seed)),
+    Boosting.name: _learned(
+        Boosting,
+        boosting_training,
         lambda seed: (
             lightgbm.USUAL
             | {"seed": str(seed)}
             | {"learning_rate": lightgbm.LEARNING_RATE, "min_jobs_in_leaf": lightgbm.MIN_JOBS_IN_LEAF}
         ),
-        learns=True,
-        carry_on=_carry_boosting_on,
-        up_to_the_second=_boosting_up_to_the_second,
     ),
-    Quantile.name: Trainer(
-        lambda known, at_s, seed: Quantile(quantile_training.grow(known, at_s, seed)),
-        lambda _: quantile_training.parameters(),
-        learns=True,
-        carry_on=_carry_quantile_on,
-        up_to_the_second=_quantile_up_to_the_second,
-    ),
+    Quantile.name: _learned(Quantile, quantile_training, lambda _: quantile_training.parameters()),
 }
 """By name, from the simplest: of two that are equally good the simpler is chosen."""
 
@@ -114,4 +98,4 @@ def up_to_the_second(method: Method, known: Accounting, rows: np.ndarray) -> np.
 
 def outdated(method: Method) -> bool:
     """Tell whether this code can only train ``method`` anew, not carry it on."""
-    return isinstance(method, Quantile) and not quantile_training.fits(method.forest)
+    return isinstance(method, Quantile) and not quantile_training.fits(method.state)

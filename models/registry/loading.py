@@ -7,15 +7,19 @@ what is byte for byte Queuecast's own, and only where a version must answer as i
 import hashlib
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from zipfile import BadZipFile
 
 import mlflow.artifacts
 import mlflow.pyfunc
 import yaml
+from mlflow.exceptions import MlflowException
 from mlflow.pyfunc import PyFuncModel
 
+from features.errors import InputError
 from models.registry.packing import SCRIPT, artifact, content_hash, packed_modules, packed_script, private_name
 
 CONTENT = "content_sha256"
@@ -33,20 +37,27 @@ def data_hash(directory: Path) -> str:
 
 
 @contextmanager
-def version_data(name: str, number: str, kind: str) -> Iterator[Path]:
+def version_data(name: str, number: str, kind: str, wrong: str = "does not load") -> Iterator[Path]:
     """Yield the directory of a version's data; none of its code runs.
 
-    It is what ``packing.assemble`` filled for a model of ``kind``. Raises ValueError where data or code is not
-    what was packed, OSError for a missing file, and MLflow's own errors.
+    It is what ``packing.assemble`` filled for a model of ``kind``. Raises InputError, which says what is ``wrong``, where data or code
+    is not what was packed, a file is missing, MLflow refuses, or the body does not understand what it reads.
     """
-    with _fetched(name, number, kind) as home:
-        yield home / "artifacts" / artifact(kind)
+    try:
+        with _fetched(name, number, kind) as home:
+            yield home / "artifacts" / artifact(kind)
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, OSError, MlflowException, BadZipFile, zlib.error) as error:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"models:/{name}/{number}: {wrong}: {said}") from error
 
 
 def consumer_model(name: str, number: str, kind: str) -> PyFuncModel:
     """Load a version as its consumers do, by the code that it brings.
 
-    Raises as :func:`version_data`, and ValueError for code that is not this Queuecast's own; that is never run.
+    Raises ValueError where data or code is not what was packed, and for code that is not this Queuecast's own, which is never run;
+    OSError for a missing file, and MLflow's own errors.
     """
     with _fetched(name, number, kind) as home:
         _check_own(home)

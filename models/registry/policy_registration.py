@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema
 
@@ -19,7 +18,7 @@ from features.errors import InputError, one_line
 from models.packed.settings import FORMAT
 from models.policies import PolicyFile, dumps, loads
 from models.registry.loading import version_data
-from models.registry.registration import Candidate, Kind, Training, log_and_register, registered_version
+from models.registry.registration import Candidate, Content, Kind, Training, log_and_register, registered_version
 from models.registry.tracking import Tracking
 
 FILE = "policy.json"
@@ -39,7 +38,7 @@ _LONGEST_TAG = 4000
 
 
 @dataclass(frozen=True)
-class PolicyContent:
+class PolicyContent(Content):
     """A policy whose formula was checked, and whose features are described."""
 
     policy: PolicyFile
@@ -73,10 +72,6 @@ class PolicyContent:
             return {}
         waits = {"max_wait_s": evidence.max_wait_s, "baseline_max_wait_s": evidence.baseline_max_wait_s}
         return {"low": evidence.low, "high": evidence.high, **{key: value for key, value in waits.items() if value is not None}}
-
-    @property
-    def requirements(self) -> Sequence[str]:
-        return ()
 
     @property
     def signature(self) -> ModelSignature:
@@ -145,10 +140,5 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> PolicyFile:
     where = f"models:/{name}/{found.version}"
     if found.tags.get("queuecast_format") != str(FORMAT) or found.tags.get("method") != POLICY.name:
         raise InputError(f"{where}: is no policy that this Queuecast reads; policies are called policy-<trace>")
-    try:
-        with version_data(name, str(found.version), POLICY.name) as directory:
-            return loads((directory / FILE).read_bytes(), where)
-    except (ValueError, OSError, MlflowException) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{where}: does not load: {(str(error).strip() or type(error).__name__).splitlines()[0]}") from error
+    with version_data(name, str(found.version), POLICY.name) as directory:
+        return loads((directory / FILE).read_bytes(), where)

@@ -260,26 +260,15 @@ def decide(comparison: Comparison, checks: Mapping[str, bool], vetoes: Sequence[
     return not reasons, comparison.numbers + (f"; {' and '.join(reasons)}" if reasons else "; every check holds")
 
 
-def upper_limit(values: np.ndarray, cluster: np.ndarray) -> float:
-    """Return the one-sided upper limit at ``CONFIDENCE`` of the mean of ``values`` [jobs].
-
-    Unbounded with fewer than ``FEWEST_CLUSTERS`` clusters.
-    """
-    mean = clustered_mean(values, cluster)
-    if mean.clusters < FEWEST_CLUSTERS:
-        return float("inf")
-    return mean.value + float(stdtrit(mean.clusters - 1, CONFIDENCE)) * mean.error
-
-
 def of_quantiles(
     challenger: Mapping[float, np.ndarray], champion: Mapping[float, np.ndarray], runtime_s: np.ndarray, cluster: np.ndarray
 ) -> list[str]:
     """Return reasons against the challenger's quantiles; empty without common levels.
 
-    Quantiles are float64 seconds [jobs] by level, over jobs for which all are given. The upper limit of the paired difference, jobs of
-    one user and day as one observation, must lie below a margin: for the pinball loss, averaged over the levels, ``PINBALL_MARGIN``
-    of the champion's; for calibration, at each level the share of jobs that run at most as long, on the side of the level on which
-    the challenger's lies, ``CALIBRATION_MARGIN``.
+    Quantiles are float64 seconds [jobs] by level, over jobs for which all are given. The upper limit of the paired difference, one-sided
+    at ``CONFIDENCE``, jobs of one user and day as one observation, must lie below a margin: for the pinball loss, averaged over the
+    levels, ``PINBALL_MARGIN`` of the champion's; for calibration, at each level the share of jobs that run at most as long, on the side
+    of the level on which the challenger's lies, ``CALIBRATION_MARGIN``.
     """
     levels = [level for level in champion if level in challenger]
     if not levels:
@@ -292,14 +281,18 @@ def of_quantiles(
         np.mean([pinball(each[level][there], runtime, level) for level in levels], axis=0) for each in (challenger, champion)
     )
     reasons = []
-    if not upper_limit(ours - (1.0 + PINBALL_MARGIN) * theirs, cluster) <= 0:
+
+    def upper_limit(values: np.ndarray) -> float:
+        return clustered_mean(values, cluster).interval(2.0 * CONFIDENCE - 1.0)[1]
+
+    if not upper_limit(ours - (1.0 + PINBALL_MARGIN) * theirs) <= 0:
         reasons.append(
             f"the pinball loss of its quantiles, {ours.mean():,.0f} s against {theirs.mean():,.0f} s, may be worse by over {PINBALL_MARGIN:.0%}"
         )
     for level in levels:
         held = [(runtime <= each[level][there]).astype(np.float64) for each in (challenger, champion)]
         away = np.sign(held[0].mean() - level) * (held[0] - held[1])
-        if not upper_limit(away, cluster) <= CALIBRATION_MARGIN:
+        if not upper_limit(away) <= CALIBRATION_MARGIN:
             shares = " against ".join(f"{each.mean():.1%}" for each in held)
             reasons.append(
                 f"its {level:.0%} quantiles hold for {shares} of jobs and may be off by over {100 * CALIBRATION_MARGIN:g} points more"

@@ -103,9 +103,13 @@ class Content(Protocol):
     @property
     def facts(self) -> Mapping[str, str]: ...
     @property
-    def numbers(self) -> Mapping[str, float]: ...
+    def numbers(self) -> Mapping[str, float]:
+        return {}
+
     @property
-    def requirements(self) -> Sequence[str]: ...
+    def requirements(self) -> Sequence[str]:
+        return ()
+
     @property
     def signature(self) -> ModelSignature: ...
     @property
@@ -176,7 +180,7 @@ def log_and_register(
         _settle(logged.artifact_path)
         made = new_version(tracking, name, logged, run.info.run_id, facts)
     if why:
-        describe(tracking, name, made, why)
+        tracking.client.update_model_version(name, made, description=why)
     if kind.description:
         tracking.client.update_registered_model(name, kind.description)
     for key, value in {"kind": kind.name, kind.subject: training.subject, "generated": facts["generated"]}.items():
@@ -214,11 +218,6 @@ def rank_candidates(candidates: Sequence[Candidate], kind: Kind) -> tuple[list[C
 
 def _comparable(score: float) -> float:
     return score if np.isfinite(score) else -np.inf
-
-
-def describe(tracking: Tracking, name: str, number: str, why: str) -> None:
-    """Write the note ``why`` on a version."""
-    tracking.client.update_model_version(name, number, description=why)
 
 
 def set_aliases(tracking: Tracking, name: str, champion: str, challenger: str = "") -> None:

@@ -4,15 +4,12 @@ A version holds a method, trained once, and a dated snapshot of the users' histo
 refreshed version has the model of an older one, named by the tag ``refreshed_from``, and a new snapshot.
 """
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
-from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.pyfunc import PyFuncModel
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
@@ -25,7 +22,7 @@ from models.packed.runtime_predictor import HISTORY, RuntimePredictor, read_meth
 from models.packed.settings import FORMAT
 from models.packed.site_names import HASHED
 from models.registry.loading import version_data
-from models.registry.registration import Kind, registered_version
+from models.registry.registration import Content, Kind, registered_version
 from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM
 
@@ -40,8 +37,6 @@ nine, `predicted_05_s` to `predicted_95_s` (`predicted_50_s`: the median); `snap
 `user_known`. The champion is refreshed with new histories every night: load it by its alias, and anew each day."""
 RUNTIME = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy as served", tuple(METHODS), "the simpler", _DESCRIPTION)
 _ASKED = ("user", "procs", "requested_s", "submit_time")
-_UNREADABLE = (ValueError, KeyError, TypeError, OSError, MlflowException, BadZipFile, zlib.error)
-"""Whatever reading damaged or foreign files of a version may raise."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class RuntimeContent:
+class RuntimeContent(Content):
     """A method and the snapshot that it answers from.
 
     ``refreshed_from`` is the version whose training it has, if not its own. Raises ValueError for a method that a loaded model
@@ -95,12 +90,8 @@ class RuntimeContent:
         return {HASHED: self.snapshot.hashed_with} if self.snapshot.hashed_with else {}
 
     @property
-    def numbers(self) -> Mapping[str, float]:
-        return {}
-
-    @property
     def requirements(self) -> Sequence[str]:
-        return ["pyarrow", *self.trained.packages, *(["tzdata"] if self.snapshot.timezone else [])]
+        return ["pyarrow", *(["tzdata"] if self.snapshot.timezone else [])]
 
     @property
     def signature(self) -> ModelSignature:
@@ -155,12 +146,8 @@ def trained_method(tracking: Tracking, trace: str, number: str) -> Method:
 
     Raises InputError for a version of another format or code.
     """
-    name = RUNTIME.registered(trace)
-    try:
-        with version_data(name, number, RUNTIME.name) as directory:
-            return read_method(directory)
-    except _UNREADABLE as error:
-        raise InputError(f"models:/{name}/{number}: cannot be read by this Queuecast: {_first_line(error)}") from error
+    with version_data(RUNTIME.registered(trace), number, RUNTIME.name, "cannot be read by this Queuecast") as directory:
+        return read_method(directory)
 
 
 def load(tracking: Tracking, name: str, alias: str = "champion") -> RuntimePredictor:
@@ -178,11 +165,8 @@ def load_version(name: str, number: str) -> RuntimePredictor:
 
     It predicts by Queuecast's own code: none that the version brings is run.
     """
-    try:
-        with version_data(name, number, RUNTIME.name) as directory:
-            return RuntimePredictor(directory)
-    except _UNREADABLE as error:
-        raise InputError(f"models:/{name}/{number}: does not load: {_first_line(error)}") from error
+    with version_data(name, number, RUNTIME.name) as directory:
+        return RuntimePredictor(directory)
 
 
 def ask(model: RuntimePredictor | PyFuncModel, submitted: pd.DataFrame) -> pd.DataFrame:
@@ -195,7 +179,3 @@ def ask(model: RuntimePredictor | PyFuncModel, submitted: pd.DataFrame) -> pd.Da
     schema = model.metadata.get_input_schema()
     wanted = schema.input_names() if schema is not None and schema.has_input_names() else _ASKED
     return pd.DataFrame(model.predict(submitted[[name for name in submitted if name in wanted]]))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

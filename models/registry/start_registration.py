@@ -1,13 +1,10 @@
 """The content of a version of ``start-<trace>``, and how to register and load it."""
 
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import pandas as pd
-from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema
 
@@ -15,7 +12,7 @@ from features.errors import InputError
 from models.packed.settings import FORMAT
 from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, STARTS, StartModel
 from models.registry.loading import version_data
-from models.registry.registration import Kind, registered_version
+from models.registry.registration import Content, Kind, registered_version
 from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM
 
@@ -40,7 +37,7 @@ START = Kind(
 
 
 @dataclass(frozen=True)
-class StartContent:
+class StartContent(Content):
     """Hold a model of starts, and questions as an example.
 
     The example has states, ``at_s`` and starts in scenarios.
@@ -60,14 +57,6 @@ class StartContent:
     def facts(self) -> Mapping[str, str]:
         refreshed = {REFRESHED_FROM: self.refreshed_from} if self.refreshed_from else {}
         return {"snapshot_s": str(self.model.at_s), **refreshed}
-
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        return {}
-
-    @property
-    def requirements(self) -> Sequence[str]:
-        return ()
 
     @property
     def signature(self) -> ModelSignature:
@@ -98,9 +87,5 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> StartModel:
 
 def load_version(name: str, number: str) -> StartModel:
     """Load the data of the version ``number`` of ``name``; InputError if it does not load."""
-    try:
-        with version_data(name, number, START.name) as directory:
-            return StartModel.read(directory)
-    except (ValueError, KeyError, TypeError, OSError, MlflowException, BadZipFile, zlib.error) as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"models:/{name}/{number}: does not load: {said}") from error
+    with version_data(name, number, START.name) as directory:
+        return StartModel.read(directory)

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
-from features.errors import InputError
 from features.monitoring.samplers import WINDOW_S
 from models.packed.variability_predictor import ARRAYS, read
 from models.registry.loading import version_data
-from models.registry.registration import Kind, registered_version
+from models.registry.registration import Content, Kind, registered_version
 from models.registry.tracking import Tracking
 from models.variability.classifiers import CLASSIFIERS
 from models.variability.compiled_classifiers import Arrays
@@ -54,7 +52,7 @@ VARIABILITY = Kind("variability", "system", "f1", "runs", "F1", CLASSIFIERS, "th
 
 
 @dataclass(frozen=True)
-class VariabilityContent:
+class VariabilityContent(Content):
     """A classifier of the features of ``scope`` (``own`` or ``all`` nodes), with an example.
 
     Its labels are those of ``thresholds`` on z. ``features`` has at least one row, as an example.
@@ -162,13 +160,8 @@ def _loaded(name: str, number: str, identity: str) -> VariabilityModel:
 
 def load_version(name: str, number: str) -> VariabilityModel:
     """Read a version by its number; InputError if this Queuecast cannot read it."""
-    try:
-        with version_data(name, number, VARIABILITY.name) as directory:
-            return from_directory(directory)
-    except (ValueError, KeyError, OSError, MlflowException) as error:
-        raise InputError(
-            f"models:/{name}/{number}: no variability model that this Queuecast reads: {str(error).strip().splitlines()[0]}"
-        ) from error
+    with version_data(name, number, VARIABILITY.name, "no variability model that this Queuecast reads") as directory:
+        return from_directory(directory)
 
 
 def from_directory(directory: Path) -> VariabilityModel:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mlflow.entities import LoggedModel
 from mlflow.entities.model_registry import ModelVersion
@@ -26,47 +26,38 @@ REGISTERED_MODEL = "registered_model"
 _LOGGED = "models:/"
 
 
-@dataclass
-class Made:
-    """Versions made so far, as (name, number); :meth:`keep` makes them permanent."""
-
-    versions: list[tuple[str, str]] = field(default_factory=list)
-
-    def keep(self) -> None:
-        self.versions.clear()
-
-
-_MADE: ContextVar[Made | None] = ContextVar("versions made", default=None)
+_MADE: ContextVar[list[tuple[str, str]] | None] = ContextVar("versions made", default=None)
+"""Versions made so far, as (name, number)."""
 
 
 def note_made(name: str, number: str) -> None:
     """Tell an :func:`all_or_nothing` around it of a new version."""
     if (made := _MADE.get()) is not None:
-        made.versions.append((name, number))
+        made.append((name, number))
 
 
 def keep_made() -> None:
     """Make versions of the :func:`all_or_nothing` around it permanent."""
     if (made := _MADE.get()) is not None:
-        made.keep()
+        made.clear()
 
 
 @contextmanager
-def all_or_nothing(tracking: Tracking) -> Iterator[Made]:
+def all_or_nothing(tracking: Tracking) -> Iterator[None]:
     """Remove every version made within if the body raises, and models left without versions.
 
     A version that cannot be removed is named in a note on the error.
     """
-    made = Made()
+    made: list[tuple[str, str]] = []
     token = _MADE.set(made)
     try:
-        yield made
+        yield
     except BaseException as error:
         try:
-            for name in dict.fromkeys(name for name, _ in made.versions):
-                take_back(tracking, name, {number for other, number in made.versions if other == name})
+            for name in dict.fromkeys(name for name, _ in made):
+                take_back(tracking, name, {number for other, number in made if other == name})
         except (MlflowException, OSError) as other:
-            left = ", ".join(f"{name}/{number}" for name, number in made.versions)
+            left = ", ".join(f"{name}/{number}" for name, number in made)
             error.add_note(f"of the new versions {left} some are still registered: {str(other).strip().splitlines()[0]}")
         raise
     finally:

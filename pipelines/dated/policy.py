@@ -16,7 +16,7 @@ from features.jobs.schema import fingerprint
 from models.policies import PolicyFile
 from models.registry.policy_registration import POLICY, gain, register
 from models.registry.tracking import Tracking
-from models.registry.versions import aliases, all_or_nothing, all_versions
+from models.registry.versions import aliases, all_or_nothing, all_versions, keep_made
 from pipelines.dated.promote import MADE_FROM, made_from
 from pipelines.dated.run_settings import shaken
 from pipelines.sources.traces import simulated_on
@@ -147,14 +147,14 @@ def register_policy(
     policy = checked(policy, policy.name)
     opened = store()
     try:
-        with all_or_nothing(opened) as made:
+        with all_or_nothing(opened):
             version = register(opened, policy, trace, tags=tags).version
             back = registered_policy(f"registry:{model}@{version}", lambda: opened)
             if replace(back, features=policy.features) != policy:
                 raise InputError(f"models:/{model}/{version}: is not read back as it was written")
             if alias:
                 opened.client.set_registered_model_alias(model, alias, version)
-            made.keep()
+            keep_made()
     except MlflowException as error:
         raise InputError(f"{model}: {str(error).strip().splitlines()[0]}") from error
     pruned(opened, model, kept_versions())
