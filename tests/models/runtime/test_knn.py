@@ -5,25 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import pi, sin
 from statistics import median
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from features.jobs.cleaning import clean
 from features.jobs.schema import conform
-from models.runtime.evaluation import accuracy
-from pipelines.ingest.read import read_trace
 from sim import simulate
-from sim.semantics import SEMANTICS
-from tests.conftest import SHARED, needs_shared
 from tests.support.walls import Wall, own
-from tests.support.workloads import EASY_NAMES, Workload, by_kernel, by_oracle, crowd, dependent_workloads, workloads
-
-CORRECTIONS = ["requested", "tsafrir", "doubling", "conditional"]
 
 
 @dataclass(eq=False)
@@ -70,40 +58,6 @@ class KnnByHand:
         return round(median(self.runtime[known[i]] for i in nearest[: self.k]))
 
 
-semantics = st.sampled_from(SEMANTICS)
-learners = st.builds(KnnByHand, st.integers(1, 4), st.integers(4, 9))
-
-
-def agree(load: Workload, learner: Any, scheduler: str = "FCFS-EASY-SPF", **policy: Any) -> Any:
-    expected = by_oracle(load, scheduler, learner, **policy)
-    assert by_kernel(load, scheduler, learner.label(), **policy) == expected
-    return expected
-
-
-@pytest.mark.slow
-@settings(max_examples=100)
-@given(workloads(), learners, st.sampled_from(EASY_NAMES), semantics, st.sampled_from(CORRECTIONS))
-def test_on_any_small_workload_as_in_plain_python(
-    load: Workload, learner: KnnByHand, scheduler: str, semantics: str, correction: str
-) -> None:
-    agree(load, learner, scheduler, semantics=semantics, correction=correction)
-
-
-@pytest.mark.slow
-@settings(max_examples=60)
-@given(dependent_workloads(), learners, semantics, st.sampled_from(CORRECTIONS))
-def test_where_jobs_follow_others_as_in_plain_python(load: Workload, learner: KnnByHand, semantics: str, correction: str) -> None:
-    agree(load, learner, dependencies=True, semantics=semantics, correction=correction)
-
-
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize(("k", "window"), [(1, 1), (1, 25), (3, 5), (8, 200)])
-def test_on_a_busy_machine_as_in_plain_python(k: int, window: int, semantics: str) -> None:
-    load = crowd(np.random.default_rng(11), size=300, longest_s=36_000, origin_s=1_000_000)
-    made = agree(load, KnnByHand(k, window), semantics=semantics, correction="conditional")
-    assert len(set(made.predicted)) > 100, "a learner that always answers the same would agree too easily"
-
-
 DAY, MORNING = 86_400, 3 * 3600
 """Jobs a whole number of days apart are at the same time of day."""
 
@@ -130,33 +84,3 @@ def test_equally_distant_jobs_go_by_submission() -> None:
     assert last_prediction((0, 4, 900, 200), (0, 4, 900, 100), asked) == 200
     # 03:00 and 09:00 have one sine
     assert last_prediction((MORNING, 4, 900, 100), (DAY + 3 * MORNING, 4, 900, 200), (9 * DAY + MORNING, 4, 900, 1)) == 200
-
-
-LOAD = crowd(np.random.default_rng(5), size=150, longest_s=7200)
-
-
-@needs_shared
-@pytest.mark.parametrize(("trace", "jobs", "procs"), [("KTH-SP2", 28_481, 100), ("SDSC-SP2", 54_006, 128)])
-def test_a_whole_trace_is_predicted_better_than_by_last2(trace: str, jobs: int, procs: int) -> None:
-    table = whole_trace(trace)
-    assert len(table) == jobs
-    assert second_half(table, procs, "knn") > second_half(table, procs, "last2")
-
-
-@pytest.mark.thorough
-@needs_shared
-def test_on_ten_thousand_jobs_of_a_real_trace_as_in_plain_python() -> None:
-    table = whole_trace("KTH-SP2")[:10_000]
-    made, expected = (simulate(table, procs=100, scheduler="EASY-SJBF", predictor=one) for one in ("knn(k=3)", KnnByHand(3)))
-    pd.testing.assert_frame_equal(made.jobs[["start_s", "predicted_s"]], expected.jobs[["start_s", "predicted_s"]])
-    assert made.clamped_predictions == expected.clamped_predictions
-
-
-def whole_trace(trace: str) -> pd.DataFrame:
-    return clean(read_trace(str(SHARED / "traces" / f"{trace}-filtered.swf.gz"))).jobs
-
-
-def second_half(table: pd.DataFrame, procs: int, name: str) -> float:
-    """Mean accuracy over the second half, of predictions that learn from the first job on."""
-    made = simulate(table, procs=procs, scheduler="EASY-SJBF", predictor=name).jobs[len(table) // 2 :]
-    return float(accuracy(made["predicted_s"].to_numpy(), made["runtime_s"].to_numpy()).mean())

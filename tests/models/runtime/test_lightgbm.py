@@ -16,9 +16,6 @@ from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from sim import simulate
-from sim.semantics import SEMANTICS
-from tests.conftest import needs_shared
-from tests.models.runtime.test_knn import second_half, whole_trace
 from tests.oracle.nightly import Nightly
 from tests.support.workloads import Workload, by_kernel, by_oracle, crowd, dependent_crowd
 
@@ -92,46 +89,6 @@ class BoostedByHand(Nightly):
         return 0.0 if self.booster is None else float(self.booster.predict(self.x([job]), num_threads=1)[0])
 
 
-def agree(load: Workload, hand: BoostedByHand, **policy: Any) -> None:
-    expected = by_oracle(load, "FCFS-EASY-SPF", hand, **policy)
-    assert by_kernel(load, "FCFS-EASY-SPF", hand.label(), **policy) == expected
-    assert hand.trained > 4
-    guesses = [round(np.exp(hand.known[job]["alike"])) for job in range(len(load.submit))]
-    assert sum(one != other for one, other in zip(guesses, expected.predicted, strict=True)) > 200, "nothing was learned"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("dependencies", [False, True])
-def test_over_ten_days_as_lightgbm_itself(dependencies: bool, semantics: str) -> None:
-    agree(days(dependencies), BoostedByHand(), semantics=semantics, dependencies=dependencies)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "hand",
-    [BoostedByHand(trees=7), BoostedByHand(leaves=3), BoostedByHand(jobs=250), BoostedByHand(seed=3)],
-    ids=BoostedByHand.label,
-)
-def test_every_option_as_lightgbm_itself(hand: BoostedByHand) -> None:
-    agree(days(seed=8), hand, correction="tsafrir")
-
-
-@pytest.mark.slow
-def test_options_make_a_difference() -> None:
-    load = days(seed=8)
-    usual = by_kernel(load, predictor="lightgbm").predicted
-    for option in ("trees=7", "leaves=3", "jobs=250"):
-        assert by_kernel(load, predictor=f"lightgbm({option})").predicted != usual
-
-
-def test_before_enough_jobs_have_ended_the_last_alike_predicts_alone() -> None:
-    load = days(size=200)  # one of which is yet to come at the last midnight
-    hand = Nightly()
-    assert by_kernel(load, predictor="lightgbm") == by_oracle(load, predictor=hand)
-    assert len(hand.nights) > 5
-
-
 def unlike(count: int) -> Workload:
     """That many jobs on one day of which no two have anything in common, and another two days later; half take a half of their request, half a tenth."""
     requested = [1000 if job < count // 2 else 3000 for job in range(count + 1)]
@@ -172,10 +129,3 @@ def test_a_schedule_says_how_long_retraining_took() -> None:
     assert one.retrain_s < one.simulate_s
     assert simulate(load.table(), procs=load.machine, predictor="last2").retrain_s == 0
     assert one.quantiles is None
-
-
-@pytest.mark.slow
-@needs_shared
-def test_four_thousand_jobs_of_a_real_trace_are_predicted_better_than_by_last2() -> None:
-    table = whole_trace("KTH-SP2")[:4000]
-    assert second_half(table, 100, "lightgbm") > second_half(table, 100, "last2")

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim.campaigns.sweep import MIXED, random_weights, sweep
-from sim.semantics import SEMANTICS
+from tests.models.runtime.by_hand import agree
 from tests.oracle.nag import SLOPES, WEIGHTS, NagByHand
 from tests.support.workloads import (
-    EASY_NAMES,
     Workload,
     by_kernel,
-    by_oracle,
     crowd,
     dependent_crowd,
-    dependent_workloads,
-    workloads,
 )
-
-semantics = st.sampled_from(SEMANTICS)
-easy = st.sampled_from(EASY_NAMES)
-CORRECTIONS = ["requested", "tsafrir", "doubling", "conditional"]
 
 
 @st.composite
-def learners(draw: st.DrawFn) -> NagByHand:
+def nags(draw: st.DrawFn) -> NagByHand:
     """Any curves, weight and rates; an exponential's factor is kept small, for its slope grows without bounds."""
 
     def curve() -> tuple[float, str]:
@@ -48,32 +37,6 @@ def learners(draw: st.DrawFn) -> NagByHand:
         eta=draw(st.sampled_from([1.0, 100.0, 5000.0])),
         lambda_=draw(st.sampled_from([0.0, 1.0, 4e9])),
     )
-
-
-def agree(load: Workload, learner: NagByHand, scheduler: str = "FCFS-EASY-SPF", **policy: Any) -> Any:
-    try:
-        expected = by_oracle(load, scheduler, learner, **policy)
-    except OverflowError:
-        assume(False)
-    assert all(math.isfinite(weight) for weight in learner.w)
-    assert by_kernel(load, scheduler, learner.label(), **policy) == expected
-    return expected
-
-
-@pytest.mark.slow
-@settings(max_examples=75)
-@given(workloads(most=20), learners(), easy, semantics, st.sampled_from(CORRECTIONS))
-def test_on_any_small_workload_as_in_plain_python(
-    load: Workload, learner: NagByHand, scheduler: str, semantics: str, correction: str
-) -> None:
-    agree(load, learner, scheduler, semantics=semantics, correction=correction)
-
-
-@pytest.mark.slow
-@settings(max_examples=60)
-@given(dependent_workloads(most=20), learners(), semantics, st.sampled_from(CORRECTIONS))
-def test_where_jobs_follow_others_as_in_plain_python(load: Workload, learner: NagByHand, semantics: str, correction: str) -> None:
-    agree(load, learner, dependencies=True, semantics=semantics, correction=correction)
 
 
 @pytest.mark.slow

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import product
 
 import numpy as np
 import pandas as pd
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from features.jobs.history import history
 from sim import simulate
-from sim.semantics import SEMANTICS
-from tests.conftest import needs_shared
-from tests.models.runtime.test_knn import CORRECTIONS, LOAD, KnnByHand, agree, second_half, whole_trace
+from tests.models.runtime.test_knn import KnnByHand
 from tests.oracle.okcm import okcm as published
 from tests.support.walls import Wall, own
-from tests.support.workloads import EASY_NAMES, Workload, crowd, dependent_workloads, workloads
+from tests.support.workloads import crowd
 
 DAY_S, WEEK_S, MONDAY_S = 86_400, 7 * 86_400, 4 * 86_400
 COUNT = 15
@@ -129,51 +123,15 @@ class OkcmByHand:
         return round(self.learner(job).predict(self.x[job], self.added_to(job)))
 
 
-semantics = st.sampled_from(SEMANTICS)
-learners = st.builds(
-    OkcmByHand,
-    delta=st.sampled_from([1.0, 60.0, 1e5]),
-    eta=st.sampled_from([1.0, 100.0, 5000.0]),
-    lambda_=st.sampled_from([0.0, 1.0, 1e6]),
-    k=st.integers(1, 3),
-    switch=st.integers(0, 4),
-    weights=st.sampled_from(["user", "shared"]),
-    base=st.sampled_from(["zero", "last"]),
-)
-
-
-@pytest.mark.slow
-@settings(max_examples=100)
-@given(workloads(), learners, st.sampled_from(EASY_NAMES), semantics, st.sampled_from(CORRECTIONS))
-def test_on_any_small_workload_as_in_plain_python(
-    load: Workload, learner: OkcmByHand, scheduler: str, semantics: str, correction: str
-) -> None:
-    agree(load, learner, scheduler, semantics=semantics, correction=correction)
-
-
-@pytest.mark.slow
-@settings(max_examples=60)
-@given(dependent_workloads(), learners, semantics, st.sampled_from(CORRECTIONS))
-def test_where_jobs_follow_others_as_in_plain_python(load: Workload, learner: OkcmByHand, semantics: str, correction: str) -> None:
-    agree(load, learner, dependencies=True, semantics=semantics, correction=correction)
-
-
-@pytest.mark.parametrize(("weights", "semantics", "switch"), list(product(["user", "shared"], SEMANTICS, [0, 10, 25])))
-def test_on_a_busy_machine_as_in_plain_python(weights: str, semantics: str, switch: int) -> None:
-    load = crowd(np.random.default_rng(11), size=400, longest_s=36_000, origin_s=1_000_000)
-    learner = OkcmByHand(1000.0, 3000.0, 10.0, 3, switch, weights)
-    made = agree(load, learner, semantics=semantics, correction="conditional")
-    assert len(set(made.predicted)) > 100, "a learner that always answers the same would agree too easily"
-
-
 def test_with_allocated_processors_as_in_plain_python() -> None:
-    table = LOAD.table()
+    load = crowd(np.random.default_rng(5), size=150, longest_s=7200)
+    table = load.table()
     rng = np.random.default_rng(3)
     allocated = pd.Series(rng.integers(1, 200, len(table))).astype("Int64").mask(rng.random(len(table)) < 0.3)
     outcomes = []
     for jobs in (table, table.assign(allocated_procs=allocated.to_numpy())):
         oracle = OkcmByHand(switch=3)
-        made, expected = (simulate(jobs, procs=LOAD.machine, predictor=one).jobs for one in (oracle.label(), oracle))
+        made, expected = (simulate(jobs, procs=load.machine, predictor=one).jobs for one in (oracle.label(), oracle))
         assert made["predicted_s"].tolist() == expected["predicted_s"].tolist()
         outcomes.append(made["predicted_s"].tolist())
     assert outcomes[0] != outcomes[1]
@@ -188,21 +146,3 @@ def test_the_features_are_those_of_the_paper_s_table() -> None:
     schedule = simulate(jobs, procs=load.machine, predictor=oracle).jobs
     table = published(jobs, history(jobs, schedule["start_s"].to_numpy(), jobs["submit_s"].to_numpy()))
     np.testing.assert_allclose(np.array([oracle.x[job] for job in range(len(jobs))]), table.to_numpy(), rtol=1e-12, atol=1e-12)
-
-
-@needs_shared
-@pytest.mark.parametrize(("trace", "jobs", "procs"), [("KTH-SP2", 28_481, 100), ("SDSC-SP2", 54_006, 128)])
-def test_a_whole_trace_is_predicted_better_than_by_its_requests(trace: str, jobs: int, procs: int) -> None:
-    table = whole_trace(trace)
-    assert len(table) == jobs
-    assert second_half(table, procs, "okcm") > second_half(table, procs, "requested")
-
-
-@pytest.mark.slow
-@needs_shared
-def test_on_three_thousand_jobs_of_a_real_trace_as_in_plain_python() -> None:
-    table = whole_trace("KTH-SP2")[:3000]
-    oracle = OkcmByHand(delta=100.0, eta=1e4, lambda_=1e3, weights="shared")
-    made, expected = (simulate(table, procs=100, scheduler="EASY-SJBF", predictor=one) for one in (oracle.label(), oracle))
-    pd.testing.assert_frame_equal(made.jobs[["start_s", "predicted_s"]], expected.jobs[["start_s", "predicted_s"]])
-    assert made.clamped_predictions == expected.clamped_predictions

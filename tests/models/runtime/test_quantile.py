@@ -27,7 +27,7 @@ from models.runtime.protocol import END, FIT, ORDER, CompiledPredictor
 from sim import Schedule, simulate
 from sim.semantics import SEMANTICS
 from tests.conftest import needs_shared
-from tests.models.runtime.test_knn import whole_trace
+from tests.models.runtime.by_hand import whole_trace
 from tests.models.runtime.test_lightgbm import days, unlike
 from tests.oracle.nightly import Nightly
 from tests.support.workloads import Workload, crowd, dependent_workloads, described, policy_of, workloads

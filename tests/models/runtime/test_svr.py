@@ -10,10 +10,10 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
-from sim.semantics import SEMANTICS
+from tests.models.runtime.by_hand import agree_retrained
 from tests.models.runtime.test_lightgbm import days, unlike
 from tests.oracle.nightly import Nightly
-from tests.support.workloads import Workload, by_kernel, by_oracle
+from tests.support.workloads import by_kernel, by_oracle
 
 
 @dataclass(eq=False)
@@ -47,46 +47,10 @@ class SvrByHand(Nightly):
         return 0.0 if self.machine is None else float(self.machine.predict(self.scaler.transform(self.x([job])))[0])
 
 
-def agree(load: Workload, hand: SvrByHand, **policy: Any) -> None:
-    expected = by_oracle(load, "FCFS-EASY-SPF", hand, **policy)
-    assert by_kernel(load, "FCFS-EASY-SPF", hand.label(), **policy) == expected
-    assert hand.trained > 4
-    guesses = [round(np.exp(hand.known[job]["alike"])) for job in range(len(load.submit))]
-    assert sum(one != other for one, other in zip(guesses, expected.predicted, strict=True)) > 200, "nothing was learned"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("dependencies", [False, True])
-def test_over_ten_days_as_scikit_learn_itself(dependencies: bool, semantics: str) -> None:
-    agree(days(dependencies), SvrByHand(), semantics=semantics, dependencies=dependencies)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "hand", [SvrByHand(c=10.0), SvrByHand(epsilon=0.5), SvrByHand(gamma=0.2), SvrByHand(jobs=250)], ids=SvrByHand.label
-)
-def test_every_option_as_scikit_learn_itself(hand: SvrByHand) -> None:
-    agree(days(seed=8), hand, correction="tsafrir")
-
-
 @pytest.mark.slow
 def test_what_was_the_same_of_all_jobs_learned_from_may_be_new_of_another() -> None:
     load = days()
-    agree(replace(load, procs=[1] * 500 + [8] * 200), SvrByHand())
-
-
-@pytest.mark.slow
-def test_options_make_a_difference() -> None:
-    load = days(seed=8)
-    usual = by_kernel(load, predictor="svr").predicted
-    for option in ("c=10", "epsilon=0.5", "gamma=0.2", "jobs=250"):
-        assert by_kernel(load, predictor=f"svr({option})").predicted != usual
-
-
-def test_before_enough_jobs_have_ended_the_last_alike_predicts_alone() -> None:
-    load = days(size=200)
-    assert by_kernel(load, predictor="svr") == by_oracle(load, predictor=Nightly())
+    agree_retrained(replace(load, procs=[1] * 500 + [8] * 200), SvrByHand())
 
 
 @pytest.mark.parametrize(("count", "learned"), [(199, False), (200, True)])

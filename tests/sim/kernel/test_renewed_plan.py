@@ -16,11 +16,11 @@ from features.errors import InputError
 from sim.campaigns.campaign import campaign_schedules
 from sim.semantics import SEMANTICS
 from sim.settings import Campaign
-from tests.models.runtime.test_hierarchy import HierarchyByHand
 from tests.models.runtime.test_knn import KnnByHand
 from tests.models.runtime.test_lightgbm import BoostedByHand, days
 from tests.models.runtime.test_okcm import OkcmByHand
 from tests.models.runtime.test_svr import SvrByHand
+from tests.oracle.hierarchy import HierarchyByHand
 from tests.oracle.nag import NagByHand
 from tests.oracle.nightly import Nightly
 from tests.support.workloads import (

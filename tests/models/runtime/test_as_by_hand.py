@@ -1,0 +1,152 @@
+"""Every compiled learner as its oracle in plain Python: on any workload, on a busy machine, on real traces; and each better than a rival that knows less."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim import simulate
+from sim.semantics import SEMANTICS
+from tests.conftest import needs_shared
+from tests.models.runtime.by_hand import agree, agree_retrained, second_half, whole_trace
+from tests.models.runtime.test_knn import KnnByHand
+from tests.models.runtime.test_lightgbm import BoostedByHand, days
+from tests.models.runtime.test_nag import nags
+from tests.models.runtime.test_okcm import OkcmByHand
+from tests.models.runtime.test_sp import SurvivalByHand, alike
+from tests.models.runtime.test_svr import SvrByHand
+from tests.oracle.hierarchy import HierarchyByHand
+from tests.oracle.nightly import Nightly
+from tests.support.workloads import EASY_NAMES, Workload, by_kernel, by_oracle, crowd, dependent_workloads, described, workloads
+
+LEARNERS: dict[str, st.SearchStrategy] = {
+    "hierarchy": st.sampled_from([HierarchyByHand(), HierarchyByHand(0.75, 15)]),
+    "knn": st.builds(KnnByHand, st.integers(1, 4), st.integers(4, 9)),
+    "nag": nags(),
+    "okcm": st.builds(
+        OkcmByHand,
+        delta=st.sampled_from([1.0, 60.0, 1e5]),
+        eta=st.sampled_from([1.0, 100.0, 5000.0]),
+        lambda_=st.sampled_from([0.0, 1.0, 1e6]),
+        k=st.integers(1, 3),
+        switch=st.integers(0, 4),
+        weights=st.sampled_from(["user", "shared"]),
+        base=st.sampled_from(["zero", "last"]),
+    ),
+    "sp": st.builds(
+        SurvivalByHand,
+        x=st.sampled_from(["2", "4", "10", "50", "100"]),
+        decay=st.sampled_from(["0.9", "0.5", "1", "0.01"]),
+        seed=st.sampled_from(["0.1", "0", "3"]),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNERS)
+@settings(max_examples=100)
+@given(
+    st.data(),
+    described(st.one_of(workloads(most=25), dependent_workloads(most=25))),
+    st.sampled_from(EASY_NAMES),
+    st.sampled_from(SEMANTICS),
+    st.sampled_from(["requested", "tsafrir", "doubling", "conditional"]),
+)
+def test_on_any_small_workload(
+    name: str, data: st.DataObject, load: Workload, scheduler: str, semantics: str, correction: str
+) -> None:
+    load = alike(load) if name == "sp" else load
+    policy: dict[str, Any] = {"semantics": semantics, "correction": correction, "dependencies": bool(load.preceding)}
+    agree(load, data.draw(LEARNERS[name]), scheduler, **policy)
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize(
+    "learner",
+    [
+        *(KnnByHand(*each) for each in [(1, 1), (1, 25), (3, 5), (8, 200)]),
+        *(OkcmByHand(1000.0, 3000.0, 10.0, 3, *each) for each in product([0, 10, 25], ["user", "shared"])),
+    ],
+    ids=lambda learner: learner.label(),
+)
+def test_on_a_busy_machine(learner: Any, semantics: str) -> None:
+    load = crowd(np.random.default_rng(11), size=400, longest_s=36_000, origin_s=1_000_000)
+    made = agree(load, learner, semantics=semantics, correction="conditional")
+    assert len(set(made.predicted)) > 100, "a learner that always answers the same would agree too easily"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("dependencies", [False, True])
+@pytest.mark.parametrize("made_by", [BoostedByHand, SvrByHand])
+def test_over_ten_days_as_the_library_itself(made_by: Any, dependencies: bool, semantics: str) -> None:
+    agree_retrained(days(dependencies), made_by(), semantics=semantics, dependencies=dependencies)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "hand",
+    [
+        *(BoostedByHand(**each) for each in ({"trees": 7}, {"leaves": 3}, {"jobs": 250}, {"seed": 3})),
+        *(SvrByHand(**each) for each in ({"c": 10.0}, {"epsilon": 0.5}, {"gamma": 0.2}, {"jobs": 250})),
+    ],
+    ids=lambda hand: hand.label(),
+)
+def test_every_option_as_the_library_itself_and_it_makes_a_difference(hand: Any) -> None:
+    load = days(seed=8)
+    made = agree_retrained(load, hand, correction="tsafrir")
+    if "seed=3" not in hand.label():  # which decides only where more than two thousand jobs have ended
+        assert made.predicted != by_kernel(load, predictor=type(hand)().label(), correction="tsafrir").predicted
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "svr"])
+def test_before_enough_jobs_have_ended_the_last_alike_predicts_alone(name: str) -> None:
+    load, hand = days(size=200), Nightly()  # one of which is yet to come at the last midnight
+    assert by_kernel(load, predictor=name) == by_oracle(load, predictor=hand)
+    assert len(hand.nights) > 5
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("trace", "procs", "jobs", "oracle", "correction"),
+    [
+        pytest.param("KTH-SP2", 100, 10_000, KnnByHand(3), "requested", marks=pytest.mark.thorough),
+        pytest.param("KTH-SP2", 100, 3000, OkcmByHand(100.0, 1e4, 1e3, weights="shared"), "requested", marks=pytest.mark.slow),
+        pytest.param("KTH-SP2", 100, 8000, SurvivalByHand("2"), "conditional", marks=pytest.mark.slow),
+        pytest.param("SDSC-SP2", 128, 8000, SurvivalByHand("2"), "conditional", marks=pytest.mark.slow),
+    ],
+)
+def test_on_the_first_jobs_of_a_real_trace(trace: str, procs: int, jobs: int, oracle: Any, correction: str) -> None:
+    made, expected = (
+        simulate(whole_trace(trace)[:jobs], procs=procs, scheduler="EASY-SJBF", predictor=one, correction=correction)
+        for one in (oracle.label(), oracle)
+    )
+    columns = ["start_s", "predicted_s", "corrections"]
+    pd.testing.assert_frame_equal(made.jobs[columns], expected.jobs[columns])
+    assert made.clamped_predictions == expected.clamped_predictions
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("trace", "procs", "jobs", "name", "rival"),
+    [
+        *(
+            (*trace, *names)
+            for names in (("knn", "last2"), ("okcm", "requested"))
+            for trace in (("KTH-SP2", 100, 28_481), ("SDSC-SP2", 128, 54_006))
+        ),
+        pytest.param("KTH-SP2", 100, 4000, "lightgbm", "last2", marks=pytest.mark.slow),
+    ],
+)
+def test_a_real_trace_is_predicted_better_than_by_a_rival_that_knows_less(
+    trace: str, procs: int, jobs: int, name: str, rival: str
+) -> None:
+    table = whole_trace(trace)[:jobs]
+    assert len(table) == jobs
+    assert second_half(table, procs, name) > second_half(table, procs, rival)
