@@ -16,11 +16,15 @@ from collections.abc import Iterator
 from functools import partial, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
 
 import tests.support.fresh  # noqa: F401  hypothesis goes by its profiles
+
+if TYPE_CHECKING:
+    from models.registry.tracking import Tracking
 
 BEGUN_WITH = frozenset(os.environ)
 """Variables that were set when the tests began."""
@@ -88,6 +92,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("end_to_end")
         if module.as_posix().startswith(SLOW):
             item.add_marker("slow")
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracking]:
+    """Open a registry of models of the module's own."""
+    import mlflow
+
+    from models.registry.tracking import connect
+
+    place, before = tmp_path_factory.mktemp("mlflow"), mlflow.get_tracking_uri()
+    yield connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "tests", site=False)
+    mlflow.set_tracking_uri(before)
 
 
 @pytest.fixture(scope="module")

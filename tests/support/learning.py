@@ -9,6 +9,7 @@ from features.clock import local_clock_s
 from features.jobs.history import history
 from features.jobs.inputs import model_inputs
 from features.jobs.schema import conform
+from models.registry.accounting import Accounting
 
 ORIGIN_S, ZONE = 1_700_000_000, "Europe/Stockholm"
 
@@ -37,6 +38,11 @@ def workload(jobs: int = 3000, weeks: int = 6, seed: int = 1) -> tuple[pd.DataFr
 def inputs_of(jobs: pd.DataFrame, start_s: np.ndarray) -> pd.DataFrame:
     """Model inputs of every job at its submission."""
     return model_inputs(jobs, history(jobs, start_s, local_clock_s(jobs["submit_s"].to_numpy(), ORIGIN_S, ZONE)))
+
+
+def asked_after(known: Accounting, at: int) -> np.ndarray:
+    """Return the rows of jobs submitted after ``at``."""
+    return np.flatnonzero(known.jobs["submit_s"].to_numpy() > at)
 
 
 def people(jobs: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,6 @@ import shutil
 import sys
 from pathlib import Path
 
-import mlflow
 import pandas as pd
 import pytest
 from mlflow.artifacts import download_artifacts
@@ -15,7 +14,6 @@ from mlflow.artifacts import download_artifacts
 from features.errors import InputError
 from features.jobs.snapshot import snapshot
 from models.packed.methods import Last2
-from models.registry import tracking
 from models.registry.loading import consumer_model
 from models.registry.packing import content_hash
 from models.registry.registration import Training, log_and_register
@@ -35,37 +33,33 @@ ASKED = pd.DataFrame(
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Return the store and the files of a sound version."""
-    place = tmp_path_factory.mktemp("mlflow")
-    before = mlflow.get_tracking_uri()
-    store = tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "loading", site=False)
+def made(opened):
+    """Return the files of a sound version, and a user that it knows."""
     jobs, start = workload()
     at = int(jobs["submit_s"].iloc[-1])
     users = snapshot(jobs, start, at)
     content = RuntimeContent(Last2(), Snapshot(users, at, 0, "UTC"))
-    log_and_register(store, RUNTIME, content, Training("t", "abc", 300, (0, at), generated=True), (0.5, 9), {})
-    home = Path(download_artifacts(store.client.get_model_version("runtime-t", "1").source))
-    yield store, home, users["user"].iloc[0]
-    mlflow.set_tracking_uri(before)
+    log_and_register(opened, RUNTIME, content, Training("t", "abc", 300, (0, at), generated=True), (0.5, 9), {})
+    home = Path(download_artifacts(opened.client.get_model_version("runtime-t", "1").source))
+    return home, users["user"].iloc[0]
 
 
 @pytest.fixture
 def files(made, tmp_path):
     """Yield the files of the version, put back afterwards."""
-    _, home, _ = made
+    home, _ = made
     shutil.copytree(home, tmp_path / "sound")
     yield home
     shutil.rmtree(home)
     shutil.copytree(tmp_path / "sound", home)
 
 
-def test_its_data_answer_as_its_code_does(made):
-    asked = ASKED.assign(user=[made[2], "a stranger"])
+def test_its_data_answer_as_its_code_does(opened, made):
+    asked = ASKED.assign(user=[made[1], "a stranger"])
     here, there = ask(load_version("runtime-t", "1"), asked), ask(consumer_model("runtime-t", "1", "runtime"), asked)
     pd.testing.assert_frame_equal(here, there, check_dtype=False)
     assert here["user_known"].tolist() == [True, False]
-    assert trained_method(made[0], "t", "1").name == "last2"
+    assert trained_method(opened, "t", "1").name == "last2"
 
 
 def hostile(marker: Path) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import mlflow
 import numpy as np
@@ -23,6 +21,7 @@ from models.registry.accounting import accounting
 from models.registry.packing import assemble, content_hash, private_name
 from models.registry.quantile_training import grow
 from models.registry.runtime_registration import RuntimeContent, Snapshot, signature
+from tests.models.registry.alone import answers_alone
 from tests.support.learning import ORIGIN_S, ZONE, inputs_of, workload
 
 
@@ -234,22 +233,6 @@ def test_packed_code_that_is_not_what_was_packed_is_not_run(tmp_path, learned, l
         mlflow.pyfunc.load_model(str(path))
 
 
-BLOCKED = """
-import sys
-blocked = {"features", "models", "sim", "pipelines", "numba", "lightgbm", "scipy", "sklearn"}
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in blocked:
-            raise ModuleNotFoundError(f"{name} is not installed here", name=name)
-sys.meta_path.insert(0, Absent())
-import mlflow, pandas as pd
-asked = pd.read_json("asked.json", dtype={"user": str}, convert_dates=["submit_time"])
-for place in sys.argv[1:]:
-    print(mlflow.pyfunc.load_model(place).predict(asked).to_json(double_precision=15))
-assert not blocked & set(sys.modules)
-"""
-
-
 @pytest.mark.slow
 def test_it_loads_and_predicts_where_queuecast_cannot_be_imported(tmp_path, learned):
     saved = []
@@ -257,11 +240,8 @@ def test_it_loads_and_predicts_where_queuecast_cannot_be_imported(tmp_path, lear
         (tmp_path / method).mkdir()
         saved.append(save(tmp_path / method, learned, method=method))
     asked = submission(learned)
-    asked.to_json(tmp_path / "asked.json", date_format="iso")
-    done = subprocess.run([sys.executable, "-c", BLOCKED, *saved], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    for path, said in zip(saved, done.stdout.splitlines()[-2:], strict=True):
-        here, there = mlflow.pyfunc.load_model(str(path)).predict(asked), pd.DataFrame(json.loads(said))
+    for path, there in zip(saved, answers_alone(asked, saved, tmp_path), strict=True):
+        here = mlflow.pyfunc.load_model(str(path)).predict(asked)
         assert list(there.columns) == list(here.columns)
         np.testing.assert_allclose(there.astype(float), here.astype(float), rtol=1e-14)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import mlflow
@@ -16,25 +15,17 @@ from mlflow.artifacts import download_artifacts
 from features.errors import InputError
 from models.packed.policy_predictor import LARGEST, score
 from models.policies import PolicyFile
-from models.registry import tracking
 from models.registry.loading import consumer_model
 from models.registry.policy_registration import FILE, POLICY, gain, load, register, spans
+from models.registry.tracking import Tracking
 from tests.models.test_policies import LEARNED
 from tests.sim.test_scores import Written, formulas
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracking.Tracking]:
-    place = tmp_path_factory.mktemp("mlflow")
-    before = mlflow.get_tracking_uri()
-    yield tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "policies", site=False)
-    mlflow.set_tracking_uri(before)
-
-
 @pytest.mark.slow
-def test_a_version_records_where_it_was_learned_and_scores_jobs_by_its_own_code(store: tracking.Tracking) -> None:
-    made = register(store, LEARNED, "kth-sp2", tags={"dagster_run_id": "r1"})
-    version = store.client.get_model_version("policy-kth-sp2", made.version)
+def test_a_version_records_where_it_was_learned_and_scores_jobs_by_its_own_code(opened: Tracking) -> None:
+    made = register(opened, LEARNED, "kth-sp2", tags={"dagster_run_id": "r1"})
+    version = opened.client.get_model_version("policy-kth-sp2", made.version)
     recorded = {
         "score": "r**a*n;a=2.0",
         "trained_on": "kth-sp2",
@@ -50,7 +41,7 @@ def test_a_version_records_where_it_was_learned_and_scores_jobs_by_its_own_code(
     assert recorded.items() <= version.tags.items()
     assert "-12.0% (-20.0% to -5.0%, 95%) against SAF-EASY-SPF on weeks 4-5" in version.description
     assert mlflow.get_run(version.run_id).data.metrics["judged_relative"] == -0.12
-    assert load(store, "policy-kth-sp2", made.version) == LEARNED
+    assert load(opened, "policy-kth-sp2", made.version) == LEARNED
 
     asked = pd.DataFrame({"n": [4.0, 1.0], "r": [3600.0, 60.0]})
     model = consumer_model("policy-kth-sp2", made.version, POLICY.name)
@@ -61,21 +52,21 @@ def test_a_version_records_where_it_was_learned_and_scores_jobs_by_its_own_code(
 
 
 @pytest.mark.slow
-def test_a_version_that_was_changed_or_is_another_kind_is_refused(store: tracking.Tracking) -> None:
-    number = register(store, LEARNED, "changed").version
-    home = Path(download_artifacts(store.client.get_model_version("policy-changed", number).source))
+def test_a_version_that_was_changed_or_is_another_kind_is_refused(opened: Tracking) -> None:
+    number = register(opened, LEARNED, "changed").version
+    home = Path(download_artifacts(opened.client.get_model_version("policy-changed", number).source))
     file = home / "artifacts" / "policy_model" / FILE
     file.write_text(file.read_text().replace('"a": 2.0', '"a": 3.0'))
     with pytest.raises(InputError, match="models:/policy-changed/1: does not load: its data are not what was packed"):
-        load(store, "policy-changed", number)
+        load(opened, "policy-changed", number)
     for alias in ("champion", "9", "no alias"):
         with pytest.raises(
             InputError, match=f"no registered model policy-changed@{alias} at .*queuecast policies SUBJECT --register registers one"
         ):
-            load(store, "policy-changed", alias)
-    store.client.set_model_version_tag("policy-changed", number, "method", "lightgbm")
+            load(opened, "policy-changed", alias)
+    opened.client.set_model_version_tag("policy-changed", number, "method", "lightgbm")
     with pytest.raises(InputError, match="is no policy that this Queuecast reads"):
-        load(store, "policy-changed", number)
+        load(opened, "policy-changed", number)
 
 
 def test_gains_are_said_with_their_doubts() -> None:

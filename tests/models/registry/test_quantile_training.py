@@ -1,23 +1,21 @@
-"""The registered form of ``quantile``: equal to the kernel's, no future, always an answer."""
+"""The registered form of ``quantile``: equal to the kernel's, always an answer."""
 
 from __future__ import annotations
 
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from features.clock import DAY_S
 from models.packed.forest import Forest
 from models.packed.methods import LEVELS, Quantile
 from models.registry import quantile_training
-from models.registry.accounting import accounting
 from models.registry.candidates import carried_on, outdated, train
-from models.registry.quantile_training import carry_on, grow, up_to_the_second
+from models.registry.quantile_training import carry_on, grow
 from models.registry.walk import by_end
 from models.runtime import job_features, quantile
-from tests.support.learning import ORIGIN_S, ZONE
+from tests.support.learning import asked_after
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +25,6 @@ def forest(known, at):
 
 def carried(forest: Forest, known, at: int) -> Forest:
     return next(carry_on(forest, known, [at]))
-
-
-def asked_after(known, at):
-    return np.flatnonzero(known.jobs["submit_s"].to_numpy() > at)
 
 
 def kernel_says(known, walk, rows, order):
@@ -67,35 +61,16 @@ def test_every_job_is_told_what_the_kernel_says_with_the_same_memory(known, at, 
     assert len(np.unique(found)) > (3 if nights == 1 else 100)
 
 
-@pytest.mark.parametrize("plan", [{}, {"answers": {"predicted_50_s": 0.5}}], ids=["now", "of three answers"])
-def test_what_is_written_is_read_back(known, at, forest, tmp_path, plan):
+def test_a_forest_of_three_answers_is_read(known, at, forest, tmp_path):
     forest.write(tmp_path)
     with np.load(tmp_path / "forest.npz") as learned:
         written = dict(learned)
-    plan = json.loads(str(written.pop("plan"))) | plan
+    plan = json.loads(str(written.pop("plan"))) | {"answers": {"predicted_50_s": 0.5}}
     np.savez(tmp_path / "forest.npz", plan=np.array(json.dumps(plan)), **written)
     again, asked = Forest.read(tmp_path), known.asked(asked_after(known, at))
     for one, other in zip(forest.predict(asked), again.predict(asked), strict=True):
         np.testing.assert_array_equal(one, other)
     assert quantile_training.fits(again)
-    (tmp_path / "groups.parquet").unlink()
-    with pytest.raises(OSError, match="groups"):
-        Forest.read(tmp_path)
-
-
-@pytest.mark.slow
-def test_a_night_knows_no_end_after_it(known, at, forest):
-    late = known.end_s > at
-    runtime = known.jobs["runtime_s"].to_numpy().copy()
-    runtime[late] = np.maximum(at + 1 - known.start_s[late], 1) + 77
-    jobs = known.jobs.assign(runtime_s=runtime, requested_s=np.maximum(known.jobs["requested_s"], runtime))
-    other = accounting(jobs, known.start_s, ORIGIN_S, ZONE)
-    earlier = grow(known, at - 3 * DAY_S, seed=0)
-    for one, two in ((forest, grow(other, at, seed=0)), (carried(earlier, known, at), carried(earlier, other, at))):
-        for name in ("nodes", "thresholds", "counts", "calibrated", "tilt", "work"):
-            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
-        pd.testing.assert_frame_equal(one.groups.table, two.groups.table)
-    assert int(forest.groups.table["last_end_s"].max()) <= at
 
 
 @pytest.mark.slow
@@ -113,47 +88,6 @@ def test_carried_on_the_trees_stay_and_the_rest_is_what_ended_since(known, at):
     ended = known.jobs["user"][known.end_s <= at].value_counts()
     np.testing.assert_array_equal(users["ended"], ended[users.index])
     assert carried(later, known, at - DAY_S) is later
-
-
-@pytest.mark.slow
-def test_two_nights_at_a_time_or_one_by_one_make_no_difference_to_what_is_served(known, at):
-    """Consumers got each night's version; what was served is told later from the training alone."""
-    earlier = grow(known, at - 3 * DAY_S, seed=0)
-    asked = known.asked(asked_after(known, at))
-    at_once = carried(earlier, known, at)
-    step = carried(carried(earlier, known, at - DAY_S), known, at)
-    np.testing.assert_array_equal(at_once.counts, step.counts)
-    for one, other in zip(at_once.predict(asked), step.predict(asked), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.slow
-def test_nights_carried_through_in_one_walk_are_those_carried_on_one_by_one(known, at):
-    """The run serves a third of a trace so; what is not over by a night must not be in it."""
-    earlier = grow(known, at - 3 * DAY_S, seed=0)
-    nights = [at - 4 * DAY_S, at - 2 * DAY_S, at - DAY_S, at]
-    asked = known.asked(asked_after(known, at))
-    for night, through in zip(nights, carry_on(earlier, known, nights), strict=True):
-        alone = carried(earlier, known, night)
-        assert through.at_s == alone.at_s
-        for name in ("counts", "calibrated", "tilt", "work"):
-            np.testing.assert_array_equal(getattr(through, name), getattr(alone, name))
-        columns = list(alone.groups.table.columns)
-        in_order = [each.groups.table.sort_values(columns, ignore_index=True) for each in (through, alone)]
-        pd.testing.assert_frame_equal(*in_order)
-        np.testing.assert_array_equal(through.predict(asked)[0], alone.predict(asked)[0])
-
-
-@pytest.mark.slow
-def test_up_to_the_second_a_job_is_told_what_a_night_at_its_submission_would_say(known, at, forest):
-    rows = asked_after(known, at)
-    now = up_to_the_second(forest, known, rows)
-    for place in range(5, 300, 30):
-        submit = int(known.jobs["submit_s"].iloc[rows[place]])
-        then = carried(forest, known, submit)
-        assert then.predict(known.asked(rows[[place]]))[0][0] == now[place]
-    assert (now != forest.predict(known.asked(rows))[0]).mean() > 0.5
-    assert ((now >= 1) & (now <= known.jobs["requested_s"].to_numpy()[rows])).all()
 
 
 def test_a_user_never_seen_is_answered_like_nobody_known_and_by_group_or_request(known, at, forest):

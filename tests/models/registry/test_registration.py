@@ -34,15 +34,7 @@ from tests.support.process import python
 JOBS = 6000
 
 
-@pytest.fixture(scope="session")
-def opened(tmp_path_factory):
-    place = tmp_path_factory.mktemp("mlflow")
-    before = mlflow.get_tracking_uri()
-    yield tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "queuecast")
-    mlflow.set_tracking_uri(before)
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def learned():
     jobs, start = workload()
     at = int(jobs["submit_s"].iloc[-1])

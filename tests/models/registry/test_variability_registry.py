@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import mlflow
@@ -17,7 +15,6 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.monitoring.labels import BINARY, DELAYS, THREE_CLASSES, baselines, variation_class
 from models.packed.variability_predictor import VariabilityPredictor
-from models.registry import tracking
 from models.registry.packing import assemble
 from models.registry.promotion import FEWEST_JOBS, Evidence, decide
 from models.registry.registration import Candidate, Training, log_and_register, rank_candidates, set_aliases
@@ -30,6 +27,7 @@ from models.registry.variability_registration import (
 )
 from models.variability.classifiers import CLASSIFIERS
 from models.variability.model import fit
+from tests.models.registry.alone import answers_alone
 from tests.support.contention import control_runs, labelled
 
 THRESHOLDS = {"adaboost": THREE_CLASSES, "ordinal": DELAYS}
@@ -110,29 +108,6 @@ def test_another_format_and_broken_rows_are_refused(tmp_path, made, learned):
         VariabilityPredictor(data)
 
 
-BLOCKED = """
-import sys
-blocked = {"features", "models", "sim", "pipelines", "numba", "lightgbm", "sklearn", "scipy"}
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in blocked:
-            raise ModuleNotFoundError(f"{name} is not installed here", name=name)
-sys.meta_path.insert(0, Absent())
-import mlflow, pandas as pd
-model = mlflow.pyfunc.load_model(sys.argv[1])
-print(model.predict(pd.read_parquet(sys.argv[2])).to_json(double_precision=15))
-assert not blocked & set(sys.modules)
-"""
-
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory):
-    place = tmp_path_factory.mktemp("mlflow")
-    before = mlflow.get_tracking_uri()
-    yield tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "variability", site=False)
-    mlflow.set_tracking_uri(before)
-
-
 def registered(opened, made, model, system="ours", f1=0.7) -> Candidate:
     window = (int(made.start_s[0]), int(made.start_s[-1] + made.runtime_s[-1]))
     training = Training(system, "abc", 400, window, generated=True, seed=7)
@@ -163,17 +138,7 @@ def test_a_version_stands_alone_and_records_where_it_comes_from(tmp_path, opened
     home = mlflow.artifacts.download_artifacts(found.source, dst_path=str(tmp_path / "copy"))
     assert not list((tmp_path / "copy").rglob("*.pkl"))
     asked = asked_of(made, model)
-    asked.to_parquet(tmp_path / "asked.parquet")
-    done = subprocess.run(
-        [sys.executable, "-c", BLOCKED, home, tmp_path / "asked.parquet"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    there = pd.DataFrame(json.loads(done.stdout.strip().splitlines()[-1]))
+    [there] = answers_alone(asked, [home], tmp_path)
     np.testing.assert_allclose(there["probability_1"], model.probabilities(asked)[:, 1], rtol=0, atol=1e-12)
     np.testing.assert_array_equal(there["predicted_to_vary"], model.varies(asked))
 

@@ -18,7 +18,6 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.schema import fingerprint
 from features.monitoring.labels import THREE_CLASSES
-from models.registry import tracking
 from models.registry.registration import set_aliases
 from models.registry.variability_registration import registered_classifier
 from models.registry.versions import aliases, all_versions
@@ -69,14 +68,6 @@ def retrained(table, scope, store, learning, **tags):
 @pytest.fixture(scope="module")
 def made():
     return control_runs(900, seed=4)
-
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory):
-    place = tmp_path_factory.mktemp("mlflow")
-    before = mlflow.get_tracking_uri()
-    yield tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "variability", site=False)
-    mlflow.set_tracking_uri(before)
 
 
 def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(opened, made):
