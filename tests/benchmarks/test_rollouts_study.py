@@ -20,7 +20,7 @@ from sim.names import scheduler
 
 @pytest.fixture
 def trace(monkeypatch) -> CleanTrace:
-    made = clean(generate(Workload(jobs=300, procs=16, users=8, load=0.9, seed=3)))
+    made = clean(generate(Workload(jobs=150, procs=16, users=8, load=0.9, seed=3)))
     monkeypatch.setattr(runs, "load", lambda *_: made)
     runs.half_of.cache_clear()
     return made

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features import limits
@@ -209,6 +209,7 @@ ROWS = st.lists(
 
 
 @pytest.mark.slow
+@settings(max_examples=50)
 @given(ROWS, st.sampled_from(MISSING_REQUEST))
 def test_the_rules_together_are_the_rules_one_job_at_a_time(rows: list[tuple], missing_request: str) -> None:
     done, kept = plain_rules(rows, 8, missing_request)

@@ -160,7 +160,7 @@ def assert_as_defined(jobs: pd.DataFrame, start_s: np.ndarray) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(traces())
 def test_history_is_its_definition_on_short_traces(trace: tuple[pd.DataFrame, np.ndarray]) -> None:
     assert_as_defined(*trace)
@@ -233,10 +233,10 @@ def assert_the_future_does_not_matter(jobs: pd.DataFrame, start: np.ndarray, row
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_no_input_depends_on_the_future_of_a_random_trace(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    assert_the_future_does_not_matter(*random_trace(300, rng), np.arange(0, 300), rng)
+    assert_the_future_does_not_matter(*random_trace(300, rng), np.arange(0, 300, 2), rng)
 
 
 @pytest.mark.slow
@@ -244,7 +244,7 @@ def test_no_input_depends_on_the_future_of_a_random_trace(seed: int) -> None:
 def test_no_input_depends_on_the_future_of_kth() -> None:
     jobs, start, _ = kth(5_000)
     rng = np.random.default_rng(7)
-    assert_the_future_does_not_matter(jobs, start, rng.choice(len(jobs), 150, replace=False), rng)
+    assert_the_future_does_not_matter(jobs, start, rng.choice(len(jobs), 75, replace=False), rng)
 
 
 # Bad input, and speed.

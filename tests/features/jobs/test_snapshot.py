@@ -44,7 +44,7 @@ def assert_as_from_the_trace(jobs: pd.DataFrame, start: np.ndarray, local_s: np.
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(traces())
 def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_short_traces(trace: tuple[pd.DataFrame, np.ndarray]) -> None:
     jobs, start = trace
@@ -54,14 +54,14 @@ def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_short_traces(trace
 @pytest.mark.slow
 def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_a_random_trace() -> None:
     jobs, start = random_trace(300, np.random.default_rng(3))
-    assert_as_from_the_trace(jobs, start, local(jobs), np.arange(300))
+    assert_as_from_the_trace(jobs, start, local(jobs), np.arange(0, 300, 3))
 
 
 @pytest.mark.slow
 @needs_shared
 def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_kth() -> None:
     jobs, start, clock = kth()
-    assert_as_from_the_trace(jobs, start, clock, np.random.default_rng(5).choice(len(jobs), 300, replace=False))
+    assert_as_from_the_trace(jobs, start, clock, np.random.default_rng(5).choice(len(jobs), 100, replace=False))
 
 
 @pytest.mark.slow
@@ -97,11 +97,11 @@ def test_many_rows_are_the_rows_one_by_one() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_snapshot_holds_nothing_later_than_its_instant(seed: int) -> None:
     rng = np.random.default_rng(seed)
     jobs, start = random_trace(300, rng)
-    for row in range(0, 300, 3):
+    for row in range(0, 300, 4):
         now = int(jobs["submit_s"].iloc[row])
         taken = snapshot(jobs, start, now)
         pd.testing.assert_frame_equal(snapshot(*perturbed(jobs, start, row, rng), now), taken)

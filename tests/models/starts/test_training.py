@@ -84,7 +84,7 @@ def test_a_model_keeps_beside_the_state_what_was_better_and_is_read_back_so(tmp_
 
 
 def test_jobs_that_still_wait_are_censored_and_not_dropped() -> None:
-    states, plans, _, waits = waits_by_state(6000)
+    states, plans, _, waits = waits_by_state(3000)
     still = waits > 3000  # all that is known at some moment is that these wait for longer
     seen = np.minimum(waits, 3000.0)
     whole = grow(states, plans, None, seen, still)

@@ -48,7 +48,7 @@ def other_runs(runs: pd.DataFrame, kept: int, rng: np.random.Generator) -> pd.Da
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=20)
+@settings(max_examples=8)
 def test_no_feature_sees_the_future_or_other_runs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     case = random_case(seed)

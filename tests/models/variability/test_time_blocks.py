@@ -15,7 +15,7 @@ from models.variability.time_blocks import Times, apart, blocked, stretches, tim
 
 NAMES = ("A", "B", "C")
 PERIOD_S = 6 * 3600
-OPTIONS = {"extra-trees": {"trees": 20}, "lightgbm": {"trees": 15}}
+OPTIONS = {"extra-trees": {"trees": 8}, "lightgbm": {"trees": 8}}
 
 
 @pytest.fixture(scope="module")
