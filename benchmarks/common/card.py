@@ -128,6 +128,22 @@ def show(card: Card, name: str, options: argparse.Namespace) -> None:
         card.write(name)
 
 
+def study(
+    options: argparse.Namespace,
+    module: str,
+    file: str,
+    compute: Callable[[], pd.DataFrame],
+    card: Callable[[pd.DataFrame, str], Card],
+    draw: Callable[[pd.DataFrame], bytes] | None = None,
+) -> None:
+    """Show the ``card`` of a study's rows (:func:`rows_of`), and write it, with the picture that ``draw`` makes, where asked to."""
+    rows, made_by = rows_of(options, module, file, compute)
+    name = Path(file).stem
+    show(card(rows, made_by), name, options)
+    if draw is not None and (options.write or options.card):
+        (STUDIES / f"{name}.png").write_bytes(draw(rows))
+
+
 def _rows(table: pd.DataFrame) -> str:
     """Return the table in Markdown, columns of numbers aligned to the right."""
     texts = table.map(lambda value: format(value, ".4g") if isinstance(value, float) else str(value))

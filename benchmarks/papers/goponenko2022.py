@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.card import Card, parser, study
 from benchmarks.common.dots import dots
-from benchmarks.common.pages import STUDIES
 from benchmarks.papers import goponenko2022_predictions as second
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
@@ -141,10 +140,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         examples = comparisons(options.shared), second.comparisons(traces(options.shared), tuple(METRICS))
         return pd.concat([table[[*COLUMNS]].assign(example=number) for number, table in enumerate(examples, 1)], ignore_index=True)
 
-    rows, made_by = rows_of(options, "papers.goponenko2022", "goponenko-2022.csv", compute)
-    show(card(rows, made_by), "goponenko-2022", options)
-    if options.write or options.card:
-        (STUDIES / "goponenko-2022.png").write_bytes(draw(rows))
+    study(options, "papers.goponenko2022", "goponenko-2022.csv", compute, card, draw)
 
 
 if __name__ == "__main__":

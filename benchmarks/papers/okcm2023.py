@@ -25,28 +25,22 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.card import Card, parser, study
+from benchmarks.common.logs import load
 from benchmarks.common.pages import STUDIES
 from benchmarks.common.tables import cells, kept_table, markdown
 from benchmarks.papers.okcm_accuracy import FROM_LAST, GRID, LAST, MOST, Walked, walked, walks_table
 from benchmarks.papers.okcm_accuracy import TRACES as WALKED
 from benchmarks.papers.okcm_beside import beside_tables
-from benchmarks.studies.schedules import load
-from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.cleaning import CleanTrace
 from models.runtime.evaluation import evaluate_predictions
 from models.runtime.protocol import TablePredictor
-from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim import Campaign, run_campaign, simulate, split_windows
 from sim.campaigns.windows import Windows
 
-TRACES: dict[str, tuple[str, int | None, str | None]] = {
-    "SDSC-SP2": ("SDSC-SP2-filtered.swf.gz", 128, "sdsc-sp2"),
-    "KTH-SP2": ("KTH-SP2-filtered.swf.gz", None, None),
-    "LANL-CM5": ("LANL-CM5-1994-4.1-cln.swf.gz", None, None),
-    "ALCF-Theta": ("ALCF-Theta-2022-chunks.swf.gz", 4360, None),
-}
-"""File, processors, and the paper's name of the trace where it has it."""
+TRACES = {"SDSC-SP2": "sdsc-sp2", "KTH-SP2": None, "LANL-CM5": None, "ALCF-Theta": None}
+"""With the paper's name of the trace where it has it."""
 POLICIES = {
     "FCFS": "EASY",
     "WFP": "WFP3-EASY-WFP3",
@@ -96,8 +90,7 @@ def whole_windows(trace: CleanTrace) -> Windows:
 
 def simulated(title: str, shared: Path) -> Results:
     """Every policy and predictor in every 30-day window, and which seven are drawn."""
-    file, procs, published = TRACES[title]
-    trace = clean(read_swf(shared / "traces" / file), procs)
+    published, trace = TRACES[title], load(title, shared)
     windows = whole_windows(trace)
     numbers = [window.number for window in windows.windows]
     drawn = tuple(sorted(np.random.default_rng(SEED).choice(numbers, SAMPLES, replace=False).tolist()))
@@ -347,8 +340,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             draw(results, options.shared, STUDIES / "okcm.png")
         return cells(tables(results, walks, options.shared))
 
-    rows, made_by = rows_of(options, "papers.okcm2023", "okcm.csv", compute)
-    show(card(rows, made_by), "okcm", options)
+    study(options, "papers.okcm2023", "okcm.csv", compute, card)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.common.logs import load
 from benchmarks.common.pages import STUDIES
 from benchmarks.common.tables import markdown
 from benchmarks.papers.okcm_at_once import predict_at_once
-from benchmarks.studies.schedules import load
 from features.jobs.cleaning import CleanTrace
 from sim import simulate
 

@@ -32,7 +32,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.common.card import parser, rows_of, show
+from benchmarks.common.card import parser, study
 from benchmarks.common.pages import HOUSE, LOADED, STUDIES
 from benchmarks.studies.expected_harm_card import card, draw
 from benchmarks.studies.expected_harm_runs import HALVES, Place
@@ -98,10 +98,7 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
     if options.section:
         say(compute().to_string(index=False))
         return
-    rows, made_by = rows_of(options, "studies.expected_harm", "expected-harm.csv", compute)
-    show(card(rows, made_by), NAME, options)
-    if options.write or options.card:
-        (STUDIES / f"{NAME}.png").write_bytes(draw(rows))
+    study(options, "studies.expected_harm", f"{NAME}.csv", compute, card, draw)
 
 
 if __name__ == "__main__":

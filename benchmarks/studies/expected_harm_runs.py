@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from benchmarks.common.logs import load
 from benchmarks.common.pages import kept
-from benchmarks.studies.schedules import load
 from features.clock import Clock
 from features.jit import njit
 from features.jobs.cleaning import CleanTrace

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.card import Card, parser, study
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.workload import Workload, generate
@@ -122,9 +122,7 @@ def card(rows: pd.DataFrame, how: str) -> Card:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    rows, how = rows_of(options, "studies.harm_generated", "harm-generated.csv", measured)
-    show(card(rows, how), "harm-generated", options)
+    study(parser(__doc__).parse_args(), "studies.harm_generated", "harm-generated.csv", measured, card)
 
 
 if __name__ == "__main__":

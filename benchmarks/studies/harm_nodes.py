@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t
 
-from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.card import Card, parser, study
 from benchmarks.common.pages import HOUSE
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.shaking import SHAKE_S
@@ -138,8 +138,7 @@ def card(rows: pd.DataFrame, how: str) -> Card:
 
 def main() -> None:
     options = parser(__doc__).parse_args()
-    rows, how = rows_of(options, "studies.harm_nodes", "harm-nodes.csv", lambda: measured(options.shared))
-    show(card(rows, how), "harm-nodes", options)
+    study(options, "studies.harm_nodes", "harm-nodes.csv", lambda: measured(options.shared), card)
 
 
 if __name__ == "__main__":

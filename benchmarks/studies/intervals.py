@@ -18,9 +18,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from benchmarks.common.card import Card, parser, rows_of, show
-from benchmarks.common.pages import STUDIES
-from benchmarks.studies.schedules import TRACES, load
+from benchmarks.common.card import Card, parser, study
+from benchmarks.common.logs import LOGS, load
 from features.clock import DAY_S, WEEK_S
 from features.jobs.schema import codes
 from features.jobs.shaking import SHAKE_S
@@ -189,7 +188,7 @@ def covered(cell: Cell, trials: int, rng: np.random.Generator) -> dict[str, tupl
 def measured(shared: Path, trials: int, seed: int) -> pd.DataFrame:
     """Return a row a cell and method: ``coverage``, ``width``, and what the product measures from the cell's weeks."""
     rng, rows = np.random.default_rng(seed), []
-    for title in TRACES:
+    for title in LOGS:
         for (part, policy, metric), cell in cells(title, shared):
             pooled_users = [each.sum(axis=0) for each in cell.users]
             own = interval_of_change(
@@ -259,12 +258,11 @@ def main() -> None:
     arguments.add_argument("--trials", type=int, default=300, help="trials a cell")
     arguments.add_argument("--seed", type=int, default=0)
     options = arguments.parse_args()
-    rows, made_by = rows_of(
-        options, "studies.intervals", "intervals.csv", lambda: measured(options.shared, options.trials, options.seed).round(4)
-    )
-    show(card(rows, made_by), "intervals", options)
-    if options.write:
-        (STUDIES / "intervals.png").write_bytes(draw(rows))
+
+    def compute() -> pd.DataFrame:
+        return measured(options.shared, options.trials, options.seed).round(4)
+
+    study(options, "studies.intervals", "intervals.csv", compute, card, draw)
 
 
 if __name__ == "__main__":

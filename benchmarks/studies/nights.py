@@ -16,7 +16,7 @@ import mlflow
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.card import Card, parser, study
 from benchmarks.common.pages import STUDIES
 from benchmarks.common.tables import cells, kept_table
 from pipelines.dated.night import own_registry
@@ -107,8 +107,7 @@ def main() -> None:
             (STUDIES / "nights.png").write_bytes(over_nights(nights, bool(metadata["generated"]), image="png"))
         return cells(nights_table(nights).markdown(), "nights")
 
-    rows, made_by = rows_of(options, "studies.nights", "nights.csv", compute)
-    show(card(rows, made_by), "nights", options)
+    study(options, "studies.nights", "nights.csv", compute, card)
 
 
 if __name__ == "__main__":

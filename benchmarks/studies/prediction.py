@@ -23,13 +23,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.card import Card, parser, study
 from benchmarks.common.dots import dots
-from benchmarks.common.pages import STUDIES
+from benchmarks.common.logs import LOGS, load
 from benchmarks.common.tables import cells, kept_table, markdown
-from features.jobs.cleaning import clean
 from models.runtime.evaluation import accuracy
-from pipelines.ingest.swf import read_swf
 from sim import evaluate, simulate
 
 PREDICTORS = (
@@ -50,7 +48,7 @@ PREDICTORS = (
     "quantile",
     "quantile(order=accuracy)",
 )
-TRACES = {"KTH-SP2": "KTH-SP2-filtered.swf.gz", "SDSC-SP2": "SDSC-SP2-filtered.swf.gz"}
+TRACES = ("KTH-SP2", "SDSC-SP2")
 PARTS = {"all": "the whole trace", "second-half": "the second half of the jobs"}
 LEVELS = ("0.5", "0.8", "0.95")
 STAGES = ("first", "learning", "experienced")
@@ -92,8 +90,8 @@ def records_of(asked: list[str]) -> list[dict[str, Any]]:
 def tables(shared: Path) -> str:
     """Everything as Markdown."""
     lines = []
-    for title, file in TRACES.items():
-        records = measured(shared / "traces" / file)
+    for title in TRACES:
+        records = measured(shared / "traces" / LOGS[title][0])
         lines += [f"### {title}", ""]
         for part, words in PARTS.items():
             mine = [record for record in records if record["part"] == part]
@@ -111,8 +109,8 @@ def against_okcm(shared: Path) -> list[str]:
     """The most accurate predictor against OKCM, paired, on the second halves."""
     lines = ["### Against OKCM", "", "Accuracy on the second half, both chosen on the first.", ""]
     rows = []
-    for title, file in TRACES.items():
-        asked = ["evaluate", str(shared / "traces" / file), "--predictor", OKCM[title], "--predictor", BEST]
+    for title in TRACES:
+        asked = ["evaluate", str(shared / "traces" / LOGS[title][0]), "--predictor", OKCM[title], "--predictor", BEST]
         asked += ["--baseline", OKCM[title], "--part", "second-half", "--repeat", "0", "--json"]
         theirs, ours = records_of(asked)
         first, second = (interval(record, "accuracy", "", 100, ".1f") for record in (theirs, ours))
@@ -128,7 +126,7 @@ def quirks(shared: Path) -> list[str]:
     """
     lines = ["### What the published quirks are worth", ""]
     rows = []
-    workloads = [clean(read_swf(shared / "traces" / file)) for file in TRACES.values()]
+    workloads = [load(title, shared) for title in TRACES]
     for words, name in QUIRKS.items():
         cells = []
         for trace in workloads:
@@ -226,9 +224,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
             f"{title}, against last2": half.loc[list(SHOWN), "against last2, points"].replace("", EMPTY),
         }
     against = kept_table(rows, f"{SECTION}: Against OKCM")
-    quirks = kept_table(rows, f"{SECTION}: What the published quirks are worth").set_index("learner")[
-        f"{next(iter(TRACES))}: accuracy, %"
-    ]
+    quirks = kept_table(rows, f"{SECTION}: What the published quirks are worth").set_index("learner")[f"{TRACES[0]}: accuracy, %"]
     return Card(
         question="How good are runtime predictions?",
         answer=f"On second halves the most accurate is {'; '.join(best.values())}. Against OKCM, also chosen on first halves, it gains "
@@ -271,10 +267,7 @@ def draw(rows: pd.DataFrame) -> bytes:
 
 def main() -> None:
     options = parser(__doc__).parse_args()
-    rows, made_by = rows_of(options, "studies.prediction", f"{NAME}.csv", lambda: cells(tables(options.shared), SECTION))
-    show(card(rows, made_by), NAME, options)
-    if options.write or options.card:
-        (STUDIES / f"{NAME}.png").write_bytes(draw(rows))
+    study(options, "studies.prediction", f"{NAME}.csv", lambda: cells(tables(options.shared), SECTION), card, draw)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 from scipy.special import stdtrit
 
-from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.card import Card, parser, study
+from benchmarks.common.logs import load
 from benchmarks.common.pages import STUDIES
 from benchmarks.common.tables import cells, kept_table, markdown
 from features.clock import DAY_S
@@ -237,16 +238,14 @@ def real_nights(shared: Path) -> pd.DataFrame:
 
     From jobs answered as served by methods trained each night and by models trained once, on the first.
     """
-    from features.jobs.cleaning import clean
     from features.jobs.inputs import model_inputs
     from models.packed.methods import Boosting, Quantile
     from models.registry.accounting import Accounting
     from models.registry.as_served import CHAMPION, predict_served
     from models.registry.candidates import train
     from pipelines.dated.history import user_history
-    from pipelines.ingest.swf import read_swf
 
-    trace = clean(read_swf(shared / "traces" / "KTH-SP2-filtered.swf.gz"))
+    trace = load("KTH-SP2", shared)
     past = user_history(trace)
     accounting = Accounting(trace.jobs, past.start_s, model_inputs(trace.jobs, past.table), trace.origin_unix_s, trace.timezone)
     submit = trace.jobs["submit_s"].to_numpy(np.int64)
@@ -382,8 +381,7 @@ def main() -> None:
         }
         return pd.concat([cells(text, section) for section, text in parts.items()])
 
-    rows, made_by = rows_of(options, "studies.promotion", "promotion.csv", compute)
-    show(card(rows, made_by), "promotion", options)
+    study(options, "studies.promotion", "promotion.csv", compute, card)
 
 
 if __name__ == "__main__":

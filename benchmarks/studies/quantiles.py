@@ -20,13 +20,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.card import Card, parser, study
+from benchmarks.common.logs import load
 from benchmarks.common.pages import HOUSE, STUDIES
 from benchmarks.common.policy_frontier import LADDER, Change, Sums, change, pick
 from benchmarks.common.tables import cells, kept_table, markdown
 from benchmarks.studies.distributions import DISTRIBUTION, Judged, cost_table, draw, judged, section
 from benchmarks.studies.distributions import TRACES as JUDGED
-from benchmarks.studies.schedules import BASE, load, run
+from benchmarks.studies.schedules import BASE, run
 from features.jobs.cleaning import CleanTrace
 from features.statistics import Ratio
 from sim.policy import Policy
@@ -247,8 +248,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             draw(distributions, STUDIES / "quantile.png")
         return cells(tables(distributions, frontiers))
 
-    rows, made_by = rows_of(options, "studies.quantiles", "quantile.csv", compute)
-    show(card(rows, made_by), "quantile", options)
+    study(options, "studies.quantiles", "quantile.csv", compute, card)
 
 
 if __name__ == "__main__":

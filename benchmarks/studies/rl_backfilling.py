@@ -26,7 +26,7 @@ import pandas as pd
 from mlflow.models import ModelSignature
 from mlflow.types.schema import Schema, TensorSpec
 
-from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.card import Card, parser, study
 from benchmarks.common.dots import dots
 from benchmarks.common.pages import STUDIES
 from benchmarks.studies.rl_backfilling_agent import LAYERS, OF_JOB, OF_MACHINE, SLOTS, WEIGHTS, actions
@@ -178,10 +178,7 @@ def main() -> None:
         for name in FILES:
             print(f"models:/backfiller-{name}/{register(name)}")
         return
-    rows, how = rows_of(options, "studies.rl_backfilling", "rl-backfilling.csv", lambda: measured(options.shared))
-    if options.write or options.card:
-        (STUDIES / "rl-backfilling.png").write_bytes(draw(rows))
-    show(card(rows, how), "rl-backfilling", options)
+    study(options, "studies.rl_backfilling", "rl-backfilling.csv", lambda: measured(options.shared), card, draw)
 
 
 if __name__ == "__main__":

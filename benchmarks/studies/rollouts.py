@@ -21,7 +21,7 @@ from multiprocessing import get_context
 
 import pandas as pd
 
-from benchmarks.common.card import Card, parser, read_rows, rows_of, show, write_rows
+from benchmarks.common.card import Card, parser, read_rows, study, write_rows
 from benchmarks.common.dots import dots
 from benchmarks.common.pages import HOUSE, STUDIES
 from benchmarks.studies.expected_harm import LOOKS, note_look
@@ -133,10 +133,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             )
         return pd.concat(tables, ignore_index=True)
 
-    rows, made_by = rows_of(options, "studies.rollouts", "rollouts.csv", compute)
-    show(card(rows, read_rows(COSTS).set_index("scheduler"), made_by), "rollouts", options)
-    if options.write or options.card:
-        (STUDIES / "rollouts.png").write_bytes(draw(rows))
+    def made(rows: pd.DataFrame, made_by: str) -> Card:
+        return card(rows, read_rows(COSTS).set_index("scheduler"), made_by)
+
+    study(options, "studies.rollouts", "rollouts.csv", compute, made, draw)
 
 
 if __name__ == "__main__":

@@ -19,23 +19,15 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.lines import Line2D
 
-from benchmarks.common.card import Card, parser, rows_of, show
-from benchmarks.common.pages import HOUSE, STUDIES
+from benchmarks.common.card import Card, parser, study
+from benchmarks.common.logs import LOGS, load
+from benchmarks.common.pages import HOUSE
 from benchmarks.common.policy_frontier import Sums, change
 from benchmarks.common.replays import PARTS, REPLAYS, all_replayed
-from features.jobs.cleaning import CleanTrace, clean
-from pipelines.ingest.swf import read_swf
+from features.jobs.cleaning import CleanTrace
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.policy import Policy
 
-TRACES: dict[str, tuple[str, int | None]] = {
-    "KTH-SP2": ("KTH-SP2-filtered.swf.gz", None),
-    "SDSC-SP2": ("SDSC-SP2-filtered.swf.gz", 128),
-    "LANL-CM5": ("LANL-CM5-1994-4.1-cln.swf.gz", None),
-    "CERIT": ("CERIT-wagap-2013.swf.gz", 1600 + 576),
-    "ALCF-Theta": ("ALCF-Theta-2022-chunks.swf.gz", 4360),
-}
-"""File and processors of the traces that have requests, users, and jobs that wait."""
 SCHEDULERS = ("EASY", "EASY-SJBF", "JustBF")
 AGEING = ("EASY-WFP3",)
 """More to choose from: a backfill order in which waiting counts."""
@@ -82,12 +74,6 @@ def policies(schedulers: Sequence[str], learned: Sequence[str], corrections: Seq
 def nightly(title: str) -> list[Policy]:
     """The policies with predictors that are retrained every night, on the trace ``title``."""
     return [Policy(*each) for each in product(SCHEDULERS[:2], NIGHTLY, CORRECTIONS)] if title in STUDIED else []
-
-
-def load(title: str, shared: Path) -> CleanTrace:
-    """Return one cleaned trace."""
-    file, procs = TRACES[title]
-    return clean(read_swf(shared / "traces" / file), procs)
 
 
 def run(
@@ -173,7 +159,7 @@ def choice(rows: pd.DataFrame, title: str, allowed: float) -> tuple[str, str, st
 
 def titled(name: str) -> str:
     """Return the title of a trace by the name that the data have."""
-    return next(title for title, (file, _) in TRACES.items() if file.lower().startswith(name))
+    return next(title for title, (file, _) in LOGS.items() if file.lower().startswith(name))
 
 
 def card(rows: pd.DataFrame, made_by: str) -> Card:
@@ -256,7 +242,7 @@ RIGHT, LINEAR = 60.0, 5.0
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--trace", action="append", choices=TRACES, help="only this one; may be given again")
+    arguments.add_argument("--trace", action="append", choices=LOGS, help="only this one; may be given again")
     arguments.add_argument("--replays", type=int, default=REPLAYS, help="of each policy; fewer of predictors retrained every night")
     arguments.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "replays", help="where finished replays are kept")
     arguments.add_argument("--workers", type=int, help="threads, by default one a core")
@@ -264,17 +250,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     def measured() -> pd.DataFrame:
         asked, tables = policies(SCHEDULERS + AGEING, LEARNED, CORRECTIONS), []
-        for title in options.trace or TRACES:
+        for title in options.trace or LOGS:
             trace = load(title, options.shared)
             tables.append(
                 tidy(run(title, trace, [*asked, *nightly(title)], options.keep, options.workers, replays=options.replays))
             )
         return pd.concat(tables, ignore_index=True)
 
-    rows, made_by = rows_of(options, "studies.schedules", "schedules.parquet", measured)
-    show(card(rows, made_by), "schedules", options)
-    if options.write or options.card:
-        (STUDIES / "schedules.png").write_bytes(draw(rows))
+    study(options, "studies.schedules", "schedules.parquet", measured, card, draw)
 
 
 if __name__ == "__main__":

@@ -12,15 +12,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.card import Card, parser, study
 from benchmarks.common.dots import dots
-from benchmarks.common.pages import STUDIES
-from features.jobs.cleaning import clean
-from pipelines.ingest.swf import read_swf
+from benchmarks.common.logs import load
 from sim.campaigns.campaign import run_campaign
 from sim.settings import Campaign
 
-TRACES = {"KTH-SP2": "KTH-SP2-filtered.swf.gz", "SDSC-SP2": "SDSC-SP2-filtered.swf.gz"}
+TRACES = ("KTH-SP2", "SDSC-SP2")
 POLICIES = (
     ("EASY", "last2", "tsafrir"),
     ("EASY-SJBF", "last2", "tsafrir"),
@@ -40,8 +38,8 @@ def measured(shared: Path, replays: int) -> pd.DataFrame:
     Replay 0 is shaken like the others.
     """
     tables = []
-    for title, file in TRACES.items():
-        trace = clean(read_swf(shared / "traces" / file))
+    for title in TRACES:
+        trace = load(title, shared)
         for scheduler, predictor, correction in POLICIES:
             asked = Campaign(
                 schedulers=(scheduler,),
@@ -128,12 +126,11 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--replays", type=int, default=REPLAYS, help="shaken replays of each trace")
     options = arguments.parse_args()
-    rows, made_by = rows_of(
-        options, "studies.semantics", "semantics.csv", lambda: changes(measured(options.shared, options.replays))
-    )
-    show(card(rows, made_by), "semantics", options)
-    if options.write or options.card:
-        (STUDIES / "semantics.png").write_bytes(draw(rows))
+
+    def compute() -> pd.DataFrame:
+        return changes(measured(options.shared, options.replays))
+
+    study(options, "studies.semantics", "semantics.csv", compute, card, draw)
 
 
 if __name__ == "__main__":

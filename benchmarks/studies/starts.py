@@ -23,24 +23,22 @@ import lightgbm
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.card import Card, parser, read_rows, rows_of, show
-from benchmarks.common.pages import STUDIES
-from features.clock import DAY_S, WEEK_S, Clock
+from benchmarks.common.card import parser, rows_of, study
+from benchmarks.studies.starts_card import BURST, MAINTENANCE, card, draw
+from benchmarks.studies.starts_measures import OURS, measured
+from features.clock import DAY_S, Clock
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import recorded_end_s, start_s
-from features.statistics import mean_intervals
-from models.packed.start_distribution import CHANCES_S, EDGES_S, LEVELS, at_levels, at_waits, given_waiting
+from models.packed.start_distribution import EDGES_S, LEVELS, at_levels
 from models.packed.start_predictor import BOTH, HAZARD, POOLED, STATE
-from models.runtime.distribution import losses
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from models.starts.bulk import chances as all_chances
-from models.starts.evaluation import INTERVALS, MONTH_S, WAITED_S
+from models.starts.evaluation import MONTH_S, WAITED_S
 from models.starts.model import better, told_of, trained
 from models.starts.states import PLANS, Jobs
 from models.starts.training import ENOUGH, LEARNED, calibrate, grow
 from pipelines.ingest.read import read_trace
-from pipelines.report.style import INK, encode, figure
 from pipelines.workflows.when import CHANGES, changed, surely_sooner
 from sim.ahead import Ahead, Coming
 from sim.predicted_limits import along
@@ -55,17 +53,9 @@ LOGS = {
 }
 EVERY = {"kth-sp2": 2, "alcf-theta": 2, "lanl-cm5": 8}
 """Of so many jobs in a row one is asked about; all of them run and wait."""
-BURST, MAINTENANCE = "burst", "closed"
 RULES = ("recorded", "EASY", BURST, MAINTENANCE)
 CASES = [(log, rule) for log in LOGS for rule in RULES[:2]] + [("kth-sp2", BURST), ("kth-sp2", MAINTENANCE)]
 """Logs as recorded and under EASY; two are altered at three quarters: a user submits a thousand jobs within an hour, or the machine takes no job for a day."""
-ALTERED = "starts-altered.csv"
-"""Answers around what is altered, of :mod:`benchmarks.studies.starts_altered`."""
-OURS, METHODS = "ours", ("state", "state, LightGBM", "plan, requested", "plan, last2", "last waits", "constant", "shuffled")
-
-
-MANY = 100
-"""Answers in a bin of told chances below which chance alone moves the share that came true by five points and more."""
 
 
 @dataclass(frozen=True)
@@ -256,115 +246,6 @@ def _answered(of: Case, asked: Questions, here: np.ndarray, told: list[tuple[np.
     return found
 
 
-def losses_of(answers: pd.DataFrame, method: str) -> np.ndarray:
-    """Return a method's pinball losses, seconds, float64 [answers, levels]."""
-    told = answers[[f"{method} {level}" for level in LEVELS]].to_numpy(np.float64)
-    return losses(told, np.array(LEVELS), answers["waited_s"].to_numpy(np.float64))
-
-
-def covered(chances: np.ndarray, waited_s: np.ndarray, at_s: np.ndarray, first_s: int) -> pd.DataFrame:
-    """Return the coverage of intervals among the jobs that wait, a row a share and month.
-
-    Columns ``month share jobs covered``; month -1 is all. Intervals are those of a job that does not start at once, which is what is
-    told to one that finds no room. Months count from ``first_s``.
-    """
-    waits = waited_s > WAITED_S
-    place = at_waits(given_waiting(chances[waits]), waited_s[waits])
-    month, rows = (at_s[waits] - first_s) // MONTH_S, []
-    for share in INTERVALS:
-        inside = np.abs(place - 0.5) <= share / 2.0
-        for number in (-1, *np.unique(month)):
-            chosen = inside[month == number] if number >= 0 else inside
-            rows.append({"month": int(number), "share": share, "jobs": len(chosen), "covered": float(chosen.mean())})
-    return pd.DataFrame(rows, columns=["month", "share", "jobs", "covered"])
-
-
-def chance_table(chances: np.ndarray, waited_s: np.ndarray, bins: int = 10) -> pd.DataFrame:
-    """Return how often told chances came true, a row a wait and bin.
-
-    Columns ``by bin jobs told came``.
-    """
-    rows = []
-    for name, wait in CHANCES_S.items():
-        told = chances[:, int(np.searchsorted(EDGES_S, wait))]
-        place, came = np.minimum((told * bins).astype(np.int64), bins - 1), waited_s <= wait
-        for number in np.unique(place):
-            chosen = place == number
-            rows.append(
-                {
-                    "by": name,
-                    "bin": int(number),
-                    "jobs": int(chosen.sum()),
-                    "told": float(told[chosen].mean()),
-                    "came": float(came[chosen].mean()),
-                }
-            )
-    return pd.DataFrame(rows, columns=["by", "bin", "jobs", "told", "came"])
-
-
-def worst_by_chance(bins: pd.DataFrame, seed: int = 0, draws: int = 4000) -> float:
-    """Return how far off the worst of ``bins`` is at most, in 95 % of draws, where chances are right.
-
-    As many jobs as in each bin are told its middle.
-    """
-    jobs, middle = bins["jobs"].to_numpy(), (bins["what"].str.extract(r"bin (\d+)")[0].to_numpy(np.float64) + 0.5) / 10
-    came = np.random.default_rng(seed).binomial(jobs, middle, (draws, len(jobs))) / jobs
-    return float(np.quantile(np.abs(came - middle).max(axis=1), 0.95))
-
-
-def brier_skill(chances: np.ndarray, waited_s: np.ndarray, base: np.ndarray, wait_s: float) -> float:
-    """Return the Brier skill of the chance to start by ``wait_s`` against ``base``.
-
-    float64 [jobs]. One minus the ratio of the two mean squared errors.
-    """
-    came = (waited_s <= wait_s).astype(np.float64)
-    told = chances[:, int(np.searchsorted(EDGES_S, wait_s))]
-    return float(1.0 - ((told - came) ** 2).mean() / max(((base - came) ** 2).mean(), 1e-12))
-
-
-def measured(answers: pd.DataFrame, log: str, rule: str) -> pd.DataFrame:
-    """Return rows ``log rule what method jobs value ratio low high``: losses, coverage, skill and reliability.
-
-    ``loss`` is the mean pinball loss of jobs that waited (``loss, all``: of all), ``ratio`` its excess over ours with a simultaneous interval over
-    weeks of the difference in parts of ours; ``coverage`` by share, and by month; ``skill``; and ``off``, chances told less came true.
-    """
-    wait, at = answers["waited_s"].to_numpy(np.float64), answers["at_s"].to_numpy(np.int64)
-    waits, rows = wait > WAITED_S, []
-    week = pd.factorize(at[waits] // WEEK_S)[0]
-    ours = losses_of(answers, OURS)
-    confidence = 1.0 - 0.05 / (len(METHODS) * len(CASES) * len(LEVELS))
-    for method in (OURS, *METHODS):
-        theirs = losses_of(answers, method)
-        more = theirs[waits] - ours[waits]
-        low, high = mean_intervals(more, week, confidence) / ours[waits].mean(axis=0)
-        rows.append(("loss, all", method, len(wait), theirs.mean(), np.nan, np.nan, np.nan))
-        rows.append(("loss", method, waits.sum(), theirs[waits].mean(), more.mean() / ours[waits].mean(), np.nan, np.nan))
-        for column, level in enumerate(LEVELS):
-            value = theirs[waits, column].mean()
-            rows.append(
-                (
-                    f"loss at {level}",
-                    method,
-                    waits.sum(),
-                    value,
-                    more[:, column].mean() / ours[waits, column].mean(),
-                    low[column],
-                    high[column],
-                )
-            )
-    chances = answers[[f"chance {edge:g}" for edge in EDGES_S]].to_numpy(np.float64)
-    for each in covered(chances, wait, at, int(at.min())).itertuples():
-        what = f"coverage of {each.share:.0%}" + ("" if each.month < 0 else f", month {each.month}")
-        rows.append((what, OURS, each.jobs, each.covered, np.nan, np.nan, np.nan))
-    for name, within in (("1h", 3600.0), ("4h", 14400.0)):
-        skill = brier_skill(chances, wait, answers[f"base {name}"].to_numpy(np.float64), within)
-        rows.append((f"Brier skill, {name}", OURS, len(wait), skill, np.nan, np.nan, np.nan))
-    for each in chance_table(chances, wait).itertuples():
-        rows.append((f"off, {each.by}, bin {each.bin}", OURS, each.jobs, each.told - each.came, np.nan, np.nan, np.nan))
-    table = pd.DataFrame(rows, columns=["what", "method", "jobs", "value", "ratio", "low", "high"])
-    return table.assign(log=log, rule=rule)[["log", "rule", *table.columns]]
-
-
 def everything(shared: Path, logs: Sequence[str], rules: Sequence[str]) -> pd.DataFrame:
     """Return :func:`measured` of the second halves of all logs."""
     tables = []
@@ -372,7 +253,7 @@ def everything(shared: Path, logs: Sequence[str], rules: Sequence[str]) -> pd.Da
         if log in logs and rule in rules:
             of = case(shared, log, rule)
             asked, first_s = questions(of)
-            tables.append(measured(pd.concat(judged(of, asked, first_s), ignore_index=True), log, rule))
+            tables.append(measured(pd.concat(judged(of, asked, first_s), ignore_index=True), log, rule, len(CASES)))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -402,72 +283,6 @@ def sooner(of: Case, count: int, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["what", "sure", "told_s", "came_s"])
 
 
-def card(rows: pd.DataFrame, made_by: str) -> Card:
-    """Return the card, a row a log."""
-    table, sure, lower, cells, missed = [], 0, 0, 0, []
-    for (log, rule), of in rows.groupby(["log", "rule"], sort=False):
-        loss = of[of["what"] == "loss"].set_index("method")["value"] / 3600.0
-        value = of[of["method"] == OURS].set_index("what")["value"]
-        months = value[[name for name in value.index if name.startswith("coverage of 80%, month")]]
-        bins = of[of["what"].str.startswith("off, 1h")].assign(value=lambda each: each["value"].abs())
-        many = bins[bins["jobs"] >= MANY]
-        levels = of[of["what"].str.startswith("loss at") & of["method"].isin(METHODS[1:-1])]
-        sure, lower, cells = sure + int((levels["low"] > 0).sum()), lower + int((levels["ratio"] > 0).sum()), cells + len(levels)
-        shown = [loss[name] for name in (OURS, "state", "state, LightGBM", "plan, requested")]
-        month, off = months.sub(0.8).abs().max(), many["value"].max()
-        quality = (
-            f"{value['coverage of 80%']:.0%}({month:.0%})",
-            f"{value['Brier skill, 1h']:.2f}",
-            f"{off:.0%}({worst_by_chance(many):.0%})",
-        )
-        far = [abs(value["coverage of 80%"] - 0.8), month, 0.4 - value["Brier skill, 1h"], off]
-        missed.append(np.array(far) > (0.03, 0.08, 0.0, 0.06))
-        table.append((f"{log}, {rule}", *(f"{each:.2f}" for each in shown), *quality))
-    alone = [row[0] for row in table if float(row[2]) <= float(row[1])]
-    names = ["log, starts", "ours", "state alone", "LightGBM", "plan", "80 % held", "skill", "off"]
-    held_in, months_in, skill_in, bins_in = np.sum(missed, axis=0)
-    around = read_rows(STUDIES / "data" / ALTERED).query("log == 'kth-sp2' and told == 'with'")
-    around = around.set_index(["alteration", "window"])["held_80"]
-
-    def held(rule: str, window: str) -> str:
-        return f"{around[rule, window]:.0%}".replace("%", " %")
-
-    return Card(
-        question="How well are starts predicted?",
-        answer=f"Our loss is below five baselines' in {lower} of {cells} comparisons, surely in {sure}. Scenarios of EASY gain "
-        f"under EASY; the state alone is as good or better on {' and '.join(alone)}.",
-        picture="starts.png",
-        picture_caption="Loss in parts of ours; logarithmic",
-        table=pd.DataFrame(table, columns=names),
-        table_caption="Second halves: pinball loss, hours, of jobs that waited over a minute; 80 % intervals that held, given a wait (worst month's "
-        f"distance); Brier skill of starting within 1 h against rates by hour and size; worst 1 h bin of {MANY} answers (of right chances, in 95 %):",
-        fails=f"Missed: 80 % held within 3 points in {held_in} of {len(table)}, months within 8 in {months_in}, skill 0.4 in {skill_in}, "
-        f"bins within 6 in {bins_in}. Chances recalibrated after one look, on first halves. "
-        f"Altered: beside a user's 1,000 jobs others' 80 % held {held(BURST, 'during')}; on a day closed unannounced "
-        f"{held(MAINTENANCE, 'during')} ({held(MAINTENANCE, 'before')} before).",
-        data=["starts.csv", ALTERED],
-        made_by=made_by,
-    )
-
-
-def draw(rows: pd.DataFrame) -> bytes:
-    """Return the picture of losses, a row a log and rule, a dot a method."""
-    with figure(7.0, 3.2, False) as canvas:
-        axes = canvas.subplots()
-        loss = rows[rows["what"] == "loss"].pivot(index=["log", "rule"], columns="method", values="value")
-        for number, name in enumerate(METHODS):
-            axes.plot(loss[name] / loss[OURS], range(len(loss)), "o", label=name, alpha=0.8, color=f"C{number}")
-        axes.axvline(1.0, color=INK, linewidth=1)
-        axes.set_yticks(range(len(loss)), [f"{log}, {rule}" for log, rule in loss.index])
-        axes.set(
-            xscale="log", ylim=(len(loss) - 0.5, -0.5), xlabel="pinball loss of jobs that waited, in parts of ours (logarithmic)"
-        )
-        axes.set_xticks([1.0, 1.5, 2.0, 3.0], ["1", "1.5", "2", "3"])
-        axes.minorticks_off()
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-        return encode(canvas, "png")
-
-
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--log", action="append", choices=list(LOGS), help="all by default")
@@ -484,18 +299,15 @@ def main() -> None:
                 f"{len(rest)} not: {(rest['came_s'] < 0).sum()} sooner, {(rest['came_s'] > 0).sum()} later",
             )
         return
-    rows, made_by = rows_of(
-        options,
-        "studies.starts",
-        "starts.csv",
-        lambda: everything(options.shared, options.log or list(LOGS), options.rule or RULES),
-    )
+
+    def compute() -> pd.DataFrame:
+        return everything(options.shared, options.log or list(LOGS), options.rule or RULES)
+
     if options.log or options.rule:
+        rows, _ = rows_of(options, "studies.starts", "starts.csv", compute)
         print(rows[rows["jobs"] > 0].to_string())
         return
-    show(card(rows, made_by), "starts", options)
-    if options.write:
-        (STUDIES / "starts.png").write_bytes(draw(rows))
+    study(options, "studies.starts", "starts.csv", compute, card, draw)
 
 
 if __name__ == "__main__":

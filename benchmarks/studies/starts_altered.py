@@ -17,7 +17,9 @@ import pandas as pd
 
 from benchmarks.common.card import parser, write_rows
 from benchmarks.common.pages import STUDIES
-from benchmarks.studies.starts import ALTERED, BURST, EVERY, LOGS, MAINTENANCE, Case, case, covered, judged
+from benchmarks.studies.starts import EVERY, LOGS, Case, case, judged
+from benchmarks.studies.starts_card import ALTERED, BURST, MAINTENANCE
+from benchmarks.studies.starts_measures import covered
 from features.clock import DAY_S
 from models.packed.start_distribution import EDGES_S
 from models.starts.evaluation import WAITED_S, ranked_scores

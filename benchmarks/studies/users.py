@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from benchmarks.common.card import Card, parser, read_rows, rows_of, show, write_rows
+from benchmarks.common.card import Card, parser, read_rows, study, write_rows
 from benchmarks.common.dots import dots
 from benchmarks.common.pages import STUDIES
 from benchmarks.studies.users_runs import (
@@ -142,10 +142,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         tables += [make(jobs_of["KTH-SP2"], options.replays, options.keep) for make in (ranking, by_halves, choices)]
         return means(pd.concat(tables, ignore_index=True))
 
-    rows, made_by = rows_of(options, "studies.users", "users.csv", simulated)
-    show(card(rows, read_rows(CARRIED).set_index("users"), made_by), "users", options)
-    if options.write or options.card:
-        (STUDIES / "users.png").write_bytes(draw(rows))
+    def made(rows: pd.DataFrame, made_by: str) -> Card:
+        return card(rows, read_rows(CARRIED).set_index("users"), made_by)
+
+    study(options, "studies.users", "users.csv", simulated, made, draw)
 
 
 if __name__ == "__main__":

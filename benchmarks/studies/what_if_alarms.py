@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.card import Card, parser, study
 from benchmarks.speed import slurm
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.workflows import what_if
@@ -162,9 +162,7 @@ def card(rows: pd.DataFrame, how: str) -> Card:
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    rows, how = rows_of(options, "studies.what_if_alarms", "what-if-alarms.csv", measured)
-    show(card(rows, how), "what-if-alarms", options)
+    study(parser(__doc__).parse_args(), "studies.what_if_alarms", "what-if-alarms.csv", measured, card)
 
 
 if __name__ == "__main__":

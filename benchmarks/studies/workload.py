@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from benchmarks.common.card import Card, parser, rows_of, show
+from benchmarks.common.card import Card, parser, study
 from benchmarks.common.pages import STUDIES
 from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.jobs.cleaning import CleanTrace, clean
@@ -277,8 +277,7 @@ def main() -> None:
             draw({f"generated, {len(like.jobs):,} jobs": like, "KTH-SP2, recorded": workloads["KTH-SP2"]}, STUDIES / "workload.png")
         return pd.DataFrame({name: figures(trace) for name, trace in workloads.items()}).rename_axis("figure").reset_index()
 
-    rows, made_by = rows_of(options, "studies.workload", "workload.csv", compute)
-    show(card(rows, made_by), "workload", options)
+    study(options, "studies.workload", "workload.csv", compute, card)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.studies.starts import brier_skill, chance_table, covered, worst_by_chance
+from benchmarks.studies.starts_measures import brier_skill, chance_table, covered, worst_by_chance
 from models.packed.start_distribution import EDGES_S
 
 
