@@ -6,10 +6,9 @@ import re
 import subprocess
 
 import pandas as pd
-import pytest
 
 from benchmarks.common import pages
-from benchmarks.common.pages import HOUSE, commit, kept, made_by
+from benchmarks.common.pages import commit, kept, made_by
 
 
 def test_a_page_says_its_command_and_its_commit():
@@ -51,17 +50,3 @@ def test_a_kept_table_is_made_anew_for_other_settings_and_other_code(tmp_path, m
     assert kept(tmp_path, "studies.quantiles", [1, "a"], make)["value"].item() == 3
     monkeypatch.setattr(pages, "code", lambda: "another version")
     assert kept(tmp_path, "studies.picture", [1, "a"], make)["value"].item() == 4
-
-
-@pytest.mark.parametrize("file", sorted((HOUSE / "benchmarks").glob("**/*.py")), ids=lambda file: file.stem)
-def test_no_benchmark_keeps_pickles(file):
-    assert not re.search(r"^\s*(import|from) pickle\b", file.read_text(), re.MULTILINE)
-
-
-def test_the_variability_benchmark_computes_anew_for_other_settings(tmp_path):
-    from benchmarks.studies.variability import once
-
-    tables = [pd.DataFrame({"value": [number]}) for number in range(3)]
-    assert once(tmp_path, "said", (30, 450), lambda: tables[0])["value"].item() == 0
-    assert once(tmp_path, "said", (30, 450), lambda: tables[1])["value"].item() == 0
-    assert once(tmp_path, "said", (10, 450), lambda: tables[2])["value"].item() == 2

@@ -14,7 +14,7 @@ from benchmarks.common.pages import HOUSE, STUDIES
 
 PROGRAMS = [
     ".".join(file.relative_to(HOUSE).with_suffix("").parts)
-    for file in sorted((HOUSE / "benchmarks").glob("*/*.py"))
+    for file in sorted((HOUSE / "benchmarks").rglob("*.py"))
     if re.search(r"def main(?s:.*)\b(rows_of|study)\(\s*(options|parser)", file.read_text(encoding="utf-8"))
 ]
 PAGES = [*sorted(STUDIES.glob("*.md")), *sorted((HOUSE / "docs").glob("*.md")), HOUSE / "README.md"]

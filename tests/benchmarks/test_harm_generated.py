@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.card import made_before
 from benchmarks.common.pages import STUDIES
 from benchmarks.studies import harm_generated as study
 from features.jobs.cleaning import clean
@@ -13,11 +12,6 @@ from pipelines.ingest.workload import Workload, generate
 
 TRACE = clean(generate(Workload(jobs=2000, seed=1, generator=1)))
 ROWS = pd.read_csv(STUDIES / "data" / "harm-generated.csv")
-
-
-def test_the_card_is_made_of_the_rows_beside_it() -> None:
-    card = (STUDIES / "harm-generated.md").read_text(encoding="utf-8")
-    assert card == study.card(ROWS, made_before("harm-generated")).markdown()
 
 
 def test_every_variant_has_every_seed_and_replicate() -> None:

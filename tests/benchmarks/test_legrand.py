@@ -1,13 +1,10 @@
-"""The study of Legrand et al. chooses what it says it chooses, and its cards say what the data beside them say."""
+"""The study of Legrand et al. chooses what it says it chooses."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from benchmarks.common.card import made_before, read_rows
-from benchmarks.common.pages import STUDIES
-from benchmarks.papers.legrand import learned_card, mixed_policies
 from benchmarks.papers.legrand.claims import claims
 from benchmarks.papers.legrand.mixed import CUBE, PURE, grid
 from benchmarks.papers.legrand.optimisers import Search, optimise
@@ -56,15 +53,3 @@ def test_searches_from_many_starts_close_in_on_the_best_direction() -> None:
         np.testing.assert_allclose(best.weights, aim, atol=0.1 if method == "random" else 0.01)
         assert (len(best.values), best.reached(best.value) is not None) == (500, True)
         assert best.starts == 1 if method == "random" else best.starts > 1
-
-
-@pytest.mark.parametrize(
-    ("name", "made"),
-    [
-        ("legrand-2018", mixed_policies.card),
-        ("learned-policies", learned_card.card),
-    ],
-)
-def test_each_card_is_that_of_the_data_beside_it(name: str, made: object) -> None:
-    rows = read_rows(STUDIES / "data" / f"{name}.csv")
-    assert (STUDIES / f"{name}.md").read_text(encoding="utf-8") == made(rows, made_before(name)).markdown()  # type: ignore[operator]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -142,23 +140,6 @@ def test_windows_are_those_of_the_recorded_submissions_and_moves_those_of_the_tr
     last = windows.windows[-1]
     expected = simulate(shaken(last.jobs, moves(len(JOBS), 60, 2)[last.rows])[0], procs=PROCS)
     assert table["mean_wait_s"].iloc[-1] == pytest.approx(evaluate(expected)["mean_wait_s"], rel=1e-12)
-
-
-@pytest.mark.slow
-def test_the_command_shakes_says_so_and_refuses_a_seed_without_effect(tmp_path):
-    path = tmp_path / "few.parquet"
-    write_canonical(generate(SPEC), path)
-    said = {}
-    for shake in (["--shake", "--seed", "3"], ["--shake", "60", "--seed", "3"], []):
-        done = CliRunner().invoke(cli, ["simulate", str(path), "--procs", "64", "--json", *shake])
-        assert done.exit_code == 0, done.output
-        said[len(shake)] = json.loads(done.stdout)
-    shaken_row, plain = said[4], said[0]
-    assert (shaken_row["seed"], shaken_row["shake_s"], plain["seed"], plain["shake_s"]) == (3, 60, 0, 0)
-    assert said[3]["mean_wait_s"] == shaken_row["mean_wait_s"] != plain["mean_wait_s"]
-    refused = CliRunner().invoke(cli, ["simulate", str(path), "--procs", "64", "--seed", "3"])
-    assert isinstance(refused.exception, InputError)
-    assert "seed 3 changes nothing" in str(refused.exception)
 
 
 def test_a_command_on_a_machine_on_which_nothing_waits_says_that_it_says_nothing(tmp_path):

@@ -6,7 +6,7 @@ import csv
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from features.errors import InputError
@@ -29,9 +29,18 @@ near = st.one_of(
     *(st.integers(max(0, edge - 2**12), edge + 2**12) for edge in (0, 2**28, 2**32 // 16 * 15, 2**32, 2**60, 2**64 // 16 * 15))
 )
 below = st.integers(2**64 - 2**20, 2**64)
+LAST, FIRST = 2**32 // 16 * 15, 2**32 // 16
+"""A wrap goes from the last sixteenth to the first."""
 
 
 @pytest.mark.slow
+@example(2**32 - 100, 50)
+@example(2**64 - 2048, 4096)
+@example(2**64 - 1, 10)  # stored as 2^64, from which it grew by ten
+@example(2**32, 50)  # a counter of 64 bits, far from its end
+@example(LAST, FIRST - 1)
+@example(LAST - 1, FIRST - 1)
+@example(LAST, FIRST)
 @given(st.one_of(near, below, st.integers(0, 2**64)), st.one_of(near, below, st.integers(0, 2**64)))
 def test_growth_is_what_whole_numbers_say_of_the_stored_values(previous: int, value: int) -> None:
     stored = float(previous), float(value)
@@ -41,20 +50,6 @@ def test_growth_is_what_whole_numbers_say_of_the_stored_values(previous: int, va
         assert np.isnan(grown(*stored)[1])
     else:
         assert abs(int(grown(*stored)[1]) - exact) <= exact * 2**-52
-
-
-def test_wraps_are_added_up_at_the_width_that_holds_the_value() -> None:
-    assert grown(2**32 - 100, 50) == ("wrap_32", 150)
-    assert grown(2.0**64 - 2048, 4096) == ("wrap_64", 6144)
-    assert grown(float(2**64 - 1), 10) == ("wrap_64", 10), "stored as 2^64, from which it grew by ten"
-    assert grown(2**32, 50)[0] == "reset", "a counter of 64 bits, far from its end"
-
-
-def test_a_wrap_goes_from_the_last_sixteenth_to_the_first() -> None:
-    last, first = 2**32 // 16 * 15, 2**32 // 16
-    assert grown(last, first - 1)[0] == "wrap_32"
-    assert grown(last - 1, first - 1)[0] == "reset"
-    assert grown(last, first)[0] == "reset"
 
 
 def test_what_no_counter_says_gives_no_growth() -> None:

@@ -78,15 +78,6 @@ def test_last2_and_requested_need_no_booster(tmp_path, learned):
     assert answers["last2"]["predicted_s"].iloc[0] == min(requested, inputs["mean_last2_runtime_s"].iloc[row] // 1)
 
 
-def test_an_unknown_user_is_answered_and_the_age_grows_with_the_clock(tmp_path, learned):
-    later = submission(learned)["submit_time"] + pd.Timedelta(hours=2)
-    answer = RuntimePredictor(pack(tmp_path / "a", learned).data).predict(
-        submission(learned, user=["never seen"], submit_time=later)
-    )
-    assert answer["snapshot_age_s"].iloc[0] == 7200
-    assert 1 <= answer["predicted_s"].iloc[0] <= submission(learned)["requested_s"].iloc[0]
-
-
 @pytest.mark.parametrize("method", ["last2", "lightgbm", "quantile(order=accuracy)"])
 def test_an_answer_says_whether_the_user_is_known_and_null_is_nobody(tmp_path, learned, method):
     predictor = RuntimePredictor(pack(tmp_path / "a", learned, method).data)
@@ -96,6 +87,9 @@ def test_an_answer_says_whether_the_user_is_known_and_null_is_nobody(tmp_path, l
     assert answers["user_known"].tolist() == [True, False, False, False, False]
     assert answers["user_known"].dtype == bool
     assert answers["predicted_s"].iloc[1:].nunique() == 1
+    assert answers["predicted_s"].between(1, one["requested_s"].iloc[0]).all()
+    later = predictor.predict(one.assign(submit_time=one["submit_time"] + pd.Timedelta(hours=2)))
+    assert (answers["snapshot_age_s"].iloc[0], later["snapshot_age_s"].iloc[0]) == (0, 7200)
 
 
 def test_what_the_forest_says_travels_with_it(tmp_path, learned):

@@ -27,6 +27,7 @@ from models.registry.runtime_registration import (
     signature,
     trained_method,
 )
+from models.registry.variability_registration import VARIABILITY
 from models.registry.versions import remove
 from tests.support.learning import ORIGIN_S, ZONE, workload
 from tests.support.process import python
@@ -128,22 +129,33 @@ def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they
         assert (answers[list(method.outputs)] <= 3600).all(axis=None)
 
 
-def test_the_more_accurate_comes_first_with_the_reason():
-    made = [
-        Candidate(name, str(number), score, 1500)
-        for number, (name, score) in enumerate([("requested", 0.3), ("last2", 0.5), ("lightgbm", 0.6)], 1)
-    ]
-    ranked, basis = rank_candidates(made, RUNTIME)
-    assert [each.method for each in ranked] == ["lightgbm", "last2", "requested"]
-    assert basis == (
-        "mean accuracy as served over 1,500 jobs (within 0.001 the simpler): lightgbm (version 3) 0.6000, "
-        "last2 (version 2) 0.5000, requested (version 1) 0.3000."
-    )
-
-
-def test_a_tie_goes_to_the_simpler():
-    made = [Candidate(*each, 1500) for each in (("lightgbm", "1", 0.5005), ("last2", "2", 0.5))]
-    assert [each.version for each in rank_candidates(made, RUNTIME)[0]] == ["2", "1"]
+@pytest.mark.parametrize(
+    ("kind", "scores", "order", "basis"),
+    [
+        (
+            RUNTIME,
+            {"requested": 0.3, "last2": 0.5, "lightgbm": 0.6},
+            "lightgbm last2 requested",
+            "mean accuracy as served over 1,500 jobs (within 0.001 the simpler): lightgbm (version 3) 0.6000, "
+            "last2 (version 2) 0.5000, requested (version 1) 0.3000.",
+        ),
+        (
+            VARIABILITY,
+            {"lightgbm": 0.7005, "knn": 0.7},
+            "knn lightgbm",
+            "F1 over 1,500 runs (within 0.001 the one named first): knn (version 2) 0.7000, lightgbm (version 1) 0.7005.",
+        ),
+    ],
+)
+def test_the_better_comes_first_with_the_reason_and_a_tie_goes_to_the_one_named_first(kind, scores, order, basis):
+    made = [Candidate(name, str(number), score, 1500) for number, (name, score) in enumerate(scores.items(), 1)]
+    ranked, said = rank_candidates(made, kind)
+    assert (" ".join(each.method for each in ranked), said) == (order, basis)
+    other = Candidate("last2", "9", 0.5, 1499)
+    with pytest.raises(ValueError, match=f"judged on different {kind.things}"):
+        rank_candidates([*made, other], kind)
+    with pytest.raises(ValueError, match=f"no {kind.things} judge"):
+        rank_candidates([Candidate("last2", "1", float("nan"), 0)], kind)
 
 
 def test_what_a_version_learned_is_read_back_and_predicts_the_same(opened, learned):
@@ -178,13 +190,6 @@ def _gone(real, name, alias, number):
     if alias == "champion":
         raise OSError("gone")
     real(name, alias, number)
-
-
-def test_candidates_judged_on_different_jobs_or_none_are_not_compared():
-    with pytest.raises(ValueError, match="different jobs"):
-        rank_candidates([Candidate("last2", "1", 0.5, 100), Candidate("lightgbm", "2", 0.6, 101)], RUNTIME)
-    with pytest.raises(ValueError, match="no jobs judge"):
-        rank_candidates([Candidate("last2", "1", float("nan"), 0)], RUNTIME)
 
 
 def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):

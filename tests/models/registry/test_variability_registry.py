@@ -17,12 +17,13 @@ from features.monitoring.labels import BINARY, DELAYS, THREE_CLASSES, baselines,
 from models.packed.variability_predictor import VariabilityPredictor
 from models.registry.packing import assemble
 from models.registry.promotion import FEWEST_JOBS, Evidence, decide
-from models.registry.registration import Candidate, Training, log_and_register, rank_candidates, set_aliases
+from models.registry.registration import Candidate, Training, log_and_register, set_aliases
 from models.registry.variability_promotion import FEWEST_VARIED, JUDGED_DAYS, compare_classifiers, f1_evidence, f1_scores
 from models.registry.variability_registration import (
     VARIABILITY,
     VariabilityContent,
     from_directory,
+    load_version,
     registered_classifier,
 )
 from models.variability.classifiers import CLASSIFIERS
@@ -152,27 +153,8 @@ def test_the_simulator_gets_the_model_itself_or_one_line(opened, made, learned):
     np.testing.assert_array_equal(model.probabilities(rows), learned["adaboost"].probabilities(rows))
     with pytest.raises(InputError, match="no registered model variability-theirs@challenger"):
         registered_classifier(opened, "variability-theirs", "challenger")
-
-
-def test_another_kind_of_model_is_refused(opened):
-    with mlflow.start_run(experiment_id=opened.experiment_id):
-        logged = mlflow.pyfunc.log_model(
-            name="other", python_model=lambda model_input: model_input, input_example=["x"], pip_requirements=["mlflow"]
-        )
-    opened.client.create_registered_model("runtime-x")
-    opened.client.create_model_version("runtime-x", logged.model_uri)
-    opened.client.set_registered_model_alias("runtime-x", "champion", "1")
-    with pytest.raises(InputError, match=r"models:/runtime-x/1: no variability model that this Queuecast reads"):
-        registered_classifier(opened, "runtime-x")
-
-
-def test_the_first_champion_has_the_highest_f1_and_of_equals_is_the_one_named_first():
-    made = [Candidate(name, str(number), f1, 300) for number, (name, f1) in enumerate([("lightgbm", 0.7005), ("knn", 0.7)])]
-    ranked, basis = rank_candidates(made, VARIABILITY)
-    assert [each.method for each in ranked] == ["knn", "lightgbm"]
-    assert basis == "F1 over 300 runs (within 0.001 the one named first): knn (version 1) 0.7000, lightgbm (version 0) 0.7005."
-    with pytest.raises(ValueError, match="judged on different runs"):
-        rank_candidates([made[0], Candidate("knn", "3", 0.9, 299)], VARIABILITY)
+    with pytest.raises(InputError, match=r"models:/variability-theirs/9: no variability model that this Queuecast reads"):
+        load_version("variability-theirs", "9")
 
 
 def _days(rng, days: int, better: float):
