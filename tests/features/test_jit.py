@@ -1,14 +1,14 @@
 """Compiled code is kept as long as nothing it is made of changes, and no longer."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numba
 import pytest
 
 from features.jit import apart, compiled_code, kernel, njit
+from tests.support.process import python
+
+HOUSE = Path(__file__).parents[2]
 
 FILES = {
     "features/jit.py": "def njit(f):\n    return f\n",
@@ -51,31 +51,24 @@ def test_only_code_that_compiled_functions_reach_counts(changed: dict[str, str],
     assert (code(tmp_path / "old") == code(tmp_path / "new", **changed)) is same
 
 
+def numba_s_own(environment: dict[str, str], code: str, where: Path = HOUSE) -> str:
+    """Return what a process prints in which numba has read its settings from this environment."""
+    asked = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(HOUSE), **environment}
+    done = python(["-c", f"from numba.core import config; config.reload_config()\n{code}"], cwd=where, env=asked)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.slow
 def test_a_second_process_loads_what_the_first_compiled(tmp_path: Path) -> None:
-    script = """
-from models.runtime.ratios import cell_of
-cell_of(0.5)
-print(sum(cell_of.stats.cache_hits.values()))
-"""
-    where = Path(__file__).resolve().parents[2]
-    environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(where)}
-    hits = [
-        subprocess.run(
-            [sys.executable, "-c", script], cwd=where, env=environment, capture_output=True, text=True, check=True
-        ).stdout
-        for _ in range(2)
-    ]
-    assert [int(each) for each in hits] == [0, 1]
+    script = "from models.runtime.ratios import cell_of; cell_of(0.5); print(sum(cell_of.stats.cache_hits.values()))"
+    assert [int(numba_s_own({"NUMBA_CACHE_DIR": str(tmp_path)}, script)) for _ in range(2)] == [0, 1]
 
 
 @pytest.mark.slow
 def test_functions_run_uncompiled_where_numba_is_switched_off() -> None:
-    where = Path(__file__).resolve().parents[2]
     script = "from models.runtime.ratios import cell_of; print(type(cell_of).__name__)"
-    environment = {"NUMBA_DISABLE_JIT": "1", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(where)}
-    done = subprocess.run([sys.executable, "-c", script], cwd=where, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "function"
+    assert numba_s_own({"NUMBA_DISABLE_JIT": "1"}, script) == "function\n"
 
 
 def test_the_pass_that_takes_indices_as_unsigned_fits_this_numba() -> None:
@@ -136,6 +129,4 @@ print(whole(values) == outer(values) != 0)
 @pytest.mark.slow
 def test_code_that_drops_arguments_of_a_part_leaves_the_part_of_other_code_alone(tmp_path: Path) -> None:
     (tmp_path / "parts.py").write_text(PARTS)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2]), "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "parts.py"], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
-    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    assert numba_s_own({"NUMBA_CACHE_DIR": str(tmp_path)}, "import parts", tmp_path) == "True\n"
