@@ -260,7 +260,7 @@ def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataF
             identity = {"protocol": protocol, "features": kind, "classifier": name, "application": application}
             for against in ("label", "truth"):
                 if against == "label" or "truth" in of_one:
-                    varied = _varied(of_one, against)
+                    varied = (of_one["varied"] if against == "label" else of_one["truth"] > 0).to_numpy(bool)
                     values, low, high = _with_intervals(_terms(of_one, varied, classes), day, seed)
                     for place, measure in enumerate(MEASURES):
                         found = {"value": values[place], "low": low[place], "high": high[place], "varied": int(varied.sum())}
@@ -268,7 +268,7 @@ def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataF
     return pd.DataFrame(rows)
 
 
-def difference(one: pd.DataFrame, other: pd.DataFrame, *, against: str = "label", classes: int = 2, seed: int = 0) -> pd.DataFrame:
+def difference(one: pd.DataFrame, other: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:
     """Return ``one`` minus ``other`` on the same runs, folds: ``value low high`` by measure.
 
     For example own nodes minus all nodes. Both are parts of :func:`predictions` with a row a run. Days are resampled for both
@@ -277,14 +277,10 @@ def difference(one: pd.DataFrame, other: pd.DataFrame, *, against: str = "label"
     one, other = (each.sort_values("row").reset_index(drop=True) for each in (one, other))
     if not one[["row", "fold"]].equals(other[["row", "fold"]]):
         raise ValueError("a paired difference needs the same runs in the same folds")
-    varied, day = _varied(one, against), _days(one["start_s"])
+    varied, day = one["varied"].to_numpy(bool), _days(one["start_s"])
     first, second = (_terms(each, varied, classes) for each in (one, other))
     value, low, high = _with_intervals(first, day, seed, second)
     return pd.DataFrame({"measure": MEASURES, "value": value, "low": low, "high": high})
-
-
-def _varied(said: pd.DataFrame, against: str) -> np.ndarray:
-    return (said["varied"] if against == "label" else said["truth"] > 0).to_numpy(bool)
 
 
 def _days(start_s: pd.Series) -> np.ndarray:

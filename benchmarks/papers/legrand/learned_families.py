@@ -174,12 +174,12 @@ class Training:
         self.trace = np.array([copy.trace for copy in self.copies])
         self.begin = np.array([copy.begin for copy in self.copies])
 
-    def slowdowns(self, parameters: np.ndarray, chosen: np.ndarray, tau_s: float = TAUS_S[0]) -> np.ndarray:
+    def slowdowns(self, parameters: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """Return mean bounded slowdowns, float64 [policies, copies].
 
         Of policies [policies, parameters] on the ``chosen`` copies.
         """
-        column = f"mean_bounded_slowdown_{tau_s:g}"
+        column = f"mean_bounded_slowdown_{TAUS_S[0]:g}"
         self.trials += len(parameters)
         self.simulations += len(parameters) * len(chosen)
         found = np.empty((len(parameters), len(chosen)))

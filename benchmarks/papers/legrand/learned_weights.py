@@ -9,7 +9,6 @@ of the whole trace by EASY, when the job was submitted; none ever saw the job's 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -151,7 +150,7 @@ class History:
         return [*row, float((recent > now - 3600).sum()), float((recent > now - DAY_S).sum())]
 
 
-def of_trees(history: History, since_s: int = 0, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> np.ndarray:
+def of_trees(history: History, since_s: int = 0, seed: int = 0) -> np.ndarray:
     """Return the trees' chance of each class of runtimes, float64 [jobs, classes].
 
     NaN where they say nothing. Trained at each week's beginning from ``since_s`` on, from the jobs that had ended by then.
@@ -161,20 +160,17 @@ def of_trees(history: History, since_s: int = 0, seed: int = 0, progress: Callab
     table = history.features()
     label = np.searchsorted(EDGES_S, history.runtime, side="right")
     chances = np.full((len(table), len(MIDDLES_S)), np.nan)
-    weeks = range(since_s // WEEK_S, int(history.submit[-1]) // WEEK_S + 1)
-    for done, week in enumerate(weeks):
+    for week in range(since_s // WEEK_S, int(history.submit[-1]) // WEEK_S + 1):
         begin = week * WEEK_S
         asked = np.flatnonzero((history.submit >= begin) & (history.submit < begin + WEEK_S))
         known = np.flatnonzero(history.end <= begin)[-LEARNED_JOBS:]
         if len(asked) and len(known) >= ENOUGH:
             rows = lightgbm.Dataset(table[known], label[known])
             chances[asked] = lightgbm.train(TREES | {"seed": seed}, rows, ROUNDS).predict(table[asked])
-        if progress is not None:
-            progress(done + 1, len(weeks))
     return chances
 
 
-def weight_of_chances(chances: np.ndarray, requested_s: np.ndarray, tau_s: float = TAU_S) -> np.ndarray:
+def weight_of_chances(chances: np.ndarray, requested_s: np.ndarray) -> np.ndarray:
     """Return the expected 1 / max(runtime, tau) of each row of chances, float64 [jobs].
 
     No runtime exceeds its request.
@@ -182,12 +178,12 @@ def weight_of_chances(chances: np.ndarray, requested_s: np.ndarray, tau_s: float
     possible = np.concatenate([[0.0], EDGES_S])[None, :] < requested_s[:, None]
     chances = np.where(possible, chances, 0.0) + 1e-9
     runtime_s = np.minimum(MIDDLES_S[None, :], requested_s[:, None])
-    return np.asarray((chances / np.maximum(runtime_s, tau_s)).sum(axis=1) / chances.sum(axis=1), np.float64)
+    return np.asarray((chances / np.maximum(runtime_s, TAU_S)).sum(axis=1) / chances.sum(axis=1), np.float64)
 
 
-def weight_of_quantiles(quantiles: pd.DataFrame, tau_s: float = TAU_S) -> np.ndarray:
+def weight_of_quantiles(quantiles: pd.DataFrame) -> np.ndarray:
     """Return the expected 1 / max(runtime, tau) of evenly spaced quantiles, float64 [jobs]."""
-    return np.asarray((1.0 / np.maximum(quantiles.to_numpy(np.float64), tau_s)).mean(axis=1), np.float64)
+    return np.asarray((1.0 / np.maximum(quantiles.to_numpy(np.float64), TAU_S)).mean(axis=1), np.float64)
 
 
 def expected_weights(
@@ -196,9 +192,7 @@ def expected_weights(
     *,
     clock: Clock = TRACE_SECONDS,
     since_s: int = 0,
-    tau_s: float = TAU_S,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
 ) -> np.ndarray:
     """Return each job's expected 1 / max(runtime, tau) as served, float64 [jobs].
 
@@ -207,12 +201,12 @@ def expected_weights(
     """
     walk = simulation(prepare(jobs, procs), Policy(SCHEDULE), clock=clock).outcome()
     history = History(jobs, walk.start - walk.submit[0], clock)
-    chances = of_trees(history, since_s, seed, progress)
+    chances = of_trees(history, since_s, seed)
     told = prior().quantiles
     assert told is not None
     known = ~np.isnan(chances[:, 0])
-    of_classes = weight_of_chances(chances, history.requested.astype(np.float64), tau_s)
-    return np.where(known, of_classes, weight_of_quantiles(told(jobs), tau_s))
+    of_classes = weight_of_chances(chances, history.requested.astype(np.float64))
+    return np.where(known, of_classes, weight_of_quantiles(told(jobs)))
 
 
 def index_s(requested_s: np.ndarray, weight: np.ndarray) -> np.ndarray:

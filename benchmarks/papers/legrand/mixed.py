@@ -46,13 +46,12 @@ POINTS = 100
 SURFACE, CUBE = "surface", "cube"
 
 
-def grid(points: int = POINTS, reading: str = SURFACE, *, pure: bool = True, scale: tuple[int, int, int] = (1, 1, 1)) -> np.ndarray:
+def grid(points: int = POINTS, reading: str = SURFACE, *, pure: bool = True) -> np.ndarray:
     """Return the paper's grid in one of its two readings, int64 [directions, 3] on (n, r, wait), each direction once.
 
     ``surface``: r and wait on the grid, n = 1 - |r| - |wait| of either sign, as the paper's figure 4 shows two faces: 9,800
     directions of 100 points. ``cube``: every triple of grid points: 948,152. Neither holds a pure policy, such as SPF, as 0 is not
-    among 100 points; ``pure`` adds the six of them. ``scale`` multiplies the weights, for features that differ in size by orders
-    of magnitude; the paper has them raw.
+    among 100 points; ``pure`` adds the six of them.
     """
     if not 2 <= points <= 1000:
         raise InputError(f"a grid of {points} points a dimension: must be 2 to 1,000")
@@ -71,7 +70,7 @@ def grid(points: int = POINTS, reading: str = SURFACE, *, pure: bool = True, sca
         raise InputError(f"unknown reading {reading!r} of the grid; known: {SURFACE}, {CUBE}")
     if pure and points % 2 == 0:  # an odd number of points has 0 among them
         whole = np.concatenate([whole, np.eye(3, dtype=np.int64), -np.eye(3, dtype=np.int64)])
-    return whole * np.array(scale)
+    return whole
 
 
 def on_sphere(whole: np.ndarray) -> np.ndarray:

@@ -17,8 +17,6 @@ from sim.campaigns.sweep import PreparedSweep, random_weights
 from sim.kernel.run import SLOWDOWNS
 
 XNES, CMA_ES, RANDOM = "xnes", "cma-es", "random"
-TYPICAL = np.array([1000.0, 1.0, 0.1, 10.0, 10_000.0, 0.1])
-"""A scale for (n, r, wait, r/n, expansion, r n), powers of ten by which the features of typical jobs are of one size."""
 Objective = Callable[[np.ndarray], np.ndarray]
 """Takes weights float64 [policies, dimensions] and returns their values, float64 [policies]; smaller is better."""
 
@@ -60,22 +58,15 @@ class Best:
         return int(hits[0]) + 1 if len(hits) else None
 
 
-def optimise(
-    objective: Objective, dimensions: int, search: Search | None = None, *, seed: int = 0, scale: np.ndarray | None = None
-) -> Best:
-    """Minimise ``objective`` over directions of ``dimensions`` weights.
-
-    The search goes over weights divided by ``scale`` [dimensions], for features that differ in size; the paper has them raw. One
-    generation is one call of ``objective``.
-    """
+def optimise(objective: Objective, dimensions: int, search: Search | None = None, *, seed: int = 0) -> Best:
+    """Minimise ``objective`` over directions of ``dimensions`` weights: one generation is one call of it."""
     search = search or Search()
-    size = np.ones(dimensions) if scale is None else np.asarray(scale, np.float64)
     points: list[np.ndarray] = []
     values: list[np.ndarray] = []
 
     def measured(tried: np.ndarray) -> np.ndarray:
         points.append(tried)
-        values.append(np.asarray(objective(tried * size), np.float64))
+        values.append(np.asarray(objective(tried), np.float64))
         norms = np.abs(tried).sum(axis=1)
         return np.asarray(values[-1] + search.penalty * (norms + 1 / norms))
 
@@ -97,7 +88,7 @@ def optimise(
         )
         starts += 1
     every, value = np.concatenate(points), np.concatenate(values)
-    weights = every[int(value.argmin())] * size
+    weights = every[int(value.argmin())]
     return Best(weights / np.abs(weights).sum(), float(value.min()), value, starts)
 
 

@@ -20,7 +20,7 @@ from benchmarks.papers.legrand.optimisers import Search, optimise_week
 from benchmarks.papers.legrand.transfer import RECORDED, Split, last_of, optimum, split_of
 from features.jobs.cleaning import CleanTrace
 from features.jobs.shaking import SHAKE_S, moves, shaken
-from sim.campaigns.maps import Map, threads
+from sim.campaigns.maps import threads
 from sim.campaigns.sweep import MIXED, PreparedSweep
 from sim.campaigns.windows import Window, split_windows
 
@@ -81,11 +81,8 @@ class _Trace:
         return metrics[names].to_numpy(np.float64)
 
 
-def study_of(clean: CleanTrace, settings: Settings, *, map_windows: Map | None = None) -> Study:
-    """Run the study on a trace; windows and parts are the paper's for its traces.
-
-    ``map_windows`` shares the windows, by default among a thread a core.
-    """
+def study_of(clean: CleanTrace, settings: Settings) -> Study:
+    """Run the study on a trace, a thread a core; windows and parts are the paper's for its traces."""
     windows = split_windows(clean.jobs, settings.unit).windows
     last = last_of(clean.name, settings.unit)
     windows = tuple(window for window in windows if last is None or window.number <= last)
@@ -93,7 +90,7 @@ def study_of(clean: CleanTrace, settings: Settings, *, map_windows: Map | None =
     seeds = range(settings.seed, settings.seed + settings.replicates)
     by_s = {RECORDED: np.zeros(len(clean.jobs), np.int64)}
     by_s |= {seed: moves(len(clean.jobs), settings.shake_s, seed) for seed in seeds}
-    trace, share = _Trace(clean.procs, settings, grid(settings.points), by_s), map_windows or threads()
+    trace, share = _Trace(clean.procs, settings, grid(settings.points), by_s), threads()
     surfaces = dict(sorted(share(partial(_surface, trace), windows)))
     searched = dict(share(partial(_searched, trace), windows if settings.budget else ()))
     chosen = _choices(settings, split, trace.directions, surfaces, searched)

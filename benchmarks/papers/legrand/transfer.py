@@ -32,6 +32,7 @@ PAPER_WEEKS = {
 how many weeks it takes, and halves."""
 PAPER_MONTHS = 10
 """Training months of the paper; all others are for testing."""
+RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,6 @@ def sums(
     split: Split,
     baseline: str = BASELINE,
     policies: Sequence[str] | None = None,
-    resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Return sums of weekly means by policy over training and testing windows (table 2).
@@ -112,7 +112,7 @@ def sums(
                 row: dict[str, Any] = {"tau_s": tau_s, "policy": name, "part": part, "windows": len(numbers)}
                 row |= {"sum": values.recorded(name, numbers).sum()}
                 row |= {"relative": against.relative, "low": against.low, "high": against.high}
-                row |= {"better": better(mine, theirs, resamples, seed), "replicates": len(mine)}
+                row |= {"better": better(mine, theirs, seed), "replicates": len(mine)}
                 rows.append(row | {"max_wait_s": waits.recorded(name, numbers).max()})
     return pd.DataFrame(rows).astype(dict.fromkeys(("relative", "low", "high", "better"), "float64"))
 
@@ -151,7 +151,7 @@ class _Cube:
         return self.values[self.policies.index(policy)][:, np.isin(self.weeks, numbers)]
 
 
-def better(mine: np.ndarray, theirs: np.ndarray, resamples: int, seed: int) -> float:
+def better(mine: np.ndarray, theirs: np.ndarray, seed: int) -> float:
     """Return the share of resamples in which ``mine`` sums to less than ``theirs``.
 
     Both are float64 [replicates, weeks]. A resample draws weeks and replicates with replacement, the same for both; equal sums count
@@ -160,6 +160,6 @@ def better(mine: np.ndarray, theirs: np.ndarray, resamples: int, seed: int) -> f
     replicates, weeks = mine.shape
     if weeks < FEWEST_BLOCKS:
         return float("nan")
-    of_weeks, of_seeds = drawn(weeks, resamples, seed), drawn(replicates, resamples, seed + 1)
+    of_weeks, of_seeds = drawn(weeks, RESAMPLES, seed), drawn(replicates, RESAMPLES, seed + 1)
     gained = ((of_seeds @ (theirs - mine)) * of_weeks).sum(axis=1)
     return float((gained > 0).mean() + (gained == 0).mean() / 2)

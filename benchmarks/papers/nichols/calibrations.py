@@ -37,14 +37,14 @@ def volta(shared: Path) -> pd.DataFrame:
     return pd.DataFrame({"group": group, "runtime_s": table["duration_s"].astype(np.float64)})
 
 
-def quiet(seed: int, days: float = 2.0, runs: int = QUIET_RUNS) -> pd.DataFrame:
+def quiet(seed: int, days: float = 2.0) -> pd.DataFrame:
     """Return as many groups' runs on ``quiet``, in the form of :func:`volta`.
 
     Seven applications on 8, 16 and 32 nodes.
     """
     tables = []
     for nodes in (8, 16, 32):
-        made = control_runs(QUIET, days=days, seed=seed, each=runs, nodes=nodes, features=False).runs
+        made = control_runs(QUIET, days=days, seed=seed, each=QUIET_RUNS, nodes=nodes, features=False).runs
         group = made["application"] + f" {nodes}"
         tables.append(pd.DataFrame({"group": group, "runtime_s": made["runtime_s"]}))
     return pd.concat(tables, ignore_index=True)
