@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from benchmarks.common.card import made_before
-from benchmarks.common.pages import STUDIES
 from benchmarks.papers.klusacek import contended, figures, whole_traces
 from features.clock import DAY_S
 from sim.simulate import simulate
@@ -48,9 +47,8 @@ def test_changes_are_means_over_pairs_of_seeds() -> None:
     assert np.isnan(changed.loc["PlanRS", "predicted_start_error_s"]["change"])
 
 
-def test_the_card_counts_what_its_table_shows_and_is_what_its_program_makes() -> None:
+def test_the_card_counts_what_its_table_shows() -> None:
     made = contended.card(pd.read_csv(contended.DATA), made_before("planning"))
-    assert made.markdown() == (STUDIES / "planning.md").read_text(encoding="utf-8")
     ways = (("lower", "-"), ("higher", "+"))
     columns = [made.table[name].str for name in made.table.columns[1:]]
     counts = [f"{word} in {column.startswith(f'**{sign}').sum()}" for column in columns for word, sign in ways]

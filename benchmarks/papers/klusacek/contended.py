@@ -21,7 +21,6 @@ KTH-SP2 and SDSC-SP2 under ``--shared``. ``--keep`` keeps rows that were simulat
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,8 +34,8 @@ import pandas as pd
 from matplotlib.ticker import PercentFormatter
 from scipy import stats
 
-from benchmarks.common.card import Card, made_before
-from benchmarks.common.pages import SHARED, STUDIES, kept, made_by
+from benchmarks.common.card import Card, parser, study
+from benchmarks.common.pages import STUDIES, kept
 from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import fingerprint
@@ -44,7 +43,6 @@ from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.machine_file import read_machine
 from pipelines.ingest.read import read_trace
 from pipelines.report.style import INK, MUTED, encode, figure
-from pipelines.storage.places import replacing
 from sim.kernel.scratch import Scratch
 from sim.machine.description import Machine
 from sim.metrics.predictability import first_told
@@ -280,7 +278,7 @@ def _counts(cells: Sequence[str]) -> str:
     )
 
 
-def picture(table: pd.DataFrame) -> bytes:
+def draw(table: pd.DataFrame) -> bytes:
     """Draw the change of the mean wait by interval, against both baselines."""
     with figure(9.0, 3.2, generated=False) as drawing:
         panel = drawing.subplots()
@@ -300,29 +298,22 @@ def picture(table: pd.DataFrame) -> bytes:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Simulate what is missing; print the changes, or write data, card and picture."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    parser.add_argument("--write", action="store_true", help="write data, card and picture")
-    parser.add_argument("--card", action="store_true", help="write card and picture of the data as they are")
-    parser.add_argument("--again", action="store_true", help="simulate only rows that planning.csv has not")
-    parser.add_argument("--replicates", type=int, default=REPLICATES, help="seeds of the planner and its baselines")
-    parser.add_argument("--keep", type=Path, help="folder of rows that were simulated, which are used again")
-    parser.add_argument("--workers", type=int, default=1, help="threads")
-    options = parser.parse_args(argv)
-    if options.card:
-        table = pd.read_csv(DATA)
-        (STUDIES / "planning.png").write_bytes(picture(table))
-        card(table, made_before("planning")).write("planning")
+    arguments = parser(__doc__)
+    arguments.add_argument("--again", action="store_true", help="simulate only rows that planning.csv has not")
+    arguments.add_argument("--replicates", type=int, default=REPLICATES, help="seeds of the planner and its baselines")
+    arguments.add_argument("--keep", type=Path, help="folder of rows that were simulated, which are used again")
+    arguments.add_argument("--workers", type=int, default=1, help="threads")
+    options = arguments.parse_args(argv)
+
+    def compute() -> pd.DataFrame:
+        earlier = pd.read_csv(DATA) if options.again else None
+        return table_1(options.shared, options.replicates, options.keep, options.workers, earlier=earlier)
+
+    if options.write or options.card:
+        study(options, "papers.klusacek.contended", DATA.name, compute, card, draw)
         return
-    earlier = pd.read_csv(DATA) if options.again else None
-    table = table_1(options.shared, options.replicates, options.keep, options.workers, earlier=earlier)
-    if not options.write:
-        print(pd.concat([changes(table), changes(table, RENEWED)]).to_string())
-        return
-    with replacing(DATA) as unfinished:
-        table.to_csv(unfinished, index=False, float_format="%.6g")
-    (STUDIES / "planning.png").write_bytes(picture(table))
-    card(table, made_by("papers.klusacek.contended", argv)).write("planning")
+    table = compute()
+    print(pd.concat([changes(table), changes(table, RENEWED)]).to_string())
 
 
 if __name__ == "__main__":

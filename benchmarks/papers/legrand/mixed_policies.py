@@ -39,7 +39,6 @@ NAME = "papers.legrand.mixed_policies"
 PAGE = "legrand-2018"
 PICTURE = f"{PAGE}-transfer.png"
 UNITS = ("weeks", "months")
-PAPER_TAU = 10.0
 OURS = {"w*_oracle": ORACLE, "w*_train": TRAINED, "w_greedy": GREEDY}
 """The paper's names of what is learned, in the table of published numbers."""
 OMITTED = "FCFS is among the worst pure policies"

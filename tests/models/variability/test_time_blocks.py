@@ -101,12 +101,8 @@ def test_every_stretch_has_runs_that_varied_and_runs_that_did_not_where_it_can()
     none = np.zeros(100, bool)
     assert np.bincount(stretches(times, none, 5)).tolist() == [20] * 5
     back = Times(times.start_s[::-1], times.end_s[::-1])
-    assert stretches(back, even, 5).tolist() == [4 - number for number in turn_of_equals()]
+    assert stretches(back, even, 5).tolist() == np.repeat(np.arange(5), 20)[::-1].tolist()
     assert sorted(np.concatenate([judged for _, judged in blocked(times, late, 5)]).tolist()) == list(range(100))
-
-
-def turn_of_equals() -> list[int]:
-    return np.repeat(np.arange(5), 20).tolist()
 
 
 def test_what_varied_in_one_stretch_alone_is_judged_by_no_model_that_knows_no_variation():
