@@ -14,7 +14,6 @@ it; ``--card`` makes card and picture of the data as they lie there. Needs KTH-S
 
 from __future__ import annotations
 
-import argparse
 import copy
 import time
 from collections.abc import Mapping, Sequence
@@ -25,13 +24,12 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.card import Card, made_before
-from benchmarks.common.pages import HOUSE, SHARED, STUDIES, kept, made_by
+from benchmarks.common.card import Card, made_before, parser, show, write_rows
+from benchmarks.common.pages import HOUSE, STUDIES, kept, made_by
 from features.jobs.cleaning import clean
 from pipelines.ingest.machine_file import read_machine
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
-from pipelines.storage.places import replacing
 from sim import evaluate, simulate
 from sim.kernel.planning_search import METHODS, search
 from sim.kernel.state import State
@@ -249,12 +247,11 @@ def picture(table: pd.DataFrame) -> bytes:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Search and replay what is not kept; print the card, or write it with its picture and data."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "plan-searches", help="folder of results to use again")
-    parser.add_argument("--write", action="store_true", help="write card, picture and data")
-    parser.add_argument("--card", action="store_true", help="write card and picture of the data as they are")
-    options = parser.parse_args(argv)
+    arguments = parser(__doc__)
+    arguments.add_argument(
+        "--keep", type=Path, default=HOUSE / ".queuecast" / "plan-searches", help="folder of results to use again"
+    )
+    options = arguments.parse_args(argv)
     if options.card:
         table, ends = (pd.read_csv(path) for path in DATA)
         made = made_before("plan-searches")
@@ -263,15 +260,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         table = kept(options.keep, "studies.plan_searches", ("plans",), lambda: searched(plans(options.shared)))
         ends = kept(options.keep, "studies.plan_searches", ("ends",), lambda: replayed(options.shared))
         made = made_by("studies.plan_searches", argv)
-    if not (options.write or options.card):
-        print(card(table, ends, made).markdown())
-        return
-    (STUDIES / "plan-searches.png").write_bytes(picture(table))
-    card(table, ends, made).write("plan-searches")
+    show(card(table, ends, made), "plan-searches", options)
+    if options.write or options.card:
+        (STUDIES / "plan-searches.png").write_bytes(picture(table))
     for path, rows in zip(DATA, (table, ends), strict=True):
         if options.write:
-            with replacing(path) as unfinished:
-                rows.to_csv(unfinished, index=False, float_format="%.6g")
+            write_rows(path, rows)
 
 
 if __name__ == "__main__":
