@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.ticker import PercentFormatter
-from scipy import stats
+from scipy.special import stdtrit
 
 from benchmarks.common.card import Card, parser, study
 from benchmarks.common.pages import STUDIES, kept
@@ -214,7 +214,7 @@ def changes(table: pd.DataFrame, base: str = BASE, confidence: float = 0.95) -> 
             change = change[np.isfinite(change)]
             reach = np.nan
             if len(change) > 1:
-                reach = float(stats.t.ppf(0.5 + confidence / 2, len(change) - 1) * change.std(ddof=1) / np.sqrt(len(change)))
+                reach = float(stdtrit(len(change) - 1, 0.5 + confidence / 2) * change.std(ddof=1) / np.sqrt(len(change)))
             mean = float(change.mean()) if len(change) else np.nan
             row = {"base": against[metric].mean(), "value": mine[metric].mean(), "change": mean, "low": mean - reach}
             row |= {"high": mean + reach, "better": int((change < 0).sum()), "seeds": len(change)}

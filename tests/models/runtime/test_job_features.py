@@ -70,7 +70,7 @@ semantics = st.sampled_from(SEMANTICS)
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(described(workloads()), semantics)
 def test_on_any_small_workload_as_in_plain_python(load: Workload, semantics: str) -> None:
     agree(load, semantics=semantics)
