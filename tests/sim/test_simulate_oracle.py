@@ -58,8 +58,8 @@ def test_the_oracle_knows_every_algorithm_order_correction_and_semantics_there_i
 def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
     agree_uncompiled(
         "sim.test_simulate_oracle.test_any_small_workload",
-        "models.runtime.test_nag.test_on_any_small_workload_as_in_plain_python",
-        "models.runtime.test_hierarchy.test_on_any_small_workload_as_in_plain_python",
+        "models.runtime.test_as_by_hand.test_on_any_small_workload:nag",
+        "models.runtime.test_as_by_hand.test_on_any_small_workload:hierarchy",
     )
 
 

@@ -6,7 +6,7 @@ from tests.support.process import python
 
 
 def agree_uncompiled(*tests: str) -> None:
-    """Run ``tests``, each ``MODULE.FUNCTION`` under ``tests``, with kernels that are not compiled.
+    """Run ``tests``, each ``MODULE.FUNCTION`` or ``MODULE.FUNCTION:PARAMETER`` under ``tests``, with kernels that are not compiled.
 
     Compiled code does not check bounds, NumPy does: so kernels are shown to stay within their arrays, too. A third of the examples
     does: all of them are tried on the compiled kernels, and hostile ones on these by :mod:`tests.campaigns.bounds`.
@@ -14,8 +14,10 @@ def agree_uncompiled(*tests: str) -> None:
     lines = ["import features.jit", "features.jit.njit = features.jit.kernel = features.jit.apart = lambda function: function"]
     lines += ["from hypothesis import settings", "kept = '_hypothesis_internal_use_settings'"]
     for test in tests:
-        module, _, function = test.rpartition(".")
+        named, _, parameter = test.partition(":")
+        module, _, function = named.rpartition(".")
         lines += [f"from tests.{module} import {function} as test", "given = getattr(test, kept)"]
-        lines += ["setattr(test, kept, settings(given, max_examples=given.max_examples // 3))", "test()"]
+        lines += ["setattr(test, kept, settings(given, max_examples=given.max_examples // 3))"]
+        lines.append(f"test({parameter!r})" if parameter else "test()")
     run = python(["-c", "\n".join(lines)], timeout=3600)
     assert run.returncode == 0, run.stderr
