@@ -6,9 +6,8 @@ import random
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
@@ -25,20 +24,21 @@ from tests.support.workloads import (
     PREDICTORS,
     PURE,
     TABLE_CORRECTIONS,
+    Moody,
     Result,
     Told,
     Workload,
+    agree,
+    cases,
     columns,
     crowd,
+    crowds,
+    dependent_crowd,
+    dependent_workloads,
+    policies,
     policy_of,
-    schedulers,
     source_of,
     workloads,
-)
-
-semantics = st.sampled_from(SEMANTICS)
-policies = st.fixed_dictionaries(
-    {"semantics": semantics, "correction": st.sampled_from(TABLE_CORRECTIONS), "starvation_s": st.sampled_from([None, 0, 3, 50])}
 )
 
 
@@ -63,21 +63,12 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
     )
 
 
-@settings(max_examples=250, deadline=None)
-@given(workloads(), schedulers, st.sampled_from(PREDICTORS), policies)
-def test_any_small_workload(load: Workload, scheduler: str, predictor: str | None, policy: dict) -> None:
-    assume(scheduler != CONSERVATIVE or policy["starvation_s"] is None)
-    assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
-
-
-@pytest.mark.slow
-@settings(max_examples=150, deadline=None)
-@given(workloads(most=60), st.sampled_from(["FCFS-EASY-FCFS", "FCFS-EASY-SPF"]), semantics, st.sampled_from(TABLE_CORRECTIONS))
-def test_outlived_predictions_under_the_schedulers_of_the_literature(
-    load: Workload, scheduler: str, semantics: str, correction: str
-) -> None:
-    policy = {"semantics": semantics, "correction": correction}
-    assert columns(load.schedule(scheduler, **policy)) == expected(load, scheduler, None, **policy)
+@settings(max_examples=600)
+@given(cases(st.one_of(workloads(), dependent_workloads(), crowds(40))))
+def test_any_small_workload(case: tuple[Workload, str, Any, dict]) -> None:
+    """Whoever predicts, and is asked again, whatever causes passes, wherever jobs follow others, for any number of reservations."""
+    load, scheduler, predictor, policy = case
+    agree(load, scheduler, predictor, **policy)
 
 
 # every order in front of every algorithm, and every order behind EASY
@@ -89,26 +80,18 @@ SAMPLE = [f"{front}-EASY-{behind}" for front, behind in zip(PURE, PURE[7:] + PUR
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_crowds_under_every_order_and_algorithm(semantics: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    load = crowd(rng, size=150, machine=int(rng.choice([5, 64, 1000])))
-    scheduler, predictor = SAMPLE[seed], PREDICTORS[seed % len(PREDICTORS)]
+    load = (crowd, dependent_crowd)[seed // 3 % 2](rng, size=150, machine=int(rng.choice([5, 64, 1000])))
+    scheduler, predictor = SAMPLE[seed], [*PREDICTORS, Moody(seed)][seed % (len(PREDICTORS) + 1)]
     policy = {
         "semantics": semantics,
-        "correction": TABLE_CORRECTIONS[seed // 2 % len(TABLE_CORRECTIONS)],
+        "correction": "conditional" if isinstance(predictor, Moody) else TABLE_CORRECTIONS[seed // 2 % len(TABLE_CORRECTIONS)],
         "starvation_s": 500 if seed % 3 == 0 and scheduler != CONSERVATIVE else None,
     }
-    assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
+    agree(load, scheduler, predictor, **policy, dependencies=bool(load.preceding))
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(workloads(), st.sampled_from(EASY_NAMES), st.sampled_from([2, 3, 4, 5, 100]), st.sampled_from(PREDICTORS), policies)
-def test_several_reservations(load: Workload, scheduler: str, reservations: int, predictor: str | None, policy: dict) -> None:
-    scheduler = scheduler.replace("EASY", f"EASY(reservations={reservations})")
-    assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(workloads(), st.sampled_from(EASY_NAMES), policies)
 def test_planned_by_requests_predictions_only_order_the_queue(load: Workload, scheduler: str, policy: dict) -> None:
     name = scheduler.replace("EASY", "EASY(plans=requested)")
@@ -121,20 +104,8 @@ def test_per_event_only_plain_fcfs_easy_looks_away_when_a_job_comes_that_does_no
     """A pass for its sake finds whatever expired predictions have made possible since, and with several reservations there is one."""
     for seed in seeds(10):
         load = crowd(np.random.default_rng(seed), size=60, machine=8)
-        scheduler, policy = "FCFS-EASY(reservations=2)-FCFS", {"semantics": "per-event", "correction": correction}
-        assert columns(load.schedule(scheduler, **policy)) == expected(load, scheduler, None, **policy)
-
-
-eighths = st.integers(-8, 8).map(lambda number: number / 8)  # sums of them are exact, so that ties are ties
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(workloads(), st.tuples(eighths, eighths, eighths).filter(any), semantics)
-def test_mixed_policies_of_three_features(load: Workload, weights: tuple[float, ...], semantics: str) -> None:
-    name = f"MIXED({','.join(map(str, weights))})-EASY"
-    made = columns(load.schedule(name, semantics=semantics))
-    assert made == load.by_oracle(order=oracle.mixed(*weights), estimates=load.estimates, semantics=semantics)
+        for scheduler in ("FCFS-EASY-FCFS", "FCFS-EASY(reservations=2)-FCFS"):
+            agree(load, scheduler, semantics="per-event", correction=correction)
 
 
 @pytest.mark.parametrize("seed", seeds(20))
@@ -180,7 +151,7 @@ def test_long_jobs_and_unix_times_overflow_nothing(scheduler: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(workloads(), st.data())
 def test_predictions_outside_one_to_the_request_are_clamped_and_counted(load: Workload, data: st.DataObject) -> None:
     wild = data.draw(st.lists(st.integers(-5, 30), min_size=len(load.submit), max_size=len(load.submit)))
@@ -188,45 +159,6 @@ def test_predictions_outside_one_to_the_request_are_clamped_and_counted(load: Wo
     schedule = load.schedule("FCFS-EASY-SPF", wild)
     assert columns(schedule) == load.by_oracle(backfill="SPF", estimates=clamped)
     assert schedule.clamped_predictions == sum(told != used for told, used in zip(wild, clamped, strict=True))
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(workloads(), st.sampled_from(EASY_NAMES + OTHER_NAMES), semantics, st.randoms(use_true_random=False))
-def test_each_question_is_answered_by_its_own_estimate(load: Workload, scheduler: str, semantics: str, random: Any) -> None:
-    scheduler = scheduler.replace("EASY", random.choice(["EASY", "EASY(reservations=2)", "EASY(reservations=3)"]))
-    order, fit, end = ([random.randint(1, seconds) for seconds in load.requested] for _ in range(3))
-    schedule = load.schedule(scheduler, Told(order, fit, end), semantics=semantics)
-    assert columns(schedule) == load.by_oracle(**policy_of(scheduler), estimates=order, fit=fit, end=end, semantics=semantics)
-
-
-class Last2InPython(Told):
-    """Last2 as an outside predictor would be written, from what it is told."""
-
-    name = "last2-in-python"
-
-    def __init__(self) -> None:
-        super().__init__([], [], [])
-
-    def begin(self, jobs: pd.DataFrame) -> None:
-        self._jobs, self._past = jobs, {}  # type: ignore[var-annotated]
-
-    def ended(self, job: int, now_s: int) -> None:
-        self._past.setdefault(self._jobs["user"][job], []).append(int(self._jobs["runtime_s"][job]))
-
-    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
-        past = self._past.get(self._jobs["user"][job], [])[-2:]
-        request = float(self._jobs["requested_s"][job])
-        return min(sum(past) // 2, request) if len(past) == 2 and isinstance(self._jobs["user"][job], str) else request
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(workloads(), schedulers, semantics)
-def test_a_predictor_in_python_is_told_what_a_compiled_one_learns(load: Workload, scheduler: str, semantics: str) -> None:
-    assert columns(load.schedule(scheduler, Last2InPython(), semantics=semantics)) == expected(
-        load, scheduler, "last2", semantics=semantics
-    )
 
 
 @pytest.mark.parametrize(

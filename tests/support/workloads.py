@@ -6,6 +6,8 @@ Drawn by hypothesis or from a seed. A workload is scheduled by the compiled simu
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ from models.runtime.protocol import END, FIT, ORDER
 from sim import Schedule, simulate
 from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.orders import ORDERS
+from sim.semantics import SEMANTICS
 from tests.oracle import scheduler as oracle
 
 PURE = [order for order in ORDERS if order != "MIXED"]
@@ -29,9 +32,20 @@ OTHER_NAMES = [f"{order}-{algorithm}" for algorithm in ("JustBF", "List", "Stric
 CONSERVATIVE = "FCFS-Conservative"
 schedulers = st.one_of(st.sampled_from(EASY_NAMES), st.sampled_from(OTHER_NAMES), st.just(CONSERVATIVE))
 """Every scheduler there is, by its full name; mixed policies aside."""
+reserving = st.builds(
+    lambda name, k: name.replace("EASY", f"EASY(reservations={k})"), st.sampled_from(EASY_NAMES), st.integers(2, 5)
+)
+any_scheduler = st.one_of(schedulers, reserving)
+eighths = st.integers(-8, 8).map(lambda number: number / 8)  # sums of them are exact, so that ties are ties
+mixed = st.tuples(eighths, eighths, eighths).filter(any).map(lambda weights: f"MIXED({','.join(map(str, weights))})-EASY-FCFS")
 
 TABLE_CORRECTIONS = [correction for correction in CORRECTIONS if not correction.startswith("conditional")]
 """Corrections for predictions known beforehand, which cannot be asked for again."""
+
+starvation = st.sampled_from([None, 0, 3, 50])
+policies = st.fixed_dictionaries(
+    {"semantics": st.sampled_from(SEMANTICS), "correction": st.sampled_from(TABLE_CORRECTIONS), "starvation_s": starvation}
+)
 
 Result = tuple[list[int], list[int], list[int]]
 
@@ -144,13 +158,14 @@ def agree(load: Workload, scheduler: str, predictor: Any = None, **policy: Any) 
 
 
 def policy_of(scheduler: str) -> dict[str, Any]:
-    """Return the oracle's names for a scheduler of pure policies by its full name.
+    """Return the oracle's names for a scheduler by its full name.
 
-    ``EASY(reservations=k)`` among them.
+    Of pure and mixed policies, ``EASY(reservations=k)`` among them.
     """
-    order, algorithm, *backfill = scheduler.split("-")
+    order, algorithm, *backfill = re.split("-(?=[A-Z])", scheduler)
     reservations = int(algorithm[len("EASY(reservations=") : -1]) if "(" in algorithm else 1
-    policy = {"order": order, "algorithm": algorithm.split("(")[0], "reservations": reservations}
+    ranked = oracle.mixed(*map(float, order[len("MIXED(") : -1].split(","))) if order.startswith("MIXED") else order
+    policy = {"order": ranked, "algorithm": algorithm.split("(")[0], "reservations": reservations}
     return policy | {"backfill": backfill[0] if backfill else "FCFS"}
 
 
@@ -267,6 +282,17 @@ def dependent_crowd(rng: np.random.Generator, size: int = 200, machine: int = 64
     )
 
 
+def crowds(size: int, machines: Sequence[int] = (4, 12, 40)) -> st.SearchStrategy[Workload]:
+    """Draw crowds by their seeds, of which half follow others."""
+    rng = st.integers(0, 10**6).map(np.random.default_rng)
+    return st.builds(
+        lambda make, rng, machine: make(rng, size=size, machine=machine),
+        st.sampled_from([crowd, dependent_crowd]),
+        rng,
+        st.sampled_from(machines),
+    )
+
+
 def perturbed(load: Workload, schedule: Any, row: int, rng: np.random.Generator) -> Workload:
     """Return ``load`` with everything unknown at the submission of ``row`` changed.
 
@@ -313,6 +339,13 @@ class Told:
         return self._answers[question][job]
 
 
+def drawn_apart(load: Workload, seed: int) -> Told:
+    """Return a predictor whose answers to the three questions have nothing to do with each other."""
+    rng = np.random.default_rng(seed)
+    order, fit, end = (np.ceil(np.array(load.requested) * rng.random(len(load.requested))).astype(int).clip(1) for _ in range(3))
+    return Told(order.tolist(), fit.tolist(), end.tolist())
+
+
 class Moody:
     """A plain-Python predictor whose answers depend on all it was told, when and what.
 
@@ -343,3 +376,28 @@ class Moody:
     def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
         asked = (self._seed, self._heard, int(question), int(job), int(now_s), int(elapsed_s))
         return crc32(repr(asked).encode()) % (4 * (self._requested[job] + 3)) / 4 - 1
+
+
+@st.composite
+def cases(draw: st.DrawFn, loads: st.SearchStrategy[Workload]) -> tuple[Workload, str, Any, dict[str, Any]]:
+    """Draw a workload, a scheduler, a predictor and all else that the simulator offers; jobs follow others where they name some.
+
+    A timer of the semantics is due so often while the longest job runs that no simulation takes long.
+    """
+    literature = st.sampled_from(["FCFS-EASY-FCFS", "FCFS-EASY-SPF"])
+    load, scheduler, seed = draw(loads), draw(st.one_of(literature, any_scheduler, mixed)), draw(st.integers(0, 99))
+    predictor = draw(st.sampled_from([*PREDICTORS, *2 * [Moody(seed), drawn_apart(load, seed)]]))
+    again = ["conditional", "conditional(when=pass)"] if predictor == "last2" else ["conditional"] * isinstance(predictor, Moody)
+    options = draw(st.sampled_from(["", "", "(expiry=pass)", "(every={})", "(expiry=pass,every={})"]))
+    every_s = 1 + max(load.requested) // draw(st.sampled_from([1, 3, 10, 19]))
+    return (
+        load,
+        scheduler,
+        predictor,
+        {
+            "semantics": draw(st.sampled_from(SEMANTICS)) + options.format(every_s),
+            "correction": draw(st.sampled_from([*TABLE_CORRECTIONS, *3 * again])),
+            "starvation_s": None if scheduler == CONSERVATIVE else draw(starvation),
+            "dependencies": bool(load.preceding),
+        },
+    )

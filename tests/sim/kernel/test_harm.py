@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -28,11 +27,9 @@ from tests.oracle.decisions import Whim
 from tests.oracle.harm import CONSTANTS, starts
 from tests.support.fresh import seeds
 from tests.support.uncompiled import agree_uncompiled
-from tests.support.workloads import Workload, crowd, dependent_crowd, dependent_workloads, workloads
+from tests.support.workloads import Moody, Workload, crowd, crowds, dependent_crowd, dependent_workloads, starvation, workloads
 
-policies = st.fixed_dictionaries(
-    {"semantics": st.sampled_from([*SEMANTICS, "per-second(every=30)"]), "starvation_s": st.sampled_from([None, 0, 3, 50])}
-)
+policies = st.fixed_dictionaries({"semantics": st.sampled_from([*SEMANTICS, "per-second(every=30)"]), "starvation_s": starvation})
 rules = st.builds(
     Harm,
     scenarios=st.sampled_from([1, 4, 16]),
@@ -54,27 +51,17 @@ def made(load: Workload, rule: Harm, predictor: Any = None, **policy: Any) -> li
     return load.schedule(named_by(rule), predictor, **policy).jobs["start_s"].tolist()
 
 
-class Foggy:
+class Foggy(Moody):
     """A predictor in plain Python whose distributions depend on all it was told: out of order, of halves, out of bounds, soon outlived."""
 
     name = "foggy"
 
+    def __init__(self) -> None:
+        super().__init__(0)
+
     def begin(self, jobs: pd.DataFrame) -> None:
-        self.requested = jobs["requested_s"].tolist()
-        self.heard = 0  # whatever the order within a second
+        super().begin(jobs)
         self.again: list[tuple[int, int]] = []
-
-    def hear(self, *what: object) -> None:
-        self.heard += crc32(repr(what).encode())
-
-    def submitted(self, job: int, now_s: int) -> None:
-        self.hear("submitted", int(job), int(now_s))
-
-    def started(self, job: int, now_s: int) -> None:
-        self.hear("started", int(job), int(now_s))
-
-    def ended(self, job: int, now_s: int) -> None:
-        self.hear("ended", int(job), int(now_s))
 
     def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
         return 1.0
@@ -82,8 +69,8 @@ class Foggy:
     def quantiles(self, job: int, now_s: int, elapsed_s: int, levels: Any) -> Any:
         if elapsed_s:
             self.again.append((int(job), int(elapsed_s)))
-        random = np.random.default_rng([self.heard % 2**31, int(job), int(now_s), int(elapsed_s)])
-        far = elapsed_s + (self.requested[job] - elapsed_s) * random.random() ** 2
+        random = np.random.default_rng([self._heard % 2**31, int(job), int(now_s), int(elapsed_s)])
+        far = elapsed_s + (self._requested[job] - elapsed_s) * random.random() ** 2
         return np.round(far * random.random(len(levels)) + 0.25, 2)
 
 
@@ -109,48 +96,42 @@ class Known(Foggy):
     """Tells what another schedule was told, a row a job, and the request once that is outlived."""
 
     def __init__(self, told: np.ndarray) -> None:
+        super().__init__()
         self.told = told
 
     def quantiles(self, job: int, now_s: int, elapsed_s: int, levels: Any) -> Any:
-        return [self.requested[job]] * len(levels) if elapsed_s else self.told[job]
+        return [self._requested[job]] * len(levels) if elapsed_s else self.told[job]
 
 
 # Against the oracle
 
 
-@settings(max_examples=100)
-@given(workloads(), rules, st.sampled_from([None, "requested", "clairvoyant", "last2"]), policies)
-def test_any_small_workload(load: Workload, rule: Harm, predictor: Any, policy: dict) -> None:
-    assert made(load, rule, predictor, **policy) == starts(load, rule, predictor, **policy)
-
-
-@settings(max_examples=100)
-@given(dependent_workloads(), rules, policies, st.booleans())
-def test_where_jobs_follow_others(load: Workload, rule: Harm, policy: dict, foggy: bool) -> None:
-    predictor = Foggy() if foggy else None
-    assert made(load, rule, predictor, dependencies=True, **policy) == starts(load, rule, predictor, dependencies=True, **policy)
-
-
-@settings(max_examples=100)
-@given(workloads(), rules, policies, st.integers(0, 3))
-def test_distributions_told_in_python(load: Workload, rule: Harm, policy: dict, seed: int) -> None:
-    kernel, oracle = Foggy(), Foggy()
-    assert made(load, rule, kernel, seed=seed, **policy) == starts(load, rule, oracle, seed=seed, **policy)
-    assert sorted(kernel.again) == sorted(oracle.again)
-
-
-@settings(max_examples=100)
-@given(workloads(), rules, policies, st.integers(0, 99), st.integers(0, 4), st.booleans())
-def test_start_decisions(load: Workload, rule: Harm, policy: dict, seed: int, skips: int, foggy: bool) -> None:
-    heard, told, predictor = Whim(seed), Whim(seed), Foggy() if foggy else None
-    schedule = load.schedule(f"{named_by(rule)}+RUSH(skips={skips})", predictor, start_decision=heard, **policy)
-    expected = starts(load, rule, predictor, decision=told, skips=skips, **policy)
-    assert schedule.jobs["start_s"].tolist() == expected
-    assert heard.said == told.said
+@pytest.mark.slow
+@settings(max_examples=150)
+@given(
+    st.one_of(workloads(), dependent_workloads(), crowds(24)),
+    rules,
+    st.sampled_from([None, "requested", "clairvoyant", "last2", Foggy, Foggy]),
+    policies,
+    st.integers(0, 3),
+    st.none() | st.integers(0, 99),
+    st.integers(0, 4),
+)
+def test_any_small_workload(load: Workload, rule: Harm, told: Any, policy: dict, seed: int, whim: int | None, skips: int) -> None:
+    """Whether points are told or distributions, in Python, and whether somebody decides about starts."""
+    kernel, oracle = (told(), told()) if told is Foggy else (told, told)
+    policy |= {"dependencies": bool(load.preceding), "seed": seed if told is Foggy else 0}
+    heard, said = (None, None) if whim is None else (Whim(whim), Whim(whim))
+    name = named_by(rule) if whim is None else f"{named_by(rule)}+RUSH(skips={skips})"
+    found = load.schedule(name, kernel, start_decision=heard, **policy).jobs["start_s"].tolist()
+    deciding = {} if whim is None else {"decision": said, "skips": skips}
+    assert found == starts(load, rule, oracle, **deciding, **policy)
+    assert heard is None or said is None or heard.said == said.said
+    assert told is not Foggy or sorted(kernel.again) == sorted(oracle.again)
 
 
 @pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("predictor", ["requested", "clairvoyant", None, Foggy()], ids=["requested", "exact", "point", "foggy"])
+@pytest.mark.parametrize("predictor", [None, Foggy()], ids=["point", "foggy"])
 def test_crowds(predictor: Any, semantics: str) -> None:
     other = 0
     for seed in seeds(4):
@@ -206,23 +187,18 @@ def test_distributions_of_quantile() -> None:
 
 @pytest.mark.slow
 @needs_shared
-@pytest.mark.parametrize("predictor", ["requested", "clairvoyant", "last2"])
-def test_a_slice_of_a_real_trace(predictor: str) -> None:
+def test_a_slice_of_a_real_trace() -> None:
     jobs = read_swf(SHARED / "traces" / "KTH-SP2-filtered.swf.gz").jobs.iloc[3000:3400].reset_index(drop=True)
     columns = {
         name: jobs[f"{name}_s" if name != "procs" else name].tolist() for name in ("submit", "runtime", "procs", "requested")
     }
     load = Workload(100, **columns, user=jobs["user"].astype("object").tolist(), estimates=columns["requested"])
-    assert made(load, Harm(), predictor) == starts(load, Harm(), predictor)
+    assert made(load, Harm(), "last2") == starts(load, Harm(), "last2")
 
 
 @pytest.mark.slow
 def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
-    agree_uncompiled(
-        "sim.kernel.test_harm.test_any_small_workload",
-        "sim.kernel.test_harm.test_distributions_told_in_python",
-        "sim.kernel.test_harm.test_start_decisions",
-    )
+    agree_uncompiled("sim.kernel.test_harm.test_any_small_workload")
 
 
 FROZEN = {0: "97f3ca9e01536d09", 1: "48994b668e879c7e"}

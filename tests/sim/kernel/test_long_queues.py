@@ -12,8 +12,7 @@ from features.jit import njit
 from features.limits import PROCESSORS
 from sim.kernel.queue import CLASSES, GROUP_BITS, LONG, NARROW, class_of, narrowest
 from sim.kernel.scratch import Scratch
-from tests.sim.test_simulate_oracle import columns, policy_of
-from tests.support.workloads import Workload, crowd
+from tests.support.workloads import Workload, columns, crowd, policy_of
 
 
 def flood(seed: int, size: int, machine: int = 48) -> Workload:

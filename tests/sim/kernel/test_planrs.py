@@ -23,24 +23,19 @@ from sim.planning import OrigBF, PlanRS
 from tests.conftest import SHARED, needs_shared
 from tests.oracle.clusters import Ask, Node, Site
 from tests.oracle.planning import OrigBackfill, Planning
-from tests.sim.machine.test_failures import given_as
-from tests.support.machines import described, random_ask, random_site
+from tests.support.machines import crowded, described, given_as, random_ask, random_outages, random_site
 from tests.support.workloads import Workload, columns, crowd, dependent_crowd
 
 OPTIONS = {
-    **{
-        "preset": ["paper", "program"],
-        "per": ["search", "cluster"],
-        "interval": [1, 7, 60],
-        "spread": ["sum", "squares"],
-    },
-    **{
-        "width": ["none", "sqrt"],
-        "usage": ["mean", "larger", "procs"],
-        "least": [1, 3600],
-        "fairness": [0, 1, 10],
-        "bound": [0, 10],
-    },
+    "preset": ["paper", "program"],
+    "per": ["search", "cluster"],
+    "interval": [1, 7, 60],
+    "spread": ["sum", "squares"],
+    "width": ["none", "sqrt"],
+    "usage": ["mean", "larger", "procs"],
+    "least": [1, 3600],
+    "fairness": [0, 1, 10],
+    "bound": [0, 10],
 }
 
 
@@ -64,15 +59,6 @@ BACKFILLING = {
 
 def some_policy(rng: np.random.Generator) -> dict[str, Any]:
     return {"semantics": str(rng.choice(["per-second", "per-event", "per-second(every=7)"]))}
-
-
-def some_outages(rng: np.random.Generator, site: Site, last: int) -> list[tuple[int, int, int, bool]]:
-    """Half the time none."""
-    outages = []
-    for time in np.sort(rng.integers(0, last + 300, 6 * rng.integers(0, 2))).tolist():
-        cluster = int(rng.integers(0, len(site.clusters)))
-        outages.append((time, cluster, int(rng.integers(0, len(site.clusters[cluster]))), bool(rng.random() < 0.6)))
-    return outages
 
 
 def some_name(rng: np.random.Generator) -> str:
@@ -106,7 +92,7 @@ def test_queues_are_backfilled_by_fair_share_as_the_oracle_does_it(seed: int) ->
     if rng.random() < 0.5:
         site = random_site(rng)
         on = site, [random_ask(rng, site) for _ in load.submit]
-        machine["machine"], outages = described(*on), some_outages(rng, site, load.submit[-1])
+        machine["machine"], outages = described(*on), random_outages(rng, site, load.submit[-1])
         load = replace(load, procs=[ask.chunks * ask.each[0] for ask in on[1]], machine=machine["machine"].procs)
     stated = ",".join(f"{option}={rng.choice(values)}" for option, values in BACKFILLING.items())
     policy = some_policy(rng) if not outages else {"semantics": "per-second"}
@@ -135,12 +121,8 @@ def test_by_default_a_reservation_survives_jobs_of_a_queue_that_comes_first(sche
 def test_clusters_are_planned_as_the_oracle_plans_them(seed: int) -> None:
     """With memory, properties, whole nodes, limits and nodes that go; jobs move between clusters."""
     rng = np.random.default_rng(seed)
-    site = random_site(rng)
-    asks = [random_ask(rng, site) for _ in range(20)]
-    load = crowd(rng, size=20, machine=16, longest_s=300)
-    machine = described(site, asks)
-    load = replace(load, procs=[ask.chunks * ask.each[0] for ask in asks], machine=machine.procs)
-    scheduler, outages = some_name(rng), some_outages(rng, site, load.submit[-1])
+    load, (site, asks), machine = crowded(rng, 20)
+    scheduler, outages = some_name(rng), random_outages(rng, site, load.submit[-1])
     policy = some_policy(rng) if not outages else {"semantics": "per-second"}
     drawn = seed if named(scheduler).draws else 0
     made = load.schedule(scheduler, machine=machine, seed=drawn, failures=given_as(outages), **policy)

@@ -19,26 +19,8 @@ from tests.oracle import scheduler as oracle
 from tests.oracle.decisions import Whim, decided
 from tests.support.fresh import seeds
 from tests.support.uncompiled import agree_uncompiled
-from tests.support.workloads import (
-    CONSERVATIVE,
-    EASY_NAMES,
-    PREDICTORS,
-    TABLE_CORRECTIONS,
-    Told,
-    Workload,
-    crowd,
-    dependent_workloads,
-    schedulers,
-    workloads,
-)
+from tests.support.workloads import CONSERVATIVE, Workload, cases, crowd, crowds, dependent_workloads, drawn_apart, workloads
 
-several = st.builds(lambda name, k: name.replace("EASY", f"EASY(reservations={k})"), st.sampled_from(EASY_NAMES), st.integers(2, 4))
-conservative = st.just(CONSERVATIVE)
-any_scheduler = st.one_of(schedulers, several, conservative)
-semantics = st.sampled_from(SEMANTICS)
-policies = st.fixed_dictionaries(
-    {"semantics": semantics, "correction": st.sampled_from(TABLE_CORRECTIONS), "starvation_s": st.sampled_from([None, 0, 3, 50])}
-)
 whims = st.builds(Whim, st.integers(0, 99), st.sampled_from([10, 30, 60, 90, 100]))
 limits = st.integers(0, 4)
 
@@ -60,8 +42,6 @@ def asking(load: Workload, scheduler: str, decision: Any, skips: int = 10, predi
 def agree(load: Workload, scheduler: str, whim: Whim, skips: int = 10, predictor: Any = None, **policy: Any) -> Whim:
     """Check that kernel and oracle ask the same and start the same; returns what was said."""
     told = Whim(whim.seed, whim.percent)
-    if scheduler == CONSERVATIVE:
-        policy.pop("starvation_s", None)
     jobs = decided(load, scheduler, told, skips=skips, predictor=predictor, **policy)
     heard = Whim(whim.seed, whim.percent)
     made = asking(load, scheduler, heard, skips, predictor, **policy)
@@ -71,51 +51,22 @@ def agree(load: Workload, scheduler: str, whim: Whim, skips: int = 10, predictor
     return told
 
 
-def drawn_apart(load: Workload, seed: int) -> Told:
-    """A predictor whose answers to the three questions have nothing to do with each other."""
-    rng = np.random.default_rng(seed)
-    order, fit, end = (np.ceil(np.array(load.requested) * rng.random(len(load.requested))).astype(int).clip(1) for _ in range(3))
-    return Told(order.tolist(), fit.tolist(), end.tolist())
-
-
 # Against the oracle
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
-@given(workloads(), any_scheduler, st.sampled_from(PREDICTORS), policies, whims, limits)
-def test_any_small_workload(load: Workload, scheduler: str, predictor: Any, policy: dict, whim: Whim, skips: int) -> None:
+@settings(max_examples=300)
+@given(cases(st.one_of(workloads(), dependent_workloads(), crowds(30))), whims, limits)
+def test_any_small_workload(case: tuple[Workload, str, Any, dict], whim: Whim, skips: int) -> None:
+    load, scheduler, predictor, policy = case
     agree(load, scheduler, whim, skips, predictor, **policy)
-
-
-@pytest.mark.slow
-@settings(max_examples=120)
-@given(workloads(), conservative, st.sampled_from(PREDICTORS), policies, whims, limits)
-def test_a_plan_that_is_kept(load: Workload, scheduler: str, predictor: Any, policy: dict, whim: Whim, skips: int) -> None:
-    agree(load, scheduler, whim, skips, predictor, **policy)
-
-
-@pytest.mark.slow
-@settings(max_examples=100)
-@given(dependent_workloads(), any_scheduler, policies, whims, limits)
-def test_where_jobs_follow_others(load: Workload, scheduler: str, policy: dict, whim: Whim, skips: int) -> None:
-    agree(load, scheduler, whim, skips, dependencies=True, **policy)
-
-
-@pytest.mark.slow
-@settings(max_examples=100)
-@given(workloads(), any_scheduler, policies, whims, limits, st.integers(0, 99))
-def test_where_each_question_has_its_own_answer(
-    load: Workload, scheduler: str, policy: dict, whim: Whim, skips: int, seed: int
-) -> None:
-    agree(load, scheduler, whim, skips, drawn_apart(load, seed), **policy)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("percent", [0, 30])
 @pytest.mark.parametrize("scheduler", ["FCFS-EASY-SPF", "FCFS-EASY(reservations=3)-SPF", "SPF-JustBF", CONSERVATIVE])
 def test_busy_machines_where_each_question_has_its_own_answer(scheduler: str, percent: int) -> None:
-    for seed in seeds(20):
+    for seed in seeds(5):
         load = crowd(np.random.default_rng(seed), size=50, machine=16)
         agree(load, scheduler, Whim(seed, percent), 3, drawn_apart(load, seed))
 
@@ -128,7 +79,7 @@ def test_where_the_order_depends_on_who_waits(algorithm: str, semantics: str) ->
     order = f"MIXED({','.join(map(str, weights))};standardised)"
     scheduler = f"{order}-{algorithm}" + (f"-{order}" if algorithm == "EASY" else "")
     policy: dict[str, Any] = {"order": oracle.Standardised(weights), "backfill": oracle.Standardised(weights)}
-    for seed in seeds(15):
+    for seed in seeds(4):
         load, told, heard = crowd(np.random.default_rng(seed), size=60, machine=16), Whim(seed, 40), Whim(seed, 40)
         jobs = decided(load, f"FCFS-{algorithm}", told, skips=3, semantics=semantics, **policy)
         made = asking(load, scheduler, heard, 3, semantics=semantics)
@@ -147,28 +98,7 @@ def test_crowds_with_queues_of_hundreds(scheduler: str, semantics: str) -> None:
 
 @pytest.mark.thorough
 def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
-    agree_uncompiled(
-        "sim.kernel.test_start_decisions.test_any_small_workload",
-        "sim.kernel.test_start_decisions.test_a_plan_that_is_kept",
-    )
-
-
-# Claims
-
-
-@pytest.mark.slow
-@settings(max_examples=75)
-@given(workloads(), any_scheduler, semantics, whims, limits)
-def test_nobody_is_skipped_more_often_than_allowed_nor_asked_twice_in_a_pass(
-    load: Workload, scheduler: str, semantics: str, whim: Whim, skips: int
-) -> None:
-    asking(load, scheduler, whim, skips, semantics=semantics)
-    times = [sum(answer.skipped for answer in whim.said if answer.job == job) for job in range(len(load.submit))]
-    assert max(times) <= skips
-    if whim.percent == 100:
-        assert times == [skips] * len(times)
-    if semantics == "per-second":
-        assert len({(answer.job, answer.now_s) for answer in whim.said}) == len(whim.said)
+    agree_uncompiled("sim.kernel.test_start_decisions.test_any_small_workload")
 
 
 LOAD = Workload(10, [0], [10], [10], [10], ["u"], [10])

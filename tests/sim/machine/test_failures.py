@@ -1,4 +1,4 @@
-"""Nodes that go and come back: schedules are the oracle's, and what no node is left for is counted and named."""
+"""Schedules on machines of clusters are the oracle's, also where nodes go and come back; what no node is left for is counted and named."""
 
 from __future__ import annotations
 
@@ -13,36 +13,31 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim import Schedule
-from sim.machine.failures import Failures, failures
+from sim.machine.failures import failures
 from tests.oracle.clusters import Ask, Node, Site, simulated_on
-from tests.sim.machine.test_clusters import SCHEDULERS
-from tests.support.machines import described, one_node, random_ask, random_site
-from tests.support.workloads import TABLE_CORRECTIONS, Workload, crowd, policy_of
-
-
-def given_as(outages: list[tuple[int, int, int, bool]], jobs: Any = "requeued") -> Failures:
-    return failures(pd.DataFrame(outages, columns=["time_s", "cluster", "node", "up"]), jobs)
+from tests.support.machines import Outages, crowded, described, given_as, one_node, random_outages
+from tests.support.workloads import CONSERVATIVE, TABLE_CORRECTIONS, Workload, any_scheduler, crowd, policy_of
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**9),
-    scheduler=SCHEDULERS,
+    scheduler=st.one_of(any_scheduler, st.sampled_from([CONSERVATIVE, "FCFS-EASY-FCFS"])),
     correction=st.sampled_from(TABLE_CORRECTIONS),
-    semantics=st.sampled_from(["per-second", "per-second(expiry=pass,every=7)"]),
+    semantics=st.sampled_from(["per-second", "per-event", "per-second(expiry=pass,every=7)", "per-event(expiry=pass,every=7)"]),
+    starvation_s=st.sampled_from([None, None, 5, 50]),
     loses=st.booleans(),
 )
 def test_schedules_are_the_oracles(seed: int, scheduler: str, loses: bool, **policy: Any) -> None:
+    """On clusters with memory, properties, whole nodes and limits, where nodes go and come back, or none does."""
     rng = np.random.default_rng(seed)
-    site = random_site(rng)
-    asks = [random_ask(rng, site) for _ in range(25)]
-    load = crowd(rng, size=25, machine=16, longest_s=300)
-    load = replace(load, procs=[ask.chunks * ask.each[0] for ask in asks], machine=described(site, asks).procs)
-    outages = []
-    for time in np.sort(rng.integers(0, load.submit[-1] + 300, 8)).tolist():
-        cluster = int(rng.integers(0, len(site.clusters)))
-        outages.append((time, cluster, int(rng.integers(0, len(site.clusters[cluster]))), bool(rng.random() < 0.5)))
+    load, (site, asks), machine = crowded(rng, 30)
+    outages = random_outages(rng, site, load.submit[-1], 8) if policy["semantics"].startswith("per-second") else []
+    if scheduler == CONSERVATIVE or outages:
+        policy["starvation_s"] = None
+    if rng.random() < 0.3:
+        load = replace(load, runtime=load.estimates)
     jobs, state = simulated_on(
         site,
         asks,
@@ -53,9 +48,8 @@ def test_schedules_are_the_oracles(seed: int, scheduler: str, loses: bool, **pol
         **policy_of(scheduler),
         **policy,
     )
-    made = load.schedule(
-        scheduler, machine=described(site, asks), failures=given_as(outages, "lost" if loses else "requeued"), **policy
-    )
+    going = {"failures": given_as(outages, "lost" if loses else "requeued")} if outages else {}
+    made = load.schedule(scheduler, machine=machine, **going, **policy)
     started = [job for job in jobs if job.start >= 0]
     assert made.jobs["job_id"].tolist() == [job.index + 1 for job in started]
     assert made.jobs[["start_s", "end_s", "corrections"]].to_numpy().tolist() == [
@@ -68,14 +62,10 @@ def test_schedules_are_the_oracles(seed: int, scheduler: str, loses: bool, **pol
 TWO = Site([[Node((4,)), Node((4,))], [Node((2,))]], [[], []])
 
 
-def on_two(outages: list[tuple[int, int, int, bool]], scheduler: str, jobs: str = "requeued", **policy: Any) -> Schedule:
+def on_two(outages: Outages, scheduler: str, jobs: str = "requeued", **policy: Any) -> Schedule:
     """A (3 processors, 100 s) comes at 0, B (3, 100 s) at 10, C (2, 10 s) at 50; only the first cluster can hold A and B."""
     load = Workload(10, [0, 10, 50], [100, 100, 10], [3, 3, 2], [100, 100, 10], [None] * 3, [100, 100, 10])
-    asks = [
-        Ask(1, (3,), clusters=frozenset({0, 1})),
-        Ask(1, (3,), clusters=frozenset({0, 1})),
-        Ask(1, (2,), clusters=frozenset({0, 1})),
-    ]
+    asks = [Ask(1, (procs,), clusters=frozenset({0, 1})) for procs in load.procs]
     return load.schedule(scheduler, machine=described(TWO, asks), failures=given_as(outages, jobs), **policy)
 
 

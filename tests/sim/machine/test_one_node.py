@@ -7,35 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from features.jobs.cleaning import clean
 from pipelines.ingest.read import read_trace
 from sim import simulate
 from tests.conftest import SHARED, needs_shared
 from tests.support.machines import one_node
-from tests.support.workloads import EASY_NAMES, TABLE_CORRECTIONS, columns, crowd, schedulers
-
-several = st.builds(lambda k, name: name.replace("EASY", f"EASY(reservations={k})"), st.integers(2, 4), st.sampled_from(EASY_NAMES))
-
-
-@pytest.mark.slow
-@settings(max_examples=60)
-@given(
-    seed=st.integers(0, 10**6),
-    scheduler=st.one_of(schedulers, several),
-    correction=st.sampled_from(TABLE_CORRECTIONS),
-    semantics=st.sampled_from(["per-second", "per-event", "per-second(expiry=pass,every=7)", "per-event(expiry=pass,every=7)"]),
-    starvation_s=st.sampled_from([None, None, 5, 50]),
-)
-def test_schedules_are_those_of_the_pool(seed: int, scheduler: str, starvation_s: int | None, **policy: Any) -> None:
-    load = crowd(np.random.default_rng(seed), size=60)
-    if "Conservative" not in scheduler:
-        policy["starvation_s"] = starvation_s
-    pooled = load.schedule(scheduler, **policy)
-    assert columns(load.schedule(scheduler, machine=one_node(load.machine), **policy)) == columns(pooled)
-
+from tests.support.workloads import columns, crowd
 
 SCORES = ["SCORE(r*n-free-queue*wait)-EASY-SPF", "SCORE(wait*n-demand)-JustBF", "SCORE(r*n-free)-EASY(reservations=2)-SCORE(wait)"]
 

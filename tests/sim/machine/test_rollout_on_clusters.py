@@ -1,9 +1,8 @@
-"""``Rollout`` on machines of clusters: the oracle's starts, and on one cluster of one node those of the pool."""
+"""``Rollout`` on machines of clusters: the oracle's starts."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,46 +10,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from models.runtime.remaining import LEVELS
 from sim.machine.failures import Failures
 from sim.rollout import Rollout
 from tests.oracle.rollout import starts
-from tests.sim.kernel.test_harm import Foggy, Known
-from tests.sim.machine.test_harm_on_clusters import crowded
+from tests.sim.kernel.test_harm import Foggy
 from tests.sim.test_rollout import MANY, named_by, policies, rules
-from tests.support.machines import one_node
-from tests.support.workloads import columns, crowd
+from tests.support.machines import crowded
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.integers(0, 10**9), rules, policies, st.sampled_from(["foggy", None, "requested", "clairvoyant"]))
 def test_starts_are_the_oracles(seed: int, rule: Rollout, policy: dict, told: str | None) -> None:
-    load, on, machine = crowded(seed, size=16)
+    load, on, machine = crowded(np.random.default_rng(seed), 16)
     kernel, oracle = (Foggy(), Foggy()) if told == "foggy" else (told, told)
     made = load.schedule(named_by(rule), kernel, machine=machine, **policy).jobs["start_s"].tolist()
     assert made == starts(load, rule, oracle, on=on, **policy)
 
 
 def test_another_policy_is_gone_by_than_the_first() -> None:
-    load, on, machine = crowded(0)
+    load, on, machine = crowded(np.random.default_rng(0), 40)
     rule = replace(MANY, scenarios=2, every=1)
     made = load.schedule(named_by(rule), machine=machine).jobs["start_s"].tolist()
     assert made == starts(load, rule, on=on)
     assert made not in [load.schedule(name, machine=machine).jobs["start_s"].tolist() for name in rule.policies]
 
 
-@pytest.mark.slow
-@settings(max_examples=20)
-@given(st.integers(0, 10**6), rules, policies, st.booleans())
-def test_one_node_is_the_pool(seed: int, rule: Rollout, policy: dict, exact: bool) -> None:
-    load = crowd(np.random.default_rng(seed), size=40)
-    predictor: Any = None if exact else Known(np.outer(load.requested, LEVELS))
-    pooled = load.schedule(named_by(rule), predictor, **policy)
-    assert columns(load.schedule(named_by(rule), predictor, machine=one_node(load.machine), **policy)) == columns(pooled)
-
-
 def test_nodes_that_fail_are_refused() -> None:
-    load, _, machine = crowded(1, size=5)
+    load, _, machine = crowded(np.random.default_rng(1), 5)
     with pytest.raises(InputError, match="Rollout': foresees no nodes that fail"):
         load.schedule("Rollout", machine=machine, failures=Failures(*(np.array([0]) for _ in range(3)), np.array([False])))
