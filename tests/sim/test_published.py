@@ -34,6 +34,7 @@ def reference(name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     return table, jobs
 
 
+@cache
 def per_event(trace: str, scheduler: str, predictor: str, correction: str) -> Schedule:
     _, jobs = reference(trace)
     return simulate(
@@ -50,6 +51,29 @@ def test_per_event_schedules_equal_the_reference_for_every_job(trace: str, colum
     if f"predicted_{column}" in table:
         assert np.array_equal(made["predicted_s"], table[f"predicted_{column}"])
         assert np.array_equal(made["corrections"], table[f"corrections_{column}"])
+
+
+@pytest.mark.parametrize(
+    ("file", "procs", "scheduler", "predictor", "column", "published"),
+    [
+        ("kth-sp2-per-second", 100, "Strict", "requested", "start_strict_fcfs", 6814.9733),
+        ("kth-sp2-per-second", 100, "List", "requested", "start_list_fcfs", 71.4535),
+        ("kth-sp2-per-second", 100, "EASY", "requested", "start_easy_requested", 92.6877),
+        ("kth-sp2-per-second", 100, "EASY-SJBF", "requested", "start_sjbf_requested", 69.3936),
+        ("kth-sp2-per-second", 100, "JustBF", "requested", "start_justbf_requested", 101.8269),
+        ("kth-sp2-per-second", 100, "SAF-JustBF", "requested", "start_saf_justbf_requested", 45.1127),
+        ("kth-sp2-per-second", 100, "SAF-JustBF", "clairvoyant", "start_saf_justbf_clairvoyant", 20.9843),
+        ("kth-sp2", 100, "EASY", "clairvoyant", "start_easy_clairvoyant", 71.7224),
+        ("sdsc-sp2", 128, "EASY", "clairvoyant", "start_easy_clairvoyant", 70.4779),
+    ],
+)
+def test_published_schedules_come_out_for_every_job(
+    file: str, procs: int, scheduler: str, predictor: str, column: str, published: float
+) -> None:
+    table, jobs = reference(file)
+    made = simulate(jobs, procs=procs, scheduler=scheduler, predictor=predictor)
+    assert np.array_equal(made.jobs["start_s"], table[column])
+    assert evaluate(made)["mean_bounded_slowdown"] == pytest.approx(published, abs=5e-5)
 
 
 PUBLISHED = SHARED / "reference" / "sc15_published.csv"

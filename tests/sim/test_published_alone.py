@@ -8,7 +8,7 @@ import pytest
 
 from features import jobs_from
 from sim import Schedule, evaluate, simulate
-from tests.golden.make_golden import SLICES, frozen_slice, read, trace_slice
+from tests.golden.make_golden import CASES, SLICES, frozen_slice, read, trace_slice
 
 MINUTE_S, HOUR_S = 60, 3600
 
@@ -23,6 +23,21 @@ def test_a_slice_of_the_generated_trace_is_scheduled_as_the_oracle_did(name: str
     made = simulate(jobs, procs=procs, **policy).jobs
     for column in ("job_id", "submit_s", "runtime_s", "procs", "requested_s", "start_s", "predicted_s", "corrections"):
         assert made[column].tolist() == frozen[column].tolist(), column
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_frozen_schedules_come_out_for_every_job(name: str) -> None:
+    head, frozen = read(name)
+    predictor = frozen[head["predictor"]] if head["predictor"] in frozen else head["predictor"]
+    made = simulate(
+        jobs_from(frozen[["job_id", "submit_s", "runtime_s", "procs", "requested_s", "user"]]),
+        procs=int(head["machine"]),
+        scheduler=head["scheduler"],
+        predictor=predictor,
+        correction=head["correction"],
+    )
+    for column in ("start_s", "predicted_s", "corrections"):
+        np.testing.assert_array_equal(made.jobs[column], frozen[column], err_msg=column)
 
 
 def test_the_oracle_makes_the_slice_anew() -> None:

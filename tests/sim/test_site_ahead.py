@@ -22,10 +22,10 @@ from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
 from sim.site_ahead import lead, starts_ahead
 from sim.slurm.begin import LAUNCH_MS, LEAD_S, Phases, begin, draw_phases, origin_of
 from sim.slurm.files import read_site
-from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
 from sim.slurm.state import COMPLETING, CYCLE, LAST_ASKED, LAST_FULL, RUNS, Slurm
 from tests.conftest import SHARED, needs_shared
+from tests.sim.slurm.test_replay import jobs_of
 
 RUNS_OF = {"micro-1": "micro", "pair-A": "pair", "pool-1": "pool"}
 
@@ -156,22 +156,8 @@ NOW_S = 1_000_100
 
 def asked(first: int, *rows: dict[str, object]) -> pd.DataFrame:
     """Return jobs of eight processors, numbered from ``first``, that wait since the second of their number."""
-    texts = {
-        "user": "u",
-        "account": "a",
-        "qos": "normal",
-        "partition": "low",
-        "features": "",
-        "reservation": "",
-        "after": "",
-        "licenses": "",
-    }
-    usual = dict.fromkeys(COLUMNS, 0) | texts | {"task": -1, "eligible_s": -1, "cancel_s": -1, "killed": False, "requeues": False}
-    usual |= {"min_nodes": 1, "cpus": 8, "limit_s": 600, "least_limit_s": 600, "runtime_s": 60, "start_s": np.nan, "nodes": ""}
-    numbers = range(first, first + len(rows))
-    return pd.DataFrame(
-        [usual | {"group": at, "job_id": str(at), "submit_s": 1_000_000 + at} | row for at, row in zip(numbers, rows, strict=True)]
-    )
+    usual = {"user": "u", "account": "a", "limit_s": 600, "runtime_s": 60, "start_s": np.nan, "nodes": ""}
+    return jobs_of(*(usual | row for row in rows), first=first)
 
 
 def test_a_waiting_job_starts_when_the_scenario_ends_the_running_one() -> None:

@@ -13,25 +13,21 @@ from sim import simulate
 from sim.campaigns.campaign import campaign_schedules, run_campaign
 from sim.campaigns.windows import split_windows
 from sim.settings import Campaign
+from tests.support.workloads import Told
 
 PROCS = 4
 LEVELS = {0.5: 0.6, 0.8: 1.1, 0.95: 2.0}
 """Told quantiles as multiples of the point."""
 
 
-class InPython:
+class InPython(Told):
     """The same answers as the table of :func:`told`, asked one by one."""
 
-    name = "told"
+    def __init__(self) -> None:
+        super().__init__([], [], [])
 
     def begin(self, jobs: pd.DataFrame) -> None:
         self.point, self.quantiles, self.request = *answers(jobs), jobs["requested_s"].to_numpy()
-
-    def submitted(self, job: int, now_s: int) -> None: ...
-
-    def started(self, job: int, now_s: int) -> None: ...
-
-    def ended(self, job: int, now_s: int) -> None: ...
 
     def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
         said = [self.point[job], *self.quantiles.iloc[job], self.request[job]]

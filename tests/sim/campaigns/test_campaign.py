@@ -23,6 +23,7 @@ from sim.campaigns.points import IDENTITY
 from sim.campaigns.windows import Windows, split_windows
 from sim.names import scheduler
 from tests.conftest import SHARED, needs_shared
+from tests.support.process import LIBRARIES
 from tests.support.workloads import crowd
 
 WIDTH = 64
@@ -111,7 +112,9 @@ def test_short_simulations_of_one_window_and_seed_are_measured_together_and_long
 
 def processes(function: Callable[[Any], Any], groups: Sequence[Any]) -> Iterable[Any]:
     """What a cluster would do: function and groups are pickled, results come back."""
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(LIBRARIES))
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
         yield from pool.map(function, groups, chunksize=2)
 
 
@@ -120,7 +123,7 @@ def backwards(function: Callable[[Any], Any], groups: Sequence[Any]) -> Iterable
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("map_points", [threads(1), threads(4), backwards, processes])
+@pytest.mark.parametrize("map_points", [threads(4), backwards, processes])
 def test_whoever_computes_the_points_the_table_is_the_same(map_points) -> None:
     table = TablePredictor("half", lambda jobs: jobs["requested_s"].to_numpy() / 2)
     asked = Campaign(schedulers=("EASY", "SAF-EASY-SPF"), predictors=(table, "last2"), corrections=("tsafrir",))

@@ -13,7 +13,7 @@ from sim.campaigns.maps import serial, threads
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.kernel.run import MEASURED
 from sim.policy import Policy
-from tests.support.workloads import crowd
+from tests.support.workloads import Told, crowd
 
 LOAD = crowd(np.random.default_rng(7), size=150, machine=32)
 
@@ -91,26 +91,13 @@ def test_random_weights_lie_on_the_unit_sphere_of_the_l1_norm_in_all_directions(
     assert np.array_equal(weights, random_weights(4000, 3, seed=1))
 
 
-class InPython:
-    """A predictor that the kernel would have to ask."""
-
-    name = "mine"
-
-    def begin(self, jobs: Any) -> None: ...
-    def submitted(self, job: int, now_s: int) -> None: ...
-    def started(self, job: int, now_s: int) -> None: ...
-    def ended(self, job: int, now_s: int) -> None: ...
-    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
-        return 1.0
-
-
 @pytest.mark.parametrize(
     ("weights", "predictor", "message"),
     [
         ([[1.0, 2.0]], "requested", "policies, 3 or 6"),
         ([[0.0, 0.0, 0.0]], "requested", "in no row all zero"),
         ([[float("nan"), 0.0, 1.0]], "requested", "finite"),
-        ([[1.0, 0.0, 0.0]], InPython(), "mine is in Python"),
+        ([[1.0, 0.0, 0.0]], Told([], [], []), "told is in Python"),
         ([[1.0, 0.0, 0.0]], [-5.0], "predictions for 150 jobs"),
     ],
 )

@@ -53,7 +53,7 @@ def test_what_windows_differ_by_in_both_policies_cancels() -> None:
     assert row["note"] == ""
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     rng = np.random.default_rng(5)
     covered = 0

@@ -164,7 +164,7 @@ def test_waiting_with_patience_is_the_oracles(model: str, harm: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("placement", ["first-fit", "best-fit"])
 def test_a_placement_is_the_oracles_when_it_decides_and_when_it_starts(placement: str) -> None:
-    cluster, jobs = SMALL.but(nodes=128, noise_leaves=4, uplink=25.0, storage=30.0, placement=placement), jobs_of(17, 60)
+    cluster, jobs = SMALL.but(nodes=128, noise_leaves=4, uplink=25.0, storage=30.0, placement=placement), jobs_of(17, 45)
     work, background = drawn(cluster, jobs, 17)
     kinds = list(zip(jobs["executable"].astype(str), jobs["procs"], strict=True))
     limits = {kind: 1.3 * min(work[row] for row, other in enumerate(kinds) if other == kind) for kind in kinds}

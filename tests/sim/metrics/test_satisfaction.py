@@ -38,11 +38,6 @@ def test_acceptable_wait_of_one_processor_steps_where_the_divisor_does(requested
     assert acceptable_wait_s(np.array([1]), requested, "program")[0] == pytest.approx(program_h * H)
 
 
-def test_acceptable_wait_grows_with_the_logarithm_of_processors():
-    waits = acceptable_wait_s(np.array([1, 64]), np.array([H, H]))
-    assert waits[1] / waits[0] == pytest.approx(math.log(64) + 1)
-
-
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(1, 400 * H), min_size=2, max_size=50))
 def test_only_the_programs_floors_make_acceptable_wait_rise_with_the_request(requests):

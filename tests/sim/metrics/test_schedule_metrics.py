@@ -20,23 +20,6 @@ from sim.metrics.user_fairness import fairness
 from sim.schedule import Schedule
 from tests.conftest import SHARED, needs_shared
 
-NAMES = [
-    *(
-        "jobs",
-        "mean_wait_s",
-        "mean_response_s",
-        "mean_slowdown",
-        "mean_bounded_slowdown",
-        "max_bounded_slowdown",
-        "awf_s",
-        "p2sf_s",
-        "longest_wait_s",
-        "max_wait_s",
-    ),
-    *("utilization", "makespan_s", "throughput_per_day", "carried_load", "underpredicted_jobs", "corrections"),
-    *("nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s", "clamped_predictions", "simulate_s"),
-]
-
 
 def schedule_of(submit, wait, runtime, procs, *, predicted=None, requested=None, user=None, machine=10, **fields) -> Schedule:
     submit, wait, runtime = (np.asarray(values, np.int64) for values in (submit, wait, runtime))
@@ -100,7 +83,6 @@ def test_every_metric_of_two_jobs_worked_out_by_hand():
     )
     schedule.jobs["corrections"] = [0, 2]
     record = evaluate(schedule)
-    assert list(record.index) == NAMES
     above, below = 4 * 100**4 + 2 * (95**4 - 90**4), 4 * 100**3 + 2 * (95**3 - 90**3)
     expected = {
         "jobs": 2,
@@ -126,6 +108,7 @@ def test_every_metric_of_two_jobs_worked_out_by_hand():
         "clamped_predictions": 3,
         "simulate_s": 0.5,
     }
+    assert list(record.index) == list(expected)
     assert record.to_dict() == pytest.approx(expected, rel=1e-14)
 
 
@@ -209,27 +192,6 @@ def test_metrics_import_nothing_slow():
     code = f"import sys, sim.metrics.schedule_metrics; print(*{slow} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert found.strip() == ""
-
-
-PUBLISHED = [
-    ("EASY", "requested", "none", "easy_requested"),
-    ("EASY", "clairvoyant", "none", "easy_clairvoyant"),
-    ("EASY-SJBF", "clairvoyant", "none", "sjbf_clairvoyant"),
-    ("EASY-SJBF", "last2", "tsafrir", "sjbf_last2_tsafrir"),
-]
-
-
-@needs_shared
-@pytest.mark.parametrize("trace", ["kth-sp2", "sdsc-sp2"])
-@pytest.mark.parametrize(("scheduler", "prediction", "correction", "column"), PUBLISHED)
-def test_slowdown_and_response_are_those_gaussier_et_al_published(trace, scheduler, prediction, correction, column):
-    rows = pd.read_csv(SHARED / "reference" / "sc15_published.csv").set_index(["trace", "scheduler", "prediction", "correction"])
-    row = rows.loc[(trace, scheduler, prediction, correction)]
-    record = evaluate(reference(trace, column))
-    assert record["jobs"] == row["jobs"]
-    assert record["mean_bounded_slowdown"] == pytest.approx(row["mean_bounded_slowdown"], rel=1e-13)
-    assert record["max_bounded_slowdown"] == pytest.approx(row["max_bounded_slowdown"], rel=1e-13)
-    assert record["mean_response_s"] == pytest.approx(row["mean_flow_time_s"], rel=1e-13)
 
 
 @needs_shared

@@ -230,7 +230,8 @@ PartitionName=high Nodes=n[1-2] PriorityTier=5
 """
 
 
-def jobs_of(*rows: dict[str, object]) -> pd.DataFrame:
+def jobs_of(*rows: dict[str, object], first: int = 1) -> pd.DataFrame:
+    """Return jobs of eight processors, numbered from ``first``, submitted in the second of their number."""
     usual: dict[str, object] = {
         **dict.fromkeys(COLUMNS, 0),
         **dict.fromkeys(("user", "account", "qos"), "normal"),
@@ -257,7 +258,7 @@ def jobs_of(*rows: dict[str, object]) -> pd.DataFrame:
             "least_limit_s": row.get("limit_s", 120),
             **row,
         }
-        for at, row in enumerate(rows, start=1)
+        for at, row in enumerate(rows, start=first)
     ]
     return pd.DataFrame(made)
 
