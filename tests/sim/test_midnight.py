@@ -74,18 +74,11 @@ semantics = st.sampled_from(SEMANTICS)
 
 @pytest.mark.slow
 @settings(max_examples=100)
-@given(workloads(), hours, origins, st.sampled_from(["FCFS-EASY", "SAF-JustBF"]), semantics)
+@given(st.one_of(workloads(), dependent_workloads()), hours, origins, st.sampled_from(["FCFS-EASY", "SAF-JustBF"]), semantics)
 def test_on_any_workload_of_days_as_in_plain_python(
     load: Workload, hours: int, origin_s: int, scheduler: str, semantics: str
 ) -> None:
-    nights(spread(load, hours, origin_s), scheduler, semantics=semantics)
-
-
-@pytest.mark.slow
-@settings(max_examples=50)
-@given(dependent_workloads(), hours, origins, semantics)
-def test_where_jobs_follow_others_as_in_plain_python(load: Workload, hours: int, origin_s: int, semantics: str) -> None:
-    nights(spread(load, hours, origin_s), semantics=semantics, dependencies=True)
+    nights(spread(load, hours, origin_s), scheduler, semantics=semantics, dependencies=bool(load.preceding))
 
 
 def load_of(*jobs: tuple[int, int], origin_s: int = 0) -> Workload:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.metrics.formats import change, interval
@@ -36,6 +36,7 @@ tables = st.dictionaries(st.sampled_from([SJBF, HARM, BOUND, RECORDED]), changes
 
 
 @pytest.mark.slow
+@settings(max_examples=50)
 @given(tables, st.integers(1, 3))
 def test_the_best_surely_lowers_slowdown_makes_nothing_surely_worse_and_can_be_done(changes: dict, replicates: int) -> None:
     asked = table(changes, replicates)
@@ -51,6 +52,7 @@ def test_the_best_surely_lowers_slowdown_makes_nothing_surely_worse_and_can_be_d
 
 
 @pytest.mark.slow
+@settings(max_examples=50)
 @given(tables)
 def test_every_size_in_the_text_stands_in_the_table(changes: dict) -> None:
     asked = table(changes)
