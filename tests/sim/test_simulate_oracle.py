@@ -63,6 +63,7 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=600)
 @given(cases(st.one_of(workloads(), dependent_workloads(), crowds(40))))
 def test_any_small_workload(case: tuple[Workload, str, Any, dict]) -> None:

@@ -123,8 +123,6 @@ def test_tables_that_are_not_clean_are_refused_before_they_are_changed(change: d
 def test_users_and_stated_dependencies_exclude_each_other() -> None:
     with pytest.raises(InputError, match="both say when jobs are submitted"):
         RECORDED.schedule("EASY", users="closed", dependencies=True)
-    with pytest.raises(InputError, match="both say when jobs are submitted"):
-        Campaign(schedulers=("EASY",), users="closed", dependencies=True)
 
 
 def test_a_shaken_closed_loop_moves_think_times_and_comes_back_in_order() -> None:
