@@ -10,7 +10,7 @@ from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
 from pipelines.assets.described import page_link, told
 from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_systems
+from pipelines.assets.partitions import of_systems
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.variability_checks import EXPERIMENTS, check_trials
 from pipelines.report.cluster import render_cluster, varied_runs
@@ -52,7 +52,7 @@ def cluster_experiments(
 
     Without a champion the best classifier is tried. No simulated cluster is like a real system.
     """
-    name, _ = name_and_day(context.partition_key)
+    name = lake.name
     model = VARIABILITY.registered(name)
     named = lake.lake().models(model)
     if name != SIMULATED:
@@ -69,11 +69,8 @@ def cluster_experiments(
     lake.lake().write_page(page := TRIALS_PAGE.format(name), model, render_cluster(plan, runs, table, provenance))
 
     means = over_all(table)
-    of_table = told(lake.lake(), TRIALS_TABLE, name)
-    yield dg.MaterializeResult(
-        data_version=of_table.version,
-        metadata={
-            **of_table.metadata,
+    yield told(lake.lake(), TRIALS_TABLE, name).made(
+        {
             "simulated": True,
             "cluster": plan.cluster.name,
             "champion": champion.uri
@@ -86,5 +83,5 @@ def cluster_experiments(
             "runs with variation": picture(varied_runs(table)),
             "by application": dg.MetadataValue.md(markdown_of(table[table["metric"] == "varied"].drop(columns=["metric", "note"]))),
         },
-        check_results=check_trials(runs, plan, means),
+        check_trials(runs, plan, means),
     )

@@ -2,10 +2,9 @@
 
 import dagster as dg
 
-from pipelines.assets.checks import broken, holds, specs
+from pipelines.assets.checks import broken, holds
 from pipelines.assets.described import page_link, told
-from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_traces
+from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.compare import judged, judged_schedules, keep_comparison, kept_schedules
 from pipelines.dated.pages import keep_evidence, write_pages
@@ -14,7 +13,6 @@ from pipelines.report.page import data_uri
 from pipelines.report.table import markdown_of
 from pipelines.report.tables import leading
 from pipelines.sources.traces import simulated_on
-from pipelines.workflows.progress import report_progress
 from sim import evaluate, simulate
 from sim.metrics.verdict import verdict
 
@@ -32,27 +30,24 @@ def picture(image: bytes, kind: str = "svg+xml") -> dg.MetadataValue:
     return dg.MetadataValue.md(f"![plot]({data_uri(image, kind)})")
 
 
-@dg.asset(
+@trace_stage(
+    "comparing",
+    checks=CHECKS,
+    progress="compare",
     deps=["jobs", "schedules"],
-    partitions_def=of_traces,
     group_name="comparison",
     kinds={"parquet"},
-    check_specs=specs("comparison", CHECKS),
     description="Metrics of every schedule relative to EASY with requested times, with paired intervals over weeks.",
 )
-@stage("comparing")
 def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read the schedules, compare them, keep the table."""
-    name, _ = name_and_day(context.partition_key)
-    report_progress("compare", 0, 1)
+    name = lake.name
     clean = lake.lake().read_clean(name)
     table = keep_comparison(lake.lake(), clean)
-    of_table = told(lake.lake(), "comparison", name)
-    report_progress("compare", 1, 1)
     schedules, date = kept_schedules(lake.lake(), clean)
     if not schedules:
         alike = [broken("baseline_is_what_a_fresh_simulation_gives", 0, of=0), holds("intervals_hold_their_value", True, of=0)]
-        return dg.MaterializeResult(data_version=of_table.version, metadata=of_table.metadata, check_results=alike)
+        return told(lake.lake(), "comparison", name).made({}, alike)
 
     _, settings = lake.lake().read_for(clean, "comparison")
     generated = clean.generated
@@ -65,17 +60,15 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
     bounded = table.dropna(subset=["low", "high"])
     outside = ((bounded["relative"] < bounded["low"]) | (bounded["relative"] > bounded["high"])).sum()
     wide = table.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value", sort=False)
-    return dg.MaterializeResult(
-        data_version=of_table.version,
-        metadata={
-            **of_table.metadata,
+    return told(lake.lake(), "comparison", name).made(
+        {
             "generated": generated,
             "judged": f"{settings['judged_jobs']:,} of {len(clean.jobs):,} jobs, those submitted from {settings['since']} on",
             "weeks": int(table["weeks"].iloc[0]),
             "metrics": dg.MetadataValue.md(markdown_of(wide.reset_index(), ".5g")),
             "relative change": picture(plots.changes(table, leading(table, verdict(table, ("EASY", "requested"))), generated)),
         },
-        check_results=[
+        [
             broken("baseline_is_what_a_fresh_simulation_gives", moved, of=len(same)),
             holds(
                 "intervals_hold_their_value",
@@ -88,25 +81,23 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
     )
 
 
-@dg.asset(
+@trace_stage(
+    "reporting",
+    checks={"self_contained": "The page loads nothing from anywhere."},
+    progress="report",
     deps=["jobs", "rejected_jobs", "schedules", "comparison", "runtime_model", "parity", "what_if"],
-    partitions_def=of_traces,
     group_name="comparison",
     kinds={"html"},
-    check_specs=specs("report", {"self_contained": "The page loads nothing from anywhere."}),
     description="One self-contained HTML page: what was compared on which trace, metrics with intervals, plots, cleaning, provenance; or that of the night.",
 )
-@stage("reporting")
 def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
     """Read what the other stages kept and write the page; after a night, its page and row."""
-    name, _ = name_and_day(context.partition_key)
-    report_progress("report", 0, 1)
+    name = lake.name
     clean = lake.lake().read_clean(name)
     work = lake.work(registry.tracking(), context.run_id)
     html = write_pages(work, clean)
     keep_evidence(work, clean, html)
     schedules, _ = judged_schedules(lake.lake(), clean)
-    report_progress("report", 1, 1)
 
     pictures = {
         "waits and slowdowns": picture(plots.distributions(schedules[:6])),

@@ -3,11 +3,10 @@
 import dagster as dg
 import pandas as pd
 
-from pipelines.assets.checks import specs
 from pipelines.assets.described import digest, told
 from pipelines.assets.external import LDMS_DIRECTORY, RUN_FILES
-from pipelines.assets.nights import stage
-from pipelines.assets.partitions import counter_days, days, name_and_day, of_systems
+from pipelines.assets.nights import system_stage
+from pipelines.assets.partitions import counter_days, days
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
 from pipelines.ingest.ldms_ingest import read_quarantine
@@ -60,18 +59,18 @@ def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame)
         )
 
 
-@dg.asset(
+@system_stage(
+    "reading counters",
+    checks=COUNTERS,
+    first=True,
     deps=[LDMS_DIRECTORY],
-    partitions_def=of_systems,
     group_name="variability",
     kinds={"parquet"},
-    check_specs=specs("counters", COUNTERS),
     description="Monitoring counters of every node, LDMS CSV into Parquet by sampler and day; broken files are quarantined, the rest goes on.",
 )
-@stage("reading counters", first=True)
 def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read new counters; report them by day."""
-    name, _ = name_and_day(context.partition_key)
+    name = lake.name
     simulate_if_needed(lake.place(), name)
     report = read_counters(lake.place(), system(lake.place(), name), progress_reporter("read counters"))
     store = CountersStore(lake.lake().root, name)
@@ -108,18 +107,18 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
     )
 
 
-@dg.asset(
+@system_stage(
+    "reading control runs",
+    checks=CONTROL_RUNS,
+    first=True,
     deps=[RUN_FILES],
-    partitions_def=of_systems,
     group_name="variability",
     kinds={"parquet"},
-    check_specs=specs("control_runs", CONTROL_RUNS),
     description="Repeated runs of the same applications, with the waits of two MPI probes beside each, and the type of each application.",
 )
-@stage("reading control runs", first=True)
 def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read the system's tables, keep new rows, report how many each application has."""
-    name, _ = name_and_day(context.partition_key)
+    name = lake.name
     simulate_if_needed(lake.place(), name)
     found = read_tables(lake.lake(), system(lake.place(), name))
     runs = stored(lake.lake(), RUNS, name)

@@ -7,7 +7,7 @@ data version of their own: Dagster derives it from their code and what they were
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -130,6 +130,13 @@ class Told:
 
     metadata: dict[str, Any]
     version: dg.DataVersion
+
+    def made(
+        self, metadata: Mapping[str, Any], checks: Iterable[dg.AssetCheckResult] = (), asset: str | None = None
+    ) -> dg.MaterializeResult:
+        """Return it as what a stage made, with further ``metadata`` and ``checks``."""
+        facts = {**self.metadata, **metadata}
+        return dg.MaterializeResult(asset_key=asset, data_version=self.version, metadata=facts, check_results=[*checks])
 
 
 def told(lake: Lake, table: str, name: str) -> Told:

@@ -10,13 +10,12 @@ from pipelines.assets.checks import specs
 from pipelines.assets.described import told
 from pipelines.assets.external import TRACE_FILE
 from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_traces
+from pipelines.assets.partitions import of_traces
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.trace_checks import JOBS, check_jobs
 from pipelines.dated.replay import accounting_of
 from pipelines.report.table import escaped
 from pipelines.sources.traces import cleaned_for, machine_of, read_known
-from pipelines.workflows.progress import report_progress
 
 
 def _read(name: str) -> CleanTrace:
@@ -50,33 +49,21 @@ def _of_day(name: str, day: str) -> dict[str, Any]:
     check_specs=specs("jobs", JOBS),
     name="ingest",
 )
-@stage("ingesting", first=True, recorded=_of_day)
+@stage("ingesting", first=True, recorded=_of_day, progress="ingest")
 def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
     """Read the trace of this partition by the catalogue, clean it, and keep both tables.
 
     A night sees what had ended when its day began, however late it is done.
     """
-    name, _ = name_and_day(context.partition_key)
-    report_progress("ingest", 0, 1)
+    name = lake.name
     cleaned = accounting_of(_read(name), lake.night)
     lake.lake().write_clean(cleaned)
     jobs, rejected = cleaned.jobs, cleaned.rejected_jobs
     dropped = int((rejected["action"] == "dropped").sum())
-    of_jobs, of_rejected = told(lake.lake(), "jobs", name), told(lake.lake(), "rejected_jobs", name)
-    report_progress("ingest", 1, 1)
-    yield dg.MaterializeResult(
-        asset_key="rejected_jobs",
-        data_version=of_rejected.version,
-        metadata={
-            **of_rejected.metadata,
-            "rules": dg.MetadataValue.json(cleaned.touched()),
-        },
-    )
-    yield dg.MaterializeResult(
-        asset_key="jobs",
-        data_version=of_jobs.version,
-        metadata={
-            **of_jobs.metadata,
+    rules = {"rules": dg.MetadataValue.json(cleaned.touched())}
+    yield told(lake.lake(), "rejected_jobs", name).made(rules, asset="rejected_jobs")
+    yield told(lake.lake(), "jobs", name).made(
+        {
             "generated": cleaned.generated,
             "read": cleaned.jobs_read,
             "dropped": dropped,
@@ -88,5 +75,6 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
             "source": cleaned.source,
             "notes": dg.MetadataValue.md("\n".join(f"* {escaped(note)}" for note in cleaned.notes) or "none"),
         },
-        check_results=check_jobs(cleaned, lake.lake().read_clean(name)),
+        check_jobs(cleaned, lake.lake().read_clean(name)),
+        asset="jobs",
     )

@@ -2,11 +2,10 @@
 
 import dagster as dg
 
-from pipelines.assets.checks import holds, specs
+from pipelines.assets.checks import holds
 from pipelines.assets.config import config_of
 from pipelines.assets.described import registry_link, told
-from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_traces
+from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.dated import dated_of
 from pipelines.dated.history import read_history, whole_accounting
@@ -22,35 +21,31 @@ class LearningConfig(config_of(Learning, "formula", "budget", "seed")):  # type:
     """The settings of the search; ``queuecast policies`` has the same."""
 
 
-@dg.asset(
+@trace_stage(
+    "learning an order",
+    checks=CHECKS,
     deps=["jobs", "user_history", "runtime_model"],
-    partitions_def=of_traces,
     group_name="predictors",
     kinds={"mlflow", "numba"},
-    check_specs=specs("learned_policy", CHECKS),
     description="A version policy-<trace>: an order of the queue, learned on whole weeks before the date, with its gain on weeks held out.",
 )
-@stage("learning an order")
 def learned_policy(
     context: dg.AssetExecutionContext, config: LearningConfig, lake: LakeResource, registry: RegistryResource
 ) -> dg.MaterializeResult:
     """Learn an order from what had ended by the date; register it."""
-    name, _ = name_and_day(context.partition_key)
+    name = lake.name
     clean, store = lake.lake().read_clean(name), registry.tracking()
     known = whole_accounting(clean, read_history(lake.lake(), clean))
     until_s = dated_of(lake.lake().read_for(clean, "runtime_model")[1]).until_s
     table = keep_learned_policy(lake.lake(), clean, known.end_s, until_s, store, Learning(**dict(config)), context.run_id)
     row = table.iloc[0]
-    of_table = told(lake.lake(), "learned_policy", name)
-    return dg.MaterializeResult(
-        data_version=of_table.version,
-        metadata={
-            **of_table.metadata,
+    return told(lake.lake(), "learned_policy", name).made(
+        {
             "version": row["version"] or "none",
             "scheduler": row["scheduler"] or "none",
             "gain": row["note"],
             "MLflow": registry_link(store.place, f"policy-{name}"),
             "generated": clean.generated,
         },
-        check_results=[holds("learned_or_told_why", bool(row["version"] or row["note"]), note=row["note"])],
+        [holds("learned_or_told_why", bool(row["version"] or row["note"]), note=row["note"])],
     )

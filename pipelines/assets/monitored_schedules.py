@@ -12,7 +12,7 @@ from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture as image
 from pipelines.assets.described import page_link, told
 from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_systems
+from pipelines.assets.partitions import of_systems
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.variability_checks import MONITORED, check_monitored
 from pipelines.report.monitored import picture, render_monitored
@@ -55,7 +55,7 @@ def monitored_schedules(
     context: dg.AssetExecutionContext, config: MonitoredConfig, lake: LakeResource, registry: RegistryResource
 ) -> Iterator[dg.MaterializeResult]:
     """Replay the system's trace with the registered model asked; say why where that cannot be."""
-    name, _ = name_and_day(context.partition_key)
+    name = lake.name
     known, here, model = system(lake.place(), name), lake.lake(), VARIABILITY.registered(name)
     named = here.models(model)
     report_progress("replay the jobs", 0, 1)
@@ -71,11 +71,8 @@ def monitored_schedules(
     page = TRIALS_PAGE.format(name)
     here.write_page(page, model, render_monitored(name, made, unseen, {**provenance, "Dagster run": context.run.run_id}))
     report_progress("replay the jobs", 1, 1)
-    of_table = told(here, MONITORED_TABLE, name)
-    yield dg.MaterializeResult(
-        data_version=of_table.version,
-        metadata={
-            **of_table.metadata,
+    yield told(here, MONITORED_TABLE, name).made(
+        {
             "simulated": known.simulated,
             "model": registered.uri,
             "page": page_link(page),
@@ -85,7 +82,7 @@ def monitored_schedules(
             "with and without start decisions": dg.MetadataValue.md(markdown_of(made.table, ".5g")),
             "varying runs": image(picture(made)),
         },
-        check_results=check_monitored(made),
+        check_monitored(made),
     )
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from pipelines.assets.checks import as_before, holds, specs
+from pipelines.assets.checks import as_before, holds
 from pipelines.assets.described import page_link
-from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_traces
+from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.report.table import escaped
 from pipelines.serving.judging import answered
@@ -24,18 +23,17 @@ CHECKS = {
 }
 
 
-@dg.asset(
+@trace_stage(
+    "looking at what was made",
+    checks=CHECKS,
     deps=["runtime_model", "report"],
-    partitions_def=of_traces,
     group_name="nights",
     kinds={"python"},
-    check_specs=specs("night", CHECKS),
     description="The mark of a day: the night was done. Missing where it was missed; a backfill of it and everything above it does it.",
 )
-@stage("looking at what was made")
 def night(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
     """Tell what the night decided, and what drifted."""
-    name, day = name_and_day(context.partition_key)
+    name, day = lake.name, lake.night
     clean, store, model = lake.lake().read_clean(name), registry.tracking(), f"runtime-{name}"
     decided: dict[str, Any] = lake.lake().read_for(clean, "runtime_model")[1]["night"]
     row, number = decided["row"], lake.lake().models(model)["champion"]

@@ -6,18 +6,19 @@ Its stages begin one draft, which is published by the last step. A night behind 
 its day is no longer missing: a champion does not move back in time.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import wraps
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial, wraps
 from typing import Any
 
 import dagster as dg
 
 from features.errors import InputError
-from pipelines.assets.checks import holds
-from pipelines.assets.partitions import name_and_day
+from pipelines.assets.checks import holds, specs
+from pipelines.assets.partitions import of_systems, of_traces
 from pipelines.assets.resources import LakeResource
 from pipelines.dated.ledger import later_night
 from pipelines.dated.publish import night_stage
+from pipelines.workflows.progress import report_progress
 
 RETRIES, RETRY_S = 2, 60
 """Of a step that a registry or disk did not answer, after 60 and 120 s; errors of the accounting are not retried."""
@@ -25,22 +26,34 @@ _OF_THE_INPUT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADire
 
 
 def stage(
-    does: str, first: bool = False, recorded: Callable[[str, str], dict[str, Any]] = lambda name, day: {}
+    does: str,
+    first: bool = False,
+    recorded: Callable[[str, str], dict[str, Any]] = lambda name, day: {},
+    progress: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Iterator[Any]]]:
     """Make the function of an asset one of nights, too.
 
     ``does`` says what it does in the words of a status; the ``first`` one begins the draft, and ``recorded`` returns metadata of a
-    night that came too late. A night that fails leaves a line beside the pages. Its steps are tried again only where that may help.
+    night that came too late. ``progress`` is its name on the terminal. A night that fails leaves a line beside the pages. Its steps are
+    tried again only where that may help.
     """
 
     def of(compute: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+        def results(context: dg.AssetExecutionContext, given: dict[str, Any]) -> list[Any]:
+            if not progress:
+                return [*_each(compute(context, **given))]
+            report_progress(progress, 0, 1)
+            made = [*_each(compute(context, **given))]
+            report_progress(progress, 1, 1)
+            return made
+
         @wraps(compute)
         def staged(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
             lake: LakeResource = given["lake"]
             if not lake.night:
-                yield from _each(compute(context, **given))
+                yield from results(context, given)
                 return
-            name, day = name_and_day(context.partition_key)
+            name, day = lake.name, lake.night
             if last := later_night(lake.lake(), lake.subject, day):
                 yield from _recorded(context, day, last, recorded(name, day))
                 return
@@ -50,17 +63,42 @@ def stage(
                         f"{name}: nothing of the night {day} is there to go on from: begin it anew, from the first asset on"
                     )
                 with night_stage(lake.lake().versions(lake.subject), lake.lake().draft, day, does):
-                    results = [*_each(compute(context, **given))]
+                    made = results(context, given)
             except Exception as error:
                 if _away(error) and context.retry_number < RETRIES:
                     raise dg.RetryRequested(RETRIES, RETRY_S * 2**context.retry_number) from error
                 lake.tell_failure(error)
                 raise dg.Failure(" ".join(str(error).split()) or type(error).__name__, allow_retries=False) from error
-            yield from results
+            yield from made
 
         return staged
 
     return of
+
+
+def _asset(
+    partitions: dg.PartitionsDefinition,
+    does: str,
+    name: str = "",
+    checks: Mapping[str, str] | None = None,
+    first: bool = False,
+    progress: str = "",
+    **given: Any,
+) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Make a function an asset of runs and nights, called like it or ``name``, with blocking ``checks``.
+
+    The others are arguments of :func:`stage` and ``dg.asset``.
+    """
+
+    def of(compute: Callable[..., Any]) -> dg.AssetsDefinition:
+        called = name or compute.__name__
+        asset = dg.asset(name=called, partitions_def=partitions, check_specs=specs(called, checks or {}), **given)
+        return asset(stage(does, first, progress=progress)(compute))
+
+    return of
+
+
+trace_stage, system_stage = partial(_asset, of_traces), partial(_asset, of_systems)
 
 
 def _each(result: Any) -> Iterable[Any]:

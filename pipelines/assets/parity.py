@@ -2,11 +2,10 @@
 
 import dagster as dg
 
-from pipelines.assets.checks import holds, specs
+from pipelines.assets.checks import holds
 from pipelines.assets.comparison import picture
 from pipelines.assets.described import page_link, told
-from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_traces
+from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource
 from pipelines.dated.site import LOOKED_AT_DAYS, REPLAYED_DAYS, site_of
 from pipelines.report import parity as shown
@@ -20,18 +19,17 @@ NO_SITE = "no site is stated: key machine of the trace in queuecast.toml"
 CHECKS = {"record_stays_explained": "The rules of the site explain as many decisions of its record as before (a warning if not)."}
 
 
-@dg.asset(
+@trace_stage(
+    "replaying the site",
+    checks=CHECKS,
     deps=["jobs"],
-    partitions_def=of_traces,
     group_name="simulation",
     kinds={"html", "numba"},
-    check_specs=specs("parity", CHECKS),
     description="Replays of a Slurm site beside its last 30 days, where the trace states its machine: waits, decisions, and since when rules explain fewer.",
 )
-@stage("replaying the site")
 def parity(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Replay the last days; write the page, and which decisions are explained by day."""
-    name, _ = name_and_day(context.partition_key)
+    name = lake.name
     dated = site_of(name, lake.night)
     if dated is None:
         return dg.MaterializeResult(metadata={"replays": NO_SITE}, check_results=[holds("record_stays_explained", True)])
@@ -49,15 +47,12 @@ def parity(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
         "software": software(),
     }
     lake.lake().write_page(f"{name}-parity.html", lake.subject, shown.render_parity(made, provenance))
-    of_table = told(lake.lake(), "parity", name)
-    return dg.MaterializeResult(
-        data_version=of_table.version,
-        metadata={
-            **of_table.metadata,
+    return told(lake.lake(), "parity", name).made(
+        {
             "page": page_link(f"{name}-parity.html"),
             "record": shown.answer(made)[0],
             **{key: value for key, value in made.summary.items() if key not in ("trace", "machine")},
             "mean waits": picture(shown.picture(made)),
         },
-        check_results=[holds("record_stays_explained", not alarm, severity=dg.AssetCheckSeverity.WARN, drifted=alarm or "none")],
+        [holds("record_stays_explained", not alarm, severity=dg.AssetCheckSeverity.WARN, drifted=alarm or "none")],
     )

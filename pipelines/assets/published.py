@@ -14,9 +14,8 @@ import dagster as dg
 from features.jobs.schema import fingerprint
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
-from pipelines.assets.checks import broken, holds, specs
-from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_systems, of_traces
+from pipelines.assets.checks import broken, holds
+from pipelines.assets.nights import system_stage, trace_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.policy import point_champion
 from pipelines.dated.starts import point_start_champion
@@ -42,18 +41,17 @@ _ALIASES = {"aliases_follow": "The registry's aliases point at the versions that
 CHECKS = {**_ALIASES, "tables_are_of_the_same_jobs": "Every table that was made from jobs was made from those published with it."}
 
 
-@dg.asset(
+@trace_stage(
+    "publishing",
+    checks=CHECKS,
     deps=[*OF_TRACES, "night"],
-    partitions_def=of_traces,
     group_name="publishing",
     kinds={"parquet", "mlflow"},
-    check_specs=specs("published_trace", CHECKS),
     description="What readers see of a trace: one version of its tables, its page and its registered models, put in one step.",
 )
-@stage("publishing")
 def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
     """Publish the run's draft."""
-    name, _ = name_and_day(context.partition_key)
+    name = lake.name
     result, checks = _published(context, lake, registry.tracking())
     seen = Lake(lake.lake().root).at_once(f"runtime-{name}")
     with lake.alone():
@@ -67,15 +65,14 @@ def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, regis
     )
 
 
-@dg.asset(
+@system_stage(
+    "publishing",
+    checks=_ALIASES,
     deps=[*OF_SYSTEMS, "variability_night"],
-    partitions_def=of_systems,
     group_name="publishing",
     kinds={"parquet", "mlflow"},
-    check_specs=specs("published_system", _ALIASES),
     description="What readers see of a monitored system: one version of its tables, its page and its registered models, put in one step.",
 )
-@stage("publishing")
 def published_system(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
     """Publish the run's draft."""
     result, checks = _published(context, lake, registry.tracking())

@@ -2,10 +2,9 @@
 
 import dagster as dg
 
-from pipelines.assets.checks import holds, specs
+from pipelines.assets.checks import holds
 from pipelines.assets.described import told
-from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_traces
+from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource
 from pipelines.dated.dated import dated_of
 from pipelines.dated.history import read_history
@@ -15,26 +14,22 @@ from pipelines.workflows.progress import report_progress
 CHECKS = {"asked_or_told_why": "Questions about starts were asked, or a note says why there are none."}
 
 
-@dg.asset(
+@trace_stage(
+    "describing the queue",
+    checks=CHECKS,
     deps=["jobs", "user_history", "runtime_model"],
-    partitions_def=of_traces,
     group_name="features",
     kinds={"parquet", "numba"},
-    check_specs=specs("queue_states", CHECKS),
     description="What jobs found when they were submitted and while they waited: the state of the queue, and their starts when it is run ahead in scenarios.",
 )
-@stage("describing the queue")
 def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Ask about the last starts before the date, and of a run about those that follow."""
-    name, _ = name_and_day(context.partition_key)
+    name = lake.name
     clean = lake.lake().read_clean(name)
     date = dated_of(lake.lake().read_for(clean, "runtime_model")[1])
     users = read_history(lake.lake(), clean)
     why = keep_states(lake.lake(), clean, users, date, lambda done, of: report_progress("states", done, of))
     table, marks = lake.lake().read_for(clean, "queue_states")
-    of_table = told(lake.lake(), "queue_states", name)
-    return dg.MaterializeResult(
-        data_version=of_table.version,
-        metadata={**of_table.metadata, "asked anew": marks.get("asked_anew", 0), "why none": why, "generated": clean.generated},
-        check_results=[holds("asked_or_told_why", bool(len(table) or why), questions=len(table), note=why)],
-    )
+    facts = {"asked anew": marks.get("asked_anew", 0), "why none": why, "generated": clean.generated}
+    checks = [holds("asked_or_told_why", bool(len(table) or why), questions=len(table), note=why)]
+    return told(lake.lake(), "queue_states", name).made(facts, checks)

@@ -61,6 +61,11 @@ class LakeResource(dg.ConfigurableResource):
         return self._night
 
     @property
+    def name(self) -> str:
+        """Return the trace or system of the run's partition."""
+        return self._subject.partition("-")[2]
+
+    @property
     def subject(self) -> str:
         """Return ``runtime-<trace>`` or ``variability-<system>`` of the run's partition."""
         return self._subject

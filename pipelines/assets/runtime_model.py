@@ -3,18 +3,16 @@
 import dagster as dg
 
 from models.registry.versions import all_or_nothing
-from pipelines.assets.checks import holds, specs
+from pipelines.assets.checks import holds
 from pipelines.assets.config import config_of
 from pipelines.assets.described import models_version, registry_link, told
-from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_traces
+from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.dated import date_of, dated_of
 from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.run_settings import RunSettings
 from pipelines.dated.train import last_answers, train
 from pipelines.report.table import markdown_of
-from pipelines.workflows.progress import report_progress
 
 CHECKS = {
     "champion_carries_its_data": "The champion of the registry says what data it was trained on.",
@@ -26,15 +24,15 @@ class TrainingConfig(config_of(RunSettings, "until", "warm_up_weeks", "seed")): 
     """The settings of training; of a night, the seed alone."""
 
 
-@dg.asset(
+@trace_stage(
+    "retraining",
+    checks=CHECKS,
+    progress="register",
     deps=["jobs", "user_history"],
-    partitions_def=of_traces,
     group_name="predictors",
     kinds={"mlflow", "lightgbm"},
-    check_specs=specs("runtime_model", CHECKS),
     description="Versions runtime-<trace>, of a run by a date inside the trace, of a night by the day; the best by the stated rule is the champion.",
 )
-@stage("retraining")
 def runtime_model(
     context: dg.AssetExecutionContext, config: TrainingConfig, lake: LakeResource, registry: RegistryResource
 ) -> dg.MaterializeResult:
@@ -42,8 +40,7 @@ def runtime_model(
 
     A run learns from what had ended by a date inside the trace; a night judges the champion as served, and learns from everything.
     """
-    name, _ = name_and_day(context.partition_key)
-    report_progress("register", 0, 1)
+    name = lake.name
     work = lake.work(registry.tracking(), context.run_id)
     model, store, clean = work.subject, work.store, work.lake.read_clean(name)
     with lake.alone(), all_or_nothing(store):
@@ -52,7 +49,6 @@ def runtime_model(
     date, models = dated_of(marks), work.lake.models(model)
     records = whole_accounting(clean, read_history(work.lake, clean))
     answers = last_answers(clean, records, models["champion"], store)
-    report_progress("register", 1, 1)
 
     champion = store.client.get_model_version(model, models["champion"])
     off = (answers["predicted_s"] - answers["expected_s"]).abs().max()

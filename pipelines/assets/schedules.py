@@ -5,11 +5,9 @@ A step costs seconds and a simulation milliseconds.
 
 import dagster as dg
 
-from pipelines.assets.checks import specs
 from pipelines.assets.config import config_of
 from pipelines.assets.described import told
-from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_traces
+from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.trace_checks import SCHEDULES, SIMULATED, check_schedules, check_simulated_model
 from pipelines.dated.compare import kept_schedules
@@ -24,15 +22,14 @@ class CampaignConfig(config_of(RunSettings, "schedulers", "predictors", "correct
     """The settings of the simulations of a run; a night has its own."""
 
 
-@dg.asset(
+@trace_stage(
+    "simulating",
+    checks=SCHEDULES | SIMULATED,
     deps=["jobs", "user_history", "runtime_model", "learned_policy"],
-    partitions_def=of_traces,
     group_name="simulation",
     kinds={"parquet", "numba", "mlflow"},
-    check_specs=specs("schedules", SCHEDULES | SIMULATED),
     description="When each job starts under every scheduler with the registered model, as served, and with predictors that learn in the simulator.",
 )
-@stage("simulating")
 def schedules(
     context: dg.AssetExecutionContext, config: CampaignConfig, lake: LakeResource, registry: RegistryResource
 ) -> dg.MaterializeResult:
@@ -40,7 +37,7 @@ def schedules(
 
     After a night, the last days with the champion's answers as served, and with requests.
     """
-    name, _ = name_and_day(context.partition_key)
+    name = lake.name
     work = lake.work(registry.tracking(), context.run_id)
     clean = work.lake.read_clean(name)
     settings = {**dict(config), "schedulers": [resolved(name, registry.tracking) for name in config.schedulers]}
@@ -50,15 +47,12 @@ def schedules(
         RunSettings(**settings),
         ask=lambda spec, submitted: predict_registered(spec, submitted, work.store, lake.place()),
     )
-    of_table = told(work.lake, "schedules", name)
     results = simulated.schedules
     seconds = sum(schedule.simulate_s - schedule.retrain_s for schedule in results)
     quality, model = simulated.quality, simulated.model
     overall = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")["value"]
-    return dg.MaterializeResult(
-        data_version=of_table.version,
-        metadata={
-            **of_table.metadata,
+    return told(work.lake, "schedules", name).made(
+        {
             "generated": clean.generated,
             "schedules": len(results),
             "judged": f"jobs submitted from {date_of(clean, simulated.date.simulate_from_s)} on",
@@ -69,7 +63,7 @@ def schedules(
             else 0,
             "clamped predictions": dg.MetadataValue.json({each.label: each.clamped_predictions for each in results}),
         },
-        check_results=[
+        [
             *check_schedules(results, kept_schedules(work.lake, clean)[0]),
             *check_simulated_model(model, simulated.shown, overall),
         ],

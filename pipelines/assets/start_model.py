@@ -9,7 +9,7 @@ from models.starts.evaluation import quality
 from pipelines.assets.checks import as_before, holds, specs
 from pipelines.assets.described import page_link, registry_link, told
 from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_traces
+from pipelines.assets.partitions import of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.dated import dated_of
 from pipelines.dated.starts import keep_starts, worse_than_before
@@ -35,7 +35,7 @@ DRIFTED, _SAYS = "answers_as_good_as_at_first", "Answers of late score no worse,
 @stage("learning when jobs start")
 def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
     """Register models of starts up to the date; keep their answers and what came of them."""
-    name, _ = name_and_day(context.partition_key)
+    name = lake.name
     store, clean = registry.tracking(), lake.lake().read_clean(name)
     date = dated_of(lake.lake().read_for(clean, "runtime_model")[1])
     provenance = {"code": code_version(), "software": software()}
@@ -47,12 +47,9 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
         why = str(marks["why"])
         checks = [holds("learned_or_told_why", True, note=why), holds("new_version_answers_as_here", True)]
         return dg.MaterializeResult(metadata={"why none": why}, check_results=[*checks, as_before(DRIFTED, drift, "measure")])
-    of_table = told(lake.lake(), "start_model", name)
     table = lake.lake().read_for(clean, "start_model")[0]
-    return dg.MaterializeResult(
-        data_version=of_table.version,
-        metadata={
-            **of_table.metadata,
+    return told(lake.lake(), "start_model", name).made(
+        {
             "champion once published": f"models:/{result.name}/{result.champion}" if result.champion else "none",
             "why": result.why,
             **quality(answers),
@@ -61,7 +58,7 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
             "versions": dg.MetadataValue.md(markdown_of(table.drop(columns="why"), ".4f")),
             "generated": clean.generated,
         },
-        check_results=[
+        [
             holds("learned_or_told_why", bool(result.champion), version=result.champion),
             holds("new_version_answers_as_here", all(result.checks.values())),
             as_before(DRIFTED, drift, "measure"),

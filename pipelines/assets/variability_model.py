@@ -5,18 +5,15 @@ import dagster as dg
 from models.registry.versions import all_or_nothing
 from models.variability.classifiers import thresholds_of
 from models.variability.evaluation import Learning
-from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
 from pipelines.assets.described import models_version, registry_link, told
-from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_systems
+from pipelines.assets.nights import system_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.variability_checks import MODEL, asked_back, check_model
 from pipelines.dated.systems import train
 from pipelines.report.importances import importances
 from pipelines.report.table import markdown_of
 from pipelines.sources.systems import system
-from pipelines.workflows.progress import report_progress
 from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
 
 
@@ -29,28 +26,26 @@ class VariabilityConfig(dg.Config):
     seed: int = 0
 
 
-@dg.asset(
+@system_stage(
+    "retraining",
+    checks=MODEL,
+    progress="train and register",
     deps=["variability_features"],
-    partitions_def=of_systems,
     group_name="variability",
     kinds={"mlflow", "scikitlearn"},
-    check_specs=specs("variability_model", MODEL),
     description="Registered versions variability-<system>, self-contained; judged by F1 on runs they did not see; the champion by the rule.",
 )
-@stage("retraining")
 def variability_model(
     context: dg.AssetExecutionContext, config: VariabilityConfig, lake: LakeResource, registry: RegistryResource
 ) -> dg.MaterializeResult:
     """Train and judge classifiers on the features, register, promote or keep; report why."""
-    name, _ = name_and_day(context.partition_key)
+    name = lake.name
     known = system(lake.place(), name)
-    report_progress("train and register", 0, 1)
     work = lake.work(registry.tracking(), context.run.run_id)
     store, model, table = work.store, work.subject, unpack_table(name, *work.lake.read(FEATURES_TABLE, name))
     learning = Learning(known.classifiers, thresholds_of(known.classifiers), known.elimination, seed=config.seed)
     with lake.alone(), all_or_nothing(store):
         trained = train(work, table, known.scope, learning, begun=work.begin())
-    report_progress("train and register", 1, 1)
 
     champion = store.client.get_model_version(model, trained.champion or trained.simulated)
     plot = importances(

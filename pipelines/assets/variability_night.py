@@ -6,10 +6,9 @@ import dagster as dg
 import pandas as pd
 
 from models.registry.variability_registration import VARIABILITY
-from pipelines.assets.checks import holds, specs
+from pipelines.assets.checks import holds
 from pipelines.assets.counters import NEW_FILES
-from pipelines.assets.nights import stage
-from pipelines.assets.partitions import name_and_day, of_systems
+from pipelines.assets.nights import system_stage
 from pipelines.assets.resources import LakeResource
 from pipelines.ingest.ldms_ingest import read_quarantine
 from pipelines.report.table import markdown_of
@@ -20,18 +19,17 @@ NIGHTS_TABLE = "variability_nights"
 CHECKS = {"a_champion_serves": "A version is good enough for the alias champion (a warning if none is)."}
 
 
-@dg.asset(
+@system_stage(
+    "keeping the row of the night",
+    checks=CHECKS,
     deps=["variability_model", "cluster_experiments", "monitored_schedules"],
-    partitions_def=of_systems,
     group_name="nights",
     kinds={"parquet"},
-    check_specs=specs("variability_night", CHECKS),
     description="The mark of a day: the night was done. Missing where it was missed; a backfill of it and everything above it does it.",
 )
-@stage("keeping the row of the night")
 def variability_night(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Add the night's row, and tell what it decided."""
-    (name, day), tables = name_and_day(context.partition_key), lake.lake()
+    name, day, tables = lake.name, lake.night, lake.lake()
     registered, decided = tables.read(MODEL_TABLE, name)
     champion = tables.models(VARIABILITY.registered(name)).get("champion", "")
     runs = unpack_table(name, *tables.read(FEATURES_TABLE, name)).runs

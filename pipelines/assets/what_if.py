@@ -5,9 +5,8 @@ import pandas as pd
 
 from pipelines.assets.comparison import picture
 from pipelines.assets.described import page_link, told
-from pipelines.assets.nights import stage
+from pipelines.assets.nights import trace_stage
 from pipelines.assets.parity import NO_SITE
-from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource
 from pipelines.dated.site import REPLAYED_DAYS, site_of
 from pipelines.report import what_if as shown
@@ -20,17 +19,16 @@ from pipelines.workflows.what_if import all_candidates, measure, records
 REPLICATES, SHAKE_S = 4, 60
 
 
-@dg.asset(
+@trace_stage(
+    "trying changes of the site",
     deps=["jobs", "parity"],
-    partitions_def=of_traces,
     group_name="simulation",
     kinds={"html", "numba"},
     description="Changes of a Slurm site, where the trace states its machine: what candidates, those of the site too, would have brought in the last 30 days.",
 )
-@stage("trying changes of the site")
 def what_if(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Replay the last days under each candidate; write the page and the table of effects."""
-    name, _ = name_and_day(context.partition_key)
+    name = lake.name
     dated = site_of(name, lake.night)
     if dated is None:
         return dg.MaterializeResult(metadata={"candidates": NO_SITE})
@@ -53,11 +51,8 @@ def what_if(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materia
     lake.lake().write_for(lake.lake().read_clean(name), "what_if", table, {"answer": shown.answer(found)})
     provenance = {"trace": name, "site": dated.site.name, "replicates": REPLICATES, "code": code_version(), "software": software()}
     lake.lake().write_page(f"{name}-what-if.html", lake.subject, shown.render_what_if(found, provenance))
-    of_table = told(lake.lake(), "what_if", name)
-    return dg.MaterializeResult(
-        data_version=of_table.version,
-        metadata={
-            **of_table.metadata,
+    return told(lake.lake(), "what_if", name).made(
+        {
             "page": page_link(f"{name}-what-if.html"),
             "answer": " ".join(shown.answer(found)),
             "changes": picture(shown.picture(found)),

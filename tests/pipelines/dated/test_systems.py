@@ -24,7 +24,6 @@ from models.registry.versions import aliases, all_versions
 from models.variability import learners
 from models.variability.evaluation import PROTOCOLS, Learning, forward
 from pipelines.assets import variability_model as variability_asset
-from pipelines.assets.partitions import system_on
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.variability_checks import asked_back
 from pipelines.cli.variability.evaluate import command as evaluate_command
@@ -46,9 +45,9 @@ def learning(names: tuple[str, ...] = ("lightgbm",), seed: int = 0) -> Learning:
     return Learning(names, THREE_CLASSES, options=FAST, seed=seed)
 
 
-def table_of(made: Runs, rows: slice = slice(None), system: str = "ours") -> TrainingTable:
+def table_of(made: Runs, rows: slice = slice(None), system: str = "ours", every: int = 6) -> TrainingTable:
     runs = pd.DataFrame({"application": made.application, "start_s": made.start_s, "runtime_s": made.runtime_s})
-    sets = {"own": made.features.iloc[:, ::6], "all": made.all_nodes.iloc[:, ::6]}
+    sets = {"own": made.features.iloc[:, ::every], "all": made.all_nodes.iloc[:, ::every]}
     return TrainingTable(
         system,
         runs.iloc[rows].reset_index(drop=True),
@@ -179,7 +178,8 @@ def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path
     monkeypatch.setattr(Lake, "read", lambda *_: (None, None))
     monkeypatch.setattr(LakeResource, "alone", lambda _: nullcontext())
     monkeypatch.setattr(Work, "begin", lambda _: [])
-    context = SimpleNamespace(partition_key=system_on("sixth"), run=SimpleNamespace(run_id="r"))
+    monkeypatch.setattr(LakeResource, "name", "sixth")
+    context = SimpleNamespace(run=SimpleNamespace(run_id="r"))
     asset = variability_asset.variability_model.op.compute_fn.decorated_fn
     registry = SimpleNamespace(tracking=lambda: None)
     with pytest.raises(Asked):
@@ -228,7 +228,7 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     assert Lake(tmp_path / "lake").read(MODEL_TABLE, "sixth")[0]["alias"].tolist() == ["champion"]
     monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
     monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
-    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(made, slice(0, 150), "sixth"))
+    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(made, slice(0, 150), "sixth", every=30))
     arguments = ["--system", "sixth", "--classifier", "lightgbm"]
     done = CliRunner().invoke(evaluate_command, [*arguments, "--classifier", "ordinal"], catch_exceptions=False)
     for protocol in PROTOCOLS:
@@ -246,7 +246,7 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
 
 def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(made, monkeypatch):
     monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
-    few = table_of(made, slice(0, 60), "seventh")
+    few = table_of(made, slice(0, 60), "seventh", every=30)
     monkeypatch.setattr(variability_table, "training_table", lambda *_: few)
     days = len(np.unique(few.runs["start_s"] // DAY_S))
     assert days < 5
