@@ -45,7 +45,10 @@ def night_marks(judging: TraceJudge, result: Promotion, begun: Sequence[str]) ->
 
 
 def _row(judging: TraceJudge, result: Promotion, method: str, drifted: Sequence[str]) -> dict[str, Any]:
-    """Return the row of the night but for its :func:`slowdowns`, as JSON holds it."""
+    """Return the row of the night in the table ``nights`` but for its :func:`pipelines.dated.ledger.slowdowns`, as JSON holds it.
+
+    Accuracies are means over the judged window, shares. The evidence alone is of all jobs since the champion's training.
+    """
     clean, rival, compared = judging.clean, judging.rival, result.comparison
     serves = rival is not None and rival.serves
     row: dict[str, Any] = {

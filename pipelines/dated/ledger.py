@@ -8,45 +8,9 @@ import pandas as pd
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
-from models.registry.candidates import TRAINERS
 from pipelines.dated.dated import Dated
 from pipelines.storage.lake import Lake
 
-COLUMNS: dict[str, str] = {
-    "night": "str",
-    "until_s": "int64",
-    "fingerprint": "str",
-    "jobs": "int64",
-    "new_jobs": "int64",
-    "gone_jobs": "int64",
-    "champion": "str",
-    "champion_before": "str",
-    "trained_version": "str",
-    "method": "str",
-    "challenger": "str",
-    "challenger_method": "str",
-    "promoted": "bool",
-    "why": "str",
-    "judged_jobs": "int64",
-    "champion_accuracy": "float64",
-    "challenger_accuracy": "float64",
-    "difference": "float64",
-    "low": "float64",
-    "high": "float64",
-    "evidence": "float64",
-    "evidence_needed": "float64",
-    "champion_underpredicts": "float64",
-    "challenger_underpredicts": "float64",
-    "drifted": "str",
-    "accuracy_requested": "float64",
-    **{f"accuracy_{name}{form}": "float64" for name in TRAINERS for form in ("", "_now")},
-    "accuracy_champion": "float64",
-    "slowdown_easy": "float64",
-    "slowdown_sjbf_requested": "float64",
-    "slowdown_sjbf_champion": "float64",
-    "slowdown_harm_champion": "float64",
-}
-"""Columns of the table ``nights``; accuracies are means over the judged window, shares. The evidence alone is of all jobs since the champion's training."""
 _SLOWDOWNS = {
     "slowdown_easy": ("EASY", "requested"),
     "slowdown_sjbf_requested": ("EASY-SJBF", "requested"),
@@ -56,7 +20,7 @@ _SLOWDOWNS = {
 
 
 def _no_nights() -> pd.DataFrame:
-    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in COLUMNS.items()})
+    return pd.DataFrame({"night": [], "until_s": [], "trained_version": [], "method": []})
 
 
 @dataclass(frozen=True)
@@ -90,7 +54,11 @@ def ledger_of(lake: Lake, clean: CleanTrace, date: Dated) -> Ledger:
     """
     if not date.night:
         return Ledger()
-    refuse_shorter(lake, clean, date.until_s)
+    last_s = nights_before(lake, clean.name, "")["until_s"].max()
+    if date.until_s < last_s:
+        raise InputError(
+            f"{clean.source or clean.name}: ends {int(last_s) - date.until_s:,} s before that of the last night: accounting is missing"
+        )
     nights = nights_before(lake, clean.name, date.night)
     served = lake.read("served", clean.name)[0] if len(nights) else pd.DataFrame()
     return Ledger(nights, served, *_changed(lake, clean), date.night)
@@ -102,15 +70,6 @@ def nights_before(lake: Lake, trace: str, night: str) -> pd.DataFrame:
         return _no_nights()
     nights = lake.read("nights", trace)[0]
     return nights[nights["night"] != night]
-
-
-def refuse_shorter(lake: Lake, clean: CleanTrace, until_s: int) -> None:
-    """Raise InputError for accounting that ends, at ``until_s``, before the last night's."""
-    before = lake.read("nights", clean.name)[0]["until_s"].max() if lake.has("nights", clean.name) else until_s
-    if until_s < before:
-        raise InputError(
-            f"{clean.source or clean.name}: ends {int(before) - until_s:,} s before that of the last night: accounting is missing"
-        )
 
 
 def later_night(lake: Lake, subject: str, day: str) -> str:

@@ -11,7 +11,7 @@ from features.jobs.schema import fingerprint
 from models.registry.as_served import CHAMPION
 from pipelines.dated.compare import judged_schedules
 from pipelines.dated.dated import date_of, dated_of
-from pipelines.dated.ledger import COLUMNS, nights_before, slowdowns
+from pipelines.dated.ledger import nights_before, slowdowns
 from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import ACKNOWLEDGED, FIRST, PRIOR
 from pipelines.dated.site import site_night
@@ -61,8 +61,9 @@ def write_night(work: Work, clean: CleanTrace) -> Night:
     if site is not None and site.fall:
         row["drifted"] = ", ".join([*filter(None, [row["drifted"]]), RECORD])
     label = row["night"]
-    before = nights_before(lake, clean.name, label)
-    nights = pd.concat([before, pd.DataFrame([row])], ignore_index=True).astype(COLUMNS)
+    before, nights = nights_before(lake, clean.name, label), pd.DataFrame([row])
+    if len(before):
+        nights = pd.concat([before, nights], ignore_index=True)
     lake.write("nights", clean.name, nights, {"generated": clean.generated})
     folder = lake.root.parent / "reports" / pages
     night = Night(clean, row, nights, registered, marks["nothing_new"], decided, comparison, folder / f"{label}.html", site=site)

@@ -234,11 +234,13 @@ def keep_starts(
 ) -> Promotion | None:
     """Do :func:`keep_start_model` with the questions of ``queue_states``; write their page.
 
-    None where there are none.
+    Without questions, the tables are empty, and None is returned.
     """
     asked = read_states(lake, clean, read_history(lake, clean))
     if asked is None:
-        keep_no_model(lake, clean)
+        why = lake.read_for(clean, "queue_states")[1]["why"]
+        lake.write_for(clean, "start_model", pd.DataFrame({"version": np.arange(0)}), {"serves": {}, "why": why})
+        lake.write_for(clean, "starts", _no_rows(), {"why": why})
         return None
     result = keep_start_model(lake, clean, asked, date, store, seed, tags)
     logged = started(START.registered(clean.name), clean.jobs, asked.start_s, clean.origin_unix_s or 0)
@@ -262,14 +264,6 @@ def worse_than_before(rows: pd.DataFrame) -> pd.DataFrame:
         cluster = user_days(pd.factorize(chosen["user"])[0], chosen["at_s"].to_numpy(np.int64))
         means.append({"score": clustered_mean(chosen["score"].to_numpy(np.float64), cluster)})
     return performance_drift(means[0], means[1] if span >= 2 * JUDGED_DAYS else {}, len(known), {"score": -1.0})
-
-
-def keep_no_model(lake: Lake, clean: CleanTrace) -> str:
-    """Write empty tables of a trace without questions; return why there are none."""
-    why = str(lake.read_for(clean, "queue_states")[1]["why"])
-    lake.write_for(clean, "start_model", pd.DataFrame({"version": np.arange(0)}), {"serves": {}, "why": why})
-    lake.write_for(clean, "starts", _no_rows(), {"why": why})
-    return why
 
 
 def _challenger(store: Tracking, name: str) -> StartModel | None:

@@ -15,6 +15,7 @@ import pandas as pd
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.registry.tracking import Tracking
+from pipelines.dated.ledger import nights_before
 from pipelines.report.wording import instant
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import aliases_of, alone, begin_night, left_behind
@@ -41,7 +42,7 @@ def begun(home: Path, trace: str) -> bool:
 
 def status(home: Path, clean: CleanTrace) -> NightStatus:
     """Return the state of the nights in ``home`` of the trace ``clean``. Changes nothing."""
-    nights, versions = _nights(home, clean.name), _versions(home, clean.name)
+    nights, versions = nights_before(Lake(home / "lake"), clean.name, ""), _versions(home, clean.name)
     if len(nights) == 0:
         done = "no night is done yet"
     else:
@@ -79,7 +80,7 @@ def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
         except Exception as error:  # any error here would block every later night too
             versions.take_back()
             lines.append(f"what was published last could not be finished ({str(error).strip().splitlines()[0]}): it was taken back")
-        nights = _nights(home, clean.name)
+        nights = nights_before(lake, clean.name, "")
         ahead = _ahead(nights, clean)
         if len(ahead):
             left = nights.iloc[: len(nights) - len(ahead)]
@@ -97,7 +98,7 @@ def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
                 else "there is no champion until the next night"
             )
             lines.append(f"{_listed(ahead)}: taken back, since accounting ends before; {champion}")
-        failures = _failures(home, clean.name, _nights(home, clean.name))
+        failures = _failures(home, clean.name, nights_before(Lake(home / "lake"), clean.name, ""))
         for path in failures:
             path.unlink()
         lines += [f"{len(failures):,} {'note' if len(failures) == 1 else 'notes'} of failed nights: removed"] if failures else []
@@ -106,11 +107,6 @@ def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
 
 def _versions(home: Path, trace: str) -> Versions:
     return Lake(home / "lake").versions(f"runtime-{trace}")
-
-
-def _nights(home: Path, trace: str) -> pd.DataFrame:
-    lake = Lake(home / "lake")
-    return lake.read("nights", trace)[0] if lake.has("nights", trace) else pd.DataFrame({"night": [], "until_s": []})
 
 
 def _until(clean: CleanTrace) -> int:

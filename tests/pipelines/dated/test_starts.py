@@ -20,8 +20,8 @@ from models.starts.evaluation import ranked_scores
 from models.starts.model import better
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import keep_history, read_history
-from pipelines.dated.queue_states import keep_states, read_states
-from pipelines.dated.starts import keep_no_model, keep_start_model, point_start_champion, worse_than_before
+from pipelines.dated.queue_states import Asked, keep_states, read_states
+from pipelines.dated.starts import keep_start_model, keep_starts, point_start_champion, worse_than_before
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 from sim.rules.rule import Rule, closed
@@ -37,9 +37,17 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tracking:
     return tracking()
 
 
-def kept(lake: Lake, clean: CleanTrace, date: Dated) -> str:
+def why_none(lake: Lake, clean: CleanTrace, date: Dated) -> str:
     lake.write_clean(clean)
     return keep_states(lake, clean, keep_history(lake, clean), date, lambda done, of: None)
+
+
+def kept(lake: Lake, clean: CleanTrace, date: Dated) -> Asked:
+    """Keep the states of a trace, and return what was asked."""
+    assert why_none(lake, clean, date) == ""
+    asked = read_states(lake, clean, read_history(lake, clean))
+    assert asked is not None
+    return asked
 
 
 def ended_by(clean: CleanTrace, at_s: int) -> CleanTrace:
@@ -50,9 +58,7 @@ def ended_by(clean: CleanTrace, at_s: int) -> CleanTrace:
 
 def test_a_run_registers_the_better_model_and_judges_it_on_what_follows(tmp_path: Path, store: Tracking) -> None:
     clean, date, lake = waited(), Dated("runtime-waited", UNTIL_S, UNTIL_S), Lake(tmp_path / "lake")
-    assert kept(lake, clean, date) == ""
-    asked = read_states(lake, clean, read_history(lake, clean))
-    assert asked is not None
+    asked = kept(lake, clean, date)
     result = keep_start_model(lake, clean, asked, date, store)
     assert (result.champion, result.challenger, result.checks) == ("2", "1", {"it loads back and answers as here": True})
     rows = lake.read_for(clean, "starts")[0]
@@ -80,10 +86,8 @@ def test_nights_ask_only_what_is_new_and_judge_what_was_answered_by_the_versions
     for day in (30, 31, 32):
         clean = ended_by(waited(), day * DAY_S)
         date = Dated("runtime-waited", day * DAY_S, 0, night=f"day-{day}")
-        assert kept(lake, clean, date) == ""
+        asked = kept(lake, clean, date)
         table, marks = lake.read_for(clean, "queue_states")
-        asked = read_states(lake, clean, read_history(lake, clean))
-        assert asked is not None
         keep_start_model(lake, clean, asked, date, store)
         point_start_champion(lake, "waited", store)
         made.append((table, marks["asked_anew"], lake.read_for(clean, "starts")[0]))
@@ -111,9 +115,7 @@ def test_a_later_run_judges_the_champion_on_what_neither_has_learned_from(tmp_pa
     clean, lake, made = waited(), Lake(tmp_path / "lake"), []
     for day in (28, 36, 32):  # a run, one with eight days more, and one whose date the champion has seen past
         date = Dated("runtime-waited", day * DAY_S, day * DAY_S)
-        assert kept(lake, clean, date) == ""
-        asked = read_states(lake, clean, read_history(lake, clean))
-        assert asked is not None
+        asked = kept(lake, clean, date)
         made.append(keep_start_model(lake, clean, asked, date, store))
         point_start_champion(lake, "waited", store)
     first, later, before = made
@@ -130,43 +132,40 @@ def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Pat
     clean = waited()
     clean = replace(clean, jobs=clean.jobs.assign(wait_s=pd.array([pd.NA] * len(clean.jobs), dtype="Int64")))
     lake = Lake(tmp_path / "lake")
-    why = kept(lake, clean, Dated("runtime-waited", UNTIL_S, UNTIL_S))
+    why = why_none(lake, clean, Dated("runtime-waited", UNTIL_S, UNTIL_S))
     assert why == "waits are not recorded, so there is nothing to learn starts from"
-    assert read_states(lake, clean, read_history(lake, clean)) is None
-    assert keep_no_model(lake, clean) == why
+    assert keep_starts(lake, clean, Dated("runtime-waited", UNTIL_S, UNTIL_S), store, {}, {}) is None
+    assert lake.read_for(clean, "start_model")[1] == lake.read_for(clean, "starts")[1] | {"serves": {}}
+    assert lake.read_for(clean, "starts")[1]["why"] == why
     point_start_champion(lake, "waited", store)
     assert not aliases(store, NAME)
     few = ended_by(waited(), 5 * DAY_S)
-    assert "questions before the date came true: 500 are needed" in kept(lake, few, Dated("runtime-waited", 5 * DAY_S, 0))
+    assert "questions before the date came true: 500 are needed" in why_none(lake, few, Dated("runtime-waited", 5 * DAY_S, 0))
 
 
 def test_jobs_that_share_a_number_are_not_asked_about(tmp_path: Path, store: Tracking) -> None:
     clean, date, lake = waited(), Dated("runtime-waited", UNTIL_S, UNTIL_S), Lake(tmp_path / "lake")
     clean = replace(clean, jobs=clean.jobs.assign(job_id=clean.jobs["job_id"].replace(20, 10)))  # requeued once
-    assert kept(lake, clean, date) == ""
-    asked = read_states(lake, clean, read_history(lake, clean))
-    assert asked is not None
+    asked = kept(lake, clean, date)
     assert not set(asked.questions.row) & {9, 19}
     assert {8, 18} < set(asked.questions.row)
     assert keep_start_model(lake, clean, asked, date, store).champion == "2"
     few = replace(clean, jobs=clean.jobs[:30])
-    assert "500 are needed" in kept(Lake(tmp_path / "few"), few, date)
+    assert "500 are needed" in why_none(Lake(tmp_path / "few"), few, date)
 
 
 def test_closings_of_a_log_run_ahead_once_they_are_found(tmp_path: Path, store: Tracking, monkeypatch: pytest.MonkeyPatch) -> None:
     times = tuple(day * DAY_S + 8 * 3_600 for day in range(7))
     clean, lake, made = waited(rule=Rule(PROCS, closings=times, origin_s=1_700_003_600)), Lake(tmp_path / "lake"), []
     date = Dated("runtime-waited", UNTIL_S, UNTIL_S)
-    for least, night in ((10_000, ""), (10, ""), (10_000, "day-31")):
+    for least in (10_000, 10):
         monkeypatch.setattr("sim.rules.infer._LEAST_DRAINED", least)
-        if night:
-            clean, date = ended_by(clean, 31 * DAY_S), Dated("runtime-waited", 31 * DAY_S, 0, night=night)
-        assert kept(lake, clean, date) == ""
-        asked = read_states(lake, clean, read_history(lake, clean))
-        assert asked is not None
+        asked = kept(lake, clean, date)
         made.append((asked, keep_start_model(lake, clean, asked, date, store)))
         point_start_champion(lake, "waited", store)
-    (blind, first), (knows, later), (nightly, _) = made
+    (blind, first), (knows, later) = made
+    monkeypatch.setattr("sim.rules.infer._LEAST_DRAINED", 10_000)
+    nightly = kept(lake, ended_by(clean, 31 * DAY_S), Dated("runtime-waited", 31 * DAY_S, 0, night="day-31"))
     assert blind.ahead == "EASY"
     assert nightly.ahead == knows.ahead
     rule = closed(knows.ahead, PROCS)
