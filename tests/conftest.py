@@ -124,6 +124,17 @@ def undrawn_pictures() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def quick_methods() -> Iterator[None]:
+    """Train no quantiles, which take longest: for modules whose claims are the same of the other methods."""
+    from models.packed.methods import Quantile
+    from models.registry.candidates import TRAINERS
+
+    with patch.dict(TRAINERS):
+        del TRAINERS[Quantile.name]
+        yield
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Collect no garbage while modules are imported, of which there is none: its passes take a third of the time."""

@@ -15,6 +15,7 @@ from tests.support.arriving import arriving
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_methods")
 def test_swapped_resources_keep_everything_in_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere, place = tmp_path / "home", tmp_path / "place"
     monkeypatch.setenv("QUEUECAST_HOME", str(elsewhere))

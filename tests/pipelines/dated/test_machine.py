@@ -10,8 +10,6 @@ import pytest
 
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import Trace
-from models.packed.methods import Quantile
-from models.registry.candidates import TRAINERS
 from pipelines.assets.jobs import _read
 from pipelines.cli.options import load_machine
 from pipelines.dated.compare import kept_schedules
@@ -27,7 +25,7 @@ from sim.settings import Campaign
 from tests.support.arriving import arriving
 from tests.support.dated import registered_in, work_in
 
-pytestmark = pytest.mark.usefixtures("unlaid_pictures")
+pytestmark = pytest.mark.usefixtures("unlaid_pictures", "quick_methods")
 SITE = """
 name = "site"
 [[cluster]]
@@ -59,10 +57,7 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CleanTrace:
 
 
 @pytest.mark.slow
-def test_runs_and_nights_simulate_on_the_machine_of_the_catalogue(
-    clean: CleanTrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(TRAINERS, Quantile.name)
+def test_runs_and_nights_simulate_on_the_machine_of_the_catalogue(clean: CleanTrace, tmp_path: Path) -> None:
     machine = read_machine(tmp_path / "site.toml")
     assert machine_of("arriving") == load_machine(Campaign(trace="arriving")) == machine
     assert clean.procs == machine.procs == 32

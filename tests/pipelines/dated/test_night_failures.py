@@ -28,7 +28,7 @@ from pipelines.storage.versions import PUBLISHED, Versions
 from tests.support.arriving import CHANGE_DAY, contents, source
 from tests.support.process import python
 
-pytestmark = pytest.mark.usefixtures("undrawn_pictures")
+pytestmark = pytest.mark.usefixtures("undrawn_pictures", "quick_methods")
 FIRST = CHANGE_DAY - 3
 TRAINED: Models = {}
 """What nights of this module trained, on accounting that all of them have: for the next ones, as a replay remembers it."""
@@ -186,30 +186,14 @@ def test_accounting_that_cannot_be_read_and_a_registry_that_is_away_are_failed_n
         with pytest.raises(InputError, match="no such file"):
             do(home, trace, 1, **broken)
         assert contents(home) == before
-    assert do(home, trace, 1).row["new_jobs"] > 0
-
-
-def test_aliases_half_moved_are_put_back(prepared, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trace = prepared[1]
-    named = aliases(home)
-    with monkeypatch.context() as broken:
-        real = mlflow.MlflowClient.set_registered_model_alias
-
-        def set_alias(self, name, alias, version):
-            if alias == "champion" and str(version) != named["champion"]:
-                raise mlflow.exceptions.MlflowException("the registry is gone")
-            return real(self, name, alias, version)
-
-        broken.setattr(mlflow.MlflowClient, "set_registered_model_alias", set_alias)
-        with pytest.raises(mlflow.exceptions.MlflowException, match="gone"):
-            do(home, trace, 1)
-    assert aliases(home) == named
 
 
 KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
+from models.packed.methods import Quantile
 from models.registry import registration
+from models.registry.candidates import TRAINERS
 from pipelines.storage import pointer, versions
 from tests.pipelines.dated.test_night_failures import POINTS, do, source
 from tests.support.pictures import undrawn
@@ -227,6 +211,7 @@ def watched(module, name, real):
     return left
 for module, name in {tuple(point[:2]) for point in POINTS.values()}:
     setattr(owners[module], name, watched(module, name, getattr(owners[module], name)))
+del TRAINERS[Quantile.name]
 with undrawn():
     do(home, source(jobs=900), 1)
 """
@@ -270,21 +255,6 @@ def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(prepa
     assert versions_of(home).drafts() == []
 
 
-def test_what_a_night_published_is_finished_by_the_next_reader_of_the_registry(prepared, home: Path, monkeypatch) -> None:
-    trace, named = prepared[1], aliases(home)
-    do(home, trace, 1)
-    for alias, version in named.items():  # as if killed between the pointer and the aliases
-        own_registry(home).client.set_registered_model_alias("runtime-arriving", alias, version)
-    (home / "lake" / "current" / "runtime-arriving.followed").write_text("the version before")
-    assert versions_of(home).under_way
-    publishing.finish_for_reader(home, own_registry(home), "runtime-arriving")
-    assert aliases(home) == versions_of(home).current().models != named
-    assert not versions_of(home).under_way
-    own_registry(home).client.set_registered_model_alias("runtime-arriving", "champion", named["champion"])
-    publishing.finish_for_reader(home, own_registry(home), "runtime-arriving")
-    assert aliases(home)["champion"] == named["champion"], "an alias moved by hand stays"
-
-
 def versions_of(home: Path) -> Versions:
     return Lake(home / "lake").versions("runtime-arriving")
 
@@ -294,14 +264,14 @@ def test_two_nights_of_a_trace_do_not_run_at_once(prepared, home: Path) -> None:
         do(home, prepared[1], 1)
 
 
-def test_a_champion_of_a_learner_that_is_no_more_is_replaced_and_the_note_says_so(prepared, home: Path) -> None:
+def test_a_champion_of_a_learner_that_is_no_more_is_not_judged_and_the_note_says_so(home: Path) -> None:
     store, old = own_registry(home), aliases(home)["champion"]
     trained = store.client.get_model_version("runtime-arriving", old).tags.get("refreshed_from", old)
-    for version in {old, trained}:
-        store.client.set_model_version_tag("runtime-arriving", version, "method", "lightgbm-users")
-    made = do(home, prepared[1], 1)
-    assert made.row["promoted"]
-    assert f"version {old}, is of the method lightgbm-users, which this Queuecast does not train" in str(made.row["why"])
+    store.client.set_model_version_tag("runtime-arriving", trained, "method", "lightgbm-users")
+    present = traces.incumbent(store, "arriving")
+    assert present is not None
+    assert not present.serves
+    assert f"version {old}, is of the method lightgbm-users, which this Queuecast does not train" in present.note
 
 
 def test_a_champion_chosen_by_hand_stays_and_is_not_refreshed(prepared, home: Path) -> None:

@@ -229,13 +229,6 @@ def test_the_change_is_reported_as_drift_of_the_champion(replayed) -> None:
     assert not any(each.drifted for each in made[:3])
 
 
-def test_a_night_that_remembers_nothing_leaves_the_same(replayed, begun: Path) -> None:
-    _, trace, made, _ = replayed
-    kept, second = trace.accounting(trace.midnights[FIRST + 1]), made[1]
-    again = night("arriving", second.label, lambda: kept, lambda: own_registry(begun), begun, run_id="replay")
-    pd.testing.assert_series_equal(pd.Series(dict(again.row)), pd.Series(dict(second.row)))
-
-
 def test_a_night_without_news_is_a_night(replayed, begun: Path) -> None:
     _, trace, (first, *_), _ = replayed
     kept = trace.accounting(trace.midnights[FIRST])

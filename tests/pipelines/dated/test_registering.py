@@ -13,7 +13,7 @@ import pytest
 
 from features.clock import DAY_S
 from features.errors import InputError
-from models.packed.methods import Last2, Quantile
+from models.packed.methods import Last2
 from models.registry import versions
 from models.registry.candidates import TRAINERS
 from models.registry.tracking import Tracking
@@ -27,6 +27,7 @@ from pipelines.storage.registry import kept_versions
 from tests.support.arriving import arriving
 from tests.support.dated import Registered, registered_in
 
+pytestmark = pytest.mark.usefixtures("quick_methods")
 NAME = "runtime-arriving"
 
 
@@ -44,12 +45,10 @@ def register(home: Path, jobs: int = 700, name: str = "arriving") -> Registered:
 
 @pytest.fixture(scope="module")
 def registered(tmp_path_factory: pytest.TempPathFactory):
-    """A home in which one run registered, of the methods but the one that takes long to train."""
+    """A home in which one run registered."""
     before = mlflow.get_tracking_uri()
     home = tmp_path_factory.mktemp("registering")
-    with pytest.MonkeyPatch.context() as quick:
-        quick.delitem(TRAINERS, Quantile.name)
-        yield home, register(home)
+    yield home, register(home)
     mlflow.set_tracking_uri(before)
 
 

@@ -14,7 +14,6 @@ import pytest
 from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
-from models.packed.methods import Quantile
 from models.registry.as_served import serve
 from models.registry.candidates import TRAINERS, carried_on
 from models.registry.runtime_registration import trained_method
@@ -33,7 +32,7 @@ from sim import simulate
 from tests.support.arriving import arriving
 from tests.support.dated import registered_in, work_in
 
-pytestmark = pytest.mark.usefixtures("unlaid_pictures")
+pytestmark = pytest.mark.usefixtures("unlaid_pictures", "quick_methods")
 NAME = "runtime-arriving"
 
 
@@ -49,12 +48,10 @@ def known(clean: CleanTrace):
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, clean: CleanTrace):
-    """A home in which one run registered, of the methods but the one that takes long to train."""
+    """A home in which one run registered."""
     before = mlflow.get_tracking_uri()
     home = tmp_path_factory.mktemp("simulated")
-    with pytest.MonkeyPatch.context() as quick:
-        quick.delitem(TRAINERS, Quantile.name)
-        yield home, registered_in(home, clean)
+    yield home, registered_in(home, clean)
     mlflow.set_tracking_uri(before)
 
 
