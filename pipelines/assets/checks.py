@@ -17,12 +17,6 @@ def specs(asset: str, claims: Mapping[str, str]) -> list[dg.AssetCheckSpec]:
     return [dg.AssetCheckSpec(name, asset=asset, description=text, blocking=True) for name, text in claims.items()]
 
 
-def broken(name: str, count: int, asset: str | None = None, of: int | None = None) -> dg.AssetCheckResult:
-    """Return a check that fails if ``count`` rows break its claim."""
-    metadata = {"broken": int(count)} | ({} if of is None else {"of": int(of)})
-    return dg.AssetCheckResult(check_name=name, passed=int(count) == 0, asset_key=asset, metadata=metadata)
-
-
 def holds(
     name: str,
     passed: bool,
@@ -32,6 +26,12 @@ def holds(
 ) -> dg.AssetCheckResult:
     """Return a check that passes if ``passed``."""
     return dg.AssetCheckResult(check_name=name, passed=bool(passed), severity=severity, asset_key=asset, metadata=metadata)
+
+
+def broken(name: str, count: int, of: int | None = None) -> dg.AssetCheckResult:
+    """Return a check that fails if ``count`` rows break its claim."""
+    counted: dict[str, Any] = {"broken": int(count)} | ({} if of is None else {"of": int(of)})
+    return holds(name, int(count) == 0, **counted)
 
 
 def as_before(check: str, drift: pd.DataFrame, name: str) -> dg.AssetCheckResult:

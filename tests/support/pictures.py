@@ -10,13 +10,18 @@ from unittest.mock import patch
 
 @contextmanager
 def undrawn() -> Iterator[None]:
-    """Leave every picture that is saved empty; figures are made as ever."""
+    """Leave every picture that is saved empty; figures of schedules are not even made."""
     from matplotlib.figure import Figure
 
-    from pipelines.report import style
+    from pipelines.report import plots, style
 
     def blank(_: Figure, file: IO[bytes], **how: object) -> None:
         file.write(b"<svg/>")
 
-    with patch.object(Figure, "savefig", blank), patch.object(style, "_make_printable", lambda _: None):
+    none = dict.fromkeys(("changes", "distributions", "over_time"), lambda *given, **how: b"<svg/>")
+    with (
+        patch.object(Figure, "savefig", blank),
+        patch.object(style, "_make_printable", lambda _: None),
+        patch.multiple(plots, **none),
+    ):
         yield

@@ -14,6 +14,7 @@ from models.registry import tracking
 from pipelines.assets import parity
 from pipelines.assets.partitions import trace_on
 from pipelines.assets.sensors import drift
+from pipelines.dated import queue_states
 from pipelines.dated.site import _as_of, site_of
 from pipelines.definitions import defs
 from pipelines.storage.alerts import alerts_file
@@ -75,6 +76,7 @@ def test_a_night_of_a_site_alerts_where_its_record_stops_being_explained(place: 
     days = pd.DataFrame({"day": names, "starts": 50, "explained": [49] * 24 + [20] * 6, "extra": 0})
     monkeypatch.setattr(parity, "by_day", lambda *given: days)
     monkeypatch.setattr(parity, "NIGHTLY_REPLAYS", 2)
+    monkeypatch.setattr(queue_states, "FEWEST", 1 << 30)  # nothing is asked about starts
     tried = [Candidate("no backfill", slurm={"SchedulerType": "sched/builtin"})]
     monkeypatch.setattr(workflow, "read_candidates", lambda: tried)
     monkeypatch.setattr(workflow, "site_files", lambda machine: {"candidates.toml": OWN} if machine.name == "tiers-A" else {})
