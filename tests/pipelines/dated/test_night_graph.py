@@ -39,8 +39,6 @@ TABLES = {
     *("jobs", "rejected_jobs", "user_history", "runtime_model", "schedules", "prediction_quality", "comparison"),
     *("served", "nights", "learned_policy", "queue_states", "start_model", "starts"),  # a replay of nights leaves out the last four
 }
-BEFORE = {"simulating": "describing the queue", "publishing": "looking at what was made"}
-"""The stage that a night does before another."""
 LESS = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}
 
 
@@ -155,25 +153,34 @@ def log_answer(home: Home) -> None:
     )
 
 
-@pytest.mark.parametrize("stages", [("simulating",), pytest.param(("simulating", "publishing"), marks=pytest.mark.thorough)])
-def test_a_night_killed_between_its_stages_changes_nothing_and_the_next_one_says_so(home: Home, stages: tuple[str, ...]) -> None:
+def kill(home: Home, day: int, stage: str) -> None:
+    """Kill the night of a day before a stage, and check that nothing has changed and that one draft is left."""
+    place = home.place / "home"
+    before, named = contents(place), aliases(site(), SUBJECT)
+    done = python(["-c", KILLED, str(home.place), str(day), stage])
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert contents(place) == before
+    assert aliases(site(), SUBJECT) == named
+    assert len(home.lake.versions(SUBJECT).drafts()) == 1, "each night forgets what the one before it left"
+
+
+@pytest.mark.thorough
+def test_a_night_killed_before_it_is_published_changes_nothing(home: Home) -> None:
+    for stage in ("simulating", "publishing"):
+        kill(home, DAY + 1, stage)
+
+
+def test_a_night_killed_between_its_stages_changes_nothing_and_the_next_one_says_so(home: Home) -> None:
     place = home.place / "home"
     log_answer(home)
-    before, named = contents(place), aliases(site(), SUBJECT)
     there = {str(each.version) for each in all_versions(site(), SUBJECT)}
-    for stage in stages:
-        done = python(["-c", KILLED, str(home.place), str(DAY + 1), stage])
-        assert done.returncode == -signal.SIGKILL, done.stderr
-        assert contents(place) == before
-        assert aliases(site(), SUBJECT) == named
-        assert home.days("published_trace") == {trace_on("arriving", home.label(DAY))}
-    assert len(home.lake.versions(SUBJECT).drafts()) == 1, "each night forgets what the one before it left"
+    kill(home, DAY + 1, "simulating")
     shutil.copytree(place, home.place / "replayed")
     done = home.do("nightly", DAY + 1)
     all_of_a_night(home, done, DAY + 1)
     told = done.asset_materializations_for_node("night")[0].metadata["answers over HTTP"].value
     assert (told["answers"], told["judged"], told["accuracy"]) == (1, 1, 1.0)
-    assert f"The night {home.label(DAY + 1)} had died while {BEFORE[stages[-1]]}" in night_page(home, DAY + 1)
+    assert f"The night {home.label(DAY + 1)} had died while describing the queue" in night_page(home, DAY + 1)
     left = {str(each.version) for each in all_versions(site(), SUBJECT)} - there
     assert left <= {*aliases(site(), SUBJECT).values()}, "what the killed ones registered was taken back"
     assert home.days("night") == {trace_on("arriving", home.label(DAY + 1))}
