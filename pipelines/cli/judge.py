@@ -1,12 +1,11 @@
 """``queuecast judge``: what a service answered, against what the jobs then ran."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pipelines.cli.notes import note
+from pipelines.cli.notes import note, record
 from pipelines.cli.options import json_option, load, options
 from sim.settings import TraceSettings
 
@@ -32,7 +31,7 @@ def command(settings: TraceSettings, log: Path, model: str, as_json: bool) -> No
     rows = judged.versions()
     if as_json:
         for row in rows:
-            click.echo(json.dumps({name: None if value != value else value for name, value in row.items()}))
+            record(row)
     elif rows:
         print_table([name.replace("_", " ") for name in rows[0]], [[_cell(name, row[name]) for name in rows[0]] for row in rows])
     missing = {"of running jobs, not judged": judged.running, "never logged": judged.dropped, "unreadable lines": judged.unreadable}

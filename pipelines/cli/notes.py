@@ -1,6 +1,11 @@
-"""Lines about the work, on standard error."""
+"""Lines about the work on standard error, and records of its results on standard output."""
 
+import json
+import math
 import sys
+from typing import Any
+
+import click
 
 from features.errors import printable
 
@@ -8,3 +13,16 @@ from features.errors import printable
 def note(text: str) -> None:
     """Print one line about the work to standard error."""
     print(printable(text), file=sys.stderr)
+
+
+def record(stated: Any) -> None:
+    """Print one JSON object a line to standard output, with null for NaN."""
+    click.echo(json.dumps(_plain(stated)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -5,7 +5,6 @@ The champion answers from the ingested counters.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError
-from pipelines.cli.notes import note
+from pipelines.cli.notes import note, record
 from pipelines.cli.options import json_option, system_option
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def command(
     if running and answer.leaves is None:
         note(f"{running}: not used, as no topology of {name} was ingested: queuecast variability ingest --topology")
     if as_json:
-        click.echo(json.dumps(_plain(asdict(answer))))
+        record(asdict(answer))
     else:
         _print(answer)
 
@@ -109,15 +108,6 @@ def _probes(path: Path) -> pd.DataFrame:
     if found["run_id"].nunique() > 1:
         raise InputError(f"{path}: has results of {found['run_id'].nunique()} runs, and one start is asked about")
     return found
-
-
-def _plain(value: object) -> object:
-    """Return a value for JSON: null for NaN, however deep."""
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _print_neighbours(answer: Answer) -> None:

@@ -1,6 +1,5 @@
 """``queuecast variability evaluate``: classifiers cross-validated on control runs."""
 
-import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +10,7 @@ import pandas as pd
 
 from models.variability.classifiers import CLASSIFIERS, PUBLISHED
 from models.variability.evaluation import PROTOCOLS, Learning, difference, folds, measured, predictions
-from pipelines.cli.notes import note
+from pipelines.cli.notes import note, record
 from pipelines.report.table import Table
 from pipelines.workflows.variability_table import SCOPES, TrainingTable
 
@@ -43,8 +42,7 @@ def command(system: str, names: tuple[str, ...], as_json: bool) -> None:
             note(f"{system}: {count:,} runs left out: {reason}")
     if as_json:
         for row in result.measures.to_dict("records"):
-            values = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
-            click.echo(json.dumps({"system": system, "generated": table.generated, **values}))
+            record({"system": system, "generated": table.generated, **row})
         return
     _print(result.measures, f"{system}{', simulated' if table.generated else ''}: {len(table.runs):,} runs")
     for row in result.own_against_all.to_dict("records"):

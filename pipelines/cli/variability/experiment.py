@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from features.errors import InputError
-from pipelines.cli.notes import note
+from pipelines.cli.notes import note, record
 from pipelines.cli.options import check_outputs, without_policies
 from pipelines.cli.progress import shown_progress
 
@@ -53,8 +51,7 @@ def command(model: str, schedulers: tuple[str, ...], trials: int, seed: int, rep
         runs, table = try_model(plan, adviser, progress)
     if as_json:
         for row in table.to_dict("records"):
-            values = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
-            click.echo(json.dumps({"simulated": True, "cluster": plan.cluster.name, "seed": seed, **values}))
+            record({"simulated": True, "cluster": plan.cluster.name, "seed": seed, **row})
     else:
         overall(
             table, plan.baseline, f"simulated cluster {plan.cluster.name}, {trials} trials: means, differences with intervals"
