@@ -32,19 +32,17 @@ def render_campaign(
     windows: Windows,
     provenance: Mapping[str, object],
     notes: Sequence[str] = (),
-    confidence: float = CONFIDENCE,
     data: str = "",
 ) -> str:
     """Return the page of a campaign, from values alone.
 
     ``table`` comes from :func:`sim.campaigns.campaign.run_campaign` on ``windows``, ``summary`` from
-    :func:`sim.campaigns.window_comparison.over_windows` at ``confidence``,
-    and ``data`` is the file beside the page that holds it;
-    ``provenance`` and ``notes`` are printed in their order.
+    :func:`sim.campaigns.window_comparison.over_windows`, and ``data`` is the file beside the page that holds it; ``provenance``
+    and ``notes`` are printed in their order.
     """
     first = table.iloc[0]
     generated = bool(table["generated"].any())
-    settings = {setting: _setting(rows, generated, confidence) for setting, rows in as_changes(summary).items()}
+    settings = {setting: _setting(rows, generated) for setting, rows in as_changes(summary).items()}
     (lead, *_), said = settings.values(), sentence(nothing_waited(summary, int(first["procs"])))
     return render(
         "campaign.html.j2",
@@ -80,7 +78,6 @@ def render_suite(
     ranks: Sequence[str],
     provenance: Mapping[str, object],
     generated: bool = False,
-    confidence: float = CONFIDENCE,
     data: str = "",
 ) -> str:
     """Return the page of a suite: what is best over its traces, and on each alone.
@@ -88,7 +85,7 @@ def render_suite(
     ``pooled`` comes from :func:`sim.campaigns.pooling.over_traces` of ``summary``; ``ranks`` are sentences. Otherwise as :func:`render_campaign`.
     """
     fronts = [
-        _setting(rows, generated, confidence, f"{part}: ", over)
+        _setting(rows, generated, f"{part}: ", over)
         for table, over in ((pooled, "traces"), (summary, ""))
         for part, of_part in table.groupby("trace", sort=False)
         for rows in as_changes(of_part).values()
@@ -110,9 +107,9 @@ def render_suite(
     )
 
 
-def _setting(rows: pd.DataFrame, generated: bool, confidence: float, of: str = "", over: str = "") -> Front:
+def _setting(rows: pd.DataFrame, generated: bool, of: str = "", over: str = "") -> Front:
     """Return the front of a page for one semantics and threshold, pooled ``over`` something or not."""
-    weighed = verdict(rows, confidence=confidence)
+    weighed = verdict(rows)
     first, drawn = leading(rows, weighed), looks(rows[list(NAMES)].itertuples(index=False, name=None))
     base, start = drawn[weighed.baseline].label, rows.iloc[0]
     threshold = "no starvation threshold" if pd.isna(start["starvation_s"]) else f"starvation threshold {start['starvation_s']:,} s"
@@ -122,7 +119,7 @@ def _setting(rows: pd.DataFrame, generated: bool, confidence: float, of: str = "
         title=f"{of}{semantics}, {threshold}, τ of bounded slowdown {start['tau_s']:g} s",
         answer=weighed.sentences,
         table=metric_table(rows, drawn, first, weighed),
-        hint=intervals_hint(rows, base, confidence, over or windows, not over),
+        hint=intervals_hint(rows, base, CONFIDENCE, over or windows, not over),
         picture=picture_of_changes(rows, first, generated, drawn),
     )
 

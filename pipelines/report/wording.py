@@ -29,11 +29,11 @@ def kind_of_jobs(generated: bool) -> str:
     return ", generated" if generated else " of a real trace"
 
 
-def tone(low: float, high: float, lower_is_better: bool = True, even: float = 0.0) -> str:
-    """Return ``better`` or ``worse`` where an interval leaves out ``even``, else ""."""
-    if pd.isna(low) or low <= even <= high:
+def tone(low: float, high: float, lower_is_better: bool = True) -> str:
+    """Return ``better`` or ``worse`` where an interval leaves out 0, else ""."""
+    if pd.isna(low) or low <= 0 <= high:
         return ""
-    return "better" if (high < even) == lower_is_better else "worse"
+    return "better" if (high < 0) == lower_is_better else "worse"
 
 
 def requests_warning(count: int, jobs: int, baseline: tuple[str, str]) -> str:

@@ -237,9 +237,9 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     return Queue(trace, jobs, running, waiting, job_id, now_s, ahead)
 
 
-def like(rows: pd.DataFrame, fits: bool, until_s: int, days: int = 30) -> dict[str, float]:
-    """Return the quality of the last days' answers about jobs that fitted, or did not."""
-    return quality(rows[(rows["fits"] == fits) & (rows["at_s"] > until_s - days * DAY_S)] if len(rows) else rows)
+def like(rows: pd.DataFrame, fits: bool, until_s: int) -> dict[str, float]:
+    """Return the quality of the last 30 days' answers about jobs that fitted, or did not."""
+    return quality(rows[(rows["fits"] == fits) & (rows["at_s"] > until_s - 30 * DAY_S)] if len(rows) else rows)
 
 
 def clock_of(clean: CleanTrace, at_s: float) -> str:
