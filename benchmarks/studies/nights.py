@@ -22,6 +22,7 @@ from benchmarks.common.tables import cells, kept_table
 from pipelines.dated.night import own_registry
 from pipelines.report.night import nights_table
 from pipelines.report.night_plots import over_nights
+from pipelines.report.style import encode
 from pipelines.report.table import Table
 from pipelines.storage.lake import Lake
 
@@ -104,7 +105,7 @@ def main() -> None:
         nights, metadata = Lake(home / "lake").read("nights", path.name)
         print(cost(home, path.name))
         if options.write:
-            (STUDIES / "nights.png").write_bytes(over_nights(nights, bool(metadata["generated"]), image="png"))
+            (STUDIES / "nights.png").write_bytes(encode(over_nights(nights, bool(metadata["generated"])), "png"))
         return cells(nights_table(nights).markdown(), "nights")
 
     study(options, "studies.nights", "nights.csv", compute, card)

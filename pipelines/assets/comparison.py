@@ -1,6 +1,7 @@
 """Stage 5: schedules compared with EASY on requested times, week by week; and the page."""
 
 import dagster as dg
+from matplotlib.figure import Figure
 
 from pipelines.assets.checks import broken, holds
 from pipelines.assets.described import page_link, told
@@ -25,9 +26,9 @@ LOADS = ('src="http', "src='http", "<link", "url(http", "@import")
 """Marks of a page that loads something from elsewhere."""
 
 
-def picture(image: bytes, kind: str = "svg+xml") -> dg.MetadataValue:
-    """Return an image, SVG or ``png``, as the user interface shows it."""
-    return dg.MetadataValue.md(f"![plot]({data_uri(image, kind)})")
+def picture(drawing: Figure) -> dg.MetadataValue:
+    """Return a figure as the user interface shows it."""
+    return dg.MetadataValue.md(f"![plot]({data_uri(drawing)})")
 
 
 @trace_stage(
@@ -66,7 +67,9 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
             "judged": f"{settings['judged_jobs']:,} of {len(clean.jobs):,} jobs, those submitted from {settings['since']} on",
             "weeks": int(table["weeks"].iloc[0]),
             "metrics": dg.MetadataValue.md(markdown_of(wide.reset_index(), ".5g")),
-            "relative change": picture(plots.changes(table, leading(table, verdict(table, ("EASY", "requested"))), generated)),
+            "relative change": picture(
+                plots.figure_of_changes(table, leading(table, verdict(table, ("EASY", "requested"))), generated)
+            ),
         },
         [
             broken("baseline_is_what_a_fresh_simulation_gives", moved, of=len(same)),
@@ -101,7 +104,7 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
 
     pictures = {
         "waits and slowdowns": picture(plots.distributions(schedules[:6])),
-        "queue and machine over time": picture(plots.over_time(schedules[:2])),
+        "queue and machine over time": picture(plots.figure_over_time(schedules[:2])),
     }
     return dg.MaterializeResult(
         metadata={

@@ -54,7 +54,6 @@ def variability_model(
         name,
         permuted=trained.model.classifier == "knn",
         generated=table.generated,
-        image="svg",
     )
     return dg.MaterializeResult(
         data_version=models_version(store, model, trained.serves),

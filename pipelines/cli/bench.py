@@ -67,19 +67,20 @@ def plan(traces: Sequence[str]) -> list[Case]:
 
 def table(rows: Sequence[Row]) -> Table:
     """Return the figures as a table."""
-    headings = ["trace", "scheduler", "jobs", "waiting, mean", "waiting, max", "seconds", "spread", "million jobs/s", "peak GiB"]
-    cells = [
-        [
-            row["trace"],
-            row["scheduler"],
-            f"{row['jobs']:,}",
-            f"{row['waiting_mean']:,.0f}",
-            f"{row['waiting_max']:,}",
-            f"{row['median_s']:.4f}",
-            f"{100 * (row['slowest_s'] - row['fastest_s']) / row['median_s']:.0f} %" if row["repeat"] > 1 else "-",
-            f"{row['jobs_per_s'] / 1e6:.2f}",
-            f"{row['peak_gib']:.2f}",
-        ]
-        for row in rows
-    ]
-    return Table("Simulation alone, one core, median", headings, cells, keys=2)
+    columns = {
+        "trace": "{trace}",
+        "scheduler": "{scheduler}",
+        "jobs": "{jobs:,}",
+        "waiting, mean": "{waiting_mean:,.0f}",
+        "waiting, max": "{waiting_max:,}",
+        "seconds": "{median_s:.4f}",
+        "spread": "{spread}",
+        "million jobs/s": "{million_per_s:.2f}",
+        "peak GiB": "{peak_gib:.2f}",
+    }
+
+    def record(row: Row) -> Row:
+        spread = f"{100 * (row['slowest_s'] - row['fastest_s']) / row['median_s']:.0f} %" if row["repeat"] > 1 else "-"
+        return {**row, "spread": spread, "million_per_s": row["jobs_per_s"] / 1e6}
+
+    return Table.of("Simulation alone, one core, median", columns, map(record, rows), keys=2)

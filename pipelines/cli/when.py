@@ -301,20 +301,8 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
 def _table(records: list[dict[str, Any]]) -> Any:
     from pipelines.report.table import Table
 
-    rows = [
-        [
-            each["job_id"],
-            f"{each['procs']:,}",
-            each["at_50"],
-            each["at_10"],
-            each["at_90"],
-            f"{each['chance_1h']:.0%}",
-            f"{each['chance_24h']:.0%}",
-        ]
-        for each in records[:_LONG]
-    ]
-    left = len(records) - len(rows)
+    columns = {"job": "{job_id}", "processors": "{procs:,}", "median": "{at_50}", "10 %": "{at_10}", "90 %": "{at_90}"}
+    columns |= {"within 1 h": "{chance_1h:.0%}", "within 24 h": "{chance_24h:.0%}"}
+    left = len(records) - _LONG
     below = f"{left:,} more wait: --json prints all" if left > 0 else ""
-    return Table(
-        "When jobs start", ["job", "processors", "median", "10 %", "90 %", "within 1 h", "within 24 h"], rows, below, left=("job",)
-    )
+    return Table.of("When jobs start", columns, records[:_LONG], note=below, left=("job",))

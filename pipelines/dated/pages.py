@@ -18,6 +18,7 @@ from pipelines.dated.site import site_night
 from pipelines.report import plots
 from pipelines.report.html import render_report
 from pipelines.report.night import RECORD, Night, render_index, render_night
+from pipelines.report.style import encode
 from pipelines.report.tables import leading
 from pipelines.storage.csv_text import csv_text
 from pipelines.storage.provenance import code_version, software
@@ -38,7 +39,9 @@ def write_pages(work: Work, clean: CleanTrace) -> str:
     comparison = work.lake.read_for(clean, "comparison")[0]
     work.lake.write_page(f"{clean.name}.csv", work.subject, csv_text(comparison))
     first = leading(comparison, verdict(comparison, ("EASY", "requested")))
-    work.lake.write_page(f"{clean.name}.png", work.subject, plots.changes(comparison, first, clean.generated, image="png"))
+    work.lake.write_page(
+        f"{clean.name}.png", work.subject, encode(plots.figure_of_changes(comparison, first, clean.generated), "png")
+    )
     return html
 
 

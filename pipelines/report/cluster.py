@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from pipelines.report.page import Front, Picture, data_uri, render
-from pipelines.report.style import INK, encode, figure
+from pipelines.report.style import BLUE, GREEN, INK, ORANGE, PURPLE, figure
 from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import tone
 from pipelines.workflows.variability_trials import Plan
@@ -21,7 +22,7 @@ from sim.metrics.names import TRIAL
 
 _GAINS = {"varied": "runs with variation a trial", "wait_s": "s of mean wait"}
 """What waiting gains, and what it costs, with their words."""
-_COLOURS = (INK, "#0072b2", "#e69f00", "#009e73", "#cc79a7")
+_COLOURS = (INK, BLUE, ORANGE, GREEN, PURPLE)
 
 
 def render_cluster(plan: Plan, runs: pd.DataFrame, table: pd.DataFrame, provenance: Mapping[str, object]) -> str:
@@ -97,8 +98,8 @@ def by_application(table: pd.DataFrame, baseline: str) -> Table:
     return Table("Runs with variation a trial, by application", ["application", *schedulers], rows)
 
 
-def varied_runs(table: pd.DataFrame) -> bytes:
-    """Draw the runs with variation a trial by application, a bar a scheduler; return SVG."""
+def varied_runs(table: pd.DataFrame) -> Figure:
+    """Draw the runs with variation a trial by application, a bar a scheduler."""
     varied = table[(table["metric"] == "varied") & (table["application"] != ALL)]
     means = varied.pivot(index="application", columns="scheduler", values="mean")[list(dict.fromkeys(varied["scheduler"]))]
     with figure(6.8, 3.4, True, "simulated cluster") as drawing:
@@ -110,7 +111,7 @@ def varied_runs(table: pd.DataFrame) -> bytes:
         panel.set_ylabel("runs with variation a trial")
         panel.grid(axis="x", visible=False)
         drawing.legend(loc="outside lower center", ncols=3)
-        return encode(drawing, "svg")
+    return drawing
 
 
 def _rows(table: pd.DataFrame, application: str) -> list[dict[Any, Any]]:

@@ -1,4 +1,4 @@
-"""Figures of an evaluation of predictions: quality and calibration, as images."""
+"""Figures of an evaluation of predictions: quality and calibration."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from features.clock import DAY_S
-from pipelines.report.style import GRID, INK, MUTED, ImageFormat, encode, figure
+from pipelines.report.style import BLUE, GRID, INK, MUTED, VERMILION, figure, rows_named
 from sim.predictions.quality import MONTH_S, Quality
 
-_UNDER, _OVER = "#d55e00", "#0072b2"
 _PERCENT = FuncFormatter(lambda share, _: f"{100 * share:.3g} %")
 
 
-def overall(quality: Quality, predictors: Sequence[str], generated: bool, image: ImageFormat = "svg") -> bytes:
+def overall(quality: Quality, predictors: Sequence[str], generated: bool) -> Figure:
     """Draw accuracy, under-prediction rate and mean absolute error with their intervals.
 
     A panel each, a row a predictor.
@@ -32,7 +32,7 @@ def overall(quality: Quality, predictors: Sequence[str], generated: bool, image:
         for panel, (measure, title, scale, unit) in zip(panels, shown, strict=True):
             for place, name in enumerate(predictors):
                 row = quality.figures(name)[measure]
-                colour = INK if name == quality.baseline else _OVER
+                colour = INK if name == quality.baseline else BLUE
                 panel.plot(
                     np.array([row["low"], row["high"]], np.float64) / scale, [place, place], color=colour, linewidth=1.8, alpha=0.7
                 )
@@ -43,14 +43,13 @@ def overall(quality: Quality, predictors: Sequence[str], generated: bool, image:
             panel.set_xlabel(unit, fontsize=8)
             if scale == 1.0:
                 panel.xaxis.set_major_formatter(_PERCENT)
-        panels[0].set_yticks(range(len(predictors)), list(predictors))
-        panels[0].set_ylim(len(predictors) - 0.4, -0.6)
+        rows_named(panels[0], predictors)
         for label, name in zip(panels[0].get_yticklabels(), predictors, strict=True):
             label.set_fontweight("bold" if name == quality.baseline else "normal")
-        return encode(drawing, image)
+    return drawing
 
 
-def calibration(quality: Quality, predictor: str, generated: bool, image: ImageFormat = "svg") -> bytes:
+def calibration(quality: Quality, predictor: str, generated: bool) -> Figure:
     """Draw one distribution: its calibration curve, and its rates over time in chance bands."""
     curve = quality.calibration[quality.calibration["predictor"] == predictor].reset_index(drop=True)
     windows = quality.sharpness.windows
@@ -63,15 +62,15 @@ def calibration(quality: Quality, predictor: str, generated: bool, image: ImageF
         for panel, level in zip(panels, levels, strict=True):
             _band(panel, windows[windows["level"] == level].reset_index(drop=True), level)
         panels[-1].set_xlabel("days since the first submission")
-        return encode(drawing, image)
+    return drawing
 
 
 def _curve(panel: Axes, curve: pd.DataFrame) -> None:
     panel.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9)
-    panel.fill_between(curve["level"], curve["below"], curve["at_most"], color=_OVER, alpha=0.15, linewidth=0)
+    panel.fill_between(curve["level"], curve["below"], curve["at_most"], color=BLUE, alpha=0.15, linewidth=0)
     reach = np.abs(curve[["at_most_low", "at_most_high"]].to_numpy().T - curve["at_most"].to_numpy())
     panel.errorbar(
-        curve["level"], curve["at_most"], yerr=np.nan_to_num(reach), fmt="o-", color=_OVER, markersize=3.5, linewidth=1.2, capsize=2
+        curve["level"], curve["at_most"], yerr=np.nan_to_num(reach), fmt="o-", color=BLUE, markersize=3.5, linewidth=1.2, capsize=2
     )
     panel.set(title="calibration", xlabel="level of the quantile", ylabel="share of jobs at most as long", xlim=(0, 1), ylim=(0, 1))
     panel.set_aspect("equal")
@@ -87,10 +86,10 @@ def _band(panel: Axes, rows: pd.DataFrame, level: float) -> None:
     within = rows["inside"].astype(bool)
     if told:
         within = rows["feedback_inside"].astype(bool)
-        panel.fill_between(middle, rows["feedback_low"], rows["feedback_high"], color=_OVER, alpha=0.25, step="mid", linewidth=0)
+        panel.fill_between(middle, rows["feedback_low"], rows["feedback_high"], color=BLUE, alpha=0.25, step="mid", linewidth=0)
     panel.axhline(1 - level, color=MUTED, linewidth=0.9)
     panel.plot(middle, rows["rate"], color=INK, linewidth=1.0)
-    for inside, colour in ((True, INK), (False, _UNDER)):
+    for inside, colour in ((True, INK), (False, VERMILION)):
         chosen = within == inside
         panel.plot(middle[chosen], rows["rate"][chosen], "o", color=colour, markersize=4)
     band = "the band with feedback" if told else "the band"

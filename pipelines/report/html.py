@@ -90,7 +90,7 @@ def render_report(
         ),
         Picture(
             "When they wait",
-            data_uri(plots.over_time(drawn[:2], table)),
+            data_uri(plots.figure_over_time(drawn[:2], table)),
             "Time-weighted means over steps of a two-hundredth of the trace.",
         ),
     ]

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from pipelines.report.style import GRID, INK, MUTED, ImageFormat, encode, figure
+from pipelines.report.style import BLUE, GREEN, GRID, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION, figure, rows_named
 
 TOP = 25
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#56b4e9", "#f0e442")
-_OTHERS = {"probe": ("#cc79a7", "probes"), "type": ("#e69f00", "type of application")}
+_COLOURS = (BLUE, VERMILION, GREEN, SKY, "#f0e442")
+_OTHERS = {"probe": (PURPLE, "probes"), "type": (ORANGE, "type of application")}
 _BAR = 0.22
 """Inches a bar."""
 
@@ -20,8 +21,7 @@ def importances(
     *,
     permuted: bool = False,
     generated: bool = False,
-    image: ImageFormat = "png",
-) -> bytes:
+) -> Figure:
     """Draw the ``TOP`` features of ``importance``, most important first.
 
     ``importance`` is float64 with the features' names ``<sampler>.<metric>.<statistic>`` as index. ``permuted`` importance is a
@@ -34,10 +34,8 @@ def importances(
     colours = _colours([name.split(".", 1)[0] for name in importance.index])
     with figure(8.0, 1.15 + _BAR * len(shown), generated, "simulated cluster") as drawing:
         axes = drawing.subplots()
-        places = np.arange(len(shown))
-        axes.barh(places, shown.to_numpy(np.float64), color=[colours[source] for source in sources], height=0.72)
-        axes.set_yticks(places, [name.split(".", 1)[1] for name in shown.index])
-        axes.set_ylim(len(shown) - 0.4, -0.6)
+        axes.barh(range(len(shown)), shown.to_numpy(np.float64), color=[colours[source] for source in sources], height=0.72)
+        rows_named(axes, [name.split(".", 1)[1] for name in shown.index])
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="y", visible=False)
         axes.grid(axis="x", color=GRID)
@@ -50,7 +48,7 @@ def importances(
         present = list(dict.fromkeys(sources))
         handles = [Patch(color=colours[source], label=_OTHERS.get(source, ("", source))[1]) for source in present]
         drawing.legend(handles=handles, loc="outside lower center", ncols=len(handles))
-        return encode(drawing, image)
+    return drawing
 
 
 def _colours(sources: list[str]) -> dict[str, str]:

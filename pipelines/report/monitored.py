@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from models.variability.unseen import Unseen
 from pipelines.report.page import Front, Picture, data_uri, render
-from pipelines.report.style import INK, encode, figure
+from pipelines.report.style import BLUE, INK, ORANGE, figure
 from pipelines.report.table import Cell, Table
 from pipelines.report.wording import tone
 from pipelines.workflows.monitored import BASELINE, METRICS, VARYING, Monitored
@@ -82,11 +83,11 @@ def overall(table: pd.DataFrame, scheduler: str, sure: bool) -> Table:
     return Table("", ["scheduler", *heads], [[BASELINE, *(shown(row, "baseline") for row in rows)], [scheduler, *ours]])
 
 
-def picture(made: Monitored) -> bytes:
-    """Draw how many runs have varied by then: as recorded, and as predicted; return SVG."""
+def picture(made: Monitored) -> Figure:
+    """Draw how many runs have varied by then: as recorded, and as predicted."""
     with figure(6.8, 3.0, False) as drawing:
         panel = drawing.subplots()
-        for name, of, colour in ((BASELINE, "varied", INK), (BASELINE, "", "#0072b2"), (made.scheduler, "", "#e69f00")):
+        for name, of, colour in ((BASELINE, "varied", INK), (BASELINE, "", BLUE), (made.scheduler, "", ORANGE)):
             rows = made.runs.sort_values(f"{name} start_s", kind="stable")
             time, so_far = pd.to_datetime(rows[f"{name} start_s"], unit="s"), rows[of or f"{name} chance"].fillna(0.0).cumsum()
             panel.step(time, so_far, where="post", color=colour, label="recorded" if of else f"predicted, {name}")
@@ -94,4 +95,4 @@ def picture(made: Monitored) -> bytes:
         panel.set_ylabel("varying runs so far")
         panel.tick_params(axis="x", rotation=20)
         drawing.legend(loc="outside lower center", ncols=3)
-        return encode(drawing, "svg")
+    return drawing

@@ -5,17 +5,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
 from models.packed.methods import Boosting
-from pipelines.report.style import GRID, INK, MUTED, ImageFormat, encode, figure
+from pipelines.report.style import BLUE, GREEN, GRID, INK, MUTED, PURPLE, VERMILION, figure
 
-_BLUE, _GREEN, _PURPLE, _VERMILION = "#0072b2", "#009e73", "#cc79a7", "#d55e00"
 _TICKS = 12
 """Max nights named on the axis."""
 
 
-def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg") -> bytes:
+def over_nights(nights: pd.DataFrame, generated: bool) -> Figure:
     """Draw accuracy by night (table ``nights``), the challenger's advantage, and its evidence."""
     place = np.arange(len(nights))
     with figure(7.0, 6.4, generated) as drawing:
@@ -37,16 +37,16 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
             above.plot(
                 place,
                 nights[f"accuracy_{learned}"],
-                color=_GREEN,
+                color=GREEN,
                 linestyle="--",
                 marker="s",
                 markersize=3.5,
                 linewidth=1.3,
                 label=f"challenger: {learned} trained anew each night",
             )
-        above.plot(place, nights["accuracy_last2"], color=_PURPLE, linestyle="-.", linewidth=1.3, label="last2", **dot)
+        above.plot(place, nights["accuracy_last2"], color=PURPLE, linestyle="-.", linewidth=1.3, label="last2", **dot)
         above.plot(place, nights["accuracy_requested"], color=MUTED, linewidth=1, label="requested", **dot)
-        style: dict[str, Any] = {"color": _BLUE, "marker": "o", "markersize": 4, "linewidth": 1.8}
+        style: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4, "linewidth": 1.8}
         above.plot(place, nights["accuracy_champion"], label="champion, as it was served", **style)
         _mark(above, nights)
         above.set(title="as served, over the last 14 days", ylabel="accuracy")
@@ -57,15 +57,15 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
         points = 100 * nights[["low", "difference", "high"]].to_numpy(np.float64)
         finite = np.isfinite(points).all(axis=1)
         below.axhline(0, color=INK, linewidth=0.9)
-        below.vlines(place[finite], points[finite, 0], points[finite, 2], color=_GREEN, linewidth=1.4, alpha=0.7)
-        below.plot(place[finite], points[finite, 1], "s", color=_GREEN, markersize=4.5)
+        below.vlines(place[finite], points[finite, 0], points[finite, 2], color=GREEN, linewidth=1.4, alpha=0.7)
+        below.plot(place[finite], points[finite, 1], "s", color=GREEN, markersize=4.5)
         _mark(below, nights)
         below.set(title="challenger less champion, with the interval of that night alone", ylabel="points")
         below.yaxis.set_major_locator(MaxNLocator(4, min_n_ticks=3))
         _draw_evidence(lowest, nights)
         step = max(1, -(-len(nights) // _TICKS))
         lowest.set_xticks(place[::step], nights["night"].iloc[::step], rotation=30, ha="right")
-        return encode(drawing, image)
+    return drawing
 
 
 def _draw_evidence(panel: Axes, nights: pd.DataFrame) -> None:
@@ -74,7 +74,7 @@ def _draw_evidence(panel: Axes, nights: pd.DataFrame) -> None:
     panel.set(
         title="evidence that the challenger is better; dashed: what is needed", xlabel="night", ylabel="logarithmic", yscale="log"
     )
-    for name, colour, line, marker in (("evidence_needed", INK, "--", ""), ("evidence", _GREEN, "-", "s")):
+    for name, colour, line, marker in (("evidence_needed", INK, "--", ""), ("evidence", GREEN, "-", "s")):
         values = nights[name].to_numpy(np.float64)
         there = np.isfinite(values) & (values > 0)
         panel.plot(place[there], values[there], color=colour, linestyle=line, marker=marker, markersize=4.5, linewidth=1.1)
@@ -93,7 +93,7 @@ def _mark(panel: Axes, nights: pd.DataFrame) -> None:
                 place - 0.5, place + 0.5, color=GRID, zorder=0, linewidth=0, label="drift" if not _named(panel, "drift") else None
             )
         if promoted:
-            panel.axvline(place, color=_VERMILION, linewidth=1.2, label="promotion" if not _named(panel, "promotion") else None)
+            panel.axvline(place, color=VERMILION, linewidth=1.2, label="promotion" if not _named(panel, "promotion") else None)
 
 
 def _named(panel: Axes, label: str) -> bool:

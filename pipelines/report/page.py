@@ -15,8 +15,10 @@ from typing import NamedTuple
 
 import jinja2
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from features.errors import printable
+from pipelines.report.style import encode
 from pipelines.report.table import Table
 
 MOST_ROWS = 8
@@ -94,6 +96,6 @@ def stated(provenance: Mapping[str, object]) -> list[tuple[str, str]]:
     return list(plain.items())
 
 
-def data_uri(image: bytes, kind: str = "svg+xml") -> str:
-    """Return a picture, SVG or ``png``, as the address of an image."""
-    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
+def data_uri(drawing: Figure) -> str:
+    """Return a figure, drawn as SVG, as the address of an image."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(encode(drawing, 'svg')).decode()}"

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.site_night import not_modelled, warnings_of
-from pipelines.report.style import INK, RECORDED, encode, figure
+from pipelines.report.style import BLUE, INK, RECORDED, figure, rows_named
 from pipelines.report.table import Table
 from pipelines.workflows.parity import Parity
 
-_BLUE = "#0072b2"
 _MOST_GROUPS = 14
-_HEADINGS = ["jobs", "recorded s", "replayed s", "range s", "record"]
+_RECORDED, _RANGE = "{recorded_s:,.0f}", "{low_s:,.0f} to {high_s:,.0f}"
+_GROUPED = {"jobs": "{jobs:,}", "recorded s": _RECORDED, "replayed s": "{mean_s:,.0f}", "range s": _RANGE, "record": "{record}"}
 
 
 def render_parity(parity: Parity, provenance: Mapping[str, object]) -> str:
@@ -62,56 +65,33 @@ def answer(parity: Parity) -> list[str]:
 
 def groups(parity: Parity) -> list[Table]:
     """Return mean waits by partition, QOS, account, size and hour."""
-    tables = []
-    for by, table in parity.groups.groupby("by", sort=False):
-        rows: list[list[str]] = [
-            [
-                str(row["value"]),
-                f"{row['jobs']:,}",
-                f"{row['recorded_s']:,.0f}",
-                f"{row['mean_s']:,.0f}",
-                f"{row['low_s']:,.0f} to {row['high_s']:,.0f}",
-                "outside" if row["outside"] else "",
-            ]
-            for row in table.to_dict("records")
-        ]
-        if len(rows) > 1:
-            tables.append(Table(f"Mean waits by {by}", [str(by), *_HEADINGS], rows))
-    return tables
+    table = parity.groups.assign(record=np.where(parity.groups["outside"], "outside", ""))
+    return [
+        Table.of(f"Mean waits by {by}", {str(by): "{value}"} | _GROUPED, rows.to_dict("records"))
+        for by, rows in table.groupby("by", sort=False)
+        if len(rows) > 1
+    ]
 
 
 def left_out(parity: Parity) -> Table:
     """Return what replays give without each rule, the one that changes the mean most first."""
-    summary, table = parity.summary, parity.left_out
-    span = f"{summary['low_s']:,.1f} to {summary['high_s']:,.1f}"
-    rows = [["(none)", f"{summary['mean_wait_s']:,.1f}", span, f"{summary['within_5_s']:.0%}"]]
-    for row in table.sort_values("mean_wait_s", key=lambda mean: -(mean - summary["mean_wait_s"]).abs(), kind="stable").to_dict(
-        "records"
-    ):
-        span = f"{row['low_s']:,.1f} to {row['high_s']:,.1f}"
-        rows.append([row["rule"], f"{row['mean_wait_s']:,.1f}", span, f"{row['within_5_s']:.0%}"])
-    headings = ["left out", "mean wait s", "range s", "within 5 s"]
-    return Table("What each rule contributes: replays without it", headings, rows)
+    whole, table = parity.summary, parity.left_out
+    ranked = table.sort_values("mean_wait_s", key=lambda mean: -(mean - whole["mean_wait_s"]).abs(), kind="stable")
+    columns = {"left out": "{rule}", "mean wait s": "{mean_wait_s:,.1f}"}
+    columns |= {"range s": "{low_s:,.1f} to {high_s:,.1f}", "within 5 s": "{within_5_s:.0%}"}
+    rows: list[dict[Any, Any]] = [{**whole, "rule": "(none)"}, *ranked.to_dict("records")]
+    return Table.of("What each rule contributes: replays without it", columns, rows)
 
 
 def unexplained(parity: Parity) -> Table:
     """Return the jobs whose wait no replay has, with what may explain it."""
-    rows = [
-        [
-            row["job_id"],
-            row["user"],
-            row["partition"],
-            f"{row['recorded_s']:,.0f}",
-            f"{row['low_s']:,.0f} to {row['high_s']:,.0f}",
-            row["why"],
-        ]
-        for row in parity.unexplained.to_dict("records")
-    ]
-    headings = ["job", "user", "partition", "recorded s", "range s", "what may explain it"]
-    return Table("Waits that no replay has", headings, rows, left=["user", "partition", "what may explain it"])
+    columns = {"job": "{job_id}", "user": "{user}", "partition": "{partition}", "recorded s": _RECORDED, "range s": _RANGE}
+    columns |= {"what may explain it": "{why}"}
+    rows = parity.unexplained.to_dict("records")
+    return Table.of("Waits that no replay has", columns, rows, left=["user", "partition", "what may explain it"])
 
 
-def picture(parity: Parity) -> bytes:
+def picture(parity: Parity) -> Figure:
     """Draw recorded mean waits in their ranges: all jobs, and groups of at least ten."""
     summary, table = parity.summary, parity.groups
     several = table.groupby("by")["value"].transform("size") > 1
@@ -124,13 +104,12 @@ def picture(parity: Parity) -> bytes:
     with figure(5.8, 0.7 + 0.24 * len(rows), generated=False) as drawing:
         panel = drawing.subplots()
         places = range(len(rows))
-        panel.hlines(places, rows["low"], rows["high"], color=_BLUE, linewidth=5, alpha=0.35, label="range over replays")
-        panel.plot(rows["mean"], places, "|", color=_BLUE, markersize=9, label="their mean")
+        panel.hlines(places, rows["low"], rows["high"], color=BLUE, linewidth=5, alpha=0.35, label="range over replays")
+        panel.plot(rows["mean"], places, "|", color=BLUE, markersize=9, label="their mean")
         panel.plot(rows["recorded"], places, "o", color=INK, markersize=4.5, label="recorded")
-        panel.set_yticks(places, rows["name"])
-        panel.set_ylim(len(rows) - 0.4, -0.6)
+        rows_named(panel, rows["name"].tolist())
         panel.set_xlim(left=0)
         panel.grid(axis="y", visible=False)
         panel.set_xlabel("mean wait, s", color=RECORDED)
         panel.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, fontsize=8)
-        return encode(drawing, "svg")
+    return drawing

@@ -1,6 +1,6 @@
 """Figures of a comparison: changes, distributions of waits and slowdowns, and time.
 
-Functions take values and return the bytes of an image, ``png`` or ``svg``. ``table`` holds the looks of a whole
+``table`` holds the looks of a whole
 comparison, so that a combination looks the same in all its figures; by default those of the schedules given.
 """
 
@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFo
 from features.clock import DAY_S
 from pipelines.report.gantt import window_of
 from pipelines.report.page import Picture, data_uri
-from pipelines.report.style import MUTED, ImageFormat, Key, Look, Looks, encode, figure, key, log_durations, looks
+from pipelines.report.style import MUTED, Key, Look, Looks, figure, key, log_durations, looks, rows_named
 from pipelines.report.wording import brief, duration
 from sim.metrics.formats import change, signed
 from sim.metrics.names import METRICS
@@ -40,13 +40,6 @@ _POINTS = 400
 """Points of a distribution's curve."""
 _STEPS = 200
 """Steps of a time axis."""
-
-
-def changes(
-    comparison: pd.DataFrame, keys: Sequence[Key], generated: bool, table: Looks | None = None, image: ImageFormat = "svg"
-) -> bytes:
-    """Return the picture of :func:`figure_of_changes`."""
-    return encode(figure_of_changes(comparison, keys, generated, table), image)
 
 
 def figure_of_changes(
@@ -80,17 +73,16 @@ def figure_of_changes(
                     continue
                 panel.plot(1.0 + row[["low", "high"]], [place, place], color=look.colour, linewidth=1.8, alpha=0.7)
                 panel.plot(x, place, look.marker, color=look.colour, markersize=6)
-        panels[0].set_yticks(range(len(shown)), [_folded(table[key].label) for key in shown])
+        rows_named(panels[0], [_folded(table[key].label) for key in shown])
         for panel in panels[: len(metrics or WEIGHED)]:
             panel.tick_params(axis="y", labelsize=8)
-        panels[0].set_ylim(len(shown) - 0.4, -0.6)
     return drawing
 
 
 def picture_of_changes(comparison: pd.DataFrame, keys: Sequence[Key], generated: bool, table: Looks) -> Picture | None:
-    """Return :func:`changes` as the picture of a page; None where there is only the baseline."""
+    """Return :func:`figure_of_changes` as a page's picture; None for the baseline alone."""
     caption = f"Changes against {table[keys[0]].label}; left is better. A line that reaches an edge goes on beyond it."
-    return Picture("", data_uri(changes(comparison, keys, generated, table)), caption) if len(keys) > 1 else None
+    return Picture("", data_uri(figure_of_changes(comparison, keys, generated, table)), caption) if len(keys) > 1 else None
 
 
 def _folded(label: str) -> str:
@@ -134,7 +126,7 @@ def _change_axis(panel: Axes, values: np.ndarray, whole: bool) -> None:
     panel.set_xlabel("ratio, logarithmic" if logarithmic else "change, per cent", fontsize=8)
 
 
-def distributions(schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Looks | None = None) -> bytes:
+def distributions(schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Looks | None = None) -> Figure:
     """Draw the shares of jobs above each wait and each slowdown, both axes logarithmic.
 
     Means are made in these tails.
@@ -161,7 +153,7 @@ def distributions(schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Lo
         right.set(xlim=(1, slowest), title=f"bounded slowdowns (τ = {tau_s:g} s)", xlabel="bounded slowdown above (logarithmic)")
         right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         drawing.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8.5, handlelength=3)
-        return encode(drawing, "svg")
+    return drawing
 
 
 def _curve(panel: Axes, look: Look, x: np.ndarray, y: np.ndarray) -> None:
@@ -177,11 +169,6 @@ def _exceedance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     grid = np.geomspace(1.0, max(ordered[-1], 1.0 + 1e-9), _POINTS)
     share = 1.0 - np.searchsorted(ordered, grid, side="right") / len(ordered)
     return grid[share > 0], share[share > 0]
-
-
-def over_time(schedules: Sequence[Schedule], table: Looks | None = None) -> bytes:
-    """Return the picture of :func:`figure_over_time`."""
-    return encode(figure_over_time(schedules, table), "svg")
 
 
 def figure_over_time(

@@ -10,33 +10,32 @@ from matplotlib.ticker import PercentFormatter
 from models.packed.start_distribution import LEVELS
 from models.packed.start_predictor import QUANTILES
 from pipelines.report.page import Picture, data_uri
-from pipelines.report.style import INK, MUTED, encode, figure
+from pipelines.report.style import BLUE, INK, MUTED, VERMILION, figure, rows_named
 from pipelines.report.wording import duration, instant
 
 BINS = 10
 _TICKS = 10
 _JOBS = 40
-_BLUE, _VERMILION = "#0072b2", "#d55e00"
 
 
-def reliability(known: pd.DataFrame, generated: bool) -> bytes:
+def reliability(known: pd.DataFrame, generated: bool) -> Figure:
     """Draw shares of waits at most each quantile, and chances to start within 1 h."""
     rest, table = known.loc[known["waits"], "place"], bins(known)
     every = [(known["waited_s"] <= known[name]).mean() for name in QUANTILES]
     with figure(7.2, 3.7, generated) as drawing:
         left, right = drawing.subplots(1, 2)
         left.plot(LEVELS, every, "s--", color=MUTED, markersize=4, label="all waits")
-        left.plot(LEVELS, [(rest <= level).mean() for level in LEVELS], "o-", color=_BLUE, markersize=4, label="over a minute")
+        left.plot(LEVELS, [(rest <= level).mean() for level in LEVELS], "o-", color=BLUE, markersize=4, label="over a minute")
         left.set(title="quantiles of the wait", xlabel="level", ylabel="share of waits at most as long")
         left.legend(loc="upper left", fontsize=8)
-        right.scatter(table["told"], table["came"], 12 + 130 * table["answers"] / len(known), color=_BLUE, alpha=0.8)
+        right.scatter(table["told"], table["came"], 12 + 130 * table["answers"] / len(known), color=BLUE, alpha=0.8)
         right.set(title="chance to start within 1 h", xlabel="told", ylabel="came true")
         for panel in (left, right):
             panel.plot([0, 1], [0, 1], color=INK, linewidth=0.9)
             panel.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
             panel.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %", decimals=0))
             panel.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %", decimals=0))
-        return encode(drawing, "svg")
+    return drawing
 
 
 def bins(known: pd.DataFrame) -> pd.DataFrame:
@@ -65,18 +64,19 @@ def fan(answers: pd.DataFrame, origin_unix_s: int | None, generated: bool) -> Pi
     with figure(7.2, 3.2, generated) as drawing:
         panel = drawing.subplots()
         for low, shade in ((0, 0.15), (1, 0.2), (2, 0.3)):
-            panel.fill_between(place, told.iloc[:, low], told.iloc[:, -1 - low], color=_BLUE, alpha=shade, linewidth=0)
-        panel.plot(place, told["wait_50_s"], "o-", color=_BLUE, markersize=4, label="median, 50, 80, 90 % intervals")
+            panel.fill_between(place, told.iloc[:, low], told.iloc[:, -1 - low], color=BLUE, alpha=shade, linewidth=0)
+        panel.plot(place, told["wait_50_s"], "o-", color=BLUE, markersize=4, label="median, 50, 80, 90 % intervals")
         panel.plot(place, plan, "s--", color=MUTED, markersize=4, label="plan by requests")
         if np.isfinite(start := some["waited_s"].iloc[-1] / 3_600 + at.iloc[-1]):
-            panel.axhline(start, color=_VERMILION, linewidth=1.2, label="it started")
+            panel.axhline(start, color=VERMILION, linewidth=1.2, label="it started")
         step = -(-len(some) // _TICKS)
         panel.set_xticks(place[::step], [duration(3_600 * hours) for hours in at[::step]])
         panel.set(xlabel="asked, after the first question", ylabel="start, hours after it")
         panel.set_ylim(bottom=0)
         panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8)
-        image = data_uri(encode(drawing, "svg"))
-    return Picture("", image, f"Job {job}, asked about {len(some)} times, first at {instant(int(some['at_s'][0]), origin_unix_s)}.")
+    return Picture(
+        "", data_uri(drawing), f"Job {job}, asked about {len(some)} times, first at {instant(int(some['at_s'][0]), origin_unix_s)}."
+    )
 
 
 def figure_of_starts(answers: pd.DataFrame) -> Figure:
@@ -90,9 +90,9 @@ def figure_of_starts(answers: pd.DataFrame) -> Figure:
         panel = drawing.subplots()
         for low, shade in ((0, 0.15), (1, 0.2), (2, 0.3)):
             left = hours.iloc[:, low]
-            panel.barh(place, hours.iloc[:, -1 - low] - left, left=left, color=_BLUE, alpha=shade)
-        panel.plot(hours["wait_50_s"], place, "o", color=_BLUE, markersize=4)
-        panel.set_yticks(place, [f"{job}  ({procs:,} procs)" for job, procs in zip(some["job_id"], some["procs"], strict=True)])
-        panel.set(xlabel="start, hours from now: median, 50, 80, 90 % intervals", ylim=(len(some) - 0.4, -0.6))
+            panel.barh(place, hours.iloc[:, -1 - low] - left, left=left, color=BLUE, alpha=shade)
+        panel.plot(hours["wait_50_s"], place, "o", color=BLUE, markersize=4)
+        rows_named(panel, [f"{job}  ({procs:,} procs)" for job, procs in zip(some["job_id"], some["procs"], strict=True)])
+        panel.set_xlabel("start, hours from now: median, 50, 80, 90 % intervals")
         panel.set_xlim(left=0)
     return drawing

@@ -6,12 +6,13 @@ for the same input.
 """
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -30,8 +31,8 @@ INK = "#1f2933"
 MUTED = "#6b7785"
 GRID = "#e4e8ec"
 RECORDED = "#8a939d"
-_BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
-_COLOURS = (_BLUE, _VERMILION, _GREEN, _PURPLE, _SKY)
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, SKY)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = ("--", "-", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 3)))
 
@@ -115,7 +116,7 @@ def _colours(names: list[str]) -> dict[str, str]:
 
     ``prior`` is grey: it knows what requests tell.
     """
-    fixed = {"clairvoyant": _ORANGE, "prior": MUTED}
+    fixed = {"clairvoyant": ORANGE, "prior": MUTED}
     others = [name for name in names[1:] if name not in fixed]
     table = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(others)} | fixed
     return table | {names[0]: INK} if names else {}
@@ -146,16 +147,16 @@ def figure(width: float, height: float, generated: bool, what: str = "generated 
         drawing = _Drawing(figsize=(width, height), layout=layout, facecolor="white")
         FigureCanvasAgg(drawing)
         if generated:
-            drawing.text(0.997, 0.995, what, ha="right", va="top", fontsize=8.5, fontweight="bold", color=_VERMILION)
+            drawing.text(0.997, 0.995, what, ha="right", va="top", fontsize=8.5, fontweight="bold", color=VERMILION)
         yield drawing
 
 
 def encode(drawing: Figure, image: ImageFormat) -> bytes:
     """Return the figure as PNG or SVG, without a date."""
-    _make_printable(drawing)
     buffer = io.BytesIO()
     metadata = {"Date": None} if image == "svg" else {"Software": None}
     with mpl.rc_context(_RC):
+        _make_printable(drawing)
         drawing.savefig(buffer, format=image, dpi=_DPI, metadata=metadata)
     return buffer.getvalue()
 
@@ -167,6 +168,12 @@ def _make_printable(drawing: Figure) -> None:
     for axis in (axis for axes in drawing.axes for axis in (axes.xaxis, axes.yaxis)):
         if isinstance(form := axis.get_major_formatter(), FuncFormatter):  # names of ticks are looked up when they are drawn
             axis.set_major_formatter(FuncFormatter(lambda value, place, said=form.func: printable(said(value, place))))
+
+
+def rows_named(panel: Axes, names: Sequence[str]) -> None:
+    """Name the rows of a panel, the first of them on top."""
+    panel.set_yticks(range(len(names)), names)
+    panel.set_ylim(max(len(names), 1) - 0.4, -0.6)
 
 
 def log_durations(axis: mpl.axis.Axis, longest_s: float, shortest_s: float = 1.0) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from features.errors import printable
 
@@ -53,6 +53,11 @@ class Table:
     keys: int = 1
     left: Sequence[str] = ()
     classes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, title: str, columns: Mapping[str, str], records: Iterable[Mapping[Any, Any]], **given: Any) -> Table:
+        """Return a row a record; ``columns`` has formats by heading, such as ``{jobs:,}``."""
+        return cls(title, list(columns), [[form.format_map(record) for form in columns.values()] for record in records], **given)
 
     @property
     def heads(self) -> list[Cell]:

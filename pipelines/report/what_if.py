@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from pipelines.report import rules
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.site_night import not_modelled, warnings_of
-from pipelines.report.style import INK, RECORDED, encode, figure
+from pipelines.report.style import GREEN, INK, ORANGE, RECORDED, VERMILION, figure, rows_named
 from pipelines.report.table import Cell, Row, Table
 from pipelines.workflows.what_if import BOUND, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.formats import change, interval, sentence, signed
@@ -22,7 +22,7 @@ from sim.site_lines import NO_SETTING, SCRIPT
 from sim.what_if import HERE, WEIGHED, Measured
 
 _SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
-_COLOURS = {"better": "#009e73", "mixed": "#e69f00", "worse": "#d55e00", "not sure": "#888888", BOUND: "#bbbbbb"}
+_COLOURS = {"better": GREEN, "mixed": ORANGE, "worse": VERMILION, "not sure": "#888888", BOUND: "#bbbbbb"}
 _COLOURS |= {"better here": "#7fceb9", "mixed here": "#f2ce7f", "worse here": "#eaae7f"}
 _FEWEST_IN_GROUP = 20
 _WHERE = {
@@ -213,9 +213,9 @@ def killed(found: WhatIf, name: str) -> Table:
     return Table(f"Jobs that “{name}” would kill", ["account", "jobs", "killed", "share", "processor hours they ran"], rows)
 
 
-def picture(found: WhatIf) -> bytes:
+def picture(found: WhatIf) -> Figure:
     """Return the picture of :func:`figure_of_candidates`."""
-    return encode(figure_of_candidates(pd.DataFrame(records(found))), "svg")
+    return figure_of_candidates(pd.DataFrame(records(found)))
 
 
 def figure_of_candidates(table: pd.DataFrame) -> Figure:
@@ -240,6 +240,5 @@ def figure_of_candidates(table: pd.DataFrame) -> Figure:
             panel.set_xlim(-reach, reach)
             panel.set_xlabel(f"{_SHORT[metric]}, %", color=RECORDED)
             panel.grid(axis="y", visible=False)
-        panels[0].set_yticks(range(len(names)), names)
-        panels[0].set_ylim(max(len(names), 1) - 0.4, -0.6)
+        rows_named(panels[0], names)
     return drawing

@@ -23,6 +23,7 @@ from pipelines.report import page as pages
 from pipelines.report.campaign import render_campaign
 from pipelines.report.html import render_report
 from pipelines.report.importances import importances
+from pipelines.report.style import encode
 from pipelines.report.table import Table, markdown_of
 from pipelines.report.terminal import _Console
 from sim import Campaign, run_campaign, split_windows
@@ -293,7 +294,7 @@ def commands(rng: np.random.Generator, folder: Path) -> list[str]:
 def drawings(rng: np.random.Generator) -> list[bytes]:
     """Return figures with hostile names."""
     importance = pd.Series([0.6, 0.4], index=pd.Index([f"{hostile(rng)}.{hostile(rng)}" for _ in range(2)], dtype=object))
-    return [importances(importance, hostile(rng), hostile(rng), image="svg")]
+    return [encode(importances(importance, hostile(rng), hostile(rng)), "svg")]
 
 
 def printed(rng: np.random.Generator) -> str:

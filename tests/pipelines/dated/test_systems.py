@@ -31,6 +31,7 @@ from pipelines.cli.variability.train import command as train_command
 from pipelines.dated.publish import Work
 from pipelines.dated.systems import retrain
 from pipelines.report.importances import TOP, importances
+from pipelines.report.style import encode
 from pipelines.sources.systems import remember_system, remembered, systems
 from pipelines.storage.lake import Lake
 from pipelines.workflows import variability_table
@@ -260,9 +261,9 @@ def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(made, monkey
 def test_importances_are_drawn_alike_each_time_and_name_the_simulated():
     names = [f"{sampler}.metric{number}.mean" for sampler in ("sysclassib", "probe", "type") for number in range(15)]
     share = pd.Series(np.random.default_rng(0).dirichlet(np.ones(45)), index=names)
-    one, two = (importances(share, "lightgbm", "ours", generated=True, image="svg") for _ in range(2))
+    one, two = (encode(importances(share, "lightgbm", "ours", generated=True), "svg") for _ in range(2))
     assert one == two
-    assert one != importances(share, "lightgbm", "ours", generated=False, image="svg")
+    assert one != encode(importances(share, "lightgbm", "ours", generated=False), "svg")
     assert len(share) > TOP
 
 

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 
 from features.clock import WEEK_S
 from features.errors import InputError
+from pipelines.report import page as pages
 from pipelines.report import plots
 from pipelines.report.html import render_report, write_report
 from pipelines.report.page import MOST_ROWS
@@ -92,7 +93,7 @@ def page(schedules) -> str:
 def undrawn(monkeypatch):
     """Figures are built, not rendered; what they hold of words outside their panels is returned."""
     written: list[list[str]] = []
-    monkeypatch.setattr(plots, "encode", lambda drawing, image: written.append([text.get_text() for text in drawing.texts]) or b"")
+    monkeypatch.setattr(pages, "encode", lambda drawing, image: written.append([text.get_text() for text in drawing.texts]) or b"")
     return written
 
 
@@ -249,7 +250,9 @@ def test_the_page_claims_intervals_only_where_there_are_some(weeks, claimed):
 def test_figures_are_the_same_bytes_for_the_same_input(schedules):
     table = compare(schedules)
     for image, magic in (("png", b"\x89PNG"), ("svg", b"<?xml")):
-        first, again = (plots.changes(table, leading(table, verdict(table, BASELINE)), False, image=image) for _ in range(2))
+        first, again = (
+            encode(plots.figure_of_changes(table, leading(table, verdict(table, BASELINE)), False), image) for _ in range(2)
+        )
         assert first == again
         assert first.startswith(magic)
 
