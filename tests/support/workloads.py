@@ -7,7 +7,7 @@ Drawn by hypothesis or from a seed. A workload is scheduled by the compiled simu
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ import pandas as pd
 from hypothesis import assume, reject
 from hypothesis import strategies as st
 
+from features.clock import WEEK_S
 from features.jobs.schema import REQUIRED, conform
 from models.runtime.protocol import END, FIT, ORDER
 from sim import Schedule, simulate
@@ -265,6 +266,17 @@ def crowd(rng: np.random.Generator, size: int = 200, machine: int = 64, longest_
         user=[f"u{number}" for number in rng.integers(1, 8, size)],
         estimates=np.ceil(requested * rng.random(size)).astype(int).clip(1).tolist(),
     )
+
+
+def weekly_crowds(weeks: int, size: int) -> Iterator[tuple[int, ...]]:
+    """Yield number, submission, runtime, processors, request and user of the jobs of a crowd in each of some weeks."""
+    rng, number = np.random.default_rng(2), 0
+    for week in range(weeks):
+        load = crowd(rng, size, origin_s=week * WEEK_S + (week > 0) * 1000)
+        for submit, runtime, procs, requested, user in zip(
+            load.submit, load.runtime, load.procs, load.requested, load.user, strict=True
+        ):
+            yield (number := number + 1), submit, runtime, procs, requested, int(str(user)[1:])
 
 
 def dependent_crowd(rng: np.random.Generator, size: int = 200, machine: int = 64) -> Workload:

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from features.clock import WEEK_S
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.read import read_trace
@@ -26,7 +25,7 @@ from sim.campaigns.windows import Windows, split_windows
 from sim.policy import Policy
 from tests.support.command import queuecast
 from tests.support.process import python
-from tests.support.workloads import crowd
+from tests.support.workloads import weekly_crowds
 
 WEEKS, JOBS = 7, 40
 
@@ -34,15 +33,9 @@ WEEKS, JOBS = 7, 40
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A crowd in each of seven weeks, as an SWF file."""
-    rng = np.random.default_rng(2)
     lines = ["; MaxProcs: 64"]
-    for week in range(WEEKS):
-        load = crowd(rng, JOBS, origin_s=week * WEEK_S + (week > 0) * 1000)
-        for job in zip(load.submit, load.runtime, load.procs, load.requested, load.user, strict=True):
-            submit, runtime, procs, requested, user = job
-            lines.append(
-                f"{len(lines)} {submit} -1 {runtime} {procs} -1 -1 {procs} {requested} -1 1 {str(user)[1:]} 1 -1 -1 -1 -1 -1"
-            )
+    for number, submit, runtime, procs, requested, user in weekly_crowds(WEEKS, JOBS):
+        lines.append(f"{number} {submit} -1 {runtime} {procs} -1 -1 {procs} {requested} -1 1 {user} 1 -1 -1 -1 -1 -1")
     path = tmp_path_factory.mktemp("traces") / "crowd.swf"
     path.write_text("\n".join(lines) + "\n")
     return path

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from features.clock import WEEK_S
 from features.jobs.cleaning import clean
 from models.runtime.names import ALL
 from pipelines.ingest.read import read_trace
@@ -26,7 +25,7 @@ from sim.predictions.sharpness import CONSTANT, REFERENCES
 from tests.conftest import SHARED, needs_shared
 from tests.support.answers import numbers_from_nowhere
 from tests.support.command import queuecast
-from tests.support.workloads import crowd
+from tests.support.workloads import weekly_crowds
 
 WEEKS, JOBS = 8, 50
 LEFT_OUT = 20
@@ -34,17 +33,11 @@ LEFT_OUT = 20
 
 def swf(path: Path, users: bool = True, requests: str = "all") -> Path:
     """A crowd in each of eight weeks; without users, or with ``some`` or ``no`` requests."""
-    rng = np.random.default_rng(2)
     lines = ["; MaxProcs: 64"]
-    for week in range(WEEKS):
-        load = crowd(rng, JOBS, origin_s=week * WEEK_S + (week > 0) * 1000)
-        for job in zip(load.submit, load.runtime, load.procs, load.requested, load.user, strict=True):
-            submit, runtime, procs, requested, user = job
-            missing = requests == "no" or (requests == "some" and len(lines) % (WEEKS * JOBS // LEFT_OUT) == 0)
-            who = str(user)[1:] if users else -1
-            lines.append(
-                f"{len(lines)} {submit} -1 {runtime} {procs} -1 -1 {procs} {-1 if missing else requested} -1 1 {who} 1 -1 -1 -1 -1 -1"
-            )
+    for number, submit, runtime, procs, requested, user in weekly_crowds(WEEKS, JOBS):
+        asked = -1 if requests == "no" or (requests == "some" and number % (WEEKS * JOBS // LEFT_OUT) == 0) else requested
+        who = user if users else -1
+        lines.append(f"{number} {submit} -1 {runtime} {procs} -1 -1 {procs} {asked} -1 1 {who} 1 -1 -1 -1 -1 -1")
     path.write_text("\n".join(lines) + "\n")
     return path
 

@@ -11,7 +11,6 @@ import mlflow
 import numpy as np
 import pytest
 
-from features.clock import WEEK_S
 from models.policies import dumps, loads
 from models.registry import registration
 from pipelines.dated.policy import register_policy
@@ -20,7 +19,7 @@ from pipelines.storage.registry import tracking
 from tests.models.test_policies import LEARNED
 from tests.support.command import queuecast
 from tests.support.process import python
-from tests.support.workloads import crowd
+from tests.support.workloads import weekly_crowds
 
 JOBS = "; MaxProcs: 8\n" + "".join(
     f"{job + 1} {9 * job} -1 {runtime} {procs} -1 -1 {procs} {2 * runtime} -1 1 1 1 1 1 1 -1 -1\n"
@@ -32,11 +31,9 @@ JOBS = "; MaxProcs: 8\n" + "".join(
 
 def weeks(count: int) -> str:
     """Return a crowd in each of some weeks, as an SWF file."""
-    rng, lines = np.random.default_rng(2), ["; MaxProcs: 64"]
-    for week in range(count):
-        load = crowd(rng, 15, origin_s=week * WEEK_S + (week > 0) * 1000)
-        for submit, runtime, procs, requested in zip(load.submit, load.runtime, load.procs, load.requested, strict=True):
-            lines.append(f"{len(lines)} {submit} -1 {runtime} {procs} -1 -1 {procs} {requested} -1 1 1 1 -1 -1 -1 -1 -1")
+    lines = ["; MaxProcs: 64"]
+    for number, submit, runtime, procs, requested, _ in weekly_crowds(count, 15):
+        lines.append(f"{number} {submit} -1 {runtime} {procs} -1 -1 {procs} {requested} -1 1 1 1 -1 -1 -1 -1 -1")
     return "\n".join(lines) + "\n"
 
 

@@ -59,10 +59,6 @@ def test_a_time_with_a_zone_is_refused_on_its_line(tmp_path, zone):
     assert "(2 such rows)" in complaint(path)
 
 
-def test_a_date_alone_has_no_zone(tmp_path):
-    assert read_submissions(csv_of(tmp_path, "ada,4,3600,2024-03-01"))["submit_time"].iloc[0] == pd.Timestamp("2024-03-01")
-
-
 @pytest.mark.parametrize("time", ["yesterday", "now", "", "1709283600", "2024-13-01 09:00", "9999-01-01", "1901-01-01"])
 def test_what_is_no_time_is_refused_on_its_line(tmp_path, time):
     path = csv_of(tmp_path, GOOD.strip(), f"bob,4,3600,{time}")
