@@ -15,14 +15,14 @@ from features.jit import apart, kernel
 from sim.kernel.profile import (
     build_profile,
     earliest,
-    earliest_before,
+    forget_searches,
     give_back,
     pass_on,
     reserve_from,
     set_now,
     time_at,
 )
-from sim.kernel.queue import BEGIN, HOLE, insert_last, insertion_sort, packed_remove
+from sim.kernel.queue import BEGIN, insert_last, insertion_sort, packed_remove
 from sim.kernel.state import (
     ADVANCED,
     AS_PLANNED,
@@ -64,8 +64,10 @@ def compress(again, steady, now, jobs, estimates, queue, profile, state, bits):
 def go_on(now, jobs, estimates, queue, profile, state, bits):
     """Start the jobs due now, and move others into what has come free earlier than planned.
 
-    A job finds its place before ``freed``, when the last of what was given back ends: without that, none could start earlier. Returns
-    False once so many were moved that the profile, from which no time is dropped, is better made anew.
+    A job finds its place before ``freed``, when the last of what was given back ends: without that, none could start earlier. A time
+    that a search ruled out for a kind of jobs stays ruled out: the search looked no further than the reserved start of its job, and
+    jobs behind it, if moved, give back only what they held from their own reserved starts on. Returns False once so many were moved
+    that the profile, from which no time is dropped, is better made anew.
     """
     counters = state.counters
     pass_on(profile, counters, now)
@@ -75,19 +77,15 @@ def go_on(now, jobs, estimates, queue, profile, state, bits):
         if state.planned[job] > now:
             give_back(profile, counters, now, state.planned[job], jobs.procs[job])
             freed = max(freed, state.planned[job])
+    forget_searches(profile)
     kept = 0
-    wide, long = HOLE, HOLE  # found no place, and so does none that is no narrower and no shorter
     while kept < counters[RESERVED]:
         at = queue.bounds[BEGIN] + kept
         procs, seconds, due = queue.procs[at], queue.fit[at], np.int64(queue.key[at])
         if due > now:
             if freed == now:
                 break
-            place = -1
-            if procs < wide or seconds < long:
-                place = earliest_before(profile, counters, procs, seconds, min(due, freed), due)
-                if place < 0 and freed <= due and procs <= wide and seconds <= long:
-                    wide, long = procs, seconds
+            place = earliest(profile, counters, procs, seconds, min(due, freed), due)
             if place < 0:
                 kept += 1
                 continue
@@ -98,7 +96,6 @@ def go_on(now, jobs, estimates, queue, profile, state, bits):
             give_back(profile, counters, due, due + seconds, procs)
             reserve_from(profile, counters, place, procs, seconds)
             freed = max(freed, due + seconds)
-            wide, long = HOLE, HOLE
             if start > now:
                 queue.key[at] = start
                 kept += 1
@@ -127,7 +124,7 @@ def seat(at, now, jobs, estimates, queue, profile, state, bits):
     """
     counters = state.counters
     procs, seconds = queue.procs[at], queue.fit[at]
-    start = earliest(profile, counters, procs, seconds, NEVER)
+    start = earliest(profile, counters, procs, seconds, NEVER, NEVER)
     seated = True
     if start == 0:
         job = queue.job[at]

@@ -107,7 +107,7 @@ def look_ahead(upto, horizon, queue, profile, counters):
             procs, seconds = queue.procs[at], queue.fit[at]
             place = -1
             if procs <= ahead[WIDEST] and seconds <= longest[class_of(queue, procs)]:
-                place = earliest(profile, counters, procs, seconds, ahead[HORIZON])
+                place = earliest(profile, counters, procs, seconds, ahead[HORIZON], NEVER)
                 if place < 0:
                     class_ = class_of(queue, procs)
                     longest[class_] = longest_run(profile, counters, narrowest(class_), ahead[HORIZON])

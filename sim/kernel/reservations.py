@@ -27,7 +27,7 @@ def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bit
         if is_hole(front, at, state.start):
             at += 1
             continue
-        start = earliest(profile, counters, front.procs[at], front.fit[at], NEVER)
+        start = earliest(profile, counters, front.procs[at], front.fit[at], NEVER, NEVER)
         if start == 0:
             return at
         reserve_from(profile, counters, start, front.procs[at], front.fit[at])

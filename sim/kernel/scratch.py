@@ -13,7 +13,7 @@ import numpy as np
 from sim.kernel.clusters import LOSES, NUMBERS, UNKNOWN, Ahead, Clusters, Line, Outages, Refusals
 from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, SEEN, UNASKED, Outside
 from sim.kernel.planning_seats import Planner
-from sim.kernel.profile import LENGTHS, SIZE, Profile, blocks_for, widths_for
+from sim.kernel.profile import KINDS, SIZE, Profile, blocks_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
 from sim.kernel.scenarios import Scenarios
 from sim.kernel.state import CHOICE, COUNTERS, EVENTS, FREE, NEVER, State
@@ -231,8 +231,7 @@ class Scratch:
         blocks = blocks_for(2 * jobs + 2)
         order = self._take("order", blocks)
         time, free = (self._take(name, blocks * SIZE) for name in ("time", "free"))
-        count, shift, least, most = (self._take(name, blocks) for name in ("count", "shift", "least", "most"))
-        widths = widths_for(procs)
-        bound, longest = self._take("bound", widths * LENGTHS), self.take("longest", 2, 2 * procs.bit_length() + 1)
+        first, count, shift, least, most = (self._take(name, blocks) for name in ("first", "count", "shift", "least", "most"))
+        searched, longest = np.zeros((KINDS + 1, 4), np.int64), self.take("longest", 2, 2 * procs.bit_length() + 1)
         left_open, ahead = self._take("open", queue_capacity(jobs)), np.zeros(3, np.int64)
-        return Profile(time, free, order, count, shift, least, most, bound, ahead, longest, left_open)
+        return Profile(time, free, order, first, count, shift, least, most, searched, ahead, longest, left_open)

@@ -49,12 +49,11 @@ from features.jit import apart, kernel
     AS_PLANNED,  # whether all went as planned since Conservative's last pass
     HEARD,  # the jobs that had ended by then
     ADVANCED,  # jobs moved forward in its plan since that was made anew
-    SEARCHED,  # whether the bounds of this plan's searches are valid
     EVENTS,  # the work left until a pause, in events and in jobs that are planned
     CHOICE,  # when a policy may be chosen next; NEVER unless it is one of several
     CHOSEN,  # whether it has just been, so that a pass is due
     COUNTERS,
-) = range(40)
+) = range(39)
 """Slots of ``State.counters``. A record with named fields was tried: JustBF is 3 % faster with it, and EASY 4 % slower."""
 
 

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from features.jit import njit
+from features.jobs.cleaning import clean
 from features.limits import PROCESSORS
+from pipelines.ingest.workload import Workload as Generated
+from pipelines.ingest.workload import generate
+from sim import simulate
 from sim.kernel.queue import CLASSES, GROUP_BITS, LONG, NARROW, class_of, narrowest
 from sim.kernel.scratch import Scratch
 from tests.support.workloads import Workload, columns, crowd, policy_of
@@ -47,6 +51,13 @@ def test_plans_of_a_thousand_jobs_are_those_of_a_search_through_the_whole_plan(s
     load = crowd(np.random.default_rng(8), size=1000, machine=128, longest_s=36_000)
     start = replace(load, submit=[0] * 1000).schedule(scheduler, correction="tsafrir").jobs["start_s"].to_numpy()
     assert hashlib.sha256(start.astype("<i8").tobytes()).hexdigest()[:16] == frozen
+
+
+def test_jobs_that_arrive_behind_times_at_which_nothing_changes_any_more_get_the_earliest_place() -> None:
+    """Early ends leave such times in the plan of Conservative; frozen like those above."""
+    trace = clean(generate(Generated(1000, 32, load=1.5, generator=1, seed=3)))
+    start = simulate(trace.jobs, procs=32, scheduler="Conservative").jobs["start_s"].to_numpy()
+    assert hashlib.sha256(start.astype("<i8").tobytes()).hexdigest()[:16] == "8cc8cef308ce513a"
 
 
 @pytest.mark.parametrize("order", ["FCFS", "SAF", "LCFS"])
