@@ -131,8 +131,13 @@ def _cells(content: bytes) -> list[dict[str, str]]:
     return [dict(zip(reversed(names), reversed(row), strict=True)) for row in rows]
 
 
+def compare_jobs(trace: Trace, content: bytes, second: Callable[[bytes], list[dict[str, Any]]]) -> None:
+    """Hold the jobs of a trace to those of a second reader."""
+    _compare(_rows(trace), _second(second, content))
+
+
 def _check_swf(trace: Trace, content: bytes) -> None:
-    _compare(_rows(trace), _second(readers.swf, content))
+    compare_jobs(trace, content, readers.swf)
     _small(trace)
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import mlflow
 import numpy as np
 import pytest
+from mlflow import MlflowClient
 
 from models.policies import dumps, loads
-from models.registry import registration
 from pipelines.dated.policy import register_policy
 from pipelines.storage.policies import read_policy, resolved
 from pipelines.storage.registry import tracking
@@ -162,10 +162,10 @@ def test_a_registration_that_fails_leaves_no_version_and_the_champion(place: Pat
     monkeypatch.setenv("QUEUECAST_HOME", str(place / "home"))
     before = resolved("POLICY(registry:policy-kth-sp2)")
 
-    def broken(*_: object) -> str:
+    def broken(*_: object, **__: object) -> str:
         raise OSError("no room")
 
-    monkeypatch.setattr(registration, "describe", broken)  # the version is made by then
+    monkeypatch.setattr(MlflowClient, "update_model_version", broken)  # the version is made by then
     with pytest.raises(OSError, match="no room"):
         register_policy(read_policy(place / "kth.json"), "kth-sp2")
     monkeypatch.undo()

@@ -14,7 +14,7 @@ from features.jobs.cleaning import clean
 from features.jobs.schema import COLUMNS, Trace
 from pipelines.ingest.source import Source, trace_name
 from pipelines.ingest.swf import parse_swf, read_swf
-from tests.campaigns.readings import compared
+from tests.campaigns.readings import compare_jobs
 from tests.oracle import readers
 from tests.support.refusals import refusal
 
@@ -294,7 +294,7 @@ def test_any_table_is_read_as_a_second_reader_reads_it(rows: list[tuple], end: s
         lines += [before + blank.join(fields) + behind, between]
     text = end.join(lines) + end
     trace = parse(text)
-    assert compared(trace, text.encode(), readers.swf) is None
+    compare_jobs(trace, text.encode(), readers.swf)
     assert set(trace.jobs) == set(COLUMNS)
     assert (trace.procs, trace.header) == (64, {"MaxProcs": "64"})
     comments = [line for line in lines[3:] if line.lstrip().startswith(";")]
