@@ -36,6 +36,7 @@ from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, LIST, ORIGBF, PLANRS, 
 from sim.kernel.planning import planned_pass
 from sim.kernel.planning_log import pause_for_log, tell_start
 from sim.kernel.planning_seats import TELLS, WHOLE
+from sim.kernel.searched import forget_searches, rule_out, ruled_out
 from sim.kernel.state import AS_PLANNED, EARLIER, EVENTS, FREE, LATER, NEVER, NEXT, PLANNED, PLANS, WAITING
 from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, within_limits
 from sim.machine.plan import NO_START, drop_past, foresee_end, reserve, seat, withdraw
@@ -442,6 +443,7 @@ def compress(settings, now, jobs, estimates, state, clusters):
             continue
         if line.key[i] < NO_START and held == EARLIER:
             withdraw(nodes.row[job], np.int64(line.key[i]), estimates.fit[job], nodes, plan)
+            forget_searches(clusters.searched)
         start = seat_job(job, now, NO_START, jobs, estimates, state, clusters, settings.bits)
         line.key[i] = start if start < NO_START else np.inf
     for i in range(counters[WAITING]):
@@ -456,8 +458,11 @@ def seat_job(job, now, latest, jobs, estimates, state, clusters, bits):
     Not after ``latest``.
     """
     nodes, row, seconds = clusters.nodes, clusters.nodes.row[job], estimates.fit[job]
+    searched, kind = clusters.searched, clusters.known.kind[row]
     state.counters[EVENTS] -= 1
-    start = seat(row, seconds, now, latest, nodes, clusters.plan)
+    start = seat(row, seconds, max(now, ruled_out(searched, kind, seconds)), latest, nodes, clusters.plan)
+    if start < NO_START:
+        rule_out(searched, kind, seconds, start)
     if start == now:
         start_planned(job, now, jobs, estimates, state, clusters, bits)
         foresee_end(row, now + seconds, nodes, clusters.plan)

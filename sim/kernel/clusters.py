@@ -14,6 +14,7 @@ from sim.kernel.orders import SCORE, STANDARDISED
 from sim.kernel.passes import backfill_key, order_changes, primary_key
 from sim.kernel.planning_seats import Planner
 from sim.kernel.scores import look_around
+from sim.kernel.searched import forget_searches
 from sim.kernel.standardised import standardise
 from sim.kernel.state import CHANGED, NEXT, PLANS, STARVING, WAITING, begin_to_run, start_job
 from sim.machine.nodes import Hours, Nodes, change, choose
@@ -102,14 +103,16 @@ class Outages(NamedTuple):
 class Clusters(NamedTuple):
     """Nodes, plan and waiting jobs.
 
-    These are ``front`` in the primary order, ``back`` in that of backfilling. Both are one where the orders are. ``planner`` is
-    of the algorithms that keep a plan, else as small as can be.
+    These are ``front`` in the primary order, ``back`` in that of backfilling. Both are one where the orders are. ``searched`` is what
+    searches in the plan ruled out (:mod:`sim.kernel.searched`). ``planner`` is of the algorithms that keep a plan, else as small as can
+    be.
     """
 
     nodes: Nodes
     front: Line
     back: Line
     plan: Plan
+    searched: np.ndarray
     ahead: Ahead
     known: Refusals
     numbers: np.ndarray
@@ -232,6 +235,7 @@ def give_back(job, clusters):
 def plan_running(bits, state, clusters):
     """Begin a plan with the predicted ends of the running jobs alone."""
     nodes, plan = clusters.nodes, clusters.plan
+    forget_searches(clusters.searched)
     for cluster in range(len(plan.size)):
         plan.size[cluster] = 0
     for i in range(state.counters[PLANS]):

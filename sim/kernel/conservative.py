@@ -15,7 +15,6 @@ from features.jit import apart, kernel
 from sim.kernel.profile import (
     build_profile,
     earliest,
-    forget_searches,
     give_back,
     pass_on,
     reserve_from,
@@ -23,6 +22,7 @@ from sim.kernel.profile import (
     time_at,
 )
 from sim.kernel.queue import BEGIN, insert_last, insertion_sort, packed_remove
+from sim.kernel.searched import forget_searches
 from sim.kernel.state import (
     ADVANCED,
     AS_PLANNED,
@@ -77,7 +77,7 @@ def go_on(now, jobs, estimates, queue, profile, state, bits):
         if state.planned[job] > now:
             give_back(profile, counters, now, state.planned[job], jobs.procs[job])
             freed = max(freed, state.planned[job])
-    forget_searches(profile)
+    forget_searches(profile.searched)
     kept = 0
     while kept < counters[RESERVED]:
         at = queue.bounds[BEGIN] + kept

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import apart, kernel
+from sim.kernel.searched import forget_searches, rule_out, ruled_out
 from sim.kernel.state import BLOCKS, EVENTS, FREE, NEVER, PLANS
 
 BITS = 6
@@ -19,8 +20,6 @@ SIZE = 1 << BITS
 """Max entries of a block, as a power of two; a full one is split."""
 FILLED = 32
 """Entries of a new block, so that it can take some more."""
-KINDS = 512
-"""Kinds of jobs, by processors and seconds, of which the last searches are stored."""
 
 
 class Profile(NamedTuple):
@@ -29,9 +28,9 @@ class Profile(NamedTuple):
     Its blocks in order of time, ``counters[BLOCKS]`` of them: ``order`` is the block's number, and its entries begin at ``SIZE`` times
     that; ``first`` the time of its first entry; ``count`` its entries. Beside ``free`` of its entries, ``shift`` processors are free in
     all of a block; ``least`` and ``most`` are bounds on both together. A place in the profile is one integer: place in ``order`` << BITS
-    | place in the block; the first is 0. ``searched`` [KINDS + 1, 4]: of each kind of jobs, the plan in which a place was last looked
-    for, processors, seconds, and the time before which there is none; last, the plan's number. For plans that leave far places open
-    (:mod:`sim.kernel.just_backfill`): ``ahead`` [3]; ``longest`` [2, classes of a queue]; ``open`` [entries of a queue].
+    | place in the block; the first is 0. ``searched`` is of :mod:`sim.kernel.searched`; jobs of one kind ask for as many processors. For
+    plans that leave far places open (:mod:`sim.kernel.just_backfill`): ``ahead`` [3]; ``longest`` [2, classes of a queue]; ``open``
+    [entries of a queue].
     """
 
     time: np.ndarray
@@ -57,7 +56,7 @@ def blocks_for(entries: int) -> int:
 def build_profile(now, profile, state, bits):
     """Build the profile from the running jobs' predicted ends."""
     counters = state.counters
-    forget_searches(profile)
+    forget_searches(profile.searched)
     k, size = 0, 1
     at = profile.order[0] << BITS
     profile.time[at] = profile.first[0] = now
@@ -183,15 +182,14 @@ def earliest(profile, counters, procs, seconds, limit, due):
     """Return the first place from which ``procs`` processors are free long enough.
 
     That is for ``seconds``, or until ``due``. -1 if no such place begins before ``limit``; ``due`` is not earlier. The search begins
-    where the last one for jobs of that kind ended: a plan only gets fuller, until :func:`forget_searches` is called.
+    where the last one for such jobs ended.
     """
     counters[EVENTS] -= 1
-    searched, kind, place = profile.searched, (procs * 7919 + seconds * 31) % KINDS, 0
-    if searched[kind, 0] == searched[KINDS, 0] and searched[kind, 1] == procs and searched[kind, 2] == seconds:
-        if searched[kind, 3] >= limit:
-            return -1
-        if searched[kind, 3] > profile.first[0]:
-            place = place_at(profile, counters, searched[kind, 3])
+    begin, place = ruled_out(profile.searched, procs, seconds), 0
+    if begin >= limit:
+        return -1
+    if begin > profile.first[0]:
+        place = place_at(profile, counters, begin)
     ends = block_at(profile, counters, limit - 1)
     while True:
         place = next_free(profile, place, ends, procs)
@@ -203,19 +201,8 @@ def earliest(profile, counters, procs, seconds, limit, due):
         if over < 0:
             break
         place = over
-    searched[kind, 0], searched[kind, 1], searched[kind, 2], searched[kind, 3] = (
-        searched[KINDS, 0],
-        procs,
-        seconds,
-        min(begin, limit),
-    )
+    rule_out(profile.searched, procs, seconds, min(begin, limit))
     return place
-
-
-@kernel
-def forget_searches(profile):
-    """Forget what earlier searches found, for more may be free now."""
-    profile.searched[KINDS, 0] += 1
 
 
 @kernel

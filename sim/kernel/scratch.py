@@ -13,9 +13,10 @@ import numpy as np
 from sim.kernel.clusters import LOSES, NUMBERS, UNKNOWN, Ahead, Clusters, Line, Outages, Refusals
 from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, SEEN, UNASKED, Outside
 from sim.kernel.planning_seats import Planner
-from sim.kernel.profile import KINDS, SIZE, Profile, blocks_for
+from sim.kernel.profile import SIZE, Profile, blocks_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
 from sim.kernel.scenarios import Scenarios
+from sim.kernel.searched import nothing_searched
 from sim.kernel.state import CHOICE, COUNTERS, EVENTS, FREE, NEVER, State
 from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import ALWAYS, NOWHERE, Hours, Layout, Nodes, Requests, kinds_of, levels, rooms
@@ -188,6 +189,7 @@ class Scratch:
             front,
             back,
             self._plan(nodes, jobs),
+            nothing_searched(),
             ahead,
             known,
             numbers,
@@ -232,6 +234,6 @@ class Scratch:
         order = self._take("order", blocks)
         time, free = (self._take(name, blocks * SIZE) for name in ("time", "free"))
         first, count, shift, least, most = (self._take(name, blocks) for name in ("first", "count", "shift", "least", "most"))
-        searched, longest = np.zeros((KINDS + 1, 4), np.int64), self.take("longest", 2, 2 * procs.bit_length() + 1)
+        searched, longest = nothing_searched(), self.take("longest", 2, 2 * procs.bit_length() + 1)
         left_open, ahead = self._take("open", queue_capacity(jobs)), np.zeros(3, np.int64)
         return Profile(time, free, order, first, count, shift, least, most, searched, ahead, longest, left_open)
