@@ -267,6 +267,7 @@ def mean_wait_else_on_nodes(head, job, now, scenarios, clusters):
     until[at, FOUND_AT] = scenarios.numbers[STAMP]
     until[at, FOUND_FOR] = kind
     if not known:
+        clusters.numbers[HEAD] = 0  # the head's nodes are chosen anew, which were those of its reservation
         count_room(row, clusters.nodes, scenarios.tables.other)
     for k in range(scenarios.head.shape[1]):
         if not known:

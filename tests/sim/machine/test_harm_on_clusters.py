@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
@@ -47,9 +47,15 @@ def wide_ask(rng: np.random.Generator, site: Site) -> Ask:
     st.booleans(),
     st.none() | st.integers(0, 99),
 )
+@example(
+    4194916,
+    Harm(1, width_credit=0.0, urgency=0.0, order_urgency=0.0, short=0.0, short_level=0.5),
+    {"semantics": "per-event", "starvation_s": 0},
+    None,
+    True,
+    0,
+)
 def test_starts_are_the_oracles(seed: int, rule: Harm, policy: dict, told: Any, wide: bool, whim: int | None) -> None:
-    """Also where somebody decides about starts, of jobs of few nodes."""
-    whim = None if wide else whim
     rng = np.random.default_rng(seed)
     load, on, machine = crowded(rng, 30, wide_site, wide_ask) if wide else crowded(rng, 30)
     kernel, oracle = (Foggy(), Foggy()) if told is Foggy else (told, told)
