@@ -67,7 +67,7 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
 @settings(max_examples=600)
 @given(cases(st.one_of(workloads(), dependent_workloads(), crowds(40))))
 def test_any_small_workload(case: tuple[Workload, str, Any, dict]) -> None:
-    """Whoever predicts, and is asked again, whatever causes passes, wherever jobs follow others, for any number of reservations."""
+    """Schedules are the oracle's for any predictor, correction, semantics, dependencies and number of reservations."""
     load, scheduler, predictor, policy = case
     agree(load, scheduler, predictor, **policy)
 

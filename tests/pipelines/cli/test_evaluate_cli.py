@@ -36,8 +36,8 @@ def swf(path: Path, users: bool = True, requests: str = "all") -> Path:
     lines = ["; MaxProcs: 64"]
     for number, submit, runtime, procs, requested, user in weekly_crowds(WEEKS, JOBS):
         asked = -1 if requests == "no" or (requests == "some" and number % (WEEKS * JOBS // LEFT_OUT) == 0) else requested
-        who = user if users else -1
-        lines.append(f"{number} {submit} -1 {runtime} {procs} -1 -1 {procs} {asked} -1 1 {who} 1 -1 -1 -1 -1 -1")
+        of_user = user if users else -1
+        lines.append(f"{number} {submit} -1 {runtime} {procs} -1 -1 {procs} {asked} -1 1 {of_user} 1 -1 -1 -1 -1 -1")
     path.write_text("\n".join(lines) + "\n")
     return path
 

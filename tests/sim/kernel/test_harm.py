@@ -118,7 +118,7 @@ class Known(Foggy):
     st.integers(0, 4),
 )
 def test_any_small_workload(load: Workload, rule: Harm, told: Any, policy: dict, seed: int, whim: int | None, skips: int) -> None:
-    """Whether points are told or distributions, in Python, and whether somebody decides about starts."""
+    """Starts are the oracle's, for points and distributions told in Python, with start decisions and without."""
     kernel, oracle = (told(), told()) if told is Foggy else (told, told)
     policy |= {"dependencies": bool(load.preceding), "seed": seed if told is Foggy else 0}
     heard, said = (None, None) if whim is None else (Whim(whim), Whim(whim))
