@@ -6,7 +6,8 @@ into a cluster, in the first of these, on the first nodes with room: these are i
 the nodes that it would take now. It could itself start beside the head as soon as it fits into what the head's nodes leave, from now on.
 
 Ends are gone through on the nodes themselves, and taken back: a copy for each scenario takes several times as long. The end of a job
-that shares no node with another makes the same room in each scenario, which is counted once.
+that shares no node with another makes the same room in each scenario, which is counted once. Scenarios are gone through until the rest of them
+can no longer change a decision.
 """
 
 from __future__ import annotations
@@ -176,22 +177,36 @@ def put(other, sign, row, nodes, room):
         room.first[nodes.node[at]] = room.node[nodes.node[at]]
 
 
+@kernel
+def found_for(asked, table, scenarios):
+    """Return the row of a table for what is asked.
+
+    All in it is unknown if it was of something else, or of before.
+    """
+    at = asked & (len(table) - 1)
+    if table[at, FOUND_AT] != scenarios.numbers[STAMP] or table[at, FOUND_FOR] != asked:
+        table[at, FOUND_AT] = scenarios.numbers[STAMP]
+        table[at, FOUND_FOR] = asked
+        for k in range(scenarios.head.shape[1]):
+            table[at, FOUND + k] = UNKNOWN
+    return at
+
+
 @apart
-def mean_delay_on_nodes(head, job, cluster, now, weight, most, scenarios, clusters):
+def mean_delay_on_nodes(head, job, cluster, now, weight, least, most, scenarios, clusters):
     """Return the head's mean delay in seconds if ``job`` starts now in ``cluster``.
 
-    Or a part of it that alone, times ``weight``, is above ``most``.
+    Or, as soon as it is known that this times ``weight`` is at most ``least``, or above ``most``, another number of which the same is true.
     """
     starts, delayed, nodes, room = scenarios.head, scenarios.tables.delayed, clusters.nodes, scenarios.tables.head
-    row, head_row = nodes.row[job], nodes.row[head]
-    asked = clusters.known.kind[row] * (len(nodes.first) - 1) + cluster
-    at, delays, lost, taken = asked & (len(delayed) - 1), 0, UNKNOWN, False
-    if delayed[at, FOUND_AT] != scenarios.numbers[STAMP] or delayed[at, FOUND_FOR] != asked:
-        delayed[at, FOUND_AT] = scenarios.numbers[STAMP]
-        delayed[at, FOUND_FOR] = asked
-        for k in range(starts.shape[1]):
-            delayed[at, FOUND + k] = UNKNOWN
-    for k in range(starts.shape[1]):
+    row, head_row, count = nodes.row[job], nodes.row[head], scenarios.head.shape[1]
+    at = found_for(clusters.known.kind[row] * (len(nodes.first) - 1) + cluster, delayed, scenarios)
+    delays, longest, lost, taken = 0, 0, UNKNOWN, False
+    for k in range(count):
+        longest += max(now + scenarios.seconds[job, k] - starts[START, k], 0)
+    for k in range(count):
+        if delays / count * weight > most or longest / count * weight <= least:
+            break
         end = now + scenarios.seconds[job, k]
         if end <= starts[START, k]:
             continue
@@ -211,12 +226,11 @@ def mean_delay_on_nodes(head, job, cluster, now, weight, most, scenarios, cluste
                 delayed[at, FOUND + k], ended = first_fit(k, now, NEVER, head_row, scenarios, nodes, room)
                 take_back(k, ended, head_row, scenarios, nodes, room)
         delays += min(delayed[at, FOUND + k], end) - starts[START, k]
-        if delays / starts.shape[1] * weight > most:
-            break
+        longest -= end - min(delayed[at, FOUND + k], end)
     if taken:
         put(row, 1, head_row, nodes, room)
         look_up_beside(row, head_row, False, scenarios.tables.sole, nodes, room)
-    return delays / starts.shape[1]
+    return longest / count if longest / count * weight <= least else delays / count
 
 
 @kernel
@@ -240,9 +254,8 @@ def most_lost(row, other, nodes):
     It holds at any time; NEVER for any number.
     """
     asked, lost = nodes.requests, 0
-    for kind in range(asked.limit.shape[1]):
-        if asked.limit[row, kind] != NO_LIMIT and asked.limit[row, kind] == asked.limit[other, kind]:
-            return NEVER
+    if share_a_limit(row, other, nodes):
+        return NEVER
     if asked.apart[other] != 0:
         return nodes.held[row]
     if asked.whole[row] != 0 or asked.whole[other] != 0:
@@ -257,23 +270,38 @@ def most_lost(row, other, nodes):
     return lost
 
 
+@kernel
+def share_a_limit(row, other, nodes):
+    """Tell whether one limit counts both jobs."""
+    limit, shared = nodes.requests.limit, False
+    for kind in range(limit.shape[1]):
+        shared = shared or (limit[row, kind] != NO_LIMIT and limit[row, kind] == limit[other, kind])
+    return shared
+
+
 @apart
-def mean_wait_else_on_nodes(head, job, now, scenarios, clusters):
-    """Return the mean time until ``job`` could start beside or after the head."""
-    until, row = scenarios.until, clusters.nodes.row[job]
-    kind = clusters.known.kind[row]
-    at, waits = kind & (len(until) - 1), 0
-    known = until[at, FOUND_AT] == scenarios.numbers[STAMP] and until[at, FOUND_FOR] == kind
-    until[at, FOUND_AT] = scenarios.numbers[STAMP]
-    until[at, FOUND_FOR] = kind
-    if not known:
-        clusters.numbers[HEAD] = 0  # the head's nodes are chosen anew, which were those of its reservation
-        count_room(row, clusters.nodes, scenarios.tables.other)
-    for k in range(scenarios.head.shape[1]):
-        if not known:
+def waits_long_else(head, job, now, harm, gain, worth, scenarios, clusters):
+    """Tell whether the time that ``job`` would have to wait else makes up for its ``harm``.
+
+    That is the mean time until it could start beside or after the head: ``gain`` and ``worth`` times this must be at least ``harm``.
+    """
+    until, starts, row, count = scenarios.until, scenarios.head, clusters.nodes.row[job], scenarios.head.shape[1]
+    at, waits, longest, counted = found_for(clusters.known.kind[row], until, scenarios), 0, 0, False
+    for k in range(count):
+        longest += starts[START, k] + scenarios.seconds[head, k] - now
+    for k in range(count):
+        if harm <= gain + worth * (waits / count) or harm > gain + worth * (longest / count):
+            break
+        if until[at, FOUND + k] == UNKNOWN and not counted:
+            clusters.numbers[HEAD] = 0  # the head's nodes are chosen anew, which were those of its reservation
+            count_room(row, clusters.nodes, scenarios.tables.other)
+            counted = True
+        if until[at, FOUND + k] == UNKNOWN:
             until[at, FOUND + k] = fits_beside(k, head, row, now, scenarios, clusters.nodes)
-        waits += max(until[at, FOUND + k], now) - now
-    return waits / scenarios.head.shape[1]
+        wait = max(until[at, FOUND + k], now) - now
+        waits += wait
+        longest -= starts[START, k] + scenarios.seconds[head, k] - now - wait
+    return harm <= gain + worth * (waits / count)
 
 
 @kernel
@@ -284,11 +312,30 @@ def fits_beside(k, head, row, now, scenarios, nodes):
     let_all_end(k, begun, 1, scenarios, nodes)
     choose(head_row, scenarios.head[POSITION, k], 0, nodes, nodes.free)
     let_all_end(k, begun, -1, scenarios, nodes)
+    if fits_apart(row, head_row, nodes, tables.other):
+        return now
     put(head_row, -1, row, nodes, tables.other)
     start, ended = first_fit(k, now, headed, row, scenarios, nodes, tables.other)
     take_back(k, ended, row, scenarios, nodes, tables.other)
     put(head_row, 1, row, nodes, tables.other)
     return min(start, headed)
+
+
+@kernel
+def fits_apart(row, other, nodes, room):
+    """Tell whether a job fits now on nodes other than those of ``other``.
+
+    Always no of two jobs that one limit counts.
+    """
+    cluster = nodes.cluster[other]
+    if share_a_limit(row, other, nodes):
+        return False
+    if nodes.requests.eligible[row] >> cluster & 1 != 0:
+        for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
+            room.total[cluster] -= room.node[nodes.node[at]]
+    fitting = first_with_room(row, nodes, room) != NOWHERE
+    room.total[cluster] = room.first_total[cluster]
+    return fitting
 
 
 @kernel

@@ -51,7 +51,7 @@ from sim.kernel.cluster_scenarios import (
     find_head_starts_on_nodes,
     longest_wait_else,
     mean_delay_on_nodes,
-    mean_wait_else_on_nodes,
+    waits_long_else,
 )
 from sim.kernel.clusters import HEAD as RESERVED_FOR
 from sim.kernel.clusters import start_in
@@ -324,8 +324,8 @@ def place_that_pays(head, job, now, gain, worth, weight, starving, jobs, state, 
             continue
         if starving and not easy_would_start_on_nodes(head, job, cluster, now, jobs, state, clusters, bits):
             continue
-        harm = mean_delay_on_nodes(head, job, cluster, now, weight, most, scenarios, clusters) * weight
-        if harm <= gain or (harm <= most and harm <= gain + worth * mean_wait_else_on_nodes(head, job, now, scenarios, clusters)):
+        harm = mean_delay_on_nodes(head, job, cluster, now, weight, gain, most, scenarios, clusters) * weight
+        if harm <= gain or (harm <= most and waits_long_else(head, job, now, harm, gain, worth, scenarios, clusters)):
             return cluster
     return NOWHERE
 
