@@ -86,14 +86,14 @@ def grow(bins, edges, target, shape, random, links, thresholds):
         other = i + np.int64(uniform(random) * (rows - i))
         order[i], order[other] = order[other], order[i]
         cells[order[i]] = (np.int64(np.rint(ONE * target[order[i]])) << ROWS_BITS) + 1
-    inverse = 1.0 / np.maximum(np.arange(drawn + 1), 1)
+    inverse, finite = 1.0 / np.maximum(np.arange(drawn + 1), 1), np.isfinite(edges).sum(axis=1)
     histograms = np.empty((shape.leaves, features, BINS), np.int64)
     leaves, gain, ends = np.zeros((shape.leaves, FIELDS), np.int64), np.zeros(shape.leaves), np.zeros(shape.leaves, np.uint8)
     links[:] = -1
     thresholds[:] = 0.0
     leaves[0, END], leaves[0, TOTAL] = drawn, cells[order[:drawn]].sum()
     _count(histograms[0], bins, cells, order[:drawn])
-    gain[0] = _best_split(histograms[0], leaves[0], shape, inverse, random)
+    gain[0] = _best_split(histograms[0], leaves[0], shape, inverse, finite, random)
     for node in range(shape.leaves - 1):
         best = np.argmax(gain)
         if gain[best] <= 0.0:
@@ -115,11 +115,14 @@ def grow(bins, edges, target, shape, random, links, thresholds):
             small[HISTOGRAM], large[HISTOGRAM] = node + 1, place
             _count(histograms[node + 1], bins, cells, order[small[BEGIN] : small[END]])
             histograms[place] -= histograms[node + 1]
-            gain[best] = _best_split(histograms[low[HISTOGRAM]], low, shape, inverse, random)
-            gain[node + 1] = _best_split(histograms[high[HISTOGRAM]], high, shape, inverse, random)
-    for row in range(rows):
-        order[row] = leaf_of(links, 0, ends, 0, bins[row])
-    return order
+            gain[best] = _best_split(histograms[low[HISTOGRAM]], low, shape, inverse, finite, random)
+            gain[node + 1] = _best_split(histograms[high[HISTOGRAM]], high, shape, inverse, finite, random)
+    found = np.empty(rows, np.int64)
+    for leaf in range(shape.leaves):
+        found[order[leaves[leaf, BEGIN] : leaves[leaf, END]]] = leaf
+    for row in order[drawn:]:
+        found[row] = leaf_of(links, 0, ends, 0, bins[row])
+    return found
 
 
 @kernel
@@ -144,8 +147,10 @@ def _count(histogram, bins, cells, rows):
 
 
 @kernel
-def _best_split(histogram, leaf, shape, inverse, random):
+def _best_split(histogram, leaf, shape, inverse, finite, random):
     """Write the leaf's best split by features drawn here into ``leaf``; return its gain, 0 without one.
+
+    ``finite`` [features] is how many edges each has.
 
     The gain is what the split takes from the sum of squared errors; of equal splits the first is the best.
     """
@@ -158,7 +163,7 @@ def _best_split(histogram, leaf, shape, inverse, random):
             continue
         wanted -= 1
         below = 0
-        for bin_ in range(BINS - 1):
+        for bin_ in range(finite[feature]):
             below += histogram[feature, bin_]
             some = below & ROWS
             if histogram[feature, bin_] == 0 or some < shape.min_rows:
