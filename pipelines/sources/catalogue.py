@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from features import limits
-from features.errors import InputError, shown
+from features.errors import InputError, one_line, shown
 from features.jobs.cleaning import MISSING_REQUEST
 from features.names import check_name
 from pipelines.ingest.localtime import zone
@@ -223,7 +223,7 @@ def _unusable(entry: Entry) -> str | None:
         address = urlsplit(entry.place) if entry.remote else None
         port = address.port if address else None
     except (ValueError, RuntimeError, OSError) as error:
-        return f"is no place of a file: {error}"
+        return f"is no place of a file: {one_line(str(error), 100)}"
     if not entry.place.isprintable() or not name.isprintable():
         return "is no place of a file: it has a control character"
     if address and (not address.hostname or port == 0 or name in ("", "archive")):

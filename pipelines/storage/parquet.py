@@ -87,8 +87,13 @@ def read_foreign(path: str | Path) -> pd.DataFrame:
 
 
 def _validated(file: BinaryIO) -> pa.Table:
-    """Return the table of a file whose texts are UTF-8 and whose categories exist."""
-    table = pq.read_table(file)
+    """Return the table of a file whose texts are UTF-8 and whose categories exist.
+
+    Arrow gets a copy of its bytes: a thread of it that holds some of Python's while the interpreter ends aborts the process.
+    """
+    copy = pa.BufferOutputStream()
+    copy.write(file.read())
+    table = pq.read_table(pa.BufferReader(copy.getvalue()))
     table.validate(full=True)
     return table
 

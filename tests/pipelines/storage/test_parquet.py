@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from io import BytesIO
 from pathlib import Path
+from threading import get_ident
 
 import numpy as np
 import pandas as pd
@@ -54,6 +56,20 @@ def test_a_table_comes_back_with_types_categories_and_metadata(tmp_path: Path) -
     pd.testing.assert_frame_equal(frame, FRAME)
     assert found == {"procs": 5, "share": 0.5, "none": None, "list": ["a"], "nested": {"b": True}, "text": "ü\n"}
     assert frame["user"].cat.categories.tolist() == ["c", "b", "a"]
+
+
+def test_no_thread_of_arrow_needs_the_interpreter_after_a_table_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readers = set()
+
+    class Noting(BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            readers.add(get_ident())
+            return super().read(size)
+
+    write_parquet(FRAME, tmp_path / "table.parquet", kind="things", metadata={})
+    monkeypatch.setattr(parquet, "opened", lambda path: Noting(path.read_bytes()))
+    read_parquet(tmp_path / "table.parquet", kind="things")
+    assert readers == {get_ident()}
 
 
 def test_units_are_in_the_schema_and_compression_is_zstd(tmp_path: Path) -> None:
