@@ -6,6 +6,7 @@ So a simulation does not pay for the imports of other commands.
 import gc
 import os
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -81,6 +82,8 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(1)
     except (Exception, KeyboardInterrupt) as error:
-        sys.exit(tell(error))
+        code = tell(error)
+        time.sleep(0.02)  # for threads of Arrow to let go of what Python read: one that needs the interpreter later aborts the process
+        sys.exit(code)
     finally:
         gc.enable()
