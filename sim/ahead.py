@@ -121,13 +121,14 @@ class Ahead:
         """Return seconds until each of ``waiting`` starts, int64 [scenarios, waiting].
 
         Rows of ``jobs``, which hold more for the arrivals: those that run, and those that wait in the order of the queue. Only those that are ``asked``,
-        which ascend, by default all.
+        which ascend, by default all. One alone is answered sooner: a simulation ends with its start.
         """
         rows, first, requested, runtimes = self.drawn(jobs, running, waiting, now_s)
+        wanted = _alone(rows, first, asked)
         found = np.empty((self.scenarios, len(waiting)), np.int64)
         for group, coming in enumerate(arrivals(jobs, now_s, self.groups, self.seed)):
             chosen = slice(group, None, self.groups)
-            found[chosen] = self._run(jobs, rows, first, now_s, requested, runtimes[chosen], coming)
+            found[chosen] = self._run(jobs, rows, first, now_s, requested, runtimes[chosen], coming, wanted)
         return found if asked is None else found[:, np.isin(waiting, asked)]
 
     def drawn(
@@ -152,17 +153,27 @@ class Ahead:
         now_s: int,
         runtime_s: np.ndarray,
         coming: Coming = _NO_JOBS,
+        asked: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the same, int64 [waiting], where all jobs run for ``runtime_s``, int64 [jobs].
+        """Return the same, int64 [asked], where all jobs run for ``runtime_s``, int64 [jobs].
 
         A job that has run for longer ends in the next second. ``coming`` are submitted later, by default none.
         """
         rows, first, elapsed, requested = _left(jobs, running, waiting, now_s)
         runtimes = np.maximum(runtime_s[rows], elapsed + 1)[None]
-        return self._run(jobs, rows, first, now_s, requested, runtimes, coming)[0]
+        found = self._run(jobs, rows, first, now_s, requested, runtimes, coming, _alone(rows, first, asked))[0]
+        return found if asked is None else found[np.isin(waiting, asked)]
 
     def _run(
-        self, jobs: Queued, rows: np.ndarray, first: int, now_s: int, requested: np.ndarray, runtimes: np.ndarray, coming: Coming
+        self,
+        jobs: Queued,
+        rows: np.ndarray,
+        first: int,
+        now_s: int,
+        requested: np.ndarray,
+        runtimes: np.ndarray,
+        coming: Coming,
+        wanted: int,
     ) -> np.ndarray:
         total, count = len(rows) + len(coming.procs), len(runtimes)
         other = self._rule is not None and jobs is not self._of
@@ -186,10 +197,16 @@ class Ahead:
             planned=begin - origin + asked[:first],
             corrections=np.zeros(first, np.int64),
             starts=np.empty((count, total), np.int64),
+            wanted=wanted,
         )
         arrays = Jobs(submit, np.empty(total, np.int64), procs, asked, np.zeros(total, np.int64))
         run(self._settings, arrays, Estimates(asked, asked, asked), NO_DEPENDENCIES, *self._work, Memory(), now_s - origin, swept)
         return swept.starts[:, first : len(rows)] + origin - now_s
+
+
+def _alone(rows: np.ndarray, first: int, asked: np.ndarray | None) -> int:
+    """Return the place in ``rows``, plus one, of the one waiting job that is ``asked``; 0 if more or all are."""
+    return 0 if asked is None or len(asked) != 1 else first + int(np.flatnonzero(rows[first:] == asked[0])[0]) + 1
 
 
 def _as_table(jobs: Queued) -> pd.DataFrame:

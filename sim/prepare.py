@@ -239,7 +239,7 @@ _NOTHING = np.zeros(0, np.int64)
 NO_DEPENDENCIES = Dependencies(Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), *[_NOTHING] * 12)
 
 _NO_TIMES = np.zeros((0, 0), np.int64)
-NO_SWEEP = Sweep(np.zeros((0, SUMS)), np.zeros((0, 6)), _NO_TIMES, _NOTHING, _NOTHING, np.zeros(1), Memory(), _NO_TIMES)
+NO_SWEEP = Sweep(np.zeros((0, SUMS)), np.zeros((0, 6)), _NO_TIMES, _NOTHING, _NOTHING, np.zeros(1), Memory(), _NO_TIMES, 0)
 
 
 def as_dependencies(graph: Graph, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:

@@ -67,9 +67,9 @@ def ask(
     described = states(jobs, row, at_s, local, ahead.procs)
     found, planned = np.empty((len(row), SCENARIOS)), np.empty(len(row))
     for number, (job, now, runs, waits) in enumerate(queues(jobs, row, at_s)):
-        place = np.searchsorted(waits, job)
-        found[number] = told(ahead.starts(jobs, runs, waits, now)[:, place])
-        planned[number] = ahead.plan(jobs, runs, waits, now, jobs.requested)[place]
+        asked = np.array([job])
+        found[number] = told(ahead.starts(jobs, runs, waits, now, asked)[:, 0])
+        planned[number] = ahead.plan(jobs, runs, waits, now, jobs.requested, asked=asked)[0]
         if progress is not None and number % 256 == 0:
             progress(number, len(row))
     return Questions(row, at_s, described, found, planned)

@@ -152,8 +152,8 @@ class Queue:
     def _questions(self, asked: np.ndarray, starts: np.ndarray) -> Questions:
         at = np.full(len(asked), self.now_s)
         described = states(self.jobs, asked, at, local_clock_s(at, *self.clean.clock), self.clean.procs)
-        plan = self.ahead.plan(self.jobs, self.running, self.waiting, self.now_s, self.jobs.requested)
-        return Questions(asked, at, described, np.stack([told(each) for each in starts.T]), plan[np.isin(self.waiting, asked)])
+        plan = self.ahead.plan(self.jobs, self.running, self.waiting, self.now_s, self.jobs.requested, asked=asked)
+        return Questions(asked, at, described, np.stack([told(each) for each in starts.T]), plan)
 
     def _starts(self, jobs: Jobs, asked: np.ndarray) -> np.ndarray:
         return self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked)

@@ -57,6 +57,7 @@ from sim.kernel.state import (
     UNUSABLE,
     WAITING,
     WAKE,
+    WANTED,
     begin_to_run,
     heap_pop,
     plan_insert,
@@ -149,6 +150,8 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 counters[EVENTS] -= 1
                 if counters[EVENTS] < 0:
                     return PAUSE, now
+                if slurm is None and counters[WANTED] > 0 and state.start[counters[WANTED] - 1] >= 0:
+                    return DONE, now
                 before = now
                 now = next_event(settings, jobs, dependencies, state, now, clusters)
                 if slurm is not None:

@@ -22,6 +22,7 @@ from sim.kernel.state import (
     ENDS,
     EVENTS,
     FREE,
+    LEFT,
     NEVER,
     NEXT,
     PLANS,
@@ -29,6 +30,7 @@ from sim.kernel.state import (
     STARVING,
     TICKED,
     UNUSABLE,
+    WANTED,
     heap_push,
     plan_insert,
 )
@@ -50,7 +52,8 @@ class Sweep(NamedTuple):
     [simulations, parameters]; runtimes int64 [simulations, jobs or more], or none: then the simulations begin in the midst. Of the
     jobs submitted by then the first run as ``planned`` and with so many ``corrections``, int64 both; the others wait. The
     thresholds of bounded slowdown in seconds, float64, of which
-    the second and later ones need a column more each; the memory of a compiled predictor at the start.
+    the second and later ones need a column more each; the memory of a compiled predictor at the start. Where a job is ``wanted`` (its row plus
+    one, else 0), simulations end with its start: results, and the starts of jobs that wait on, mean nothing then.
     """
 
     results: np.ndarray
@@ -61,6 +64,7 @@ class Sweep(NamedTuple):
     taus_s: np.ndarray
     memory: Memory
     starts: np.ndarray
+    wanted: int
 
 
 @kernel
@@ -101,8 +105,14 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
             if state.counters[UNUSABLE] > 0:
                 break
             add_up(row, jobs, state, sweep)
-            for job in range(sweep.starts.shape[1]):
-                sweep.starts[row, job] = state.start[job]
+            if clusters is not None:
+                nodes = clusters.nodes
+                for i in range(state.counters[ENDS]):  # jobs that still run
+                    job = state.running[state.ends[i] & ((1 << settings.bits) - 1)]
+                    if state.planned[job] != LEFT:
+                        change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
+            for each in range(sweep.starts.shape[1]):
+                sweep.starts[row, each] = state.start[each]
     return reason, now
 
 
@@ -113,6 +123,7 @@ def reset(free, jobs, state, memory, sweep):
         state.counters[i] = 0
     state.counters[FREE] = free
     state.counters[EVENTS] = state.counters[CHOICE] = NEVER
+    state.counters[WANTED] = sweep.wanted
     for job in range(len(sweep.planned), len(jobs.submit)):
         state.start[job] = -1
         state.corrections[job] = 0

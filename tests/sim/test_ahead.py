@@ -79,6 +79,10 @@ def test_under_a_rule_with_what_truly_comes_waiting_jobs_start_as_in_the_schedul
         assert (ahead.plan(jobs, runs, waits, now, runtime, coming) == jobs.start[waits] - now).all()
         compared += int((jobs.start[waits] > now).sum())
         found = ahead.starts(jobs, runs, waits, now)
+        for place in (0, -1):
+            alone = waits[[place]]
+            assert (ahead.starts(jobs, runs, waits, now, alone)[:, 0] == found[:, place]).all()
+            assert ahead.plan(jobs, runs, waits, now, runtime, coming, alone).tolist() == [jobs.start[waits[place]] - now]
         assert (ahead.starts(jobs, runs, waits, now) == found).all()  # nothing is left of the last question
         assert name != "pool" or (pool.starts(jobs, runs, waits, now) == found).all()
     assert compared > 100
