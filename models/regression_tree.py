@@ -89,11 +89,12 @@ def grow(bins, edges, target, shape, random, links, thresholds):
     inverse, finite = 1.0 / np.maximum(np.arange(drawn + 1), 1), np.isfinite(edges).sum(axis=1)
     histograms = np.empty((shape.leaves, features, BINS), np.int64)
     leaves, gain, ends = np.zeros((shape.leaves, FIELDS), np.int64), np.zeros(shape.leaves), np.zeros(shape.leaves, np.uint8)
+    sums, bin_of = np.empty(BINS, np.int64), np.empty(BINS, np.int64)
     links[:] = -1
     thresholds[:] = 0.0
     leaves[0, END], leaves[0, TOTAL] = drawn, cells[order[:drawn]].sum()
     _count(histograms[0], bins, cells, order[:drawn])
-    gain[0] = _best_split(histograms[0], leaves[0], shape, inverse, finite, random)
+    gain[0] = _best_split(histograms[0], leaves[0], shape, inverse, finite, random, sums, bin_of)
     for node in range(shape.leaves - 1):
         best = np.argmax(gain)
         if gain[best] <= 0.0:
@@ -114,9 +115,10 @@ def grow(bins, edges, target, shape, random, links, thresholds):
         if large[END] - large[BEGIN] >= 2 * shape.min_rows:
             small[HISTOGRAM], large[HISTOGRAM] = node + 1, place
             _count(histograms[node + 1], bins, cells, order[small[BEGIN] : small[END]])
-            histograms[place] -= histograms[node + 1]
-            gain[best] = _best_split(histograms[low[HISTOGRAM]], low, shape, inverse, finite, random)
-            gain[node + 1] = _best_split(histograms[high[HISTOGRAM]], high, shape, inverse, finite, random)
+            rest = histograms[place]  # without a name, numba writes the difference and then a copy of it
+            rest -= histograms[node + 1]
+            gain[best] = _best_split(histograms[low[HISTOGRAM]], low, shape, inverse, finite, random, sums, bin_of)
+            gain[node + 1] = _best_split(histograms[high[HISTOGRAM]], high, shape, inverse, finite, random, sums, bin_of)
     found = np.empty(rows, np.int64)
     for leaf in range(shape.leaves):
         found[order[leaves[leaf, BEGIN] : leaves[leaf, END]]] = leaf
@@ -142,15 +144,16 @@ def _count(histogram, bins, cells, rows):
     """Write the cells of the ``rows`` into the ``histogram`` [features, BINS]."""
     histogram[:] = 0
     for row in rows:
+        cell = cells[row]
         for feature in range(bins.shape[1]):
-            histogram[feature, bins[row, feature]] += cells[row]
+            histogram[feature, bins[row, feature]] += cell
 
 
 @kernel
-def _best_split(histogram, leaf, shape, inverse, finite, random):
+def _best_split(histogram, leaf, shape, inverse, finite, random, sums, bin_of):
     """Write the leaf's best split by features drawn here into ``leaf``; return its gain, 0 without one.
 
-    ``finite`` [features] is how many edges each has.
+    ``finite`` [features] is how many edges each has; ``sums`` and ``bin_of`` [BINS] are scratch.
 
     The gain is what the split takes from the sum of squared errors; of equal splits the first is the best.
     """
@@ -162,16 +165,19 @@ def _best_split(histogram, leaf, shape, inverse, finite, random):
         if uniform(random) * (features - feature) >= wanted:
             continue
         wanted -= 1
-        below = 0
-        for bin_ in range(finite[feature]):
+        below, ends = 0, 0
+        for bin_ in range(finite[feature]):  # without a branch, for which bins are empty cannot be predicted
             below += histogram[feature, bin_]
-            some = below & ROWS
-            if histogram[feature, bin_] == 0 or some < shape.min_rows:
+            sums[ends], bin_of[ends] = below, bin_
+            ends += histogram[feature, bin_] != 0
+        for end in range(ends):
+            some = sums[end] & ROWS
+            if some < shape.min_rows:
                 continue
             if rows - some < shape.min_rows:
                 break
-            more = 1.0 * ((below >> ROWS_BITS) * rows - total * some)
+            more = 1.0 * ((sums[end] >> ROWS_BITS) * rows - total * some)
             found = more * more * (inverse[some] + inverse[rows - some])
             if found > best:
-                best, leaf[SPLIT], leaf[BIN] = found, feature, bin_
+                best, leaf[SPLIT], leaf[BIN] = found, feature, bin_of[end]
     return best * inverse[rows] * inverse[rows]
