@@ -6,19 +6,17 @@ of explained decisions falls from one day on, the site's files are no longer wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S, local_clock_s
-from features.node_list import expand_nodes
 from sim.slurm.begin import Phases, begin, clock_settings, draw_phases, origin_of
-from sim.slurm.nodesets import as_set
-from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT, step
+from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT, follow_events, held_nodes
 from sim.slurm.site import Site
-from sim.slurm.state import DRAINED, NONE, RUNS, STAMP, Slurm
+from sim.slurm.state import DRAINED, NONE, RUNS, STAMP
 
 FALSE_ALARMS = 0.001
 """Chance of an alarm in a night of a site whose days are alike: at most one in a thousand nights, in the mean."""
@@ -151,7 +149,7 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
     origin = origin_of(jobs)
     slurm = begin(site, jobs, phases)
     state: list[np.ndarray] = [*slurm.now, slurm.numbers, slurm.tree.usage, slurm.tree.factor]
-    nodes = {node.name: row for row, node in enumerate(site.nodes)}
+    held = held_nodes(site, jobs)
     start, end = (jobs[name].to_numpy(np.int64) - origin for name in ("start_s", "end_s"))
     end, ran = np.maximum(end, start + 1), np.array(jobs["start_s"] >= 0)  # later than the start, where both are in one second
     gone = jobs["cancel_s"].to_numpy(np.int64) - origin
@@ -181,16 +179,14 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
 
     def tried(kind: int, second: int) -> set[int]:
         kept, before = [array.copy() for array in state], slurm.now.phase.copy()
-        step(kind, 0, second * 1000 + 900, slurm)
+        follow_events([(second * 1000 + 900, kind, 0)], *held, slurm)
         found = set(np.flatnonzero((slurm.now.phase != before) & (slurm.now.phase == RUNS)).tolist())
         undo(kept)
         return found
 
     def follow(events: list[tuple[int, int, int]], ends: bool) -> None:
-        for second, kind, row in events:
-            if kind != START and (kind in (END, CLEAR)) == ends:
-                step(kind, row, second * 1000 + 500, slurm)
-        step(LOOK, 0, events[0][0] * 1000 + 900, slurm)
+        now = [(second * 1000 + 500, kind, row) for second, kind, row in events if kind != START and (kind in (END, CLEAR)) == ends]
+        follow_events([*now, (events[0][0] * 1000 + 900, LOOK, 0)], *held, slurm)
 
     at = 0
     while at < len(events):
@@ -216,15 +212,8 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
             same = sum(by[row] == ("main", "backfill")[tries.index(best) % 2] for row in best & real)
             yield Look(second, real, best & real, best - soon, same)
         for row in sorted(real, key=lambda each: (-int(jobs["priority"].iloc[each]), each)):
-            _as_recorded(slurm, nodes, jobs["nodes"].iloc[row])
-            step(START, row, second * 1000 + 900, slurm)
+            follow_events([(second * 1000 + 900, START, row)], *held, slurm)
         if at < len(events) and events[at][0] - second > wait:
             idle += 1
             if second + wait + origin >= from_s and idle % every == 0:
                 yield Look(second + wait, set(), set(), tried(PASS, second + wait) | tried(CYCLE, second + wait))
-
-
-def _as_recorded(slurm: Slurm, nodes: Mapping[str, int], recorded: str) -> None:
-    """Mark the recorded nodes of a job, all of them where the record does not tell."""
-    names = [name for name in expand_nodes(recorded) if name in nodes] if recorded else []
-    slurm.room.usable[:] = as_set([nodes[name] for name in names or nodes], len(nodes))

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from features.node_list import expand_nodes
 from models.packed.start_predictor import SLURM
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
@@ -31,7 +30,7 @@ from sim.kernel.state import ENDS, EVENTS, FREE, NEXT, PLANS, STARTED, Estimates
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
 from sim.slurm.begin import LAUNCH_MS, LEAD_S, Phases, as_rules, begin, draw_phases, origin_of
-from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, DECAY, END, LOOK, START, SUBMIT, follow, step
+from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, DECAY, END, LOOK, START, SUBMIT, follow, follow_events, held_nodes
 from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
 from sim.slurm.state import (
@@ -211,21 +210,11 @@ def lead(site: Site, table: pd.DataFrame, there: int, now_s: float, phases: Phas
     slurm.now.accrues[told] = since = np.floor(accrue[told]).astype(np.int64) - origin
     numbers[LAST_DECAY] = (moment.now_ms if usage_s is None else round((usage_s - origin) * 1000)) // 1000
     ms, kind, row = _recorded(moment, jobs, phases, usage_s)
-    follow(ms, kind, row, *_held(site, jobs), told, since, slurm)
+    follow(ms, kind, row, *held_nodes(site, jobs), told, since, slurm)
     numbers[OUTAGE] = np.searchsorted(slurm.outages.time_ms, moment.now_ms, side="right")
     numbers[JOINED] = there
     asks = ms[~np.isin(kind, (START, DECAY)) & ((kind != LOOK) | (row == NONE))]
     return replace(moment, asked_ms=int(asks.max(initial=-NEVER)))
-
-
-def _held(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return where each job's nodes begin, int64 [jobs + 1], and these; all of the site's where the record does not tell."""
-    names = {node.name: number for number, node in enumerate(site.nodes)}
-    codes, texts = pd.factorize(jobs["nodes"].astype(str))
-    known = [[names[name] for name in expand_nodes(text) if name in names] if text else [] for text in texts]
-    held = [each or list(names.values()) for each in known]
-    first = np.concatenate(([0], np.cumsum(np.array([len(each) for each in held])[codes])))
-    return first, np.array([node for code in codes for node in held[code]], np.int64)
 
 
 def _recorded(
@@ -268,13 +257,13 @@ def _set_clocks(slurm: Slurm, phases: Phases, moment: Moment, charged: bool) -> 
 
     ``charged``: the usage is that of now. Something has changed since the last pass and the last cycle, as far as is known.
     """
-    numbers, rules, now_ms = slurm.numbers, slurm.rules, moment.now_ms
+    numbers, rules, now_ms, nothing = slurm.numbers, slurm.rules, moment.now_ms, np.empty(0, np.int64)
     numbers[CYCLE] = _next(int(phases.cycle_s * 1000), rules.cycle_ms, now_ms)
     numbers[LAST_CYCLE] = numbers[CYCLE] - rules.cycle_ms
     numbers[NEXT_DECAY] = _next(int(phases.decay_s * 1000), rules.calc_period * 1000, now_ms)
     last = int(numbers[NEXT_DECAY]) - rules.calc_period * 1000
     if rules.multifactor and (charged or last // 1000 > numbers[LAST_DECAY]):
-        step(DECAY, 0, last, slurm)
+        follow_events([(last, DECAY, 0)], nothing, nothing, slurm)
     numbers[REQUESTS] = moment.asked_ms > numbers[LAST_ASKED]
     turns = max(now_ms - rules.first_turn_ms, 0) * 1000 // rules.turn_us
     while rules.first_turn_ms + turns * rules.turn_us // 1000 <= now_ms:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
 from features.jit import kernel
+from features.node_list import expand_nodes
 from sim.slurm.backfill import cycle
 from sim.slurm.choice import holds, pick
 from sim.slurm.clocks import cancel, change_site, clear
@@ -11,20 +17,38 @@ from sim.slurm.nodesets import LOW, SHIFT
 from sim.slurm.queue import drop_started, independent, join, line_up
 from sim.slurm.runs import end, start
 from sim.slurm.shares import decay_usage
-from sim.slurm.state import BEGUN, CLEARED, DIRTY, JOINED, MAIN, PENDING, QUEUED, STOPPED, TRIED
+from sim.slurm.site import Site
+from sim.slurm.state import BEGUN, CLEARED, DIRTY, JOINED, MAIN, PENDING, QUEUED, STOPPED, TRIED, Slurm
 
 END, CLEAR, CHANGE, DECAY, SUBMIT, CANCEL, LOOK, START, PASS, CYCLE = range(10)
-"""Kinds of :func:`step`; those of one second are handled in this order."""
+"""Kinds of events; those of one second are handled in this order.
+
+A recorded event, a LOOK which jobs have become eligible, or a try, PASS or CYCLE: what a try changes is the caller's to undo. CLEAR lets the
+nodes of an ended job answer; the job of a CHANGE is a row of the site's outages.
+"""
 _ALL = 1 << 30
 
 
-@kernel
-def step(kind, job, now, slurm):
-    """Handle a recorded event, LOOK which jobs have become eligible, or try PASS or CYCLE.
+def held_nodes(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each job's nodes begin, int64 [jobs + 1], and these; all of the site's where the record does not tell."""
+    names = {node.name: number for number, node in enumerate(site.nodes)}
+    codes, texts = pd.factorize(jobs["nodes"].astype(str))
+    known = [[names[name] for name in expand_nodes(text) if name in names] if text else [] for text in texts]
+    held = [each or list(names.values()) for each in known]
+    first = np.concatenate(([0], np.cumsum(np.array([len(each) for each in held])[codes])))
+    return first, np.array([node for code in codes for node in held[code]], np.int64)
 
-    CLEAR lets the nodes of an ended job answer; of CHANGE ``job`` is a row of the site's outages. The recorded nodes of a START stand in
-    ``slurm.room.usable``. What a try changes is the caller's to undo.
-    """
+
+def follow_events(events: Iterable[tuple[int, int, int]], first: np.ndarray, node: np.ndarray, slurm: Slurm) -> None:
+    """Handle ``events`` in order, each a millisecond, a kind and a job; ``first`` and ``node`` as :func:`held_nodes` returns them."""
+    ms, kind, job = np.array([*events], np.int64).reshape(-1, 3).T.copy()
+    nothing = np.empty(0, np.int64)
+    follow(ms, kind, job, first, node, nothing, nothing, slurm)
+
+
+@kernel
+def _step(kind, job, now, slurm):
+    """Handle an event; the recorded nodes of a START stand in ``slurm.room.usable``."""
     numbers = slurm.numbers
     numbers[BEGUN] = numbers[STOPPED] = 0
     if kind == END:
@@ -73,10 +97,10 @@ def follow(ms, kind, row, first, node, told, accrues, slurm):
                     usable[word] = 0
                 for place in range(first[row[one]], first[row[one] + 1]):
                     usable[node[place] >> SHIFT] |= 1 << (node[place] & LOW)
-                step(START, row[one], ms[at], slurm)
+                _step(START, row[one], ms[at], slurm)
         else:
             for one in range(at, last):
-                step(kind[at], row[one], ms[at], slurm)
+                _step(kind[at], row[one], ms[at], slurm)
         if kind[at] == LOOK:
             for i in range(len(told)):
                 state.accrues[told[i]] = accrues[i]
