@@ -11,7 +11,7 @@ part. Null is what the source does not say, or the job does not ask for.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -167,6 +167,17 @@ def masked(values: np.ndarray, present: np.ndarray, dtype: str = "Int64") -> pd.
 def codes(jobs: pd.DataFrame, column: str) -> np.ndarray:
     """Return integer codes of an identity column, int64 [jobs], -1 for null."""
     return jobs[column].cat.codes.to_numpy(np.int64)
+
+
+def alike(keys: Sequence[np.ndarray]) -> np.ndarray:
+    """Number kinds of rows by first appearance, int64 [rows].
+
+    Rows of one kind are the same in all ``keys``, integers [rows] from -1 on.
+    """
+    kind = np.zeros(len(keys[0]), np.int64)
+    for key in keys:
+        kind = pd.factorize(kind * (int(key.max(initial=-1)) + 2) + key + 1)[0]
+    return kind
 
 
 def start_s(jobs: pd.DataFrame) -> np.ndarray | None:

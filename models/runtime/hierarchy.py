@@ -14,7 +14,7 @@ import pandas as pd
 
 from features.errors import InputError
 from features.jit import kernel
-from features.jobs.schema import codes
+from features.jobs.schema import alike, codes
 from models.runtime.memory import Memory
 from models.runtime.options import check_known, number, shortest, spelled
 from models.runtime.protocol import CompiledPredictor
@@ -54,17 +54,16 @@ def groups(jobs: pd.DataFrame, templates: int = TEMPLATES) -> np.ndarray:
     """
     keys = [codes(jobs, "executable"), codes(jobs, "user")]
     keys += [pd.factorize(jobs[column])[0].astype(np.int64) for column in ("requested_s", "procs")]
-    found = np.full((len(jobs), templates), -1, np.int64)
+    found, everyone = np.full((len(jobs), templates), -1, np.int64), np.zeros(len(jobs), np.int64)
     count = 0
     for template in range(templates):
-        group, known = np.zeros(len(jobs), np.int64), np.ones(len(jobs), bool)
-        for position, key in enumerate(keys):
-            if not template >> (_KEYS - 1 - position) & 1:  # a bit set leaves the key out
-                known &= key >= 0
-                group = pd.factorize(group * (key.max(initial=0) + 1) + key)[0]
-        members, uniques = pd.factorize(group[known])
+        kept = [
+            key for position, key in enumerate(keys) if not template >> (_KEYS - 1 - position) & 1
+        ]  # a bit set leaves the key out
+        known = np.all([key >= 0 for key in [everyone, *kept]], axis=0)
+        members = alike([key[known] for key in [everyone, *kept]])
         found[known, template] = members + count
-        count += len(uniques)
+        count += int(members.max(initial=-1)) + 1
     return found
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.jit import kernel
+from features.jobs.schema import alike
 from models.runtime.memory import Memory, wall_clock
 
 LEVELS = (
@@ -72,12 +73,10 @@ def fresh_memory(jobs: pd.DataFrame, columns: int, model: np.ndarray) -> Memory:
     """
     levels = levels_of(jobs)
     keys = np.full((len(jobs), len(levels)), -1, np.int64)
-    count = 0
+    count, codes = 0, {key: pd.factorize(jobs[key])[0] for key in {key for level in levels for key in level}}
     for position, level in enumerate(levels):
-        known = jobs[[key for key in level if key in PEOPLE]].notna().all(axis=1).to_numpy()
-        group = (
-            jobs.loc[known, list(level)].groupby(list(level), dropna=False, observed=True, sort=False).ngroup().to_numpy(np.int64)
-        )
+        known = np.all([codes[key] >= (0 if key in PEOPLE else -1) for key in level], axis=0)
+        group = alike([codes[key][known] for key in level])
         keys[known, position] = group + count
         count += int(group.max(initial=-1)) + 1
     return Memory(

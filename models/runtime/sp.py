@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from features.jit import kernel
+from features.jobs.schema import alike
 from models.runtime.memory import Memory
 from models.runtime.options import check_known, number, shortest, spelled
 from models.runtime.protocol import CompiledPredictor
@@ -60,10 +61,8 @@ def sp(**options: str) -> CompiledPredictor:
 
 def groups(jobs: pd.DataFrame) -> np.ndarray:
     """Return each job's group, int64 [jobs], numbered from 0; -1 without a known user."""
-    keys = ["executable", "user", "requested_s", "procs"]
-    known = jobs.loc[jobs["user"].notna(), keys]
-    found = np.full(len(jobs), -1, np.int64)
-    found[jobs["user"].notna()] = known.groupby(keys, dropna=False, observed=True, sort=False).ngroup()
+    known, found = jobs["user"].notna().to_numpy(), np.full(len(jobs), -1, np.int64)
+    found[known] = alike([pd.factorize(jobs[key])[0][known] for key in ("executable", "user", "requested_s", "procs")])
     return found
 
 

@@ -193,13 +193,11 @@ def test_a_wrong_decision_is_told_with_its_time_and_job(slip: str) -> None:
         assert error in str(caught.value)
 
 
-@compiled
 def below_none(view: CompiledView, chosen: np.ndarray) -> int:
     """Return a number of jobs that there cannot be."""
     return -7
 
 
-@compiled
 def raising(view: CompiledView, chosen: np.ndarray) -> int:
     """Raise an exception, which a kernel cannot."""
     if view.now == 1:
@@ -207,28 +205,24 @@ def raising(view: CompiledView, chosen: np.ndarray) -> int:
     return 0
 
 
-@compiled
 def from_the_future(view: CompiledView, chosen: np.ndarray) -> int:
     """Start the last job of all at once."""
     chosen[0] = 3
     return 1
 
 
-@compiled
 def first_twice(view: CompiledView, chosen: np.ndarray) -> int:
     """Start the first job, and again as many as there are."""
     chosen[:] = view.waiting[0]
     return len(view.waiting) + 1
 
 
-@compiled(memory=1)
 def beyond_memory(view: CompiledView, chosen: np.ndarray) -> int:
     """Write behind what it may keep."""
     view.memory[view.now + 1] = 1.0
     return 0
 
 
-@compiled
 def looking_ahead(view: CompiledView, chosen: np.ndarray) -> int:
     """Read what the first job not yet submitted asks for."""
     return int(view.requested[len(view.requested)] < 0)
@@ -248,7 +242,7 @@ def looking_ahead(view: CompiledView, chosen: np.ndarray) -> int:
 )
 def test_a_wrong_decision_of_a_compiled_policy_is_told_too(policy: Any, error: str) -> None:
     with pytest.raises(InputError, match=error):
-        decide(FOUR.table(), 4, policy)
+        decide(FOUR.table(), 4, compiled(memory=1)(policy))
 
 
 def test_a_compiled_policy_cannot_change_what_it_sees() -> None:
