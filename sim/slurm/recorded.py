@@ -30,7 +30,10 @@ _ALL = 1 << 30
 
 
 def held_nodes(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return where each job's nodes begin, int64 [jobs + 1], and these; all of the site's where the record does not tell."""
+    """Return where each job's nodes begin, int64 [jobs + 1], and the nodes.
+
+    A job of which the record names none holds all of the site's.
+    """
     names = {node.name: number for number, node in enumerate(site.nodes)}
     codes, texts = pd.factorize(jobs["nodes"].astype(str))
     known = [[names[name] for name in expand_nodes(text) if name in names] if text else [] for text in texts]
@@ -40,7 +43,10 @@ def held_nodes(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def follow_events(events: Iterable[tuple[int, int, int]], first: np.ndarray, node: np.ndarray, slurm: Slurm) -> None:
-    """Handle ``events`` in order, each a millisecond, a kind and a job; ``first`` and ``node`` as :func:`held_nodes` returns them."""
+    """Handle ``events`` in order, each a millisecond, a kind and a job.
+
+    ``first`` and ``node`` are those of :func:`held_nodes`.
+    """
     ms, kind, job = np.array([*events], np.int64).reshape(-1, 3).T.copy()
     nothing = np.empty(0, np.int64)
     follow(ms, kind, job, first, node, nothing, nothing, slurm)
