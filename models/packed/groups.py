@@ -74,7 +74,8 @@ class Groups:
         past = np.column_stack((np.log1p(table["ended"].to_numpy(np.float64)), table[list(KNOWN)].to_numpy(np.float64)))
         past = np.vstack((past, [0.0] + [UNKNOWN] * len(KNOWN)))
         last_end = np.append(table["last_end_s"].to_numpy(np.int64), 0)
-        level, given = table["level"].to_numpy(np.int64), _given(table)
+        level = table["level"].to_numpy(np.int64)
+        given = {name: table[name].astype(object).where(table[name].notna(), None).tolist() for name in KEYS}
         rows_of = []
         for number, keys in enumerate(self.alike):
             rows = np.flatnonzero(level == number).tolist()
