@@ -265,9 +265,9 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
             raise InputError(f"{option} {path}: cannot be written: {nearest} is no directory that can be written to")
 
 
-def load_machine(settings: Campaign) -> Machine | None:
+def load_machine(settings: TraceSettings) -> Machine | None:
     """Read the file of ``--machine``, or without ``--procs`` the one of the catalogue."""
-    if settings.machine is not None:
+    if isinstance(settings, Campaign) and settings.machine is not None:
         from pipelines.ingest.machine_file import read_machine
 
         return read_machine(settings.machine)
@@ -288,7 +288,7 @@ def read(settings: TraceSettings) -> tuple[Trace, str]:
 
 
 def load(settings: TraceSettings, machine: Machine | None = None) -> CleanTrace:
-    """Read and clean the trace of ``settings``, for a ``machine`` if given.
+    """Read and clean the trace of ``settings``, for a ``machine`` or the catalogue's.
 
     Dropped and altered jobs are reported on standard error.
     """
@@ -297,6 +297,7 @@ def load(settings: TraceSettings, machine: Machine | None = None) -> CleanTrace:
     announce_compilation()
     import_without_blas()
     trace, missing_request = read(settings)
+    machine = machine or load_machine(settings)
     size, holds = (settings.procs, None) if machine is None else (machine.procs, machine.holds)
     cleaned = clean(trace, size, missing_request, holds)
     tell_cleaning(cleaned)

@@ -142,7 +142,7 @@ def recorded_schedule(clean: CleanTrace) -> list[Schedule]:
 
 
 _SETTINGS = (
-    *("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "shake_s"),
+    *("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "shake_s", "machine"),
     *("clamped_predictions", "simulate_s"),
 )
 

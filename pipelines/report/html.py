@@ -79,7 +79,7 @@ def render_report(
             (f"{(submit.max() - submit.min()) / DAY_S:,.0f}", "days of submissions"),
             (sum(schedule.predictor != "" for schedule in schedules), "combinations simulated"),
         ],
-        notes=[*notes, *interval_notes(comparison), not_modelled()],
+        notes=[*notes, *interval_notes(comparison), not_modelled(base.machine)],
         provenance=provenance,
     )
     figures = [

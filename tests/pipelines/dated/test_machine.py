@@ -11,7 +11,7 @@ import pytest
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import Trace
 from pipelines.assets.jobs import _read
-from pipelines.cli.options import load_machine
+from pipelines.cli.options import load, load_machine
 from pipelines.dated.compare import kept_schedules
 from pipelines.dated.night import night, own_registry
 from pipelines.dated.run_settings import RunSettings
@@ -21,7 +21,7 @@ from pipelines.ingest.machine_file import read_machine
 from pipelines.sources.traces import machine_of
 from pipelines.storage.lake import Lake
 from sim import simulate
-from sim.settings import Campaign
+from sim.settings import Campaign, TraceSettings
 from tests.support.arriving import arriving
 from tests.support.dated import registered_in, work_in
 
@@ -60,8 +60,9 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CleanTrace:
 def test_runs_and_nights_simulate_on_the_machine_of_the_catalogue(clean: CleanTrace, tmp_path: Path) -> None:
     machine = read_machine(tmp_path / "site.toml")
     assert machine_of("arriving") == load_machine(Campaign(trace="arriving")) == machine
-    assert clean.procs == machine.procs == 32
-    assert clean.rejected_jobs["rule"].tolist() == ["fits-no-cluster"]
+    by_command = load(TraceSettings(trace="arriving"))
+    assert clean.procs == by_command.procs == machine.procs == 32
+    assert clean.rejected_jobs["rule"].tolist() == by_command.rejected_jobs["rule"].tolist() == ["fits-no-cluster"]
 
     def starts(on: object, jobs: pd.DataFrame) -> list[int]:
         return simulate(jobs, procs=32, machine=on).jobs["start_s"].tolist()  # type: ignore[arg-type]
@@ -75,3 +76,4 @@ def test_runs_and_nights_simulate_on_the_machine_of_the_catalogue(clean: CleanTr
     kept, date = kept_schedules(Lake(tmp_path / "lake"), clean)
     easy = next(each for each in kept if (each.scheduler, each.predictor) == ("EASY", "requested"))
     assert easy.jobs["start_s"].tolist() == starts(machine, date.replayed(clean).jobs)
+    assert easy.machine == "site"
