@@ -14,7 +14,8 @@ import pandas as pd
 
 from features.clock import DAY_S, local_clock_s
 from sim.slurm.begin import Phases, begin, clock_settings, draw_phases, origin_of
-from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT, follow_events, held_nodes
+from sim.slurm.events import follow_events, held_nodes
+from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT
 from sim.slurm.site import Site
 from sim.slurm.state import DRAINED, NONE, RUNS, STAMP
 

@@ -30,7 +30,8 @@ from sim.kernel.state import ENDS, EVENTS, FREE, NEXT, PLANS, STARTED, Estimates
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
 from sim.slurm.begin import LAUNCH_MS, LEAD_S, Phases, as_rules, begin, draw_phases, origin_of
-from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, DECAY, END, LOOK, START, SUBMIT, follow, follow_events, held_nodes
+from sim.slurm.events import follow_events, held_nodes
+from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, DECAY, END, LOOK, START, SUBMIT, follow
 from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
 from sim.slurm.state import (

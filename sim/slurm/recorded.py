@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import numpy as np
-import pandas as pd
-
 from features.jit import kernel
-from features.node_list import expand_nodes
 from sim.slurm.backfill import cycle
 from sim.slurm.choice import holds, pick
 from sim.slurm.clocks import cancel, change_site, clear
@@ -17,8 +11,7 @@ from sim.slurm.nodesets import LOW, SHIFT
 from sim.slurm.queue import drop_started, independent, join, line_up
 from sim.slurm.runs import end, start
 from sim.slurm.shares import decay_usage
-from sim.slurm.site import Site
-from sim.slurm.state import BEGUN, CLEARED, DIRTY, JOINED, MAIN, PENDING, QUEUED, STOPPED, TRIED, Slurm
+from sim.slurm.state import BEGUN, CLEARED, DIRTY, JOINED, MAIN, PENDING, QUEUED, STOPPED, TRIED
 
 END, CLEAR, CHANGE, DECAY, SUBMIT, CANCEL, LOOK, START, PASS, CYCLE = range(10)
 """Kinds of events; those of one second are handled in this order.
@@ -27,29 +20,6 @@ A recorded event, a LOOK which jobs have become eligible, or a try, PASS or CYCL
 nodes of an ended job answer; the job of a CHANGE is a row of the site's outages.
 """
 _ALL = 1 << 30
-
-
-def held_nodes(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return where each job's nodes begin, int64 [jobs + 1], and the nodes.
-
-    A job of which the record names none holds all of the site's.
-    """
-    names = {node.name: number for number, node in enumerate(site.nodes)}
-    codes, texts = pd.factorize(jobs["nodes"].astype(str))
-    known = [[names[name] for name in expand_nodes(text) if name in names] if text else [] for text in texts]
-    held = [each or list(names.values()) for each in known]
-    first = np.concatenate(([0], np.cumsum(np.array([len(each) for each in held])[codes])))
-    return first, np.array([node for code in codes for node in held[code]], np.int64)
-
-
-def follow_events(events: Iterable[tuple[int, int, int]], first: np.ndarray, node: np.ndarray, slurm: Slurm) -> None:
-    """Handle ``events`` in order, each a millisecond, a kind and a job.
-
-    ``first`` and ``node`` are those of :func:`held_nodes`.
-    """
-    ms, kind, job = np.array([*events], np.int64).reshape(-1, 3).T.copy()
-    nothing = np.empty(0, np.int64)
-    follow(ms, kind, job, first, node, nothing, nothing, slurm)
 
 
 @kernel

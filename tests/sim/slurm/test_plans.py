@@ -20,6 +20,7 @@ from pipelines.workflows.parity import read_site_jobs
 from sim.slurm import recorded
 from sim.slurm.begin import begin, clock_settings, origin_of
 from sim.slurm.choice import holds
+from sim.slurm.events import follow_events
 from sim.slurm.nodesets import as_set
 from sim.slurm.state import DOWN, INTERVALS, STAMP, UP, Slurm
 
@@ -98,7 +99,7 @@ def test_plans_in_the_recorded_state_are_those_of_the_log(run: str) -> None:
             slurm.now.up[:] = slurm.now.up | up if -1 - kind == UP else slurm.now.up & ~up
         elif kind == recorded.CYCLE and cycles[when]:
             kept = [array.copy() for array in state]
-            recorded.follow_events([(now, recorded.CYCLE, 0)], nothing, nothing, slurm)
+            follow_events([(now, recorded.CYCLE, 0)], nothing, nothing, slurm)
             equal += planned_now(slurm, names, slurm.now.up) == cycles[when]
             asked += 1
             stamp = slurm.numbers[STAMP]
@@ -109,6 +110,6 @@ def test_plans_in_the_recorded_state_are_those_of_the_log(run: str) -> None:
             held = np.array([names.index(name) for name in expand_nodes(nodes)], np.int64)
             first = np.repeat([0, len(held)], [row + 1, len(table) - row])
             together = [(now, kind, row)] + [(now, recorded.CLEAR, row)] * (kind == recorded.END) + [(now, recorded.LOOK, 0)]
-            recorded.follow_events(together, first, held, slurm)
+            follow_events(together, first, held, slurm)
     assert asked > 20
     assert equal >= EQUAL[run] * asked
