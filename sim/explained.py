@@ -180,14 +180,14 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
 
     def tried(kind: int, second: int) -> set[int]:
         kept, before = [array.copy() for array in state], slurm.now.phase.copy()
-        follow_events([(second * 1000 + 900, kind, 0)], *held, slurm)
+        follow_events([(second * 1000 + 900, kind, 0)], slurm)
         found = set(np.flatnonzero((slurm.now.phase != before) & (slurm.now.phase == RUNS)).tolist())
         undo(kept)
         return found
 
     def follow(events: list[tuple[int, int, int]], ends: bool) -> None:
         now = [(second * 1000 + 500, kind, row) for second, kind, row in events if kind != START and (kind in (END, CLEAR)) == ends]
-        follow_events([*now, (events[0][0] * 1000 + 900, LOOK, 0)], *held, slurm)
+        follow_events([*now, (events[0][0] * 1000 + 900, LOOK, 0)], slurm)
 
     at = 0
     while at < len(events):
@@ -213,7 +213,7 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
             same = sum(by[row] == ("main", "backfill")[tries.index(best) % 2] for row in best & real)
             yield Look(second, real, best & real, best - soon, same)
         for row in sorted(real, key=lambda each: (-int(jobs["priority"].iloc[each]), each)):
-            follow_events([(second * 1000 + 900, START, row)], *held, slurm)
+            follow_events([(second * 1000 + 900, START, row)], slurm, *held)
         if at < len(events) and events[at][0] - second > wait:
             idle += 1
             if second + wait + origin >= from_s and idle % every == 0:

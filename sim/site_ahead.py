@@ -258,13 +258,13 @@ def _set_clocks(slurm: Slurm, phases: Phases, moment: Moment, charged: bool) -> 
 
     ``charged``: the usage is that of now. Something has changed since the last pass and the last cycle, as far as is known.
     """
-    numbers, rules, now_ms, nothing = slurm.numbers, slurm.rules, moment.now_ms, np.empty(0, np.int64)
+    numbers, rules, now_ms = slurm.numbers, slurm.rules, moment.now_ms
     numbers[CYCLE] = _next(int(phases.cycle_s * 1000), rules.cycle_ms, now_ms)
     numbers[LAST_CYCLE] = numbers[CYCLE] - rules.cycle_ms
     numbers[NEXT_DECAY] = _next(int(phases.decay_s * 1000), rules.calc_period * 1000, now_ms)
     last = int(numbers[NEXT_DECAY]) - rules.calc_period * 1000
     if rules.multifactor and (charged or last // 1000 > numbers[LAST_DECAY]):
-        follow_events([(last, DECAY, 0)], nothing, nothing, slurm)
+        follow_events([(last, DECAY, 0)], slurm)
     numbers[REQUESTS] = moment.asked_ms > numbers[LAST_ASKED]
     turns = max(now_ms - rules.first_turn_ms, 0) * 1000 // rules.turn_us
     while rules.first_turn_ms + turns * rules.turn_us // 1000 <= now_ms:

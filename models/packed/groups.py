@@ -75,6 +75,7 @@ class Groups:
         past = np.vstack((past, [0.0] + [UNKNOWN] * len(KNOWN)))
         last_end = np.append(table["last_end_s"].to_numpy(np.int64), 0)
         level = table["level"].to_numpy(np.int64)
+        # as _given does, by column: half the time for thousands of groups
         given = {name: table[name].astype(object).where(table[name].notna(), None).tolist() for name in KEYS}
         rows_of = []
         for number, keys in enumerate(self.alike):

@@ -57,11 +57,10 @@ def groups(jobs: pd.DataFrame, templates: int = TEMPLATES) -> np.ndarray:
     found, everyone = np.full((len(jobs), templates), -1, np.int64), np.zeros(len(jobs), np.int64)
     count = 0
     for template in range(templates):
-        kept = [
-            key for position, key in enumerate(keys) if not template >> (_KEYS - 1 - position) & 1
-        ]  # a bit set leaves the key out
-        known = np.all([key >= 0 for key in [everyone, *kept]], axis=0)
-        members = alike([key[known] for key in [everyone, *kept]])
+        # a bit set leaves the key out
+        kept = [everyone, *(key for position, key in enumerate(keys) if not template >> (_KEYS - 1 - position) & 1)]
+        known = np.all([key >= 0 for key in kept], axis=0)
+        members = alike([key[known] for key in kept])
         found[known, template] = members + count
         count += int(members.max(initial=-1)) + 1
     return found

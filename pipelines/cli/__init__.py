@@ -83,9 +83,8 @@ def main() -> None:
         sys.exit(1)
     except (Exception, KeyboardInterrupt) as error:
         code = tell(error)
-        time.sleep(
-            0.02
-        )  # for threads of Arrow to let go of what Python read: one that needs the interpreter later aborts the process
+        # for threads of Arrow to let go of what Python read: one that needs the interpreter later aborts the process
+        time.sleep(0.02)
         sys.exit(code)
     finally:
         gc.enable()

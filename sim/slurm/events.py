@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,8 @@ from features.node_list import expand_nodes
 from sim.slurm.recorded import follow
 from sim.slurm.site import Site
 from sim.slurm.state import Slurm
+
+_NOTHING = np.empty(0, np.int64)
 
 
 def held_nodes(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -26,11 +28,12 @@ def held_nodes(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return first, np.concatenate([np.empty(0, np.int64), *(held[code] for code in codes)])
 
 
-def follow_events(events: Iterable[tuple[int, int, int]], first: np.ndarray, node: np.ndarray, slurm: Slurm) -> None:
+def follow_events(
+    events: Sequence[tuple[int, int, int]], slurm: Slurm, first: np.ndarray = _NOTHING, node: np.ndarray = _NOTHING
+) -> None:
     """Handle ``events`` in order, each a millisecond, a kind and a job.
 
-    ``first`` and ``node`` are those of :func:`held_nodes`.
+    ``first`` and ``node`` are those of :func:`held_nodes`; only a START reads them.
     """
-    ms, kind, job = np.array([*events], np.int64).reshape(-1, 3).T.copy()
-    nothing = np.empty(0, np.int64)
-    follow(ms, kind, job, first, node, nothing, nothing, slurm)
+    ms, kind, job = np.array(events, np.int64).T.copy()
+    follow(ms, kind, job, first, node, _NOTHING, _NOTHING, slurm)

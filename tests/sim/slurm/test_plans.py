@@ -90,7 +90,6 @@ def test_plans_in_the_recorded_state_are_those_of_the_log(run: str) -> None:
     events += [(when, recorded.DECAY, 0, "") for when in np.arange(first, table["end_s"].max() - origin, period)]
     events += [(ms / 1000, -1 - up, node, "") for ms, node, up in zip(*slurm.outages[:3], strict=True) if node >= 0 and up != DOWN]
     state = [*slurm.now, slurm.numbers, slurm.tree.usage, slurm.tree.factor, slurm.ask.fixed, slurm.ask.counted, slurm.ask.amount]
-    nothing = np.empty(0, np.int64)
     equal, asked = 0, 0
     for when, kind, row, nodes in sorted(events):
         now = int(when * 1000)
@@ -99,7 +98,7 @@ def test_plans_in_the_recorded_state_are_those_of_the_log(run: str) -> None:
             slurm.now.up[:] = slurm.now.up | up if -1 - kind == UP else slurm.now.up & ~up
         elif kind == recorded.CYCLE and cycles[when]:
             kept = [array.copy() for array in state]
-            follow_events([(now, recorded.CYCLE, 0)], nothing, nothing, slurm)
+            follow_events([(now, recorded.CYCLE, 0)], slurm)
             equal += planned_now(slurm, names, slurm.now.up) == cycles[when]
             asked += 1
             stamp = slurm.numbers[STAMP]
@@ -110,6 +109,6 @@ def test_plans_in_the_recorded_state_are_those_of_the_log(run: str) -> None:
             held = np.array([names.index(name) for name in expand_nodes(nodes)], np.int64)
             first = np.repeat([0, len(held)], [row + 1, len(table) - row])
             together = [(now, kind, row)] + [(now, recorded.CLEAR, row)] * (kind == recorded.END) + [(now, recorded.LOOK, 0)]
-            follow_events(together, first, held, slurm)
+            follow_events(together, slurm, first, held)
     assert asked > 20
     assert equal >= EQUAL[run] * asked
