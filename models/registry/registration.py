@@ -8,7 +8,8 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Protocol
 
@@ -34,6 +35,9 @@ from models.registry.promotion import TIE
 from models.registry.syncing import sync_tree
 from models.registry.tracking import Tracking
 from models.registry.versions import REGISTERED_MODEL, note_made
+
+version = cache(metadata.version)
+"""Each package's version, looked up once: a lookup reads a file, and each new model names several."""
 
 
 @dataclass(frozen=True)
@@ -178,13 +182,12 @@ def log_and_register(
         # told of run and model at once: of metrics that the run has by then, log_model asks for each by itself
         mlflow.log_metrics({key: value for key, value in numbers.items() if np.isfinite(value)}, model_id=logged.model_id)
         _settle(logged.artifact_path)
+        _name_model(
+            tracking, name, {"kind": kind.name, kind.subject: training.subject, "generated": facts["generated"]}, kind.description
+        )
         made = new_version(tracking, name, logged, run.info.run_id, facts)
     if why:
         tracking.client.update_model_version(name, made, description=why)
-    if kind.description:
-        tracking.client.update_registered_model(name, kind.description)
-    for key, value in {"kind": kind.name, kind.subject: training.subject, "generated": facts["generated"]}.items():
-        tracking.client.set_registered_model_tag(name, key, value)
     return Candidate(content.method, made, float(judged[0]), int(judged[1]), facts)
 
 
@@ -252,16 +255,20 @@ def registered_version(tracking: Tracking, name: str, alias: str = "champion", *
     return found
 
 
+def _name_model(tracking: Tracking, name: str, tags: Mapping[str, str], description: str) -> None:
+    """Make the registered model ``name`` before its first version."""
+    try:
+        tracking.client.create_registered_model(name, dict(tags), description or None)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+
+
 def new_version(tracking: Tracking, name: str, logged: ModelInfo, run_id: str, facts: Mapping[str, str]) -> str:
     """Register the run ``logged`` as the next version of ``name``; return its number.
 
     ``facts`` are its tags.
     """
-    try:
-        tracking.client.create_registered_model(name)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise
     made = tracking.client.create_model_version(name, logged.model_uri, run_id, tags=dict(facts), model_id=logged.model_id)
     note_made(name, str(made.version))
     return str(made.version)
