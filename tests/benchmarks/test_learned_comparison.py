@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.papers.legrand.learned import SPLITS, before
 from benchmarks.papers.legrand.learned_comparison import bandit, compared
+from benchmarks.papers.legrand.learned_study import SPLITS, before
 from features.clock import WEEK_S
 
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from benchmarks.common.pages import STUDIES
-from benchmarks.papers.legrand.learned import SPLITS
 from benchmarks.papers.legrand.learned_policy import EXAMPLES, policy_of
+from benchmarks.papers.legrand.learned_study import SPLITS
 from pipelines.storage.policies import read_policy
 
 

@@ -1,4 +1,4 @@
-"""The tables and the card of :mod:`benchmarks.papers.legrand.learned`."""
+"""The tables and the card of :mod:`benchmarks.papers.legrand.learned_study`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from benchmarks.common.card import Card
-from benchmarks.papers.legrand.learned import (
+from benchmarks.papers.legrand.learned_comparison import bandit, compared
+from benchmarks.papers.legrand.learned_families import FAMILIES, STARVATION_S, TAUS_S
+from benchmarks.papers.legrand.learned_study import (
     COMPARED,
     FRESH_SEED,
     FRESH_SHAKE_S,
@@ -23,8 +25,6 @@ from benchmarks.papers.legrand.learned import (
     before,
     measured,
 )
-from benchmarks.papers.legrand.learned_comparison import bandit, compared
-from benchmarks.papers.legrand.learned_families import FAMILIES, STARVATION_S, TAUS_S
 from benchmarks.papers.legrand.learned_weights import index_s
 from features.jobs.shaking import SHAKE_S, moves, shaken
 from pipelines.report.style import INK, encode, figure

@@ -1,11 +1,11 @@
-"""Compare policies looked at by :mod:`benchmarks.papers.legrand.learned` with SAF, week by week."""
+"""Compare policies looked at by :mod:`benchmarks.papers.legrand.learned_study` with SAF, week by week."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from benchmarks.papers.legrand.learned import METRICS
 from benchmarks.papers.legrand.learned_families import STARVATION_S, TAUS_S, follow_the_best
+from benchmarks.papers.legrand.learned_study import METRICS
 from sim.campaigns.window_comparison import over_windows
 
 

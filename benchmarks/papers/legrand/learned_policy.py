@@ -1,4 +1,4 @@
-"""The policy of :mod:`benchmarks.papers.legrand.learned` as files, with what its page says of it."""
+"""The policy of :mod:`benchmarks.papers.legrand.learned_study` as files, with what its page says of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 import pandas as pd
 
 from benchmarks.common.pages import STUDIES
-from benchmarks.papers.legrand.learned import SPLITS
 from benchmarks.papers.legrand.learned_families import STARVATION_S, TAUS_S
+from benchmarks.papers.legrand.learned_study import SPLITS
 from features.jobs.shaking import SHAKE_S
 from models.policies import Evidence, Feature, PolicyFile, Trained
 from pipelines.storage.policies import make_policy
