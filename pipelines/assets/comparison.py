@@ -7,7 +7,7 @@ from pipelines.assets.checks import broken, holds
 from pipelines.assets.described import page_link, told
 from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
-from pipelines.dated.compare import judged, judged_schedules, keep_comparison, kept_schedules
+from pipelines.dated.compare import judged, keep_comparison, kept_schedules
 from pipelines.dated.pages import keep_evidence, write_pages
 from pipelines.report import plots
 from pipelines.report.page import data_uri
@@ -100,18 +100,7 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
     work = lake.work(registry.tracking(), context.run_id)
     html = write_pages(work, clean)
     keep_evidence(work, clean, html)
-    schedules, _ = judged_schedules(lake.lake(), clean)
-
-    pictures = {
-        "waits and slowdowns": picture(plots.distributions(schedules[:6])),
-        "queue and machine over time": picture(plots.figure_over_time(schedules[:2])),
-    }
     return dg.MaterializeResult(
-        metadata={
-            "page": page_link(f"{name}.html"),
-            "bytes": len(html.encode()),
-            "generated": clean.generated,
-            **(pictures if schedules else {}),
-        },
+        metadata={"page": page_link(f"{name}.html"), "bytes": len(html.encode()), "generated": clean.generated},
         check_results=[broken("self_contained", sum(html.count(mark) for mark in LOADS))],
     )
