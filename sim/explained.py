@@ -34,13 +34,12 @@ _MOST_ASKED = 5_000
 class Decisions(NamedTuple):
     """Decisions from recorded states.
 
-    Counts of recorded starts, of those ``predicted``, of starts that did not happen, and of those by the recorded scheduler.
+    Counts of recorded starts, of those ``predicted``, and of starts that did not happen.
     """
 
     starts: int
     predicted: int
     extra: int
-    same_scheduler: int
 
     def summary(self) -> dict[str, float]:
         """Return shares of the recorded starts."""
@@ -51,14 +50,13 @@ class Look(NamedTuple):
     """What the rules give in a recorded state.
 
     Rows of the jobs that start in the ``real`` record in this second, those ``predicted`` of them, and ``extra`` ones that the
-    record does not start soon. ``same`` counts those by the recorded scheduler.
+    record does not start soon.
     """
 
     second_s: int
     real: set[int]
     predicted: set[int]
     extra: set[int]
-    same: int = 0
 
 
 class Fall(NamedTuple):
@@ -75,8 +73,7 @@ def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
     A pass and a cycle are asked, with the ends of that second, its submissions, and both: their order is unknown. Of the six the best
     is taken, and of the phases of the computation of priorities the one that explains most: it is in no accounting. A start did not
     happen if the record does not make it within the time between two cycles; so did none that they would make at moments at which
-    nothing happens for longer than that. ``jobs`` has ``start_s end_s nodes started_by`` beside the columns of a replay; the first
-    5,000 are asked about.
+    nothing happens for longer than that. ``jobs`` has ``start_s end_s nodes`` beside the columns of a replay; the first 5,000 are asked about.
     """
     jobs = jobs.head(_MOST_ASKED)
     drawn, period = draw_phases(site, len(jobs), seed), clock_settings(site)[2]
@@ -84,8 +81,7 @@ def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
     made = []
     for decay in tries:
         looks = [*_looks(site, jobs, drawn._replace(decay_s=decay))]
-        starts, predicted, extra = (sum(map(len, sets)) for sets in list(zip(*looks, strict=True))[1:4])
-        made.append(Decisions(starts, predicted, extra, sum(each.same for each in looks)))
+        made.append(Decisions(*(sum(map(len, sets)) for sets in list(zip(*looks, strict=True))[1:])))
     return max(made, key=lambda each: each.predicted - each.extra / 2)
 
 
@@ -154,7 +150,7 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
     start, end = (jobs[name].to_numpy(np.int64) - origin for name in ("start_s", "end_s"))
     end, ran = np.maximum(end, start + 1), np.array(jobs["start_s"] >= 0)  # later than the start, where both are in one second
     gone = jobs["cancel_s"].to_numpy(np.int64) - origin
-    submit, by = jobs["submit_s"].to_numpy(np.int64) - origin, jobs["started_by"].to_numpy(object)
+    submit = jobs["submit_s"].to_numpy(np.int64) - origin
     answer = end + slurm.rules.epilog_ms // 1000
     kinds = (
         *((END, end, ran), (CLEAR, answer, ran)),
@@ -210,8 +206,7 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
         if asks:
             soon = real | set(np.flatnonzero((start > second) & (start <= second + wait)).tolist())
             best = max(tries, key=lambda each: len(each & real) - len(each - soon) / 2)
-            same = sum(by[row] == ("main", "backfill")[tries.index(best) % 2] for row in best & real)
-            yield Look(second, real, best & real, best - soon, same)
+            yield Look(second, real, best & real, best - soon)
         for row in sorted(real, key=lambda each: (-int(jobs["priority"].iloc[each]), each)):
             follow_events([(second * 1000 + 900, START, row)], slurm, *held)
         if at < len(events) and events[at][0] - second > wait:
