@@ -92,15 +92,18 @@ def place_at(site: Site, stays: Sequence[Stay], ask: Ask, cluster: int, start: i
     """The first nodes on which the job has room for all of its time, or None."""
     if cluster not in ask.clusters:
         return None
-    moments = {start} | {time for stay in stays for time in (stay.start, stay.end) if start < time < start + seconds}
-    if not all(within_limits(site, stays, ask, cluster, time) for time in moments):
+    beside = [stay for stay in stays if stay.cluster == cluster and stay.start < start + seconds and stay.end > start]
+    moments = {start} | {stay.start for stay in beside if stay.start > start}  # there is no less room when a job has ended
+    if not all(within_limits(site, beside, ask, cluster, time) for time in moments):
         return None
     needed, chosen = ask.chunks, {}
     for node in range(len(site.clusters[cluster])):
-        room = min(needed, *(room_on(site, stays, ask, cluster, node, time) for time in moments))
+        room = min(needed, *(room_on(site, beside, ask, cluster, node, time) for time in moments))
         if room > 0:
             chosen[node] = room
             needed -= room
+        if needed == 0:
+            break
     return chosen if needed == 0 else None
 
 
@@ -171,6 +174,9 @@ class OnClusters(Simulation):
                     self.running.remove(job)
                     self.waiting.append(job)
                     job.start, job.planned, job.estimate, job.corrections = -1, None, job.end_s, 0
+
+    def nothing_fits(self, now: int) -> bool:
+        return not self.waiting
 
     def fits_now(self, job: Job, now: int) -> bool:
         return self.at_once(self.stays(now), job, now) is not None

@@ -207,6 +207,9 @@ class HarmingOnClusters(Harming):
     asks: Sequence[Ask] = ()
     places: dict[int, Stay] = field(default_factory=dict)
 
+    def nothing_fits(self, now: int) -> bool:
+        return not self.waiting
+
     def stays(self, ends: Ends) -> list[Stay]:
         return [replace(self.places[job.index], end=end) for job, end in ends.items()]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf, log2, log10, sqrt
@@ -289,9 +290,14 @@ class Simulation:
     def fits_now(self, job: Job, now: int) -> bool:
         return job.procs <= self.free(now)
 
+    def nothing_fits(self, now: int) -> bool:
+        """Tell that no waiting job has room now: then none starts, and Conservative alone has something to plan."""
+        free = self.free(now) if self.waiting and self.algorithm != "Conservative" else inf
+        return all(job.procs > free for job in self.waiting)
+
     def schedule(self, now: int) -> list[Job]:
         """One scheduling pass: start what the algorithm says, and return it in order of start."""
-        if not self.waiting:
+        if self.nothing_fits(now):
             return []
 
         def rank(order: str | Order | Standardised | Formula) -> Callable[[Job], tuple[float, int, int]]:
@@ -300,9 +306,9 @@ class Simulation:
             score = order.among(self, now) if isinstance(order, (Standardised, Formula)) else order
             return lambda job: (score(job, now), job.arrival)
 
-        longest = inf if self.starvation_s is None else self.starvation_s
-        queue = sorted([job for job in self.waiting if now - job.submit > longest], key=rank("FCFS"))
-        queue += sorted([job for job in self.waiting if now - job.submit <= longest], key=rank(self.order))
+        starving = [job for job in self.waiting if self.starvation_s is not None and now - job.submit > self.starvation_s]
+        others = [job for job in self.waiting if job not in starving] if starving else self.waiting
+        queue = sorted(starving, key=rank("FCFS")) + sorted(others, key=rank(self.order))
         started = self.chosen(now, queue, rank(self.backfill))
         for job in started:
             job.start = now
@@ -376,24 +382,35 @@ def plan(
     Until so many had to be reserved for later. Returns the jobs whose slot is now, the jobs not planned, and the function that
     seats one more job and says when it starts.
     """
-    slots = [(now, job.predicted_end, job.procs) for job in sim.running]
-    slots += [(now, now + job.estimate, job.procs) for job in started]
+    moments, free = [now], {now: sim.machine}  # from each moment on, until the next, so many processors are free
 
-    def free_at(time: int) -> int:
-        return sim.machine - sum([procs for begin, end, procs in slots if begin <= time < end])
-
-    def fits(job: Job, start: int) -> bool:
-        later = (begin for begin, _, _ in slots if start < begin < start + job.fit_s)
-        return job.procs <= free_at(start) and all(job.procs <= free_at(begin) for begin in later)
+    def take(begin: int, end: int, procs: int) -> None:
+        for moment in (begin, end):
+            if moment not in free:
+                place = bisect(moments, moment)
+                moments.insert(place, moment)
+                free[moment] = free[moments[place - 1]]
+        for moment in moments[moments.index(begin) : moments.index(end)]:
+            free[moment] -= procs
 
     def seat(job: Job, only_now: bool = False) -> int | None:
-        candidates = [now] if only_now else sorted({now} | {end for _, end, _ in slots if end > now})
-        start = next((time for time in candidates if fits(job, time)), None)
-        if start is not None:
-            slots.append((start, start + job.fit_s, job.procs))
-            job.planned = start
+        start = now
+        for moment, following in zip(moments, [*moments[1:], inf], strict=True):
+            if moment >= start + job.fit_s:
+                break
+            if free[moment] < job.procs:
+                start = following
+                if only_now:
+                    return None
+        take(start, start + job.fit_s, job.procs)
+        job.planned = start
         return start
 
+    for job in sim.running:
+        if job.predicted_end > now:
+            take(now, job.predicted_end, job.procs)
+    for job in started:
+        take(now, now + job.estimate, job.procs)
     seated_now, reserved, rest = [], 0, list(queue)
     while rest and reserved != reservations:
         job = rest.pop(0)

@@ -108,9 +108,10 @@ class Whimsical(Simulation):
         super().__init__(*given, **named)
         self._whim = whim
 
+    def nothing_fits(self, now: int) -> bool:
+        return not self.waiting or self.free(now) == 0
+
     def chosen(self, now: int, queue: list[Job], rank: Callable) -> list[Job]:
-        if self.free(now) == 0:
-            return []
         by_id = {job.index + 1: job for job in sorted(queue, key=lambda job: job.arrival)}
         running = [(job.index + 1, job.predicted_end) for job in self.running if job.predicted_end > now]
         waiting = [(number, job.procs) for number, job in by_id.items()]
