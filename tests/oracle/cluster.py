@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,13 @@ from tests.oracle.scheduler import Job, Simulation
 NOISE = -1  # number of the noise job
 
 
+class Part(NamedTuple):
+    """So many nodes of a job under one leaf, and the share of a node's partners that are under other leaves."""
+
+    nodes: int
+    away: float
+
+
 @dataclass(eq=False)
 class Run:
     """A job on its nodes, with the stretches and slowdown of the moment.
@@ -40,6 +47,7 @@ class Run:
     work: float
     type: str
     nodes: list[int] = field(default_factory=list)
+    spread: dict[int, Part] = field(default_factory=dict)  # by leaf
     exposed: list[float] = field(
         default_factory=list
     )  # by how much more than 1 each node's communication was stretched before the run itself began
@@ -51,6 +59,12 @@ class Run:
     start_io: float = 0.0
     network_sum: float = 0.0
     io_sum: float = 0.0
+
+    def copied(self) -> Run:
+        """Return a copy that may go on otherwise; nodes and exposures are given anew, never changed."""
+        made = copy(self)
+        made.job = copy(self.job)
+        return made
 
     @property
     def slowdown(self) -> float:
@@ -74,13 +88,14 @@ class Machine:
                 first = number * cluster.leaves // cluster.noise_leaves * cluster.nodes_per_leaf
                 for node in range(first, first + cluster.noise_nodes // cluster.noise_leaves):
                     self.on[node] = NOISE
+        self.noise = self.spread([node for node, number in enumerate(self.on) if number == NOISE])
 
     def begin(self, run: Run, now: int) -> None:
         run.nodes = self.chosen(run.job.procs)
         assert len(run.nodes) == run.job.procs
-        stretch, away = self.loads(now)[0], self.away(run.nodes)
+        stretch, run.spread = self.loads(now)[0], self.spread(run.nodes)
         leaves = [node // self.cluster.nodes_per_leaf for node in run.nodes]
-        run.exposed = [away[leaf] * stretch[leaf] for leaf in leaves]
+        run.exposed = [run.spread[leaf].away * stretch[leaf] for leaf in leaves]
         for node in run.nodes:
             self.on[node] = run.job.index
         run.left = run.work
@@ -89,7 +104,7 @@ class Machine:
     def copied(self) -> Machine:
         """Return a copy on which jobs may run on, for a look ahead."""
         made = copy(self)
-        made.on, made.running = list(self.on), deepcopy(self.running)
+        made.on, made.running = list(self.on), {number: run.copied() for number, run in self.running.items()}
         return made
 
     def free(self) -> list[int]:
@@ -126,23 +141,21 @@ class Machine:
             run.network_sum += seconds * run.network
             run.io_sum += seconds * run.io
 
-    def away(self, nodes: Sequence[int]) -> dict[int, float]:
-        """By leaf, the share of a node's partners that are under other leaves."""
+    def spread(self, nodes: Sequence[int]) -> dict[int, Part]:
+        """Return the part of a job under each leaf."""
         there = Counter(node // self.cluster.nodes_per_leaf for node in nodes)
-        return {leaf: 1.0 - count / len(nodes) for leaf, count in there.items()}
+        return {leaf: Part(count, 1.0 - count / len(nodes)) for leaf, count in there.items()}
 
     def loads(self, now: int) -> tuple[list[float], float]:
         """Return the stretch beyond 1 of communication under each leaf, and of I/O, at ``now``."""
         cluster = self.cluster
         storage, core, busy = self.background[(now + cluster.warm_s) // cluster.tick_s]
-        senders = [(run.nodes, run.behaviour.traffic) for run in self.running.values()]
-        senders.append(([node for node, number in enumerate(self.on) if number == NOISE], cluster.noise_traffic * busy))
+        senders = [(run.spread, run.behaviour.traffic) for run in self.running.values()]
+        senders.append((self.noise, cluster.noise_traffic * busy))
         sent = [0.0] * cluster.leaves  # through the uplinks of each leaf, GB/s
-        for nodes, traffic in senders:
-            away = self.away(nodes)
-            for node in nodes:
-                leaf = node // cluster.nodes_per_leaf
-                sent[leaf] += traffic * away[leaf]
+        for spread, traffic in senders:
+            for leaf, part in spread.items():
+                sent[leaf] += traffic * part.nodes * part.away
         stored = sum((run.behaviour.read + run.behaviour.write) * len(run.nodes) for run in self.running.values())
 
         def more(load: float, gain: float) -> float:
@@ -156,7 +169,7 @@ class Machine:
         """Compute every job's speed from ``now`` on, and its end; the background is that of ``seen``, by default of now."""
         under, in_storage = self.loads(now if seen is None else seen)
         for run in self.running.values():
-            run.network = 1.0 + max(share * under[leaf] for leaf, share in self.away(run.nodes).items())
+            run.network = 1.0 + max(part.away * under[leaf] for leaf, part in run.spread.items())
             run.io = 1.0 + in_storage
             if run.done is None:
                 run.start_network, run.start_io = run.network, run.io
@@ -226,7 +239,7 @@ class Foreseeing:
         return self._lasted(machine, row, now) > self._limit(self.runs[row])
 
     def _started(self, row: int, now: int) -> Run:
-        run = deepcopy(self.runs[row])
+        run = self.runs[row].copied()
         run.job.start = now
         return run
 

@@ -62,11 +62,6 @@ def _swf_number(text: bytes, place: int) -> int:
 
 
 _UNKNOWN = {"", "unknown", "none", "n/a"}
-_FINAL = {
-    **dict.fromkeys(["FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "LAUNCH_FAILED", "RECONFIG_FAIL"], 0),
-    **dict.fromkeys(["CANCELLED", "PREEMPTED", "REVOKED"], 5),
-    "COMPLETED": 1,
-}  # fmt: skip
 
 
 def accounting(content: bytes) -> tuple[list[str], list[list[str]], int]:

@@ -118,7 +118,7 @@ def test_arrivals_are_those_of_the_same_hour_of_an_earlier_week_that_have_ended(
 
 
 def test_questions_read_nothing_of_later_moments() -> None:
-    jobs = scheduled(workload(3, 60))
+    jobs = scheduled(workload(3, 30))
     row, at = moments(jobs.submit, jobs.start, 0, 10_000)
     assert {*(at - jobs.submit[row])} <= {0, *AGES_S}
     assert (np.diff(at) >= 0).all()

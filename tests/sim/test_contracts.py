@@ -23,10 +23,11 @@ SCHEDULERS = [
     *("Harm", "Rollout", "PlanRS", "OrigBF", "OrigBF(reservations=anew)"),
 ]
 SLOW_OR_PLANNED = SCHEDULERS[-4:]
+WITH_OPTIONS = ["nag(eta=100)", "knn(k=3,window=30)", "okcm(switch=3,weights=shared)", "sp(x=20)"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*ALL, "prior", "nag(eta=100)", "knn(k=3,window=30)", "okcm(switch=3,weights=shared)", "sp(x=20)"])
+@pytest.mark.parametrize("name", [*ALL, "prior", *(pytest.param(each, marks=pytest.mark.thorough) for each in WITH_OPTIONS)])
 def test_every_predictor_keeps_the_contract(name: str) -> None:
     check_predictor(name)
 

@@ -58,7 +58,7 @@ def test_the_example_is_easy_on_kth_sp2_to_every_start_and_the_published_slowdow
         assert made.scheduler == ("easy" if policy is EASY else "fast_easy")
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(dependent_workloads(), st.sampled_from([None, "requested", "last2"]), st.sampled_from(TABLE_CORRECTIONS), st.booleans())
 def test_the_example_is_easy_on_any_workload(load: Workload, predictor: str | None, correction: str, dependencies: bool) -> None:
     policy: dict[str, Any] = {"correction": correction, "dependencies": dependencies}
@@ -67,7 +67,7 @@ def test_the_example_is_easy_on_any_workload(load: Workload, predictor: str | No
     assert decided(load, FAST_EASY, predictor, **policy) == wanted
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(workloads(), st.integers(0, 9))
 def test_a_predictor_in_python_is_asked_and_told_as_ever(load: Workload, seed: int) -> None:
     policy = {"correction": "conditional"}
@@ -118,7 +118,7 @@ class Whimsical(Simulation):
         return [by_id[job] for job in self._whim.choose(now, self.free(now), self.machine, waiting, running)]
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(dependent_workloads(), st.integers(0, 99), SEMANTICS, st.sampled_from(TABLE_CORRECTIONS), st.booleans())
 def test_any_decision_is_carried_out_and_sees_what_the_oracle_sees(
     load: Workload, seed: int, semantics: str, correction: str, dependencies: bool

@@ -100,58 +100,50 @@ def test_metrics_at_the_limits_are_those_of_exact_arithmetic() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("column", "value", "said"),
     [
-        (
-            {"requested": 9 * 10**15, "runtime": 1},
-            "requested_s 9,000,000,000,000,000 of job 2 is beyond the limit of 10,000,000,000",
-        ),
-        ({"submit": 10**18}, "submit_s 1,000,000,000,000,000,000 of job 2 is beyond"),
-        ({"submit": SECONDS + 1}, "beyond the limit"),
-        ({"requested": SECONDS + 1}, "beyond the limit"),
+        ("requested", 9 * 10**15, "requested_s 9,000,000,000,000,000 of job 2 is beyond the limit of 10,000,000,000"),
+        ("submit", 10**18, "submit_s 1,000,000,000,000,000,000 of job 2 is beyond"),
+        ("submit", SECONDS + 1, "beyond the limit"),
+        ("requested", SECONDS + 1, "beyond the limit"),
+        ("think", SECONDS + 1, "think_s"),
+    ],
+)
+def test_a_job_beyond_a_limit_is_refused_by_name(column: str, value: int, said: str) -> None:
+    load = Workload(2, [0, 1], [1, 1], [1, 1], [1, 1], [None, None], [1, 1], preceding=[None, 1], think=[None, 0])
+    getattr(load, column)[1] = value
+    with pytest.raises(InputError, match=said):
+        load.schedule("EASY", dependencies=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"starvation_s": 10**30}, r"10,?000,?000,?000"),
+        ({"shake_s": 10**30}, r"10,?000,?000,?000"),
+        ({"procs": 2**31 - 1}, "at most 100,000,000 processors"),
     ],
     ids=str,
 )
-def test_a_job_beyond_a_limit_is_refused_by_name(change: dict, said: str) -> None:
-    load = Workload(2, [0, 1], [1, 1], [1, 1], [1, 1], [None, None], [1, 1])
-    for column, value in change.items():
-        getattr(load, column)[1] = value
+def test_settings_and_machines_beyond_a_limit_are_refused(given: dict, said: str) -> None:
+    load = Workload(2, [0], [1], [1], [1], [None], [1])
     with pytest.raises(InputError, match=said):
-        load.schedule("EASY")
+        simulate(load.table(), **{"procs": 2} | given)
 
 
-def test_a_machine_beyond_the_limit_is_refused() -> None:
-    load = Workload(2, [0], [1], [1], [1], [None], [1])
-    with pytest.raises(InputError, match="at most 100,000,000 processors"):
-        simulate(load.table(), procs=2**31 - 1)
-
-
-@pytest.mark.parametrize("policy", [{"starvation_s": 10**30}, {"shake_s": 10**30}], ids=str)
-def test_settings_beyond_a_limit_are_refused(policy: dict) -> None:
-    load = Workload(2, [0], [1], [1], [1], [None], [1])
-    with pytest.raises(InputError, match=r"10,?000,?000,?000"):
-        load.schedule("EASY", **policy)
-
-
-def test_a_think_time_beyond_the_limit_is_refused() -> None:
-    load = Workload(2, [0, 1], [1, 1], [1, 1], [1, 1], [None, None], [1, 1], preceding=[None, 1], think=[None, SECONDS + 1])
-    with pytest.raises(InputError, match="think_s"):
-        load.schedule("EASY", dependencies=True)
+COUNT = 1100
+LONGEST = Workload(1, [0] * COUNT, [1] * COUNT, [1] * COUNT, [SECONDS] * COUNT, [None] * COUNT, [SECONDS] * COUNT)
 
 
 @pytest.mark.parametrize("scheduler", ["EASY", "JustBF", "Conservative"])
 def test_eleven_hundred_jobs_of_the_longest_request_end(scheduler: str) -> None:
-    count = 1100
-    load = Workload(1, [0] * count, [1] * count, [1] * count, [SECONDS] * count, [None] * count, [SECONDS] * count)
-    assert columns(load.schedule(scheduler))[0] == list(range(count))
+    assert columns(LONGEST.schedule(scheduler))[0] == list(range(COUNT))
 
 
 def test_times_beyond_the_clock_are_refused() -> None:
     """An event is one integer, time and sequence number; multiples of requests are not cut at requests."""
-    count = 1100
-    load = Workload(1, [0] * count, [1] * count, [1] * count, [SECONDS] * count, [None] * count, [SECONDS] * count)
     with pytest.raises(InputError, match="do not fit the simulator's clock"):
-        load.schedule("EASY", "requested*900000")
+        LONGEST.schedule("EASY", "requested*900000")
 
 
 def peak_bytes(load: Workload, scheduler: str, predictor: str) -> int:

@@ -73,7 +73,7 @@ semantics = st.sampled_from(SEMANTICS)
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.one_of(workloads(), dependent_workloads()), hours, origins, st.sampled_from(["FCFS-EASY", "SAF-JustBF"]), semantics)
 def test_on_any_workload_of_days_as_in_plain_python(
     load: Workload, hours: int, origin_s: int, scheduler: str, semantics: str

@@ -98,7 +98,7 @@ def test_any_small_workload(load: Workload, rule: Rollout, told: Any, policy: di
 
 @pytest.mark.slow
 @pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("predictor", ["requested", "clairvoyant", "last2", Foggy()], ids=["requested", "exact", "last2", "foggy"])
+@pytest.mark.parametrize("predictor", ["last2", Foggy()], ids=["last2", "foggy"])
 def test_crowds(predictor: Any, semantics: str) -> None:
     other = 0
     for seed in seeds(2):
@@ -152,10 +152,12 @@ def test_distributions_of_quantile() -> None:
 
 @pytest.mark.slow
 @needs_shared
-@pytest.mark.parametrize("name", ["EASY", "EASY-SJBF", "SAF-EASY-SRF", "WFP3-JustBF"])
-@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize(
+    ("name", "semantics"),
+    [("EASY", "per-second"), ("EASY-SJBF", "per-event"), ("SAF-EASY-SRF", "per-second"), ("WFP3-JustBF", "per-event")],
+)
 def test_one_policy_is_that_policy(name: str, semantics: str) -> None:
-    jobs = read_swf(SHARED / "traces" / "KTH-SP2-filtered.swf.gz").jobs.iloc[3000:4000].reset_index(drop=True)
+    jobs = read_swf(SHARED / "traces" / "KTH-SP2-filtered.swf.gz").jobs.iloc[3000:3600].reset_index(drop=True)
     for predictor, correction, starvation_s in (("requested", "requested", None), ("last2", "tsafrir", 20_000)):
         alone, chosen = (
             simulate(
@@ -170,11 +172,6 @@ def test_one_policy_is_that_policy(name: str, semantics: str) -> None:
             for scheduler in (name, f"Rollout(policies={name},scenarios=2)")
         )
         pd.testing.assert_frame_equal(alone, chosen)
-
-
-def test_policies_that_never_differ_are_one() -> None:
-    load = crowd(np.random.default_rng(3), size=100, machine=16)
-    assert made(load, Rollout(("FCFS-EASY-SPF", "FCFS-EASY-SJBF"))) == load.schedule("EASY-SJBF").jobs["start_s"].tolist()
 
 
 # Seeds and options

@@ -100,7 +100,7 @@ formulas = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     workloads(),
     formulas,

@@ -16,7 +16,7 @@ from sim.seats import seats
 from tests.support.workloads import Workload, workloads
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(workloads(), st.sampled_from(["FCFS-EASY", "FCFS-List"]), st.sampled_from(["per-second", "per-event"]))
 def test_every_job_holds_its_processors_alone(load: Workload, scheduler: str, semantics: str) -> None:
     made = load.schedule(scheduler, semantics=semantics)

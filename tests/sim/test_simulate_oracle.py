@@ -64,7 +64,7 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=600)
+@settings(max_examples=300)
 @given(cases(st.one_of(workloads(), dependent_workloads(), crowds(40))))
 def test_any_small_workload(case: tuple[Workload, str, Any, dict]) -> None:
     """Schedules are the oracle's for any predictor, correction, semantics, dependencies and number of reservations."""
@@ -78,13 +78,14 @@ SAMPLE = [f"{front}-EASY-{behind}" for front, behind in zip(PURE, PURE[7:] + PUR
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(len(SAMPLE)), ids=SAMPLE)
-@pytest.mark.parametrize("semantics", SEMANTICS)
-def test_crowds_under_every_order_and_algorithm(semantics: str, seed: int) -> None:
+@pytest.mark.parametrize("other", [0, pytest.param(1, marks=pytest.mark.thorough)])
+def test_crowds_under_every_order_and_algorithm(other: int, seed: int) -> None:
+    """Half of them under each semantics."""
     rng = np.random.default_rng(seed)
     load = (crowd, dependent_crowd)[seed // 3 % 2](rng, size=150, machine=int(rng.choice([5, 64, 1000])))
     scheduler, predictor = SAMPLE[seed], [*PREDICTORS, Moody(seed)][seed % (len(PREDICTORS) + 1)]
     policy = {
-        "semantics": semantics,
+        "semantics": SEMANTICS[(seed // 6 + other) % 2],
         "correction": "conditional" if isinstance(predictor, Moody) else TABLE_CORRECTIONS[seed // 2 % len(TABLE_CORRECTIONS)],
         "starvation_s": 500 if seed % 3 == 0 and scheduler != CONSERVATIVE else None,
     }
@@ -92,7 +93,7 @@ def test_crowds_under_every_order_and_algorithm(semantics: str, seed: int) -> No
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=30)
 @given(workloads(), st.sampled_from(EASY_NAMES), policies)
 def test_planned_by_requests_predictions_only_order_the_queue(load: Workload, scheduler: str, policy: dict) -> None:
     name = scheduler.replace("EASY", "EASY(plans=requested)")
@@ -103,13 +104,13 @@ def test_planned_by_requests_predictions_only_order_the_queue(load: Workload, sc
 @pytest.mark.parametrize("correction", TABLE_CORRECTIONS)
 def test_per_event_only_plain_fcfs_easy_looks_away_when_a_job_comes_that_does_not_fit(correction: str) -> None:
     """A pass for its sake finds whatever expired predictions have made possible since, and with several reservations there is one."""
-    for seed in seeds(10):
+    for seed in seeds(3):
         load = crowd(np.random.default_rng(seed), size=60, machine=8)
         for scheduler in ("FCFS-EASY-FCFS", "FCFS-EASY(reservations=2)-FCFS"):
             agree(load, scheduler, semantics="per-event", correction=correction)
 
 
-@pytest.mark.parametrize("seed", seeds(10))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_mixed_policies_of_six_features_in_front_and_behind(seed: int) -> None:
     rng = np.random.default_rng(seed)
     load = crowd(rng)
@@ -121,7 +122,7 @@ def test_mixed_policies_of_six_features_in_front_and_behind(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("seed", seeds(5))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_standardised_mixed_policies(seed: int, semantics: str) -> None:
     rng = np.random.default_rng(seed)
     load = crowd(rng, size=120)
@@ -145,14 +146,8 @@ def test_a_standardised_feature_that_all_share_is_no_matter_of_rounding(algorith
         assert made == load.by_oracle(algorithm=algorithm, order=order) == load.by_oracle(algorithm=algorithm, order="SPF")
 
 
-@pytest.mark.parametrize("scheduler", ["FCFS-EASY-SPF", "SAF-EASY-SAF", "LRF-EASY-SRF", "LAF-List"])
-def test_long_jobs_and_unix_times_overflow_nothing(scheduler: str) -> None:
-    load = crowd(np.random.default_rng(7), machine=100_000, longest_s=40_000_000, origin_s=1_700_000_000)
-    assert columns(load.schedule(scheduler)) == expected(load, scheduler, None)
-
-
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(workloads(), st.data())
 def test_predictions_outside_one_to_the_request_are_clamped_and_counted(load: Workload, data: st.DataObject) -> None:
     wild = data.draw(st.lists(st.integers(-5, 30), min_size=len(load.submit), max_size=len(load.submit)))
@@ -179,10 +174,9 @@ def test_short_names_mean_what_the_literature_means(name: str, full: str) -> Non
     assert columns(load.schedule(name)) == expected(load, full, None)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [151, 158, 1280, 2870, 3186, 4684, 5749, *(10_000 + seed for seed in seeds(30))])
+@pytest.mark.parametrize("seed", [151, 158, 1280, 2870, 3186, 4684, 5749])
 def test_a_job_let_in_by_one_answer_can_move_the_reservation_by_another(seed: int) -> None:
-    """The first seven: FIT lets a job in before the reservation, END has it end behind, and the next submission sees another reservation."""
+    """In these seven FIT lets a job in before the reservation, END has it end behind, and the next submission sees another reservation."""
     draw = random.Random(seed)
     jobs, machine = draw.randint(3, 14), draw.randint(1, 6)
     submit = sorted(draw.randint(0, 20) for _ in range(jobs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
 from pipelines.ingest.slurm_jobs import read_slurm_jobs
 from pipelines.ingest.slurm_site import load_site
+from pipelines.workflows.parity import read_site_jobs
 from sim.kernel.run import run
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import EVENTS, NEVER, Estimates, Jobs
@@ -28,6 +30,7 @@ from tests.conftest import SHARED, needs_shared
 from tests.sim.slurm.test_replay import jobs_of
 
 RUNS_OF = {"micro-1": "micro", "pair-A": "pair", "pool-1": "pool"}
+GOLDEN = Path(__file__).parents[1] / "golden" / "slurm"
 
 
 class Cut(NamedTuple):
@@ -87,52 +90,11 @@ def in_order(site: Site, table: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, 
 
 def recorded(run: str) -> tuple[Site, pd.DataFrame]:
     """Return a recorded run and its site."""
-    site = load_site(SHARED / "slurm" / "sites" / RUNS_OF[run])
-    return site, read_slurm_jobs(SHARED / "slurm" / f"{run}.sacct.txt", site).table
-
-
-GENERATED = """\
-SchedulerParameters=bf_interval=10,bf_resolution=60
-SelectTypeParameters=CR_CPU_Memory
-PriorityType=priority/multifactor
-PriorityCalcPeriod=1
-PriorityDecayHalfLife=0-1
-PriorityWeightAge=50000
-PriorityWeightFairshare=100000
-PriorityWeightJobSize=20000
-NodeName=n[1-6] CPUs=12 RealMemory=48000
-NodeName=g[1-2] CPUs=12 RealMemory=48000 Feature=gpu
-PartitionName=normal Nodes=ALL
-PartitionName=short Nodes=n[1-3] PriorityTier=2
-"""
-USERS = {"u1": "physics", "u2": "physics", "u3": "biology", "u4": "biology"}
-
-
-def generated(seed: int, count: int = 120) -> tuple[Site, pd.DataFrame]:
-    """Return a site and its random jobs: of four users in two accounts, some wide, some arrays, some that wait for others."""
-    random, rows = np.random.default_rng(seed), list[dict[str, object]]()
-    accounts = "".join(f"Account - '{each}':Fairshare={share}\n" for each, share in (("physics", 60), ("biology", 30)))
-    for each in dict.fromkeys(USERS.values()):
-        accounts += f"Parent - '{each}'\n" + "".join(f"User - '{user}':Fairshare=1\n" for user, of in USERS.items() if of == each)
-    site = read_site({"slurm.conf": GENERATED, "accounts.dump": f"Cluster - 'c':QOS='normal'\nParent - 'root'\n{accounts}"}, "site")
-    for number in range(1, count + 1):
-        user, limit = str(random.choice(list(USERS))), int(random.choice([60, 180, 300]))
-        row: dict[str, object] = {
-            "group": number,
-            "user": user,
-            "account": USERS[user],
-            "submit_s": 1_000_000 + int(1_500 * random.random()),
-        }
-        row |= {"cpus": int(random.choice([1, 2, 4, 12, 24, 36])), "memory_cpu": 3000, "limit_s": limit, "least_limit_s": limit}
-        row |= {"partition": "normal", "after": str(random.integers(1, number)) if number > 5 and random.random() < 0.1 else ""}
-        if row["cpus"] in (1, 2):
-            row["partition"] = str(random.choice(["normal", "short"]))
-        for task in range(3 if random.random() < 0.1 else 1):
-            rows.append(
-                row | {"runtime_s": int(limit * random.random()) + 1, "job_id": f"{number}_{task}", "task": task, "throttle": 2}
-            )
-    table = asked(1, *rows).drop(columns=["start_s", "nodes"])
-    return site, table.sort_values("submit_s", kind="stable", ignore_index=True)
+    if run in RUNS_OF:
+        site = load_site(SHARED / "slurm" / "sites" / RUNS_OF[run])
+        return site, read_slurm_jobs(SHARED / "slurm" / f"{run}.sacct.txt", site).table
+    site, jobs = read_site_jobs(GOLDEN / f"{run}.txt", GOLDEN / run, "UTC")
+    return site, jobs.table
 
 
 def gone_on(site: Site, at: Cut) -> tuple[np.ndarray, np.ndarray]:
@@ -238,17 +200,13 @@ def assert_goes_on(site: Site, jobs: pd.DataFrame, seed: int) -> None:
     assert compared > 30
 
 
-@needs_shared
 @pytest.mark.slow
-@pytest.mark.parametrize("run", RUNS_OF)
+@pytest.mark.parametrize(
+    "run",
+    [*(pytest.param(run, marks=needs_shared) for run in RUNS_OF), "jobs-A", pytest.param("outages-A", marks=pytest.mark.thorough)],
+)
 def test_a_recorded_run_replayed_and_cut_in_its_midst_goes_on_as_it_did(run: str) -> None:
     assert_goes_on(*recorded(run), 7)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_a_generated_workload_cut_in_its_midst_goes_on_as_it_did(seed: int) -> None:
-    assert_goes_on(*generated(seed), seed)
 
 
 def held(state: Slurm) -> dict[int, list[tuple[int, int]]]:

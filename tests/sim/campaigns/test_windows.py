@@ -95,7 +95,7 @@ def test_whole_is_one_window_of_everybody() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.data())
 def test_every_job_is_in_one_window_or_dropped_by_one_rule(data: st.DataObject) -> None:
     days = data.draw(st.lists(st.integers(0, 40), min_size=1, max_size=30).map(sorted))

@@ -169,9 +169,14 @@ def test_no_feature_sees_what_is_submitted_later() -> None:
         assert not one[~before].equals(two[~before])
 
 
+@pytest.fixture(scope="module")
+def learned() -> ClusterRun:
+    """A run whose starts models learn from."""
+    return simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
+
+
 @pytest.mark.parametrize("scope", ["own", "all"])
-def test_the_model_is_asked_with_the_features_of_the_job_that_starts(scope: str) -> None:
-    learned = simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
+def test_the_model_is_asked_with_the_features_of_the_job_that_starts(learned: ClusterRun, scope: str) -> None:
     label = (learned.runs["contention"] > learned.runs["contention"].quantile(0.7)).astype(np.int64).to_numpy()
     columns = [*counter_features(("opa_info", "lustre2_client")), *TYPE_FEATURES]  # probes are run anew for every look
     model = fit("decision-forest", getattr(learned, scope), label, seed=1, columns=columns)
@@ -190,9 +195,8 @@ def test_the_model_is_asked_with_the_features_of_the_job_that_starts(scope: str)
 
 
 @pytest.mark.slow
-def test_little_variation_is_compared_with_its_own_cutoff() -> None:
+def test_little_variation_is_compared_with_its_own_cutoff(learned: ClusterRun) -> None:
     """AdaBoost gives every class some third: two of them together are always above the cutoff of the last alone."""
-    learned = simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
     label = np.digitize(learned.runs["contention"], learned.runs["contention"].quantile([0.6, 0.8]))
     columns = [*counter_features(("opa_info", "lustre2_client")), *TYPE_FEATURES]
     given = {"seed": 1, "columns": columns, "options": {"trees": 20}, "times": times_of(learned.runs)}
@@ -210,8 +214,7 @@ def test_little_variation_is_compared_with_its_own_cutoff() -> None:
         assert (said[answered] < model.cutoffs[first - 1]).all()
 
 
-def test_a_model_of_delays_skips_from_its_class_of_variation_on_by_the_cutoff_of_the_scheduler() -> None:
-    learned = simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
+def test_a_model_of_delays_skips_from_its_class_of_variation_on_by_the_cutoff_of_the_scheduler(learned: ClusterRun) -> None:
     adviser = learn(learned, classifier="ordinal", options={"trees": 20, "min_rows_in_leaf": 5})
     model = adviser.model
     assert (model.classes, model.variation, model.cutoff) == (len(DELAYS) + 1, 3, ORDINAL_CUTOFF)
@@ -299,8 +302,7 @@ def situation(cluster: Cluster, made: ClusterRun, run: Placed, beside: Sequence[
 
 
 @pytest.mark.slow
-def test_a_start_adds_what_the_model_says_of_running_jobs_with_it_and_without() -> None:
-    learned = simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
+def test_a_start_adds_what_the_model_says_of_running_jobs_with_it_and_without(learned: ClusterRun) -> None:
     options = {"trees": 20, "min_rows_in_leaf": 5}
     adviser = learn(learned, classifier="ordinal", columns=[*SITUATION_FEATURES, *TYPE_FEATURES], options=options)
     jobs, name = jobs_of(32, 80), "EASY+RUSH(model=ordinal,skips=2,cutoff=0.2,harm=yes)"

@@ -34,10 +34,10 @@ def test_an_answer_that_is_no_number_is_refused(semantics: str, nonsense: Any) -
         by_kernel(LOAD, predictor=Asked(nonsense), semantics=semantics, correction="conditional")
 
 
-@pytest.mark.parametrize("semantics", SEMANTICS)
-def test_a_table_of_which_a_prediction_is_too_short_is_refused(semantics: str) -> None:
-    with pytest.raises(InputError, match="conditional asks the predictor again"):
-        by_kernel(LOAD, semantics=semantics, correction="conditional")
+@pytest.mark.parametrize("correction", ["conditional", "conditional(when=pass)"])
+def test_a_table_of_which_a_prediction_is_too_short_is_refused(correction: str) -> None:
+    with pytest.raises(InputError, match="asks the predictor again, and predictor given is a table of one answer a job"):
+        by_kernel(LOAD, correction=correction)
 
 
 @pytest.mark.parametrize(

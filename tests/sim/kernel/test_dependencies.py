@@ -46,7 +46,7 @@ def test_the_schedule_keeps_the_order_of_the_table() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(dependent_workloads(), any_scheduler, st.randoms(use_true_random=False))
 def test_renaming_jobs_changes_nothing(load: Workload, scheduler: str, random: Any) -> None:
     table = load.table()

@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from models.runtime.protocol import TablePredictor
 from models.runtime.remaining import LEVELS
-from pipelines.ingest.swf import read_swf
 from sim import evaluate, simulate
 from sim.harm import Harm, uniforms
 from sim.names import scheduler as named
 from sim.semantics import SEMANTICS
-from tests.conftest import SHARED, needs_shared
 from tests.models.runtime.test_lightgbm import days
 from tests.models.runtime.test_sp import SurvivalByHand
 from tests.oracle.decisions import Whim
@@ -107,7 +105,7 @@ class Known(Foggy):
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     st.one_of(workloads(), dependent_workloads(), crowds(24)),
     rules,
@@ -183,17 +181,6 @@ def test_distributions_of_quantile() -> None:
     told = schedule.quantiles[list(LEVELS)].to_numpy()
     assert (told[:, 0] < told[:, -1]).sum() > 50
     assert schedule.jobs["start_s"].tolist() == starts(load, Harm(), Known(told))
-
-
-@pytest.mark.slow
-@needs_shared
-def test_a_slice_of_a_real_trace() -> None:
-    jobs = read_swf(SHARED / "traces" / "KTH-SP2-filtered.swf.gz").jobs.iloc[3000:3400].reset_index(drop=True)
-    columns = {
-        name: jobs[f"{name}_s" if name != "procs" else name].tolist() for name in ("submit", "runtime", "procs", "requested")
-    }
-    load = Workload(100, **columns, user=jobs["user"].astype("object").tolist(), estimates=columns["requested"])
-    assert made(load, Harm(), "last2") == starts(load, Harm(), "last2")
 
 
 @pytest.mark.slow
@@ -275,14 +262,6 @@ def test_the_seed_decides_where_runtimes_are_uncertain_and_only_there() -> None:
     assert made(load, Harm(), "clairvoyant", seed=1) == made(load, Harm(), "clairvoyant", seed=2)
     with pytest.raises(InputError, match="seed 1 changes nothing"):
         load.schedule("EASY", "requested", seed=1)
-
-
-def test_scenarios_are_those_of_a_job_and_not_of_its_place_in_the_run() -> None:
-    """Jobs that come last move nothing before them."""
-    load = crowd(np.random.default_rng(8), size=100, machine=16)
-    later = replace(load.first(60), submit=[*load.submit[:59], 10**7])
-    told = Known(np.outer(load.requested, LEVELS))
-    assert made(later, Harm(), told)[:59] == made(load.first(59), Harm(), told)
 
 
 def test_corrections_have_no_meaning() -> None:

@@ -34,12 +34,18 @@ def waiting(load: Workload, start: list[int]) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheduler", ["FCFS-EASY-FCFS", "FCFS-EASY-SPF", "SAF-EASY-SPF", "LCFS-EASY-LQF", "FCFS-List", "SPF-List"])
-def test_schedules_over_a_long_queue_are_the_oracles(scheduler: str) -> None:
-    load = flood(3, 1500)
-    made = columns(load.schedule(scheduler))
+@pytest.mark.parametrize(
+    ("scheduler", "policy"),
+    [
+        *((name, {}) for name in ("FCFS-EASY-FCFS", "FCFS-EASY-SPF", "LCFS-EASY-LQF", "FCFS-List", "SPF-List")),
+        *(("SAF-EASY-SPF", policy) for policy in ({"starvation_s": 2000}, {"semantics": "per-event", "correction": "tsafrir"})),
+    ],
+)
+def test_schedules_over_a_long_queue_are_the_oracles(scheduler: str, policy: dict) -> None:
+    load = flood(3, 1300)
+    made = columns(load.schedule(scheduler, **policy))
     assert waiting(load, made[0]) > LONG + (1 << GROUP_BITS), "not long enough to use blocks and groups of blocks"
-    assert made == load.by_oracle(**policy_of(scheduler), estimates=load.estimates)
+    assert made == load.by_oracle(**policy_of(scheduler), estimates=load.estimates, **policy)
 
 
 @pytest.mark.parametrize(
@@ -70,25 +76,7 @@ def test_a_plan_that_leaves_far_places_open_starts_the_same_jobs(order: str, cor
     assert made == columns(load.schedule(f"{order}-EASY(reservations=800)-{order}", correction=correction))
 
 
-@pytest.mark.parametrize("scheduler", ["FCFS-Conservative", "FCFS-JustBF"])
-def test_where_all_goes_as_planned_the_plan_is_kept(scheduler: str) -> None:
-    """No job ends early, and none outlives its estimate."""
-    load = flood(7, 70, machine=12)
-    load = replace(load, runtime=load.estimates)
-    assert columns(load.schedule(scheduler)) == load.by_oracle(**policy_of(scheduler), estimates=load.estimates)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", [{"starvation_s": 2000}, {"semantics": "per-event", "correction": "tsafrir"}], ids=str)
-def test_starving_and_corrections_over_a_long_queue(policy: dict) -> None:
-    load = flood(4, 1000)
-    scheduler = "SAF-EASY-SPF"
-    made = columns(load.schedule(scheduler, **policy))
-    assert waiting(load, made[0]) > LONG
-    assert made == load.by_oracle(**policy_of(scheduler), estimates=load.estimates, **policy)
-
-
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_ten_thousand_waiting_jobs_are_served_as_by_a_plain_scan() -> None:
     """Compare with List written as a scan: each second, all jobs that fit, in order. The oracle would take minutes."""
     load = flood(5, 10_000)

@@ -13,14 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from features.jobs.cleaning import clean
-from pipelines.ingest.swf import read_swf
-from sim import simulate
 from sim.kernel.planning_search import METHODS
 from sim.names import scheduler as named
 from sim.planner import queues
 from sim.planning import OrigBF, PlanRS
-from tests.conftest import SHARED, needs_shared
 from tests.oracle.clusters import Ask, Node, Site
 from tests.oracle.planning import OrigBackfill, Planning
 from tests.support.machines import crowded, described, given_as, random_ask, random_outages, random_site
@@ -135,16 +131,6 @@ def test_without_search_and_with_exact_estimates_it_is_conservative(seed: int) -
     load = crowd(np.random.default_rng(seed), size=80)
     planned, conservative = (load.schedule(name, "clairvoyant") for name in ("PlanRS(iterations=0)", "Conservative"))
     assert columns(planned) == columns(conservative)
-
-
-@needs_shared
-def test_without_search_and_with_exact_estimates_kth_sp2_is_scheduled_conservatively() -> None:
-    trace = clean(read_swf(SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"))
-    starts = [
-        simulate(trace.jobs, procs=trace.procs, scheduler=name, predictor="clairvoyant").jobs["start_s"].tolist()
-        for name in ("PlanRS(iterations=0)", "Conservative")
-    ]
-    assert starts[0] == starts[1]
 
 
 @pytest.mark.parametrize("scheduler", ["PlanRS(interval=1)", "OrigBF", "SAF-JustBF", "Conservative"])

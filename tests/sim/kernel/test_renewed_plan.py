@@ -71,17 +71,15 @@ semantics = st.sampled_from([*SEMANTICS, "per-second(expiry=pass)", "per-event(e
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.one_of(workloads(most=40), dependent_workloads()), names, schedulers, semantics)
 def test_on_any_small_workload_as_in_plain_python(load: Workload, name: str, scheduler: str, semantics: str) -> None:
     agree(load, name, scheduler, semantics=semantics, dependencies=bool(load.preceding))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "scheduler", ["FCFS-EASY-SPF", "FCFS-EASY(reservations=3)-SPF", "SAF-JustBF", CONSERVATIVE, "LEXP-EASY-SPF"]
-)
 @pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("scheduler", ["FCFS-EASY-SPF", "SAF-JustBF", CONSERVATIVE])
 def test_on_a_busy_machine_as_in_plain_python(scheduler: str, semantics: str) -> None:
     load = crowd(np.random.default_rng(11), size=250, longest_s=3000, origin_s=1_000_000)
     made = agree(load, "hierarchy", scheduler, semantics=semantics)
@@ -119,11 +117,6 @@ def test_a_table_that_is_never_too_short_is_left_as_it_is(predictor: str, schedu
     load = crowd(np.random.default_rng(4))
     plain, renewed = (by_kernel(load, scheduler, predictor, correction=one) for one in ("requested", EACH_PASS))
     assert renewed == plain
-
-
-def test_a_table_of_which_a_prediction_is_too_short_is_refused() -> None:
-    with pytest.raises(InputError, match="asks the predictor again, and predictor given is a table of one answer a job"):
-        LOAD.schedule("EASY", correction=EACH_PASS)
 
 
 def test_in_a_campaign_as_alone() -> None:

@@ -20,7 +20,7 @@ from tests.support.workloads import CONSERVATIVE, TABLE_CORRECTIONS, Workload, a
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**9),
     scheduler=st.one_of(any_scheduler, st.sampled_from([CONSERVATIVE, "FCFS-EASY-FCFS"])),
@@ -117,3 +117,6 @@ def test_nodes_fail_on_machines_of_clusters_alone() -> None:
         load.schedule("EASY", machine=one_node(4), failures=some, dependencies=True)
     with pytest.raises(InputError, match="known: requeued, lost"):
         given_as([], "gone")
+    for scheduler in ("Harm", "Rollout"):
+        with pytest.raises(InputError, match=f"{scheduler}': foresees no nodes that fail"):
+            load.schedule(scheduler, machine=one_node(4), failures=some)

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.errors import InputError
-from sim.machine.failures import Failures
 from sim.rollout import Rollout
 from tests.oracle.rollout import starts
 from tests.sim.kernel.test_harm import Foggy
@@ -34,9 +32,3 @@ def test_another_policy_is_gone_by_than_the_first() -> None:
     made = load.schedule(named_by(rule), machine=machine).jobs["start_s"].tolist()
     assert made == starts(load, rule, on=on)
     assert made not in [load.schedule(name, machine=machine).jobs["start_s"].tolist() for name in rule.policies]
-
-
-def test_nodes_that_fail_are_refused() -> None:
-    load, _, machine = crowded(np.random.default_rng(1), 5)
-    with pytest.raises(InputError, match="Rollout': foresees no nodes that fail"):
-        load.schedule("Rollout", machine=machine, failures=Failures(*(np.array([0]) for _ in range(3)), np.array([False])))

@@ -94,13 +94,6 @@ def test_users_complain_by_the_rule_that_their_name_says(users, complaints):
     )
 
 
-def test_a_level_by_hand():
-    # User a, one processor each. A is submitted at 0, waits 1 h and runs until 3 h (2 h); B, 1 h, is submitted at 1.5 h and starts at 4.5 h; C, 1 h, at
-    # 4 h and starts at 5 h. B waits 3 h: at its start a has last submitted C, when B and C were there (2 h). C waits 1 h beside B.
-    schedule = schedule_of([0, 1.5 * H, 4 * H], [H, 3 * H, H], [2 * H, H, H], [1, 1, 1], user=["a"] * 3)
-    assert dissatisfaction(user_jobs(schedule)).tolist() == [0.5, 1.5, 0.5]
-
-
 def test_the_acceptable_wait_of_a_single_job_grows_with_processors_and_request():
     alone, wide = (acceptable_wait_s(np.full(3, procs), np.array([2, 30, 240]) * H) / H for procs in (1, 8))
     assert alone.tolist() == pytest.approx([2.0, 8.0, 48.0])

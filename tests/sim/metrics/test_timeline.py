@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim.metrics.timeline import busy_procs, queue_length, resample
-from tests.conftest import needs_shared
-from tests.sim.metrics.test_schedule_metrics import reference, schedule_of
+from tests.sim.metrics.test_schedule_metrics import schedule_of
 
 jobs = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(1, 30), st.integers(1, 5)), min_size=1, max_size=15)
 
@@ -59,15 +58,3 @@ def test_a_queue_that_is_always_empty_is_resampled_to_one_step():
 def test_a_step_of_no_length_is_refused():
     with pytest.raises(InputError, match="positive"):
         resample(np.array([0, 1]), np.array([1, 0]), 0)
-
-
-@needs_shared
-@pytest.mark.parametrize(("name", "machine"), [("kth-sp2", 100), ("sdsc-sp2", 128)])
-def test_a_whole_trace_never_holds_more_than_the_machine_and_keeps_waits_and_areas(name, machine):
-    schedule = reference(name, "easy_requested", machine)
-    table = schedule.jobs
-    times, busy = busy_procs(schedule)
-    assert busy.max() <= machine
-    assert (busy[:-1] * np.diff(times)).sum() == (table["procs"] * table["runtime_s"]).sum()
-    times, waiting = queue_length(schedule)
-    assert (waiting[:-1] * np.diff(times)).sum() == (table["start_s"] - table["submit_s"]).sum()

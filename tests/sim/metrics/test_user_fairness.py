@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,8 +10,7 @@ from features.errors import InputError
 from sim.metrics.satisfaction import dissatisfaction, user_jobs
 from sim.metrics.schedule_metrics import evaluate
 from sim.metrics.user_fairness import fairness, fairness_of, per_user
-from tests.conftest import needs_shared
-from tests.sim.metrics.test_schedule_metrics import reference, schedule_of
+from tests.sim.metrics.test_schedule_metrics import schedule_of
 
 
 def test_nuwt_is_total_wait_over_processor_seconds_used():
@@ -51,19 +48,3 @@ def test_a_trace_without_users_says_so():
     schedule = schedule_of([0], [0], [1], [1], user=pd.Categorical.from_codes([-1], categories=["x"]))
     with pytest.raises(InputError, match="names no users"):
         fairness(schedule)
-
-
-@needs_shared
-def test_nuwt_of_a_whole_trace_agrees_with_plain_python():
-    schedule = reference("kth-sp2", "easy_requested")
-    wait: dict[int, int] = {}
-    area: dict[int, int] = {}
-    for job in schedule.jobs.itertuples():
-        wait[job.user] = wait.get(job.user, 0) + job.start_s - job.submit_s
-        area[job.user] = area.get(job.user, 0) + job.procs * job.runtime_s
-    values = [wait[user] / area[user] for user in wait]
-    record = fairness(schedule)
-    assert record["users"] == len(values)
-    assert record["nuwt_mean"] == pytest.approx(math.fsum(values) / len(values), rel=1e-12)
-    assert record["nuwt_sd"] == pytest.approx(np.std(values), rel=1e-12)
-    assert record["nuwt_below_1"] == sum(value < 1 for value in values) / len(values)

@@ -159,6 +159,7 @@ _HELD = "ReservationName=m StartTime=2026-01-02T00:00:00 "
         ("qos.txt", "Name|Priority\n", "line 1: no line after it names a QOS"),
         ("qos.txt", "Name|Priority\nnormal\n", "line 2: has 1 fields, and the header 2"),
         ("qos.txt", "Name|Priority\nnormal|high\n", "line 2: priority=high is no whole number"),
+        ("qos.txt", "Name|Priority|MaxWall\nnormal|0|soon\n", "line 2: soon is no time"),
         ("qos.txt", "Name|Priority|UsageFactor\nnormal|1|nan\n", "line 2: usagefactor=nan is no number"),
         ("qos.txt", "Name|Priority|GrpTRES\nnormal|1|cpu=99999999999999999999\n", "line 2: cpu=9+ is no limit"),
         ("sshare.txt", "Account|User|RawUsage\nroot\n", "line 2: has 1 fields, and the header 3"),

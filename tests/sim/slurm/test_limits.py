@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from features.errors import InputError
 from sim.site_replay import replay
 from sim.slurm.files import read_site
 from tests.sim.slurm.test_replay import CONF, jobs_of, waits, waits_of
@@ -102,8 +101,3 @@ def test_a_qos_may_go_beyond_a_partitions_limits() -> None:
     site = read_site({"slurm.conf": conf, "qos.txt": known}, "site")
     jobs = jobs_of({}, {"qos": "long"}, {"limit_s": 60, "min_nodes": 2}, {"limit_s": 60, "min_nodes": 2, "qos": "wide"})
     assert np.isnan(replay(site, jobs, 1).start_s).tolist() == [True, False, True, False]
-
-
-def test_a_wrong_limit_is_refused_with_its_line() -> None:
-    with pytest.raises(InputError, match=r"qos.txt, line 2: soon is no time"):
-        read_site({"slurm.conf": CONF, "qos.txt": qos(MaxWall="soon")}, "site")

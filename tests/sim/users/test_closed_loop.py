@@ -40,7 +40,7 @@ def oracle_waits(load: Workload, loop: str, session_s: int, rule: str) -> list:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     workloads(),
     schedulers,
