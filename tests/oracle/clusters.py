@@ -71,12 +71,8 @@ def room_on(site: Site, stays: Sequence[Stay], ask: Ask, cluster: int, node: int
     there, free = site.clusters[cluster][node], free_on(site, stays, cluster, node, time)
     if not ask.properties <= there.properties or (ask.whole and tuple(free) != there.capacity):
         return 0
-    room = 0
-    while room < (1 if ask.apart else ask.chunks) and all(
-        each == 0 or (room + 1) * each <= left for each, left in zip(ask.each, free, strict=True)
-    ):
-        room += 1
-    return room
+    most = 1 if ask.apart else ask.chunks
+    return max(min([most, *(left // each for each, left in zip(ask.each, free, strict=True) if each)]), 0)
 
 
 def within_limits(site: Site, stays: Sequence[Stay], ask: Ask, cluster: int, time: int) -> bool:

@@ -306,9 +306,9 @@ class Simulation:
             score = order.among(self, now) if isinstance(order, (Standardised, Formula)) else order
             return lambda job: (score(job, now), job.arrival)
 
-        starving = [job for job in self.waiting if self.starvation_s is not None and now - job.submit > self.starvation_s]
-        others = [job for job in self.waiting if job not in starving] if starving else self.waiting
-        queue = sorted(starving, key=rank("FCFS")) + sorted(others, key=rank(self.order))
+        longest = inf if self.starvation_s is None else self.starvation_s
+        queue = sorted([job for job in self.waiting if now - job.submit > longest], key=rank("FCFS"))
+        queue += sorted([job for job in self.waiting if now - job.submit <= longest], key=rank(self.order))
         started = self.chosen(now, queue, rank(self.backfill))
         for job in started:
             job.start = now

@@ -201,10 +201,7 @@ def assert_goes_on(site: Site, jobs: pd.DataFrame, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "run",
-    [*(pytest.param(run, marks=needs_shared) for run in RUNS_OF), "jobs-A", pytest.param("outages-A", marks=pytest.mark.thorough)],
-)
+@pytest.mark.parametrize("run", ["outages-A", *(pytest.param(run, marks=needs_shared) for run in RUNS_OF)])
 def test_a_recorded_run_replayed_and_cut_in_its_midst_goes_on_as_it_did(run: str) -> None:
     assert_goes_on(*recorded(run), 7)
 

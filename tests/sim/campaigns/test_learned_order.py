@@ -11,7 +11,7 @@ from features.errors import InputError
 from features.jobs.schema import conform
 from features.jobs.shaking import moves, shaken
 from sim import simulate
-from sim.campaigns.learned_order import FEWEST_WEEKS, Learning, evolve, learn_order
+from sim.campaigns.learned_order import FEWEST_WEEKS, LearnedOrder, Learning, evolve, learn_order
 from sim.campaigns.windows import split_windows
 from tests.support.workloads import crowd
 
@@ -40,6 +40,11 @@ def learned(jobs: pd.DataFrame = JOBS_OF_ALL, learning: Learning = SMALL, until_
     return learn_order(jobs, learning, trace="busy", procs=PROCS, until_s=until_s)
 
 
+@pytest.fixture(scope="module")
+def first() -> LearnedOrder:
+    return learned()
+
+
 def changed_from(begin_s: int) -> pd.DataFrame:
     """Return the jobs with other runtimes, sizes and submissions from ``begin_s`` on."""
     later = JOBS_OF_ALL["submit_s"].to_numpy(np.int64) >= begin_s
@@ -49,8 +54,7 @@ def changed_from(begin_s: int) -> pd.DataFrame:
 
 
 @pytest.mark.slow
-def test_held_out_weeks_decide_the_evidence_and_nothing_of_what_is_learned() -> None:
-    first = learned()
+def test_held_out_weeks_decide_the_evidence_and_nothing_of_what_is_learned(first: LearnedOrder) -> None:
     assert first.trained.weeks == tuple(range(1, 13))
     assert first.evidence is not None
     assert first.evidence.weeks == tuple(range(13, 19))
@@ -63,19 +67,18 @@ def test_held_out_weeks_decide_the_evidence_and_nothing_of_what_is_learned() -> 
 
 
 @pytest.mark.slow
-def test_nothing_that_comes_after_the_date_changes_anything() -> None:
+def test_nothing_that_comes_after_the_date_changes_anything(first: LearnedOrder) -> None:
     until_s = int(JOBS_OF_ALL["submit_s"].iloc[0]) + 17 * WEEK_S + 5 * 3600  # within a week: that is left out, too
-    first = learned(until_s=until_s)
-    assert first.evidence is not None
-    assert (first.trained.weeks[-1], first.evidence.weeks[-1]) == (11, 16)
+    then = learned(until_s=until_s)
+    assert then.evidence is not None
+    assert (then.trained.weeks[-1], then.evidence.weeks[-1]) == (11, 16)
     whole_weeks_end_s = int(JOBS_OF_ALL["submit_s"].iloc[0]) + 17 * WEEK_S
-    assert learned(changed_from(whole_weeks_end_s), until_s=until_s) == first
-    assert learned(changed_from(whole_weeks_end_s)) != learned()
+    assert learned(changed_from(whole_weeks_end_s), until_s=until_s) == then
+    assert learned(changed_from(whole_weeks_end_s)) != first
 
 
 @pytest.mark.slow
-def test_the_same_seed_learns_the_same_and_better_than_where_it_began() -> None:
-    first = learned()
+def test_the_same_seed_learns_the_same_and_better_than_where_it_began(first: LearnedOrder) -> None:
     assert first == learned()
     assert first.trained.trials == SMALL.budget
     assert learned(learning=small(seed=1)).score != first.score
@@ -94,13 +97,12 @@ def slowdown(jobs: pd.DataFrame, scheduler: str) -> float:
     return float(np.maximum(1.0, (wait + runtime) / np.maximum(runtime, 10)).mean())
 
 
-def test_the_evidence_is_what_simulations_of_the_held_out_weeks_say() -> None:
-    order = learned()
-    evidence = order.evidence
+def test_the_evidence_is_what_simulations_of_the_held_out_weeks_say(first: LearnedOrder) -> None:
+    evidence = first.evidence
     assert evidence is not None
     assert evidence.low <= evidence.relative <= evidence.high
     sums = []
-    for scheduler in (f"SCORE({order.score})-EASY-SPF", "SAF-EASY-SPF"):
+    for scheduler in (f"SCORE({first.score})-EASY-SPF", "SAF-EASY-SPF"):
         sums.append(0.0)
         for week in split_windows(JOBS_OF_ALL, "weeks").windows[12:]:
             for copy in range(SMALL.replicates):

@@ -77,7 +77,7 @@ def test_every_metric_of_two_jobs_worked_out_by_hand():
     # 8.5 + 238.6 s with job 1. Job 2 was first told to start 20 s later than it did, job 1 right.
     plans = pd.DataFrame({"job_id": [1, 2, 2], "time_s": [0, 10, 50], "planned_start_s": [0, 120, 100]})
     schedule = schedule_of(
-        [0, 10], [0, 90], [100, 5], [4, 2], predicted=[200, 4], user=["a", "b"], clamped_predictions=3, simulate_s=0.5, plans=plans
+        [0, 10], [0, 90], [100, 5], [4, 2], predicted=[100, 4], user=["a", "b"], clamped_predictions=3, simulate_s=0.5, plans=plans
     )
     schedule.jobs["corrections"] = [0, 2]
     record = evaluate(schedule)

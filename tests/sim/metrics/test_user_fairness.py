@@ -14,15 +14,15 @@ from tests.sim.metrics.test_schedule_metrics import schedule_of
 
 
 def test_nuwt_is_total_wait_over_processor_seconds_used():
-    schedule = schedule_of([0, 0, 5], [10, 30, 2], [100, 50, 4], [2, 1, 1], user=["a", "b", "a"])
+    schedule = schedule_of([0, 0, 5], [10, 80, 2], [100, 50, 4], [2, 1, 1], user=["a", "b", "a"])
     users = per_user(schedule)
     assert list(users.index) == ["a", "b"]
-    values = [12 / 204, 30 / 50]
+    values = [12 / 204, 80 / 50]
     assert users["nuwt"].tolist() == pytest.approx(values)
     record = fairness(schedule)
     assert record["nuwt_mean"] == pytest.approx(np.mean(values))
     assert record["nuwt_sd"] == pytest.approx(np.std(values))
-    assert record["nuwt_below_1"] == 1.0
+    assert record["nuwt_below_1"] == 0.5
     assert evaluate(schedule)[["nuwt_mean", "nuwt_sd"]].to_dict() == pytest.approx(record[["nuwt_mean", "nuwt_sd"]].to_dict())
 
 
