@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim import CompiledView, View, compiled, decide, evaluate, simulate
+from sim.compiled_policy import CompiledPolicy
 from tests.conftest import needs_shared
 from tests.oracle.scheduler import Job, Simulation
 from tests.sim.test_published import reference
@@ -194,56 +196,44 @@ def test_a_wrong_decision_is_told_with_its_time_and_job(slip: str) -> None:
         assert error in str(caught.value)
 
 
-def below_none(view: CompiledView, chosen: np.ndarray) -> int:
-    """Return a number of jobs that there cannot be."""
-    return -7
-
-
-def raising(view: CompiledView, chosen: np.ndarray) -> int:
-    """Raise an exception, which a kernel cannot."""
-    if view.now == 1:
+def slipping(view: CompiledView, chosen: np.ndarray) -> int:
+    """Slip in the way that the first job's request says, compiled once for all ways."""
+    slip = view.requested[0] - 5
+    if slip == 0:  # write behind what it may keep
+        view.memory[view.now + 1] = 1.0
+    if slip == 1:  # read what the first job not yet submitted asks for
+        return int(view.requested[len(view.requested)] < 0)
+    if slip == 2:  # a number of jobs that there cannot be
+        return -7
+    if slip == 3 and view.now == 1:  # an exception, which a kernel cannot raise
         raise ValueError
+    if slip == 4:  # the last job of all at once
+        chosen[0] = 3
+        return 1
+    if slip == 5:  # the first job, and again as many as there are
+        chosen[:] = view.waiting[0]
+        return len(view.waiting) + 1
     return 0
 
 
-def from_the_future(view: CompiledView, chosen: np.ndarray) -> int:
-    """Start the last job of all at once."""
-    chosen[0] = 3
-    return 1
-
-
-def first_twice(view: CompiledView, chosen: np.ndarray) -> int:
-    """Start the first job, and again as many as there are."""
-    chosen[:] = view.waiting[0]
-    return len(view.waiting) + 1
-
-
-def beyond_memory(view: CompiledView, chosen: np.ndarray) -> int:
-    """Write behind what it may keep."""
-    view.memory[view.now + 1] = 1.0
-    return 0
-
-
-def looking_ahead(view: CompiledView, chosen: np.ndarray) -> int:
-    """Read what the first job not yet submitted asks for."""
-    return int(view.requested[len(view.requested)] < 0)
+@pytest.fixture(scope="module")
+def slips() -> CompiledPolicy:
+    return compiled(memory=1)(slipping)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
-    ("policy", "error"),
+    ("slip", "error"),
     [
-        (beyond_memory, "second 0: raises an exception, or returns a number of jobs below 0"),
-        (looking_ahead, "second 0: raises an exception, or returns a number of jobs below 0"),
-        (below_none, "second 0: raises an exception, or returns a number of jobs below 0"),
-        (raising, "second 1: raises an exception, or returns a number of jobs below 0"),
-        (from_the_future, "second 0: starts job number 3, which is none of the 2 submitted so far"),
-        (first_twice, "second 0: starts job 1 twice"),
+        *((slip, "second 0: raises an exception, or returns a number of jobs below 0") for slip in range(3)),
+        (3, "second 1: raises an exception, or returns a number of jobs below 0"),
+        (4, "second 0: starts job number 3, which is none of the 2 submitted so far"),
+        (5, "second 0: starts job 1 twice"),
     ],
 )
-def test_a_wrong_decision_of_a_compiled_policy_is_told_too(policy: Any, error: str) -> None:
+def test_a_wrong_decision_of_a_compiled_policy_is_told_too(slips: CompiledPolicy, slip: int, error: str) -> None:
     with pytest.raises(InputError, match=error):
-        decide(FOUR.table(), 4, compiled(memory=1)(policy))
+        decide(replace(FOUR, requested=[5 + slip, 5, 5, 5]).table(), 4, slips)
 
 
 def test_a_compiled_policy_cannot_change_what_it_sees() -> None:

@@ -9,6 +9,7 @@ import pytest
 from features import jobs_from
 from sim import Schedule, evaluate, simulate
 from tests.golden.make_golden import CASES, SLICES, frozen_slice, read, trace_slice
+from tests.sim.metrics.test_schedule_metrics import schedule_of
 
 MINUTE_S, HOUR_S = 60, 3600
 
@@ -60,9 +61,7 @@ def test_predictions_grow_by_the_published_steps() -> None:
 
 def schedule(*rows: tuple[int, int, int, int]) -> Schedule:
     """Submit, start, runtime and processors of each job, on ten processors."""
-    jobs = pd.DataFrame(rows, columns=["submit_s", "start_s", "runtime_s", "procs"])
-    jobs = jobs.assign(end_s=jobs["start_s"] + jobs["runtime_s"], requested_s=jobs["runtime_s"], predicted_s=jobs["runtime_s"])
-    return Schedule(jobs.assign(job_id=range(len(jobs)), user="u", corrections=0), procs=10)
+    return schedule_of(*zip(*((submit, start - submit, runtime, procs) for submit, start, runtime, procs in rows), strict=True))
 
 
 # two orders of the same allocation, as on the slides of Goponenko et al. 2022: a long job and a short one, each on the whole machine

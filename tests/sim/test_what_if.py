@@ -233,12 +233,14 @@ def test_jobs_before_the_time_asked_for_do_not_count() -> None:
     assert sum(each.jobs for each in found.groups if each.by == "size") == int((jobs()["submit_s"] >= late).sum())
 
 
-def test_verdicts_correct_for_all_candidates_together() -> None:
-    def with_p(p: float, relative: float = -0.1, cost: float | None = None) -> Effect:
-        wait, other = Measured(9, 10, relative, -0.2, -0.01, p), Measured(1, 1, 0, None, None, None)
-        awf = other if cost is None else Measured(2, 1, 1, 0.5, 1.5, cost)
-        return Effect({"mean_wait_s": wait, "mean_bounded_slowdown": other, "awf_s": awf, "p2sf_s": other}, [], 0)
+def with_p(p: float, relative: float = -0.1, cost: float | None = None, here: float | None = None) -> Effect:
+    """Return an effect on the mean wait, and perhaps a cost in AWF."""
+    wait, other = Measured(9, 10, relative, -0.2, 0.1, p, here), Measured(1, 1, 0, None, None, None)
+    awf = other if cost is None else Measured(2, 1, 1, 0.5, 1.5, cost)
+    return Effect({"mean_wait_s": wait, "mean_bounded_slowdown": other, "awf_s": awf, "p2sf_s": other}, [], 0)
 
+
+def test_verdicts_correct_for_all_candidates_together() -> None:
     assert judged({"alone": with_p(0.03)}) == {"alone": "better"}
     assert judged({"one": with_p(0.03), "two": with_p(0.04)}) == {"one": "not sure", "two": "not sure"}
     assert judged({"paid": with_p(0.001, cost=0.001)}) == {"paid": "mixed"}
@@ -247,13 +249,9 @@ def test_verdicts_correct_for_all_candidates_together() -> None:
 
 
 def test_what_replays_alone_make_sure_is_said_of_these_very_jobs() -> None:
-    def with_p(p: float, here: float, relative: float) -> Effect:
-        wait, other = Measured(9, 10, relative, -0.2, 0.1, p, here), Measured(1, 1, 0, None, None, None)
-        return Effect({"mean_wait_s": wait, "mean_bounded_slowdown": other, "awf_s": other, "p2sf_s": other}, [], 0)
-
-    effects = {"less": with_p(0.4, 0.001, -0.1), "more": with_p(0.4, 0.001, 0.1), "chaos": with_p(0.4, 0.3, -0.1)}
+    effects = {"less": with_p(0.4, here=0.001), "more": with_p(0.4, 0.1, here=0.001), "chaos": with_p(0.4, here=0.3)}
     assert judged(effects) == {"less": "better here", "more": "worse here", "chaos": "not sure"}
-    assert judged({"sure": with_p(0.001, 0.001, -0.1)}) == {"sure": "better"}
+    assert judged({"sure": with_p(0.001, here=0.001)}) == {"sure": "better"}
 
 
 def test_over_days_a_change_has_a_p_value_of_these_jobs_too() -> None:

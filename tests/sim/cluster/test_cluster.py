@@ -102,17 +102,16 @@ def test_starts_and_runtimes_are_the_oracles(name: str, seed: int) -> None:
     assert made.runs["contention"].max() > 1.2  # there is something to agree on
 
 
-@pytest.mark.parametrize("scaling", ["weak", "strong"])
 @pytest.mark.parametrize(
-    ("scheduler", "policy"),
+    ("scheduler", "scaling", "policy"),
     [
-        ("EASY-SJBF", {"backfill": "SPF"}),
-        ("SQF-List", {"algorithm": "List", "order": "SQF"}),
-        ("FCFS-JustBF", {"algorithm": "JustBF"}),
-        ("Conservative", {"algorithm": "Conservative"}),
+        ("EASY-SJBF", "strong", {"backfill": "SPF"}),
+        ("SQF-List", "weak", {"algorithm": "List", "order": "SQF"}),
+        ("FCFS-JustBF", "strong", {"algorithm": "JustBF"}),
+        ("Conservative", "weak", {"algorithm": "Conservative"}),
     ],
 )
-def test_under_any_scheduler_and_scaling(scheduler: str, policy: dict, scaling: str) -> None:
+def test_under_any_scheduler_and_scaling(scheduler: str, scaling: str, policy: dict) -> None:
     jobs = jobs_of(7)
     made = simulate_on(SMALL, jobs, scheduler=scheduler, seed=7, scaling=scaling)
     agree(made, by_oracle(SMALL, jobs, 7, scaling, **policy))
@@ -136,45 +135,41 @@ def test_jobs_that_ask_for_too_little_are_cut() -> None:
 def test_with_start_decisions(scheduler: str) -> None:
     jobs, told, heard = jobs_of(11), Whim(1, 40), Whim(1, 40)
     made = simulate_on(SMALL, jobs, scheduler=f"{scheduler}+RUSH(skips=3)", seed=11, start_decision=heard)
-    runs = by_oracle(
-        SMALL, jobs.assign(submit_s=jobs["submit_s"]), 11, algorithm=scheduler.split("-")[-1], decision=Shifted(told), skips=3
-    )
+    runs = by_oracle(SMALL, jobs, 11, algorithm=scheduler.split("-")[-1], decision=Shifted(told), skips=3)
     agree(made, runs)
     assert heard.said == told.said
     assert made.runs["skips"].tolist() == [sum(said.skipped for said in told.said if said.job == row) for row in range(len(jobs))]
     assert made.runs["skips"].max() == 3
 
 
-@pytest.mark.parametrize(("model", "harm"), [("oracle", "yes"), ("oracle", "no"), ("nowcast", "yes")])
-def test_waiting_with_patience_is_the_oracles(model: str, harm: str) -> None:
-    jobs = jobs_of(13, 30, over_s=600)
-    work, background = drawn(SMALL, jobs, 13)
-    kinds = list(zip(jobs["executable"].astype(str), jobs["procs"], strict=True))
-    limits = {kind: 1.15 * min(work[row] for row, other in enumerate(kinds) if other == kind) for kind in kinds}
-    name = f"EASY+RUSH(model={model},patience=200,every=7,harm={harm})"
-    made = simulate_on(SMALL, jobs, scheduler=name, seed=13, limits=limits)
-    told = Foreseeing(limits, model == "oracle", 200, 7, harm == "yes")
-    runs = simulated(SMALL, jobs, work, background, decision=told, skips=10**9)
-    agree(made, runs)
-    assert made.asked == told.asked
-    assert made.runs["skips"].max() > 3
-    assert len(told.first) > 3
+FIRST_FIT = SMALL.but(nodes=128, noise_leaves=4, uplink=25.0, storage=30.0, placement="first-fit")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("placement", ["first-fit", "best-fit"])
-def test_a_placement_is_the_oracles_when_it_decides_and_when_it_starts(placement: str) -> None:
-    cluster, jobs = SMALL.but(nodes=128, noise_leaves=4, uplink=25.0, storage=30.0, placement=placement), jobs_of(17, 45)
-    work, background = drawn(cluster, jobs, 17)
+@pytest.mark.parametrize(
+    ("cluster", "jobs", "factor", "model", "harm"),
+    [
+        *(
+            (SMALL, jobs_of(13, 30, over_s=600), 1.15, *asked)
+            for asked in (("oracle", "yes"), ("oracle", "no"), ("nowcast", "yes"))
+        ),
+        (FIRST_FIT, jobs_of(17, 45), 1.3, "nowcast", "yes"),
+    ],
+)
+def test_waiting_with_patience_is_the_oracles(cluster: Cluster, jobs: pd.DataFrame, factor: float, model: str, harm: str) -> None:
+    """Also where nodes are placed when it decides and when it starts."""
+    work, background = drawn(cluster, jobs, 13)
     kinds = list(zip(jobs["executable"].astype(str), jobs["procs"], strict=True))
-    limits = {kind: 1.3 * min(work[row] for row, other in enumerate(kinds) if other == kind) for kind in kinds}
-    name = "EASY+RUSH(model=nowcast,patience=200,every=7,harm=yes)"
-    made = simulate_on(cluster, jobs, scheduler=name, seed=17, limits=limits, places=True)
-    told = Foreseeing(limits, False, 200, 7, True)
+    limits = {kind: factor * min(work[row] for row, other in enumerate(kinds) if other == kind) for kind in kinds}
+    name = f"EASY+RUSH(model={model},patience=200,every=7,harm={harm})"
+    made = simulate_on(cluster, jobs, scheduler=name, seed=13, limits=limits, places=True)
+    told = Foreseeing(limits, model == "oracle", 200, 7, harm == "yes")
     runs = simulated(cluster, jobs, work, background, decision=told, skips=10**9)
     agree(made, runs)
     assert [nodes.tolist() for nodes in made.places] == [run.nodes for run in runs]
-    assert made.skipped > 10
+    assert made.asked == told.asked
+    assert made.runs["skips"].max() > 3
+    assert len(told.first) > 3
 
 
 def test_harm_needs_a_model_that_foresees_running_jobs() -> None:

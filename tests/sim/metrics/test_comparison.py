@@ -136,20 +136,18 @@ def test_metrics_that_are_not_means_have_a_change_and_no_interval():
         assert found["note"] == "no interval: not a mean over jobs"
 
 
-def test_few_weeks_are_said_to_be_few():
-    for weeks in (5, 7):
-        rough = compare(pair_of(np.random.default_rng(11), weeks), metrics=("awf_s",))
-        assert (rough["note"] == f"rough interval: only {weeks} weeks").all()
-        assert rough[["low", "high"]].notna().all(axis=None)
-    enough = compare(pair_of(np.random.default_rng(11), 8), metrics=("awf_s",))
-    assert (enough["note"] == "").all()
-
-
-@pytest.mark.parametrize(("weeks", "said"), [(1, "1 week is"), (2, "2 weeks are"), (4, "4 weeks are")])
-def test_too_few_weeks_have_a_change_and_no_interval(weeks, said):
+@pytest.mark.parametrize(
+    ("weeks", "note"),
+    [
+        *((weeks, f"no interval: {said} too few") for weeks, said in ((1, "1 week is"), (2, "2 weeks are"), (4, "4 weeks are"))),
+        *((weeks, f"rough interval: only {weeks} weeks") for weeks in (5, 7)),
+        (8, ""),
+    ],
+)
+def test_a_change_of_few_weeks_has_a_rough_interval_or_none(weeks, note):
     table = compare(pair_of(np.random.default_rng(11), weeks), metrics=("awf_s",))
-    assert (table["note"] == f"no interval: {said} too few").all()
-    assert table[["low", "high"]].isna().all(axis=None)
+    assert (table["note"] == note).all()
+    assert (table[["low", "high"]].isna() == (weeks < 5)).all(axis=None)
     assert table["relative"].notna().all()
     assert (table["weeks"] == weeks).all()
 
