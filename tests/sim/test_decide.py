@@ -22,7 +22,6 @@ from tests.conftest import needs_shared
 from tests.oracle.scheduler import Job, Simulation
 from tests.sim.test_published import reference
 from tests.support.machines import crowded, one_node
-from tests.support.uncompiled import agree_uncompiled
 from tests.support.workloads import (
     TABLE_CORRECTIONS,
     Moody,
@@ -132,11 +131,6 @@ def test_any_decision_is_carried_out_and_sees_what_the_oracle_sees(
     wanted = [job.start for job in jobs], [job.order_s for job in jobs], [job.corrections for job in jobs]
     assert decided(load, ours, **policy) == wanted
     assert ours.seen == its.seen
-
-
-@pytest.mark.slow
-def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
-    agree_uncompiled("sim.test_decide.test_any_decision_is_carried_out_and_sees_what_the_oracle_sees")
 
 
 def first_that_fits(view: View) -> list[Any]:

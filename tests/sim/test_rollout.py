@@ -27,7 +27,6 @@ from tests.models.runtime.test_lightgbm import days
 from tests.oracle.rollout import starts
 from tests.sim.kernel.test_harm import Foggy, Known
 from tests.support.fresh import seeds
-from tests.support.uncompiled import agree_uncompiled
 from tests.support.workloads import (
     TABLE_CORRECTIONS,
     Workload,
@@ -210,8 +209,3 @@ def test_a_machine_that_decides_when_jobs_end_is_refused() -> None:
     workload = prepare(crowd(np.random.default_rng(3), size=10, machine=16).table(), 16)
     with pytest.raises(InputError, match="'Rollout': foresees no machine that decides how long jobs take"):
         simulation(workload, Policy("Rollout"), machine=Mock())
-
-
-@pytest.mark.slow
-def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
-    agree_uncompiled("sim.test_rollout.test_any_small_workload")

@@ -37,23 +37,8 @@ LOGGED = (
     "_slurm_rpc_submit_batch_job: JobId=|sched: Running job scheduler|sched: Allocate JobId|_attempt_backfill: (beginning|no jobs)"
     "|sched/backfill: |priority/multifactor: init: |[Pp]reempt|[Rr]equeue|_job_complete: JobId=\\d+ (done|WEXIT)"
 )
-COLUMNS = (
-    *(
-        "submit_s",
-        "user",
-        "account",
-        "partition",
-        "qos",
-        "tasks",
-        "nodes",
-        "mem_mb",
-        "gpus",
-        "constraint",
-        "limit_min",
-        "runtime_s",
-    ),
-    *("name", "array", "after", "extra"),
-)
+COLUMNS = ["submit_s", "user", "account", "partition", "qos", "tasks", "nodes", "mem_mb", "gpus", "constraint", "limit_min"]
+COLUMNS += ["runtime_s", "name", "array", "after", "extra"]
 COMMON = """\
 AccountingStorageEnforce=associations,limits,qos
 SchedulerType=sched/backfill
@@ -107,6 +92,10 @@ def _some(draw: random.Random, count: int, seconds: float, longest: int = 60) ->
         yield job
 
 
+def _array(draw: random.Random, kinds: tuple[str, ...]) -> Job:
+    return {"array": draw.choice(kinds), "tasks": draw.choice((1, 2, 4)), "nodes": "", "runtime_s": 20, "name": "array"}
+
+
 def _tiers(draw: random.Random) -> Iterator[Job]:
     for job in _some(draw, 90, 200):
         names = draw.choice(("batch", "batch", "batch", "urgent", "short", "batch,short", "batch,urgent", "short,urgent,batch"))
@@ -122,13 +111,7 @@ def _dependent(draw: random.Random) -> Iterator[Job]:
     for row, job in enumerate(_some(draw, 75, 200)):
         kind = draw.random()
         if kind < 0.15:
-            job |= {
-                "array": draw.choice(("0-3", "0-5%2", "0-7%3")),
-                "tasks": draw.choice((1, 2, 4)),
-                "nodes": "",
-                "runtime_s": 20,
-                "name": "array",
-            }
+            job |= _array(draw, ("0-3", "0-5%2", "0-7%3"))
         elif kind < 0.35 and row:
             job["after"] = draw.randrange(row)
         elif kind < 0.45:
@@ -196,13 +179,7 @@ def _everything(draw: random.Random) -> Iterator[Job]:
         elif job["qos"] == "low":
             job["limit_min"] = 2 if short else max(job["limit_min"], 2)
         if kind < 0.10:
-            job |= {
-                "array": draw.choice(("0-3", "0-5%2")),
-                "tasks": draw.choice((1, 2, 4)),
-                "nodes": "",
-                "runtime_s": 20,
-                "name": "array",
-            }
+            job |= _array(draw, ("0-3", "0-5%2"))
         elif kind < 0.22 and row:
             job["after"] = draw.randrange(row)
         elif kind < 0.27:

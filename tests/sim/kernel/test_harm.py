@@ -24,7 +24,6 @@ from tests.models.runtime.test_sp import SurvivalByHand
 from tests.oracle.decisions import Whim
 from tests.oracle.harm import CONSTANTS, starts
 from tests.support.fresh import seeds
-from tests.support.uncompiled import agree_uncompiled
 from tests.support.workloads import Moody, Workload, crowd, crowds, dependent_crowd, dependent_workloads, starvation, workloads
 
 policies = st.fixed_dictionaries({"semantics": st.sampled_from([*SEMANTICS, "per-second(every=30)"]), "starvation_s": starvation})
@@ -181,11 +180,6 @@ def test_distributions_of_quantile() -> None:
     told = schedule.quantiles[list(LEVELS)].to_numpy()
     assert (told[:, 0] < told[:, -1]).sum() > 50
     assert schedule.jobs["start_s"].tolist() == starts(load, Harm(), Known(told))
-
-
-@pytest.mark.slow
-def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
-    agree_uncompiled("sim.kernel.test_harm.test_any_small_workload")
 
 
 FROZEN = {0: "97f3ca9e01536d09", 1: "48994b668e879c7e"}

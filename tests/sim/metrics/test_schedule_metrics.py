@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim.metrics.names import COMPARED, FAIRNESS, METRICS, SHOWN
+from sim.metrics.predictability import first_told
 from sim.metrics.schedule_metrics import bounded_slowdown, evaluate, nothing_waits, ratios
 from sim.metrics.user_fairness import fairness
 from sim.schedule import Schedule
@@ -119,6 +120,17 @@ def test_the_longest_wait_is_that_of_each_week_of_submission_on_the_mean():
 def test_a_metric_that_a_schedule_does_not_have_is_nan():
     record = evaluate(schedule_of([0], [5], [10], [1], user=pd.Categorical.from_codes([-1], categories=["x"])))
     assert record.index[record.isna()].tolist() == ["nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s"]
+
+
+def test_what_was_told_first_is_compared_with_what_came():
+    # Job 1 starts at once, as planned. Job 2 is told 100, then 70, and starts at 70. Job 3 is told 100, then 140, and starts at 120. No plan of job 4.
+    rows = [(1, 0, 0), (2, 10, 100), (3, 20, 100), (2, 50, 70), (2, 60, 70), (3, 70, 140)]
+    plans = pd.DataFrame(rows, columns=["job_id", "time_s", "planned_start_s"])
+    given = ([0, 10, 20, 30], [0, 60, 100, 0], [10] * 4, [1] * 4)
+    np.testing.assert_array_equal(first_told(plans, np.array([1, 2, 3, 4])), [0, 100, 100, np.nan])
+    assert evaluate(schedule_of(*given, plans=plans))["predicted_start_error_s"] == 50 / 3
+    for none in (plans.head(0), plans.assign(job_id=9)):  # no job is planned, or others are
+        assert np.isnan(evaluate(schedule_of(*given, plans=none))["predicted_start_error_s"])
 
 
 def test_the_record_is_json_with_whole_counts():
