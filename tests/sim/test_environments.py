@@ -112,7 +112,7 @@ class Second:
 
 
 def test_an_agent_is_a_scheduler_beside_others(kth: CleanTrace) -> None:
-    month = replace(kth, jobs=kth.jobs.iloc[:1_500])
+    month = replace(kth, jobs=kth.jobs.iloc[:800])
     agents = [Agent(lambda _: 0, name="first"), Agent(lambda _: 1, slots=1, name="none")]
     agents += [Agent(shortest, "Order", 500, each, f"shortest, {each}") for each in ALGORITHMS]
     rules = ["EASY", "Strict", *(f"SPF-{each}" for each in ALGORITHMS)]

@@ -138,7 +138,7 @@ def test_sweeps_retrain_each_night_as_simulations_do(name: str) -> None:
 
 @pytest.mark.slow
 def test_in_campaigns_as_alone() -> None:
-    load = days()
+    load = days(size=250)
     jobs, schedulers = load.table(), ("EASY", "EASY-SJBF")
     together = campaign_schedules(
         jobs, Campaign(schedulers=schedulers, predictors=RETRAINED, corrections=("tsafrir", "conditional")), procs=load.machine

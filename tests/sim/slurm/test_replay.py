@@ -191,7 +191,7 @@ def test_random_workloads_start_in_the_seconds_of_the_prototype(prototype: Modul
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "site", "off"),
-    [pytest.param(run, *given, marks=pytest.mark.thorough if run == "pair-B" else ()) for run, given in RUNS.items()],
+    [pytest.param(run, *given, marks=pytest.mark.thorough if run in ("micro-1", "pair-B") else ()) for run, given in RUNS.items()],
 )
 def test_a_recorded_mean_wait_lies_in_the_range_over_phases_and_decisions_agree(run: str, site: str, off: float) -> None:
     found = load_site(SLURM / "sites" / site)
