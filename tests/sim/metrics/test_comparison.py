@@ -98,7 +98,7 @@ def test_values_and_changes_are_those_of_evaluate():
 @pytest.mark.parametrize("weeks", [6, pytest.param(25, marks=pytest.mark.thorough)])
 def test_intervals_of_95_per_cent_cover_the_true_change_about_95_times_in_100(weeks):
     rng = np.random.default_rng(5)
-    trials = 120
+    trials = 200
     many_base, many_other = pair_of(np.random.default_rng(6), 5_000)
     truth = evaluate(many_other)["mean_wait_s"] / evaluate(many_base)["mean_wait_s"] - 1
     covered = 0
