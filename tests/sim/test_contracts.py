@@ -14,7 +14,6 @@ from models.runtime.names import ALL
 from models.runtime.protocol import TablePredictor
 from sim import contracts, simulate
 from sim.contracts import BrokenContract, check_predictor, check_scheduler
-from sim.semantics import SEMANTICS
 from tests.support.fresh import seeds
 
 SCHEDULERS = [
@@ -22,7 +21,6 @@ SCHEDULERS = [
     *("List", "Strict", "MIXED(0.5,0.25,-0.25)-EASY", "SCORE(r**a*n-wait; a=0.5)-EASY-SPF"),
     *("Harm", "Rollout", "PlanRS", "OrigBF", "OrigBF(reservations=anew)"),
 ]
-SLOW_OR_PLANNED = SCHEDULERS[-4:]
 WITH_OPTIONS = ["nag(eta=100)", "knn(k=3,window=30)", "okcm(switch=3,weights=shared)", "sp(x=20)"]
 
 
@@ -39,12 +37,18 @@ def test_a_predictor_that_knows_runtimes_says_so() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SCHEDULERS)
-def test_every_scheduler_keeps_the_contract(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "semantics"),
+    [
+        *((name, "per-second") for name in SCHEDULERS),
+        ("EASY", "per-event"),
+        *(pytest.param(name, "per-event", marks=pytest.mark.thorough) for name in SCHEDULERS[1:-4]),
+    ],
+)
+def test_every_scheduler_keeps_the_contract(name: str, semantics: str) -> None:
     predictor = "prior" if name in ("Harm", "Rollout") else "last2"
-    for semantics in ("per-second",) if name in SLOW_OR_PLANNED else SEMANTICS:
-        for seed in seeds(1):
-            check_scheduler(name, predictor=predictor, semantics=semantics, seed=seed)
+    for seed in seeds(1):
+        check_scheduler(name, predictor=predictor, semantics=semantics, seed=seed)
 
 
 class Mean:

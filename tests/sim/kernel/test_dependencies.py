@@ -15,7 +15,9 @@ from sim import evaluate, simulate
 from tests.support.workloads import Workload, any_scheduler, dependent_workloads
 
 SECONDS = [10, 9, 8, 5]
-FOLLOWED = Workload(10, [0, 0, 9, 12], SECONDS, [10] * 4, SECONDS, [None] * 4, SECONDS, [None, 1, None, None], [None, 0, None, None])
+FOLLOWED = Workload(
+    10, [0, 0, 9, 12], SECONDS, [10] * 4, SECONDS, [None] * 4, SECONDS, [None, 1, None, None], [None, 0, None, None]
+)
 """The second job comes when the first has ended, as recorded the first second."""
 
 
