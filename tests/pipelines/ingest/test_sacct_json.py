@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,79 +18,63 @@ from pipelines.ingest.read import read_trace
 ZONE = "Europe/Stockholm"
 TEXT = """Cluster|JobIDRaw|JobID|User|Account|Partition|QOS|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|ReqCPUS|AllocCPUS|AllocNodes|ReqTRES|JobName
 c|7|7|ann|phys|long|normal|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:05:00|2026-03-01T11:05:00|3600|120|8|8|2|cpu=8,mem=4G,node=2,gres/gpu:a=2|a, "b" | c
-c|8|5_1|bob|bio|long|high|CANCELLED|2026-03-01T10:01:00||2026-03-01T10:02:00|0||4|0|0|cpu=4,mem=100M,node=1|x
+c|8|5_1|bob|bio|long|high|CANCELLED|2026-03-01T10:01:00||2026-03-01T10:02:00|0||4|0|0|billing=4,cpu=4,mem=100M,node=1|x
 """
 
 
-def unix(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(ZONE)).timestamp())
+def plain(value: Any) -> Any:
+    """Write a number or a state as Slurm 22.05 does."""
+    return value
 
 
-def document(number: Callable[[int | None], Any], state: Callable[[str], Any]) -> dict[str, Any]:
-    """The two jobs as a version of Slurm writes them."""
+def newer(value: Any) -> Any:
+    """Write a number or a state as Slurm 23.11 does."""
+    return [value] if isinstance(value, str) else {"set": value is not None, "infinite": False, "number": value or 0}
 
-    def job(
-        row: int, task: int | None, words: str, times: tuple[str, str, str], counts: tuple[Any, ...], **more: Any
-    ) -> dict[str, Any]:
-        submission, start, end = (unix(text) if text else 0 for text in times)
-        limit, elapsed, asked, allocated, nodes = counts
-        time = {"submission": submission, "start": start, "end": end, "elapsed": elapsed, "limit": number(limit)}
-        tres = {"requested": asked, "allocated": [{"type": "cpu", "name": "", "count": allocated}] if allocated else []}
-        array = {"job_id": 5 if task else 0, "task_id": number(task)}
-        return {
-            "job_id": row,
-            "array": array,
-            "state": {"current": state(words)},
-            "time": time,
-            "tres": tres,
-            "allocation_nodes": nodes,
-            "cluster": "c",
-        } | more
 
-    def tres(*counts: tuple[str, str, int]) -> list[dict[str, Any]]:
-        return [{"type": kind, "name": name, "count": count} for kind, name, count in counts]
+def document(rows: Iterable[Mapping[str, str]], zone: str, written: Callable[[Any], Any] = plain) -> str:
+    """Write jobs, given by the columns of ``sacct --parsable2``, as ``sacct --json`` writes them."""
+    return json.dumps({"jobs": [_job(row, zone, written) for row in rows]})
 
-    first = (120, 3600, tres(("cpu", "", 8), ("mem", "", 4096), ("node", "", 2), ("gres", "gpu:a", 2), ("billing", "", 8)), 8, 2)
-    second = (None, 0, tres(("cpu", "", 4), ("mem", "", 100), ("node", "", 1)), 0, 0)
-    day = "2026-03-01T"
-    names = {"partition": "long", "required": {"CPUs": 8}, "name": 'a, "b" | c'}
-    return {
-        "jobs": [
-            job(
-                7,
-                None,
-                "COMPLETED",
-                (f"{day}10:00", f"{day}10:05", f"{day}11:05"),
-                first,
-                user="ann",
-                account="phys",
-                qos="normal",
-                **names,
-            ),
-            job(
-                8,
-                1,
-                "CANCELLED",
-                (f"{day}10:01", "", f"{day}10:02"),
-                second,
-                user="bob",
-                account="bio",
-                qos="high",
-                partition="long",
-                name="x",
-            ),
-        ]
+
+def _job(row: Mapping[str, str], zone: str, written: Callable[[Any], Any]) -> dict[str, Any]:
+    unix = {
+        name: int(datetime.fromisoformat(row[name]).replace(tzinfo=ZoneInfo(zone)).timestamp())
+        if row.get(name, "")[:1] == "2"
+        else 0
+        for name in ("Submit", "Eligible", "Start", "End")
+    }
+    array, _, task = row["JobID"].partition("_")
+    tres = []
+    for kind, count in (each.split("=") for each in row["ReqTRES"].split(",")):
+        kind, _, name = kind.partition("/")
+        tres.append({"type": kind, "name": name, "count": int(count.strip("MG")) * (1024 if count.endswith("G") else 1)})
+    limit, cpus = row["TimelimitRaw"], int(row.get("AllocCPUS") or 0)
+    time = {"submission": unix["Submit"], "eligible": unix["Eligible"], "start": unix["Start"], "end": unix["End"]}
+    return {name.lower(): row.get(name, "") for name in ("Cluster", "User", "Account", "Partition", "QOS", "Constraints")} | {
+        "job_id": int(row["JobIDRaw"] or array),
+        "array": {"job_id": int(array), "task_id": written(int(task)) if task.isdigit() else None, "task": task.strip("[]")}
+        if task
+        else {},
+        "state": {"current": written(row["State"].split(" ")[0])},
+        "time": time | {"elapsed": int(row["ElapsedRaw"]), "limit": written(int(limit) if limit else None)},
+        "tres": {"requested": tres, "allocated": [{"type": "cpu", "name": "", "count": cpus}] if cpus else []},
+        "required": {"CPUs": cpus},  # none where nothing was allocated: what was requested tells
+        "allocation_nodes": int(row.get("AllocNodes") or 0),
+        "nodes": row.get("NodeList", ""),
+        "name": row.get("JobName", ""),
+        "priority": int(row.get("Priority") or 0) or None,
+        "flags": ["STARTED_ON_BACKFILL"] if row.get("Flags") else [],
+        "reservation": {"id": 0, "name": row.get("Reservation") or 0},
+        "submit_line": row.get("SubmitLine", ""),
     }
 
 
-OLD = document(lambda value: value, lambda word: word)
-NEW = document(lambda value: {"set": value is not None, "infinite": False, "number": value or 0}, lambda word: [word])
-
-
-@pytest.mark.parametrize("document", [OLD, NEW], ids=["22.05", "23.11"])
-def test_json_gives_the_jobs_that_text_gives(document: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", [plain, newer])
+def test_json_gives_the_jobs_that_text_gives(written: Callable[[Any], Any], tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT)
-    (tmp_path / "a.json").write_text(json.dumps(document))
+    names, *rows = (line.split("|", 17) for line in TEXT.splitlines())
+    (tmp_path / "a.json").write_text(document([dict(zip(names, row, strict=True)) for row in rows], ZONE, written))
     text, of_json = (read_trace(tmp_path / name, timezone=ZONE) for name in ("a.txt", "a.json"))
     pd.testing.assert_frame_equal(of_json.jobs, text.jobs)
     assert (of_json.origin_unix_s, of_json.timezone, of_json.name) == (text.origin_unix_s, ZONE, "a")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from pipelines.ingest.slurm_site import load_site
 from sim.site_replay import replay
 from sim.slurm.files import read_site
 from tests.conftest import SHARED, needs_shared
+from tests.pipelines.ingest.test_sacct_json import document
 from tests.support.refusals import refusal
 
 BEGIN = 1_772_359_200  # 2026-03-01T10:00:00 UTC
@@ -154,25 +154,11 @@ def test_json_gives_the_table_that_text_gives(tmp_path: Path) -> None:
     rows = [
         {"ReqMem": ""},
         GONE | {"JobID": "8", "JobIDRaw": "8", "Flags": "", "ReqMem": ""},
-        PENDING | {"JobID": "9_[4-5]", "ReqMem": ""},
+        PENDING | {"JobID": "9_[4-5]", "JobIDRaw": "9", "ReqMem": ""},
     ]
     rows[0] |= {"Eligible": at(20), "Constraints": "big", "Reservation": "maint", "SubmitLine": "sbatch --nice=5 run.sh"}
     text = read(tmp_path, *rows)
-    jobs = []
-    for row in [USUAL | row for row in rows]:
-        seconds = {
-            name: int(datetime.fromisoformat(f"{row[name]}Z").timestamp()) if row[name][0] == "2" else 0 for name in COLUMNS[7:11]
-        }
-        time = {"submission": seconds["Submit"], "eligible": seconds["Eligible"], "start": seconds["Start"], "end": seconds["End"]}
-        tres = [{"type": kind, "name": "", "count": count} for kind, count in (("cpu", 8), ("mem", 8192), ("node", 1))]
-        array = {"job_id": 9, "task_id": None, "task": "4-5"} if "[" in row["JobID"] else {"job_id": 0}
-        words = {name.lower(): row[name] for name in ("User", "Account", "Partition", "QOS", "Constraints")}
-        other = {"flags": ["STARTED_ON_BACKFILL"] if row["Flags"] else [], "priority": 101, "nodes": row["NodeList"]}
-        other |= {"reservation": {"id": 0, "name": row["Reservation"] or 0}, "submit_line": row["SubmitLine"]}
-        time |= {"elapsed": int(row["ElapsedRaw"]), "limit": 2}
-        jobs.append({"job_id": int(row["JobID"][0]), "time": time, "tres": {"requested": tres}, "array": array} | words | other)
-        jobs[-1]["state"] = {"current": row["State"].split(" ")[0]}
-    (tmp_path / "sacct.json").write_text(json.dumps({"jobs": jobs}))
+    (tmp_path / "sacct.json").write_text(document([USUAL | row for row in rows], "UTC"))
     found = read_slurm_jobs(tmp_path / "sacct.json", SITE, "Europe/Berlin")  # its times need no zone
     pd.testing.assert_frame_equal(found.table, text.table)
     assert (found.notes, found.name) == (text.notes, text.name)

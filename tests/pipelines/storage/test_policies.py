@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from features.errors import InputError
-from models.policies import PolicyFile, dumps
-from pipelines.storage.policies import UNITS, checked, make_policy, policy_named, read_policy, resolve, resolved, write_policy
+from models.policies import PolicyFile
+from pipelines.storage.policies import UNITS, checked, make_policy, read_policy, resolve, resolved, write_policy
 from sim.names import scheduler
 from sim.scores import FEATURES
 from tests.support.workloads import crowd
@@ -18,15 +18,22 @@ from tests.support.workloads import crowd
 RULE = "r**a*n-min(wait,2);a=2.0"
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place, area = tmp_path_factory.mktemp("policies"), make_policy("area", "R**a * n - min(wait, 2); a=2", backfill="SQF")
     for name in ("a-b(1).json", "odd).json", "it's-EASY-SPF.json"):
-        write_policy(Path(name), make_policy("area", "R**a * n - min(wait, 2); a=2", backfill="SQF"))
-    write_policy(Path("plans.json"), make_policy("area", "r", algorithm="EASY(plans=requested)"))
-    write_policy(Path("just.json"), make_policy("area", "r", algorithm="JustBF", backfill=""))
-    return tmp_path
+        write_policy(place / name, area)
+    write_policy(place / "plans.json", make_policy("area", "r", algorithm="EASY(plans=requested)"))
+    write_policy(place / "just.json", make_policy("area", "r", algorithm="JustBF", backfill=""))
+    write_policy(place / "plain.json", make_policy("area", "r**a*n;a=2"))
+    return place
+
+
+@pytest.fixture(autouse=True)
+def within(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in the folder, whose registry is empty."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("QUEUECAST_HOME", str(folder / "home"))
 
 
 def refused(name: str) -> str:
@@ -87,8 +94,6 @@ def test_a_resolved_policy_makes_the_schedule_of_its_formula() -> None:
         ("POLICY()-EASY", "POLICY(FILE.json), POLICY(registry:NAME) and POLICY(registry:NAME@ALIAS) are policies"),
         ("POLICY(registry:)-EASY", "are policies"),
         ("POLICY(registry:a@b@c)-EASY", "are policies"),
-        ("POLICY(.)-EASY", ".: is a directory, not a file"),
-        ("POLICY(/dev/null)", "is a device or a pipe"),
         ("POLICY(a\x00b)", "cannot be read"),
         (f"POLICY({'x' * 256})", "cannot be read: File name too long"),
         ("POLICY(registry:policy-kth-sp2)-EASY", "no registered model policy-kth-sp2@champion at sqlite"),
@@ -104,14 +109,12 @@ def test_an_unknown_policy_is_refused(name: str, error: str) -> None:
     ("changes", "error"),
     [
         ({"formula": "r*memory"}, "'memory' at letter 3 is no feature"),
-        ({"formula": "r**b*n"}, "'b' at letter 4 is no feature"),
         ({"formula": "__import__('os').system('true')"}, "cannot have"),
         ({"formula": "r*" * 20_000 + "n"}, "the limit is 20,000"),
         ({"parameters": {"a": 2, "b": 1}}, "parameter b is not in the formula"),
         ({"parameters": {"n": 2}}, "'n=2.0' is no NAME=VALUE"),
         ({"backfill": "EASY"}, "algorithm 'EASY' with backfill 'EASY' is none for a queue in this order: EASY with SPF is one"),
         ({"algorithm": "PlanRS", "backfill": ""}, "algorithm 'PlanRS' with backfill '' is none"),
-        ({"algorithm": "JustBF"}, "algorithm 'JustBF' with backfill 'SPF' is none"),
         ({"algorithm": ""}, "algorithm '' with backfill 'SPF' is none"),
         ({"algorithm": "EASY-SPF", "backfill": ""}, "algorithm 'EASY-SPF' with backfill '' is none"),
         ({"backfill": "SPF+RUSH"}, "algorithm 'EASY' with backfill 'SPF+RUSH' is none"),
@@ -121,10 +124,8 @@ def test_an_unknown_policy_is_refused(name: str, error: str) -> None:
     ],
 )
 def test_a_file_that_cannot_be_simulated_is_refused(changes: dict[str, object], error: str) -> None:
-    stated = json.loads(dumps(make_policy("area", "r**a*n;a=2")))
+    stated = json.loads(Path("plain.json").read_text())
     Path("wrong.json").write_text(json.dumps({**stated, **changes}))
     told = refused("POLICY(wrong.json)-EASY-SPF")
     assert error in told
     assert told.startswith("wrong.json: ")
-    with pytest.raises(InputError):
-        policy_named("wrong.json")
