@@ -12,8 +12,12 @@ import pytest
 from pipelines.storage.remote import place_of
 from tests.support.stores import point_at
 
+on_s3 = pytest.mark.parametrize("store", ["s3"], indirect=True)
+on_both = pytest.mark.parametrize("store", ["memory", "s3"], indirect=True)
+"""For tests that say of all that a store is asked that S3 does it; others take S3 for a second case."""
 
-@pytest.fixture(params=["memory", "s3"])
+
+@pytest.fixture(params=["memory", pytest.param("s3", marks=pytest.mark.thorough)])
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty place in a store: of this process, or of an S3 server on this machine; or in a directory, if asked for."""
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))

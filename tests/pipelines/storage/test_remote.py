@@ -25,6 +25,7 @@ from pipelines.storage.publishing import alone
 from pipelines.storage.remote import Overtaken, place_of
 from pipelines.storage.version import KEEP_H, Version
 from pipelines.storage.versions import Versions
+from tests.pipelines.storage.conftest import on_both, on_s3
 from tests.server.faulty import FaultyProxy
 from tests.support.stores import SUBJECT, Asked, counted, point_at, publish, write_numbers
 
@@ -34,6 +35,7 @@ def number(lake: Lake, table: str = "jobs") -> int:
 
 
 @pytest.mark.slow
+@on_both
 def test_a_version_is_written_read_and_held_while_others_are_published(store: Path) -> None:
     publish(store, "one", page="one", jobs=1, schedules=1)
     reader = Lake(store / "lake").at_once(SUBJECT)
@@ -52,6 +54,7 @@ def test_a_version_is_written_read_and_held_while_others_are_published(store: Pa
 
 
 @pytest.mark.slow
+@on_both
 def test_what_nothing_lists_is_collected_after_its_time(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEEP_H, "0")
     monkeypatch.setattr(places.Store, "unlisted_s", 0.0)
@@ -136,6 +139,7 @@ def test_what_is_published_while_it_is_looked_for_stays(store: Path, tmp_path: P
     assert number(Lake(store / "lake")) == 1
 
 
+@on_both
 def test_settings_alerts_and_locks(store: Path) -> None:
     remember_system(store, "ours", {"runs": "/data/runs.csv"})
     remember_system(store, "theirs", {"runs": "/data/other.csv"})
@@ -150,7 +154,7 @@ def test_settings_alerts_and_locks(store: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("store", ["s3"], indirect=True)
+@on_s3
 def test_a_put_is_refused_where_another_machine_wrote_meanwhile(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a lock: as if the other process were on a machine that has other lock files."""
     publish(store, "base", jobs=0)
@@ -165,7 +169,7 @@ def test_a_put_is_refused_where_another_machine_wrote_meanwhile(store: Path, mon
     assert number(Lake(store / "lake")) == 1
 
 
-@pytest.mark.parametrize("store", ["s3"], indirect=True)
+@on_s3
 def test_a_table_is_read_by_one_request_of_its_size(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = Lake(store / "lake", "one")
     lake.write("jobs", "t", pd.DataFrame({"number": range(100_000)}))

@@ -20,10 +20,10 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.pointer import Pointer
 from pipelines.storage.remote import Overtaken
 from pipelines.storage.run_store import TYPES, application_types, keep
+from tests.pipelines.storage.conftest import on_both, on_s3
 from tests.support.stores import counted, later
 
 DAY = "1970-01-01"
-on_s3 = pytest.mark.parametrize("store", ["s3"], indirect=True)
 
 
 @pytest.fixture
@@ -55,6 +55,7 @@ def objects(store: Path) -> set[str]:
 
 
 @pytest.mark.slow
+@on_both
 def test_what_comes_in_is_read_and_broken_files_are_told(store: Path, ingested: Callable[..., IngestReport]) -> None:
     ingested((1, "a", 1), (86_400, "b", 3))
     report = ingested((2, "a", 2), (1, "a", 1), (1, "b", 7))
@@ -92,7 +93,6 @@ def test_parts_that_were_replaced_stay_for_readers_and_then_go(
 
 
 @pytest.mark.slow
-@on_s3
 def test_of_two_writers_on_different_machines_one_is_told_and_nothing_is_lost(
     store: Path, tmp_path: Path, ingested: Callable[..., IngestReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,7 +196,6 @@ def test_a_part_that_was_cut_is_told_in_one_line(store: Path, ingested: Callable
 
 
 @pytest.mark.slow
-@on_s3
 def test_rows_of_two_that_add_to_a_table_at_once_are_all_there(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,8 +51,7 @@ def test_a_version_keeps_what_is_still_right_and_nothing_else(tmp_path: Path) ->
     assert seen(tmp_path) == {"jobs": 2, "user_history": 2, "runtime_model": 2, "schedules": 4, "nights": 2}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("store", ["directory", "memory", "s3"], indirect=True)
+@pytest.mark.parametrize("store", ["directory", "memory", pytest.param("s3", marks=pytest.mark.thorough)], indirect=True)
 def test_a_version_is_not_published_over_one_that_its_draft_did_not_know(store: Path) -> None:
     publish(store, "first", jobs=1)
     late = Lake(store / "lake", "late")
