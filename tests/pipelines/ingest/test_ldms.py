@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
@@ -101,7 +101,7 @@ def log(head: str, rows: list[tuple]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-@pytest.mark.slow
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(layouts, rows_of_a_log), min_size=1, max_size=3),
     st.integers(1, 300),

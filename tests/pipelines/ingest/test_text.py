@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features import limits
@@ -131,12 +131,12 @@ def test_memory_is_that_of_the_kept_columns(tmp_path: Path, monkeypatch: pytest.
 
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
 PIECES = st.lists(
-    st.tuples(st.sampled_from([LINE, f"{LINE} 5 6", "; Note: x", ";", "", f"{LINE} ; x"]), ENDS), min_size=1, max_size=40
+    st.tuples(st.sampled_from([LINE, f"{LINE} 5 6", "; Note: x", ";", "", f"{LINE} ; x"]), ENDS), min_size=6, max_size=20
 )
 
 
-@pytest.mark.slow
-@given(pieces=PIECES, block=st.integers(1, 400))
+@settings(max_examples=40)
+@given(pieces=PIECES, block=st.integers(1, 200))
 def test_blocks_make_no_difference_to_swf(pieces: list[tuple[str, str]], block: int) -> None:
     content = ("; Version: 2\n" + "".join(line + end for line, end in pieces) + LINE).encode()
     with pytest.MonkeyPatch.context() as patch:
@@ -148,7 +148,7 @@ def test_blocks_make_no_difference_to_swf(pieces: list[tuple[str, str]], block: 
     pd.testing.assert_frame_equal(cut.jobs, whole.jobs)
 
 
-@pytest.mark.slow
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(["1|2|a|x", "12|2|a|b|x", "3|4||", "bad", ""]), min_size=1, max_size=60), st.integers(40, 400))
 def test_blocks_make_no_difference_to_accounting(lines: list[str], block: int) -> None:
     content = "\n".join(["JobID|Elapsed|JobName|State", "9|1|zeta|COMPLETED", *lines]).encode()
@@ -164,10 +164,11 @@ def test_blocks_make_no_difference_to_accounting(lines: list[str], block: int) -
         assert read() == whole
 
 
-def test_an_error_in_a_later_block_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_an_error_in_a_later_block_has_its_line_whatever_ends_the_lines(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     monkeypatch.setattr(text, "BLOCK", 100)
-    with pytest.raises(InputError, match=r"^a.swf:41: field 2"):
-        swf.parse_swf(Source("a.swf", f"; x\n{f'{LINE}{chr(10)}' * 39}1 x{LINE[3:]}".encode()))
+    with pytest.raises(InputError, match=r"^a.swf:42: field 2"):
+        swf.parse_swf(Source("a.swf", end.join(["; x", "", *[LINE] * 39, f"1 x{LINE[3:]}", LINE]).encode()))
     monkeypatch.setattr(accounting, "BLOCK", 100)
     with pytest.raises(InputError, match=r"^a.txt:32: is not UTF-8 text"):
         accounting.AccountingTable(Source("a.txt", b"JobID|Submit\n" + b"1|2\n" * 30 + b"1|\xff\n"), {"jobid"})

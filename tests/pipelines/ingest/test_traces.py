@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -19,8 +18,7 @@ import pytest
 
 from features.errors import InputError
 from features.jobs.cleaning import clean
-from features.jobs.schema import TEXTS, Trace
-from pipelines.ingest.canonical import read_canonical, write_canonical
+from features.jobs.schema import Trace
 from pipelines.ingest.read import read_trace
 from tests.conftest import SHARED, needs_shared
 from tests.support.refusals import refusal
@@ -154,22 +152,11 @@ def plain_rows(name: str) -> list[tuple[float, ...]]:
     """(job, submit, runtime, allocated, requested processors, requested time) of each job; -1 where it is not stated."""
     if name.endswith(".csv"):
         zone = ZoneInfo("America/Denver")
-        rows = []
         with (TRACES / name).open(newline="") as file:
-            for row in csv.DictReader(file):
-                submit = datetime.strptime(row["submit_time"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=zone).timestamp()
-                rows.append(
-                    (
-                        int(row["job_id"]),
-                        submit,
-                        float(row["run_time"]),
-                        -1,
-                        int(row["processors_req"]),
-                        float(row["wallclock_req"]),
-                    )
-                )
-        first = min(row[1] for row in rows)
-        return [(row[0], row[1] - first, *row[2:]) for row in rows]
+            rows = list(csv.DictReader(file))
+        submits = [datetime.fromisoformat(row["submit_time"]).replace(tzinfo=zone).timestamp() for row in rows]
+        stated = [[float(row[column]) for column in ("job_id", "run_time", "processors_req", "wallclock_req")] for row in rows]
+        return [(job, submit - min(submits), ran, -1, *asked) for submit, (job, ran, *asked) in zip(submits, stated, strict=True)]
     with gzip.open(TRACES / name, "rt") as file:
         fields = [line.split() for line in file if line.strip() and not line.startswith(";")]
     return [tuple(float(row[place]) for place in (0, 1, 3, 4, 7, 8)) for row in fields]
@@ -200,9 +187,13 @@ def plain_count(rows: list[tuple[float, ...]], procs: int, way: str) -> tuple[Co
     return +counts, sorted(kept, key=lambda row: row[1])
 
 
+ALIKE = ("KTH-SP2-1996-2.swf.gz", "SDSC-SP2-filtered.swf.gz", "LANL-CM5-1994-4.1-cln.swf.gz")
+"""Traces in which all that is read and cleaned is in others too."""
+
+
 @pytest.mark.slow
 @needs_shared
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.thorough] * (name in ALIKE)) for name in EXPECTED])
 def test_every_job_of_a_real_trace_is_read_and_accounted_for(name: str) -> None:
     expected, trace = EXPECTED[name], read(name)
     assert len(trace.jobs) == expected.read
@@ -257,22 +248,3 @@ def test_cerit_needs_to_be_told_its_processors() -> None:
     path = TRACES / "CERIT-wagap-2013.swf.gz"
     said = "the number of processors is unknown; give --procs 1531, the most in use at once by its own records, or the true number"
     assert refusal(clean, read_trace(str(path))) == f"{path}: {said}"
-
-
-@needs_shared
-@pytest.mark.parametrize("name", ["CERIT-wagap-2013.swf.gz", "KTH-SP2-1996-2.swf.gz", "NREL-Eagle-sample-sacct.csv"])
-def test_a_trace_kept_as_canonical_parquet_is_the_same_trace(name: str, tmp_path: Path) -> None:
-    trace = read(name)
-    path = tmp_path / f"{trace.name}.parquet"
-    write_canonical(trace, path)
-    again = read_trace(str(path))
-    assert again.jobs.equals(trace.jobs)
-    assert again.jobs.dtypes.equals(trace.jobs.dtypes)
-    for column in TEXTS:
-        assert again.jobs[column].cat.categories.equals(trace.jobs[column].cat.categories), column
-    for what in ("name", "procs", "origin_unix_s", "timezone", "generated", "sha256", "notes"):
-        assert getattr(again, what) == getattr(trace, what), what
-    assert again.header == {"Source": trace.source, **trace.header}
-    assert again.source == str(path)
-    assert list(tmp_path.iterdir()) == [path]
-    assert read_canonical(path).jobs.equals(again.jobs)

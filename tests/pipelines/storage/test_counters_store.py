@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from pipelines.ingest import ldms, ldms_ingest, ldms_intake
+from pipelines.ingest import ldms, ldms_files, ldms_ingest, ldms_intake
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
 from pipelines.storage import counters_change, counters_merge, counters_parts, counters_store, places
 from pipelines.storage.counters_change import Change, changing
@@ -162,30 +162,17 @@ def test_columns_may_change_between_files_and_are_null_where_a_file_lacks_them(t
 
 def test_coverage_counts_nodes_minutes_and_values(tmp_path: Path) -> None:
     ingest(tmp_path, log(tmp_path / "1", [(30, "a", 1), (59, "a", 1), (60, "a", ""), (61, "b", 1), (DAY_S, "b", 1)]))
-    assert store(tmp_path).coverage("s").to_dict("records") == [
-        {
-            "day": "1970-01-01",
-            "rows": 4,
-            "nodes": 2,
-            "minutes": 2,
-            "node_minutes": 3,
-            "values": 3,
-            "nulls": 1,
-            "first_s": 30.0,
-            "last_s": 61.0,
-        },
-        {
-            "day": "1970-01-02",
-            "rows": 1,
-            "nodes": 1,
-            "minutes": 1,
-            "node_minutes": 1,
-            "values": 1,
-            "nulls": 0,
-            "first_s": DAY_S,
-            "last_s": DAY_S,
-        },
-    ]
+    assert store(tmp_path).coverage("s").to_dict("list") == {
+        "day": ["1970-01-01", "1970-01-02"],
+        "rows": [4, 1],
+        "nodes": [2, 1],
+        "minutes": [2, 1],
+        "node_minutes": [3, 1],
+        "values": [3, 1],
+        "nulls": [1, 0],
+        "first_s": [30.0, DAY_S],
+        "last_s": [61.0, DAY_S],
+    }
 
 
 def test_a_file_that_is_known_changes_not_a_byte_under_any_name_packed_or_not(tmp_path: Path) -> None:
@@ -393,13 +380,13 @@ def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
     assert len(content(tmp_path)) == 1
 
 
-@pytest.mark.slow
 def test_memory_does_not_grow_with_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ldms, "BLOCK", 1 << 16)
-    monkeypatch.setattr(counters_change, "PART_BYTES", 1 << 18)
-    monkeypatch.setattr(counters_change, "GROUP_BYTES", 1 << 16)
+    for reading in (ldms, ldms_files):
+        monkeypatch.setattr(reading, "BLOCK", 1 << 14)
+    monkeypatch.setattr(counters_change, "PART_BYTES", 1 << 17)
+    monkeypatch.setattr(counters_change, "GROUP_BYTES", 1 << 14)
     peaks = []
-    for number, rows in enumerate((10_000, 10_000, 160_000)):
+    for number, rows in enumerate((4_000, 4_000, 40_000)):
         lines = [f"{1 + row // 100},0,n{row % 100},1,0,{row},{7 * row},0" for row in range(rows)]
         path = log(tmp_path / f"log{number}", lines, f"a,b,c{number}")
         del lines

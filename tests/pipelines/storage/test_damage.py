@@ -38,14 +38,9 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_pointer_or_table_that_is_damaged_says_how_to_mend_it(home: Path) -> None:
+def test_a_pointer_that_is_damaged_or_a_table_that_is_gone_says_how_to_mend_it(home: Path) -> None:
     lake = Lake(home / "lake")
-    table = lake.path("jobs", "t")
-    whole = table.read_bytes()
-    table.write_bytes(whole[:-20])
-    with pytest.raises(InputError, match=r"is damaged.*queuecast doctor --repair"):
-        lake.read("jobs", "t")
-    table.unlink()
+    lake.path("jobs", "t").unlink()
     with pytest.raises(InputError, match=r"is missing, and the version of t that is read names it; queuecast doctor"):
         lake.read("jobs", "t")
     (home / "lake" / "current" / f"{MODEL}.json").write_text('{"current": ')
@@ -59,10 +54,12 @@ def test_no_damaged_table_is_read_as_other_content(tmp_path: Path) -> None:
     lake, r, others = Lake(tmp_path), random.Random(28), 0
     table, other = lake.write("jobs", "t", frame), lake.write("user_history", "t", frame[:20])
     whole = table.read_bytes()
-    flipped = [(whole[:at] + bytes([whole[at] ^ 1 << r.randrange(8)]) + whole[at + 1 :]) for at in range(0, len(whole), 5)]
+    flipped = [(whole[:at] + bytes([whole[at] ^ 1 << r.randrange(8)]) + whole[at + 1 :]) for at in range(0, len(whole), 15)]
     for content in (*flipped, whole[:-1], whole + b" ", b"", other.read_bytes()):
         table.write_bytes(content)
-        with pytest.raises(InputError, match=r"is damaged: its content is not the one that it is named by; queuecast doctor"):
+        with pytest.raises(
+            InputError, match=r"is damaged: its content is not the one that it is named by; .*queuecast doctor --repair"
+        ):
             lake.read("jobs", "t")
         with suppress(InputError):
             others += not read_parquet(table, kind="jobs")[0].equals(frame)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -93,15 +94,7 @@ def test_files_of_this_version_and_the_last_stay_and_no_others(tmp_path: Path) -
     dead = Lake(tmp_path / "lake", "dead")
     write_numbers(dead, jobs=9)
     tables = [path for path in (tmp_path / "lake").rglob("*") if path.suffix in (".parquet", ".html")]
-    assert sorted(path.parent.parent.name for path in tables) == [
-        "jobs",
-        "jobs",
-        "jobs",
-        "pages",
-        "pages",
-        "schedules",
-        "schedules",
-    ]
+    assert Counter(path.parent.parent.name for path in tables) == {"jobs": 3, "pages": 2, "schedules": 2}
     dead.versions(SUBJECT).discard("dead")
     assert len(list((tmp_path / "lake" / "jobs").rglob("*.parquet"))) == 2
     assert (tmp_path / "reports" / "t.html").read_text() == "3"
