@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import pkgutil
 import secrets
 import tempfile
@@ -20,6 +19,7 @@ import tests.campaigns
 from benchmarks.common.card import MOST_ROWS, Card
 from benchmarks.common.pages import LOADED, STUDIES
 from pipelines.report.table import Table
+from tests.campaigns.apart import apart, campaign
 from tests.campaigns.counts import Counts
 from tests.conftest import MEMORY
 
@@ -30,17 +30,15 @@ Row = dict[str, str | int]
 def names() -> list[str]:
     """List the campaigns, the longest first: the modules of this folder that have one."""
     found = [each.name for each in pkgutil.iter_modules(tests.campaigns.__path__) if not each.name.startswith(("test_", "_"))]
-    return sorted((name for name in found if hasattr(_module(name), "campaign")), key=lambda name: -_module(name).ATTEMPTS)
-
-
-def _module(name: str):
-    return importlib.import_module(f"tests.campaigns.{name}")
+    return sorted((name for name in found if hasattr(campaign(name), "ATTEMPTS")), key=lambda name: -campaign(name).ATTEMPTS)
 
 
 def _made(name: str, part: float, seed: int) -> tuple[str, Counts, float]:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        counts = _module(name).campaign(max(1, round(_module(name).ATTEMPTS * part)), seed, Path(folder))
+        module = campaign(name)
+        variables = module.variables(Path(folder)) if hasattr(module, "variables") else {}
+        counts = apart(name, max(1, round(module.ATTEMPTS * part)), seed, Path(folder), **variables)
     return name, counts, time.monotonic() - began
 
 
@@ -108,7 +106,7 @@ def card(rows: Sequence[Row]) -> Card:
             row["campaign"],
             f"{int(row['attempts']):,}",
             str(row["findings"]),
-            (_module(str(row["campaign"])).__doc__ or "").splitlines()[0],
+            (campaign(str(row["campaign"])).__doc__ or "").splitlines()[0],
         )
         for row in shown
     ]

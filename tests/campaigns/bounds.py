@@ -22,7 +22,6 @@ from sim.kernel import passes, profile, queue, scratch
 from sim.kernel.corrections import CORRECTIONS
 from sim.metrics.schedule_metrics import evaluate
 from sim.schedule import Schedule
-from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
 from tests.oracle.decisions import Whim
 from tests.oracle.sessions import waits
@@ -46,13 +45,13 @@ TABLES = ("estimates", "requested", "clairvoyant", "requested*2")
 MIXED = ("MIXED(n=1,r=2,wait=3)", "MIXED(n=1,wait=2,expansion=3,standardised=yes)")
 
 
-def campaign(attempts: int, seed: int, folder: Path, compiled: bool = True) -> Counts:
-    """Make ``attempts`` simulations, ``compiled`` with bounds checked or as plain Python."""
-    kernels = {**CHECKED, "NUMBA_CACHE_DIR": str(folder / "kernels")} if compiled else PLAIN
-    return apart("tests.campaigns.bounds", attempts, seed, folder, **kernels)
+def variables(folder: Path) -> dict[str, str]:
+    """Return those of a process whose kernels are compiled anew, with checks."""
+    return {**CHECKED, "NUMBA_CACHE_DIR": str(folder / "kernels")}
 
 
-def _campaign(attempts: int, seed: int, folder: Path) -> Counts:
+def campaign(attempts: int, seed: int, folder: Path) -> Counts:
+    """Make ``attempts`` simulations."""
     if config.DISABLE_JIT:
         small_blocks()
     short = Workload(2, [0, 0], [1, 1], [2, 1], [1, 1], [None, None], [1, 1])
@@ -226,7 +225,3 @@ def impossible(made: Schedule) -> str:
     told = evaluate(made).drop(list(ABSENT), errors="ignore")
     bad = [name for name, value in told.items() if isinstance(value, (int, float)) and not math.isfinite(value)]
     return f"metrics {bad} are not finite" if bad else ""
-
-
-if __name__ == "__main__":
-    answer(_campaign)

@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 from features.clock import WEEK_S
-from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
 from tests.support.command import queuecast
 from tests.support.patience import FOREVER_S
@@ -39,10 +38,6 @@ _TIMES_AND_IDS = re.compile(
 
 def campaign(attempts: int, seed: int, folder: Path) -> Counts:
     """Compare ``attempts`` traces, each done twice."""
-    return apart("tests.campaigns.determinism", attempts, seed, folder)
-
-
-def _campaign(attempts: int, seed: int, folder: Path) -> Counts:
     counts = Counts()
     for number in range(attempts):
         place = folder / str(number)
@@ -142,7 +137,3 @@ def _run(folder: Path) -> dict[str, str]:
 
 def _plain(table: pd.DataFrame) -> str:
     return table.drop(columns=[name for name in TIMES if name in table]).to_csv(index=False)
-
-
-if __name__ == "__main__":
-    answer(_campaign)

@@ -9,7 +9,6 @@ import json
 import random
 from pathlib import Path
 
-from tests.campaigns.apart import answer
 from tests.campaigns.counts import Counts
 from tests.campaigns.in_scenes import InScenes
 from tests.support.scenes import Scene, forked, queuecast, version_followed
@@ -71,7 +70,4 @@ def _doctor(place: Path, *options: str) -> tuple[int, list[dict[str, str]]]:
     return done.code, stated
 
 
-campaign = InScenes("tests.campaigns.doctor", dict.fromkeys(("run", "night", "promotion", "ingestion"), 0.25), _disturb)
-
-if __name__ == "__main__":
-    answer(campaign.here)
+campaign = InScenes(dict.fromkeys(("run", "night", "promotion", "ingestion"), 0.25), _disturb)

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.campaigns.apart import answer
 from tests.campaigns.counts import Counts
 from tests.campaigns.in_scenes import InScenes, Rehearsed, after, rehearsed, restored
 from tests.support.scenes import Scene, forked
@@ -159,7 +158,4 @@ def _unclear(code: int, output: str) -> str:
     return f"a line of {len(lines[-1])} characters" if len(lines[-1]) > LINE else ""
 
 
-campaign = InScenes("tests.campaigns.faults", SHARES, _fail)
-
-if __name__ == "__main__":
-    answer(campaign.here)
+campaign = InScenes(SHARES, _fail)

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from features.limits import MESSAGE
-from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
 from tests.support.patience import FOREVER_S, Patience, limit, unlimited
 
@@ -34,11 +33,6 @@ COMMANDS = 40
 CORPUS = Path(__file__).with_name("corpus")
 
 
-def campaign(attempts: int, seed: int, folder: Path) -> Counts:
-    """Read ``attempts`` mutated files."""
-    return apart("tests.campaigns.fuzz", attempts, seed, folder)
-
-
 def corpus() -> list[tuple[str, str, Path]]:
     """List what was ever found: kind, what must become of it, and file."""
     return [(path.parent.name, path.name.partition("-")[0], path) for path in sorted(CORPUS.glob("*/*-*"))]
@@ -53,7 +47,8 @@ def case(seed: int, number: int) -> tuple[str, bytes]:
     return kind, drawn(kind, r)
 
 
-def _campaign(attempts: int, seed: int, folder: Path) -> Counts:
+def campaign(attempts: int, seed: int, folder: Path) -> Counts:
+    """Read ``attempts`` mutated files."""
     counts = Counts()
     first = 0
     while first < attempts:
@@ -232,7 +227,3 @@ def _in_process(arguments: list[str]) -> tuple[int, str, str]:
         unlimited()
         sys.argv = before
     return 0, out.getvalue(), said.getvalue()
-
-
-if __name__ == "__main__":
-    answer(_campaign)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.campaigns.apart import apart
 from tests.campaigns.counts import Counts
 from tests.support.scenes import SCENES, Scene, forked, version_followed, warm
 from tests.support.system_calls import Answer, Call, available, watched
@@ -55,22 +54,17 @@ def undisturbed(scene: Scene, place: Path, answer: Answer) -> None:
 
 @dataclass(frozen=True)
 class InScenes:
-    """The campaign of ``module``: attempts, shared among scenes by their ``shares``.
+    """A campaign: attempts, shared among scenes by their ``shares``.
 
     ``disturb`` makes those of one scene in a folder of its own, which is removed. Where calls cannot be watched there are none.
     """
 
-    module: str
     shares: Mapping[str, float]
     disturb: Callable[[Scene, int, random.Random, Path, Counts], None]
 
-    def __call__(self, attempts: int, seed: int, folder: Path, scenes: Iterable[str] = ()) -> Counts:
-        """Count what comes of ``attempts``, in a process of its own."""
-        return apart(self.module, attempts, seed, folder, *(scenes or self.shares))
-
-    def here(self, attempts: int, seed: int, folder: Path, *scenes: str) -> Counts:
-        """Count what comes of ``attempts``, in this process."""
-        counts, random_ = Counts(), random.Random(seed)
+    def __call__(self, attempts: int, seed: int, folder: Path, *scenes: str) -> Counts:
+        """Count what comes of ``attempts`` in some scenes, by default all."""
+        counts, random_, scenes = Counts(), random.Random(seed), scenes or tuple(self.shares)
         if not available():
             return Counts(0, Counter({"not possible on this system": 1}))
         warm(folder / "warm", scenes)

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from tests.campaigns.apart import answer
 from tests.campaigns.counts import Counts
 from tests.campaigns.in_scenes import InScenes, after, chosen, count, rehearsed, restored, undisturbed
 from tests.support.scenes import Scene
@@ -64,7 +63,4 @@ def _left(scene: Scene, points: list[int], first: Path, place: Path, folder: Pat
         yield point, point in in_truth
 
 
-campaign = InScenes("tests.campaigns.kills", SHARES, _kill)
-
-if __name__ == "__main__":
-    answer(campaign.here)
+campaign = InScenes(SHARES, _kill)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from tests.campaigns.apart import answer
 from tests.campaigns.counts import Counts
 from tests.campaigns.in_scenes import InScenes, after, chosen, count, rehearsed, restored, undisturbed
 from tests.support.scenes import MODEL, Scene, at_home
@@ -180,7 +179,4 @@ def _after(scene: Scene, place: Path, before: object, wanted: object) -> str:
     return after(scene, place, before, wanted)
 
 
-campaign = InScenes("tests.campaigns.power_loss", SHARES, _lose)
-
-if __name__ == "__main__":
-    answer(campaign.here)
+campaign = InScenes(SHARES, _lose)

@@ -1,7 +1,7 @@
 """Run every property test and comparison with an oracle on fresh examples, ten times as many as CI's, which are always the same.
 
-The seed decides what hypothesis draws and which seeds random workloads have. ``python -m tests.campaigns.properties TIMES SEED FOLDER
-TEST`` repeats a finding.
+The seed decides what hypothesis draws and which seeds random workloads have. ``python -m tests.campaigns.apart properties TIMES SEED
+FOLDER TEST`` repeats a finding.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
 from tests.support import fresh
 
@@ -20,16 +19,14 @@ ATTEMPTS = 10
 """Times as many examples and seeds as CI's."""
 
 
-def campaign(attempts: int, seed: int, folder: Path, tests: tuple[str, ...] = ("tests",)) -> Counts:
-    """Run ``tests`` that draw, on ``attempts`` times as many examples as CI's; count tests."""
-    return apart("tests.campaigns.properties", attempts, seed, folder, *tests)
-
-
-def _campaign(attempts: int, seed: int, folder: Path, *tests: str) -> Counts:
+def campaign(attempts: int, seed: int, folder: Path, *tests: str) -> Counts:
+    """Run ``tests``, by default all, that draw, on ``attempts`` times as many examples as CI's; count tests."""
     os.environ |= {fresh.SEED: str(seed), fresh.TIMES: str(attempts)}
     settings.load_profile("campaign")
     drawing = _Drawing(attempts, seed)
-    pytest.main([f"--hypothesis-seed={seed}", "-p", "no:cacheprovider", f"--basetemp={folder / 'tests'}", *tests], [drawing])
+    pytest.main(
+        [f"--hypothesis-seed={seed}", "-p", "no:cacheprovider", f"--basetemp={folder / 'tests'}", *(tests or ("tests",))], [drawing]
+    )
     return drawing.counts
 
 
@@ -62,7 +59,3 @@ def _draws(item: pytest.Function) -> bool:
     given = item.callspec.params if hasattr(item, "callspec") else {}
     loops = "seeds" in item.function.__code__.co_names
     return is_hypothesis_test(item.function) or loops or given.get("seed", 0) >= fresh.FIRST
-
-
-if __name__ == "__main__":
-    answer(_campaign)

@@ -16,7 +16,6 @@ from functools import partial
 from itertools import combinations_with_replacement
 from pathlib import Path
 
-from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
 from tests.campaigns.in_scenes import restored
 from tests.support import scenes
@@ -45,12 +44,8 @@ AT_WORK = re.compile(
 """Lines with which a command may end that finds another at work; the last two are of a trace that the other forgot."""
 
 
-def campaign(attempts: int, seed: int, folder: Path, pairs: tuple[str, ...] = ()) -> Counts:
-    """Run ``attempts`` pairs, or the ``pairs`` ("run,doctor") that are named."""
-    return apart("tests.campaigns.races", attempts, seed, folder, *pairs)
-
-
-def _campaign(attempts: int, seed: int, folder: Path, *named: str) -> Counts:
+def campaign(attempts: int, seed: int, folder: Path, *named: str) -> Counts:
+    """Run ``attempts`` pairs, or those that are ``named``, such as "run,doctor"."""
     counts, random_ = Counts(), random.Random(seed)
     asked = [tuple(each.split(",")) for each in named] or [PAIRS[number % len(PAIRS)] for number in range(attempts)]
     models = bool({command for pair in asked for command in pair} & {"run", "nights", "predict"})
@@ -117,7 +112,3 @@ def _whole(place: Path) -> None:
         done = together([lambda options=options: queuecast(place, "doctor", "--json", *options)])[0]
         left = [json.loads(line)["what"] for line in done.output.splitlines() if line.startswith("{")]
         assert done.code == 0, f"doctor {' '.join(options)} ends with {done.code}: {left or done.output[-300:]}"
-
-
-if __name__ == "__main__":
-    answer(_campaign)

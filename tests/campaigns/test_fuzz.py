@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.campaigns import fuzz
+from tests.campaigns.apart import apart
 from tests.campaigns.readings import READINGS, judged
 
 
@@ -34,7 +35,7 @@ def test_cases_depend_on_their_numbers_alone() -> None:
 
 @pytest.mark.slow
 def test_mutated_files_are_refused_in_a_line_or_read_as_a_second_reader_reads_them(tmp_path: Path) -> None:
-    found = fuzz.campaign(120, 0, tmp_path)
+    found = apart("fuzz", 120, 0, tmp_path)
     assert found.findings == []
     assert found.attempts == 120
     assert sum(count for outcome, count in found.outcomes.items() if outcome.endswith("accepted")) > 20

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import properties
+from tests.campaigns.apart import apart
 
 DRAWING = """
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_each_seed_has_examples_of_its_own_which_it_repeats(tmp_path: Path) -> N
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / "test_drawing.py").write_text(DRAWING)
-        counts = properties.campaign(6, seed, folder, (str(folder / "test_drawing.py"),))
+        counts = apart("properties", 6, seed, folder, str(folder / "test_drawing.py"))
         assert counts.outcomes == {"passed": 1, "failed": 1}
         assert counts.findings[0].startswith(f"6 {seed} ")
         assert "test_seeds_fail: " in counts.findings[0]

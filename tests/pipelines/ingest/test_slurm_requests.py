@@ -59,7 +59,6 @@ def test_allocated_nodes_are_taken_where_none_are_requested() -> None:
     ("columns", "row", "complaint"),
     [
         ("ReqCPUS|ReqMem", "1|-4G", "ReqMem '-4G' is not a size of memory such as 16G, 4000Mc or 4Gn"),
-        ("ReqCPUS|ReqMem", "1|NaN", "ReqMem 'NaN' is not a size of memory such as 16G, 4000Mc or 4Gn"),
         ("ReqCPUS|ReqTRES", "1|cpu=1,mem=lots", "ReqTRES 'cpu=1,mem=lots' is not a size of memory such as 16G, 4000Mc or 4Gn"),
         ("ReqCPUS|ReqTRES", "1|4 processors", "ReqTRES '4 processors' is not a list of resources such as cpu=4,mem=16G,node=1"),
     ],

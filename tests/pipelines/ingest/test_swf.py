@@ -34,9 +34,34 @@ def job(**fields: object) -> str:
     return " ".join(map(str, values))
 
 
-def test_negative_values_other_than_minus_one_are_counted_but_of_submissions() -> None:
-    trace = parse("\n".join([job(f3=-7), job(f1=2, f3=-2, f12=-5), job(f1=3, f2=-40)]))
-    assert trace.notes == ("Negative values other than -1 are taken as missing: wait time (2), user (1).",)
+@pytest.mark.parametrize(
+    ("lines", "notes"),
+    [
+        (
+            [job(f3=-7), job(f1=2, f3=-2, f12=-5), job(f1=3, f2=-40)],
+            ["Negative values other than -1 are taken as missing: wait time (2), user (1)."],
+        ),
+        (
+            [job(f3="1.5", f4="2.4999", f6="489.00", f7="1e400"), job(f1=2, f3="3.0")],
+            ["Fractional times are rounded to the second: wait time (1), run time (1)."],
+        ),
+        (
+            [LINE + " {1,1} q_1d 1:ppn=2#excl", job(f1=2), job(f1=3) + " 0.5"],
+            ["Columns after the 18th are not read: 1 to 3 on 2 of 3 job lines."],
+        ),
+        (
+            [job(f17=1, f18=1), job(f17=1, f18=1), job(f1=3, f11=17, f17=1, f18=1)],
+            [
+                "Statuses other than 0 to 5 are taken as missing: 1.",
+                "Job numbers that an earlier line has too: 1.",
+                "The preceding job is 1 on all 3 lines: it means nothing.",
+            ],
+        ),
+    ],
+)
+def test_what_is_doubtful_or_left_unread_is_noted_and_its_job_kept(lines: list[str], notes: list[str]) -> None:
+    trace = parse("\n".join(lines))
+    assert (list(trace.notes), len(trace.jobs)) == (notes, len(lines))
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "100000001"])
@@ -47,11 +72,6 @@ def test_numbers_of_the_header_beyond_the_limits_are_told_with_their_line(number
         with pytest.raises(InputError, match=rf"^test.swf:1: {key} is .*: at most {least:,} is possible$"):
             parse(f"; {key}: {'9' * 5000}\n{job()}")
     assert parse(f"; MaxProcs: 0000000000000128\n{job()}").procs == 128
-
-
-def test_fractional_times_are_counted() -> None:
-    trace = parse("\n".join([job(f3="1.5", f4="2.4999", f6="489.00", f7="1e400"), job(f1=2, f3="3.0")]))
-    assert trace.notes == ("Fractional times are rounded to the second: wait time (1), run time (1).",)
 
 
 def test_memory_is_of_the_whole_job_and_what_is_absurd_is_left_to_cleaning() -> None:
@@ -80,12 +100,6 @@ def test_memory_is_of_the_whole_job_and_what_is_absurd_is_left_to_cleaning() -> 
     assert cleaned.jobs["memory_kib"].isna().tolist() == [False, False, False, True, True, True, True]
     with pytest.raises(InputError, match=r"^test\.swf:1: field 10 \(requested memory\) is 'NaN', not a number$"):
         parse(job(f10="NaN"))
-
-
-def test_columns_after_the_18th_are_reported_and_not_read() -> None:
-    trace = parse("\n".join([LINE + " {1,1} q_1d 1:ppn=2#excl", job(f1=2), job(f1=3) + " 0.5"]))
-    assert len(trace.jobs) == 3
-    assert trace.notes == ("Columns after the 18th are not read: 1 to 3 on 2 of 3 job lines.",)
 
 
 HEADER = """\
@@ -122,41 +136,33 @@ def test_header_keys_repeat_and_continue() -> None:
     assert (trace.procs, trace.origin_unix_s, trace.timezone, trace.notes) == (100, 843480031, "Europe/Stockholm", ())
 
 
+NODES_TAKEN = "The header has no MaxProcs: MaxNodes, 50, is taken as the number of processors."
+OFFSET_TAKEN = "The header names no time zone: its TimeZone, {} s, is taken as {}, without daylight saving."
+
+
 @pytest.mark.parametrize(
-    ("header", "procs", "note"),
+    ("header", "procs", "zone", "note"),
     [
-        ("; MaxNodes: 50", 50, "The header has no MaxProcs: MaxNodes, 50, is taken as the number of processors."),
-        ("; MaxProcs: 0\n; MaxNodes: 50", 50, "The header has no MaxProcs: MaxNodes, 50, is taken as the number of processors."),
-        ("; MaxProcs: 512 (since June)", 512, "The header's MaxProcs says '512 (since June)': 512 is taken."),
-        ("; MaxProcs: unknown", None, None),
-        ("; MaxRecords: 3", None, "The header announces MaxRecords 3, the file holds 1 jobs."),
+        ("; MaxNodes: 50", 50, None, NODES_TAKEN),
+        ("; MaxProcs: 0\n; MaxNodes: 50", 50, None, NODES_TAKEN),
+        ("; MaxProcs: 512 (since June)", 512, None, "The header's MaxProcs says '512 (since June)': 512 is taken."),
+        ("; MaxProcs: unknown", None, None, None),
+        ("; MaxRecords: 3", None, None, "The header announces MaxRecords 3, the file holds 1 jobs."),
         (
             "; TimeZoneString: Mars/Olympus",
             None,
+            None,
             "The header's TimeZoneString 'Mars/Olympus' is no zone of the IANA database: not used.",
         ),
-        ("; TimeZone: 12345", None, "The header's TimeZone 12345 is no whole number of hours: not used."),
+        ("; TimeZone: 12345", None, None, "The header's TimeZone 12345 is no whole number of hours: not used."),
+        ("; TimeZone: 3600", None, "Etc/GMT-1", OFFSET_TAKEN.format("3600", "Etc/GMT-1")),
+        ("; TimeZone: -25200", None, "Etc/GMT+7", OFFSET_TAKEN.format("-25200", "Etc/GMT+7")),
+        ("; TimeZone: 0", None, "Etc/UTC", OFFSET_TAKEN.format("0", "Etc/UTC")),
     ],
 )
-def test_what_the_header_leaves_open_is_said(header: str, procs: int | None, note: str | None) -> None:
+def test_what_the_header_leaves_open_is_said(header: str, procs: int | None, zone: str | None, note: str | None) -> None:
     trace = parse(f"{header}\n{LINE}")
-    assert trace.procs == procs
-    assert trace.timezone is None
-    assert trace.notes == ((note,) if note else ())
-
-
-@pytest.mark.parametrize(("offset", "zone"), [("3600", "Etc/GMT-1"), ("-25200", "Etc/GMT+7"), ("0", "Etc/UTC")])
-def test_a_time_zone_offset_stands_in_for_a_missing_name(offset: str, zone: str) -> None:
-    from zoneinfo import ZoneInfo
-
-    trace = parse(f"; TimeZone: {offset}\n{LINE}")
-    assert trace.timezone == zone
-    from datetime import datetime
-
-    assert datetime(2020, 7, 1, tzinfo=ZoneInfo(zone)).utcoffset().total_seconds() == int(offset)  # type: ignore[union-attr]
-    assert trace.notes == (
-        f"The header names no time zone: its TimeZone, {offset} s, is taken as {zone}, without daylight saving.",
-    )
+    assert (trace.procs, trace.timezone, trace.notes) == (procs, zone, (note,) if note else ())
 
 
 def test_unix_submissions_make_unix_time_0_the_origin() -> None:
@@ -168,18 +174,6 @@ def test_unix_submissions_make_unix_time_0_the_origin() -> None:
         )
         assert parse(header + LINE).origin_unix_s is None
     assert parse("; UnixStartTime: 5\n" + job(f2=1356996147)).origin_unix_s == 5
-
-
-def test_doubtful_values_are_noted_and_kept() -> None:
-    lines = [job(f17=1, f18=1), job(f17=1, f18=1), job(f1=3, f11=17, f17=1, f18=1)]
-    trace = parse("\n".join(lines))
-    assert trace.jobs["preceding_job"].tolist() == [1, 1, 1]
-    assert trace.jobs["status"].isna().tolist() == [False, False, True]
-    assert trace.notes == (
-        "Statuses other than 0 to 5 are taken as missing: 1.",
-        "Job numbers that an earlier line has too: 1.",
-        "The preceding job is 1 on all 3 lines: it means nothing.",
-    )
 
 
 BAD = {

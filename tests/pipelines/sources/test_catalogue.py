@@ -23,7 +23,7 @@ from pipelines.ingest.read import find_entry, read_trace
 from pipelines.sources import traces
 from pipelines.sources.catalogue import PACKAGED, Entry, load_catalogue, read_catalogue, remembered
 from pipelines.sources.traces import forget, read_known, remember
-from pipelines.storage.home import archive, home
+from pipelines.storage.home import home
 from pipelines.storage.instance import instance
 from pipelines.storage.lake import Lake
 from tests.conftest import SHARED, needs_shared
@@ -101,13 +101,6 @@ def test_a_site_adds_traces_and_replaces_packaged_ones(elsewhere: Path, monkeypa
     assert {"other"} == set(load_catalogue()) - set(entries)
     assert "june" not in load_catalogue()
     assert load_catalogue()["other"].path == elsewhere / "logs" / "june.txt"
-
-
-def test_traces_that_were_run_are_known_from_then_on(elsewhere: Path) -> None:
-    remembered().parent.mkdir()
-    remembered().write_text(f'[traces.a]\nplace = "{elsewhere}/a.swf"\nprocs = 5\n')
-    (elsewhere / "a.swf").write_text(SWF)
-    assert read_trace("a").procs == 5
 
 
 @pytest.mark.parametrize(
@@ -341,13 +334,6 @@ def test_a_file_that_is_not_what_the_catalogue_states_is_refused(elsewhere: Path
         assert refusal(read_trace, "a") == (
             f"{elsewhere}/a.swf: is not the trace a of queuecast.toml: {key} is {right[:12]}..., not 000000000000..."
         )
-
-
-def test_home_is_where_the_environment_says(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert home() == elsewhere / "home"
-    assert archive() == elsewhere / "home" / "archive"
-    monkeypatch.delenv("QUEUECAST_HOME")
-    assert home() == elsewhere / ".queuecast"
 
 
 def test_the_packaged_catalogue_which_no_simulation_validates_is_valid() -> None:

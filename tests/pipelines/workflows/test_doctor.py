@@ -25,7 +25,7 @@ from pipelines.storage.registry import tracking
 from pipelines.storage.versions import Versions
 from pipelines.workflows.doctor import examine, repair
 from pipelines.workflows.doctor_databases import reached, runs_of_dagster
-from tests.campaigns import doctor as campaign
+from tests.campaigns.apart import apart
 from tests.support.command import queuecast
 from tests.support.system_calls import available
 
@@ -244,6 +244,6 @@ def test_whatever_dagster_cannot_read_is_a_finding_beside_others(home: Path) -> 
 @pytest.mark.slow
 @pytest.mark.skipif(not available(), reason="system calls can be watched on Linux for x86-64 only")
 def test_after_four_kills_the_doctor_finds_repairs_and_finds_nothing(tmp_path: Path) -> None:
-    counts = campaign.campaign(4, 1, tmp_path, ("promotion", "ingestion"))
+    counts = apart("doctor", 4, 1, tmp_path, "promotion", "ingestion")
     assert counts.findings == []
     assert counts.attempts == 4
