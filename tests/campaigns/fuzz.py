@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import random
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from features.limits import MESSAGE
 from tests.campaigns.counts import Counts
+from tests.support.command import queuecast
 from tests.support.patience import FOREVER_S, Patience, limit, unlimited
 
 ATTEMPTS = 20_000
@@ -196,9 +196,13 @@ def _command(kind: str, folder: Path, *, alone: bool) -> str | None:
             timeout=FOREVER_S,
             check=False,
         )
-        code, out, said = done.returncode, done.stdout, done.stderr
     else:
-        code, out, said = _in_process(arguments)
+        _limited()
+        try:
+            done = queuecast(*arguments, home=folder / "home")
+        finally:
+            unlimited()
+    code, out, said = done.returncode, done.stdout, done.stderr
     last = said.strip().splitlines()[-1:] or [""]
     if code not in (0, 2) or "defect" in said or "Traceback" in said:
         return f"queuecast {arguments[0]} ends with {code}: {last[0][:300]}"
@@ -207,23 +211,3 @@ def _command(kind: str, folder: Path, *, alone: bool) -> str | None:
     if not all(each.isprintable() or each in "\n\t\r" for each in out + said):
         return f"queuecast {arguments[0]} prints control characters"
     return None
-
-
-def _in_process(arguments: list[str]) -> tuple[int, str, str]:
-    from pipelines.cli import main
-
-    out, said = io.StringIO(), io.StringIO()
-    before = sys.argv
-    sys.argv = ["queuecast", *arguments]
-    _limited()
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
-            main()
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else int(ended.code is not None), out.getvalue(), said.getvalue()
-    except _TooLongError:
-        return 1, out.getvalue(), f"took more than {CASE_S} s"
-    finally:
-        unlimited()
-        sys.argv = before
-    return 0, out.getvalue(), said.getvalue()

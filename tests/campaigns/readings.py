@@ -32,7 +32,7 @@ from features.jobs.schema import ASKED, COLUMNS, TEXTS, Trace
 from models.policies import dumps, loads
 from pipelines.cli.predict import read_submissions
 from pipelines.ingest.control_runs import read_accounting_runs, read_runs
-from pipelines.ingest.ldms import LdmsReader, NodeTable
+from pipelines.ingest.ldms import Block, LdmsReader, NodeTable
 from pipelines.ingest.ldms_files import scan
 from pipelines.ingest.ldms_header import Header
 from pipelines.ingest.prediction_table import table_predictor
@@ -201,16 +201,21 @@ def _read_ldms(path: Path) -> Any:
     scanned = scan(path, {})
     reader = LdmsReader(path, nodes, sampler="s", header=scanned.header, stop=scanned.length)
     blocks = list(reader.blocks())
-    return reader, nodes.names, blocks
+    return reader, blocks
 
 
-def _check_ldms(found: Any, content: bytes) -> None:
-    reader, names, blocks = found
-    rows = [
-        (int(time), names[code], tuple(values))
+def ldms_rows(reader: LdmsReader, blocks: Iterable[Block]) -> list[tuple[int, str, tuple[float, ...]]]:
+    """Return the rows of a reader's blocks: microseconds, node and metrics."""
+    return [
+        (int(time), reader.nodes.names[code], tuple(values))
         for block in blocks
         for time, code, values in zip(block.time_us, block.node, np.concatenate([*block.values.values()]).T, strict=True)
     ]
+
+
+def _check_ldms(found: Any, content: bytes) -> None:
+    reader, blocks = found
+    rows = ldms_rows(reader, blocks)
     assert len(rows) == reader.rows, f"{len(rows)} rows and {reader.rows} counted"
     assert all(0 < time < 2 * 10**6 * 2**33 for time, _, _ in rows), "a time is out of range"
     headers = {ldms_places(block.header) for block in blocks}
