@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import operator
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
@@ -368,8 +369,13 @@ def test_the_elapsed_time_settles_starts_and_ends_where_the_clocks_change() -> N
     )
 
 
+CHANGES = [int(datetime.fromisoformat(f"2024-{text}:00Z").timestamp()) for text in ("03-31T01", "10-27T01", "11-03T08", "04-06T15")]
+"""When clocks were put forward and back in Berlin and Dublin, and back in Denver and on Lord Howe, there by half an hour."""
+
+
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Denver", "Europe/Dublin", "Australia/Lord_Howe", "UTC", "Asia/Kolkata"])
-@given(second=st.integers(0, 4 * 10**9))
+@settings(max_examples=40)
+@given(second=st.integers(0, 4 * 10**9) | st.builds(operator.add, st.sampled_from(CHANGES), st.integers(-9000, 9000)))
 def test_local_times_find_their_way_back(zone: str, second: int) -> None:
     """Unix to local by the standard library, and back by ours: the same, or the earlier of two when the clocks repeat."""
     place = ZoneInfo(zone)

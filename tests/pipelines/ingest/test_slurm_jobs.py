@@ -57,12 +57,8 @@ def read(place: Path, *rows: dict[str, str], without: tuple[str, ...] = (), clus
     return read_slurm_jobs(place / "sacct.txt", SITE, zone, cluster)
 
 
-def one(place: Path, row: dict[str, str], without: tuple[str, ...] = ()) -> dict[str, object]:
-    return read(place, row, without=without).table.iloc[0].to_dict()
-
-
 def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> None:
-    assert one(tmp_path, {"Constraints": "[gpu&big]", "Reservation": "maint"}) == {
+    assert read(tmp_path, {"Constraints": "[gpu&big]", "Reservation": "maint"}).table.iloc[0].to_dict() == {
         "number": 7,
         **{
             "requeues": False,
