@@ -37,6 +37,13 @@ def started(workers: int, **how: Any) -> Any:
     )
 
 
+@pytest.fixture(autouse=True)
+def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at workers and results more often than once a second."""
+    for module in (cluster, work):
+        monkeypatch.setattr(module, "LOOK_S", 0.01)
+
+
 @pytest.fixture(scope="module")
 def here() -> Iterator[Any]:
     """Two workers in this process."""
@@ -140,9 +147,7 @@ def test_an_error_that_cannot_be_sent_comes_back_as_words(on_workers: Map, error
     assert list(on_workers(str, [1])) == ["1"]
 
 
-def test_a_worker_that_is_lost_changes_nothing(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (cluster, work):
-        monkeypatch.setattr(module, "LOOK_S", 0.01)
+def test_a_worker_that_is_lost_changes_nothing(here: Any) -> None:
     said: list[str] = []
 
     def lose(*_: object) -> None:
@@ -247,7 +252,7 @@ def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
 def batch_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Let Slurm's commands run each job as a process group: the first at once, others late; return where ``jobs`` lists them."""
     commands = {
-        "sbatch": "cp $1 $HOME/job; test -e $HOME/jobs && late=3\n"
+        "sbatch": "cp $1 $HOME/job; test -e $HOME/jobs && late=1.5\n"
         'setsid sh -c "sleep ${late:-0}; exec sh $HOME/job" >/dev/null 2>&1 & echo Submitted batch job $!; echo $! >>$HOME/jobs',
         "scancel": "kill -- -$1",
         "squeue": "for job in $(cat $HOME/jobs); do kill -s 0 -- -$job && echo $job; done; true",
@@ -284,14 +289,14 @@ def test_results_that_are_lost_before_they_come_are_made_again_by_new_workers(mo
 
 @pytest.mark.parametrize(
     ("ours_s", "dasks_s"),
-    [pytest.param(0.1, 2.0, id="we are first"), pytest.param(60.0, 0.1, id="Dask is first", marks=pytest.mark.thorough)],
+    [pytest.param(0.1, 1.0, id="we are first"), pytest.param(60.0, 0.1, id="Dask is first", marks=pytest.mark.thorough)],
 )
 def test_a_lost_job_is_replaced_whoever_ends_it(
     ours_s: float, dasks_s: float, batch_system: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Dask ends, some time after a worker was lost, the job that is called like it."""
     monkeypatch.setattr(batch, "_LOST_S", ours_s)
-    monkeypatch.setattr(batch, "_ASK_S", 0.5)
+    monkeypatch.setattr(batch, "_ASK_S", 0.1)
     with dask.config.set({"distributed.deploy.lost-worker-timeout": f"{dasks_s} s"}), mapped("slurm(jobs=1)") as on_workers:
         monkeypatch.setattr(on_workers, "wait_s", 120.0)
         assert [*on_workers(str, [1])] == ["1"]
@@ -313,7 +318,7 @@ def test_jobs_of_a_batch_system_are_workers_until_the_end(batch_system: Path, mo
     job = int((batch_system / "jobs").read_text())
     deadline = time.monotonic() + 60
     while _runs(job) and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.01)
     assert not _runs(job)
     with pytest.raises(InputError, match=r"^pbs: there is no command qsub here"), mapped("pbs"):
         pass
