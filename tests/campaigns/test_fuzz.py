@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipelines.ingest.read import read_file
 from tests.campaigns import fuzz
 from tests.campaigns.apart import apart
 from tests.campaigns.readings import READINGS, judged
@@ -43,18 +45,12 @@ def test_mutated_files_are_refused_in_a_line_or_read_as_a_second_reader_reads_th
 
 def test_a_reader_that_loses_a_value_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The campaign sees what it looks for: here a reader that forgets the last job."""
-    from dataclasses import replace
-
-    from pipelines.ingest.read import read_file
-
     kept = READINGS["swf"]
     monkeypatch.setitem(READINGS, "swf", replace(kept, read=lambda path: replace(read_file(path), jobs=read_file(path).jobs[:-1])))
     assert judged("swf", kept.seeds()[0], tmp_path) == ("accepted", "39 rows, a second reader has 40")
 
 
 def test_whatever_escapes_a_reader_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
-
     def broken(path: Path) -> None:
         raise KeyError(path)
 

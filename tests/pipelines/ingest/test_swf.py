@@ -180,7 +180,6 @@ BAD = {
     "not a number": (f"; header\n{job(f9='1h')}\n", ":2: field 9 (requested time) is '1h', not a number"),
     "NaN": (job(f4="nan"), ":1: field 4 (run time) is 'nan', not a number"),
     "a lone sign": (job(f4="-"), ":1: field 4 (run time) is '-', not a number"),
-    "two points": (job(f4="1.2.3"), ":1: field 4 (run time) is '1.2.3', not a number"),
     "an exponent without digits": (job(f4="1e"), ":1: field 4 (run time) is '1e', not a number"),
     "in a field that is not kept": (job(f6="x"), ":1: field 6 (average CPU time) is 'x', not a number"),
     "a comment sign in a number": (job(f18="1;"), ":1: field 18 (think time) is '1;', not a number"),
@@ -196,7 +195,6 @@ BAD = {
     "binary rubbish": ("\x00\x01\x02\ufffd", r":1: field 1 (job number) is '\x00\x01\x02�', not a number"),
     "nothing": ("", ": is empty"),
     "only comments": ("; MaxProcs: 5\n\n;\n", ": holds no job, only comments and blank lines"),
-    "only white space": (" \n\n", ": holds no job, only comments and blank lines"),
 }
 
 

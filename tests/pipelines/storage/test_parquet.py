@@ -52,7 +52,7 @@ def refusal(path: Path, **options: str) -> str:
     return str(caught.value)
 
 
-def test_a_table_comes_back_with_types_categories_and_metadata(tmp_path: Path) -> None:
+def test_a_compressed_table_comes_back_with_types_categories_and_metadata(tmp_path: Path) -> None:
     path = tmp_path / "new" / "table.parquet"
     metadata = {"procs": np.int64(5), "share": np.float64(0.5), "none": None, "list": ["a"], "nested": {"b": True}, "text": "ü\n"}
     write_parquet(FRAME, path, kind="things", metadata=metadata, units={"wait_s": "s", "predicted_s": "s", "job_id": ""})
@@ -60,6 +60,7 @@ def test_a_table_comes_back_with_types_categories_and_metadata(tmp_path: Path) -
     pd.testing.assert_frame_equal(frame, FRAME)
     assert found == {"procs": 5, "share": 0.5, "none": None, "list": ["a"], "nested": {"b": True}, "text": "ü\n"}
     assert frame["user"].cat.categories.tolist() == ["c", "b", "a"]
+    assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
 def test_no_thread_of_arrow_needs_the_interpreter_after_a_table_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,17 +75,6 @@ def test_no_thread_of_arrow_needs_the_interpreter_after_a_table_is_read(tmp_path
     monkeypatch.setattr(parquet, "opened", lambda path: Noting(path.read_bytes()))
     read_parquet(tmp_path / "table.parquet", kind="things")
     assert readers == {get_ident()}
-
-
-def test_units_are_in_the_schema_and_compression_is_zstd(tmp_path: Path) -> None:
-    path = tmp_path / "table.parquet"
-    write_parquet(FRAME, path, kind="things", metadata={}, units={"wait_s": "s"})
-    schema = pq.read_schema(path)
-    assert {field.name: (field.metadata or {}).get(b"unit") for field in schema if field.name in ("wait_s", "job_id")} == {
-        "job_id": None,
-        "wait_s": b"s",
-    }
-    assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
 def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
