@@ -18,6 +18,7 @@ from pipelines.storage.places import made_folder, write
 from pipelines.storage.registry import tracking
 from tests.support.command import queuecast
 from tests.support.modes import open_to_others
+from tests.support.refusals import refusal
 
 OTHER = 54321
 """A user that is unknown here."""
@@ -138,31 +139,23 @@ def test_settings_of_another_user_are_refused(tmp_path, monkeypatch):
         load_catalogue()
 
 
-def test_registries_instances_and_compiled_kernels_of_others_are_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "folder", "variable", "value", "ask"),
+    [
+        ("theirs.db", False, "MLFLOW_TRACKING_URI", "sqlite:///{}/theirs.db", tracking),
+        ("dagster.yaml", False, "DAGSTER_HOME", "{}", dagster_home),
+        ("kernels", True, "NUMBA_CACHE_DIR", "{}/kernels", None),
+        ("queuecast", True, "XDG_CACHE_HOME", "{}", None),
+    ],
+)
+def test_registries_instances_and_compiled_kernels_of_others_are_refused(tmp_path, monkeypatch, name, folder, variable, value, ask):
+    path = made_folder(tmp_path / name) if folder else tmp_path / name
+    path.touch()
+    path.chmod(0o777)
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "own"))
-    (tmp_path / "theirs.db").touch()
-    (tmp_path / "theirs.db").chmod(0o666)
-    with pytest.raises(InputError, match=r"theirs.db: can be changed by other users"):
-        tracking(f"sqlite:///{tmp_path / 'theirs.db'}")
-    with monkeypatch.context() as there:
-        there.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'theirs.db'}")
-        with pytest.raises(InputError, match=r"theirs.db: can be changed by other users"):
-            tracking()
-    (tmp_path / "dagster.yaml").write_text("")
-    (tmp_path / "dagster.yaml").chmod(0o666)
-    with monkeypatch.context() as there:
-        there.setenv("DAGSTER_HOME", str(tmp_path))
-        with pytest.raises(InputError, match=r"dagster.yaml: can be changed by other users"):
-            dagster_home()
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels").chmod(0o777)
-    with monkeypatch.context() as there:
-        there.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
-        assert "kernels: can be changed by other users" in refused("traces", home=tmp_path / "own")
-    (tmp_path / "kernels").rename(tmp_path / "queuecast")
-    with monkeypatch.context() as there:
-        there.setenv("XDG_CACHE_HOME", str(tmp_path))
-        assert "queuecast: can be changed by other users" in refused("traces", home=tmp_path / "own")
+    monkeypatch.setenv(variable, value.format(tmp_path))
+    said = refusal(ask) if ask else refused("traces", home=tmp_path / "own")
+    assert f"{name}: can be changed by other users" in said
 
 
 def test_a_home_that_is_looked_at_is_believed_no_more_than_others(tmp_path):
