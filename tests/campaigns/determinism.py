@@ -92,18 +92,8 @@ def results(folder: Path, workers: int, whole: bool = False) -> dict[str, str]:
     schedulers = ("--scheduler", "EASY-SJBF", "--scheduler", "JustBF", "--scheduler", "SAF-EASY")
     said = _told(folder, "simulate", *schedulers, *learned, "--shake", "60", "--seed", "3", "--schedule-out", "schedules.parquet")
     policies = ("--scheduler", "EASY", "--scheduler", "EASY-SJBF", "--predictor", "requested", "--predictor", "nag")
-    _told(
-        folder,
-        "campaign",
-        *policies,
-        "--windows",
-        "weeks",
-        "--workers",
-        str(workers),
-        "--out",
-        "campaign.parquet",
-        json_lines=False,
-    )
+    policies += ("--windows", "weeks", "--workers", str(workers), "--out", "campaign.parquet")
+    _told(folder, "campaign", *policies, json_lines=False)
     said += _told(folder, "evaluate", *learned, "--repeat", "0", "--out", "evaluation.parquet", "--report", "evaluation.html")
     found = {"metrics": said, "page of predictions": (folder / "evaluation.html").read_text(encoding="utf-8")}
     for table in ("schedules", "campaign", "evaluation"):

@@ -118,22 +118,8 @@ def _tail(data: bytes, r: random.Random) -> bytes:
     return data[:at] + _byte(data[at:], r) if data[at:] else _byte(data, r)
 
 
-TEXT: tuple[Mutation, ...] = (
-    _flip,
-    _byte,
-    _remove,
-    _insert,
-    _cut,
-    _number,
-    _number,
-    _number,
-    _field,
-    _field,
-    _lines,
-    _lines,
-    _ends,
-    _encoding,
-)
+OFTEN = (*[_number] * 3, *[_field] * 2, *[_lines] * 2)
+TEXT: tuple[Mutation, ...] = (_flip, _byte, _remove, _insert, _cut, *OFTEN, _ends, _encoding)
 BINARY: tuple[Mutation, ...] = (_flip, _byte, _remove, _cut, _tail, _tail, _tail, _flip)
 
 

@@ -74,21 +74,7 @@ _ELEMENTS = re.findall(
     "html head meta title style body main header section footer h1 h2 h3 p ul ol li b i em strong span small a img figure figcaption "
     "table thead tbody tr th td dl dt dd div details summary code pre cite sup sub br",
 )
-_ATTRIBUTES = [
-    "lang",
-    "charset",
-    "name",
-    "content",
-    "http-equiv",
-    "class",
-    "id",
-    "style",
-    "href",
-    "src",
-    "alt",
-    "title",
-    "data-label",
-]
+_ATTRIBUTES = re.findall(r"[\w-]+", "lang charset name content http-equiv class id style href src alt title data-label")
 _IMAGE = re.compile(r"data:image/(svg\+xml|png);base64,[A-Za-z0-9+/=]*")
 _LINK = re.compile(r"[\w.-]+\.(?:html|csv)|#[\w-]+")
 _STYLE = re.compile(r"(background|color|width|height):[\w#().%-]+;?")
@@ -148,7 +134,7 @@ class Poison(str):
     """A text that has every attribute and member, all of them hostile, and may be called."""
 
     rng: np.random.Generator
-    _OWN = frozenset(["rng", "join", "replace", "upper", "lower", "encode", "splitlines", "isprintable", "isascii", "translate"])
+    _OWN = re.findall(r"\w+", "rng join replace upper lower encode splitlines isprintable isascii translate")
 
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("__") or name in Poison._OWN:

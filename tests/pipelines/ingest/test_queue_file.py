@@ -112,12 +112,8 @@ def test_accounting_tells_the_queue_that_squeue_showed() -> None:
 def test_a_queue_made_of_accounting_knows_nothing_of_later() -> None:
     jobs = asked(1, *[{"submit_s": NOW_S - 100, "start_s": NOW_S - 50, "end_s": NOW_S + 900, "nodes": "n1"}] * 6)
     jobs.loc[[1, 2, 3, 4], ["start_s", "nodes"]] = [[NOW_S + 60, "n2"], [-1, ""], [NOW_S + 60, "n2"], [-1, ""]]
-    jobs.loc[2, "cancel_s"], jobs.loc[3, "eligible_s"], jobs.loc[4, "cancel_s"], jobs.loc[5, "end_s"] = (
-        NOW_S - 1,
-        NOW_S + 30,
-        NOW_S + 5,
-        NOW_S,
-    )
+    for row, column, late_s in ((2, "cancel_s", -1), (3, "eligible_s", 30), (4, "cancel_s", 5), (5, "end_s", 0)):
+        jobs.loc[row, column] = NOW_S + late_s
     found = queue_at(jobs, NOW_S)
     assert found["job_id"].tolist() == jobs["job_id"].iloc[[0, 1, 3, 4]].tolist()
     assert found["runs"].tolist() == [True, False, False, False]

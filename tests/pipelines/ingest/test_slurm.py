@@ -340,24 +340,15 @@ def test_the_elapsed_time_settles_starts_and_ends_where_the_clocks_change() -> N
     """On 2024-10-27 Berlin showed 02:00 to 03:00 twice; on 2024-03-31 never."""
     columns = "JobID|Submit|Start|End|ElapsedRaw|State|ReqCPUS"
     rows = [
-        (
-            "10-27T01:00:00",
-            "10-27T02:30:00",
-            "10-27T04:00:00",
-            5400,
-            9000,
-        ),  # started in the repetition: by order alone an hour early
+        # started in the repetition: by order alone an hour early
+        ("10-27T01:00:00", "10-27T02:30:00", "10-27T04:00:00", 5400, 9000),
         ("10-27T01:00:00", "10-27T02:30:00", "10-27T04:00:00", 9000, 5400),
-        ("10-27T01:00:00", "10-27T01:30:00", "10-27T02:20:00", 6600, 1800),  # ended in the repetition
+        # ended in the repetition
+        ("10-27T01:00:00", "10-27T01:30:00", "10-27T02:20:00", 6600, 1800),
         ("10-27T01:00:00", "10-27T02:10:00", "10-27T02:20:00", 4200, 4200),
         ("10-27T01:00:00", "10-27T02:10:00", "10-27T02:20:00", 600, 4200),
-        (
-            "03-31T01:00:00",
-            "03-31T02:30:00",
-            "03-31T04:00:00",
-            2700,
-            4500,
-        ),  # the moment of the change would be 3600 s before its end
+        # the moment of the change would be 3600 s before its end
+        ("03-31T01:00:00", "03-31T02:30:00", "03-31T04:00:00", 2700, 4500),
     ]
     lines = [f"{n}|2024-{a}|2024-{b}|2024-{c}|{ran}|COMPLETED|1" for n, (a, b, c, ran, _) in enumerate(rows)]
     trace = parse(table(columns, *lines))
