@@ -8,8 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from pipelines.ingest.prediction_table import table_predictor
 from tests.conftest import SHARED, needs_shared
 from tests.pipelines.cli.test_cli import SWF, queuecast, trace
+from tests.support.refusals import refusal
 
 __all__ = ["trace"]  # the fixture
 
@@ -51,12 +53,16 @@ def test_predictions_outside_one_and_the_request_are_clamped_and_counted(trace: 
         ("job,predicted_s\n1,100\n", "p.csv:1: lacks the column job_id"),
     ],
 )
-def test_a_table_that_cannot_be_used_is_refused_by_file_and_line(trace: Path, tmp_path: Path, text: str, words: str) -> None:
+def test_a_table_that_cannot_be_used_is_refused_by_file_and_line(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "p.csv").write_text(text)
+    said = refusal(table_predictor, f"table:{tmp_path / 'p.csv'}", pd.DataFrame({"job_id": [1, 2, 3]}))
+    assert said.startswith(f"{tmp_path}/{words}")
+
+
+def test_a_command_refuses_a_table_and_says_nothing_else(trace: Path, tmp_path: Path) -> None:
     done = queuecast("simulate", str(trace), "--predictor", f"table:{tmp_path / 'p.csv'}", home=tmp_path)
-    assert done.returncode == 2
-    assert words in done.stderr.splitlines()[-1]
-    assert done.stdout == ""
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "p.csv: no such file" in done.stderr.splitlines()[-1]
 
 
 def test_conditional_correction_is_refused_where_there_is_nobody_to_ask(trace: Path, tmp_path: Path) -> None:
