@@ -322,18 +322,6 @@ def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
     assert refusal(read_trace, "damaged.parquet").startswith("damaged.parquet: is damaged or no Parquet file: ")
 
 
-def test_a_file_that_is_not_what_the_catalogue_states_is_refused(elsewhere: Path) -> None:
-    (elsewhere / "a.swf").write_text(SWF)
-    right = sha256(SWF.encode()).hexdigest()
-    for key in ("sha256", "sha256_content"):
-        (elsewhere / "queuecast.toml").write_text(f"[traces.a]\nplace = 'a.swf'\n{key} = '{right}'\n")
-        assert len(read_trace("a").jobs) == 1
-        (elsewhere / "queuecast.toml").write_text(f"[traces.a]\nplace = 'a.swf'\n{key} = '{'0' * 64}'\n")
-        assert refusal(read_trace, "a") == (
-            f"{elsewhere}/a.swf: is not the trace a of queuecast.toml: {key} is {right[:12]}..., not 000000000000..."
-        )
-
-
 def test_the_packaged_catalogue_which_no_simulation_validates_is_valid() -> None:
     for name, table in tomllib.loads(PACKAGED.read_text(encoding="utf-8"))["traces"].items():
         assert validated(Entry, table, name, left_out=("name", "stated_in", "recorded")) == table
