@@ -41,7 +41,7 @@ def started(workers: int, **how: Any) -> Any:
 def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at workers and results more often than once a second."""
     for module in (cluster, work):
-        monkeypatch.setattr(module, "LOOK_S", 0.01)
+        monkeypatch.setattr(module, "LOOK_S", 0.05)
 
 
 @pytest.fixture(scope="module")
@@ -296,7 +296,7 @@ def test_a_lost_job_is_replaced_whoever_ends_it(
 ) -> None:
     """Dask ends, some time after a worker was lost, the job that is called like it."""
     monkeypatch.setattr(batch, "_LOST_S", ours_s)
-    monkeypatch.setattr(batch, "_ASK_S", 0.1)
+    monkeypatch.setattr(batch, "_ASK_S", 0.3)
     with dask.config.set({"distributed.deploy.lost-worker-timeout": f"{dasks_s} s"}), mapped("slurm(jobs=1)") as on_workers:
         monkeypatch.setattr(on_workers, "wait_s", 120.0)
         assert [*on_workers(str, [1])] == ["1"]
@@ -318,7 +318,7 @@ def test_jobs_of_a_batch_system_are_workers_until_the_end(batch_system: Path, mo
     job = int((batch_system / "jobs").read_text())
     deadline = time.monotonic() + 60
     while _runs(job) and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(0.05)
     assert not _runs(job)
     with pytest.raises(InputError, match=r"^pbs: there is no command qsub here"), mapped("pbs"):
         pass
