@@ -11,7 +11,7 @@ from sim.slurm.nodesets import LOW, SHIFT
 from sim.slurm.queue import drop_started, independent, join, line_up
 from sim.slurm.runs import end, start
 from sim.slurm.shares import decay_usage
-from sim.slurm.state import BEGUN, CLEARED, DIRTY, JOINED, MAIN, PENDING, QUEUED, STOPPED, TRIED
+from sim.slurm.state import BEGUN, CLEARED, COMPLETING, DIRTY, JOINED, MAIN, PENDING, QUEUED, RUNS, STOPPED, TRIED
 
 END, CLEAR, CHANGE, DECAY, SUBMIT, CANCEL, LOOK, START, PASS, CYCLE = range(10)
 """Kinds of events; those of one second are handled in this order.
@@ -24,14 +24,19 @@ _ALL = 1 << 30
 
 @kernel
 def _step(kind, job, now, slurm):
-    """Handle an event; the recorded nodes of a START stand in ``slurm.room.usable``."""
-    numbers = slurm.numbers
+    """Handle an event; the recorded nodes of a START stand in ``slurm.room.usable``.
+
+    An END of a job that does not run changes nothing: one that was cancelled while it waited, or lost its node before.
+    """
+    numbers, phase = slurm.numbers, slurm.now.phase
     numbers[BEGUN] = numbers[STOPPED] = 0
     if kind == END:
-        end(job, now, slurm)
+        if phase[job] == RUNS:
+            end(job, now, slurm)
     elif kind == CLEAR:
-        clear(job, now, slurm)
-        numbers[CLEARED] += 1
+        if phase[job] == COMPLETING:
+            clear(job, now, slurm)
+            numbers[CLEARED] += 1
     elif kind == CHANGE:
         change_site(job, slurm)
     elif kind == DECAY:

@@ -168,6 +168,14 @@ def test_what_cannot_start_or_starts_later_than_is_asked_is_never() -> None:
     assert np.isinf(starts_ahead(site, jobs, NOW_S, runtimes, within_s=30)).all()
 
 
+def test_the_end_of_a_job_that_never_started_changes_nothing() -> None:
+    site = read_site({"slurm.conf": SITE}, "site")
+    jobs = asked(1, {"start_s": 1_000_010, "nodes": "n1"}, {}, {"cancel_s": 1_000_050}, {})
+    runtimes = np.full((2, 4), 150.0)
+    ended = jobs.assign(end_s=[np.nan, np.nan, 1_000_050, np.nan])
+    np.testing.assert_array_equal(starts_ahead(site, ended, NOW_S, runtimes), starts_ahead(site, jobs, NOW_S, runtimes))
+
+
 def test_usage_of_the_moment_orders_users_who_wait() -> None:
     conf = SITE + "PriorityType=priority/multifactor\nPriorityWeightFairshare=1000\n"
     dump = "Cluster - 'c':DefaultQOS='normal'\nParent - 'root'\nAccount - 'a':Fairshare=1\nParent - 'a'\n"
