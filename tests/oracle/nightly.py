@@ -52,6 +52,7 @@ class Nightly:
         self.arrived: list[int] = []
         self.ended_jobs: list[int] = []
         self.nights: list[list[int]] = []
+        self.corrections: dict[int, float] = {}  # of the model of the last night
         self.begun = False  # the day that begins at the next midnight: a running job was asked about behind it
         self.midnight = next_day(int(jobs["submit_s"].iloc[0]), self.clock)
 
@@ -93,6 +94,7 @@ class Nightly:
         """Once for all midnights since something happened last."""
         if not self.begun:
             self.nights.append(self.ended_jobs.copy())
+            self.corrections.clear()
             self.retrain()
         self.begun = True
 
@@ -123,5 +125,7 @@ class Nightly:
     def estimate(self, question: int, job: int, now: int, elapsed: int) -> float:
         if now >= self.midnight and len(self.arrived) < len(self.runtime):
             self.begin_day()
-        seconds = self.known[job]["alike"] + self.correction_of(job)
+        if job not in self.corrections:
+            self.corrections[job] = self.correction_of(job)
+        seconds = self.known[job]["alike"] + self.corrections[job]
         return min(max(math.exp(min(seconds, 50.0)), 1.0), self.requested[job])

@@ -1,4 +1,4 @@
-"""The user-history features against their definition in plain Python, against a perturbed future and the papers' tables."""
+"""The user-history features against their definition in plain Python, and against a perturbed future."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from models.registry.accounting import accounting
 from pipelines.dated.history import user_history
 from pipelines.dated.replay import Replay
 from tests.conftest import SHARED, needs_shared
-from tests.oracle.okcm import OKCM, okcm
 from tests.support.fresh import seeds
 
 CLOCK = ["cos_day", "sin_day", "cos_week", "sin_week"]
@@ -287,48 +286,6 @@ def test_jobs_that_run_at_a_time_cost_nothing_more() -> None:
 
     assert history(crowd, numbers, numbers)["running_jobs"].iloc[-1] == jobs - 1
     assert statistics.median(seconds(crowd) for _ in range(5)) < 5 * statistics.median(seconds(alone) for _ in range(5))
-
-
-# The papers' tables.
-
-
-@pytest.fixture
-def example() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One user: no history; one running; one ended; two ended and one running; three ended and another running."""
-    rows = [
-        {"submit_s": 0, "runtime_s": 100, "procs": 4, "allocated_procs": 8, "requested_s": 600},
-        {"submit_s": 60, "runtime_s": 50, "procs": 2, "allocated_procs": None, "requested_s": 300},
-        {"submit_s": 100, "runtime_s": 500, "procs": 6, "allocated_procs": 6, "requested_s": 900},
-        {"submit_s": 130, "runtime_s": 30, "procs": 9, "allocated_procs": 9, "requested_s": 60},
-        {"submit_s": 700, "runtime_s": 10, "procs": 3, "allocated_procs": 3, "requested_s": 20},
-    ]
-    jobs = table([{**row, "user": "a"} for row in rows])
-    return jobs, history(jobs, np.array([0, 70, 110, 680, 700]), np.full(5, 4 * 86_400 + 21_600))
-
-
-def test_okcm_is_table_1(example: tuple[pd.DataFrame, pd.DataFrame]) -> None:
-    sines = [math.sin(math.pi / 14), 1.0]
-    expected = [
-        # x0  x1  x2   x3   x4   x5   x6  x7   x8  x9 x10 x11 then x14
-        ([4, 600, 600, 600, 600, 600, 600, 0, 600, 4, 4, 1], 0),
-        ([2, 300, 300, 300, 300, 300, 300, 0, 300, 2, 2, 1], 0),
-        ([6, 900, 100, 900, 100, 900, 100, 100, 100, 4, 8, 1.5], 0),
-        ([9, 60, 50, 100, 75, 60, 75, 150, 75, 3, 5, 3], 10),
-        ([3, 20, 500, 50, 275, 100, 650 / 3, 650, 650 / 3, 4, 16 / 3, 0.75], 90),
-    ]
-    known = okcm(*example)
-    assert list(known.columns) == list(OKCM)
-    assert list(OKCM.values()) == [f"x{number}" for number in range(15)]
-    np.testing.assert_allclose(known, [[*first, *sines, last] for first, last in expected], atol=1e-12)
-
-
-@needs_shared
-def test_okcms_table_has_no_holes_on_kth() -> None:
-    jobs, start, clock = kth()
-    known = history(jobs, start, clock)
-    features = okcm(jobs, known)
-    assert np.isfinite(features.to_numpy()).all()
-    assert len(features) == len(jobs)
 
 
 def test_inputs_are_one_matrix_in_the_stated_order() -> None:

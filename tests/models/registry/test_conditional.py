@@ -38,13 +38,5 @@ def test_it_answers_as_the_simulator_does(seed):
                 assert conditional(LEVELS, quantiles, requested, elapsed, [LEVELS[place]]) == [min(expected, requested)]
 
 
-def test_of_a_job_that_begins_they_are_those_told():
-    quantiles = told(3600, 1)
-    assert conditional(LEVELS, quantiles, 3600, 0, LEVELS) == quantiles
-
-
-def test_what_remains_is_longer_than_the_job_has_run_and_at_most_its_request():
-    for elapsed in (1, 100, 3000, 3599):
-        found = conditional(LEVELS, told(3600, 2), 3600, elapsed, (0.01, 0.5, 0.99))
-        assert elapsed < found[0] <= found[1] <= found[2] <= 3600
+def test_at_its_request_a_job_has_nothing_left_but_that():
     assert conditional(LEVELS, told(3600, 2), 3600, 4000, (0.1, 0.9)) == [3600.0, 3600.0]

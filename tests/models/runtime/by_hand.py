@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ def agree_retrained(load: Workload, hand: Any, **policy: Any) -> Outcome:
     return expected
 
 
+@cache
 def whole_trace(trace: str) -> pd.DataFrame:
     return clean(read_trace(str(SHARED / "traces" / f"{trace}-filtered.swf.gz"))).jobs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,7 @@ from tests.models.runtime.test_okcm import OkcmByHand
 from tests.models.runtime.test_sp import SurvivalByHand, alike
 from tests.models.runtime.test_svr import SvrByHand
 from tests.oracle.hierarchy import HierarchyByHand
-from tests.oracle.nightly import Nightly
-from tests.support.workloads import EASY_NAMES, Workload, by_kernel, by_oracle, crowd, dependent_workloads, described, workloads
+from tests.support.workloads import EASY_NAMES, Workload, by_kernel, crowd, dependent_workloads, described, workloads
 
 LEARNERS: dict[str, st.SearchStrategy] = {
     "hierarchy": st.sampled_from([HierarchyByHand(), HierarchyByHand(0.75, 15)]),
@@ -50,7 +49,7 @@ LEARNERS: dict[str, st.SearchStrategy] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     st.data(),
     described(st.one_of(workloads(most=25), dependent_workloads(most=25))),
@@ -70,8 +69,8 @@ def test_on_any_small_workload(
 @pytest.mark.parametrize(
     "learner",
     [
-        *(KnnByHand(*each) for each in [(1, 1), (1, 25), (3, 5), (8, 200)]),
-        *(OkcmByHand(1000.0, 3000.0, 10.0, 3, *each) for each in product([0, 10, 25], ["user", "shared"])),
+        *(KnnByHand(*each) for each in [(1, 1), (8, 200)]),
+        *(OkcmByHand(1000.0, 3000.0, 10.0, 3, *each) for each in [(0, "shared"), (25, "user")]),
     ],
     ids=lambda learner: learner.label(),
 )
@@ -82,8 +81,7 @@ def test_on_a_busy_machine(learner: Any, semantics: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("dependencies", [False, True])
+@pytest.mark.parametrize(("dependencies", "semantics"), [*zip((False, True), SEMANTICS, strict=True)])
 @pytest.mark.parametrize("made_by", [BoostedByHand, SvrByHand])
 def test_over_ten_days_as_the_library_itself(made_by: Any, dependencies: bool, semantics: str) -> None:
     agree_retrained(days(dependencies), made_by(), semantics=semantics, dependencies=dependencies)
@@ -93,23 +91,19 @@ def test_over_ten_days_as_the_library_itself(made_by: Any, dependencies: bool, s
 @pytest.mark.parametrize(
     "hand",
     [
-        *(BoostedByHand(**each) for each in ({"trees": 7}, {"leaves": 3}, {"jobs": 250}, {"seed": 3})),
+        *(BoostedByHand(**each) for each in ({"trees": 7}, {"leaves": 3}, {"jobs": 250})),
         *(SvrByHand(**each) for each in ({"c": 10.0}, {"epsilon": 0.5}, {"gamma": 0.2}, {"jobs": 250})),
     ],
     ids=lambda hand: hand.label(),
 )
 def test_every_option_as_the_library_itself_and_it_makes_a_difference(hand: Any) -> None:
-    load = days(seed=8)
-    made = agree_retrained(load, hand, correction="tsafrir")
-    if "seed=3" not in hand.label():  # which decides only where more than two thousand jobs have ended
-        assert made.predicted != by_kernel(load, predictor=type(hand)().label(), correction="tsafrir").predicted
+    made = agree_retrained(days(seed=8, size=500), hand, correction="tsafrir")
+    assert made.predicted != without_options(type(hand)().label())
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "svr"])
-def test_before_enough_jobs_have_ended_the_last_alike_predicts_alone(name: str) -> None:
-    load, hand = days(size=200), Nightly()  # one of which is yet to come at the last midnight
-    assert by_kernel(load, predictor=name) == by_oracle(load, predictor=hand)
-    assert len(hand.nights) > 5
+@cache
+def without_options(name: str) -> list[int]:
+    return by_kernel(days(seed=8, size=500), scheduler="FCFS-EASY-SPF", predictor=name, correction="tsafrir").predicted
 
 
 @needs_shared
@@ -118,8 +112,8 @@ def test_before_enough_jobs_have_ended_the_last_alike_predicts_alone(name: str) 
     [
         pytest.param("KTH-SP2", 100, 10_000, KnnByHand(3), "requested", marks=pytest.mark.thorough),
         pytest.param("KTH-SP2", 100, 3000, OkcmByHand(100.0, 1e4, 1e3, weights="shared"), "requested", marks=pytest.mark.slow),
-        pytest.param("KTH-SP2", 100, 8000, SurvivalByHand("2"), "conditional", marks=pytest.mark.slow),
-        pytest.param("SDSC-SP2", 128, 8000, SurvivalByHand("2"), "conditional", marks=pytest.mark.slow),
+        pytest.param("KTH-SP2", 100, 4000, SurvivalByHand("2"), "conditional", marks=pytest.mark.slow),
+        pytest.param("SDSC-SP2", 128, 8000, SurvivalByHand("2"), "conditional", marks=pytest.mark.thorough),
     ],
 )
 def test_on_the_first_jobs_of_a_real_trace(trace: str, procs: int, jobs: int, oracle: Any, correction: str) -> None:
@@ -136,12 +130,11 @@ def test_on_the_first_jobs_of_a_real_trace(trace: str, procs: int, jobs: int, or
 @pytest.mark.parametrize(
     ("trace", "procs", "jobs", "name", "rival"),
     [
-        *(
-            (*trace, *names)
-            for names in (("knn", "last2"), ("okcm", "requested"))
-            for trace in (("KTH-SP2", 100, 28_481), ("SDSC-SP2", 128, 54_006))
-        ),
-        pytest.param("KTH-SP2", 100, 4000, "lightgbm", "last2", marks=pytest.mark.slow),
+        ("KTH-SP2", 100, 28_481, "knn", "last2"),
+        ("KTH-SP2", 100, 28_481, "okcm", "requested"),
+        pytest.param("SDSC-SP2", 128, 54_006, "knn", "last2", marks=pytest.mark.thorough),
+        pytest.param("SDSC-SP2", 128, 54_006, "okcm", "requested", marks=pytest.mark.thorough),
+        pytest.param("KTH-SP2", 100, 2500, "lightgbm", "last2", marks=pytest.mark.slow),
     ],
 )
 def test_a_real_trace_is_predicted_better_than_by_a_rival_that_knows_less(

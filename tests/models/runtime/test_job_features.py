@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.runtime.job_features import KEPT, LEVELS, features, levels_of, names
+from models.runtime.job_features import LEVELS, features, levels_of, names
 from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
-from sim import Schedule, simulate
+from sim import Schedule
 from sim.semantics import SEMANTICS
 from tests.oracle.nightly import LEVELS as LEVELS_BY_HAND
 from tests.oracle.nightly import Nightly
@@ -41,6 +41,7 @@ def spy(name: str = "lightgbm", nights: bool = False) -> CompiledPredictor:
 
     def memory(jobs: pd.DataFrame) -> Memory:
         made["names"] = names(jobs)
+        assert len(made["names"]) == features(len(levels_of(jobs))), "every feature has a name"
         return source.memory(jobs)
 
     def distribution(memory: Memory) -> pd.DataFrame:
@@ -66,21 +67,11 @@ def agree(load: Workload, **policy: Any) -> Nightly:
     return hand
 
 
-semantics = st.sampled_from(SEMANTICS)
-
-
 @pytest.mark.slow
 @settings(max_examples=60)
-@given(described(workloads()), semantics)
+@given(described(st.one_of(workloads(), dependent_workloads())), st.sampled_from(SEMANTICS))
 def test_on_any_small_workload_as_in_plain_python(load: Workload, semantics: str) -> None:
-    agree(load, semantics=semantics)
-
-
-@pytest.mark.slow
-@settings(max_examples=40)
-@given(described(dependent_workloads()), semantics)
-def test_where_jobs_follow_others_as_in_plain_python(load: Workload, semantics: str) -> None:
-    agree(load, semantics=semantics, dependencies=True)
+    agree(load, semantics=semantics, dependencies=bool(load.preceding))
 
 
 def busy(dependent: bool, seed: int = 3, size: int = 300) -> Workload:
@@ -117,18 +108,6 @@ def test_levels_are_those_whose_columns_the_trace_fills() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
-@given(described(workloads()))
-def test_there_is_a_name_for_every_feature(load: Workload) -> None:
-    jobs = load.table()
-    known = names(jobs)
-    assert len(known) == len(set(known)) == features(len(levels_of(jobs)))
-    source = predictor("lightgbm")
-    assert isinstance(source, CompiledPredictor)
-    assert source.memory(jobs).jobs.shape == (len(jobs), len(known) + KEPT)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)"])
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_no_feature_and_no_prediction_knows_what_lies_ahead(name: str, semantics: str) -> None:
@@ -152,22 +131,3 @@ def test_no_feature_and_no_prediction_knows_what_lies_ahead(name: str, semantics
             assert otherwise is not None
             pd.testing.assert_frame_equal(otherwise[upto], told[upto], check_exact=True)
     assert changed > 100, "a future that makes no difference later either would prove nothing"
-
-
-def test_the_first_guess_is_the_last_runtime_of_the_most_alike() -> None:
-    """Ann's third job has her executable, request and processors in common with the first, her request with the second."""
-    day = list(range(0, 50_000, 10_000))
-    load = Workload(
-        machine=4,
-        submit=day,
-        runtime=[100, 200, 1, 300, 1],
-        procs=[2, 1, 2, 2, 2],
-        requested=[900, 900, 900, 250, 60],
-        user=["ann", "ann", "ann", "bob", "ann"],
-        estimates=[1] * 5,
-        executable=["a", "a", "a", "b", "b"],
-    )
-    load = replace(load, runtime=[100, 200, 1, 250, 1])
-    made = simulate(load.table(), procs=4, predictor=spy()).jobs["predicted_s"].tolist()
-    # the first of its kind: its request; hers with another number of processors; the first again; without a user: the request; her last of any kind, 1 s
-    assert made == [900, 100, 100, 250, 1]

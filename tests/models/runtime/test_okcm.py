@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from features.jobs.history import history
 from sim import simulate
 from tests.models.runtime.test_knn import KnnByHand
-from tests.oracle.okcm import okcm as published
 from tests.support.walls import Wall, own
-from tests.support.workloads import crowd
+from tests.support.workloads import Workload, crowd
 
 DAY_S, WEEK_S, MONDAY_S = 86_400, 7 * 86_400, 4 * 86_400
 COUNT = 15
@@ -138,11 +136,26 @@ def test_with_allocated_processors_as_in_plain_python() -> None:
 
 
 def test_the_features_are_those_of_the_paper_s_table() -> None:
-    """The oracle's; the kernel's predictions are equal to its."""
-    oracle = OkcmByHand()
-    load = crowd(np.random.default_rng(11), size=400, longest_s=36_000, origin_s=1_000_000)
-    jobs = load.table()
-    jobs["allocated_procs"] = (jobs["procs"] * 2).astype("Int64").mask(jobs.index % 3 == 0)
-    schedule = simulate(jobs, procs=load.machine, predictor=oracle).jobs
-    table = published(jobs, history(jobs, schedule["start_s"].to_numpy(), jobs["submit_s"].to_numpy()))
-    np.testing.assert_allclose(np.array([oracle.x[job] for job in range(len(jobs))]), table.to_numpy(), rtol=1e-12, atol=1e-12)
+    """Table 1 of Li, Zhang et al., of one user's jobs at 06:00 on a Monday; the kernel's predictions are equal to this oracle's.
+
+    "Historical" jobs have ended. The table states one fill: x2 is the request of a first job. Where it is silent, x3 and x5 are the request
+    too, means are of the runtimes that there are, x9 and x10 the job's own processors, sums and intervals 0.
+    """
+    load = Workload(9, [0, 60, 100, 130, 700], [100, 50, 500, 30, 10], [4, 2, 6, 9, 3], [600, 300, 900, 60, 20], ["a"] * 5, [1] * 5)
+    oracle = OkcmByHand(clock=lambda second: MONDAY_S + 21_600)
+    oracle.begin(load.table().assign(allocated_procs=pd.array([8, None, 6, 9, 3], "Int64")))
+    submitted = [(now, "submitted", job) for job, now in enumerate(load.submit)]
+    for now, what, job in sorted([*submitted, (100, "ended", 0), (120, "ended", 1), (610, "ended", 2)]):
+        getattr(oracle, what)(job, now)
+    expected = [
+        # x0  x1  x2   x3   x4   x5   x6  x7   x8  x9 x10 x11 then x14
+        ([4, 600, 600, 600, 600, 600, 600, 0, 600, 4, 4, 1], 0),
+        ([2, 300, 300, 300, 300, 300, 300, 0, 300, 2, 2, 1], 0),
+        ([6, 900, 100, 900, 100, 900, 100, 100, 100, 4, 8, 1.5], 0),
+        ([9, 60, 50, 100, 75, 60, 75, 150, 75, 3, 5, 3], 10),
+        ([3, 20, 500, 50, 275, 100, 650 / 3, 650, 650 / 3, 4, 16 / 3, 0.75], 90),
+    ]
+    sines = [math.sin(math.pi / 14), 1.0]
+    np.testing.assert_allclose(
+        [oracle.x[job] for job in range(5)], [[*first, *sines, last] for first, last in expected], atol=1e-12
+    )

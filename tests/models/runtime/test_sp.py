@@ -9,14 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from features.jobs.schema import conform
 from models.runtime import sp
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
-from sim import simulate
 from sim.semantics import SEMANTICS
 from tests.models.runtime.by_hand import agree
-from tests.support.workloads import Workload, crowd, dependent_crowd
+from tests.support.workloads import Workload, by_kernel, crowd, dependent_crowd
 
 
 @dataclass(eq=False)
@@ -73,8 +71,7 @@ def alike(load: Workload, requests: int = 1) -> Workload:
     return replace(load, requested=requested, procs=[min(procs, 2) for procs in load.procs])
 
 
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("dependencies", [False, True])
+@pytest.mark.parametrize(("semantics", "dependencies"), [*zip(SEMANTICS, (False, True), strict=True)])
 def test_on_a_busy_machine_as_in_exact_arithmetic(semantics: str, dependencies: bool) -> None:
     make = dependent_crowd if dependencies else crowd
     load = replace(alike(make(np.random.default_rng(3), size=300, machine=8), requests=2), executable=["a.out", None] * 150)
@@ -84,21 +81,15 @@ def test_on_a_busy_machine_as_in_exact_arithmetic(semantics: str, dependencies: 
         assert any(made.corrections)
 
 
-def table(*rows: tuple) -> pd.DataFrame:
-    """One job after the other, by executable, user, request, processors and runtime."""
-    executable, user, requested, procs, runtime = (list(column) for column in zip(*rows, strict=True))
-    columns = {"job_id": range(1, len(rows) + 1), "submit_s": [10_000 * row for row in range(len(rows))], "user": user}
-    columns |= {"executable": executable, "requested_s": requested, "procs": procs, "runtime_s": runtime}
-    return conform(columns, len(rows)).astype({"runtime_s": "int64", "procs": "int64", "requested_s": "int64"})
+def group(runtime: list[int], requested: int) -> Workload:
+    """Jobs that have all in common, one after the other."""
+    jobs = len(runtime)
+    return Workload(8, [10_000 * row for row in range(jobs)], runtime, [4] * jobs, [requested] * jobs, ["ann"] * jobs, runtime)
 
 
-SAME = ("a", "ann", 1000, 4)
-
-
-def after(*runtimes: int, name: str = "sp2") -> int:
+def after(*runtimes: int, name: str) -> int:
     """What is predicted for a job whose group had these runtimes."""
-    rows = [(*SAME, runtime) for runtime in (*runtimes, 1)]
-    return int(simulate(table(*rows), procs=8, predictor=name).jobs["predicted_s"].iloc[-1])
+    return by_kernel(group([*runtimes, 1], 1000), predictor=name).predicted[-1]
 
 
 def test_a_share_that_is_exactly_reached_suffices() -> None:
@@ -114,10 +105,9 @@ def test_forgetting_bounds_the_lists_and_changes_no_prediction() -> None:
     """Against all points ever, also for a job that has run for longer than any of late, where all that is left is old."""
     rng = np.random.default_rng(8)
     runtime = np.concatenate([rng.integers(1, 10_000, 1500), rng.integers(1, 50, 1500)])
-    jobs = table(*[("a", "ann", 20_000, 1, int(seconds)) for seconds in runtime])
     compiled = predictor("sp2")
     assert isinstance(compiled, CompiledPredictor)
-    memory = compiled.memory(jobs)
+    memory = compiled.memory(group(runtime.tolist(), 20_000).table())
     kept = []
     for row, seconds in enumerate(runtime):
         sp.learn(memory, row, seconds)
