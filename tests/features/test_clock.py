@@ -77,12 +77,10 @@ def test_learners_are_retrained_at_midnights_of_the_place(semantics: str) -> Non
     assert [len(ended) for ended in nights(load, semantics=semantics)] != [1, 4, 7, 10, 13]
 
 
-def learners() -> list[Any]:
-    return [KnnByHand(2, 9), OkcmByHand(switch=3), NagByHand(False, eta=300.0, lambda_=10.0), BoostedByHand(trees=5)]
+LEARNERS = [KnnByHand(2, 9), OkcmByHand(switch=3), NagByHand(False, eta=300.0, lambda_=10.0), BoostedByHand(trees=5)]
 
 
-@pytest.mark.parametrize("dependencies", [False, True])
-@pytest.mark.parametrize("hand", learners(), ids=lambda hand: hand.label())
+@pytest.mark.parametrize(("hand", "dependencies"), [*zip(LEARNERS, 2 * (False, True), strict=True)])
 def test_learners_know_the_time_of_the_place(hand: Any, dependencies: bool) -> None:
     load = days(dependencies, size=400)
     own = by_kernel(load, "FCFS-EASY-SPF", hand.label(), dependencies=dependencies)
@@ -92,12 +90,10 @@ def test_learners_know_the_time_of_the_place(hand: Any, dependencies: bool) -> N
     assert made.predicted != own.predicted
 
 
-@pytest.mark.parametrize("dependencies", [False, True])
-def test_hours_and_days_of_the_week_are_those_of_the_place(dependencies: bool) -> None:
-    random = np.random.default_rng(5)
-    load = dependent_crowd(random, 150) if dependencies else crowd(random, 150)
+def test_hours_and_days_of_the_week_are_those_of_the_place() -> None:
+    load = dependent_crowd(np.random.default_rng(5), 150)
     load = replace(load, submit=[10 * DAY_S * second // load.submit[-1] for second in load.submit])  # over the change of clocks
-    made = load.schedule("EASY", spy(), dependencies=dependencies, clock=STOCKHOLM)
+    made = load.schedule("EASY", spy(), dependencies=True, clock=STOCKHOLM)
     found, seconds = features_of(made), made.jobs["submit_s"].tolist()
     at = [AT(second) for second in seconds]
     assert found["hour"].tolist() == [second % DAY_S / 3600 for second in at]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
@@ -73,7 +73,7 @@ def test_names_are_what_they_were() -> None:
         assert trace_name(file) == name
 
 
-@pytest.mark.slow
+@settings(max_examples=30)
 @given(st.from_regex(r"[a-z0-9][a-z0-9.-]{0,20}", fullmatch=True))
 def test_a_name_is_a_file_name_and_a_partition_key(name: str) -> None:
     """Three dots are a range of partitions in Dagster, so no two may stand together."""

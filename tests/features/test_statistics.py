@@ -130,7 +130,7 @@ def test_where_users_are_known_the_variance_of_leaving_out_one_at_a_time_is_adde
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("replicates", "chaos"), [(20, 0.1), (20, 0.0), (3, 0.1)])
+@pytest.mark.parametrize(("replicates", "chaos"), [pytest.param(20, 0.1, marks=pytest.mark.thorough), (20, 0.0), (3, 0.1)])
 def test_the_interval_over_weeks_and_replicates_covers_the_expected_change_and_that_of_one_replay_does_not(replicates, chaos):
     rng, trials = np.random.default_rng(8), 300
     covered, today = 0, 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ from features import limits
 from features.errors import InputError
 from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, clean
 from features.jobs.schema import Trace, conform
+from pipelines.ingest.canonical import read_canonical, write_canonical
 from pipelines.ingest.swf import read_swf
 from tests.conftest import SHARED, needs_shared
 
@@ -62,43 +65,19 @@ def touched(cleaned: CleanTrace) -> list[tuple]:
 
 
 @pytest.mark.parametrize(
-    ("row", "done"),
+    ("row", "column", "value"),
     [
-        (GOOD, []),
-        ((0, 10, None, 4, 60, "a"), [("altered", "procs-from-allocated", "procs", None, 4)]),
-        ((0, 10, 0, 4, 60, "a"), [("altered", "procs-from-allocated", "procs", 0, 4)]),
-        ((0, 10, None, 0, 60, "a"), [("dropped", "no-procs", "procs", None, None)]),
-        ((0, 10, 0, None, 60, "a"), [("dropped", "no-procs", "procs", 0, None)]),
-        ((0, 0, 4, 4, 60, "a"), [("dropped", "no-runtime", "runtime_s", 0, None)]),
-        ((0, None, 4, 4, 60, "a"), [("dropped", "no-runtime", "runtime_s", None, None)]),
-        ((-1, 10, 4, 4, 60, "a"), [("dropped", "negative-submit", "submit_s", -1, None)]),
-        ((0, 10, 4, 4, None, "a"), [("dropped", "no-request", "requested_s", None, None)]),
-        ((0, 10, 4, 4, 0, "a"), [("dropped", "no-request", "requested_s", 0, None)]),
-        ((0, 10, 8, 4, 60, "a"), []),
-        ((0, 10, 9, 4, 60, "a"), [("dropped", "wider-than-machine", "procs", 9, None)]),
-        ((0, 60, 4, 4, 60, "a"), []),
-        ((0, 61, 4, 4, 60, "a"), [("altered", "runtime-cut-to-request", "runtime_s", 61, 60)]),
-        (
-            (0, 61, None, 4, 60, "a"),
-            [("altered", "procs-from-allocated", "procs", None, 4), ("altered", "runtime-cut-to-request", "runtime_s", 61, 60)],
-        ),
-        ((-1, 0, None, None, None, "a"), [("dropped", "no-procs", "procs", None, None)]),
-        ((limits.SECONDS + 1, 1, 1, 1, 1, "a"), [("dropped", "beyond-limits", "submit_s", limits.SECONDS + 1, None)]),
-        ((0, limits.SECONDS + 1, 1, 1, 1, "a"), [("dropped", "beyond-limits", "runtime_s", limits.SECONDS + 1, None)]),
-        ((0, 1, 1, 1, 2**63 - 1, "a"), [("dropped", "beyond-limits", "requested_s", 2**63 - 1, None)]),
-        ((-(2**63), 1, 1, 1, 1, "a"), [("dropped", "beyond-limits", "submit_s", -(2**63), None)]),
-        ((0, 1, 1, limits.PROCESSORS + 1, 1, "a"), [("dropped", "beyond-limits", "allocated_procs", limits.PROCESSORS + 1, None)]),
+        ((limits.SECONDS + 1, 1, 1, 1, 1, "a"), "submit_s", limits.SECONDS + 1),
+        ((0, limits.SECONDS + 1, 1, 1, 1, "a"), "runtime_s", limits.SECONDS + 1),
+        ((0, 1, 1, 1, 2**63 - 1, "a"), "requested_s", 2**63 - 1),
+        ((-(2**63), 1, 1, 1, 1, "a"), "submit_s", -(2**63)),
+        ((0, 1, 1, limits.PROCESSORS + 1, 1, "a"), "allocated_procs", limits.PROCESSORS + 1),
     ],
 )
-def test_each_rule_and_its_edge(row: tuple, done: list[tuple]) -> None:
+def test_jobs_beyond_the_limits_are_left_out(row: tuple, column: str, value: int) -> None:
     cleaned = clean(trace(GOOD, row))
-    assert touched(cleaned) == [(2, *what) for what in done]
-    assert cleaned.jobs["job_id"].tolist() == (
-        [1] if any(what[0] == "dropped" for what in done) else [1, 2] if row[0] >= 0 else [1]
-    )
-    for _, rule, column, _, after in done:
-        if rule in ("procs-from-allocated", "runtime-cut-to-request"):
-            assert cleaned.jobs.loc[1, column] == after
+    assert touched(cleaned) == [(2, "dropped", "beyond-limits", column, value, None)]
+    assert cleaned.jobs["job_id"].tolist() == [1]
 
 
 def test_jobs_at_the_limits_stay() -> None:
@@ -164,7 +143,7 @@ def test_what_cannot_be_cleaned_is_refused_in_one_line(jobs: Trace, options: dic
 
 
 def plain_rules(rows: list[tuple], procs: int, missing_request: str) -> tuple[list[tuple], list[tuple]]:
-    """The rules one job at a time: (what was done as (job, action, rule)), kept jobs as (job, submit, runtime, procs, requested)."""
+    """The rules one job at a time: (what was done as ``touched``), kept jobs as (job, submit, runtime, procs, requested)."""
     before: dict[int, int | None] = {}  # by job: the longest request stated in its queue so far
     longest: dict[object, int] = {}
     for number in sorted(range(1, len(rows) + 1), key=lambda number: rows[number - 1][0]):
@@ -175,31 +154,32 @@ def plain_rules(rows: list[tuple], procs: int, missing_request: str) -> tuple[li
     done, kept = [], []
     for number, (submit, runtime, wanted, allocated, requested, _) in enumerate(rows, 1):
         if (wanted or 0) <= 0 and (allocated or 0) > 0:
+            done.append((number, "altered", "procs-from-allocated", "procs", wanted, allocated))
             wanted = allocated
-            done.append((number, "altered", "procs-from-allocated"))
         if (wanted or 0) <= 0:
-            done.append((number, "dropped", "no-procs"))
+            done.append((number, "dropped", "no-procs", "procs", wanted, None))
             continue
         if (runtime or 0) <= 0:
-            done.append((number, "dropped", "no-runtime"))
+            done.append((number, "dropped", "no-runtime", "runtime_s", runtime, None))
             continue
         if submit < 0:
-            done.append((number, "dropped", "negative-submit"))
+            done.append((number, "dropped", "negative-submit", "submit_s", submit, None))
             continue
         if (requested or 0) <= 0:
-            requested = {"drop": None, "runtime": runtime, "queue-max": before[number]}[missing_request]
+            stated, requested = requested, {"drop": None, "runtime": runtime, "queue-max": before[number]}[missing_request]
             if requested is None:
-                done.append((number, "dropped", "no-request" if missing_request == "drop" else "no-request-yet"))
+                rule = "no-request" if missing_request == "drop" else "no-request-yet"
+                done.append((number, "dropped", rule, "requested_s", stated, None))
                 continue
-            done.append((number, "altered", f"request-from-{missing_request}"))
+            done.append((number, "altered", f"request-from-{missing_request}", "requested_s", stated, requested))
         if wanted > procs:
-            done.append((number, "dropped", "wider-than-machine"))
+            done.append((number, "dropped", "wider-than-machine", "procs", wanted, None))
             continue
         if runtime > requested:
+            done.append((number, "altered", "runtime-cut-to-request", "runtime_s", runtime, requested))
             runtime = requested
-            done.append((number, "altered", "runtime-cut-to-request"))
         kept.append((number, submit, runtime, wanted, requested))
-    return sorted(done), sorted(kept, key=lambda job: job[1])
+    return done, sorted(kept, key=lambda job: job[1])
 
 
 MAYBE = st.one_of(st.none(), st.integers(0, 12))
@@ -213,23 +193,27 @@ ROWS = st.lists(
 @given(ROWS, st.sampled_from(MISSING_REQUEST))
 def test_the_rules_together_are_the_rules_one_job_at_a_time(rows: list[tuple], missing_request: str) -> None:
     done, kept = plain_rules(rows, 8, missing_request)
+    by_job = operator.itemgetter(0, 1, 2)
     try:
         cleaned = clean(trace(*rows), missing_request=missing_request)
     except InputError:
         assert not kept
         return
-    assert sorted(cleaned.rejected_jobs[["job_id", "action", "rule"]].itertuples(index=False, name=None)) == done
+    assert sorted(touched(cleaned), key=by_job) == sorted(done, key=by_job)
     columns = ["job_id", "submit_s", "runtime_s", "procs", "requested_s"]
     assert list(cleaned.jobs[columns].itertuples(index=False, name=None)) == kept
     assert cleaned.jobs[columns].dtypes.eq("int64").all()
     assert cleaned.counts().sum() == len(done)
 
 
-def test_what_is_cut_off_a_runtime_is_kept_beside_it() -> None:
-    cleaned = clean(trace(GOOD, (1, 61, 4, 4, 60, "a"), (2, 7000, 4, 4, 60, "a")))
-    assert cleaned.jobs["runtime_s"].tolist() == [10, 60, 60]
+def test_what_is_cut_off_a_runtime_is_kept_beside_it_and_cut_off_no_more(tmp_path: Path) -> None:
+    cleaned = clean(trace((0, 60, 4, 4, 60, "a"), (1, 61, 4, 4, 60, "a"), (2, 7000, 4, 4, 60, "a")))
+    assert cleaned.jobs["runtime_s"].tolist() == [60, 60, 60]
+    assert [step[0] for step in touched(cleaned)] == [2, 3]
     assert cleaned.jobs["overrun_s"].tolist() == [0, 1, 6940]
     assert cleaned.jobs["overrun_s"].dtype == np.int64
+    write_canonical(Trace("t", cleaned.jobs, cleaned.procs), tmp_path / "t.parquet")
+    pd.testing.assert_frame_equal(clean(read_canonical(tmp_path / "t.parquet")).jobs, cleaned.jobs)
 
 
 @needs_shared
@@ -240,17 +224,3 @@ def test_the_raw_kth_log_gives_the_published_28481_jobs_and_exactly_those() -> N
     columns = ["job_id", "submit_s", "runtime_s", "requested_s"]
     assert (cleaned.jobs[columns].to_numpy() == published[columns].to_numpy(np.int64)).all()
     assert (cleaned.jobs["procs"].to_numpy() == published["procs"].to_numpy(np.int64)).all()
-
-
-def test_a_cleaned_table_kept_as_canonical_parquet_is_cleaned_to_itself(tmp_path):
-    from features.jobs.schema import Trace
-    from pipelines.ingest.canonical import read_canonical, write_canonical
-
-    jobs = conform(
-        {"job_id": [1, 2], "submit_s": [0, 5], "wait_s": [0, 0], "runtime_s": [90, 30], "procs": [1, 1], "requested_s": [60, 60]}, 2
-    )
-    made = clean(Trace(jobs=jobs, name="t", procs=4))
-    assert made.jobs["overrun_s"].tolist() == [30, 0]
-    write_canonical(Trace(jobs=made.jobs, name="t", procs=4), tmp_path / "t.parquet")
-    again = clean(read_canonical(tmp_path / "t.parquet"))
-    pd.testing.assert_frame_equal(again.jobs, made.jobs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features import Trace, clean, jobs_from
@@ -21,7 +21,7 @@ def table(rows: list[tuple[int, int, int, int]]) -> pd.DataFrame:
     return jobs_from(pd.DataFrame(asked))
 
 
-@pytest.mark.slow
+@settings(max_examples=40)
 @given(JOBS)
 def test_what_is_in_use_is_what_a_count_of_each_second_finds(rows: list[tuple[int, int, int, int]]) -> None:
     seconds = np.zeros((2, 80), int)

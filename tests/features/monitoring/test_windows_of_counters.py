@@ -24,7 +24,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 @pytest.mark.slow
 @given(seeds)
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_every_feature_of_every_run_is_the_one_by_hand_however_batches_are_cut(seed: int) -> None:
     case = random_case(seed)
     made, whole = (
@@ -155,7 +155,7 @@ def test_memory_does_not_grow_with_the_data() -> None:
     runs = pd.DataFrame({"run_id": ["a", "b"], "nodes": [["n0"], ["n1"]], "start_s": [ORIGIN_S + 100, ORIGIN_S + 900]})
     sampler = Sampler("s", tuple(f"m{metric}" for metric in range(20)))
     peaks = []
-    for steps in (100, 1_000, 10_000):
+    for steps in (100, 1_000, 4_000):
         tracemalloc.start()
         made = window_features(regular(steps, 32, 20), runs, sampler)
         peaks.append(tracemalloc.get_traced_memory()[1])

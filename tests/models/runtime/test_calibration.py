@@ -11,26 +11,22 @@ from models.runtime.calibration import calibration_curve, chance_band
 LEVELS = np.array([0.05, 0.25, 0.5, 0.8, 0.95])
 
 
-def lognormal(rng: np.random.Generator, jobs: int, bias: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """The quantiles of lognormal runtimes of jobs that all differ, times ``bias``, and a draw from each."""
+def lognormal(rng: np.random.Generator, jobs: int, bias: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The quantiles of lognormal runtimes of jobs that all differ, times ``bias``, their levels, and a draw from each."""
     mean, spread = rng.normal(6, 2, jobs), rng.uniform(0.5, 2, jobs)
     runtime = np.exp(mean + spread * rng.normal(size=jobs))
-    return bias * np.exp(mean[:, None] + spread[:, None] * stats.norm.ppf(LEVELS)), runtime
+    return bias * np.exp(mean[:, None] + spread[:, None] * stats.norm.ppf(LEVELS)), LEVELS, runtime
 
 
 def test_true_quantiles_hold_the_share_they_promise_and_biased_ones_do_not():
     rng = np.random.default_rng(1)
     jobs = 20_000
     error = 4 * np.sqrt(LEVELS * (1 - LEVELS) / jobs)
-    true = calibration_curve(*_with_levels(*lognormal(rng, jobs)))
+    true = calibration_curve(*lognormal(rng, jobs))
     assert (np.abs(true["at_most"] - LEVELS) < error).all()
-    short = calibration_curve(*_with_levels(*lognormal(rng, jobs, bias=0.8)))
+    short = calibration_curve(*lognormal(rng, jobs, bias=0.8))
     assert (short["at_most"] < LEVELS - error).all()
     assert (true["at_most"] + true["above"]).to_numpy() == pytest.approx(1.0)
-
-
-def _with_levels(quantiles: np.ndarray, runtime: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return quantiles, LEVELS, runtime
 
 
 def test_twice_the_loss_averaged_over_even_levels_is_the_continuous_ranked_probability_score():
@@ -74,7 +70,7 @@ def test_the_band_is_the_one_worked_out_by_hand():
     assert band["high"][0] == pytest.approx(0.25 + reach)
 
 
-WINDOWS, CLUSTERS = 500, 150
+WINDOWS, CLUSTERS = 150, 150
 
 
 def clustered(rng: np.random.Generator, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -85,7 +81,6 @@ def clustered(rng: np.random.Generator, rate: float) -> tuple[np.ndarray, np.nda
     return np.repeat(wrong, size), np.repeat(window, size), np.repeat(np.arange(len(size)), size)
 
 
-@pytest.mark.slow
 def test_of_a_calibrated_sample_99_windows_in_100_are_inside_though_its_jobs_go_wrong_together():
     under, window, cluster = clustered(np.random.default_rng(4), 0.2)
     inside = chance_band(under, 0.2, window, cluster)["inside"].mean()
@@ -94,7 +89,6 @@ def test_of_a_calibrated_sample_99_windows_in_100_are_inside_though_its_jobs_go_
     assert alone < 0.8, "without clusters the band is far too narrow"
 
 
-@pytest.mark.slow
 def test_a_biased_sample_is_flagged():
     under, window, cluster = clustered(np.random.default_rng(5), 0.4)
     assert chance_band(under, 0.2, window, cluster)["inside"].mean() < 0.1

@@ -77,15 +77,6 @@ def test_the_baseline_without_features_is_the_plain_quantile_of_what_had_ended()
         assert found[job].tolist() == np.minimum(plain, requested[job]).tolist()
 
 
-def test_the_baseline_without_features_sees_nothing_of_what_has_not_ended():
-    submit, end, runtime, requested = runs(np.random.default_rng(5))
-    now = int(submit[150])
-    other = np.where(end > now, 7, runtime)
-    before = submit <= now
-    first, again = (runtimes_so_far(submit, end, each, requested, LEVELS)[before] for each in (runtime, other))
-    assert (first == again).all()
-
-
 def test_coverage_is_counted_by_jobs_and_by_work_and_tells_the_atom():
     quantiles = np.array([[10.0], [10.0], [10.0], [99.0]])
     table = coverage(
