@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from benchmarks.common.card import Card, made_before
-from benchmarks.common.tables import kept_table
 
 
 def card(rows: int = 2, words: int = 1) -> Card:
@@ -38,15 +37,3 @@ def test_a_card_of_kept_data_names_the_commit_that_made_them(tmp_path):
     (tmp_path / "y.md").write_text("# No command")
     with pytest.raises(ValueError, match=r"y\.md"):
         made_before("y", tmp_path)
-
-
-def test_a_kept_table_has_its_columns_and_rows_in_the_order_of_the_page():
-    cells = pd.DataFrame(
-        [("s", "1: x", 0, "b", "1"), ("s", "1: x", 0, "a", "2"), ("s", "1: x", 10, "b", "3"), ("s", "1: x", 10, "a", "4")],
-        columns=["section", "table", "line", "column", "value"],
-    )
-    table = kept_table(cells, "s", "1")
-    assert list(table) == ["b", "a"]
-    assert table.to_numpy().tolist() == [["1", "2"], ["3", "4"]]
-    with pytest.raises(ValueError, match="no table"):
-        kept_table(cells, "s", "2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from benchmarks.common.tables import cells, kept_table, write_data
 
@@ -42,9 +43,12 @@ def test_every_cell_is_kept_with_its_section_and_table():
     assert rows["table"].unique().tolist() == ["1: Said before.", "2", "1"]
     first = kept_table(rows, "Here")
     assert first.loc[1].to_dict() == {"row": "JustBF", "slowdown": "3", "slowdown, vs EASY": "+2", "AWF": "4", "AWF, vs EASY": "+2"}
-    assert first.loc[0, "AWF"] == "2"
+    assert list(first) == ["row", "slowdown", "slowdown, vs EASY", "AWF", "AWF, vs EASY"]
+    assert first["AWF"].tolist() == ["2", "4", "5"]
     assert kept_table(rows, "Here", "2").to_numpy().tolist() == [["EASY", "6"]]
     assert kept_table(cells(PAGE, "part"), "part: There").to_numpy().tolist() == [["EASY", "7"]]
+    with pytest.raises(ValueError, match="no table"):
+        kept_table(rows, "Here", "3")
 
 
 def test_parts_written_again_replace_their_own_rows_only(tmp_path: Path):

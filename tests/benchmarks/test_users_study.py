@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from benchmarks.studies import users, users_runs
-from features.jobs.cleaning import clean
+from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.workload import Workload, generate
 from sim.simulate import simulate
 
@@ -37,20 +39,20 @@ def test_a_loop_replayed_again_correlates_with_itself_as_far_as_its_intervals_ar
     assert users.again(apart, "ranking", "open").tolist() == [1.0, 1.0, 1.0]
 
 
-def test_load_is_carried_until_a_share_of_jobs_has_ended_and_waits_delay_it() -> None:
+def waited() -> CleanTrace:
     trace = clean(generate(Workload(jobs=200, procs=16, users=8, load=0.9, seed=3)))
-    waited = trace.jobs.assign(wait_s=pd.array([5] * len(trace.jobs), "Int64"))
-    load = users_runs.carried(type(trace)(**{**vars(trace), "jobs": waited}))
-    jobs = simulate(waited, procs=16).jobs
+    return replace(trace, jobs=trace.jobs.assign(wait_s=pd.array([5] * 200, "Int64")))
+
+
+def test_load_is_carried_until_a_share_of_jobs_has_ended_and_waits_delay_it() -> None:
+    load, jobs = users_runs.carried(waited()), simulate(waited().jobs, procs=16).jobs
     seconds = jobs["end_s"].max() - jobs["submit_s"].min()
     assert load.loc["open", "all"] == pytest.approx((jobs["procs"] * jobs["runtime_s"]).sum() / (16 * seconds))
     assert load.loc["closed, no waits", "all"] >= load.loc["closed", "all"]
 
 
 def test_a_campaign_on_a_small_trace_fills_every_table(monkeypatch) -> None:
-    trace = clean(generate(Workload(jobs=200, procs=16, users=8, load=0.9, seed=3)))
-    waited = trace.jobs.assign(wait_s=pd.array([5] * len(trace.jobs), "Int64"))
-    traces = dict.fromkeys(users_runs.TRACES, type(trace)(**{**vars(trace), "jobs": waited}))
+    traces = dict.fromkeys(users_runs.TRACES, waited())
     monkeypatch.setattr(users_runs, "PREDICTORS", dict.fromkeys(("requested", "requested*2", "clairvoyant"), "requested"))
     kth = traces["KTH-SP2"]
     parts = [

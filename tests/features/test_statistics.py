@@ -37,13 +37,6 @@ def test_intervals_of_means_leave_out_one_block_at_a_time(blocks):
         assert (low[column], high[column]) == pytest.approx((mean - reach, mean + reach), rel=1e-9)
 
 
-def test_a_paired_difference_is_much_narrower_than_what_it_is_the_difference_of():
-    values, block = sample(np.random.default_rng(2), 30)
-    both = np.column_stack([values, values[:, 1] - values[:, 0]])
-    width = np.diff(mean_intervals(both, block), axis=0)[0]
-    assert width[2] < width[:2].min() / 3
-
-
 def test_too_few_blocks_have_no_interval_and_it_is_said_why():
     values, block = sample(np.random.default_rng(3), FEWEST_BLOCKS - 1)
     assert np.isnan(mean_intervals(values, block)).all()
@@ -198,10 +191,3 @@ def test_where_one_week_decides_the_coverage_that_is_measured_is_low_and_is_said
 )
 def test_a_change_is_sure_where_it_survives_the_correction_for_all_that_are_tested(p, sure):
     assert surely(p).tolist() == sure
-
-
-def test_of_twelve_comparisons_without_any_change_hardly_ever_one_is_sure():
-    rng, trials = np.random.default_rng(4), 400
-    wrong = sum(surely(rng.random(12)).any() for _ in range(trials))
-    alone = sum((rng.random(12) < 0.05).any() for _ in range(trials))
-    assert wrong / trials < 0.08 < 0.3 < alone / trials

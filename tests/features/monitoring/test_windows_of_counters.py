@@ -54,25 +54,6 @@ def test_random_cases_hold_what_they_are_to_show() -> None:
     assert (total > 20).all(), total
 
 
-def test_pandas_says_the_same_of_a_regular_cluster() -> None:
-    rng = np.random.default_rng(1)
-    steps, nodes = 200, 32
-    samples = pd.DataFrame(
-        {"time_s": ORIGIN_S + np.repeat(np.arange(steps) * 10.0, nodes), "node": np.tile([f"n{n}" for n in range(nodes)], steps)}
-    )
-    samples["sent"] = rng.gamma(0.5, 1e6, (steps, nodes)).cumsum(0).reshape(-1)
-    runs = pd.DataFrame({"run_id": [str(run) for run in range(50)], "start_s": rng.integers(ORIGIN_S, ORIGIN_S + 10 * steps, 50)})
-    runs["nodes"] = [list(rng.choice(samples["node"].unique(), 4, replace=False)) for _ in range(50)]
-    made = window_features([samples], runs, Sampler("net", ("sent",)))
-    rates = samples.assign(rate=samples.groupby("node")["sent"].diff() / samples.groupby("node")["time_s"].diff()).dropna()
-    pairs = runs.merge(rates, how="cross")
-    pairs = pairs[(pairs["time_s"] >= pairs["start_s"] - 300) & (pairs["time_s"] < pairs["start_s"])]
-    own = [row.node in row.nodes for row in pairs.itertuples()]
-    for frame, chosen in ((made.all, pairs), (made.own, pairs[own])):
-        expected = chosen.groupby("run_id")["rate"].agg(["min", "max", "mean"]).reindex(runs["run_id"])
-        np.testing.assert_allclose(frame, expected, rtol=1e-12)
-
-
 def one(
     times: list[float], values: list[float], start: int = 1_000, gauge: bool = False, **options: Any
 ) -> tuple[float, float, float]:

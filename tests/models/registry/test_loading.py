@@ -60,6 +60,8 @@ def test_its_data_answer_as_its_code_does(opened, made):
     pd.testing.assert_frame_equal(here, there, check_dtype=False)
     assert here["user_known"].tolist() == [True, False]
     assert trained_method(opened, "t", "1").name == "last2"
+    with pytest.raises(InputError, match="models:/runtime-t/99: cannot be read by this Queuecast"):
+        trained_method(opened, "t", "99")
 
 
 def hostile(marker: Path) -> str:

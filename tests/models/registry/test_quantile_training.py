@@ -106,13 +106,6 @@ def test_a_user_never_seen_is_answered_like_nobody_known_and_by_group_or_request
     assert len(np.unique(say(user="new", group="new", executable="new"))) > 5
 
 
-def test_quantiles_ascend_and_lie_within_the_request(known, at, forest):
-    asked = known.asked(asked_after(known, at))
-    _, quantiles = forest.predict(asked)
-    assert (np.diff(quantiles, axis=1) >= 0).all()
-    assert ((quantiles >= 1) & (quantiles <= asked["requested_s"].to_numpy()[:, None])).all()
-
-
 @pytest.mark.slow
 def test_quantiles_as_served_are_outlived_about_as_often_as_they_should(known):
     outlived = []

@@ -158,15 +158,6 @@ def test_the_better_comes_first_with_the_reason_and_a_tie_goes_to_the_one_named_
         rank_candidates([Candidate("last2", "1", float("nan"), 0)], kind)
 
 
-def test_what_a_version_learned_is_read_back_and_predicts_the_same(opened, learned):
-    made = register(opened, learned, "back", "lightgbm", 0.6)
-    asked = workload()[0][["user", "procs", "requested_s", "submit_s"]].tail(50)
-    again = trained_method(opened, "back", made.version).answer(asked, asked)["predicted_s"]
-    np.testing.assert_array_equal(again, learned[0].answer(asked))
-    with pytest.raises(InputError, match="models:/runtime-back/99: cannot be read by this Queuecast"):
-        trained_method(opened, "back", "99")
-
-
 @pytest.mark.slow
 def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch):
     old = register(opened, learned, "five", "last2", 0.5)
