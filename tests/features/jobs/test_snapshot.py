@@ -21,7 +21,7 @@ from features.jobs.snapshot import snapshot
 from models.packed import snapshot_inputs
 from models.packed.snapshot_inputs import FEATURES, History
 from tests.conftest import needs_shared
-from tests.features.jobs.test_history import kth, local, perturbed, random_trace, table, traces
+from tests.features.jobs.test_history import kth, local, random_trace, table, traces
 from tests.support.fresh import seeds
 
 PACKED = Path(snapshot_inputs.__file__)
@@ -90,6 +90,31 @@ def test_many_rows_are_the_rows_one_by_one() -> None:
     assert known.inputs(asked.iloc[:0]).shape == (0, len(FEATURES))
 
 
+def perturbed(jobs: pd.DataFrame, start_s: np.ndarray, row: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    """``jobs`` with all that happens after the submission of ``row`` made different, as far as it can be."""
+    now = int(jobs["submit_s"].iloc[row])
+    after = np.arange(len(jobs)) > row
+    submit = jobs["submit_s"].to_numpy().copy()
+    submit[after] = now + np.sort(rng.integers(0, 200, after.sum()))
+    start = start_s.copy()
+    waiting = start_s >= now  # jobs not started before now may start at any time from now on
+    start[waiting] = np.maximum(submit, now)[waiting] + rng.integers(0, 50, waiting.sum())
+    runtime = jobs["runtime_s"].to_numpy().copy()
+    unended = start_s + runtime > now
+    runtime[unended] = np.maximum(now - start, 0)[unended] + rng.integers(1, 100, unended.sum())
+    changed = jobs.assign(submit_s=submit, runtime_s=runtime)
+    for name, values in {
+        "procs": rng.integers(1, 50, len(jobs)),
+        "requested_s": rng.integers(1, 1_000, len(jobs)),
+        "allocated_procs": rng.integers(1, 50, len(jobs)),
+    }.items():
+        changed[name] = changed[name].where(~after, pd.Series(values).astype(changed[name].dtype))
+    users = changed["user"].cat.codes.to_numpy().copy()
+    users[after] = rng.integers(-1, len(changed["user"].cat.categories), after.sum())
+    changed["user"] = pd.Categorical.from_codes(users, dtype=changed["user"].dtype)
+    return changed, start
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(2))
 def test_snapshot_holds_nothing_later_than_its_instant(seed: int) -> None:
@@ -120,15 +145,6 @@ def test_unknown_and_null_users_and_an_empty_snapshot_mean_no_history() -> None:
         for row in (0, 1):
             pd.testing.assert_series_equal(got.iloc[row, 2:-4], expected.iloc[2:-4], check_names=False)
     assert known.at_s is None
-
-
-def test_snapshot_survives_parquet(tmp_path: Path) -> None:
-    jobs, start = random_trace(200, np.random.default_rng(4))
-    taken = snapshot(jobs, start, 300)
-    taken.to_parquet(tmp_path / "snapshot.parquet")
-    again = pd.read_parquet(tmp_path / "snapshot.parquet")
-    asked = submissions(jobs, local(jobs))
-    pd.testing.assert_frame_equal(History.from_frame(again).inputs(asked), History.from_frame(taken).inputs(asked))
 
 
 def test_columns_are_those_of_training() -> None:

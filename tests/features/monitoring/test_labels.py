@@ -21,7 +21,8 @@ from features.monitoring.labels import (
     z_scores,
 )
 from features.monitoring.samplers import FEATURES, PROBES, SAMPLERS
-from tests.features.monitoring.test_windows_of_counters import papers_windows
+from features.monitoring.windows import WindowFeatures, side_by_side, window_features
+from tests.features.monitoring.test_windows_of_counters import regular
 from tests.support.counters_by_hand import ORIGIN_S
 
 runtimes = st.lists(st.tuples(st.sampled_from("ABC"), st.floats(0.5, 1e5)), min_size=1, max_size=40)
@@ -119,16 +120,28 @@ def runs() -> pd.DataFrame:
 TABLE = probes(("first", "n3", 1, 2, 3), ("second", "n1", 4, 5, 6), ("second", "n2", 6, 7, 8))
 
 
+def papers_windows(runs: pd.DataFrame, samplers: tuple[str, ...] = tuple(SAMPLERS)) -> WindowFeatures:
+    """All metrics of the samplers of Nichols et al., on a small cluster."""
+    parts = []
+    for name in samplers:
+        metrics = SAMPLERS[name].metrics
+        batches = (batch.rename_columns(["time_s", "node", *metrics]) for batch in regular(400, 4, len(metrics)))
+        parts.append(window_features(batches, runs, name))
+    return side_by_side(parts)
+
+
 @pytest.mark.slow
 def test_the_papers_samplers_make_the_282_features() -> None:
     types = {"AMG": "network", "LBANN": "io"}
     backwards = papers_windows(runs(), tuple(reversed(SAMPLERS)))
     assert backwards.own is not None
+    assert len(backwards.coverage.columns) == 18
     made = feature_matrix(backwards.own.iloc[::-1], TABLE, types, runs())
     assert tuple(made.columns) == FEATURES
     assert (made.dtypes == np.float64).all()
     assert made.index.tolist() == ["second", "first"]
     assert made["sysclassib.qp1_dropped.mean"].tolist() == [21, 21]
+    assert made["opa_info.link_quality_indicator.max"].tolist() == [27 * (ORIGIN_S + 349), 27 * (ORIGIN_S + 49)], "a gauge"
     assert made["probe.recv_s.max"].tolist() == [7, 2]
     assert made["type.io"].tolist() == [0, 1]
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from features.monitoring.rates import KINDS
-from features.monitoring.samplers import FEATURES, SAMPLERS, Sampler
-from features.monitoring.windows import WindowFeatures, side_by_side, window_features
+from features.monitoring.samplers import Sampler
+from features.monitoring.windows import side_by_side, window_features
 from tests.support.counters_by_hand import ORIGIN_S, SAMPLER, features_by_hand, random_case, said_by_hand
 
 seeds = st.integers(0, 2**32 - 1)
@@ -164,26 +164,6 @@ def test_a_node_that_comes_after_the_window_is_not_missed_in_it() -> None:
     made = window_features([samples], runs, Sampler("s", ("m",), frozenset({"m"})))
     assert made.coverage["s.all.expected"].tolist() == [30, 60]
     assert made.coverage["s.all.nodes"].tolist() == [1, 2]
-
-
-def papers_windows(runs: pd.DataFrame, samplers: tuple[str, ...] = tuple(SAMPLERS)) -> WindowFeatures:
-    """All metrics of the samplers of Nichols et al., on a small cluster."""
-    parts = []
-    for name in samplers:
-        metrics = SAMPLERS[name].metrics
-        batches = (batch.rename_columns(["time_s", "node", *metrics]) for batch in regular(400, 4, len(metrics)))
-        parts.append(window_features(batches, runs, name))
-    return side_by_side(parts)
-
-
-def test_the_papers_samplers_give_the_papers_columns() -> None:
-    runs = pd.DataFrame({"run_id": ["r"], "nodes": [["n1"]], "start_s": [ORIGIN_S + 300]})
-    made = papers_windows(runs)
-    assert made.own is not None
-    assert tuple(made.own.columns) == FEATURES[:270]
-    assert len(made.coverage.columns) == 18
-    assert made.own["opa_info.link_quality_indicator.max"].item() == 27 * (ORIGIN_S + 299), "a gauge is read as it is"
-    assert made.own["opa_info.vl0_xmit_data.mean"].item() == 28
 
 
 def test_a_metric_that_a_batch_lacks_is_null_there_and_a_new_one_is_refused() -> None:

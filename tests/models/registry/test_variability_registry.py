@@ -69,10 +69,11 @@ def asked_of(made, model) -> pd.DataFrame:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_what_is_packed_answers_as_the_kernel_does(tmp_path, made, learned, name):
+def test_what_is_packed_answers_as_the_kernel_does_and_comes_back_as_it_was(tmp_path, made, learned, name):
     model = learned[name]
     asked = asked_of(made, model)
-    answer = VariabilityPredictor(packed(tmp_path, model)).predict(asked)
+    data = packed(tmp_path, model)
+    answer = VariabilityPredictor(data).predict(asked)
     probability = answer[[f"probability_{label}" for label in range(model.classes)]].to_numpy()
     np.testing.assert_allclose(probability, model.probabilities(asked), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(answer["predicted_class"], model.predict(asked))
@@ -80,12 +81,7 @@ def test_what_is_packed_answers_as_the_kernel_does(tmp_path, made, learned, name
     above = model.baselines["mean_s"] + 1.5 * model.baselines["sigma_s"]
     assert np.isnan(answer["varies_above_s"].iloc[0])
     np.testing.assert_allclose(answer["varies_above_s"].iloc[1:], above[made.application[1:60]])
-
-
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_what_is_packed_comes_back_as_it_was(tmp_path, learned, name):
-    model = learned[name]
-    back = from_directory(packed(tmp_path, model))
+    back = from_directory(data)
     for ours, theirs in zip(model.arrays, back.arrays, strict=True):
         np.testing.assert_array_equal(ours, theirs)
         assert np.asarray(ours).dtype == np.asarray(theirs).dtype

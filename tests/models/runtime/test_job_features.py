@@ -108,8 +108,9 @@ def test_levels_are_those_whose_columns_the_trace_fills() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)"])
-@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize(
+    ("name", "semantics"), [*zip(("lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)"), 2 * SEMANTICS, strict=True)]
+)
 def test_no_feature_and_no_prediction_knows_what_lies_ahead(name: str, semantics: str) -> None:
     rng = np.random.default_rng(1)
     load = busy(False, seed=5, size=330)
