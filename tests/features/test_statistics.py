@@ -18,13 +18,25 @@ def sample(rng: np.random.Generator, blocks: int, jobs: int = 300) -> tuple[np.n
     return np.column_stack([level + rng.normal(size=jobs), level + 0.5 + rng.normal(size=jobs)]), block
 
 
-def plainly(without: list[float], confidence: float) -> tuple[float, float]:
-    """The reach of a jackknife interval and its variance, from the statistic without each block in turn."""
+def plainly(without: list[float]) -> tuple[float, float]:
+    """The variance of a jackknife and its degrees of freedom, from the statistic without each block in turn."""
     blocks = len(without)
     deviations = [each - sum(without) / blocks for each in without]
     variance = (blocks - 1) / blocks * sum(each**2 for each in deviations)
-    effective = sum(each**2 for each in deviations) ** 2 / sum(each**4 for each in deviations)
-    return stats.t.ppf((1 + confidence) / 2, effective) * variance**0.5, variance
+    return variance, sum(each**2 for each in deviations) ** 2 / sum(each**4 for each in deviations)
+
+
+def reach(confidence: float, *parts: tuple[float, float]) -> float:
+    """Of an interval whose variance is the sum of these, each with its degrees of freedom."""
+    variance = sum(part for part, _ in parts)
+    degrees = variance**2 / sum(part**2 / freedom for part, freedom in parts)
+    return float(stats.t.ppf((1 + confidence) / 2, degrees) * variance**0.5)
+
+
+def logarithm(policy: Ratio, base: Ratio, chosen: tuple[object, object]) -> float:
+    """Of the change, over the chosen rows and columns."""
+    parts = [part[chosen].sum() for part in (*policy, *base)]
+    return float(np.log(parts[0] / parts[1] / (parts[2] / parts[3])))
 
 
 @pytest.mark.parametrize("blocks", [5, 30])
@@ -32,9 +44,8 @@ def test_intervals_of_means_leave_out_one_block_at_a_time(blocks):
     values, block = sample(np.random.default_rng(1), blocks)
     low, high = mean_intervals(values, block, 0.9)
     for column in range(2):
-        reach, _ = plainly([values[block != each, column].mean() for each in range(blocks)], 0.9)
-        mean = values[:, column].mean()
-        assert (low[column], high[column]) == pytest.approx((mean - reach, mean + reach), rel=1e-9)
+        by, mean = reach(0.9, plainly([values[block != each, column].mean() for each in range(blocks)])), values[:, column].mean()
+        assert (low[column], high[column]) == pytest.approx((mean - by, mean + by), rel=1e-9)
 
 
 def test_too_few_blocks_have_no_interval_and_it_is_said_why():
@@ -75,24 +86,14 @@ def chaotic(rng: np.random.Generator, replicates: int, chaos: float, gain: float
 @pytest.mark.parametrize("replicates", [1, 4])
 def test_the_interval_of_a_change_is_a_plain_jackknife_of_its_logarithm_with_chaos_added(replicates):
     policy, base = chaotic(np.random.default_rng(1), replicates, 0.3, weeks=12)
-
-    def logarithm(rows: slice, weeks: np.ndarray) -> float:
-        parts = [part[rows][:, weeks].sum() for part in (*policy, *base)]
-        return float(np.log(parts[0] / parts[1] / (parts[2] / parts[3])))
-
-    weeks = np.arange(12)
-    reach, variance = plainly([logarithm(slice(None), weeks != each) for each in weeks], 0.9)
-    centre = logarithm(slice(None), weeks >= 0)
+    whole = slice(None)
+    parts = [plainly([logarithm(policy, base, (whole, np.arange(12) != each)) for each in range(12)])]
     if replicates > 1:
-        own = np.array([logarithm(slice(each, each + 1), weeks >= 0) for each in range(replicates)])
-        added = own.var(ddof=1) / replicates
-        deviations = np.array([logarithm(slice(None), weeks != each) for each in weeks])
-        deviations -= deviations.mean()
-        freedom = (deviations**2).sum() ** 2 / (deviations**4).sum()
-        degrees = (variance + added) ** 2 / (variance**2 / freedom + added**2 / (replicates - 1))
-        reach = stats.t.ppf(0.95, degrees) * (variance + added) ** 0.5
+        own = np.array([logarithm(policy, base, ([each], whole)) for each in range(replicates)])
+        parts.append((own.var(ddof=1) / replicates, replicates - 1))
+    centre, by = logarithm(policy, base, (whole, whole)), reach(0.9, *parts)
     low, high, coverage, p = interval_of_change(policy, base, 0.9)
-    assert (low, high) == pytest.approx((np.exp(centre - reach) - 1, np.exp(centre + reach) - 1), rel=1e-9)
+    assert (low, high) == pytest.approx((np.exp(centre - by) - 1, np.exp(centre + by) - 1), rel=1e-9)
     assert 0.8 < coverage <= 1
     assert (p < 0.1) == (low > 0 or high < 0)
 
@@ -102,21 +103,12 @@ def test_where_users_are_known_the_variance_of_leaving_out_one_at_a_time_is_adde
     mine, theirs = (Ratio(rng.gamma(0.3, 1.0, (12, 7)) * gain, np.ones((12, 7))) for gain in (0.8, 1.0))
     policy, base = (Ratio(*(part.sum(axis=1)[None] for part in each)) for each in (mine, theirs))
 
-    def logarithm(chosen: tuple[object, object]) -> float:
-        parts = [part[chosen].sum() for part in (*mine, *theirs)]
-        return float(np.log(parts[0] / parts[1] / (parts[2] / parts[3])))
-
     whole = slice(None)
-    _, of_weeks = plainly(weeks := [logarithm((np.arange(12) != each, whole)) for each in range(12)], 0.95)
-    _, of_users = plainly(users := [logarithm((whole, np.arange(7) != each)) for each in range(7)], 0.95)
-    freedom = [
-        ((np.array(each) - np.mean(each)) ** 2).sum() ** 2 / ((np.array(each) - np.mean(each)) ** 4).sum()
-        for each in (weeks, users)
-    ]
-    degrees = (of_weeks + of_users) ** 2 / (of_weeks**2 / freedom[0] + of_users**2 / freedom[1])
-    reach = stats.t.ppf(0.975, degrees) * (of_weeks + of_users) ** 0.5
-    found, centre = interval_of_change(policy, base, users=(mine, theirs)), logarithm((whole, whole))
-    assert found[:2] == pytest.approx((np.exp(centre - reach) - 1, np.exp(centre + reach) - 1), rel=1e-9)
+    of_weeks = plainly([logarithm(mine, theirs, (np.arange(12) != each, whole)) for each in range(12)])
+    of_users = plainly([logarithm(mine, theirs, (whole, np.arange(7) != each)) for each in range(7)])
+    by, centre = reach(0.95, of_weeks, of_users), logarithm(mine, theirs, (whole, whole))
+    found = interval_of_change(policy, base, users=(mine, theirs))
+    assert found[:2] == pytest.approx((np.exp(centre - by) - 1, np.exp(centre + by) - 1), rel=1e-9)
     without = interval_of_change(policy, base)
     assert found.high - found.low > without.high - without.low
     assert found.coverage > without.coverage
@@ -125,7 +117,7 @@ def test_where_users_are_known_the_variance_of_leaving_out_one_at_a_time_is_adde
 @pytest.mark.slow
 @pytest.mark.parametrize(("replicates", "chaos"), [pytest.param(20, 0.1, marks=pytest.mark.thorough), (20, 0.0), (3, 0.1)])
 def test_the_interval_over_weeks_and_replicates_covers_the_expected_change_and_that_of_one_replay_does_not(replicates, chaos):
-    rng, trials = np.random.default_rng(8), 300
+    rng, trials = np.random.default_rng(8), 200
     covered, today = 0, 0
     for _ in range(trials):
         policy, base = chaotic(rng, replicates, chaos)

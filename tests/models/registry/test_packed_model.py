@@ -60,22 +60,21 @@ def submission(learned, **changes):
     return pd.DataFrame({**asked, "submit_time": local, **changes})
 
 
-def test_predictions_equal_those_of_the_process_that_trained_it(tmp_path, learned):
-    jobs, _, row, at, _, trees, _ = learned
-    answer = RuntimePredictor(pack(tmp_path / "a", learned).data).predict(submission(learned))
+def test_what_is_packed_says_what_was_learned(tmp_path, learned):
+    jobs, inputs, row, at, _, trees, forest = learned
     asked = jobs.iloc[[row]][["user", "procs", "requested_s"]].assign(submit_s=at)
-    assert answer["predicted_s"].iloc[0] == trees.answer(asked)[0] > 1
-    assert answer["snapshot_age_s"].iloc[0] == 0
-
-
-def test_last2_and_requested_need_no_booster(tmp_path, learned):
-    jobs, inputs, row, *_ = learned
     requested = jobs["requested_s"].iloc[row]
-    answers = {
-        m: RuntimePredictor(pack(tmp_path / m, learned, m).data).predict(submission(learned)) for m in ("requested", "last2")
-    }
-    assert answers["requested"]["predicted_s"].iloc[0] == requested
-    assert answers["last2"]["predicted_s"].iloc[0] == min(requested, inputs["mean_last2_runtime_s"].iloc[row] // 1)
+    point, quantiles = forest.predict(asked)
+    told = {f"predicted_{percent:02d}_s": quantiles[0, 40 * percent // 100 - 1] for percent in (5, 10, 20, 30, 50, 70, 80, 90, 95)}
+    for method, predicted in {
+        "requested": {"predicted_s": requested},
+        "last2": {"predicted_s": min(requested, inputs["mean_last2_runtime_s"].iloc[row] // 1)},
+        "lightgbm": {"predicted_s": trees.answer(asked)[0]},
+        "quantile(order=accuracy)": {"predicted_s": point[0], **told},
+    }.items():
+        answer = RuntimePredictor(pack(tmp_path / method, learned, method).data).predict(submission(learned))
+        assert answer.iloc[0].drop(["snapshot_age_s", "user_known"]).to_dict() == predicted, method
+    assert trees.answer(asked)[0] > 1
 
 
 @pytest.mark.parametrize("method", ["last2", "lightgbm", "quantile(order=accuracy)"])
@@ -90,15 +89,6 @@ def test_an_answer_says_whether_the_user_is_known_and_null_is_nobody(tmp_path, l
     assert answers["predicted_s"].between(1, one["requested_s"].iloc[0]).all()
     later = predictor.predict(one.assign(submit_time=one["submit_time"] + pd.Timedelta(hours=2)))
     assert (answers["snapshot_age_s"].iloc[0], later["snapshot_age_s"].iloc[0]) == (0, 7200)
-
-
-def test_what_the_forest_says_travels_with_it(tmp_path, learned):
-    jobs, _, row, at, *_, forest = learned
-    answer = RuntimePredictor(pack(tmp_path / "a", learned, "quantile(order=accuracy)").data).predict(submission(learned))
-    asked = jobs.iloc[[row]][["user", "procs", "requested_s"]].assign(submit_s=at)
-    point, quantiles = forest.predict(asked)
-    told = {f"predicted_{percent:02d}_s": quantiles[0, 40 * percent // 100 - 1] for percent in (5, 10, 20, 30, 50, 70, 80, 90, 95)}
-    assert answer.iloc[0].drop(["snapshot_age_s", "user_known"]).to_dict() == {"predicted_s": point[0], **told}
 
 
 @pytest.mark.parametrize(
