@@ -18,7 +18,7 @@ from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.settings import FORMAT
 from models.registry import boosting_training
 from models.registry.accounting import accounting
-from models.registry.packing import assemble, content_hash, private_name
+from models.registry.packing import assemble, content_hash
 from models.registry.quantile_training import grow
 from models.registry.runtime_registration import RuntimeContent, Snapshot, signature
 from tests.models.registry.alone import answers_alone
@@ -228,14 +228,3 @@ def test_it_loads_and_predicts_where_queuecast_cannot_be_imported(tmp_path, lear
         here = mlflow.pyfunc.load_model(str(path)).predict(asked)
         assert list(there.columns) == list(here.columns)
         np.testing.assert_allclose(there.astype(float), here.astype(float), rtol=1e-14)
-
-
-def test_the_private_name_changes_with_the_code(tmp_path, monkeypatch):
-    import models.registry.packing as packing
-
-    before = private_name()
-    copy = shutil.copytree(packing._PACKED, tmp_path / "packed")
-    monkeypatch.setattr(packing, "_PACKED", copy)
-    assert private_name() == before
-    (copy / "boosting.py").write_text((copy / "boosting.py").read_text() + "\n# edited\n")
-    assert private_name() != before

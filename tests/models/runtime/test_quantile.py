@@ -290,8 +290,7 @@ def test_over_ten_days_of_new_trees_as_in_plain_python(hand: QuantileByHand, pol
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize(("scheduler", "seed"), [("FCFS-EASY", 88), ("FCFS-EASY-SPF", 82)])
+@pytest.mark.parametrize(("scheduler", "seed", "semantics"), [("FCFS-EASY", 88, "per-second"), ("FCFS-EASY-SPF", 82, "per-event")])
 def test_a_job_let_in_by_one_answer_is_planned_by_another_as_in_plain_python(scheduler: str, seed: int, semantics: str) -> None:
     """On these the reservation moves with the jobs let in, so jobs it turned away must be checked again."""
     load = crowd(np.random.default_rng(seed), size=200, machine=16)

@@ -12,7 +12,7 @@ from features.errors import InputError
 from models.variability.classifiers import CLASSIFIERS
 from models.variability.compiled_classifiers import class_probabilities, probabilities_of
 from models.variability.learners import JUDGED_ROWS, learn, permuted_importance
-from models.variability.model import best_cutoff, filled, fit, medians, out_of_fold
+from models.variability.model import best_cutoff, fit, out_of_fold
 from models.variability.time_blocks import Times
 from tests.support.contention import control_runs, labelled
 
@@ -220,9 +220,3 @@ def test_nothing_is_allocated_in_the_decision(runs):
     class_probabilities(model.arrays, x, out)
     np.testing.assert_array_equal(out, model.probabilities(runs.features.iloc[:1])[0])
     assert class_probabilities.targetoptions["_nrt"] is False
-
-
-def test_medians_of_nothing_are_nought():
-    table = np.array([[np.nan, 1.0], [np.nan, np.nan], [np.nan, 3.0]])
-    assert medians(table).tolist() == [0.0, 2.0]
-    np.testing.assert_array_equal(filled(table, medians(table)), [[0, 1], [0, 2], [0, 3]])

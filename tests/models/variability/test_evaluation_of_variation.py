@@ -40,15 +40,6 @@ def said(made):
     return pd.concat([predictions(sets, table_of(made), quick, truth=made.truth), forest], ignore_index=True)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_every_run_is_judged_once_by_a_model_that_never_saw_it(made, protocol):
-    found, left = folds(table_of(made), protocol)
-    assert left == 0
-    assert np.array_equal(np.sort(np.concatenate([fold.test for fold in found])), np.arange(500))
-    for fold in found:
-        assert not set(fold.train) & set(fold.test)
-
-
 def test_labels_of_a_fold_know_only_the_baselines_of_its_training_part(made):
     runs = table_of(made)
     fold = folds(runs, BLOCKED)[0][2]
