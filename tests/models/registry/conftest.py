@@ -1,20 +1,47 @@
-"""Accounting that the registered forms of the learners are tested on."""
+"""Accounting that the registered forms of the learners are tested on, and what they learned of it."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
 import pytest
 
 from features.clock import DAY_S
+from features.jobs.snapshot import snapshot
+from models.packed.boosting import Trees
+from models.packed.forest import Forest
+from models.registry import boosting_training, quantile_training
 from models.registry.accounting import Accounting, accounting
 from tests.support.learning import ORIGIN_S, ZONE, people, workload
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def known() -> Accounting:
     jobs, start = workload(2500, weeks=5)
     return accounting(people(jobs), start, ORIGIN_S, ZONE)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def at(known: Accounting) -> int:
     return known.until_s - 6 * DAY_S
+
+
+class Learned(NamedTuple):
+    """Jobs with their starts, and what is known at the last submission: users' histories, trees and a forest."""
+
+    jobs: pd.DataFrame
+    start: np.ndarray
+    at: int
+    users: pd.DataFrame
+    trees: Trees
+    forest: Forest
+
+
+@pytest.fixture(scope="session")
+def learned() -> Learned:
+    jobs, start = workload()
+    at, known = int(jobs["submit_s"].iloc[-1]), accounting(jobs, start, ORIGIN_S, ZONE)
+    trees, forest = (training.grow(known, at, seed=0) for training in (boosting_training, quantile_training))
+    return Learned(jobs, start, at, snapshot(jobs, start, at), trees, forest)

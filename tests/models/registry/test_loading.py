@@ -12,13 +12,11 @@ import pytest
 from mlflow.artifacts import download_artifacts
 
 from features.errors import InputError
-from features.jobs.snapshot import snapshot
 from models.packed.methods import Last2
 from models.registry.loading import consumer_model
 from models.registry.packing import content_hash
 from models.registry.registration import Training, log_and_register
 from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, ask, load_version, trained_method
-from tests.support.learning import workload
 
 HOUSE = Path(__file__).parents[3]
 
@@ -33,15 +31,12 @@ ASKED = pd.DataFrame(
 
 
 @pytest.fixture(scope="module")
-def made(opened):
+def made(opened, learned):
     """Return the files of a sound version, and a user that it knows."""
-    jobs, start = workload()
-    at = int(jobs["submit_s"].iloc[-1])
-    users = snapshot(jobs, start, at)
-    content = RuntimeContent(Last2(), Snapshot(users, at, 0, "UTC"))
-    log_and_register(opened, RUNTIME, content, Training("t", "abc", 300, (0, at), generated=True), (0.5, 9), {})
+    content = RuntimeContent(Last2(), Snapshot(learned.users, learned.at, 0, "UTC"))
+    log_and_register(opened, RUNTIME, content, Training("t", "abc", 300, (0, learned.at), generated=True), (0.5, 9), {})
     home = Path(download_artifacts(opened.client.get_model_version("runtime-t", "1").source))
-    return home, users["user"].iloc[0]
+    return home, learned.users["user"].iloc[0]
 
 
 @pytest.fixture

@@ -12,69 +12,43 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from features.clock import local_clock_s
-from features.jobs.snapshot import snapshot
 from models.packed.methods import Boosting, Last2, Quantile, Requested
 from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.settings import FORMAT
-from models.registry import boosting_training
-from models.registry.accounting import accounting
 from models.registry.packing import assemble, content_hash
-from models.registry.quantile_training import grow
 from models.registry.runtime_registration import RuntimeContent, Snapshot, signature
 from tests.models.registry.alone import answers_alone
-from tests.support.learning import ORIGIN_S, ZONE, inputs_of, workload
-
-
-@pytest.fixture(scope="module")
-def learned():
-    jobs, start = workload()
-    inputs = inputs_of(jobs, start)
-    row = len(jobs) - 1
-    at = int(jobs["submit_s"].iloc[row])
-    known = accounting(jobs, start, ORIGIN_S, ZONE)
-    trees, forest = boosting_training.grow(known, at, seed=0), grow(known, at, seed=0)
-    return jobs, inputs, row, at, snapshot(jobs, start, at), trees, forest
+from tests.support.learning import ORIGIN_S, ZONE, inputs_of
 
 
 def pack(directory, learned, method="lightgbm", table=None):
     directory.mkdir()
-    _, _, _, at, users, trees, forest = learned
-    table = users if table is None else table
-    made = {
-        "lightgbm": Boosting(trees),
-        "last2": Last2(),
-        "requested": Requested(),
-        "quantile(order=accuracy)": Quantile(forest),
-    }[method]
-    return assemble(directory, "runtime", RuntimeContent(made, Snapshot(table, at, ORIGIN_S, ZONE)).write)
+    methods = Boosting(learned.trees), Last2(), Requested(), Quantile(learned.forest)
+    [made] = [each for each in methods if each.name == method]
+    users = learned.users if table is None else table
+    return assemble(directory, "runtime", RuntimeContent(made, Snapshot(users, learned.at, ORIGIN_S, ZONE)).write)
 
 
 def submission(learned, **changes):
-    jobs, _, row, at, *_ = learned
-    local = local_clock_s(np.array([at]), ORIGIN_S, ZONE).astype("datetime64[s]")
-    asked = {
-        "user": [jobs["user"].iloc[row]],
-        "procs": jobs["procs"].to_numpy()[[row]],
-        "requested_s": jobs["requested_s"].to_numpy()[[row]],
-    }
+    local = local_clock_s(np.array([learned.at]), ORIGIN_S, ZONE).astype("datetime64[s]")
+    asked = {name: [learned.jobs[name].iloc[-1]] for name in ("user", "procs", "requested_s")}
     return pd.DataFrame({**asked, "submit_time": local, **changes})
 
 
 def test_what_is_packed_says_what_was_learned(tmp_path, learned):
-    jobs, inputs, row, at, _, trees, forest = learned
-    asked = jobs.iloc[[row]][["user", "procs", "requested_s"]].assign(submit_s=at)
-    requested = jobs["requested_s"].iloc[row]
-    point, quantiles = forest.predict(asked)
+    asked = learned.jobs[["user", "procs", "requested_s", "submit_s"]].tail(1)
+    [requested], last2 = asked["requested_s"], inputs_of(learned.jobs, learned.start)["mean_last2_runtime_s"].iloc[-1]
+    point, quantiles = learned.forest.predict(asked)
     told = {f"predicted_{percent:02d}_s": quantiles[0, 40 * percent // 100 - 1] for percent in (5, 10, 20, 30, 50, 70, 80, 90, 95)}
     for method, predicted in {
         "requested": {"predicted_s": requested},
-        "last2": {"predicted_s": min(requested, inputs["mean_last2_runtime_s"].iloc[row] // 1)},
-        "lightgbm": {"predicted_s": trees.answer(asked)[0]},
+        "last2": {"predicted_s": min(requested, last2 // 1)},
+        "lightgbm": {"predicted_s": learned.trees.answer(asked)[0]},
         "quantile(order=accuracy)": {"predicted_s": point[0], **told},
     }.items():
         answer = RuntimePredictor(pack(tmp_path / method, learned, method).data).predict(submission(learned))
         assert answer.iloc[0].drop(["snapshot_age_s", "user_known"]).to_dict() == predicted, method
-    assert trees.answer(asked)[0] > 1
+    assert learned.trees.answer(asked)[0] > 1
 
 
 @pytest.mark.parametrize("method", ["last2", "lightgbm", "quantile(order=accuracy)"])
@@ -143,7 +117,7 @@ def save(directory, learned, **kwargs):
 
 
 def test_submissions_are_taken_as_sites_have_them(tmp_path, learned):
-    users = learned[4].assign(user=[f"{number}" for number in range(1000, 1000 + len(learned[4]))])
+    users = learned.users.assign(user=[f"{number}" for number in range(1000, 1000 + len(learned.users))])
     model = mlflow.pyfunc.load_model(str(save(tmp_path, learned, method="last2", table=users)))
     plain = submission(learned, user=["1000"], group=["g"])
     clock = plain["submit_time"]
@@ -188,7 +162,7 @@ def test_a_snapshot_older_than_a_week_is_warned_of(tmp_path, learned):
 
 
 def test_two_versions_in_one_process_keep_their_own_data_and_code(tmp_path, learned):
-    table = learned[4]
+    table = learned.users
     slower = table.assign(last_runtime_s=table["last_runtime_s"] + 50, second_last_runtime_s=table["second_last_runtime_s"] + 50)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

@@ -12,10 +12,9 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from features.jobs.snapshot import snapshot
 from models.packed.methods import LEVELS, Boosting, Last2, Quantile, Requested
 from models.packed.settings import FORMAT
-from models.registry import boosting_training, packing, registration, tracking
+from models.registry import packing, registration, tracking
 from models.registry.accounting import accounting
 from models.registry.quantile_training import grow
 from models.registry.registration import Candidate, Training, log_and_register, rank_candidates, set_aliases, version_at
@@ -29,29 +28,20 @@ from models.registry.runtime_registration import (
 )
 from models.registry.variability_registration import VARIABILITY
 from models.registry.versions import remove
-from tests.support.learning import ORIGIN_S, ZONE, workload
+from tests.support.learning import ORIGIN_S, ZONE
 from tests.support.process import python
 
 JOBS = 6000
 
 
-@pytest.fixture(scope="module")
-def learned():
-    jobs, start = workload()
-    at = int(jobs["submit_s"].iloc[-1])
-    trees = boosting_training.grow(accounting(jobs, start, ORIGIN_S, ZONE), at, seed=0)
-    return trees, snapshot(jobs, start, at), at
-
-
 def registered(opened, learned, trace, method, metrics, judged, **tags):
-    _, users, at = learned
-    training = Training(trace, "0123456789abcdef", JOBS, (0, at), generated=True)
-    content = RuntimeContent(method, Snapshot(users, at, ORIGIN_S, ZONE))
+    training = Training(trace, "0123456789abcdef", JOBS, (0, learned.at), generated=True)
+    content = RuntimeContent(method, Snapshot(learned.users, learned.at, ORIGIN_S, ZONE))
     return log_and_register(opened, RUNTIME, content, training, judged, metrics, tags=tags)
 
 
 def register(opened, learned, trace, method, accuracy, judged=1500):
-    made = {"lightgbm": Boosting(learned[0]), "last2": Last2(), "requested": Requested()}[method]
+    made = {"lightgbm": Boosting(learned.trees), "last2": Last2(), "requested": Requested()}[method]
     return registered(opened, learned, trace, made, {"mae_s": 12.0}, (accuracy, judged), dagster_run_id="r1")
 
 
@@ -66,7 +56,7 @@ def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
         "dagster_run_id": "r1",
     }
     assert expected.items() <= found.tags.items()
-    assert found.tags["training_window_s"] == f"0..{learned[2]}"
+    assert found.tags["training_window_s"] == f"0..{learned.at}"
     run = mlflow.get_run(found.run_id)
     assert run.info.status == "FINISHED"
     assert run.data.metrics["mae_s"] == 12
@@ -100,10 +90,9 @@ def test_what_was_logged_with_a_version_goes_with_it(opened, learned):
 
 @pytest.mark.slow
 def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they_are_given(opened, learned):
-    jobs, start = workload()
-    group = pd.Categorical(np.where(np.arange(len(jobs)) % 2, "even", "odd"))
-    known = accounting(jobs.assign(group=group), start, ORIGIN_S, ZONE)
-    method = Quantile(grow(known, learned[2], seed=0))
+    group = pd.Categorical(np.where(np.arange(len(learned.jobs)) % 2, "even", "odd"))
+    known = accounting(learned.jobs.assign(group=group), learned.start, ORIGIN_S, ZONE)
+    method = Quantile(grow(known, learned.at, seed=0))
     made = registered(opened, learned, "forest", method, {}, (0.5, 100))
     model = mlflow.pyfunc.load_model(f"models:/runtime-forest/{made.version}")
     answer = model.predict(model.input_example)

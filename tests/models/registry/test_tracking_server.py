@@ -34,7 +34,7 @@ def restarting(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     for name in ("MAX_RETRIES", "BACKOFF_FACTOR", "TIMEOUT"):
         monkeypatch.delenv(f"MLFLOW_HTTP_REQUEST_{name}", raising=False)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_JITTER", "0")
