@@ -18,16 +18,18 @@ class Absent:
             raise ModuleNotFoundError(f"{name} is not installed here", name=name)
 sys.meta_path.insert(0, Absent())
 import mlflow, pandas as pd
-for place in sys.argv[2:]:
-    print(mlflow.pyfunc.load_model(place).predict(pd.read_parquet(sys.argv[1])).to_json(double_precision=15))
+for place, asked in zip(sys.argv[1::2], sys.argv[2::2]):
+    print(mlflow.pyfunc.load_model(place).predict(pd.read_parquet(asked)).to_json(double_precision=15))
 assert not blocked & set(sys.modules)
 """
 
 
-def answers_alone(asked: pd.DataFrame, models: list[Path], folder: Path) -> list[pd.DataFrame]:
-    """Return what each model answers there; ``folder`` is for the process's own use."""
-    asked.to_parquet(folder / "asked.parquet")
-    command = [sys.executable, "-c", _ALONE, folder / "asked.parquet", *models]
+def answers_alone(questions: list[tuple[Path, pd.DataFrame]], folder: Path) -> list[pd.DataFrame]:
+    """Return what each model answers there to its question; ``folder`` is for the process's own use."""
+    command: list[str | Path] = [sys.executable, "-c", _ALONE]
+    for number, (model, asked) in enumerate(questions):
+        asked.to_parquet(folder / f"asked{number}.parquet")
+        command += [model, folder / f"asked{number}.parquet"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    return [pd.DataFrame(json.loads(said)) for said in done.stdout.splitlines()[-len(models) :]]
+    return [pd.DataFrame(json.loads(said)) for said in done.stdout.splitlines()[-len(questions) :]]

@@ -1,4 +1,4 @@
-"""The self-contained model: equal to the in-process path, strict about input, alone in the world."""
+"""The self-contained model: equal to the in-process path, and strict about input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.settings import FORMAT
 from models.registry.packing import assemble, content_hash
 from models.registry.runtime_registration import RuntimeContent, Snapshot, signature
-from tests.models.registry.alone import answers_alone
 from tests.support.learning import ORIGIN_S, ZONE, inputs_of
 
 
@@ -103,6 +102,7 @@ def test_another_format_is_refused(tmp_path, learned, number):
 
 
 def save(directory, learned, **kwargs):
+    directory.mkdir(exist_ok=True)
     parts = pack(directory / "parts", learned, **kwargs)
     mlflow.pyfunc.save_model(
         directory / "model",
@@ -164,8 +164,6 @@ def test_a_snapshot_older_than_a_week_is_warned_of(tmp_path, learned):
 def test_two_versions_in_one_process_keep_their_own_data_and_code(tmp_path, learned):
     table = learned.users
     slower = table.assign(last_runtime_s=table["last_runtime_s"] + 50, second_last_runtime_s=table["second_last_runtime_s"] + 50)
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
     paths = save(tmp_path / "a", learned, method="last2"), save(tmp_path / "b", learned, method="last2", table=slower)
     home = next((paths[1] / "code").iterdir())
     source = (home / "methods.py").read_text()
@@ -189,16 +187,3 @@ def test_packed_code_that_is_not_what_was_packed_is_not_run(tmp_path, learned, l
     module.write_text(module.read_text().replace("np.floor(", "0.5 * np.floor("))
     with pytest.raises(Exception, match=r"its code is not what was packed .*: the model is damaged or was tampered with"):
         mlflow.pyfunc.load_model(str(path))
-
-
-@pytest.mark.slow
-def test_it_loads_and_predicts_where_queuecast_cannot_be_imported(tmp_path, learned):
-    saved = []
-    for method in ("lightgbm", "quantile(order=accuracy)"):
-        (tmp_path / method).mkdir()
-        saved.append(save(tmp_path / method, learned, method=method))
-    asked = submission(learned)
-    for path, there in zip(saved, answers_alone(asked, saved, tmp_path), strict=True):
-        here = mlflow.pyfunc.load_model(str(path)).predict(asked)
-        assert list(there.columns) == list(here.columns)
-        np.testing.assert_allclose(there.astype(float), here.astype(float), rtol=1e-14)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import mlflow
 import numpy as np
@@ -29,6 +30,7 @@ from models.registry.variability_registration import (
 from models.variability.classifiers import CLASSIFIERS
 from models.variability.model import fit
 from tests.models.registry.alone import answers_alone
+from tests.models.registry.test_packed_model import save, submission
 from tests.support.contention import control_runs, labelled
 
 THRESHOLDS = {"adaboost": THREE_CLASSES, "ordinal": DELAYS}
@@ -42,7 +44,7 @@ def made():
 
 
 @pytest.fixture(scope="module")
-def learned(made):
+def classifiers(made):
     found = {}
     for name in CLASSIFIERS:
         thresholds = THRESHOLDS.get(name, BINARY)
@@ -69,8 +71,8 @@ def asked_of(made, model) -> pd.DataFrame:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_what_is_packed_answers_as_the_kernel_does_and_comes_back_as_it_was(tmp_path, made, learned, name):
-    model = learned[name]
+def test_what_is_packed_answers_as_the_kernel_does_and_comes_back_as_it_was(tmp_path, made, classifiers, name):
+    model = classifiers[name]
     asked = asked_of(made, model)
     data = packed(tmp_path, model)
     answer = VariabilityPredictor(data).predict(asked)
@@ -90,8 +92,8 @@ def test_what_is_packed_answers_as_the_kernel_does_and_comes_back_as_it_was(tmp_
     pd.testing.assert_frame_equal(back.baselines, model.baselines)
 
 
-def test_another_format_and_broken_rows_are_refused(tmp_path, made, learned):
-    model = learned["lightgbm"]
+def test_another_format_and_broken_rows_are_refused(tmp_path, made, classifiers):
+    model = classifiers["lightgbm"]
     data = packed(tmp_path, model)
     asked = made.features[list(model.columns)].iloc[:5].copy()
     with pytest.raises(ValueError, match=r"1 of 57 columns are missing, the first is "):
@@ -115,8 +117,8 @@ def registered(opened, made, model, system="ours", f1=0.7) -> Candidate:
 
 
 @pytest.mark.slow
-def test_a_version_stands_alone_and_records_where_it_comes_from(tmp_path, opened, made, learned):
-    model = learned["lightgbm"]
+def test_a_version_records_where_it_comes_from(opened, made, classifiers):
+    model = classifiers["lightgbm"]
     version = registered(opened, made, model).version
     set_aliases(opened, "variability-ours", version)
     found = opened.client.get_model_version_by_alias("variability-ours", "champion")
@@ -132,21 +134,29 @@ def test_a_version_stands_alone_and_records_where_it_comes_from(tmp_path, opened
     assert loaded.metadata.get_input_schema().input_names() == [*model.columns, "application"]
     assert loaded.metadata.get_input_schema().required_input_names() == list(model.columns)
     assert loaded.metadata.saved_input_example_info is not None
-    home = mlflow.artifacts.download_artifacts(found.source, dst_path=str(tmp_path / "copy"))
+
+
+@pytest.mark.slow
+def test_versions_of_each_kind_answer_where_queuecast_cannot_be_imported(tmp_path, opened, made, classifiers, learned):
+    model, one = classifiers["lightgbm"], submission(learned)
+    version = opened.client.get_model_version("variability-alone", registered(opened, made, model, "alone").version)
+    home = mlflow.artifacts.download_artifacts(version.source, dst_path=str(tmp_path / "copy"))
     assert not list((tmp_path / "copy").rglob("*.pkl"))
-    asked = asked_of(made, model)
-    [there] = answers_alone(asked, [home], tmp_path)
-    np.testing.assert_allclose(there["probability_1"], model.probabilities(asked)[:, 1], rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(there["predicted_to_vary"], model.varies(asked))
+    questions = [(Path(home), asked_of(made, model))]
+    questions += [(save(tmp_path / method, learned, method=method), one) for method in ("lightgbm", "quantile(order=accuracy)")]
+    for (path, asked), there in zip(questions, answers_alone(questions, tmp_path), strict=True):
+        here = mlflow.pyfunc.load_model(str(path)).predict(asked)
+        assert list(there.columns) == list(here.columns)
+        np.testing.assert_allclose(there.astype(float), here.astype(float), rtol=1e-14)
 
 
-def test_the_simulator_gets_the_model_itself_or_one_line(opened, made, learned):
-    set_aliases(opened, "variability-theirs", registered(opened, made, learned["adaboost"], "theirs").version)
+def test_the_simulator_gets_the_model_itself_or_one_line(opened, made, classifiers):
+    set_aliases(opened, "variability-theirs", registered(opened, made, classifiers["adaboost"], "theirs").version)
     found = registered_classifier(opened, "variability-theirs")
     assert (found.version, found.scope, found.thresholds) == ("1", "own", (1.5,))
     model = found.model
     rows = made.features.iloc[:50]
-    np.testing.assert_array_equal(model.probabilities(rows), learned["adaboost"].probabilities(rows))
+    np.testing.assert_array_equal(model.probabilities(rows), classifiers["adaboost"].probabilities(rows))
     with pytest.raises(InputError, match="no registered model variability-theirs@challenger"):
         registered_classifier(opened, "variability-theirs", "challenger")
     with pytest.raises(InputError, match=r"models:/variability-theirs/9: no variability model that this Queuecast reads"):
