@@ -1,9 +1,9 @@
-"""States of a queue: against a description in plain Python, which looks at nothing later."""
+"""States of a queue: against a description in plain Python, and blind to what comes later."""
 
 import numpy as np
 import pytest
 
-from models.starts.states import FEATURES, Jobs, states
+from models.starts.states import FEATURES, NEVER, Jobs, states
 
 
 def some_jobs(seed: int, count: int = 40) -> Jobs:
@@ -123,3 +123,19 @@ def test_states_are_those_that_lists_of_running_and_waiting_jobs_describe(seed: 
         wanted = described(jobs, job, now, 16)
         assert {name: told[name] for name in wanted} == pytest.approx(wanted), (job, now)
         assert (told["hour"], told["weekday"]) == ((now + 7200) % 86400 / 3600, (now + 7200) // 86400 % 7)
+
+
+def test_what_starts_ends_or_is_submitted_later_changes_no_state() -> None:
+    jobs, now = some_jobs(7), 2000
+    asked = np.flatnonzero((jobs.submit <= now) & (jobs.start >= now))
+    at = np.full(len(asked), now)
+    before = states(jobs, asked, at, at, 16)
+    known = jobs.submit <= now
+    hidden = Jobs(
+        jobs.submit[known],
+        np.where(jobs.start >= now, NEVER, jobs.start)[known],
+        np.where(jobs.end > now, NEVER, jobs.end)[known],
+        *(each[known] for each in jobs[3:]),
+    )
+    assert (states(hidden, asked, at, at, 16) == before).all()
+    assert len(asked) > 1
