@@ -26,7 +26,7 @@ INPUTS = {
         f"Cluster|{HEAD}\na|{ROW}\nb|{LATER}\n",
         (),
         2,
-        "name one with --cluster: a (1 jobs), b (1 jobs)",
+        "holds jobs of several clusters, whose queues are apart: name one with --cluster: a (1 jobs), b (1 jobs)",
     ),
     "local times, no zone": (
         f"{HEAD}\n{ROW}\n",
@@ -46,23 +46,11 @@ INPUTS = {
         0,
         "WARNING: jobs ask for 82.50 times what 8 processors can do",
     ),
-    "several clusters": (
-        f"Cluster|{HEAD}\na|{ROW}\nb|{LATER}\n",
-        (*ZONE, "--procs", "8"),
-        2,
-        "holds jobs of several clusters, whose queues are apart: name one with --cluster: a (1 jobs), b (1 jobs)",
-    ),
     "one of several clusters": (
         f"Cluster|{HEAD}\na|{ROW}\nb|{LATER}\n",
         (*ZONE, "--procs", "8", "--cluster", "b"),
         0,
         "Jobs of other clusters than b are not read: 1.",
-    ),
-    "Unix times": (
-        f"{HEAD}\n{ROW.replace(f'{DAY}10:00:00', '1772355600')}\n",
-        (*ZONE, "--procs", "8"),
-        2,
-        ":2: Submit '1772355600' is in Unix seconds: run sacct with SLURM_TIME_FORMAT=standard",
     ),
     "times of another format": (
         f"{HEAD}\n{ROW.replace(f'{DAY}10:00:00', '01.03.26 10:00')}\n",

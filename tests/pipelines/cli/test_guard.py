@@ -19,7 +19,7 @@ import yaml
 from dagster import DagsterInstance
 
 from features.errors import InputError
-from pipelines.cli import ui
+from pipelines.cli import serve, ui
 from pipelines.cli.guard import allowed_hosts, guarded
 from pipelines.cli.ui import behind_guard
 from pipelines.cli.webserver import LARGEST
@@ -181,19 +181,29 @@ def test_a_name_that_is_none_is_refused(name):
         ui.listen("127.0.0.1", PORT, [name], "ask")
 
 
+def test_servers_listen_on_loopback_by_default():
+    assert [{each.name: each.default for each in made.params}["host"] for made in (ui.command, serve.command)] == ["127.0.0.1"] * 2
+
+
 @pytest.mark.parametrize(("host", "said"), [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)])
-def test_what_others_can_reach_is_said(host, said, monkeypatch, tmp_path, capsys):
-    served = []
+def test_what_others_can_reach_is_said_of_both_servers_and_of_the_web_server_alone(host, said, monkeypatch, tmp_path, capsys):
+    served, alone = [], []
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     monkeypatch.setattr(ui, "ends_with_children", nullcontext)  # the process that tests fork others from is a child, too
     monkeypatch.setattr(ui, "serve", lambda host, port, hosts: served.append(hosts))
+    monkeypatch.setattr(ui, "become", lambda *started: alone.append(started))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    ui.command.main(["--host", host, "--port", str(port), "--allow-host", "q.example.org"], standalone_mode=False)
-    assert ("nothing asks for a password" in capsys.readouterr().err) == said
-    assert {f"localhost:{port}", f"{host}:{port}", "q.example.org"} <= served[0]
+        port = str(free.getsockname()[1])
+    asked = ["--host", host, "--port", port, "--allow-host", "q.example.org"]
+    for only in ([], ["--only", "web"]):
+        ui.command.main([*asked, *only], standalone_mode=False)
+        assert ("nothing asks for a password" in capsys.readouterr().err) == said
+        assert {f"localhost:{port}", f"{host}:{port}", "q.example.org"} <= served.pop()
+    [(module, hosts, *options)] = alone
+    assert (module, *options) == ("pipelines.cli.webserver", "-w", ui.WORKSPACE, "-p", port, "-h", host)
+    assert {f"{host}:{port}", "q.example.org"} <= {*hosts.split(",")}
 
 
 def test_the_web_server_is_started_behind_the_guard_or_not_at_all():

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import socket
-import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import s3fs
 
 from features.errors import InputError, masked
-from pipelines.cli import serve, ui
 from pipelines.storage import site
 from pipelines.storage.registry import tracking
 from pipelines.storage.remote import place_of
@@ -138,19 +135,3 @@ def test_a_settings_file_with_a_secret_is_told_without_it(unreachable: Path) -> 
     done = queuecast("traces", home=unreachable / "home", cwd=unreachable)
     assert done.returncode == 2
     assert done.stderr.endswith(f"unknown key 'password' in [site]; known: {', '.join(sorted(site.VARIABLES))}\n")
-
-
-@pytest.mark.slow
-def test_servers_listen_on_loopback_unless_told_otherwise_and_then_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [{each.name: each.default for each in made.params}["host"] for made in (ui.command, serve.command)] == ["127.0.0.1"] * 2
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    begun: list[tuple[str, ...]] = []
-    monkeypatch.setattr(ui, "ends_with_children", nullcontext)  # the process that tests fork others from is a child, too
-    monkeypatch.setattr(ui, "become", lambda *started: begun.append(started) or sys.exit(0))
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = str(closed.getsockname()[1])
-    for host, warned in (("127.0.0.1", False), ("0.0.0.0", True)):
-        done = queuecast("ui", "--only", "web", "--host", host, "--port", port, home=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert ("nothing asks for a password" in done.stderr) == warned
-        assert begun.pop()[2:] == ("-w", ui.WORKSPACE, "-p", port, "-h", host)

@@ -78,16 +78,15 @@ def test_angle_brackets_survive_markdown():
 
 
 @pytest.mark.parametrize(
-    ("name", "generated", "words"),
-    [("generated", True, "generated workload"), ("small", True, "generated workload small"), ("kth", False, "trace kth")],
+    ("name", "generated", "of", "words"),
+    [
+        ("generated", True, (), "generated workload"),
+        ("small", True, (), "generated workload small"),
+        ("kth", False, (), "trace kth"),
+        ("simulated", True, ("system", "simulated cluster"), "simulated cluster"),
+        ("small", True, ("system", "simulated cluster"), "simulated cluster small"),
+        ("quartz", False, ("system", "simulated cluster"), "system quartz"),
+    ],
 )
-def test_no_word_twice(name, generated, words):
-    assert described(name, generated) == words
-
-
-@pytest.mark.parametrize(
-    ("name", "generated", "words"),
-    [("simulated", True, "simulated cluster"), ("small", True, "simulated cluster small"), ("quartz", False, "system quartz")],
-)
-def test_no_word_twice_of_a_system(name, generated, words):
-    assert described(name, generated, "system", "simulated cluster") == words
+def test_no_word_twice(name, generated, of, words):
+    assert described(name, generated, *of) == words
