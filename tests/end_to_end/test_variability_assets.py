@@ -50,7 +50,7 @@ from pipelines.workflows.variability_table import (
 from pipelines.workflows.variability_trials import TRIALS_TABLE
 from sim.cluster.presets import CONGESTED as WHOLE
 
-pytestmark = pytest.mark.usefixtures("unlaid_pictures")
+pytestmark = pytest.mark.usefixtures("undrawn_pictures")
 SMALL = WHOLE.but(
     name="tiny",
     nodes=64,

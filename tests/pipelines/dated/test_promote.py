@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-import mlflow
 import pytest
 
 from features.errors import InputError
 from models.packed.settings import FORMAT
-from models.registry import tracking
 from models.registry.promotion import Duel, Evidence, Mean
 from models.registry.registration import Candidate, Kind, set_aliases
 from models.registry.tracking import Tracking
@@ -19,14 +16,6 @@ from pipelines.dated.promote import MADE_FROM, SIMULATED, Outdated, Score, Verdi
 
 KIND = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy", ("simple", "clever"), "the simpler")
 BETTER = Duel(300, Mean(0.5, 0.01, 50), Mean(0.6, 0.01, 50), Mean(0.1, 0.01, 50), 0.08, 0.12, Evidence(40.0), 0.1, 0.1)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracking]:
-    place = tmp_path_factory.mktemp("mlflow")
-    before = mlflow.get_tracking_uri()
-    yield tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "promotion", site=False)
-    mlflow.set_tracking_uri(before)
 
 
 @dataclass(frozen=True)
@@ -76,65 +65,65 @@ def read(number: str) -> str:
     return f"what version {number} learned"
 
 
-def served(store: Tracking, subject: str) -> Judge:
+def served(opened: Tracking, subject: str) -> Judge:
     """A subject whose first champion is version 1; the judge of another day."""
-    made = promote(store, Judge(store, subject), None)
-    set_aliases(store, made.name, made.champion, made.challenger)
-    return Judge(store, subject, key="more jobs")
+    made = promote(opened, Judge(opened, subject), None)
+    set_aliases(opened, made.name, made.champion, made.challenger)
+    return Judge(opened, subject, key="more jobs")
 
 
-def test_of_equal_candidates_the_first_named_is_champion_and_no_alias_moves(store: Tracking) -> None:
-    judge = Judge(store, "first")
-    made = promote(store, judge, None)
+def test_of_equal_candidates_the_first_named_is_champion_and_no_alias_moves(opened: Tracking) -> None:
+    judge = Judge(opened, "first")
+    made = promote(opened, judge, None)
     assert (made.champion, made.challenger, made.promoted, made.judged) == ("1", "2", True, 300)
     assert judge.registered == ["simple", "clever"]
     assert made.why.startswith("First champion by mean accuracy over 300 jobs (within 0.001 the simpler): simple (version 1)")
-    assert made.table(store, KIND)["alias"].tolist() == ["champion", "challenger"]
-    assert aliases(store, made.name) == {}
+    assert made.table(opened, KIND)["alias"].tolist() == ["champion", "challenger"]
+    assert aliases(opened, made.name) == {}
 
 
-def test_the_best_candidate_becomes_no_champion_if_it_is_too_weak_and_the_same_is_not_registered_again(store: Tracking) -> None:
-    judge = Judge(store, "weak", below="it guesses")
-    made = promote(store, judge, None)
+def test_the_best_candidate_becomes_no_champion_if_it_is_too_weak_and_the_same_is_not_registered_again(opened: Tracking) -> None:
+    judge = Judge(opened, "weak", below="it guesses")
+    made = promote(opened, judge, None)
     assert made.serves == {"champion": "", "challenger": ""}
-    assert (made.promoted, made.simulated, made.beside(store)) == (False, "1", {SIMULATED: "1"})
+    assert (made.promoted, made.simulated, made.beside(opened)) == (False, "1", {SIMULATED: "1"})
     assert made.why.startswith("No champion: it guesses. First by mean accuracy over 300 jobs")
-    store.client.set_registered_model_alias(made.name, SIMULATED, "1")
-    again = promote(store, judge, None)
+    opened.client.set_registered_model_alias(made.name, SIMULATED, "1")
+    again = promote(opened, judge, None)
     assert again.nothing_new
     assert (again.serves, again.simulated, again.why, judge.registered) == (made.serves, "1", made.why, ["simple", "clever"])
-    later = promote(store, replace(judge, key="more jobs", below=""), None)
-    assert (later.champion, later.challenger, later.beside(store)) == ("3", "4", {SIMULATED: ""})
+    later = promote(opened, replace(judge, key="more jobs", below=""), None)
+    assert (later.champion, later.challenger, later.beside(opened)) == ("3", "4", {SIMULATED: ""})
 
 
-def test_a_first_champion_that_fails_a_check_is_refused(store: Tracking) -> None:
+def test_a_first_champion_that_fails_a_check_is_refused(opened: Tracking) -> None:
     with pytest.raises(InputError, match=r"runtime-bad/1 \(simple\) cannot become champion: it loads back"):
-        promote(store, Judge(store, "bad", good=False), None)
+        promote(opened, Judge(opened, "bad", good=False), None)
 
 
-def test_over_the_same_nothing_is_registered(store: Tracking) -> None:
-    judge = replace(served(store, "same"), key="these jobs")
-    made = promote(store, judge, incumbent(store, KIND, "same", read))
+def test_over_the_same_nothing_is_registered(opened: Tracking) -> None:
+    judge = replace(served(opened, "same"), key="these jobs")
+    made = promote(opened, judge, incumbent(opened, KIND, "same", read))
     assert made.nothing_new
     assert (made.champion, made.challenger, judge.registered) == ("1", "2", [])
 
 
-def test_a_challenger_that_is_surely_better_is_promoted_over_the_champion(store: Tracking) -> None:
-    judge = served(store, "better")
-    made = promote(store, judge, incumbent(store, KIND, "better", read))
+def test_a_challenger_that_is_surely_better_is_promoted_over_the_champion(opened: Tracking) -> None:
+    judge = served(opened, "better")
+    made = promote(opened, judge, incumbent(opened, KIND, "better", read))
     assert (made.champion, made.challenger, made.challenger_method, judge.registered) == ("3", "1", "clever", ["clever"])
     assert made.why.startswith("Promoted over version 1 (simple): evidence 40 of the 20 needed")
-    assert aliases(store, made.name) == {"champion": "1", "challenger": "2"}
+    assert aliases(opened, made.name) == {"champion": "1", "challenger": "2"}
 
 
-def test_a_champion_that_knows_what_is_simulated_stays_and_the_best_of_the_others_is_simulated_once(store: Tracking) -> None:
-    judge = replace(served(store, "ahead"), instead="It knows: version {} is simulated.")
-    present = incumbent(store, KIND, "ahead", read)
-    result = promote(store, judge, present)
+def test_a_champion_that_knows_what_is_simulated_stays_and_the_best_of_the_others_is_simulated_once(opened: Tracking) -> None:
+    judge = replace(served(opened, "ahead"), instead="It knows: version {} is simulated.")
+    present = incumbent(opened, KIND, "ahead", read)
+    result = promote(opened, judge, present)
     assert (result.champion, result.challenger, result.simulated, result.promoted) == ("1", "2", "3", False)
     assert result.instead == "It knows: version 3 is simulated."
-    store.client.set_registered_model_alias(result.name, SIMULATED, result.simulated)
-    again = promote(store, judge, present)
+    opened.client.set_registered_model_alias(result.name, SIMULATED, result.simulated)
+    again = promote(opened, judge, present)
     assert again.nothing_new
     assert (again.champion, again.simulated, again.instead) == ("1", "3", result.instead)
     assert judge.registered == ["simple", "clever"]
@@ -148,35 +137,37 @@ def test_a_champion_that_knows_what_is_simulated_stays_and_the_best_of_the_other
         ("unsure", {"found": replace(BETTER, evidence=Evidence(2.0))}, "does not suffice"),
     ],
 )
-def test_else_the_champion_is_kept_and_refreshed(store: Tracking, subject: str, change: dict, said: str) -> None:
-    judge = replace(served(store, subject), **change)
-    made = promote(store, judge, incumbent(store, KIND, subject, read))
+def test_else_the_champion_is_kept_and_refreshed(opened: Tracking, subject: str, change: dict, said: str) -> None:
+    judge = replace(served(opened, subject), **change)
+    made = promote(opened, judge, incumbent(opened, KIND, subject, read))
     assert not made.promoted
     assert said in made.why
     assert (made.champion, made.challenger, judge.registered) == ("4", "3", ["clever", "simple"])
 
 
-def test_a_champion_chosen_by_hand_stays_whatever_is_better(store: Tracking) -> None:
-    judge = served(store, "hand")
-    store.client.delete_model_version_tag("runtime-hand", "1", "judged_accuracy")
-    present = incumbent(store, KIND, "hand", read)
+@pytest.mark.parametrize("unstated", ["judged_accuracy", "method", "training_window_s"])
+def test_a_champion_chosen_by_hand_stays_whatever_is_better(opened: Tracking, unstated: str) -> None:
+    subject = f"by-hand-without-{unstated.replace('_', '-')}"
+    judge = served(opened, subject)
+    opened.client.delete_model_version_tag(KIND.registered(subject), "1", unstated)
+    present = incumbent(opened, KIND, subject, read)
     assert present is not None
     assert present.stays
-    made = promote(store, judge, present)
+    made = promote(opened, judge, present)
     assert (made.champion, made.challenger, made.promoted, judge.registered) == ("1", "3", False, ["clever"])
     assert "it was chosen by hand, and it stays" in made.why
 
 
-def test_a_champion_that_can_no_longer_be_read_is_replaced_and_the_note_says_why(store: Tracking) -> None:
+def test_a_champion_that_can_no_longer_be_read_is_replaced_and_the_note_says_why(opened: Tracking) -> None:
     def outdated(number: str) -> str:
         raise Outdated("was grown by another Queuecast")
 
-    judge = served(store, "outdated")
-    made = promote(store, judge, incumbent(store, KIND, "outdated", outdated))
+    judge = served(opened, "outdated")
+    made = promote(opened, judge, incumbent(opened, KIND, "outdated", outdated))
     assert (made.champion, made.promoted) == ("3", True)
     assert made.why.endswith("version 1, was grown by another Queuecast: it can be neither judged nor refreshed.")
-    store.client.set_model_version_tag("runtime-outdated", "1", "queuecast_format", "0")
-    present = incumbent(store, KIND, "outdated", read)
+    opened.client.set_model_version_tag("runtime-outdated", "1", "queuecast_format", "0")
+    present = incumbent(opened, KIND, "outdated", read)
     assert present is not None
     assert f"is of format 0, not {FORMAT}" in present.note
-    assert incumbent(store, KIND, "unheard-of", read) is None
+    assert incumbent(opened, KIND, "unheard-of", read) is None

@@ -334,7 +334,7 @@ def test_extreme_comparisons_are_drawn_without_a_warning(made):
     assert ("The trace names no users." in text) == made[0].jobs["user"].isna().all()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 def test_a_metric_without_words_is_refused(schedules):
     comparison = compare(schedules, metrics=(*COMPARED, "corrections"))
     assert "How often an outlived prediction was replaced." in page_of(schedules, comparison=comparison)
@@ -380,7 +380,7 @@ def test_where_nothing_waits_the_page_says_that_the_comparison_says_nothing(sche
     assert "Not modelled: partitions and disk. Jobs run on the clusters of the machine site." in text
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_says_which_predictor_is_registered_and_from_when_on_jobs_are_judged(schedules) -> None:
     names = dict.fromkeys(each.predictor for each in schedules)
     kinds = {name: "registered, as served" if name == "last2" else "learns in the simulator" for name in names}
