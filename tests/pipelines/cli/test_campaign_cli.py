@@ -27,6 +27,7 @@ from tests.support.command import queuecast
 from tests.support.process import python
 from tests.support.workloads import weekly_crowds
 
+pytestmark = pytest.mark.usefixtures("undrawn_pictures")
 WEEKS, JOBS = 7, 40
 
 
@@ -64,17 +65,17 @@ real, points = Journal.write, []
 def write(*arguments):
     real(*arguments)
     points.append(arguments)
-    if len(points) == 40:
+    if len(points) == 15:
         os.kill(os.getpid(), signal.SIGKILL)
 Journal.write = write
 main()
 """
-"""A command that is killed as soon as its journal holds forty points, of 96."""
+"""A command that is killed as soon as its journal holds fifteen points, of 36."""
 
 
 @pytest.mark.slow
 def test_killed_and_taken_up_again_the_results_are_the_same_to_the_last_byte(trace: Path, tmp_path: Path) -> None:
-    seeds = [word for seed in range(8) for word in ("--seed", str(seed))]
+    seeds = [word for seed in range(3) for word in ("--seed", str(seed))]
     arguments = ["campaign", str(trace), "--windows", "weeks", "--scheduler", "EASY", "--scheduler", "SAF-JustBF", *seeds]
     arguments += ["--predictor", "last2", "--correction", "tsafrir", "--tau", "10", "--tau", "60", "--workers", "2", "--shake"]
     out, undisturbed = tmp_path / "killed.parquet", tmp_path / "undisturbed.parquet"
@@ -84,7 +85,7 @@ def test_killed_and_taken_up_again_the_results_are_the_same_to_the_last_byte(tra
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     written = journal.read_bytes()
     assert not out.exists()
-    assert written.count(b"\n") == 1 + 40
+    assert written.count(b"\n") == 1 + 15
     whole = written[: written.rindex(b"\n") + 1]
     journal.write_bytes(whole + b'{"point": {"window": 1, "sched')  # as if it had died in the middle of a line
 
@@ -223,41 +224,17 @@ def test_the_command_says_what_it_left_out_and_writes_what_run_campaign_gives(
     workload: CleanTrace, windows: Windows, trace: Path, tmp_path: Path
 ) -> None:
     out, page = tmp_path / "new" / "out.parquet", tmp_path / "out.html"
-    arguments = [
-        "--scheduler",
-        "EASY",
-        "--scheduler",
-        "SAF-EASY-SPF",
-        "--predictor",
-        "requested",
-        "--predictor",
-        "last2",
-        "--windows",
-        "weeks",
-    ]
-    arguments += [
-        "--starvation",
-        "none",
-        "--starvation",
-        "600",
-        "--tau",
-        "10",
-        "--tau",
-        "60",
-        "--out",
-        str(out),
-        "--report",
-        str(page),
-    ]
-    done = queuecast("campaign", str(trace), *arguments, home=tmp_path)
+    asked = "--scheduler EASY --scheduler SAF-EASY-SPF --predictor requested --predictor last2 --windows weeks"
+    asked += " --starvation none --starvation 600 --tau 10 --tau 60"
+    done = queuecast("campaign", str(trace), *asked.split(), "--out", str(out), "--report", str(page), home=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "6 windows of 240 jobs (weeks); jobs dropped: first-window 40; judged by submission" in done.stderr
     assert "48 of 48 points" in done.stderr
     table, metadata = without_times(out)
-    asked = Campaign(
+    same = Campaign(
         schedulers=("EASY", "SAF-EASY-SPF"), predictors=("requested", "last2"), starvation_s=(None, 600), taus_s=(10.0, 60.0)
     )
-    alone = run_campaign(workload.jobs, asked, procs=64, windows=windows, trace="crowd").drop(columns="simulate_s")
+    alone = run_campaign(workload.jobs, same, procs=64, windows=windows, trace="crowd").drop(columns="simulate_s")
     pd.testing.assert_frame_equal(table, alone, check_exact=True)
     assert metadata["dropped"] == {"first-window": 40}
     assert done.stdout.count("means over 6 windows (weeks)") == 4  # a table for each threshold and tau
@@ -277,7 +254,9 @@ def test_the_command_says_what_it_left_out_and_writes_what_run_campaign_gives(
 def test_a_generated_workload_is_called_so_everywhere(tmp_path: Path) -> None:
     out, page = tmp_path / "out.parquet", tmp_path / "out.html"
     arguments = ["--scheduler", "EASY", "--scheduler", "EASY-SJBF", "--windows", "months", "--keep-first", "--drop-rule", "none"]
-    done = queuecast("campaign", "generated", *arguments, "--out", str(out), "--report", str(page), home=tmp_path)
+    options = "{ jobs = 400, procs = 64 }"
+    (tmp_path / "queuecast.toml").write_text(f'[traces.small]\nformat = "generated"\noptions = {options}\n')
+    done = queuecast("campaign", "small", *arguments, "--out", str(out), "--report", str(page), home=tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "a generated workload" in done.stdout
     assert "jobs dropped: none" in done.stderr
@@ -289,29 +268,32 @@ def test_a_generated_workload_is_called_so_everywhere(tmp_path: Path) -> None:
     assert "No job was left out of the windows." in html
 
 
-def test_progress_without_a_terminal_says_what_is_left(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("options", "times", "told", "said"),
+    [
+        (  # the first is of an earlier call
+            {},
+            (0.0, 0.0, 20.0, 40.0),
+            [(100, 300), (150, 300), (300, 300)],
+            ["150 of 300 points, about 60 s left", "300 of 300 points"],
+        ),
+        (  # a single simulation, told once it takes long
+            {"what": "jobs have ended", "after_s": 1.5},
+            (0.0, 1.0, 1.6, 2.0, 12.0),
+            [(100, 1000), (200, 1000), (300, 1000), (500, 1000)],
+            ["200 of 1,000 jobs have ended, about 13 s left", "500 of 1,000 jobs have ended, about 15 s left"],
+        ),
+    ],
+)
+def test_progress_without_a_terminal_says_what_is_left(options, times, told, said, monkeypatch, capsys):
     from pipelines.cli import progress as shown
 
-    clock = iter([0.0, 0.0, 20.0, 40.0])
+    clock = iter(times)
     monkeypatch.setattr(shown.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(shown.sys.stderr, "isatty", lambda: False, raising=False)
-    with shown.shown_progress() as progress:
-        progress(100, 300)  # of an earlier call
-        progress(150, 300)
-        progress(300, 300)
-    assert capsys.readouterr().err.splitlines() == ["150 of 300 points, about 60 s left", "300 of 300 points"]
-
-
-def test_progress_of_one_simulation_is_told_once_it_takes_long(monkeypatch, capsys):
-    from pipelines.cli import progress as shown
-
-    clock = iter([0.0, 1.0, 1.6, 2.0, 12.0])
-    monkeypatch.setattr(shown.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(shown.sys.stderr, "isatty", lambda: False, raising=False)
-    with shown.shown_progress("jobs have ended", after_s=1.5) as progress:
-        for done in (100, 200, 300, 500):
-            progress(done, 1000)
-    said = ["200 of 1,000 jobs have ended, about 13 s left", "500 of 1,000 jobs have ended, about 15 s left"]
+    with shown.shown_progress(**options) as progress:
+        for each in told:
+            progress(*each)
     assert capsys.readouterr().err.splitlines() == said
 
 

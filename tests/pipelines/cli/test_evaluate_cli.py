@@ -27,6 +27,7 @@ from tests.support.answers import numbers_from_nowhere
 from tests.support.command import queuecast
 from tests.support.workloads import weekly_crowds
 
+pytestmark = pytest.mark.usefixtures("undrawn_pictures")
 WEEKS, JOBS = 8, 50
 LEFT_OUT = 20
 

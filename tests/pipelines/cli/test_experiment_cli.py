@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import command
 
+pytestmark = pytest.mark.usefixtures("undrawn_pictures")
 SMALL = ("--trials", "2", "--scheduler", "EASY", "--scheduler", "EASY+RUSH(model=oracle,skips=5)")
 
 

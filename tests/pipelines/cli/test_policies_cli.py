@@ -57,7 +57,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_an_order_is_learned_on_a_trace_written_and_registered(place: Path) -> None:
-    asked = ("policies", "crowd.swf", "--budget", "8", "--starvation", "none", "--out", "crowd.json", "--register", "@learned")
+    asked = ("policies", "crowd.swf", "--budget", "4", "--starvation", "none", "--out", "crowd.json", "--register", "@learned")
     done = queuecast(*asked, home=place / "home", cwd=place)
     assert done.returncode == 0, done.stderr
     policy = read_policy(place / "crowd.json")

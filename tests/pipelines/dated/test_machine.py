@@ -25,7 +25,7 @@ from sim.settings import Campaign, TraceSettings
 from tests.support.arriving import arriving
 from tests.support.dated import registered_in, work_in
 
-pytestmark = pytest.mark.usefixtures("unlaid_pictures", "quick_methods")
+pytestmark = pytest.mark.usefixtures("undrawn_pictures", "quick_methods")
 SITE = """
 name = "site"
 [[cluster]]
@@ -68,7 +68,7 @@ def test_runs_and_nights_simulate_on_the_machine_of_the_catalogue(clean: CleanTr
         return simulate(jobs, procs=32, machine=on).jobs["start_s"].tolist()  # type: ignore[arg-type]
 
     registered_in(tmp_path, clean)
-    made = simulate_run(work_in(tmp_path, "arriving"), clean, RunSettings(schedulers=("EASY", "Harm"), predictors=("requested",)))
+    made = simulate_run(work_in(tmp_path, "arriving"), clean, RunSettings(schedulers=("EASY",), predictors=("requested",)))
     easy = next(each for each in made.schedules if (each.scheduler, each.predictor) == ("EASY", "requested"))
     assert easy.jobs["start_s"].tolist() == starts(machine, clean.jobs) != starts(None, clean.jobs)
 

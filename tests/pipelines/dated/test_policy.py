@@ -24,7 +24,7 @@ from tests.models.test_policies import LEARNED
 from tests.sim.campaigns.test_learned_order import PROCS, busy
 
 MODEL, WEEKS = "policy-busy", 17
-SMALL = Learning(budget=8, replicates=2, copies=1)
+SMALL = Learning(budget=4, replicates=2, copies=1)
 
 
 @pytest.fixture

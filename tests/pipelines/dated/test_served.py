@@ -32,7 +32,7 @@ from sim import simulate
 from tests.support.arriving import arriving
 from tests.support.dated import registered_in, work_in
 
-pytestmark = pytest.mark.usefixtures("unlaid_pictures", "quick_methods")
+pytestmark = pytest.mark.usefixtures("undrawn_pictures", "quick_methods")
 NAME = "runtime-arriving"
 
 

@@ -232,6 +232,7 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     assert re.search(
         r"calibration, blocks-of-time, own, ordinal: said [\d.]+%, came [\d.]+%; Brier score 0\.\d+, skill ", done.output
     )
+    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(made, slice(0, 60), "sixth", every=30))
     done = CliRunner().invoke(evaluate_command, [*arguments, "--json"], catch_exceptions=False)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {"system", "generated", "protocol", "classifier", "measure", "value", "low", "high"} <= rows[0].keys()
