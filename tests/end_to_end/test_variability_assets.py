@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
-from features.jobs.cleaning import clean
+from features.jobs.cleaning import CleanTrace, clean
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability import learners
 from pipelines.assets.partitions import system_on
@@ -62,6 +62,7 @@ SMALL = WHOLE.but(
     interval_s=60,
 )
 NAME = "quartz"
+SILENT = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 STAGES = ("counters", "control_runs", "variability_features", "variability_model", "cluster_experiments", "monitored_schedules")
 
 
@@ -73,7 +74,7 @@ def run(instance: dg.DagsterInstance, job: str, name: str, ops: dict | None = No
     definition = defs.resolve_job_def(job)
     instance.add_dynamic_partitions("systems", [name])
     return definition.execute_in_process(
-        partition_key=system_on(name, day), instance=instance, raise_on_error=False, run_config={"ops": ops or {}}
+        partition_key=system_on(name, day), instance=instance, raise_on_error=False, run_config={"ops": ops or {}, **SILENT}
     )
 
 
@@ -155,11 +156,7 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
         "variability_features:labels_balanced",
     }  # of a tiny cluster nothing is claimed
     assert {name for name, passed in found.items() if not passed} <= warnings
-    for asset in STAGES:
-        event = instance.get_latest_materialization_event(dg.AssetKey(asset))
-        assert event is not None
-        assert event.asset_materialization is not None
-        assert event.asset_materialization.metadata["simulated"].value is True
+    assert all(said_of(asset, "simulated", instance) is True for asset in STAGES)
     features, metadata = Lake(home / "lake").read(FEATURES_TABLE, SIMULATED)
     assert metadata["generated"] is True
     assert features.groupby("scope").size().to_dict() == {"own": 140, "all": 140}
@@ -205,6 +202,8 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     first = run(instance, "nightly_variability", name, day="2026-08-01")
     assert first.success
     assert checks_of(first)["variability_features:counters_move"]
+    stated = f"none: no trace of its jobs is stated: queuecast variability ingest --system {name} --trace"
+    assert str(said_of("monitored_schedules", "replays", instance)).startswith(stated)
     lake, client = Lake(home / "lake"), tracking().client
 
     def kept() -> tuple[list[bytes], dict[str, str]]:
@@ -242,51 +241,11 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     assert nights["files"].iloc[0] > 0
 
 
-def test_the_job_of_an_ingested_system_succeeds_and_a_champion_answers(
-    site: Path, home: Path, instance: dg.DagsterInstance
-) -> None:
-    """From the files of a site to a decision: ingested by command, trained by the job, asked by command, as the model itself says."""
-    places = {"--counters": "counters", "--runs": "runs.csv", "--probes": "probes.csv", "--types": "types.csv"}
-    given = [part for option, place in places.items() for part in (option, str(site / place))]
-    done = CliRunner().invoke(ingest_command, ["--system", "agate", *given], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    with remembered(home).open("a") as file:
-        file.write("classifiers = ['extra-trees']\nscope = 'all'\n")
-    made = run(instance, "variability", "agate")
-    assert made.success
-    stages = {key.to_user_string() for key in map(attrgetter("asset_key"), made.get_asset_materialization_events()) if key}
-    assert stages - {"counters_by_day"} == {*STAGES, "published_system"}
-    assert not Lake(home / "lake").has(TRIALS_TABLE, "agate")
-    assert not any(name.startswith("cluster_experiments") for name in checks_of(made))
-    event = instance.get_latest_materialization_event(dg.AssetKey("cluster_experiments"))
-    assert event is not None
-    assert event.asset_materialization is not None
-    said = event.asset_materialization.metadata["trials"].value
-    assert said == "none: agate is no simulated cluster; monitored_schedules asks its model"
-    assert replays(instance).startswith("none: no trace of its jobs is stated: queuecast variability ingest --system agate --trace")
-
-    with pytest.raises(InputError, match=r"^variability-agate: No champion: F1 0"):
-        registered_classifier(tracking(), VARIABILITY.registered("agate"))
-    tracking().client.set_registered_model_alias(VARIABILITY.registered("agate"), "champion", "1")  # chosen by hand
-    champion = registered_classifier(tracking(), VARIABILITY.registered("agate"))
-    assert (champion.model.classifier, champion.scope) == ("extra-trees", "all")
-    table = training_table(home, "agate", ("all",))
-    last = table.runs.iloc[-1]
-    asked = ["--system", "agate", "--nodes", ",".join(last["nodes"]), "--application", last["application"], "--json"]
-    probes = pd.read_csv(site / "probes.csv", dtype={"run_id": str}).query("run_id == @last.run_id")
-    probes.to_csv(home / "probes.csv", index=False)
-    when = ["--at", str(last["start_s"]), "--probes", str(home / "probes.csv")]
-    said = json.loads(CliRunner().invoke(ask_command, [*asked, *when], catch_exceptions=False).stdout)
-    assert said["version"] == champion.version
-    assert said["probabilities"] == pytest.approx(champion.model.probabilities(table.features["all"].tail(1))[0], abs=1e-12)
-
-
-def test_the_jobs_of_a_system_are_replayed_with_its_counters_in_a_night_and_on_its_page(
-    site: Path, home: Path, instance: dg.DagsterInstance
-) -> None:
-    """Without decisions the replay is the record; the page says what it assumes."""
-    places = {"--counters": "counters", "--accounting": "jobs.csv", "--types": "types.csv", "--topology": "topology.conf"}
-    given = [part for option, place in places.items() for part in (option, str(site / place))]
+@pytest.fixture(scope="module")
+def ingested(site: Path, home: Path, instance: dg.DagsterInstance) -> tuple[CleanTrace, dg.ExecuteInProcessResult]:
+    """A system whose files were ingested by command, with the trace of its jobs, and its night."""
+    places = {"--counters": "counters", "--accounting": "jobs.csv", "--probes": "probes.csv", "--types": "types.csv"}
+    given = [part for option, place in {**places, "--topology": "topology.conf"}.items() for part in (option, str(site / place))]
     given += ["--job-name", "(?P<application>.+)", "--time-zone", "UTC", "--scope", "all"]
     CliRunner().invoke(ingest_command, ["--system", "opal", *given], catch_exceptions=False)
     with remembered(home).open("a") as file:
@@ -294,8 +253,47 @@ def test_the_jobs_of_a_system_are_replayed_with_its_counters_in_a_night_and_on_i
     accounting = clean(read_trace(str(site / "jobs.csv"), timezone="UTC"), SMALL.procs)
     Lake(home / "lake").write_clean(accounting)
     CliRunner().invoke(ingest_command, ["--system", "opal", "--trace", accounting.name], catch_exceptions=False)
-    night = run(instance, "nightly_variability", "opal", day="2026-08-02")
-    assert night.success
+    return accounting, run(instance, "nightly_variability", "opal", day="2026-08-02")
+
+
+def test_the_night_of_an_ingested_system_succeeds_and_a_champion_answers(
+    ingested: tuple[CleanTrace, dg.ExecuteInProcessResult], site: Path, home: Path, instance: dg.DagsterInstance
+) -> None:
+    """From the files of a site to a decision: ingested by command, trained by night, asked by command, as the model itself says."""
+    made = ingested[1]
+    assert made.success
+    stages = {key.to_user_string() for key in map(attrgetter("asset_key"), made.get_asset_materialization_events()) if key}
+    assert stages - {"counters_by_day"} == {*STAGES, "published_system", "variability_night"}
+    assert not Lake(home / "lake").has(TRIALS_TABLE, "opal")
+    assert not any(name.startswith("cluster_experiments") for name in checks_of(made))
+    assert (
+        said_of("cluster_experiments", "trials", instance)
+        == "none: opal is no simulated cluster; monitored_schedules asks its model"
+    )
+
+    name = VARIABILITY.registered("opal")
+    with pytest.raises(InputError, match=rf"^{name}: No champion: F1 0"):
+        registered_classifier(tracking(), name)
+    tracking().client.set_registered_model_alias(name, "champion", "1")  # chosen by hand
+    champion = registered_classifier(tracking(), name)
+    assert (champion.model.classifier, champion.scope) == ("extra-trees", "all")
+    table = training_table(home, "opal", ("all",))
+    probes = pd.read_csv(site / "probes.csv", dtype={"run_id": str})
+    row = int(np.flatnonzero(table.runs["run_id"].isin(probes["run_id"]))[-1])
+    last = table.runs.iloc[row]
+    asked = ["--system", "opal", "--nodes", ",".join(last["nodes"]), "--application", last["application"], "--json"]
+    probes[probes["run_id"] == last["run_id"]].to_csv(home / "probes.csv", index=False)
+    when = ["--at", str(last["start_s"]), "--probes", str(home / "probes.csv")]
+    said = json.loads(CliRunner().invoke(ask_command, [*asked, *when], catch_exceptions=False).stdout)
+    assert said["version"] == champion.version
+    assert said["probabilities"] == pytest.approx(champion.model.probabilities(table.features["all"].iloc[[row]])[0], abs=1e-12)
+
+
+def test_the_jobs_of_a_system_are_replayed_with_its_counters_in_a_night_and_on_its_page(
+    ingested: tuple[CleanTrace, dg.ExecuteInProcessResult], home: Path
+) -> None:
+    """Without decisions the replay is the record; the page says what it assumes."""
+    accounting, night = ingested
     assert checks_of(night)["monitored_schedules:recorded_runs_vary_as_predicted"]
     table = Lake(home / "lake").read(MONITORED_TABLE, "opal")[0].set_index("metric")
     assert table.loc["mean_wait_s", "baseline"] == pytest.approx(accounting.jobs["wait_s"].mean(), rel=0.02)
@@ -304,11 +302,12 @@ def test_the_jobs_of_a_system_are_replayed_with_its_counters_in_a_night_and_on_i
     assert "the recorded congestion does not depend on the decision" in page
 
 
-def replays(instance: dg.DagsterInstance) -> str:
-    event = instance.get_latest_materialization_event(dg.AssetKey("monitored_schedules"))
+def said_of(asset: str, name: str, instance: dg.DagsterInstance) -> object:
+    """Return what an asset's latest materialisation says."""
+    event = instance.get_latest_materialization_event(dg.AssetKey(asset))
     assert event is not None
     assert event.asset_materialization is not None
-    return str(event.asset_materialization.metadata["replays"].value)
+    return event.asset_materialization.metadata[name].value
 
 
 def test_an_unknown_system_is_refused(home: Path) -> None:
