@@ -91,13 +91,20 @@ MISTYPED = {
 }
 
 
-SAMPLED = ("three slashes", "no slashes", "no colon", "capitals", "a blank inside", "an @ in the password", "no database", "another scheme")
+SAMPLED = (
+    "three slashes",
+    "no slashes",
+    "no colon",
+    "capitals",
+    "a blank inside",
+    "an @ in the password",
+    "no database",
+    "another scheme",
+)
 """Forms of which another one of the same kind is tried in each run of the tests."""
 
 
-@pytest.mark.parametrize(
-    "form", [pytest.param(each, marks=pytest.mark.thorough) if each in SAMPLED else each for each in MISTYPED]
-)
+@pytest.mark.parametrize("form", [pytest.param(each, marks=pytest.mark.thorough) if each in SAMPLED else each for each in MISTYPED])
 def test_no_mistyped_address_shows_its_password(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = MISTYPED[form].format(PLANTED)
     for name in ("DAGSTER_HOME", *site.VARIABLES.values()):

@@ -142,10 +142,10 @@ def log_answer(home: Home) -> None:
         "job_id": None,
     }
     asked |= {
-        "model": SUBJECT,
-        "version": "1",
         "submit_unix_s": int(job["submit_s"]) + (made.origin_unix_s or 0),
         "user_known": True,
+        "model": SUBJECT,
+        "version": "1",
     }
     place.mkdir()
     (place / "asked-2023-11-20.jsonl").write_text(

@@ -210,10 +210,12 @@ def test_every_night_leaves_a_page_and_the_index_links_them(replayed) -> None:
 
 def test_accuracy_as_served_is_logged_beside_that_up_to_the_second(replayed) -> None:
     home, _, made, store = replayed
-    version = versions(store)[str(made[-1].registered["version"].iloc[0])]  # the one trained that night
+    last = next(each for each in made[::-1] if not each.row["promoted"])
+    version = versions(store)[str(last.registered["version"].iloc[0])]  # the one trained that night
     metrics = store.client.get_run(version.run_id).data.metrics
     served, _ = Lake(home / "lake").read("served", "arriving")
-    window = served[served["end_s"] > made[-1].clean.jobs["submit_s"].max() - JUDGED_DAYS * DAY_S]
+    since = last.clean.jobs["submit_s"].max() - JUDGED_DAYS * DAY_S
+    window = served[(served["end_s"] > since) & (served["end_s"] <= last.row["until_s"])]
     for name, column in (("served_accuracy", ""), ("up_to_second_accuracy", "_now")):
         ratio = window[version.tags["method"] + column] / window["runtime_s"]
         assert metrics[name] == pytest.approx(np.minimum(ratio, 1 / ratio).mean(), rel=1e-12)

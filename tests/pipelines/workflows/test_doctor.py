@@ -36,8 +36,9 @@ def connect(home: Path):
     return tracking(f"sqlite:///{home / 'mlflow.db'}")
 
 
-def publish(home: Path, number: int) -> None:
-    store, lake = connect(home), Lake(home / "lake", f"run-{number}")
+def publish(home: Path, number: int, place: Path | None = None) -> None:
+    """Publish a version of a home, whose lake may be at another ``place``."""
+    store, lake = connect(home), Lake((place or home) / "lake", f"run-{number}")
     lake.write("jobs", "t", pd.DataFrame({"number": [number]}))
     lake.write_page("t.html", MODEL, str(number))
     lake.name_models(MODEL, {"champion": str(number)})
@@ -93,11 +94,7 @@ def test_a_lake_at_an_object_store_is_looked_at_with_this_machines_home(tmp_path
     client.create_registered_model(MODEL)
     for number in (1, 2):
         client.create_model_version(MODEL, tmp_path.as_uri())
-        lake = Lake(place / "lake", f"run-{number}")
-        lake.write("jobs", "t", pd.DataFrame({"number": [number]}))
-        lake.write_page("t.html", MODEL, str(number))
-        lake.name_models(MODEL, {"champion": str(number)})
-        lake.versions(MODEL).publish(lake.draft, aliases_of(connect(tmp_path), MODEL))
+        publish(tmp_path, number, place)
     assert reached(place)[0][0] == f"lake: {url}: 2 entries"
     assert [*asked()] == []
     table = Lake(place / "lake").path("jobs", "t")
