@@ -182,6 +182,27 @@ def wrapped(error: OSError) -> InputError:
     return told
 
 
+def tried(job: str, errors: list[Exception], monkeypatch: pytest.MonkeyPatch) -> tuple[bool, list[str]]:
+    """Do a job whose one stage raises ``errors``, one each time; return whether it succeeded, and the night of each time."""
+    nights = []
+
+    @dg.asset(partitions_def=of_traces)
+    @stage("trying", first=True)
+    def breaking(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+        nights.append(lake.night)
+        if len(nights) <= len(errors):
+            raise errors[len(nights) - 1]
+        return dg.MaterializeResult()
+
+    monkeypatch.setattr("pipelines.assets.nights.RETRY_S", 0)
+    given = {"assets": [breaking], "jobs": [dg.define_asset_job(job, "*")], "resources": {"lake": LakeResource()}}
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("traces", ["a"])
+        made = dg.Definitions(**given).resolve_job_def(job)
+        key = trace_on("a", "2023-11-02")
+        return made.execute_in_process(partition_key=key, instance=instance, raise_on_error=False).success, nights
+
+
 @pytest.mark.parametrize(
     ("error", "again"),
     [
@@ -195,23 +216,9 @@ def wrapped(error: OSError) -> InputError:
 def test_only_nights_try_again_and_only_what_may_be_better_in_a_minute(
     place: Path, error: Exception, again: bool, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tried = []
-
-    @dg.asset(partitions_def=of_traces)
-    @stage("trying", first=True)
-    def breaking(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-        tried.append(lake.night)
-        raise error
-
-    monkeypatch.setattr("pipelines.assets.nights.RETRY_S", 0)
-    given = {"assets": [breaking], "jobs": [dg.define_asset_job(job, "*")], "resources": {"lake": LakeResource()}}
-    with dg.DagsterInstance.ephemeral() as instance:
-        instance.add_dynamic_partitions("traces", ["a"])
-        made = dg.Definitions(**given).resolve_job_def(job)
-        done = made.execute_in_process(partition_key=trace_on("a", "2023-11-02"), instance=instance, raise_on_error=False)
-    assert not done.success
     night = job == "nightly"
-    assert tried == (["2023-11-02"] if night else [""]) * (1 + RETRIES * (night and again))
+    expected = (["2023-11-02"] if night else [""]) * (1 + RETRIES * (night and again))
+    assert tried(job, [error] * (1 + RETRIES), monkeypatch) == (False, expected)
     line = place / "home" / "reports" / "nights" / "a" / "2023-11-02.failed.txt"
     assert line.exists() == night
     if night:
@@ -220,21 +227,7 @@ def test_only_nights_try_again_and_only_what_may_be_better_in_a_minute(
 
 
 def test_a_night_that_succeeds_when_tried_again_leaves_no_line(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = [OSError("the registry is away")]
-
-    @dg.asset(partitions_def=of_traces)
-    @stage("trying", first=True)
-    def recovering(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-        if left:
-            raise left.pop()
-        return dg.MaterializeResult()
-
-    monkeypatch.setattr("pipelines.assets.nights.RETRY_S", 0)
-    given = {"assets": [recovering], "jobs": [dg.define_asset_job("nightly", "*")], "resources": {"lake": LakeResource()}}
-    with dg.DagsterInstance.ephemeral() as instance:
-        instance.add_dynamic_partitions("traces", ["a"])
-        made = dg.Definitions(**given).resolve_job_def("nightly")
-        assert made.execute_in_process(partition_key=trace_on("a", "2023-11-02"), instance=instance).success
+    assert tried("nightly", [OSError("the registry is away")], monkeypatch) == (True, ["2023-11-02"] * 2)
     assert not [*(place / "home").rglob("*.failed.txt")]
 
 

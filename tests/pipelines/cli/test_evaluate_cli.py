@@ -51,6 +51,12 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 ASKED = ("--predictor", "requested", "--predictor", "last2", "--predictor", "hierarchy(alpha=0.5)", "--repeat", "1")
 
 
+def accuracies(jobs: pd.DataFrame) -> pd.Series:
+    """Return how near each prediction of a schedule is to the runtime, from 0 to 1."""
+    ratio = jobs["runtime_s"] / jobs["predicted_s"]
+    return np.minimum(ratio, 1 / ratio)
+
+
 def evaluated(trace: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     done = queuecast("evaluate", str(trace), *ASKED, *arguments, home=home)
     assert done.returncode == 0, done.stderr
@@ -73,10 +79,9 @@ def test_json_parquet_and_the_simulation_itself_say_the_same(trace: Path, tmp_pa
         made = simulate(workload.jobs, procs=64, predictor=record["predictor"]).jobs
         judged = made.iloc[len(made) // 2 :] if record["part"] == "second-half" else made
         short = judged["runtime_s"] - judged["predicted_s"]
-        ratio = judged["runtime_s"] / judged["predicted_s"]
         expected = {
             "jobs": len(judged),
-            "accuracy": np.minimum(ratio, 1 / ratio).mean(),
+            "accuracy": accuracies(judged).mean(),
             "underprediction_rate": (short > 0).mean(),
             "mae_s": short.abs().mean(),
             "pinball_0.2_s": np.maximum(0.2 * short, -0.8 * short).mean(),
@@ -103,9 +108,7 @@ def test_the_table_and_the_page_name_every_predictor_and_its_accuracy(trace: Pat
     page = page_file.read_text()
     workload = clean(read_trace(str(trace)))
     for name in ("requested", "last2", "hierarchy(alpha=0.5)"):
-        made = simulate(workload.jobs, procs=64, predictor=name).jobs
-        ratio = made["runtime_s"] / made["predicted_s"]
-        accuracy = np.minimum(ratio, 1 / ratio).mean()
+        accuracy = accuracies(simulate(workload.jobs, procs=64, predictor=name).jobs).mean()
         [line] = [line for line in done.stdout.splitlines() if line.startswith(f"│ {name} ")]
         assert f"{accuracy:.2%} [" in line
         row = re.search(rf"<th>{re.escape(name)}</th>\s*<td[^>]*><div>([\d.]+ %)<", page)
@@ -185,8 +188,7 @@ def test_by_default_all_predictors_are_judged_and_the_two_answers_of_the_forest_
     workload = clean(read_trace(str(trace)))
     for name, level in (("quantile", "0.5"), ("quantile(order=accuracy)", "accuracy")):
         made = simulate(workload.jobs, procs=64, predictor=f"quantile(order={level})").jobs
-        ratio = made["runtime_s"] / made["predicted_s"]
-        assert records[name]["accuracy"] == pytest.approx(np.minimum(ratio, 1 / ratio).mean())
+        assert records[name]["accuracy"] == pytest.approx(accuracies(made).mean())
 
 
 @pytest.mark.slow
@@ -222,8 +224,7 @@ def test_on_kth_sp2_last2_is_surely_more_accurate_than_requests_and_experience_i
     done_before = np.array(
         [np.searchsorted(ends[user], at, "right") for user, at in zip(made["user"], made["submit_s"], strict=True)]
     )
-    ratio = (made["predicted_s"] / made["runtime_s"]).to_numpy()
-    accuracy = np.minimum(ratio, 1 / ratio)
+    accuracy = accuracies(made).to_numpy()
     stages = {row["group"]: row for row in last2["by_experience"]}
     for name, chosen in {"first": done_before == 0, "experienced": done_before > 25}.items():
         assert stages[name]["jobs"] == chosen.sum()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
+import mlflow
 import pytest
 
 from features.jobs.schema import Trace
@@ -14,13 +14,20 @@ from pipelines.storage.lake import Lake
 from tests.support.arriving import arriving
 from tests.support.command import queuecast
 from tests.support.modes import open_to_others
-from tests.support.process import python
+
+pytestmark = pytest.mark.usefixtures("undrawn_pictures", "quick_methods")
 
 
 def nights(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # a replay must not touch the site's registry, not even ask for it
-    environment = {**os.environ, "QUEUECAST_HOME": str(path.parent / "home"), "MLFLOW_TRACKING_URI": "http://127.0.0.1:9/"}
-    return python(["-m", "pipelines", "nights", str(path), *arguments], env=environment, cwd=path.parent)
+    """Run the command at a site whose registry does not answer: a replay must not touch it, not even ask for it."""
+    nowhere, before = "http://127.0.0.1:9/", mlflow.get_tracking_uri()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", nowhere)
+        patch.setattr("models.registry.tracking._SITE", nowhere)
+        try:
+            return queuecast("nights", str(path), *arguments, home=path.parent / "home", cwd=path.parent)
+        finally:
+            mlflow.set_tracking_uri(before)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +70,7 @@ def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_en
     ],
 )
 def test_nights_that_do_not_exist_are_one_line(trace: Path, arguments: tuple[str, ...], said: str) -> None:
-    done = queuecast("nights", str(trace), *arguments, home=trace.parent / "home", cwd=trace.parent)
+    done = nights(trace, *arguments)
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

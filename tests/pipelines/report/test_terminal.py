@@ -47,10 +47,6 @@ def test_a_long_name_is_folded_and_its_figures_stay_whole():
     assert "".join(line[1:-1].split("│")[0].strip() for line in text.splitlines() if line.startswith("│")) == name
 
 
-def test_brackets_in_a_cell_are_no_markup():
-    assert "[red]" in printed(80, ["job"], [["[red]"]], title="a [b] c")
-
-
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize(
     "arguments",

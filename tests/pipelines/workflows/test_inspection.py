@@ -133,6 +133,7 @@ def test_times_of_over_a_year_are_told_of() -> None:
     assert inspect_trace(trace()).over_a_year == {}
 
 
+@pytest.mark.thorough
 @needs_shared
 def test_the_request_of_23_years_in_atlas_is_told_of() -> None:
     found = inspect_trace(read_trace(str(SHARED / "traces" / "LLNL-Atlas-2006-2.1-cln.swf.gz")))
@@ -153,6 +154,7 @@ def test_an_empty_trace_and_an_unknown_way_are_refused() -> None:
         inspect_trace(trace(), missing_request="guess")
 
 
+@pytest.mark.thorough
 @needs_shared
 def test_the_gaps_between_the_chunks_of_theta_are_seen() -> None:
     found = inspect_trace(read_trace(str(SHARED / "traces" / "ALCF-Theta-2022-chunks.swf.gz")))

@@ -20,7 +20,7 @@ from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.report.what_if import answer, render_what_if
 from pipelines.workflows import what_if
 from pipelines.workflows.parity import read_site_jobs
-from pipelines.workflows.what_if import measure, read_candidates
+from pipelines.workflows.what_if import WhatIf, measure, read_candidates
 from sim.campaigns.maps import serial
 from sim.site_change import Candidate, Changed
 from sim.slurm.site import Site
@@ -160,8 +160,7 @@ def test_limits_of_a_registered_version_are_its_quantiles(
 
 
 def test_a_page_without_a_candidate_that_passed_says_so(recorded: tuple[Site, SlurmJobs]) -> None:
-    site, jobs = recorded
-    found = what_if.WhatIf(site, jobs, {}, {}, (), {"no backfill": 0.5}, {}, {}, 10.0, 10.0, True, 8)
+    found = WhatIf(*recorded, {}, {}, (), {"no backfill": 0.5}, {}, {}, 10.0, 10.0, True, 8)
     assert answer(found)[0].startswith("Nothing here is surely better")
     assert "Nothing here is surely better" in render_what_if(found, {})
 
@@ -180,36 +179,38 @@ def test_other_schedulers_stand_below_and_a_bound_is_called_one_and_never_leads(
     assert answer(alone)[0].startswith("Nothing here is surely better")
 
 
-def test_settings_stand_before_other_nodes_however_good(recorded: tuple[Site, SlurmJobs]) -> None:
+def judged(recorded: tuple[Site, SlurmJobs], *tried: tuple[Candidate, int], kills: frozenset[int] = frozenset()) -> WhatIf:
+    """Return two candidates with their mean waits, in place of 10 s; the first is called surely better, and ``kills`` jobs."""
+    (first, _), (second, _) = tried
     site, jobs = recorded
-    same, better = (Measured(wait, 10, wait / 10 - 1, None, None, None) for wait in (10, 5))
-    effects = {name: Effect(dict.fromkeys(WEIGHED, of), [], 0) for name, of in (("more nodes", better), ("a setting", same))}
-    tried = {"more nodes": Candidate("more nodes", nodes="x2"), "a setting": Candidate("a setting")}
-    verdicts = {"more nodes": "better", "a setting": "not sure"}
-    changes = dict.fromkeys(tried, Changed(site, jobs.table, ("x=1",), frozenset()))
-    found = what_if.WhatIf(site, jobs, tried, changes, (), {}, effects, verdicts, 10.0, 10.0, False, 8)
+    effects = {
+        each.name: Effect(dict.fromkeys(WEIGHED, Measured(wait, 10, wait / 10 - 1, None, None, None)), [], 0)
+        for each, wait in tried
+    }
+    today = Changed(site, jobs.table, ("x=1",), frozenset())
+    changes = {first.name: today._replace(kills=kills), second.name: today}
+    verdicts, names = {first.name: "better", second.name: "not sure"}, {each.name: each for each, _ in tried}
+    return WhatIf(site, jobs, names, changes, (), {}, effects, verdicts, 10.0, 10.0, False, 8)
+
+
+def test_settings_stand_before_other_nodes_however_good(recorded: tuple[Site, SlurmJobs]) -> None:
+    found = judged(recorded, (Candidate("more nodes", nodes="x2"), 5), (Candidate("a setting"), 10))
     assert found.ranked == ["a setting", "more nodes"]
 
 
 def test_a_candidate_that_loses_many_jobs_never_leads_and_is_said_to(recorded: tuple[Site, SlurmJobs]) -> None:
-    site, jobs = recorded
-    better, worse = (Measured(wait, 10, wait / 10 - 1, None, None, None) for wait in (5, 11))
-    effects = {"half limits": Effect(dict.fromkeys(WEIGHED, better), [], 0), "other": Effect(dict.fromkeys(WEIGHED, worse), [], 0)}
-    tried = {"half limits": Candidate("half limits", limits="x0.5"), "other": Candidate("other")}
-    kills = frozenset(jobs.table["job_id"][: len(jobs.table) // 2])
-    today = Changed(site, jobs.table, ("x=1",), frozenset())
-    changes = {"half limits": today._replace(kills=kills), "other": today}
-    verdicts = {"half limits": "better", "other": "not sure"}
-    found = what_if.WhatIf(site, jobs, tried, changes, (), {}, effects, verdicts, 10.0, 10.0, False, 8)
+    table = recorded[1].table
+    kills = frozenset(table["job_id"][: len(table) // 2])
+    found = judged(recorded, (Candidate("half limits", limits="x0.5"), 5), (Candidate("other"), 11), kills=kills)
     assert found.ranked == ["other", "half limits"]
     assert answer(found)[0] == "Nothing here is surely better; the nearest of 2 candidates is “other”."
     assert "better, loses 50% of jobs" in render_what_if(found, {})
-    alone = replace(found, effects={"half limits": effects["half limits"]})
+    alone = replace(found, effects={"half limits": found.effects["half limits"]})
     assert alone.lead is None
     assert answer(alone) == ["Nothing here is surely better: “half limits” would lose 50% of the jobs, killed or never started."]
-    some = replace(alone, changes={"half limits": today._replace(kills=frozenset(list(kills)[:2]))})
+    some = replace(alone, changes={"half limits": found.changes["half limits"]._replace(kills=frozenset(list(kills)[:2]))})
     assert some.lead == "half limits"
-    only = replace(found, effects={"other": effects["other"]})
+    only = replace(found, effects={"other": found.effects["other"]})
     assert answer(only)[0] == "Nothing here is surely better; one candidate was judged, “other”."
 
 
