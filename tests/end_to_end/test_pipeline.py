@@ -62,7 +62,12 @@ GRAPH: dict[str, set[str]] = {
     "registered_variability": {"published_system"},
 }
 """What each asset is made from; what the last ones publish is held in the tests of publishing."""
+GROUPS = {*("ingest", "features", "predictors", "simulation", "comparison"), *("variability", "nights", "publishing")}
 ELSEWHERE = ("DAGSTER_HOME", "MLFLOW_TRACKING_URI")
+Ran = tuple[Path, subprocess.CompletedProcess[str]]
+JOB = b"1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1\n"
+"""A line of the Standard Workload Format."""
+SACCT = b"JobID|User|Submit|Start|End|State|Timelimit|ReqCPUS\n"
 
 
 def queuecast(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -79,13 +84,13 @@ def queuecast(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="session")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     directory = tmp_path_factory.mktemp("run")
     (directory / "queuecast.toml").write_text(CATALOGUE)
     return directory, queuecast("run", "--trace", "small", cwd=directory)
 
 
-def test_what_a_run_leaves_is_the_users_alone(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_what_a_run_leaves_is_the_users_alone(ran: Ran) -> None:
     assert ran[1].returncode == 0, ran[1].stderr
     assert open_to_others(ran[0] / "home") == []
 
@@ -99,25 +104,13 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
     assert [key.to_user_string() for key in graph.get_all_asset_keys() if not graph.get(key).kinds] == []
     checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
     outside = {name for name in GRAPH if name.startswith("registered_") or not GRAPH[name]}
-    unchecked = {
-        "rejected_jobs",
-        "what_if",
-        "counters_by_day",
-    }  # the first is checked with jobs, the last with counters, what_if judges itself
+    # the first is checked with jobs, the last with counters, what_if judges itself
+    unchecked = {"rejected_jobs", "what_if", "counters_by_day"}
     assert checked == {*GRAPH, "published_trace", "published_system"} - outside - unchecked
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         assert node.description
-        assert node.group_name in {
-            "ingest",
-            "features",
-            "predictors",
-            "simulation",
-            "comparison",
-            "variability",
-            "nights",
-            "publishing",
-        }
+        assert node.group_name in GROUPS
         if key.to_user_string() in outside:
             continue
         by_system = node.group_name == "variability" or key.to_user_string() in ("variability_night", "published_system")
@@ -132,7 +125,7 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
         assert {key.to_user_string() for key in graph.get(dg.AssetKey(name)).parent_keys} == above, name
 
 
-def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_a_whole_run_leaves_comparison_report_and_champion(ran: Ran) -> None:
     directory, done = ran
     assert done.returncode == 0, done.stderr
     assert "23 of 23 checks passed" in done.stderr
@@ -161,7 +154,7 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
 
 
 def test_what_is_simulated_as_registered_is_what_the_registry_holds_and_the_page_says_which_is_which(
-    ran: tuple[Path, subprocess.CompletedProcess[str]],
+    ran: Ran,
 ) -> None:
     lake = Lake(ran[0] / "home" / "lake")
     versions, registered = lake.read("runtime_model", "small")
@@ -185,7 +178,7 @@ def test_what_is_simulated_as_registered_is_what_the_registry_holds_and_the_page
     assert f"on the {judged.sum():,} submitted from" in page
 
 
-def test_harm_weighs_the_quantiles_that_the_registered_model_served(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_harm_weighs_the_quantiles_that_the_registered_model_served(ran: Ran) -> None:
     lake = Lake(ran[0] / "home" / "lake")
     clean, (schedules, marks) = lake.read_clean("small"), lake.read("schedules", "small")
     store = tracking(f"sqlite:///{ran[0] / 'home' / 'mlflow.db'}")
@@ -202,7 +195,7 @@ def test_harm_weighs_the_quantiles_that_the_registered_model_served(ran: tuple[P
     assert (point.jobs["start_s"] != start).any()
 
 
-def test_the_champion_predicts_submissions_from_a_file(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_the_champion_predicts_submissions_from_a_file(ran: Ran) -> None:
     directory, _ = ran
     jobs = directory / "jobs.csv"
     jobs.write_text("user,procs,requested_s,submit_time\nuser-1,4,3600,2024-03-01 09:00:00\nnobody,1,60,2024-03-02 10:00:00\n")
@@ -214,7 +207,7 @@ def test_the_champion_predicts_submissions_from_a_file(ran: tuple[Path, subproce
     assert (answers["predicted_s"] <= answers["requested_s"]).all()
 
 
-def test_a_failed_run_leaves_the_previous_result_in_place(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_a_failed_run_leaves_the_previous_result_in_place(ran: Ran) -> None:
     directory, _ = ran
     lake = Lake(directory / "home" / "lake")
     seen = lake.versions("runtime-small").current()
@@ -234,7 +227,7 @@ def test_a_failed_run_leaves_the_previous_result_in_place(ran: tuple[Path, subpr
 
 
 def test_a_version_damaged_in_the_registry_fails_the_run_that_would_simulate_it_and_nothing_is_published(
-    ran: tuple[Path, subprocess.CompletedProcess[str]],
+    ran: Ran,
 ) -> None:
     directory, _ = ran
     lake = Lake(directory / "home" / "lake")
@@ -288,25 +281,10 @@ def cleaned(runtime_s: list[int]) -> CleanTrace:
 @pytest.mark.parametrize(
     ("name", "content", "options", "words"),
     [
-        (
-            "cut.swf.gz",
-            gzip.compress(b"1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1\n" * 500)[:-20],
-            ["--procs", "8"],
-            ["cut.swf.gz", "truncated"],
-        ),
-        ("wide.swf", b"1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1\n", [], ["wide.swf", "--procs"]),
-        (
-            "generated.swf",
-            b"1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1\n",
-            ["--procs", "8"],
-            ["generated.swf", "rename the file"],
-        ),
-        (
-            "fine.txt",
-            b"JobID|User|Submit|Start|End|State|Timelimit|ReqCPUS\n",
-            ["--procs", "8", "--time-zone", "Mars/Phobos"],
-            ["Mars/Phobos"],
-        ),
+        ("cut.swf.gz", gzip.compress(JOB * 500)[:-20], ["--procs", "8"], ["cut.swf.gz", "truncated"]),
+        ("wide.swf", JOB, [], ["wide.swf", "--procs"]),
+        ("generated.swf", JOB, ["--procs", "8"], ["generated.swf", "rename the file"]),
+        ("fine.txt", SACCT, ["--procs", "8", "--time-zone", "Mars/Phobos"], ["Mars/Phobos"]),
     ],
     ids=["truncated", "no-machine", "name-taken", "no-such-zone"],
 )

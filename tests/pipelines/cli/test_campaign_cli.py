@@ -52,6 +52,12 @@ def windows(workload: CleanTrace) -> Windows:
     return split_windows(workload.jobs, "weeks")
 
 
+@pytest.fixture
+def stated(workload: CleanTrace, windows: Windows) -> dict:
+    """What identifies a campaign of EASY alone."""
+    return identity(workload, Campaign(schedulers=("EASY",)), windows)
+
+
 def without_times(path: Path) -> tuple[pd.DataFrame, dict]:
     table, metadata = read_parquet(path, kind=KIND)
     return table.drop(columns="simulate_s"), metadata
@@ -150,9 +156,9 @@ def changed(content: bytes, place: int) -> bytes:
 
 
 def test_no_line_of_a_journal_in_which_one_byte_changed_is_resumed(
-    workload: CleanTrace, windows: Windows, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stated: dict, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stated, out = identity(workload, Campaign(schedulers=("EASY",)), windows), tmp_path / "out.parquet"
+    out = tmp_path / "out.parquet"
     with journal_of(out, stated) as journal:
         for number in (1, 2):
             journal.write(("crowd", Point(number, Policy())), [{"mean_wait_s": 1234.5678 * number, "jobs": 40 + number}])
@@ -169,8 +175,7 @@ def test_no_line_of_a_journal_in_which_one_byte_changed_is_resumed(
         assert torn or (f"{journal.path}: " in (said := capsys.readouterr().err) and f"(line {line + 1}" in said)
 
 
-def test_a_journal_without_a_finished_point_is_nobodys(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
-    stated = identity(workload, Campaign(schedulers=("EASY",)), windows)
+def test_a_journal_without_a_finished_point_is_nobodys(stated: dict, tmp_path: Path) -> None:
     with journal_of(tmp_path / "out.parquet", stated) as journal:
         first = journal.path.read_bytes()
     assert not journal.path.exists()
@@ -182,10 +187,7 @@ def test_a_journal_without_a_finished_point_is_nobodys(workload: CleanTrace, win
             assert not again.done
 
 
-def test_a_journal_may_be_torn_and_taken_up_again_any_number_of_times(
-    workload: CleanTrace, windows: Windows, tmp_path: Path
-) -> None:
-    stated = identity(workload, Campaign(schedulers=("EASY",)), windows)
+def test_a_journal_may_be_torn_and_taken_up_again_any_number_of_times(stated: dict, tmp_path: Path) -> None:
     asked = [("crowd", Point(number, Policy())) for number in (1, 2, 3)]
     for before, point in enumerate(asked):
         with journal_of(tmp_path / "out.parquet", stated) as journal:
@@ -197,8 +199,7 @@ def test_a_journal_may_be_torn_and_taken_up_again_any_number_of_times(
         assert journal.done == {point: [{"mean_wait_s": 0.1 * number}] for number, point in enumerate(asked)}
 
 
-def test_two_processes_do_not_write_one_journal(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
-    stated = identity(workload, Campaign(schedulers=("EASY",)), windows)
+def test_two_processes_do_not_write_one_journal(stated: dict, tmp_path: Path) -> None:
     with journal_of(tmp_path / "out.parquet", stated), pytest.raises(InputError, match="another process is running this campaign"):
         journal_of(tmp_path / "out.parquet", stated)
 

@@ -211,7 +211,7 @@ def test_jobs_without_a_request_are_not_judged_by_their_own_runtime(tmp_path: Pa
     assert nothing.stderr.splitlines()[-1].startswith("queuecast: no: every request was taken from the job's runtime")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_shared
 def test_on_kth_sp2_last2_is_surely_more_accurate_than_requests_and_experience_is_of_its_own_schedule(tmp_path: Path) -> None:
     file = SHARED / "traces" / "KTH-SP2-filtered.swf.gz"

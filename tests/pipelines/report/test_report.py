@@ -26,8 +26,7 @@ from sim.metrics.formats import change, interval, number
 from sim.metrics.names import COMPARED, METRICS, READ_FIRST
 from sim.metrics.verdict import verdict
 from sim.schedule import Schedule
-from tests.conftest import needs_shared
-from tests.sim.metrics.test_schedule_metrics import reference, schedule_of
+from tests.sim.metrics.test_schedule_metrics import schedule_of
 from tests.support.answers import numbers_from_nowhere
 
 BASELINE = ("EASY", "requested")
@@ -350,19 +349,6 @@ def test_a_report_that_cannot_be_written_leaves_the_last_one(tmp_path, monkeypat
         write_report(path, "second \ud800")
     assert path.read_text() == "first"
     assert list(path.parent.iterdir()) == [path]
-
-
-@pytest.mark.slow
-@needs_shared
-@pytest.mark.usefixtures("undrawn")
-def test_kth_sp2_is_drawn_with_everything_in_place():
-    made = [
-        reference("kth-sp2", "easy_requested"),
-        replace(reference("kth-sp2", "sjbf_last2_tsafrir"), scheduler="EASY-SJBF", predictor="last2", correction="tsafrir"),
-    ]
-    text = Page(page_of(made, trace="kth-sp2")).text
-    for shown in ("28,481", "92.58", "63.50", "−31.4 %", "75,546", "140,658", "+47.2 %", "EASY-SJBF / last2"):
-        assert shown in text
 
 
 @pytest.mark.slow

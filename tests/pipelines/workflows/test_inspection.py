@@ -133,13 +133,6 @@ def test_times_of_over_a_year_are_told_of() -> None:
     assert inspect_trace(trace()).over_a_year == {}
 
 
-@pytest.mark.thorough
-@needs_shared
-def test_the_request_of_23_years_in_atlas_is_told_of() -> None:
-    found = inspect_trace(read_trace(str(SHARED / "traces" / "LLNL-Atlas-2006-2.1-cln.swf.gz")))
-    assert {name: (each.jobs, each.longest_s) for name, each in found.over_a_year.items()} == {"requested_s": (1, 738_738_720)}
-
-
 def test_a_generated_trace_says_so_and_markup_in_a_header_is_harmless() -> None:
     case = trace(header=HEADER + "; Note: [/bold] [red]\n")
     text = shown(inspect_trace(Trace(**{**vars(case), "generated": True})))
