@@ -39,23 +39,23 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_ended(trace: Path) -> None:
-    done = nights(trace, "--start", "8", "--nights", "2")
+    done = nights(trace, "--start", "8", "--nights", "1")
     assert done.returncode == 0, done.stderr
-    assert "2/2 2023-11-24: " in done.stderr
+    assert "1/1 2023-11-23: " in done.stderr
     assert done.stdout.rstrip().endswith("home/replays/arriving/reports/nights/arriving/index.html")
-    again = nights(trace, "--nights", "3", "--until", "2023-11-25")
+    again = nights(trace, "--nights", "2", "--until", "2023-11-24")
     assert again.returncode == 0, again.stderr
-    assert "the night 2023-11-24 is done, 1 night left" in again.stderr
+    assert "the night 2023-11-23 is done, 1 night left" in again.stderr
     assert "\n1 night in " in again.stderr
     ledger, _ = Lake(trace.parent / "home" / "replays" / "arriving" / "lake").read("nights", "arriving")
-    assert ledger["night"].tolist() == ["2023-11-23", "2023-11-24", "2023-11-25"]
+    assert ledger["night"].tolist() == ["2023-11-23", "2023-11-24"]
     assert {path.name for path in (trace.parent / "home").iterdir()} == {"replays"}
     assert open_to_others(trace.parent / "home") == []
     shown = nights(trace, "--clear", "--home", str(trace.parent / "home" / "replays" / "arriving"))
     assert shown.returncode == 0, shown.stderr
     first, second, *rest = shown.stdout.splitlines()
     assert first == "cleared     there was nothing to clear"
-    assert second.startswith("nights      the last night done is 2023-11-25, on accounting up to 2023-11-")
+    assert second.startswith("nights      the last night done is 2023-11-24, on accounting up to 2023-11-")
     assert rest == ["stuck       no", "failed      no"]
 
 
