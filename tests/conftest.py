@@ -37,7 +37,7 @@ MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
 SLOW = (
     "end_to_end",
     "benchmarks",
-    *(f"campaigns/test_{name}" for name in ("faults", "kills", "pages", "power_loss", "races")),
+    "campaigns/test_pages",
     "models/variability/test_evaluation_of_variation",
     *(f"pipelines/workflows/test_{name}" for name in ("bench", "variability")),
     *(f"pipelines/dated/test_{name}" for name in ("judge", "night", "policy", "registering", "served", "systems")),
@@ -104,15 +104,6 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracking]:
     place, before = tmp_path_factory.mktemp("mlflow"), mlflow.get_tracking_uri()
     yield connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "tests", site=False)
     mlflow.set_tracking_uri(before)
-
-
-@pytest.fixture(scope="module")
-def unlaid_pictures() -> Iterator[None]:
-    """Draw pictures without laying them out, which takes most of their time: for modules that do nights and look at no picture."""
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    with patch.object(ConstrainedLayoutEngine, "execute", lambda engine, figure: None):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -157,6 +157,7 @@ class LastFirst:
         return [job for job in reversed(view.queue) if job.procs <= view.free][: self.begun]
 
 
+@pytest.mark.slow
 def test_a_policy_with_a_memory_knows_nothing_of_other_simulations() -> None:
     trace, policy = crowd(2), LastFirst()
     waits = [
@@ -203,6 +204,7 @@ def crowd(seed: int) -> CleanTrace:
     return replace(read, name=f"crowd {seed}")
 
 
+@pytest.mark.slow
 def test_a_campaign_on_several_traces_and_loads_is_pooled_load_by_load() -> None:
     traces, schedulers = [crowd(seed) for seed in (1, 2, 3)], ["EASY", "SAF-EASY"]
     made = queuecast.campaign(traces, schedulers, load=[1.0, 1.3], replicates=2, shake_s=60)

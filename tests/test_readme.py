@@ -60,6 +60,7 @@ def test_the_python_prints_what_it_says():
     assert failed == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOUSE)))
 def test_every_command_is_understood(page: Path):
     for line in commands(page):

@@ -73,6 +73,7 @@ def test_names_are_what_they_were() -> None:
         assert trace_name(file) == name
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.from_regex(r"[a-z0-9][a-z0-9.-]{0,20}", fullmatch=True))
 def test_a_name_is_a_file_name_and_a_partition_key(name: str) -> None:

@@ -117,6 +117,7 @@ def test_arrivals_are_those_of_the_same_hour_of_an_earlier_week_that_have_ended(
     assert sum(len(each.after_s) for each in arrivals(jobs, now, 20, seed=3)) > 100
 
 
+@pytest.mark.slow
 def test_questions_read_nothing_of_later_moments() -> None:
     jobs = scheduled(workload(3, 30))
     row, at = moments(jobs.submit, jobs.start, 0, 10_000)

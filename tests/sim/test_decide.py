@@ -119,6 +119,7 @@ class Whimsical(Simulation):
         return [by_id[job] for job in self._whim.choose(now, self.free(now), self.machine, waiting, running)]
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(dependent_workloads(), st.integers(0, 99), SEMANTICS, st.sampled_from(TABLE_CORRECTIONS), st.booleans())
 def test_any_decision_is_carried_out_and_sees_what_the_oracle_sees(
@@ -141,6 +142,7 @@ def in_the_last_cluster(view: View) -> list[Any]:
     return [(job, cluster) for job in view.queue for cluster in (2, 1, 0) if view.fits(job, cluster)][:1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_on_clusters_a_policy_starts_what_fits_where_it_says(seed: int) -> None:
     load, _, machine = crowded(np.random.default_rng(seed), 40)

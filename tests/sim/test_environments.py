@@ -63,6 +63,7 @@ class Shortest(Ordering):
         super().take(int(np.argmin(self.given.estimates.order[self.candidates])))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(workloads(), st.sampled_from(PREDICTORS), st.sampled_from(TABLE_CORRECTIONS))
 def test_first_candidates_are_easy_and_shortest_ones_the_kernels_orders(
@@ -111,6 +112,7 @@ class Second:
         return 0 if self.asked % 2 else len(seen["mask"]) - 1
 
 
+@pytest.mark.slow
 def test_an_agent_is_a_scheduler_beside_others(kth: CleanTrace) -> None:
     month = replace(kth, jobs=kth.jobs.iloc[:800])
     agents = [Agent(lambda _: 0, name="first"), Agent(lambda _: 1, slots=1, name="none")]
@@ -172,6 +174,7 @@ def test_no_agent_sees_later_weeks(kth: CleanTrace) -> None:
     assert len(test._jobs) == (weeks >= round(0.5 * (weeks.max() + 1))).sum()
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_told(kth: CleanTrace) -> None:
     for wrong, words in (
         ({"split": "tests"}, "unknown split 'tests'; did you mean test"),

@@ -36,6 +36,7 @@ def waits_by_state(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, n
     return states, np.exp(scale)[:, None], np.sort(scenarios, axis=1), np.floor(waits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_learned_quantiles_hold_at_their_levels_and_chances_rise(read: bool) -> None:
     states, plans, scenarios, waits = waits_by_state(6000)
@@ -63,6 +64,7 @@ def test_the_packed_form_answers_as_the_compiled_one() -> None:
     assert np.abs(chances(model, states[:100], plans[:100], scenarios[:100]) - here).max() < 1e-12
 
 
+@pytest.mark.slow
 def test_a_model_keeps_beside_the_state_what_was_better_and_is_read_back_so(tmp_path: Path) -> None:
     draw = np.random.default_rng(4)
     states, count = draw.uniform(size=(300, len(FEATURES))), 300
@@ -83,6 +85,7 @@ def test_a_model_keeps_beside_the_state_what_was_better_and_is_read_back_so(tmp_
         assert back.chances(states) == pytest.approx(told["state"])
 
 
+@pytest.mark.slow
 def test_jobs_that_still_wait_are_censored_and_not_dropped() -> None:
     states, plans, _, waits = waits_by_state(3000)
     still = waits > 3000  # all that is known at some moment is that these wait for longer

@@ -41,6 +41,7 @@ def test_probabilities_are_the_librarys_on_random_data(name):
     assert len(np.unique(ours[:, -1])) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thresholds", [(1.5,), (1.2, 1.5)])
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_probabilities_are_the_librarys_on_counters_with_missing_values(name, thresholds, runs):

@@ -58,6 +58,7 @@ def test_accounting_grows_and_nothing_else_does_unless_it_is_said(place: Path) -
     assert grows(load_catalogue()["month"])
 
 
+@pytest.mark.slow
 def test_the_schedule_asks_for_a_day_of_each_trace_that_grows_and_says_which_do_not(place: Path) -> None:
     two_in_the_morning = datetime(2026, 3, 1, 2, tzinfo=UTC)
     with dg.instance_for_test() as instance:

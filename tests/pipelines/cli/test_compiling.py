@@ -52,6 +52,7 @@ def test_the_first_long_compilation_is_said_and_no_other(monkeypatch, compiled):
     assert compiled() == ""
 
 
+@pytest.mark.slow
 def test_all_kernels_are_compiled_beforehand_where_that_is_asked_for():
     for kernel in compiling.KERNELS:
         compiling.compile_kernel(kernel)

@@ -74,6 +74,7 @@ def _interruptible():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 def test_a_held_back_interrupt_ends_the_process_after_its_clean_up(tmp_path):
     process, _, err, took = interrupted(HELD_BACK, tmp_path / "mark")
     assert process.returncode == INTERRUPTED

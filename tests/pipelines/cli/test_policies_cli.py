@@ -83,6 +83,7 @@ def test_an_order_is_learned_on_a_trace_written_and_registered(place: Path) -> N
     assert not (place / "x.json").exists()
 
 
+@pytest.mark.slow
 def test_a_fresh_process_loads_the_registered_policy_and_simulates_it(place: Path) -> None:
     names = [
         "EASY-SPF",

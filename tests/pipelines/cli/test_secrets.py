@@ -45,6 +45,7 @@ def unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "services"),
     [
@@ -104,6 +105,7 @@ SAMPLED = (
 """Forms of which another one of the same kind is tried in each run of the tests."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [pytest.param(each, marks=pytest.mark.thorough) if each in SAMPLED else each for each in MISTYPED])
 def test_no_mistyped_address_shows_its_password(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = MISTYPED[form].format(PLANTED)

@@ -35,6 +35,7 @@ def test_users_who_react_submit_after_ends_and_the_trace_is_called_so(trace: Pat
     assert pd.read_parquet(out)["submit_s"].tolist() == [0, 5, 55, 2570]
 
 
+@pytest.mark.slow
 def test_a_trace_without_waits_is_refused_unless_ends_are_simulated(trace: Path, tmp_path: Path) -> None:
     trace.write_text(trace.read_text().replace(" 45 50 4", " -1 50 4"))
     done = queuecast("simulate", str(trace), "--users", "semi-open", home=tmp_path)

@@ -83,6 +83,7 @@ def kept(lake: Lake, date: Dated, ended_by_s: float = np.inf) -> tuple[pd.DataFr
     return lake.read_for(clean, "queue_states")
 
 
+@pytest.mark.slow
 def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, date = Lake(place / "home/lake"), Dated("runtime-site", UNTIL_S, UNTIL_S)
     table, marks = kept(lake, date)
@@ -119,6 +120,7 @@ def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, m
         answered(WhenSettings(**given, model="start-site@champion"))
 
 
+@pytest.mark.slow
 def test_a_night_asks_what_is_new_and_sees_nothing_of_later(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_moments, "EVERY_S", 12 * 3_600)
     made = []
@@ -133,6 +135,7 @@ def test_a_night_asks_what_is_new_and_sees_nothing_of_later(place: Path, monkeyp
     pd.testing.assert_frame_equal(table, whole)
 
 
+@pytest.mark.slow
 def test_kept_snapshots_add_what_waited_and_never_started(place: Path) -> None:
     of_trace = f'place = "site.txt"\ntimezone = "UTC"\nprocs = {PROCS}\nqueues = "kept"\n'
     (place / "queuecast.toml").write_text(f"[traces.site]\n{of_trace}")

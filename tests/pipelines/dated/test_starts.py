@@ -60,6 +60,7 @@ def ended_by(clean: CleanTrace, at_s: int) -> CleanTrace:
     return replace(clean, jobs=clean.jobs[end <= at_s].reset_index(drop=True))
 
 
+@pytest.mark.slow
 def test_a_run_registers_the_better_model_and_judges_it_on_what_follows(tmp_path: Path, store: Tracking) -> None:
     clean, date, lake = waited(), Dated("runtime-waited", UNTIL_S, UNTIL_S), Lake(tmp_path / "lake")
     asked = kept(lake, clean, date)
@@ -85,6 +86,7 @@ def test_a_run_registers_the_better_model_and_judges_it_on_what_follows(tmp_path
     assert (answers["snapshot_age_s"] == last.at_s - UNTIL_S).all()
 
 
+@pytest.mark.slow
 def test_nights_ask_only_what_is_new_and_judge_what_was_answered_by_the_versions_of_before(tmp_path: Path, store: Tracking) -> None:
     lake, made = Lake(tmp_path / "lake"), []
     for day in (30, 31, 32):
@@ -147,6 +149,7 @@ def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Pat
     assert "questions before the date came true: 500 are needed" in why_none(lake, few, Dated("runtime-waited", 5 * DAY_S, 0))
 
 
+@pytest.mark.slow
 def test_jobs_that_share_a_number_are_not_asked_about(tmp_path: Path, store: Tracking) -> None:
     clean, date, lake = waited(), Dated("runtime-waited", UNTIL_S, UNTIL_S), Lake(tmp_path / "lake")
     clean = replace(clean, jobs=clean.jobs.assign(job_id=clean.jobs["job_id"].replace(110, 100)))  # requeued once
@@ -158,6 +161,7 @@ def test_jobs_that_share_a_number_are_not_asked_about(tmp_path: Path, store: Tra
     assert "500 are needed" in why_none(Lake(tmp_path / "few"), few, date)
 
 
+@pytest.mark.slow
 def test_closings_of_a_log_run_ahead_once_they_are_found(tmp_path: Path, store: Tracking, monkeypatch: pytest.MonkeyPatch) -> None:
     times = tuple(day * DAY_S + 8 * 3_600 for day in range(7))
     clean, lake, made = waited(rule=Rule(PROCS, closings=times, origin_s=1_700_003_600)), Lake(tmp_path / "lake"), []

@@ -92,6 +92,7 @@ def log(head: str, rows: list[tuple]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.lists(st.tuples(layouts, rows_of_a_log), min_size=1, max_size=3),

@@ -265,6 +265,7 @@ BEFORE = st.sampled_from(["", "", "\t", "  "])
 BETWEEN = st.sampled_from(["", "  ", "; note", " ;; note"])
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.lists(

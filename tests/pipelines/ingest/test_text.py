@@ -135,6 +135,7 @@ PIECES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(pieces=PIECES, block=st.integers(1, 200))
 def test_blocks_make_no_difference_to_swf(pieces: list[tuple[str, str]], block: int) -> None:

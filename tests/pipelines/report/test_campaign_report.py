@@ -75,6 +75,7 @@ def test_the_page_prints_means_and_changes_lowest_slowdown_first_for_each_tau() 
     assert "Generated workload" not in page
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn_empty")
 def test_the_baseline_is_on_the_page_however_bad_it_is_and_all_rows_are_in_the_data_beside_it() -> None:
     table, windows = results(Campaign(schedulers=("Strict", *MANY)))

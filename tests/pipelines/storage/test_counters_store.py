@@ -380,6 +380,7 @@ def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
     assert len(content(tmp_path)) == 1
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for reading in (ldms, ldms_files):
         monkeypatch.setattr(reading, "BLOCK", 1 << 14)

@@ -103,6 +103,7 @@ def test_a_registry_that_lost_the_published_champion_is_not_taken_for_new(home: 
     assert Lake(home / "lake").read("jobs", "t")[0]["number"].tolist() == [1]
 
 
+@pytest.mark.slow
 def test_a_locked_registry_is_waited_for_as_long_as_the_site_says(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with locked(home / "mlflow.db", 0.5):
         store = opened(home)

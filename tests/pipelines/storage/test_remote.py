@@ -190,6 +190,7 @@ def test_columns_of_a_table_are_read_from_its_end(store: Path, columns: int) -> 
     assert schema_of(lake.path("jobs", "t")).names == list(frame.columns)
 
 
+@pytest.mark.slow
 def test_a_store_that_is_gone_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("QUEUECAST_WAIT_S", "0.3")
     point_at("http://127.0.0.1:9", monkeypatch)
@@ -269,6 +270,7 @@ def test_a_store_that_fails_for_a_moment_is_asked_again(fault: str, proxied: tup
     assert proxy.faults > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "why"), [("marks", "are its ETags right"), ("no marks", "it gave no ETag")])
 def test_a_store_with_wrong_marks_is_told_and_changes_nothing(fault: str, why: str, proxied: tuple[FaultyProxy, Path]) -> None:
     proxy, place = proxied

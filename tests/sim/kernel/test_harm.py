@@ -173,6 +173,7 @@ def test_distributions_of_sp(dependencies: bool) -> None:
     assert told != load.schedule("Harm", "requested", dependencies=dependencies).jobs["start_s"].tolist()
 
 
+@pytest.mark.slow
 def test_distributions_of_quantile() -> None:
     load = days(seed=2, size=400)
     schedule = load.schedule("Harm", "quantile(fit=0.83)")

@@ -277,6 +277,7 @@ class Slow(Told):
         return super().estimate(question, job, now_s, elapsed_s)
 
 
+@pytest.mark.slow
 def test_the_cost_is_that_of_the_predictor_and_not_of_the_simulation():
     load = crowd(np.random.default_rng(7))
     jobs, policy = load.table(), {"procs": load.machine}

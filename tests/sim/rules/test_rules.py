@@ -80,6 +80,7 @@ def test_a_rule_that_drains_has_closings_and_no_limits() -> None:
     assert infer(log, drains=True).rule == Rule(40, origin_s=planted.origin_s)
 
 
+@pytest.mark.slow
 def test_closings_are_changed_only_where_others_are_nearer() -> None:
     jobs = drawn(8000)
     planted = replace(PLANTED, procs=40)
