@@ -102,8 +102,8 @@ def command(
         from pipelines.storage.provenance import software
 
         if suite:
-            stated = {"traces": ", ".join(run.label for run in runs), "software": software()}
-            page = render_suite(pooled, summary, Path(suite).stem, ranks, stated, generated, data=data_of(report))
+            suite_provenance = {"traces": ", ".join(run.label for run in runs), "software": software()}
+            page = render_suite(pooled, summary, Path(suite).stem, ranks, suite_provenance, generated, data=data_of(report))
         else:
             provenance = {**identity(*runs[0]), "software": software()}
             page = render_campaign(results, summary, windows, provenance, notes=workload.notes, data=data_of(report))

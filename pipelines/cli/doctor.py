@@ -42,8 +42,8 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
         left = repair(place, connect, repaired.append) if mend else [*examine(place, connect)]
     if as_json:
         for finding in (*repaired, *left):
-            stated = {name: getattr(finding, name) for name in ("part", "where", "what", "mend")}
-            click.echo(json.dumps({**stated, "by_hand": finding.repair is None, "repaired": finding in repaired}))
+            fields = {name: getattr(finding, name) for name in ("part", "where", "what", "mend")}
+            click.echo(json.dumps({**fields, "by_hand": finding.repair is None, "repaired": finding in repaired}))
     else:
         _print("repaired", "done", repaired)
         _print("found", "would be done" if not mend else "to do", left)

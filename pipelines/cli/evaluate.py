@@ -55,7 +55,7 @@ def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | 
     else:
         for quality in evaluation.qualities:
             print_quality(quality, workload, evaluation, protocol.levels)
-    stated = {
+    metadata = {
         "trace": workload.name,
         "generated": workload.generated,
         "procs": workload.procs,
@@ -70,7 +70,7 @@ def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | 
     if out is not None:
         from pipelines.storage.parquet import write_parquet
 
-        write_parquet(as_table(evaluation), out, kind=KIND, metadata=stated)
+        write_parquet(as_table(evaluation), out, kind=KIND, metadata=metadata)
         note(f"wrote {out}")
     if report is not None:
         from features.jobs.schema import fingerprint
@@ -78,7 +78,7 @@ def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | 
         from pipelines.report.html import data_of, write_report
         from pipelines.storage.provenance import code_version, software
 
-        provenance = {"version": code_version(), **stated, "jobs": fingerprint(workload.jobs), "software": software()}
+        provenance = {"version": code_version(), **metadata, "jobs": fingerprint(workload.jobs), "software": software()}
         page = render_evaluation(evaluation, provenance, notes=[*workload.notes, *remarks], data=data_of(report))
         write_report(report, page, as_table(evaluation))
         note(f"wrote {report}")
@@ -97,15 +97,15 @@ def check_names(workload: CleanTrace, protocol: Protocol) -> None:
 
 def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
     """Return sentences on what the trace does not allow to judge."""
-    said = []
+    sentences = []
     unknown = int(workload.jobs["user"].isna().sum())
     if unknown == len(workload.jobs):
-        said.append("names no users, so there are no figures by experience, and predictors by user have no history")
+        sentences.append("names no users, so there are no figures by experience, and predictors by user have no history")
     elif unknown:
-        said.append(f"{unknown:,} jobs name no user and are in no stage of experience")
+        sentences.append(f"{unknown:,} jobs name no user and are in no stage of experience")
     if evaluation.left_out:
-        said.append(f"{evaluation.left_out:,} jobs, whose request was taken from their runtime, are simulated and not judged")
-    return said
+        sentences.append(f"{evaluation.left_out:,} jobs, whose request was taken from their runtime, are simulated and not judged")
+    return sentences
 
 
 def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation, levels: tuple[float, ...]) -> None:

@@ -19,16 +19,16 @@ def command(context: click.Context) -> None:
     from pipelines.storage.collecting import contents
     from pipelines.storage.home import home
 
-    found = contents(home())
+    subjects = contents(home())
     rows = [
         [each.name, each.version, each.made_by, _size(each.bytes), str(each.held), _size(each.held_bytes), _size(each.loose_bytes)]
-        for each in found
+        for each in subjects
     ]
     headings = ["subject", "version", "made by", "size", "held besides", "their size", "named by nothing"]
     if rows:
         print_table(headings, rows, left=("version", "made by"))
-    total = sum(each.bytes + each.held_bytes + each.loose_bytes for each in found)
-    note(f"{home() / 'lake'}: {len(found):,} subjects, {_size(total)}")
+    total = sum(each.bytes + each.held_bytes + each.loose_bytes for each in subjects)
+    note(f"{home() / 'lake'}: {len(subjects):,} subjects, {_size(total)}")
     sys.stdout.flush()
 
 

@@ -29,7 +29,7 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     from pipelines.ingest.slurm_site import load_site
     from pipelines.report.table import Table
 
-    found = load_site(site, timezone)
+    slurm_site = load_site(site, timezone)
     rows = [
         [
             name,
@@ -38,17 +38,18 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
             str(each.factor),
             "none" if each.max_s > 10**9 else f"{each.max_s / 3600:,.1f}",
         ]
-        for name, each in found.partitions.items()
+        for name, each in slurm_site.partitions.items()
     ]
-    memory, gpus = sum(node.memory for node in found.nodes) / 1024, sum(node.gpus for node in found.nodes)
-    title = f"{found.name}: {len(found.nodes):,} nodes, {found.procs:,} processors, {memory:,.0f} GiB, {gpus:,} GPUs"
+    memory, gpus = sum(node.memory for node in slurm_site.nodes) / 1024, sum(node.gpus for node in slurm_site.nodes)
+    title = f"{slurm_site.name}: {len(slurm_site.nodes):,} nodes, {slurm_site.procs:,} processors, {memory:,.0f} GiB, {gpus:,} GPUs"
     Table(title, ["partition", "nodes", "tier", "factor", "limit h"], rows).show()
-    users = sum(each.user != "" for each in found.associations)
+    users = sum(each.user != "" for each in slurm_site.associations)
     click.echo(
-        f"QOS {', '.join(found.qos)}; {len(found.associations) - users:,} accounts, {users:,} users; {len(found.reservations):,} "
-        f"reservations, {len(found.outages):,} outages; priorities by {'factors' if found.multifactor else 'arrival'}"
+        f"QOS {', '.join(slurm_site.qos)}; {len(slurm_site.associations) - users:,} accounts, {users:,} users; "
+        f"{len(slurm_site.reservations):,} reservations, {len(slurm_site.outages):,} outages; "
+        f"priorities by {'factors' if slurm_site.multifactor else 'arrival'}"
     )
-    for text in found.warnings:
+    for text in slurm_site.warnings:
         click.echo(f"WARNING: {text} changes decisions and is not modelled")
-    if found.not_modelled:
-        click.echo(f"not modelled, {len(found.not_modelled)} keys: {', '.join(found.not_modelled)}")
+    if slurm_site.not_modelled:
+        click.echo(f"not modelled, {len(slurm_site.not_modelled)} keys: {', '.join(slurm_site.not_modelled)}")

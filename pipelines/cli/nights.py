@@ -121,9 +121,9 @@ def _status(place: Path | None, clean: CleanTrace, clear: bool) -> None:
         done = night_status.clear(there, clean, own_registry(there) if place else tracking())
         for line in done or ["there was nothing to clear"]:
             click.echo(f"cleared     {line}")
-    found = night_status.status(there, clean)
-    click.echo(f"nights      {found.done}")
-    for title, lines in (("stuck", found.stuck), ("failed", found.failed)):
+    state = night_status.status(there, clean)
+    click.echo(f"nights      {state.done}")
+    for title, lines in (("stuck", state.stuck), ("failed", state.failed)):
         for line in lines or ["no"]:
             click.echo(f"{title:<11} {line}")
     sys.stdout.flush()

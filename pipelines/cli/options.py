@@ -90,8 +90,8 @@ def simulating(on: str | None, workers: int | None = None) -> Iterator[Map]:
             "--workers counts threads here; how many workers there are elsewhere, --on or its configuration says"
         )
     chosen = on if on is not None else stated() if workers is None else ""
-    with mapped(chosen, workers, note) as made:
-        yield made
+    with mapped(chosen, workers, note) as map_points:
+        yield map_points
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -117,10 +117,10 @@ def without_policies(names: tuple[str, ...]) -> tuple[str, ...]:
         return names
     from pipelines.storage.policies import resolve
 
-    made = []
+    schedulers = []
     for name in names:
-        found = resolve(name)
-        for text, policy in found.policies.items():
+        resolved = resolve(name)
+        for text, policy in resolved.policies.items():
             threshold = "" if policy.starvation_s is None else f" --starvation {policy.starvation_s}"
             note(
                 one_line(
@@ -128,8 +128,8 @@ def without_policies(names: tuple[str, ...]) -> tuple[str, ...]:
                     _LONGEST_NOTE,
                 )
             )
-        made.append(found.scheduler)
-    return tuple(made)
+        schedulers.append(resolved.scheduler)
+    return tuple(schedulers)
 
 
 _LONGEST_NOTE = 1000
@@ -177,10 +177,10 @@ def options(
                 values["schedulers"] = without_policies(values["schedulers"])
             return command(shape(**values), **given)
 
-        made: Callable[..., Any] = with_settings
+        with_options: Callable[..., Any] = with_settings
         for name in reversed(names):
-            made = _option(name, shape.model_fields[name], name in once)(made)
-        return made
+            with_options = _option(name, shape.model_fields[name], name in once)(with_options)
+        return with_options
 
     return decorated
 

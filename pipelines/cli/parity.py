@@ -91,12 +91,12 @@ def show_rule(settings: TraceSettings, as_json: bool) -> None:
 
     trace = load(settings)
     with shown_progress("replays") as progress:
-        found = find(trace, lambda stage, done, of: progress(done, of))
+        inference = find(trace, lambda stage, done, of: progress(done, of))
     if as_json:
-        click.echo(json.dumps(shown.record(found)))
+        click.echo(json.dumps(shown.record(inference)))
         return
-    click.echo("\n".join([*shown.answer(found), "", *shown.in_words(found.inferred.rule)]))
-    for table in shown.tables(found):
+    click.echo("\n".join([*shown.answer(inference), "", *shown.in_words(inference.inferred.rule)]))
+    for table in shown.tables(inference):
         table.show()
 
 

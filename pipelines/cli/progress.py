@@ -23,15 +23,15 @@ def shown_progress(what: str = "points", doing: str = "simulating", after_s: flo
     """Yield a callback for steps done and in all; show it from ``after_s`` on."""
     began = time.monotonic()
     if not sys.stderr.isatty():
-        told = began + after_s - EVERY_S if after_s else began
+        last_note_s = began + after_s - EVERY_S if after_s else began
         first: int | None = None
 
         def line(done: int, total: int) -> None:
-            nonlocal told, first
+            nonlocal last_note_s, first
             first = done if first is None else first  # resumed points took no time in this run
             now = time.monotonic()
-            if now - told >= EVERY_S or (done == total and not after_s):
-                told = now
+            if now - last_note_s >= EVERY_S or (done == total and not after_s):
+                last_note_s = now
                 left = f", about {(now - began) / (done - first) * (total - done):,.0f} s left" if first < done < total else ""
                 note(f"{done:,} of {total:,} {what}{left}")
 

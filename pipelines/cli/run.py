@@ -87,9 +87,9 @@ def command(settings: RunSettings, system: str | None) -> None:
     check_named(**chosen)  # fails early for a wrong name
     if system is not None:
         known_system(home(), system)
-    name, stated = "", settings.model_dump(include={*TraceSettings.model_fields, "grows"} - {"trace"})
+    name, trace_settings = "", settings.model_dump(include={*TraceSettings.model_fields, "grows"} - {"trace"})
     if settings.trace:
-        name = remember(settings.trace, note, **stated)
+        name = remember(settings.trace, note, **trace_settings)
     store = tracking()  # fails early without a registry, and with one that lost what was published
     for subject in [f"runtime-{name}"] * bool(name) + [f"variability-{system}"] * (system is not None):
         check_registry(Lake(home() / "lake"), store, subject)
@@ -231,8 +231,8 @@ def _say_checks(result: dg.ExecuteInProcessResult) -> bool:
     wrong = [check for check in result.get_asset_check_evaluations() if not check.passed]
     for check in wrong:
         kind = "warning" if check.severity == dg.AssetCheckSeverity.WARN else "check failed"
-        found = ", ".join(f"{key} {value.value}" for key, value in check.metadata.items())
-        note(f"{kind}: {check.asset_key.to_user_string()} {check.check_name} ({found})")
+        details = ", ".join(f"{key} {value.value}" for key, value in check.metadata.items())
+        note(f"{kind}: {check.asset_key.to_user_string()} {check.check_name} ({details})")
     return not any(check.severity == dg.AssetCheckSeverity.ERROR for check in wrong)
 
 
@@ -242,10 +242,10 @@ def _explain(result: dg.ExecuteInProcessResult) -> None:
         error = _error(event)
         if error is None:
             continue
-        root, said = error, []
+        root, messages = error, []
         refusals = {InputError.__name__, *(each.__name__ for each in InputError.__subclasses__())}
         while root.cause is not None and root.cls_name not in refusals:
-            said.append(f"{root.cls_name}: {root.message}")
+            messages.append(f"{root.cls_name}: {root.message}")
             root = root.cause
         if root.cls_name in refusals:
             raise InputError(re.sub(rf"^\S*\b{root.cls_name}: ", "", root.message.strip()))
@@ -255,7 +255,7 @@ def _explain(result: dg.ExecuteInProcessResult) -> None:
             _say_checks(result)
             note("queuecast: its results were not made; earlier results stay")
             sys.exit(1)
-        if cause := known_cause("\n".join([f"{root.cls_name}: {root.message}", *said])):
+        if cause := known_cause("\n".join([f"{root.cls_name}: {root.message}", *messages])):
             note(f"queuecast: {cause}")
             sys.exit(1)
         note(root.to_string())
@@ -279,8 +279,8 @@ def _serves(lake: Lake, name: str) -> str:
         if pd.isna(row["accuracy"])
         else f"accuracy {row['accuracy']:.1%} as served over {int(row['judged_jobs']):,} jobs"
     )
-    said = f"{row['model']}@champion is version {row['version']}, {row['method']}: {judged}"
-    return f"{said}; nothing new, nothing registered" if settings["nothing_new"] else said
+    sentence = f"{row['model']}@champion is version {row['version']}, {row['method']}: {judged}"
+    return f"{sentence}; nothing new, nothing registered" if settings["nothing_new"] else sentence
 
 
 def print_comparison(lake: Lake, name: str) -> None:
@@ -317,8 +317,8 @@ def print_comparison(lake: Lake, name: str) -> None:
     units = [METRICS[metric].title.removeprefix("mean bounded ") + ", s" * metric.endswith("_s") for metric in COLUMNS]
     Table(title, ["scheduler", "predictions", *units], rows, caption, keys=2).show()
     click.echo(weighed.text)
-    if said := nothing_waited(table, settings["procs"]):
-        note(said)
+    if sentence := nothing_waited(table, settings["procs"]):
+        note(sentence)
 
 
 def _words(predictor: str, trace: str) -> str:

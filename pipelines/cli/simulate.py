@@ -139,8 +139,8 @@ def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> 
     seed = asked.seeds[0]
     replay(site, jobs.table.head(1), seed)  # compiled before the clock runs
     began = time.perf_counter()
-    made = replay(site, jobs.table, seed)
-    schedule = as_schedule(site, jobs.table, made, trace=jobs.name, seed=seed, seconds=time.perf_counter() - began)
+    replayed = replay(site, jobs.table, seed)
+    schedule = as_schedule(site, jobs.table, replayed, trace=jobs.name, seed=seed, seconds=time.perf_counter() - began)
     row = as_row(schedule, asked.taus_s[0])
     if schedule.never_started:
         named = ", ".join(map(str, schedule.never_started[:5]))
@@ -179,10 +179,10 @@ def say_dependencies(workload: CleanTrace) -> None:
     """Report the trace's dependencies on standard error; InputError if it states none."""
     from features.jobs.dependencies import preceding_rows
 
-    stated = preceding_rows(workload.jobs)
-    if stated.named == 0:
+    dependencies = preceding_rows(workload.jobs)
+    if dependencies.named == 0:
         raise InputError(f"{workload.name}: no job names a preceding job (SWF field 17), so --dependencies cannot be applied")
-    for text in stated.notes():
+    for text in dependencies.notes():
         note(f"{workload.name}: {text}")
 
 

@@ -33,9 +33,9 @@ def page(request: Request) -> Response:
     """Answer with a published page of the home directory, or its rows or picture."""
     name = request.path_params["name"]
     try:
-        if not (found := _PAGE.fullmatch(name)):
+        if not (match := _PAGE.fullmatch(name)):
             raise FileNotFoundError
-        return Response((home() / "reports" / name).read_bytes(), media_type=_KINDS[found[2]])
+        return Response((home() / "reports" / name).read_bytes(), media_type=_KINDS[match[2]])
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise HTTPException(404, "no such page: it is there once its run is published") from None
 

@@ -42,42 +42,46 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
     from pipelines.workflows.what_if import records
     from sim.what_if import HERE, WEIGHED
 
-    found = answered(asked, on)
+    what_if = answered(asked, on)
     if report is not None:
         from pipelines.report.html import write_report
 
-        stated = {
+        provenance = {
             "accounting": asked.accounting.name,
             "site": str(asked.machine or "a rule inferred from the log"),
             "replicates": asked.replicates,
             "shake": f"{asked.shake_s} s",
             "seed": asked.seed,
         }
-        write_report(report, shown.render_what_if(found, stated))
+        write_report(report, shown.render_what_if(what_if, provenance))
     if as_json:
-        for record in records(found):
+        for record in records(what_if):
             click.echo(json.dumps(record))
         click.echo(
             json.dumps(
-                {"answer": shown.answer(found), "recorded_mean_wait_s": found.recorded_s, "replayed_mean_wait_s": found.replayed_s}
-                | ({} if found.left is None else found.left.record())
+                {
+                    "answer": shown.answer(what_if),
+                    "recorded_mean_wait_s": what_if.recorded_s,
+                    "replayed_mean_wait_s": what_if.replayed_s,
+                }
+                | ({} if what_if.left is None else what_if.left.record())
             )
         )
         return
-    click.echo("\n".join(shown.answer(found)))
-    name = found.lead
-    if name is not None and found.effects[name].metrics[WEIGHED[0]].relative < 0:
+    click.echo("\n".join(shown.answer(what_if)))
+    name = what_if.lead
+    if name is not None and what_if.effects[name].metrics[WEIGHED[0]].relative < 0:
         click.echo(
-            f"\nFor “{name}” (risk: {found.candidates[name].risk or 'not stated'})\n{shown.pasted(found.changes[name].lines)}\n"
+            f"\nFor “{name}” (risk: {what_if.candidates[name].risk or 'not stated'})\n{shown.pasted(what_if.changes[name].lines)}\n"
         )
-    shown.first(found).show()
-    if any(word.endswith(HERE) for word in found.verdicts.values()):
+    shown.first(what_if).show()
+    if any(word.endswith(HERE) for word in what_if.verdicts.values()):
         click.echo(f"{HERE.strip()}: sure of these very jobs, not of those of other days.")
-    if found.idle:
-        click.echo(f"Changes nothing here: {', '.join(found.idle)}.")
+    if what_if.idle:
+        click.echo(f"Changes nothing here: {', '.join(what_if.idle)}.")
     click.echo("All candidates and metrics, winners and losers, and the lines of each: --report PAGE.html, or --json.")
     click.echo(
-        f"Replays of today's settings wait {found.replayed_s:,.0f} s in the mean, the record {found.recorded_s:,.0f} s: queuecast parity says how far the "
+        f"Replays of today's settings wait {what_if.replayed_s:,.0f} s in the mean, the record {what_if.recorded_s:,.0f} s: queuecast parity says how far the "
         "model is from the record, and why."
     )
 

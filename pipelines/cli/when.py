@@ -43,17 +43,17 @@ def command(asked: WhenSettings, as_json: bool) -> None:
     the last 30 days, and of one job what would start it sooner. It is logged as those of queuecast serve, judged once the job has started, and
     shown again when the job is asked about anew.
     """
-    found = answered(asked)
+    answers = answered(asked)
     if as_json:
-        for each in found.records:
+        for each in answers.records:
             click.echo(json.dumps(each))
         return
-    if len(found.records) > 2:
-        _table(found.records).show()
+    if len(answers.records) > 2:
+        _table(answers.records).show()
     else:
-        for each in found.records:
-            click.echo("\n".join(_lines(each, found.earlier[each["job_id"]])))
-    click.echo(f"Told by {found.by}.")
+        for each in answers.records:
+            click.echo("\n".join(_lines(each, answers.earlier[each["job_id"]])))
+    click.echo(f"Told by {answers.by}.")
 
 
 class Answers(NamedTuple):
@@ -86,29 +86,29 @@ def answered(asked: WhenSettings) -> Answers:
     new = pd.DataFrame(rows_of_new, columns=queue.jobs.columns)
     jobs = pd.concat([queue.jobs.astype(object), new.astype(object)], ignore_index=True)
     jobs = jobs.assign(user=pd.Series(as_stored(jobs["user"], clean.hashed_with, clean.name), dtype=object))
-    found = queue_of(record, jobs, now_s, asked.scenarios, asked.seed)
-    if unknown := set(asked.ids) - set(found.job_id[found.waiting]):
+    whole_queue = queue_of(record, jobs, now_s, asked.scenarios, asked.seed)
+    if unknown := set(asked.ids) - set(whole_queue.job_id[whole_queue.waiting]):
         raise InputError(f"{path}: job {min(unknown)} does not wait in this queue")
     wanted = {*asked.ids, *new["job_id"]}
-    rows = np.array([row for row in found.waiting if not wanted or found.job_id[row] in wanted], np.int64)
+    rows = np.array([row for row in whole_queue.waiting if not wanted or whole_queue.job_id[row] in wanted], np.int64)
     if not len(rows):
         raise InputError(f"{path}: no job waits in this queue: ask about one with --job")
     name = (asked.model or f"start-{clean.name}").partition("@")[0]
     kept = started(name, record.numbered, record.start_s, origin_s)
     kept = kept[kept["version"] == version] if record.site is not None else kept
-    told = pd.concat([each for each in (ledger, kept) if len(each)] or [kept])
-    last_s = int(told["at_s"].max()) if len(told) else now_s
+    past_answers = pd.concat([each for each in (ledger, kept) if len(each)] or [kept])
+    last_s = int(past_answers["at_s"].max()) if len(past_answers) else now_s
     records, earlier = list[dict[str, Any]](), dict[str, list[dict[str, str]]]()
     with closing(AskedLog(asked_place())) as log:
-        for answer in found.answered(learned, rows):
-            each = _told(answer, found, like(told, answer.fits, last_s))
+        for answer in whole_queue.answered(learned, rows):
+            each = _told(answer, whole_queue, like(past_answers, answer.fits, last_s))
             number = None if each["job_id"].startswith(_NEW) else each["job_id"]
             times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - each["waited_s"]}
             log.put([start_entry(time.time(), name, version, {**each, **times, "job_id": number})])
             before = kept[(kept["job_id"] == each["job_id"]) & (kept["at_s"] < now_s)]
             earlier[each["job_id"]] = [_times(clean, *at) for at in before[["at_s", *_SHOWN]].to_numpy()[-3:]]
             records.append(each)
-    return Answers(records, earlier, _by(found, name, version))
+    return Answers(records, earlier, _by(whole_queue, name, version))
 
 
 def _read(
@@ -205,11 +205,11 @@ def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
     from pipelines.ingest.accounting import duration
     from pipelines.ingest.queue_file import OF_SLURM
 
-    known = ("procs", "time", "user", "queue", "account", "qos", "tres", "features")
+    keys = ("procs", "time", "user", "queue", "account", "qos", "tres", "features")
     given = dict(part.split("=", 1) for part in text.split() if "=" in part)
-    if set(given) - set(known) or not {"procs", "time"} <= set(given) or len(given) != len(text.split()):
+    if set(given) - set(keys) or not {"procs", "time"} <= set(given) or len(given) != len(text.split()):
         raise InputError(
-            f"--job {shown(text)}: is not as in 'procs=16 time=2:00:00 user=ann queue=batch'; known: {', '.join(known)}"
+            f"--job {shown(text)}: is not as in 'procs=16 time=2:00:00 user=ann queue=batch'; known: {', '.join(keys)}"
         )
     try:
         seconds = duration(given["time"])
@@ -240,15 +240,15 @@ def _times(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, str]:
 
 def _told(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[str, Any]:
     """Return an answer as ``--json`` prints it: seconds, and times of day."""
-    told = {name: round(value) if name.startswith("wait") else round(value, 4) for name, value in answer.told.items()}
-    times = _times(queue.clean, queue.now_s, *(told[name] for name in _SHOWN))
+    rounded = {name: round(value) if name.startswith("wait") else round(value, 4) for name, value in answer.told.items()}
+    times = _times(queue.clean, queue.now_s, *(rounded[name] for name in _SHOWN))
     changes = [
         {**vars(each), "mean_s": round(each.mean_s), "low_s": round(each.low_s), "high_s": round(each.high_s)}
         for each in answer.changes
     ]
-    later = {name: f"later than {at}" for name, at in times.items() if told.get(f"wait_{name[3:]}_s", 0) >= queue.ahead.within_s}
+    later = {name: f"later than {at}" for name, at in times.items() if rounded.get(f"wait_{name[3:]}_s", 0) >= queue.ahead.within_s}
     head = {name: value for name, value in vars(answer).items() if name not in ("told", "changes")}
-    return {**head, **told, **times, **later, "last_30_days": before, "changes": changes}
+    return {**head, **rounded, **times, **later, "last_30_days": before, "changes": changes}
 
 
 def _by(queue: Queue, name: str, version: str) -> str:

@@ -90,12 +90,12 @@ def moment(text: str) -> float:
         number = float(text)
     except ValueError:
         try:
-            stated = datetime.fromisoformat(text)
+            instant = datetime.fromisoformat(text)
         except ValueError:
-            stated = None
-        if stated is None or stated.tzinfo is None:
+            instant = None
+        if instant is None or instant.tzinfo is None:
             raise InputError(f"--at {text!r} is not Unix seconds nor a time such as 2026-03-01T09:00:00+01:00") from None
-        number = stated.timestamp()
+        number = instant.timestamp()
     if not 0 < number < 1e10:
         raise InputError(f"--at {text} is not of the years 1970 to 2286 in Unix seconds")
     return number
@@ -104,20 +104,20 @@ def moment(text: str) -> float:
 def _probes(path: Path) -> pd.DataFrame:
     from pipelines.ingest.probes import read_probes
 
-    found = read_probes(path)
-    if found["run_id"].nunique() > 1:
-        raise InputError(f"{path}: has results of {found['run_id'].nunique()} runs, and one start is asked about")
-    return found
+    probes = read_probes(path)
+    if probes["run_id"].nunique() > 1:
+        raise InputError(f"{path}: has results of {probes['run_id'].nunique()} runs, and one start is asked about")
+    return probes
 
 
 def _print_neighbours(answer: Answer) -> None:
-    found = answer.neighbours or ()
-    click.echo(f"beside it     {len(found)} of {answer.running} running jobs")
-    for each in found[:_NEIGHBOURS]:
+    neighbours = answer.neighbours or ()
+    click.echo(f"beside it     {len(neighbours)} of {answer.running} running jobs")
+    for each in neighbours[:_NEIGHBOURS]:
         kind = each.type or "type not known"
         click.echo(f"              {each.job_id}: {each.application} ({kind}), {each.beside} of {each.nodes} nodes")
-    if len(found) > _NEIGHBOURS:
-        click.echo(f"              and {len(found) - _NEIGHBOURS} more (--json has all)")
+    if len(neighbours) > _NEIGHBOURS:
+        click.echo(f"              and {len(neighbours) - _NEIGHBOURS} more (--json has all)")
 
 
 def _print(answer: Answer) -> None:

@@ -42,9 +42,9 @@ def command(cluster_name: str, days: float, each: int | None, seed: int, packed:
 
     cluster = CONGESTED if cluster_name == CONGESTED.name else small_cluster()
     with shown_progress("simulated seconds", after_s=1.0) as progress:
-        made = emit(cluster, out, days=days, seed=seed, each=each, packed=packed, progress=progress)
+        emitted = emit(cluster, out, days=days, seed=seed, each=each, packed=packed, progress=progress)
     note(
-        f"simulated cluster {cluster.name}, {days:g} days: {made.values:,} values in {made.files:,} files, {len(made.runs):,} control runs"
+        f"simulated cluster {cluster.name}, {days:g} days: {emitted.values:,} values in {emitted.files:,} files, {len(emitted.runs):,} control runs"
     )
     named = {
         "counters": COUNTERS,

@@ -121,10 +121,10 @@ class Evaluated:
 
 def evaluate(table: TrainingTable, learning: Learning, progress: Callable[[int, int], None] | None = None) -> Evaluated:
     """Cross-validate every classifier on the features of both scopes, under both protocols."""
-    said = predictions(table.features, table.runs, learning, progress=progress)
+    predicted = predictions(table.features, table.runs, learning, progress=progress)
     classes, seed = learning.variation + 1, learning.seed
     differences = []
-    for (protocol, name), rows in said.groupby(["protocol", "classifier"], sort=False):
+    for (protocol, name), rows in predicted.groupby(["protocol", "classifier"], sort=False):
         own, every = (rows[rows["features"] == scope] for scope in SCOPES)
         paired = difference(own, every, classes=classes, seed=seed)
         differences.append(paired.assign(protocol=str(protocol), classifier=str(name)))
@@ -133,4 +133,6 @@ def evaluate(table: TrainingTable, learning: Learning, progress: Callable[[int, 
         **table.left_out,
         **{f"no baseline, or nothing to train on apart from them ({protocol})": count for protocol, count in no_baseline.items()},
     }
-    return Evaluated(said, measured(said, classes=classes, seed=seed), pd.concat(differences, ignore_index=True), left_out)
+    return Evaluated(
+        predicted, measured(predicted, classes=classes, seed=seed), pd.concat(differences, ignore_index=True), left_out
+    )

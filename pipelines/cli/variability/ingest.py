@@ -69,18 +69,18 @@ def _read_tables(lake: Lake, system: System) -> None:
     from pipelines.workflows.variability_ingest import read_tables
 
     named = {RUNS: "control runs", PROBE_RESULTS: "probe results", TYPES: "application types", TOPOLOGY: "nodes with a leaf"}
-    for found in read_tables(lake, system):
-        what, kept = named[found.table], found.kept
-        left = ", ".join(f"{reason} {count:,}" for reason, count in found.read.left_out.items())
+    for ingested in read_tables(lake, system):
+        what, kept = named[ingested.table], ingested.kept
+        left = ", ".join(f"{reason} {count:,}" for reason, count in ingested.read.left_out.items())
         note(
-            f"{found.path}: {len(found.read.runs):,} {what}: {kept.added:,} new, {kept.same:,} known"
-            + (f", {len(kept.contradicting):,} {'changed' if found.table in REPLACED else 'contradict what was there first, which stays'}"
+            f"{ingested.path}: {len(ingested.read.runs):,} {what}: {kept.added:,} new, {kept.same:,} known"
+            + (f", {len(kept.contradicting):,} {'changed' if ingested.table in REPLACED else 'contradict what was there first, which stays'}"
                f" ({_few(kept.contradicting)})" if kept.contradicting else "")
             + (f"; left out: {left}" if left else "")
         )  # fmt: skip
-        for text in found.read.notes:
-            note(f"{found.path}: {text}")
-        click.echo(f"{what:<18}{lake.path(found.table, system.name)}")
+        for text in ingested.read.notes:
+            note(f"{ingested.path}: {text}")
+        click.echo(f"{what:<18}{lake.path(ingested.table, system.name)}")
 
 
 def _read_counters(lake: Lake, system: System) -> IngestReport:

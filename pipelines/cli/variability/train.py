@@ -61,22 +61,22 @@ def command(
     from pipelines.storage.registry import tracking
     from pipelines.workflows.variability_table import training_table
 
-    known = settings_of(home(), system)
-    scope, names = scope or known.scope, names or known.classifiers
+    settings = settings_of(home(), system)
+    scope, names = scope or settings.scope, names or settings.classifiers
     table = training_table(home(), system, (scope,))
     for reason, count in table.left_out.items():
         if count:
             note(f"{system}: {count:,} of {count + len(table.runs):,} runs left out: {reason}")
     thresholds = {"2": BINARY, "3": THREE_CLASSES, "delay": DELAYS}[classes] if classes else thresholds_of(names)
-    learning = Learning(names, thresholds, known.elimination if eliminate is None else eliminate, seed=seed)
+    learning = Learning(names, thresholds, settings.elimination if eliminate is None else eliminate, seed=seed)
     subject = VARIABILITY.registered(system)
     work = Work(Lake(home() / "lake", f"train-{uuid.uuid4()}"), tracking(), subject, command="queuecast variability train")
     with alone(home(), subject, RUN_WAITS_S), discarded_on_error(work.lake, subject), all_or_nothing(work.store):
-        made = train(work, table, scope, learning, begun=work.begin())
+        retrained = train(work, table, scope, learning, begun=work.begin())
         work.publish()
     kind = ", simulated" if table.generated else ""
-    variability_versions(made.registered, f"{made.name}{kind}: {len(table.runs):,} runs").show()
-    click.echo(f"champion    version {made.champion}: {made.why}" if made.champion else made.why)
+    variability_versions(retrained.registered, f"{retrained.name}{kind}: {len(table.runs):,} runs").show()
+    click.echo(f"champion    version {retrained.champion}: {retrained.why}" if retrained.champion else retrained.why)
 
 
 def variability_versions(registered: pd.DataFrame, title: str) -> Table:
