@@ -74,8 +74,8 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
     simulate_if_needed(lake.place(), name)
     report = read_counters(lake.place(), system(lake.place(), name), progress_reporter("read counters"))
     store = CountersStore(lake.lake().root, name)
-    found, quarantine = sampled(store, report), read_quarantine(store)
-    tell_days(context, name, found)
+    sampled_days, quarantine = sampled(store, report), read_quarantine(store)
+    tell_days(context, name, sampled_days)
     came = [
         {
             "sampler": sampler,
@@ -99,11 +99,11 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
             NEW_FILES: report.ingested + report.continued,
             "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.known:,} known, {len(report.quarantined):,} quarantined",
             "what came in": dg.MetadataValue.md(markdown_of(pd.DataFrame(came), empty="nothing new")),
-            "by day": dg.MetadataValue.md(markdown_of(found, empty="no counters")),
+            "by day": dg.MetadataValue.md(markdown_of(sampled_days, empty="no counters")),
             "quarantine": dg.MetadataValue.md(markdown_of(quarantine.drop(columns="sha256").head(_SHOWN), empty="empty")),
             "lake": dg.MetadataValue.path(str(store.root)),
         },
-        check_results=check_counters(quarantine, found),
+        check_results=check_counters(quarantine, sampled_days),
     )
 
 
@@ -120,7 +120,7 @@ def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Ma
     """Read the system's tables, keep new rows, report how many each application has."""
     name = lake.name
     simulate_if_needed(lake.place(), name)
-    found = read_tables(lake.lake(), system(lake.place(), name))
+    tables = read_tables(lake.lake(), system(lake.place(), name))
     runs = stored(lake.lake(), RUNS, name)
     types = application_types(lake.lake(), name)
     table = label_balance(runs) if len(runs) else pd.DataFrame({"application": []})
@@ -132,10 +132,10 @@ def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Ma
             **(of_table.metadata if of_table else {"dagster/row_count": 0}),
             "simulated": name == SIMULATED,
             "probe results": len(stored(lake.lake(), PROBE_RESULTS, name)),
-            "files": dg.MetadataValue.md("\n".join(f"* {escaped(_said(table))}" for table in found) or "none are known"),
+            "files": dg.MetadataValue.md("\n".join(f"* {escaped(_said(table))}" for table in tables) or "none are known"),
             "applications": dg.MetadataValue.md(markdown_of(table)),
         },
-        check_results=check_control_runs(lake.lake(), name, sum(len(table.kept.contradicting) for table in found)),
+        check_results=check_control_runs(lake.lake(), name, sum(len(table.kept.contradicting) for table in tables)),
     )
 
 

@@ -35,9 +35,9 @@ def learned_policy(
     """Learn an order from what had ended by the date; register it."""
     name = lake.name
     clean, store = lake.lake().read_clean(name), registry.tracking()
-    known = whole_accounting(clean, read_history(lake.lake(), clean))
+    accounting = whole_accounting(clean, read_history(lake.lake(), clean))
     until_s = dated_of(lake.lake().read_for(clean, "runtime_model")[1]).until_s
-    table = keep_learned_policy(lake.lake(), clean, known.end_s, until_s, store, Learning(**dict(config)), context.run_id)
+    table = keep_learned_policy(lake.lake(), clean, accounting.end_s, until_s, store, Learning(**dict(config)), context.run_id)
     row = table.iloc[0]
     return told(lake.lake(), "learned_policy", name).made(
         {

@@ -56,33 +56,33 @@ def monitored_schedules(
 ) -> Iterator[dg.MaterializeResult]:
     """Replay the system's trace with the registered model asked; say why where that cannot be."""
     name = lake.name
-    known, here, model = system(lake.place(), name), lake.lake(), VARIABILITY.registered(name)
+    settings, here, model = system(lake.place(), name), lake.lake(), VARIABILITY.registered(name)
     named = here.models(model)
     report_progress("replay the jobs", 0, 1)
     try:
         registered = registered_classifier(registry.tracking(), model, named.get("champion") or named["simulated"])
-        made, unseen = _replayed(here, known, registered, config.scheduler)
+        monitored, unseen = _replayed(here, settings, registered, config.scheduler)
     except InputError as error:
         # told as made: publishing waits for it, and would be skipped with it
-        yield dg.MaterializeResult(metadata={"simulated": known.simulated, "replays": f"none: {error}"})
+        yield dg.MaterializeResult(metadata={"simulated": settings.simulated, "replays": f"none: {error}"})
         return
-    here.write(MONITORED_TABLE, name, made.table, {"model": registered.version, "trace": made.trace})
-    provenance = {"model": registered.uri, "trace": made.trace, "code": code_version(), "software": software()}
+    here.write(MONITORED_TABLE, name, monitored.table, {"model": registered.version, "trace": monitored.trace})
+    provenance = {"model": registered.uri, "trace": monitored.trace, "code": code_version(), "software": software()}
     page = TRIALS_PAGE.format(name)
-    here.write_page(page, model, render_monitored(name, made, unseen, {**provenance, "Dagster run": context.run.run_id}))
+    here.write_page(page, model, render_monitored(name, monitored, unseen, {**provenance, "Dagster run": context.run.run_id}))
     report_progress("replay the jobs", 1, 1)
     yield told(here, MONITORED_TABLE, name).made(
         {
-            "simulated": known.simulated,
+            "simulated": settings.simulated,
             "model": registered.uri,
             "page": page_link(page),
-            "jobs": made.jobs,
-            "asked about": len(made.runs),
-            **made.counts,
-            "with and without start decisions": dg.MetadataValue.md(markdown_of(made.table, ".5g")),
-            "varying runs": image(picture(made)),
+            "jobs": monitored.jobs,
+            "asked about": len(monitored.runs),
+            **monitored.counts,
+            "with and without start decisions": dg.MetadataValue.md(markdown_of(monitored.table, ".5g")),
+            "varying runs": image(picture(monitored)),
         },
-        check_monitored(made),
+        check_monitored(monitored),
     )
 
 

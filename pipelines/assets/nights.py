@@ -43,9 +43,9 @@ def stage(
             if not progress:
                 return [*_each(compute(context, **given))]
             report_progress(progress, 0, 1)
-            made = [*_each(compute(context, **given))]
+            materializations = [*_each(compute(context, **given))]
             report_progress(progress, 1, 1)
-            return made
+            return materializations
 
         @wraps(compute)
         def staged(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
@@ -63,13 +63,13 @@ def stage(
                         f"{name}: nothing of the night {day} is there to go on from: begin it anew, from the first asset on"
                     )
                 with night_stage(lake.lake().versions(lake.subject), lake.lake().draft, day, does):
-                    made = results(context, given)
+                    materializations = results(context, given)
             except Exception as error:
                 if _away(error) and context.retry_number < RETRIES:
                     raise dg.RetryRequested(RETRIES, RETRY_S * 2**context.retry_number) from error
                 lake.tell_failure(error)
                 raise dg.Failure(" ".join(str(error).split()) or type(error).__name__, allow_retries=False) from error
-            yield from made
+            yield from materializations
 
         return staged
 

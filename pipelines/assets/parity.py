@@ -34,10 +34,10 @@ def parity(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
     if dated is None:
         return dg.MaterializeResult(metadata={"replays": NO_SITE}, check_results=[holds("record_stays_explained", True)])
     replays = NIGHTLY_REPLAYS if lake.night else REPLAYS
-    made = measure(dated.site, dated.last(REPLAYED_DAYS), replays, 0, lambda what, done, of: report_progress(what, done, of))
+    measured = measure(dated.site, dated.last(REPLAYED_DAYS), replays, 0, lambda what, done, of: report_progress(what, done, of))
     days = by_day(dated.site, dated.last(LOOKED_AT_DAYS).table, dated.since(LOOKED_AT_DAYS), dated.timezone)
     alarm, clean = fallen(fall(days)), lake.lake().read_clean(name)
-    lake.lake().write_for(clean, "parity", days, {"answer": shown.answer(made), "fall": alarm})
+    lake.lake().write_for(clean, "parity", days, {"answer": shown.answer(measured), "fall": alarm})
     provenance = {
         "trace": name,
         "site": dated.site.name,
@@ -46,13 +46,13 @@ def parity(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
         "code": code_version(),
         "software": software(),
     }
-    lake.lake().write_page(f"{name}-parity.html", lake.subject, shown.render_parity(made, provenance))
+    lake.lake().write_page(f"{name}-parity.html", lake.subject, shown.render_parity(measured, provenance))
     return told(lake.lake(), "parity", name).made(
         {
             "page": page_link(f"{name}-parity.html"),
-            "record": shown.answer(made)[0],
-            **{key: value for key, value in made.summary.items() if key not in ("trace", "machine")},
-            "mean waits": picture(shown.picture(made)),
+            "record": shown.answer(measured)[0],
+            **{key: value for key, value in measured.summary.items() if key not in ("trace", "machine")},
+            "mean waits": picture(shown.picture(measured)),
         },
         [holds("record_stays_explained", not alarm, severity=dg.AssetCheckSeverity.WARN, drifted=alarm or "none")],
     )

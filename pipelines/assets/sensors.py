@@ -31,8 +31,8 @@ def nightly_retraining(context: dg.ScheduleEvaluationContext):
     names = context.instance.get_dynamic_partitions(str(traces.name))
     if not names:
         return dg.SkipReason("no trace is known yet: queuecast run adds one")
-    known = load_catalogue()
-    growing = [name for name in names if name in known and grows(known[name])]
+    catalogue = load_catalogue()
+    growing = [name for name in names if name in catalogue and grows(catalogue[name])]
     if still := sorted({*names} - {*growing}):
         context.log.info(f"not retrained, since they do not grow: {', '.join(still)} (queuecast run --trace NAME --grows)")
     if not growing:
@@ -117,9 +117,9 @@ def drift(context: dg.RunStatusSensorContext):
         return dg.SkipReason(f"{run.job_name} is no night")
     subject, night = name_and_day(run.tags.get("dagster/partition", ""))
     for entry in context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION):
-        said = entry.get_dagster_event().asset_check_evaluation_data
-        if not said.passed:
-            drifted = said.metadata.get("drifted")
-            what = f"{said.check_name}: {drifted.value}" if drifted is not None else said.check_name
+        evaluation = entry.get_dagster_event().asset_check_evaluation_data
+        if not evaluation.passed:
+            drifted = evaluation.metadata.get("drifted")
+            what = f"{evaluation.check_name}: {drifted.value}" if drifted is not None else evaluation.check_name
             context.log.warning(alert(home(), "drift", subject, night, what))
     return None

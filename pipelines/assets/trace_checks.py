@@ -101,7 +101,7 @@ def check_schedules(made: Sequence[Schedule], stored: Sequence[Schedule]) -> lis
 def check_simulated_model(model: ServedModel, shown: str, accuracy: pd.Series) -> list[dg.AssetCheckResult]:
     """Check the simulated registered model, called ``shown``, and all predictors' accuracy."""
     learned = [name for name in (shown, "lightgbm") if name in accuracy]
-    told: dict[str, Any] = {str(name): float(accuracy[name]) for name in (*learned, "requested") if name in accuracy}
+    accuracies: dict[str, Any] = {str(name): float(accuracy[name]) for name in (*learned, "requested") if name in accuracy}
     return [
         holds(
             "consumers_get_what_is_simulated", model.agrees, version=int(model.version), submissions=model.asked, off_s=model.off_s
@@ -110,7 +110,7 @@ def check_simulated_model(model: ServedModel, shown: str, accuracy: pd.Series) -
             "learning_helps",
             bool(accuracy[learned].min() >= accuracy["requested"]) if "requested" in accuracy else True,
             severity=_WARN,
-            **told,
+            **accuracies,
         ),
     ]
 

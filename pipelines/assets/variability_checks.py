@@ -175,5 +175,5 @@ def asked_back(made: Retrained, features: pd.DataFrame) -> tuple[float, int]:
     """
     last = features.tail(_ASKED).loc[:, list(made.model.columns)].reset_index(drop=True)
     loaded = consumer_model(made.name, made.model_version, VARIABILITY.name)
-    said = pd.DataFrame(loaded.predict(last)).filter(like="probability_").to_numpy(np.float64)
-    return float(np.abs(said - made.model.probabilities(last)).max()), len(last)
+    probabilities = pd.DataFrame(loaded.predict(last)).filter(like="probability_").to_numpy(np.float64)
+    return float(np.abs(probabilities - made.model.probabilities(last)).max()), len(last)

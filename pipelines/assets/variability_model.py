@@ -40,12 +40,12 @@ def variability_model(
 ) -> dg.MaterializeResult:
     """Train and judge classifiers on the features, register, promote or keep; report why."""
     name = lake.name
-    known = system(lake.place(), name)
+    settings = system(lake.place(), name)
     work = lake.work(registry.tracking(), context.run.run_id)
     store, model, table = work.store, work.subject, unpack_table(name, *work.lake.read(FEATURES_TABLE, name))
-    learning = Learning(known.classifiers, thresholds_of(known.classifiers), known.elimination, seed=config.seed)
+    learning = Learning(settings.classifiers, thresholds_of(settings.classifiers), settings.elimination, seed=config.seed)
     with lake.alone(), all_or_nothing(store):
-        trained = train(work, table, known.scope, learning, begun=work.begin())
+        trained = train(work, table, settings.scope, learning, begun=work.begin())
 
     champion = store.client.get_model_version(model, trained.champion or trained.simulated)
     plot = importances(
@@ -71,5 +71,5 @@ def variability_model(
             "candidates": dg.MetadataValue.md(markdown_of(trained.registered.drop(columns="why"), ".4f")),
             f"what {trained.model.classifier} goes by": picture(plot),
         },
-        check_results=check_model(trained, *asked_back(trained, table.features[known.scope]), champion.tags),
+        check_results=check_model(trained, *asked_back(trained, table.features[settings.scope]), champion.tags),
     )

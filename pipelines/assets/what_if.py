@@ -36,7 +36,7 @@ def what_if(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materia
     tried = [each for each in all_candidates(dated.machine) if not each.rule]
     tried = [each for each in tried if PREFIX not in each.limits + each.time_min]  # tonight's versions have learned from these jobs
     with mapped(stated()) as spread:
-        found = measure(
+        measured = measure(
             dated.site,
             jobs,
             tried,
@@ -46,15 +46,15 @@ def what_if(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materia
             spread,
             lambda done, of: report_progress("candidates", done, of),
         )
-    table = pd.DataFrame([{**each, "lines": "\n".join(each.get("lines", ()))} for each in records(found)])
+    table = pd.DataFrame([{**each, "lines": "\n".join(each.get("lines", ()))} for each in records(measured)])
     table = table.drop(columns="killed_by_account", errors="ignore")
-    lake.lake().write_for(lake.lake().read_clean(name), "what_if", table, {"answer": shown.answer(found)})
+    lake.lake().write_for(lake.lake().read_clean(name), "what_if", table, {"answer": shown.answer(measured)})
     provenance = {"trace": name, "site": dated.site.name, "replicates": REPLICATES, "code": code_version(), "software": software()}
-    lake.lake().write_page(f"{name}-what-if.html", lake.subject, shown.render_what_if(found, provenance))
+    lake.lake().write_page(f"{name}-what-if.html", lake.subject, shown.render_what_if(measured, provenance))
     return told(lake.lake(), "what_if", name).made(
         {
             "page": page_link(f"{name}-what-if.html"),
-            "answer": " ".join(shown.answer(found)),
-            "changes": picture(shown.picture(found)),
+            "answer": " ".join(shown.answer(measured)),
+            "changes": picture(shown.picture(measured)),
         },
     )
