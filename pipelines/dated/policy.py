@@ -42,10 +42,10 @@ def keep_learned_policy(
     made before is not learned again. One row: ``version scheduler relative low high note``; without a version where ``note`` says why
     nothing was learned. No alias moves before the run is published (:func:`point_champion`).
     """
-    known = replace(clean, jobs=clean.jobs[end_s <= until_s].reset_index(drop=True))
+    ended = replace(clean, jobs=clean.jobs[end_s <= until_s].reset_index(drop=True))
     row: dict[str, object] = {"version": "", "scheduler": "", "relative": np.nan, "low": np.nan, "high": np.nan, "note": ""}
     try:
-        weeks = last_weeks(known.jobs, learning, until_s)
+        weeks = last_weeks(ended.jobs, learning, until_s)
     except InputError:  # not one week with jobs
         weeks = []
     if len(weeks) < FEWEST_WEEKS:
@@ -60,7 +60,7 @@ def keep_learned_policy(
         if same:
             version = str(max(same))
         else:
-            policy = learned_policy(known, learning, until_s=until_s)
+            policy = learned_policy(ended, learning, until_s=until_s)
             version = register_policy(policy, clean.name, "", tags={RUN: run_id, MADE_FROM: key}, store=lambda: store).version
         policy = registered_policy(f"registry:{model}@{version}", lambda: store)
         row |= {"version": version, "scheduler": f"SCORE({policy.score}){policy.behind}", "note": gain(policy)}

@@ -77,8 +77,8 @@ def _as_of(table: pd.DataFrame, at_s: int) -> pd.DataFrame:
 
 def site_night(lake: Lake, clean: CleanTrace) -> SiteNight | None:
     """Return what the stages of the site kept of these jobs; None where there is no site."""
-    found = [lake.read(table, clean.name) for table in ("parity", "what_if") if lake.has(table, clean.name)]
-    if len(found) < 2 or any(marks["jobs"] != fingerprint(clean.jobs) for _, marks in found):
+    tables = [lake.read(table, clean.name) for table in ("parity", "what_if") if lake.has(table, clean.name)]
+    if len(tables) < 2 or any(marks["jobs"] != fingerprint(clean.jobs) for _, marks in tables):
         return None
-    (days, said), (changes, told) = found
-    return SiteNight(days, said["answer"], said["fall"], changes, told["answer"])
+    (days, parity_marks), (changes, what_if_marks) = tables
+    return SiteNight(days, parity_marks["answer"], parity_marks["fall"], changes, what_if_marks["answer"])

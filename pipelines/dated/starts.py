@@ -104,13 +104,13 @@ class StartJudge:
         return self.held_out[method]
 
     def scores(self) -> dict[str, Score]:
-        found = {}
+        by_method = {}
         for method in START.order:
-            told, last = self._held_out(method)
+            distributions, last = self._held_out(method)
             waited, waits = last.waited(self.asked.start_s, self.date.until_s)
-            _, scores = better(told, waited, waits)
-            found[method] = Score(float(scores.mean()) if len(scores) else float("nan"), len(scores))
-        return found
+            _, scores = better(distributions, waited, waits)
+            by_method[method] = Score(float(scores.mean()) if len(scores) else float("nan"), len(scores))
+        return by_method
 
     def against(self, present: Incumbent[StartModel]) -> Verdict:
         if present.method is None:
@@ -133,14 +133,14 @@ class StartJudge:
 
     def _held_out_rows(self, champion: StartModel) -> pd.DataFrame:
         """Return the scores of both on questions that neither has learned from, where no night has kept answers."""
-        told, last = self._held_out(HAZARD)
-        kind, _ = better(told, *last.waited(self.asked.start_s, self.date.until_s))
+        distributions, last = self._held_out(HAZARD)
+        kind, _ = better(distributions, *last.waited(self.asked.start_s, self.date.until_s))
         new = last.at_s >= champion.trained_s
         last = last.take(new)
         waited, waits = last.waited(self.asked.start_s, self.date.until_s)
         scores = {
             "score": ranked_scores(answered(champion, told_of(champion, last)), waited),
-            "challenger_score": ranked_scores(told[kind][new], waited),
+            "challenger_score": ranked_scores(distributions[kind][new], waited),
         }
         users = {"user": self.clean.jobs["user"].astype("str").to_numpy()[last.row], "trained_version": ""}
         rows = pd.DataFrame({"at_s": last.at_s, "waited_s": waited, **users, **scores})
@@ -148,10 +148,10 @@ class StartJudge:
 
     def register(self, name: str, score: Score) -> Candidate:
         questions, until_s = self.questions, self.date.until_s
-        told, last = self._held_out(name)
+        distributions, last = self._held_out(name)
         model = trained(name, questions, self.asked.start_s, until_s, self.seed)
-        model = reading(model, better(told, *last.waited(self.asked.start_s, until_s))[0])
-        model = calibrated(model, told, int(last.at_s[0]), last, self.asked.start_s, until_s)
+        model = reading(model, better(distributions, *last.waited(self.asked.start_s, until_s))[0])
+        model = calibrated(model, distributions, int(last.at_s[0]), last, self.asked.start_s, until_s)
         clean = self.clean
         model = replace(
             model, procs=clean.procs, origin_unix_s=clean.origin_unix_s, timezone=clean.timezone, ahead=self.asked.ahead
@@ -182,9 +182,9 @@ class StartJudge:
         later = int(present.tags.get("snapshot_s", 0)) >= self.date.until_s  # a run of an earlier date
         if present.method is None or present.method.method == RECENT or later:
             return None
-        told = told_of(present.method, self.questions)
+        distributions = told_of(present.method, self.questions)
         since_s = present.method.trained_s
-        model = calibrated(present.method, told, since_s, self.questions, self.asked.start_s, self.date.until_s)
+        model = calibrated(present.method, distributions, since_s, self.questions, self.asked.start_s, self.date.until_s)
         tags = present.tags
         judged = float(tags.get("judged_score", "nan")), int(tags.get("judged_jobs", 0))
         return self._logged(model, judged, {}, present.trained_version)
@@ -255,15 +255,15 @@ def worse_than_before(rows: pd.DataFrame) -> pd.DataFrame:
 
     Those of the last ``JUDGED_DAYS`` days against those of the first after the champion's training, where these are other days.
     """
-    known = rows[(rows["trained_version"] == rows["trained_version"].iloc[-1]) & rows["score"].notna()] if len(rows) else rows
-    if known.empty:
+    scored = rows[(rows["trained_version"] == rows["trained_version"].iloc[-1]) & rows["score"].notna()] if len(rows) else rows
+    if scored.empty:
         return pd.DataFrame()
-    day, span = (known["at_s"] - known["at_s"].min()) // DAY_S, (known["at_s"].max() - known["at_s"].min()) // DAY_S
+    day, span = (scored["at_s"] - scored["at_s"].min()) // DAY_S, (scored["at_s"].max() - scored["at_s"].min()) // DAY_S
     means = []
-    for chosen in (known[day > span - JUDGED_DAYS], known[day < JUDGED_DAYS]):
+    for chosen in (scored[day > span - JUDGED_DAYS], scored[day < JUDGED_DAYS]):
         cluster = user_days(pd.factorize(chosen["user"])[0], chosen["at_s"].to_numpy(np.int64))
         means.append({"score": clustered_mean(chosen["score"].to_numpy(np.float64), cluster)})
-    return performance_drift(means[0], means[1] if span >= 2 * JUDGED_DAYS else {}, len(known), {"score": -1.0})
+    return performance_drift(means[0], means[1] if span >= 2 * JUDGED_DAYS else {}, len(scored), {"score": -1.0})
 
 
 def _challenger(store: Tracking, name: str) -> StartModel | None:
@@ -311,22 +311,28 @@ def _came_true(rows: pd.DataFrame, clean: CleanTrace, start_s: np.ndarray, until
     start = np.where(place >= 0, start_s[place], np.nan)
     began = start <= until_s  # false of jobs that accounting does not hold any more
     waited = np.where(began, start - rows["at_s"].to_numpy(np.float64), 0.0)
-    told, theirs = (rows.reindex(columns=names).to_numpy(np.float64) for names in (_TOLD, _OTHER))
-    place = at_waits(given_waiting(told), waited)
-    found = {"waited_s": waited, "place": np.where(waited > WAITED_S, place, np.nan), "score": ranked_scores(told, waited)}
-    found["challenger_score"] = ranked_scores(theirs, waited)
-    return rows.assign(**{name: np.where(began, values, np.nan) for name, values in found.items()})
+    distributions, theirs = (rows.reindex(columns=names).to_numpy(np.float64) for names in (_TOLD, _OTHER))
+    place = at_waits(given_waiting(distributions), waited)
+    outcomes = {
+        "waited_s": waited,
+        "place": np.where(waited > WAITED_S, place, np.nan),
+        "score": ranked_scores(distributions, waited),
+    }
+    outcomes["challenger_score"] = ranked_scores(theirs, waited)
+    return rows.assign(**{name: np.where(began, values, np.nan) for name, values in outcomes.items()})
 
 
 def _what_follows(clean: CleanTrace, asked: Asked, date: Dated, model: StartModel, version: str) -> pd.DataFrame:
     """Return a run's answers to what follows its date, calibrated at each midnight on those before."""
     later, parts = asked.questions.take(asked.questions.at_s >= date.until_s), [_no_rows()]
-    day, told = later.at_s // DAY_S, told_of(model, later)
+    day, distributions = later.at_s // DAY_S, told_of(model, later)
     for number in np.unique(day):
         here, midnight = day == number, int(number) * DAY_S
-        own = calibrated(model, told, model.trained_s, later, asked.start_s, midnight) if midnight > date.until_s else model
+        own = (
+            calibrated(model, distributions, model.trained_s, later, asked.start_s, midnight) if midnight > date.until_s else model
+        )
         today = own if own.calibrations else replace(own, calibrations=model.calibrations)
-        answers_here = answered(today, {kind: each[here] for kind, each in told.items()})
+        answers_here = answered(today, {kind: each[here] for kind, each in distributions.items()})
         parts.append(_rows(clean, later.take(here), answers_here, version, version))
     return _came_true(pd.concat(parts, ignore_index=True), clean, asked.start_s, int(asked.start_s.max()))
 
