@@ -137,11 +137,11 @@ def peak_bytes() -> int:
     Linux's getrusage would include the parent's memory when it started this process.
     """
     try:
-        stated = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     except OSError:
-        stated = None
-    if stated:
-        return int(stated[1]) * 1024
+        match = None
+    if match:
+        return int(match[1]) * 1024
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

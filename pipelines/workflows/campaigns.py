@@ -65,8 +65,8 @@ def resumable_campaign(
     twice = [label for label, times in Counter(run.label for run in runs).items() if times > 1]
     if twice:
         raise InputError(f"a suite takes each trace once, and two are called {twice[0]}")
-    stated = [identity(*run) for run in runs]
-    shared = stated[0] if len(runs) == 1 else {"version": code_version(), "campaigns": stated}
+    identities = [identity(*run) for run in runs]
+    shared = identities[0] if len(runs) == 1 else {"version": code_version(), "campaigns": identities}
     total = sum(len(points(run.campaign, run.windows)) for run in runs)
     tables: list[pd.DataFrame] = []
     with journal_of(out, shared, restart) as journal:
@@ -95,8 +95,8 @@ def resumable_campaign(
             for run in runs
         ]
         units = {str(name): "s" for name in table if str(name).endswith("_s")}
-        found = left_out[0] if len(runs) == 1 else {"left_out": left_out}
-        write_parquet(table, out, kind=KIND, metadata={**shared, **found}, units=units)
+        exclusions = left_out[0] if len(runs) == 1 else {"left_out": left_out}
+        write_parquet(table, out, kind=KIND, metadata={**shared, **exclusions}, units=units)
         journal.remove()
     return table
 
@@ -118,7 +118,7 @@ def identity(workload: CleanTrace, campaign: Campaign, windows: Windows, machine
     }
     named = campaign.model_copy(update={"predictors": tuple(map(predictor_name, campaign.predictors)), "seeds": campaign.drawn})
     # the trace, its machine and its windows are told by what they came to
-    told = {*TraceSettings.model_fields, "machine", "windows", "keep_first", "drop_rule", "replicates"}
+    excluded = {*TraceSettings.model_fields, "machine", "windows", "keep_first", "drop_rule", "replicates"}
     return {
         "version": code_version(),
         "trace": workload.name,
@@ -130,7 +130,7 @@ def identity(workload: CleanTrace, campaign: Campaign, windows: Windows, machine
         "windows": windows.split,
         "skip_first": windows.skip_first,
         "drop": windows.drop,
-        **named.model_dump(mode="json", exclude=told),
+        **named.model_dump(mode="json", exclude=excluded),
         "predictions": predictions,
     }
 

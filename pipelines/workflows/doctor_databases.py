@@ -138,13 +138,13 @@ def reached(home: Path) -> tuple[list[str], list[Finding]]:
     ``home`` is the place of what machines share. No line holds a secret.
     """
     lines: list[str] = []
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for part, where, ask in _services(home):
         try:
             lines.append(f"{part}: {where}: {ask()}")
         except InputError as error:
-            found.append(Finding(part, where, str(error), f"{BY_HAND}: start it, or set it right"))
-    return lines, found
+            findings.append(Finding(part, where, str(error), f"{BY_HAND}: start it, or set it right"))
+    return lines, findings
 
 
 def _services(home: Path) -> list[tuple[str, str, Callable[[], str]]]:

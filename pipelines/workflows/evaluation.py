@@ -235,43 +235,45 @@ def _rows(table: pd.DataFrame, predictor: str) -> list[dict[str, Any]]:
 
 def _sharpness_of(quality: Quality, predictor: str) -> dict[str, Any]:
     """Return the scores of a predictor or reference as a distribution, and its lists."""
-    found = quality.sharpness
-    row = found.scores[found.scores["predictor"] == predictor].iloc[0]
+    sharpness = quality.sharpness
+    row = sharpness.scores[sharpness.scores["predictor"] == predictor].iloc[0]
     record: dict[str, Any] = {"crps_s": _plain(row["crps_s"])}
     for end in ("", "_low", "_high"):
         if end:
             record[f"crps_s{end}"] = _plain(row[end[1:]])
         record[f"crps_s_against_request{end}"] = _plain(row[f"difference{end}"])
-    lists = {"losses": found.losses.drop(columns="kind"), "coverage": found.coverage, "windows": found.windows}
+    lists = {"losses": sharpness.losses.drop(columns="kind"), "coverage": sharpness.coverage, "windows": sharpness.windows}
     return record | {name: _rows(table, predictor) for name, table in lists.items()}
 
 
 def _scored_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
     """Return the scores as a distribution in the columns of ``Quality.measures``."""
-    found = quality.sharpness
+    sharpness = quality.sharpness
     same: dict[str, Any] = {"jobs": quality.jobs, "weeks": quality.weeks, "note": ""}
-    score = found.scores[found.scores["predictor"] == predictor]
-    made = [
+    score = sharpness.scores[sharpness.scores["predictor"] == predictor]
+    tables = [
         pd.DataFrame({"predictor": predictor, "by": "all", "group": "all", "measure": "crps_s", "value": score["crps_s"]}).assign(
             low=score["low"], high=score["high"], **same
         )
     ]
     if predictor not in set(quality.calibration.get("predictor", ())):
-        rows = found.losses[found.losses["predictor"] == predictor]
-        made.append(_by_level(rows, "level", rows["level"], predictor).assign(measure="pinball_s", value=rows["pinball_s"], **same))
-    if found.coverage.empty:
-        return made
-    rows = found.coverage[found.coverage["predictor"] == predictor]
+        rows = sharpness.losses[sharpness.losses["predictor"] == predictor]
+        tables.append(
+            _by_level(rows, "level", rows["level"], predictor).assign(measure="pinball_s", value=rows["pinball_s"], **same)
+        )
+    if sharpness.coverage.empty:
+        return tables
+    rows = sharpness.coverage[sharpness.coverage["predictor"] == predictor]
     for measure in ("at_most", "below", "work_at_most", "work_below"):
         table = _by_level(rows, "level, " + rows["by"], rows["begin"], predictor)
-        made.append(table.assign(measure=measure, value=rows[measure], jobs=rows["jobs"], note=""))
-    windows = found.windows[found.windows["predictor"] == predictor]
+        tables.append(table.assign(measure=measure, value=rows[measure], jobs=rows["jobs"], note=""))
+    windows = sharpness.windows[sharpness.windows["predictor"] == predictor]
     for prefix, note in (("", BY_CHANCE), ("feedback_", WITH_FEEDBACK)):
-        told = windows[windows[f"{prefix}low"].notna()]
-        band = _by_level(told, "level, month", told["month"] * MONTH_S, predictor)
-        band = band.assign(measure="underprediction_rate", jobs=told["jobs"], note=note)
-        made.append(band.assign(value=told["rate"], low=told[f"{prefix}low"], high=told[f"{prefix}high"]))
-    return made
+        banded = windows[windows[f"{prefix}low"].notna()]
+        band = _by_level(banded, "level, month", banded["month"] * MONTH_S, predictor)
+        band = band.assign(measure="underprediction_rate", jobs=banded["jobs"], note=note)
+        tables.append(band.assign(value=banded["rate"], low=banded[f"{prefix}low"], high=banded[f"{prefix}high"]))
+    return tables
 
 
 def _by_level(rows: pd.DataFrame, by: str | pd.Series, begin: pd.Series, predictor: str) -> pd.DataFrame:
@@ -284,7 +286,7 @@ def _calibration_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
     if quality.calibration.empty:
         return []
     curve = quality.calibration[quality.calibration["predictor"] == predictor]
-    made = []
+    tables = []
     for measure in ("at_most", "below", "above", "pinball_s"):
         rows = pd.DataFrame(
             {"predictor": predictor, "by": "level", "group": curve["level"].map("{:g}".format), "begin": curve["level"]}
@@ -292,8 +294,8 @@ def _calibration_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
         rows = rows.assign(measure=measure, jobs=quality.jobs, weeks=quality.weeks, value=curve[measure], note="")
         if measure == "at_most":
             rows = rows.assign(low=curve["at_most_low"], high=curve["at_most_high"])
-        made.append(rows)
-    return made
+        tables.append(rows)
+    return tables
 
 
 def _plain(value: Any) -> Any:

@@ -191,8 +191,8 @@ def inspect_trace(
         procs, holds = machine.procs, machine.holds
     if len(jobs) == 0:
         raise InputError(f"{trace.source or trace.name}: has no jobs")
-    used, stated = usage(jobs), procs if procs is not None else trace.procs
-    procs = stated if stated is not None or used.procs is None else used.procs.peak
+    used, stated_procs = usage(jobs), procs if procs is not None else trace.procs
+    procs = stated_procs if stated_procs is not None or used.procs is None else used.procs.peak
     submit = jobs["submit_s"].to_numpy(np.int64)
     ordered = np.sort(submit)
     silence = np.diff(ordered)
@@ -209,7 +209,7 @@ def inspect_trace(
         generated=trace.generated,
         jobs=len(jobs),
         unreadable_lines=len(trace.unread),
-        procs=stated,
+        procs=stated_procs,
         origin_unix_s=trace.origin_unix_s,
         timezone=trace.timezone,
         usage=used,
@@ -229,7 +229,7 @@ def inspect_trace(
         requests_exceeded=int((jobs["runtime_s"] > jobs["requested_s"])[both].sum()),
         over_a_year=_over_a_year(jobs),
         missing_request=missing_request,
-        cleaning={way: _cleaning(found) for way, found in cleaned.items()},
+        cleaning={way: _cleaning(clean_or_refusal) for way, clean_or_refusal in cleaned.items()},
         machine=None if machine is None or isinstance(asking, str) else demand(machine, asking.jobs),
         users=users,
         users_unknown=unknown,
@@ -249,13 +249,13 @@ def _users(cleaned: CleanTrace | str) -> tuple[dict[str, Facts], str | None]:
 
 
 def _over_a_year(jobs: pd.DataFrame) -> dict[str, Outlier]:
-    found = {}
+    outliers = {}
     for name in ("wait_s", "runtime_s", "requested_s", "think_s"):
         values = jobs[name].fillna(0).to_numpy(np.int64)
         if count := int((values > YEAR_S).sum()):
             longest = int(np.argmax(values))
-            found[name] = Outlier(count, int(values[longest]), int(jobs["job_id"].iloc[longest]))
-    return found
+            outliers[name] = Outlier(count, int(values[longest]), int(jobs["job_id"].iloc[longest]))
+    return outliers
 
 
 def _local(trace: Trace, second: int) -> str | None:
@@ -266,7 +266,7 @@ def _local(trace: Trace, second: int) -> str | None:
 
 
 def _distributions(jobs: pd.DataFrame, silence: np.ndarray) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    distributions: dict[str, dict[str, float]] = {}
     quantities = {
         name: jobs[name].dropna().to_numpy(np.float64)
         for name in ("procs", "allocated_procs", "runtime_s", "requested_s", "wait_s")
@@ -274,12 +274,12 @@ def _distributions(jobs: pd.DataFrame, silence: np.ndarray) -> dict[str, dict[st
     for name, values in {**quantities, "interarrival_s": silence.astype(np.float64)}.items():
         if len(values):
             quantiles = np.quantile(values, QUANTILES, method="inverted_cdf")
-            found[name] = {
+            distributions[name] = {
                 "count": len(values),
                 "mean": float(values.mean()),
                 **{f"q{100 * level:.0f}": float(value) for level, value in zip(QUANTILES, quantiles, strict=True)},
             }
-    return found
+    return distributions
 
 
 def _cleaned(trace: Trace, procs: int | None, missing_request: str, holds: Holds | None) -> CleanTrace | str:
@@ -294,7 +294,7 @@ def _cleaning(cleaned: CleanTrace | str) -> Cleaning:
     if isinstance(cleaned, str):
         return Cleaning(0, {}, {}, refused=cleaned)
     counts: dict[str, dict[str, int]] = {"dropped": {}, "altered": {}}
-    found: dict[Any, Any] = cleaned.counts().to_dict()
-    for (action, rule), number in found.items():
+    by_rule: dict[Any, Any] = cleaned.counts().to_dict()
+    for (action, rule), number in by_rule.items():
         counts[action][rule] = int(number)
     return Cleaning(len(cleaned.jobs), counts["dropped"], counts["altered"], offered_load(cleaned.jobs, cleaned.procs))

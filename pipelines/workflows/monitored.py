@@ -68,22 +68,22 @@ class Moments:
         if np.isnan(counted).all():
             return counted
         kind = self.types.get(job.application)
-        known = dict(zip(self.columns, counted, strict=True))
-        known |= {f"type.{each}": np.nan if kind is None else float(each == kind) for each in TYPES}
+        features = dict(zip(self.columns, counted, strict=True))
+        features |= {f"type.{each}": np.nan if kind is None else float(each == kind) for each in TYPES}
         if self.machine is not None:
             others = [(each, self.machine.spread(each)) for each in running]
-            known |= zip(SITUATION_FEATURES, situation(job, self.machine.spread(job), others, self.machine), strict=True)
-        return np.array([known[name] for name in self.columns])
+            features |= zip(SITUATION_FEATURES, situation(job, self.machine.spread(job), others, self.machine), strict=True)
+        return np.array([features[name] for name in self.columns])
 
     def _day(self, day: int) -> np.ndarray:
         """Return the columns of counters at the minutes of a UTC day, float64 [minutes, columns]."""
         at = day * DAY_S + STEP_S * np.arange(DAY_S // STEP_S)
         runs = pd.DataFrame({"run_id": at.astype(str), "nodes": [[]] * len(at), "start_s": at})
-        found = windows_before(self.store, runs, ("all",), self.lag_s)
-        assert found.all is not None
-        table = found.all
+        windows = windows_before(self.store, runs, ("all",), self.lag_s)
+        assert windows.all is not None
+        table = windows.all
         if set(self.columns) & set(NEWEST_FEATURES):
-            table = table.join(newest_before(self.store, runs, found.interval_s, self.lag_s, self.columns))
+            table = table.join(newest_before(self.store, runs, windows.interval_s, self.lag_s, self.columns))
         return without_probes(table, self.columns)
 
     @cached_property
@@ -137,14 +137,14 @@ def replayed(clean: CleanTrace, runs: pd.DataFrame, moments: Moments, unseen: Un
     schedules = {BASELINE: simulate(jobs, scheduler=BASELINE, **on), scheduler: asking}
     for name, schedule in schedules.items():
         start, end = (schedule.jobs[column].to_numpy(np.int64) for column in ("start_s", "end_s"))
-        said = np.array([chance(row, int(start[row]), beside(start, end, row)) for row in asked])
+        chances = np.array([chance(row, int(start[row]), beside(start, end, row)) for row in asked])
         ran[f"{name} start_s"] = origin_s + start[[*asked]]
-        ran[f"{name} chance"] = np.where(np.isnan(said), np.nan, unseen.frequency(np.nan_to_num(said)))
+        ran[f"{name} chance"] = np.where(np.isnan(chances), np.nan, unseen.frequency(np.nan_to_num(chances)))
     compared = compare([*schedules.values()], (BASELINE, "requested"), METRICS)
     varying = _varying(ran, scheduler)
     table = pd.concat([varying, compared.loc[compared["scheduler"] == scheduler, varying.columns]], ignore_index=True)
-    said = np.array([answer for _, _, answer in decision.answers])
-    counts = {"questions": said, "skips": said[said >= decision.cutoff], "without counters": said[np.isnan(said)]}
+    chances = np.array([answer for _, _, answer in decision.answers])
+    counts = {"questions": chances, "skips": chances[chances >= decision.cutoff], "without counters": chances[np.isnan(chances)]}
     return Monitored(scheduler, clean.name, ran, table, len(jobs), {name: len(each) for name, each in counts.items()})
 
 
@@ -161,10 +161,12 @@ def _with_counters(clean: CleanTrace, store: CountersStore) -> pd.DataFrame:
 
 def _asked(jobs: pd.DataFrame, origin_s: int, runs: pd.DataFrame) -> dict[int, Job]:
     """Return the control runs among ``jobs`` by row: of the same number and recorded start."""
-    known = {(job.name, int(job.start_s)): job for job in jobs_of(runs)}
+    by_name_and_start = {(job.name, int(job.start_s)): job for job in jobs_of(runs)}
     started = (origin_s + jobs["submit_s"] + jobs["wait_s"]).fillna(-1).astype(np.int64)
-    found = {row: known.get((str(name), at)) for row, (name, at) in enumerate(zip(jobs["job_id"], started, strict=True))}
-    return {row: job for row, job in found.items() if job is not None}
+    by_row = {
+        row: by_name_and_start.get((str(name), at)) for row, (name, at) in enumerate(zip(jobs["job_id"], started, strict=True))
+    }
+    return {row: job for row, job in by_row.items() if job is not None}
 
 
 def _varying(ran: pd.DataFrame, scheduler: str) -> pd.DataFrame:

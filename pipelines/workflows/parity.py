@@ -87,14 +87,14 @@ def measure(
     """
     table = jobs.table
     phases = None if log is None else read_phases(log, site, table, timezone)
-    made = open_replays(site, table, replays, seed, lambda done, of: progress("replays", done, of), phases)
-    if not made.starts.any():
+    replayed = open_replays(site, table, replays, seed, lambda done, of: progress("replays", done, of), phases)
+    if not replayed.starts.any():
         raise InputError(f"{jobs.name}: no job starts on the site's nodes: its files do not have what the jobs ask for")
     summary = {
         "trace": jobs.name,
         "machine": site.name,
         "replays": replays,
-        **made.summary(),
+        **replayed.summary(),
         **decisions(site, table, seed).summary(),
     }
     left_out = without(site, table, max(replays // 2, 2), seed, progress=lambda done, of: progress("rules left out", done, of))
@@ -102,8 +102,8 @@ def measure(
         site,
         jobs,
         summary,
-        pd.concat([by_group(table, made, by) for by in BY], ignore_index=True),
+        pd.concat([by_group(table, replayed, by) for by in BY], ignore_index=True),
         left_out,
-        unexplained(table, made),
-        tuple(table["job_id"][made.lost]),
+        unexplained(table, replayed),
+        tuple(table["job_id"][replayed.lost]),
     )

@@ -181,14 +181,14 @@ class _Beside:
             )
         leaves = machine.spread(mine)
         others = [(job, machine.spread(job)) for job in running]
-        found = [
+        neighbours = [
             Neighbour(job.name, job.application, machine.types.get(job.application), len(job.nodes), beside)
             for job, spread in others
             if (beside := sum(spread.get(leaf, 0) for leaf in leaves))
         ]
         return cls(
             dict(sorted(leaves.items(), key=lambda each: (-each[1], each[0]))),
-            tuple(sorted(found, key=lambda each: -each.beside)),
+            tuple(sorted(neighbours, key=lambda each: -each.beside)),
             len(running),
             dict(zip(SITUATION_FEATURES, situation(mine, leaves, others, machine), strict=True)),
         )

@@ -61,8 +61,8 @@ def read_tables(lake: Lake, system: System) -> list[Table]:
         (system.types, TYPES, lambda path: ControlRuns(read_types(path))),
         (system.topology, TOPOLOGY, lambda path: ControlRuns(read_topology(path))),
     )
-    found = [(Path(place), table, read(Path(place))) for place, table, read in places if place]
-    return [Table(path, table, read, keep(lake, table, system.name, read.runs)) for path, table, read in found]
+    contents = [(Path(place), table, read(Path(place))) for place, table, read in places if place]
+    return [Table(path, table, read, keep(lake, table, system.name, read.runs)) for path, table, read in contents]
 
 
 def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:

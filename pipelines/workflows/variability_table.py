@@ -72,8 +72,8 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     runs = every[every["nodes"].notna()].reset_index(drop=True)
     lag_s = settings_of(home, system).lag_s
     store, machine = CountersStore(lake.root, system), machine_of(lake, system)
-    found = windows_before(store, runs, scopes, lag_s)
-    windows = {each: table for each in scopes if (table := getattr(found, each)) is not None}
+    before_starts = windows_before(store, runs, scopes, lag_s)
+    windows = {each: table for each in scopes if (table := getattr(before_starts, each)) is not None}
     sampled = ~np.all([table.isna().all(axis=1).to_numpy() for table in windows.values()], axis=0)
     kept = runs[sampled].reset_index(drop=True)
     if len(kept) == 0:
@@ -84,13 +84,13 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     features = {each: feature_matrix(table, probes, types, kept).reset_index(drop=True) for each, table in windows.items()}
     if machine is not None:
         beside = situations_of(runs, machine).loc[kept["run_id"]]
-        more = newest_before(store, kept, found.interval_s, lag_s).join(beside).reset_index(drop=True)
+        more = newest_before(store, kept, before_starts.interval_s, lag_s).join(beside).reset_index(drop=True)
         features = {each: pd.concat([table, more], axis=1) for each, table in features.items()}
     left_out = {"nodes not known": len(every) - len(runs), "no counter sampled in the window": int((~sampled).sum())}
     of_counters: dict[str, Any] = {
-        "coverage": found.coverage,
-        "counts": found.counts,
-        "interval_s": found.interval_s,
+        "coverage": before_starts.coverage,
+        "counts": before_starts.counts,
+        "interval_s": before_starts.interval_s,
         "lag_s": lag_s,
     }
     return TrainingTable(system, kept, features, system == SIMULATED, left_out, **of_counters)
@@ -126,15 +126,15 @@ def newest_before(
     """
     from features.monitoring.windows import window_features
 
-    found = pd.DataFrame(np.nan, pd.Index(runs["run_id"], name="run_id"), [name for name in columns if name in NEWEST_FEATURES])
+    newest = pd.DataFrame(np.nan, pd.Index(runs["run_id"], name="run_id"), [name for name in columns if name in NEWEST_FEATURES])
     last = float(runs["start_s"].max())
     for name, interval in interval_s.items():
-        metrics = [each for each in store.metrics(str(name)) if f"{name}.{each}.newest" in found]
+        metrics = [each for each in store.metrics(str(name)) if f"{name}.{each}.newest" in newest]
         if not metrics or np.isnan(interval):
             continue
         window_s = min(lag_s + interval, float(WINDOW_S))
         first = float(runs["start_s"].min()) - window_s - LONGEST_INTERVAL_S
-        made = window_features(
+        interval_features = window_features(
             store.batches(str(name), first, last, metrics=metrics),
             runs,
             sampler_of(str(name), metrics),
@@ -142,10 +142,10 @@ def newest_before(
             lag_s=lag_s,
             scope="all",
         ).all
-        assert made is not None
+        assert interval_features is not None
         for each in metrics:
-            found[f"{name}.{each}.newest"] = made[f"{name}.{each}.mean"]
-    return found
+            newest[f"{name}.{each}.newest"] = interval_features[f"{name}.{each}.mean"]
+    return newest
 
 
 def situations_of(runs: pd.DataFrame, machine: Machine) -> pd.DataFrame:

@@ -97,9 +97,11 @@ def try_model(
     """
     if plan.asks_registered and adviser is None:
         raise InputError(f"a scheduler asks the model {REGISTERED}, and none is given")
-    known = usual(plan.cluster, plan.workload, days=plan.days, seed=plan.usual_seed)
+    usual_runtimes = usual(plan.cluster, plan.workload, days=plan.days, seed=plan.usual_seed)
     advisers = {REGISTERED: adviser} if adviser is not None else {}
-    runs = trials(plan.cluster, plan.workload, plan.schedulers, plan.trial_seeds, known=known, advisers=advisers, progress=progress)
+    runs = trials(
+        plan.cluster, plan.workload, plan.schedulers, plan.trial_seeds, known=usual_runtimes, advisers=advisers, progress=progress
+    )
     return runs, compared(by_trial(runs), plan.baseline, plan.seed)
 
 

@@ -116,14 +116,14 @@ def all_candidates(machine: Path | None, path: Path | None = None) -> list[Candi
 
     InputError for a wrong file, and for two candidates of a name.
     """
-    made = read_candidates()
+    candidates = read_candidates()
     if machine is not None and OWN in (files := site_files(machine)):
-        made += _parsed(machine / OWN, files[OWN])
-    made += read_candidates(path) if path is not None else []
-    names = [each.name for each in made]
+        candidates += _parsed(machine / OWN, files[OWN])
+    candidates += read_candidates(path) if path is not None else []
+    names = [each.name for each in candidates]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"{path or machine}: candidate {twice[0]}: there is another one of that name")
-    return made
+    return candidates
 
 
 def read_candidates(path: Path = CATALOGUE) -> list[Candidate]:
@@ -136,24 +136,24 @@ def read_candidates(path: Path = CATALOGUE) -> list[Candidate]:
 
 def _parsed(path: Path, text: bytes) -> list[Candidate]:
     try:
-        stated = tomllib.loads(text.decode("utf-8"))
+        document = tomllib.loads(text.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is no TOML: {error}") from None
-    known = {each.name: each.type for each in fields(Candidate)}
-    rows = stated.get("candidate")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or set(stated) != {"candidate"}:
+    types = {each.name: each.type for each in fields(Candidate)}
+    rows = document.get("candidate")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or set(document) != {"candidate"}:
         raise InputError(f"{path}: has no list of [[candidate]], or more than that")
-    made: list[Candidate] = []
+    candidates: list[Candidate] = []
     for at, row in enumerate(rows):
-        if strange := set(row) - set(known):
-            raise InputError(f"{path}: candidate {row.get('name', at + 1)}: {unknown('key', min(strange), known)}")
-        if not isinstance(row.get("name"), str) or not row["name"] or row["name"] in {each.name for each in made}:
+        if strange := set(row) - set(types):
+            raise InputError(f"{path}: candidate {row.get('name', at + 1)}: {unknown('key', min(strange), types)}")
+        if not isinstance(row.get("name"), str) or not row["name"] or row["name"] in {each.name for each in candidates}:
             raise InputError(f"{path}: candidate {at + 1} has no name, or that of another one")
-        if wrong := [key for key, value in row.items() if isinstance(value, dict) != known[key].startswith("Mapping")]:
+        if wrong := [key for key, value in row.items() if isinstance(value, dict) != types[key].startswith("Mapping")]:
             raise InputError(f"{path}: candidate {row['name']}: {wrong[0]} is not of the right form")
         given: dict[str, Any] = {key: value if isinstance(value, dict) else str(value) for key, value in row.items()}
-        made.append(Candidate(**given))
-    return made
+        candidates.append(Candidate(**given))
+    return candidates
 
 
 def asked_of_registry(jobs: SlurmJobs, candidates: Sequence[Candidate], timezone: str) -> SlurmJobs:
@@ -166,10 +166,10 @@ def asked_of_registry(jobs: SlurmJobs, candidates: Sequence[Candidate], timezone
         name, _, level = text.rpartition(" ")
         trace = CleanTrace(jobs.name, as_table(table), table[:0], 0, 0, timezone, False, "", len(table))
         quantiles = registered_predictor(name, trace).quantiles
-        told = pd.DataFrame() if quantiles is None else quantiles(trace.jobs)
-        if level not in map("{:g}".format, told):
-            raise InputError(f"{text}: tells no such quantile; known: {', '.join(map('{:g}'.format, told)) or 'none'}")
-        table = table.assign(**{text: told[float(level)].to_numpy()})
+        runtimes_s = pd.DataFrame() if quantiles is None else quantiles(trace.jobs)
+        if level not in map("{:g}".format, runtimes_s):
+            raise InputError(f"{text}: tells no such quantile; known: {', '.join(map('{:g}'.format, runtimes_s)) or 'none'}")
+        table = table.assign(**{text: runtimes_s[float(level)].to_numpy()})
     return jobs._replace(table=table)
 
 
@@ -193,12 +193,12 @@ def measure(
     """
     table = jobs.table
     candidates = [each for each in candidates if fits(each, isinstance(site, Rule))]
-    made = {
+    applied = {
         each.name: change_rule(each, site, table, seed) if isinstance(site, Rule) else change(each, site, table, seed)
         for each in candidates
     }
-    changes = {name: each for name, each in made.items() if each is not None}
-    idle = [name for name, each in made.items() if each is None]
+    changes = {name: each for name, each in applied.items() if each is not None}
+    idle = [name for name, each in applied.items() if each is None]
     if not changes:
         raise InputError(f"{site.name}: no candidate changes anything here")
     today = Changed(site, table, (), frozenset())
@@ -298,7 +298,7 @@ def records(found: WhatIf) -> list[dict[str, Any]]:
 
     Where there is no figure, of one that was not judged or where no job waits today, it is None.
     """
-    made: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for name in found.ranked:
         common = {"candidate": name, "verdict": found.verdicts[name], "lines": list(found.changes[name].lines)}
         counts: dict[str, Any] = {"kills": len(found.changes[name].kills), "never_started": found.effects[name].never}
@@ -308,8 +308,8 @@ def records(found: WhatIf) -> list[dict[str, Any]]:
             change = of.relative if np.isfinite(of.relative) else None
             alone = found.replayed[name].metrics[metric] if found.left is not None else None
             replays = {} if alone is None else {"replays_low": alone.low, "replays_high": alone.high}
-            made.append({**common, "metric": metric, "change": change, "low": of.low, "high": of.high, **replays, **counts})
+            rows.append({**common, "metric": metric, "change": change, "low": of.low, "high": of.high, **replays, **counts})
     none = {"metric": WEIGHED[0], "change": None, "low": None, "high": None}
-    made += [{**none, "candidate": name, "verdict": NOT_JUDGED[0], "change": each} for name, each in found.screened.items()]
-    made += [{**none, "candidate": name, "verdict": NOT_JUDGED[1]} for name in found.idle]
-    return made
+    rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[0], "change": each} for name, each in found.screened.items()]
+    rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[1]} for name in found.idle]
+    return rows

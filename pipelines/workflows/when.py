@@ -127,11 +127,11 @@ class Queue:
         else:
             read = self._questions(asked, starts)
             values = answers(model.chances(read.states, read.scenarios if model.ahead == self.ahead.by else None))
-        jobs, found = self.jobs, []
+        jobs, row_answers = self.jobs, []
         free = self.clean.procs - int(jobs.procs[self.running].sum())
         for number, row in enumerate(asked):
             user, procs = self.clean.jobs["user"].iloc[row], int(jobs.procs[row])
-            found.append(
+            row_answers.append(
                 Answer(
                     str(self.job_id[row]),
                     procs,
@@ -143,7 +143,7 @@ class Queue:
                     self._changes(row, starts[:, number]) if len(asked) <= 2 else (),
                 )
             )
-        return found
+        return row_answers
 
     def questions(self, asked: np.ndarray) -> Questions:
         """Return questions about the rows ``asked``, which wait and ascend, with what is read now."""
@@ -159,15 +159,15 @@ class Queue:
         return self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked)
 
     def _changes(self, row: int, starts: np.ndarray) -> tuple[Change, ...]:
-        found = []
+        changes = []
         for what, (wide, long) in CHANGES.items():
             procs, requested = int(np.ceil(self.jobs.procs[row] * wide)), max(int(self.jobs.requested[row] * long), 60)
             if (procs, requested) == (self.jobs.procs[row], self.jobs.requested[row]):
                 continue
             gained = self._starts(changed(self.jobs, row, procs, requested), np.array([row]))[:, 0] - starts
             low, high = np.quantile(gained, (0.1, 0.9))
-            found.append(Change(what, procs, requested, float(gained.mean()), float(low), float(high), surely_sooner(gained)))
-        return tuple(found)
+            changes.append(Change(what, procs, requested, float(gained.mean()), float(low), float(high), surely_sooner(gained)))
+        return tuple(changes)
 
 
 def changed(jobs: Jobs, row: int, procs: int, requested_s: int) -> Jobs:
