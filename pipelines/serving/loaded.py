@@ -111,9 +111,11 @@ class Loaded(Version):
         for row, seconds in enumerate(point.tolist()):
             answer: dict[str, Any] = {"predicted_s": _whole(seconds)}
             if levels:
-                told = quantiles[row].tolist()
+                row_quantiles_s = quantiles[row].tolist()
                 answer["quantiles"] = (
-                    {repr(level): _whole(each) for level, each in zip(levels, told, strict=True)} if told else None
+                    {repr(level): _whole(each) for level, each in zip(levels, row_quantiles_s, strict=True)}
+                    if row_quantiles_s
+                    else None
                 )
             answer |= {"snapshot_age_s": int(submitted.age_s[row]), "user_known": bool(submitted.known[row])}
             answers.append(answer)
@@ -128,8 +130,8 @@ class Loaded(Version):
         unknown = np.full(len(jobs), None, object)
         texts = dict.fromkeys(TEXTS, unknown) | {"user": user}
         asked = self.predictor.asked({**texts, "procs": procs, "requested_s": requested, "local_s": local_s})
-        _, told = self.predictor.given_elapsed(asked, np.zeros(len(jobs)), LEVELS.tolist())
-        return whole_quantiles(told, requested)
+        _, quantiles_s = self.predictor.given_elapsed(asked, np.zeros(len(jobs)), LEVELS.tolist())
+        return whole_quantiles(quantiles_s, requested)
 
     def entries(
         self, jobs: Sequence[Job], stored: Mapping[str, np.ndarray], answers: Sequence[Mapping[str, Any]], now_s: float

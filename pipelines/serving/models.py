@@ -65,10 +65,10 @@ class Served:
 
 def loaded_version(name: str, alias: str, number: str, registry: SiteRegistry) -> Version:
     """Load a version of a model of runtimes or of starts."""
-    found = registry.load(name, number)
-    if isinstance(found, RuntimePredictor):
-        return Loaded(name, alias, number, found)
-    return LoadedStarts(name, alias, number, found)
+    model = registry.load(name, number)
+    if isinstance(model, RuntimePredictor):
+        return Loaded(name, alias, number, model)
+    return LoadedStarts(name, alias, number, model)
 
 
 def follow_registry(

@@ -97,16 +97,16 @@ def _line(given: Any, validated: Callable[[Any], list[Queued]]) -> list[Any]:
     if not isinstance(given, list):
         return validated(given)
     try:
-        told = to_json(given, inf_nan_mode="constants")
+        as_json = to_json(given, inf_nan_mode="constants")
     except PydanticSerializationError as error:
         raise ValueError("a text holds half a character") from error
-    if told not in _lines:
+    if as_json not in _lines:
         rows = [*map(_TOLD, validated([one_unknown(Queued.__pydantic_fields__, each) for each in given]))]
         line = Line(map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(7)))
         for old in list(_lines)[: 1 - LINES]:
             del _lines[old]
-        _lines[told] = line
-    return _lines[told]
+        _lines[as_json] = line
+    return _lines[as_json]
 
 
 class StartQuestion(Given):
@@ -179,14 +179,14 @@ class LoadedStarts(Version):
             raise Unanswerable(f"job.procs: {question.job.procs:,} are more than the machine's {procs:,}", "job.procs")
         state = states(jobs, np.array([len(jobs.submit) - 1]), at, at, procs)
         if model.method == RECENT:
-            found = model.chances(state)
+            distribution = model.chances(state)
         else:  # as the model answers, by compiled code
             raw = chances(model.trees[STATE], state, state[:, list(model.plans)], None)
-            found = model.calibrated(STATE, raw)
-        told = answers(found)
-        waits = {repr(level): round(float(told[name][0])) for level, name in zip(LEVELS, QUANTILES, strict=True)}
+            distribution = model.calibrated(STATE, raw)
+        figures = answers(distribution)
+        waits = {repr(level): round(float(figures[name][0])) for level, name in zip(LEVELS, QUANTILES, strict=True)}
         times = {level: datetime.fromtimestamp(clock_s + wait, UTC).strftime("%Y-%m-%d %H:%M:%S") for level, wait in waits.items()}
-        shares = {name.removeprefix("chance_"): round(float(told[name][0]), 4) for name in CHANCES}
+        shares = {name.removeprefix("chance_"): round(float(figures[name][0]), 4) for name in CHANCES}
         asked = datetime.fromtimestamp(clock_s, UTC).replace(tzinfo=self._zone).timestamp()
         age = int(asked) - (model.origin_unix_s or 0) - model.at_s
         return {"quantiles": waits, "times": times, "chances": shares, "snapshot_age_s": age}
@@ -195,14 +195,14 @@ class LoadedStarts(Version):
         """Return the entry of a log for what :meth:`answer` returned."""
         at_s = self.clock_s(question, now_s)
         local = datetime.fromtimestamp(at_s, UTC).replace(tzinfo=self._zone)
-        told = dict(zip(QUANTILES, answer["quantiles"].values(), strict=True)) | dict(
+        figures = dict(zip(QUANTILES, answer["quantiles"].values(), strict=True)) | dict(
             zip(CHANCES, answer["chances"].values(), strict=True)
         )
         job, key = question.job, site_key()
         free = (question.procs or self.predictor.procs) - int(jobs.procs[jobs.start < NEVER].sum())
         asked = {"job_id": question.job_id, "user": hashed(job.user, key) if job.user else None, "procs": job.procs}
         asked |= {"requested_s": job.requested_s, "submit_unix_s": int(local.timestamp()), "fits": job.procs <= free}
-        return start_entry(now_s, self.name, self.number, {**asked, **told, "at_unix_s": asked["submit_unix_s"]})
+        return start_entry(now_s, self.name, self.number, {**asked, **figures, "at_unix_s": asked["submit_unix_s"]})
 
 
 def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, Jobs]:
@@ -212,7 +212,7 @@ def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, Jobs]:
     """
     assert isinstance(question.queue, Line)
     job, standing = question.job, question.queue.at(clock_s)
-    user, queue = (known.get(name, len(known)) for known, name in zip(standing.codes, (job.user, job.queue), strict=True))
+    user, queue = (codes.get(name, len(codes)) for codes, name in zip(standing.codes, (job.user, job.queue), strict=True))
     last = (clock_s, NEVER, NEVER, job.procs, job.requested_s, user, queue)
     submit, start, end, procs, requested, users, queues = (
         np.append(each, value) for each, value in zip(standing.jobs[:-1], last, strict=True)
@@ -243,8 +243,8 @@ def _standing(line: Line, clock_s: int) -> Standing:
 
 
 def _codes(names: Sequence[str | None]) -> tuple[np.ndarray, dict[str | None, int]]:
-    known: dict[str | None, int] = {None: -1}
-    return np.array([known.setdefault(name, len(known)) for name in names], np.int64), known
+    codes: dict[str | None, int] = {None: -1}
+    return np.array([codes.setdefault(name, len(codes)) for name in names], np.int64), codes
 
 
 async def predicted(runtimes: Loaded, standing: Standing, user: str | None, jobs: Jobs) -> Jobs:
