@@ -53,11 +53,11 @@ def batch_jobs(system: str, class_name: str, options: Mapping[str, str], say: Sa
         with ExitStack() as stack:
             removal = stack.enter_context(ExitStack())
             removal.callback(shutil.rmtree, folder, ignore_errors=True)
-            made = _cluster(system, class_name, {name: text for name, text in options.items() if name != "jobs"}, folder)
+            cluster = _cluster(system, class_name, {name: text for name, text in options.items() if name != "jobs"}, folder)
             for name in ("ca_file", "cert", "key"):  # files of dask-jobqueue in the folder
-                stack.callback(getattr(made, f"_job_{name}").close)
-            held = _Held(system, stack.enter_context(made), jobs, say)
-            client = stack.enter_context(Client(made, set_as_default=False, name="queuecast"))
+                stack.callback(getattr(cluster, f"_job_{name}").close)
+            held = _Held(system, stack.enter_context(cluster), jobs, say)
+            client = stack.enter_context(Client(cluster, set_as_default=False, name="queuecast"))
             held.submit()
             say(f"{system}: {counted(jobs, 'job')} submitted for workers; logs: {folder}")
             try:
@@ -71,17 +71,19 @@ def batch_jobs(system: str, class_name: str, options: Mapping[str, str], say: Sa
 
 def _cluster(system: str, class_name: str, options: Mapping[str, str], folder: Path) -> Any:
     """Return the cluster of dask-jobqueue, without a job."""
-    stated = dask.config.get(f"jobqueue.{system}", {})
-    asked: dict[str, Any] = {name: value for name, value in _LEAST.items() if stated.get(name) is None}
-    asked |= {name: str(folder) for name in ("shared_temp_directory", "log_directory") if not stated.get(name.replace("_", "-"))}
+    configured = dask.config.get(f"jobqueue.{system}", {})
+    asked: dict[str, Any] = {name: value for name, value in _LEAST.items() if configured.get(name) is None}
+    asked |= {
+        name: str(folder) for name in ("shared_temp_directory", "log_directory") if not configured.get(name.replace("_", "-"))
+    }
     asked |= {
         name: whole(name, text, minimum=1, maximum=10_000) if name in ("cores", "processes") else text
         for name, text in options.items()
     }
-    if stated.get("processes") is None:
-        asked.setdefault("processes", int(asked.get("cores") or stated["cores"]))  # short simulations wait for the interpreter
-    asked["scheduler_options"] = {"dashboard_address": _NO_PAGES} | (stated.get("scheduler-options") or {})
-    asked["worker_extra_args"] = [*(stated.get("worker-extra-args") or ()), "--dashboard-address", _NO_PAGES]
+    if configured.get("processes") is None:
+        asked.setdefault("processes", int(asked.get("cores") or configured["cores"]))  # short simulations wait for the interpreter
+    asked["scheduler_options"] = {"dashboard_address": _NO_PAGES} | (configured.get("scheduler-options") or {})
+    asked["worker_extra_args"] = [*(configured.get("worker-extra-args") or ()), "--dashboard-address", _NO_PAGES]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -101,8 +103,8 @@ def _reason(error: Exception) -> str:
     """Return what a command of the batch system said, or the error itself."""
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"there is no command {error.filename} here"
-    said = re.search(r"stderr:\n(.+)", str(error))
-    return one_line(said[1] if said else str(error))
+    match = re.search(r"stderr:\n(.+)", str(error))
+    return one_line(match[1] if match else str(error))
 
 
 class _Held:
@@ -158,5 +160,7 @@ class _Held:
         if self.system != "slurm":
             return set()
         asked = subprocess.run(["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True)
-        known = set(asked.stdout.split())
-        return set() if asked.returncode else {name for name, job in waiting.items() if job.job_id and job.job_id not in known}
+        present_ids = set(asked.stdout.split())
+        return (
+            set() if asked.returncode else {name for name, job in waiting.items() if job.job_id and job.job_id not in present_ids}
+        )

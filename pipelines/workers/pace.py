@@ -29,9 +29,9 @@ class Pace:
         if self.piece_s is None:
             return 1
         wanted = int(min(max(TASK_S, threads / TASKS_PER_S) / max(self.piece_s, 1e-9), self.largest * _GROWTH))
-        made = max(1, min(wanted, left, max(left // (AHEAD * threads), wanted // _LAST)))
-        self.largest = max(self.largest, made)
-        return made
+        pieces = max(1, min(wanted, left, max(left // (AHEAD * threads), wanted // _LAST)))
+        self.largest = max(self.largest, pieces)
+        return pieces
 
     def seen(self, pieces: int, seconds: float, first: bool = False) -> None:
         """Learn from a task; sizes go by those that are not a worker's first."""

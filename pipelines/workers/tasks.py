@@ -54,13 +54,13 @@ class Failed(NamedTuple):
 @cache
 def versions() -> Versions:
     """Return the versions of all that can change a number: Python, packages, our own code."""
-    found = {"Python": platform.python_version(), "processor": platform.machine(), "Queuecast": version("queuecast")}
+    version_of = {"Python": platform.python_version(), "processor": platform.machine(), "Queuecast": version("queuecast")}
     for name in _COMPUTE:
         try:
-            found[name] = version(name)
+            version_of[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "missing"
-    return (*found.items(), ("code", _code()))
+            version_of[name] = "missing"
+    return (*version_of.items(), ("code", _code()))
 
 
 def _code() -> str:
@@ -103,12 +103,12 @@ def _computed(content: bytes, digest: str, asked: Versions, pieces: bytes) -> by
             results.append(function(piece))
     except Exception as raised:
         error = _sendable(raised)
-    made = Made(results, error, time.perf_counter() - began, first)
+    computed = Made(results, error, time.perf_counter() - began, first)
     try:
-        return cloudpickle.dumps(made)
+        return cloudpickle.dumps(computed)
     except Exception as unsent:
         error = _sendable(RuntimeError(f"what was computed cannot be sent back from a worker: {_words(unsent)}"))
-        return cloudpickle.dumps(made._replace(results=[], error=error))
+        return cloudpickle.dumps(computed._replace(results=[], error=error))
 
 
 def _words(error: BaseException) -> str:
@@ -128,11 +128,11 @@ def _sendable(error: Exception) -> Exception:
         cloudpickle.loads(cloudpickle.dumps(error))
         return error
     except Exception:
-        told = RuntimeError(_words(error)).with_traceback(error.__traceback__)
+        substitute = RuntimeError(_words(error)).with_traceback(error.__traceback__)
         for note in getattr(error, "__notes__", []):
-            told.add_note(note)
-        pickling_support.install(told)
-        return told
+            substitute.add_note(note)
+        pickling_support.install(substitute)
+        return substitute
 
 
 _functions: dict[str, Callable[[Any], Any]] = {}

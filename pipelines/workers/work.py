@@ -110,12 +110,12 @@ class Work:
                 ended.append(self.ended.get_nowait())
         except queue.Empty:
             ended = ended or [future for future in self.given if future.status != "pending"]
-        made = self._gathered([future for future in ended if future.status == "finished"])
+        contents = self._gathered([future for future in ended if future.status == "finished"])
         for future in ended:
             if (task := self.given.pop(future, None)) is None:
                 continue
-            if future in made:
-                yield from self._results(made[future])
+            if future in contents:
+                yield from self._results(contents[future])
             elif future.status == "error":
                 self._failed(future.exception(), task)
             else:  # lost with a worker, or with the connection to the scheduler
@@ -133,23 +133,23 @@ class Work:
         try:
             return dict(zip(futures, self.on.client.sync(gathered, callback_timeout=_GATHER_S), strict=True)) if futures else {}
         except Exception:
-            found = {}
+            contents = {}
             for future in futures:
                 with suppress(Exception):  # it tells by itself what happened
-                    found[future] = future.result(timeout=LOOK_S)
-            return found
+                    contents[future] = future.result(timeout=LOOK_S)
+            return contents
 
     def _results(self, content: bytes) -> Iterator[Any]:
         """Yield the results of a task, then raise its error; InputError for a worker that could not compute."""
-        made = cloudpickle.loads(content)
-        if isinstance(made, Refused):
-            raise WorkersFailed(f"{self.on.name}: a worker on {made.host} could make other tables: it has {made.differences}")
-        if isinstance(made, Failed):
-            raise self._cannot(made.said) from RuntimeError(made.trace)
-        self.pace.seen(len(made.results), made.seconds, made.first)
-        yield from made.results
-        if made.error is not None:
-            raise made.error
+        reply = cloudpickle.loads(content)
+        if isinstance(reply, Refused):
+            raise WorkersFailed(f"{self.on.name}: a worker on {reply.host} could make other tables: it has {reply.differences}")
+        if isinstance(reply, Failed):
+            raise self._cannot(reply.said) from RuntimeError(reply.trace)
+        self.pace.seen(len(reply.results), reply.seconds, reply.first)
+        yield from reply.results
+        if reply.error is not None:
+            raise reply.error
 
     def _failed(self, error: BaseException | None, task: _Task) -> None:
         """Suspect the pieces of a task that workers died of, and of one that was alone its parts.
