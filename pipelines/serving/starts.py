@@ -258,15 +258,15 @@ async def predicted(runtimes: Loaded, standing: Standing, user: str | None, jobs
 
 async def _told(runtimes: Loaded, users: Sequence[str | None], jobs: Jobs) -> np.ndarray:
     keys = list(zip(users, *(each.tolist() for each in (jobs.procs, jobs.requested, jobs.submit)), strict=True))
-    found = {key: runtimes.told[key] for key in keys if key in runtimes.told}
-    new = list(dict.fromkeys(key for key in keys if key not in found))
+    quantiles = {key: runtimes.told[key] for key in keys if key in runtimes.told}
+    new = list(dict.fromkeys(key for key in keys if key not in quantiles))
     for first in range(0, len(new), ROWS):
         if first:
             await asyncio.sleep(0)
         part = new[first : first + ROWS]
         if unknown := [key for key in part if key not in runtimes.told]:  # another question may have asked meanwhile
             runtimes.told.update(zip(unknown, runtimes.quantiles(unknown), strict=True))
-        found.update((key, runtimes.told[key]) for key in part)
+        quantiles.update((key, runtimes.told[key]) for key in part)
     if len(runtimes.told) > REMEMBERED:
         runtimes.told.clear()
-    return np.array([found[key] for key in keys], np.int64).reshape(len(keys), len(OF_RUNTIMES))
+    return np.array([quantiles[key] for key in keys], np.int64).reshape(len(keys), len(OF_RUNTIMES))
