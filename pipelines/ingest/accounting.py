@@ -62,10 +62,10 @@ def minutes(text: str) -> float:
 
 def duration(text: str) -> float:
     """Parse ``[D-]HH:MM:SS`` or ``MM:SS`` to seconds."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise ValueError("a duration [D-]HH:MM:SS")
-    days, hours, mins, secs = (int(part or 0) for part in found.groups())
+    days, hours, mins, secs = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + mins) * 60 + secs)
 
 
@@ -226,8 +226,8 @@ class AccountingTable:
         """Return an error about a column's value in ``row`` (from 0, without the header)."""
         text = self._table.column(str(self._place[name]))[row].as_py().strip()
         rows = ((line, fields) for line, fields in self._lines() if line not in self._passed_over)
-        for found, (line, _) in enumerate(rows):
-            if found == row + 1:
+        for position, (line, _) in enumerate(rows):
+            if position == row + 1:
                 return InputError(f"{self.path}:{line}: {self.title(name)} {shown(text)} {what}")
         return InputError(f"{self.path}: {self.title(name)} {shown(text)} {what}")
 
@@ -247,18 +247,18 @@ class AccountingTable:
     def _header(self) -> tuple[bytes, int]:
         """Return the first line that is not blank, and the number of lines up to it."""
         head = self._source.head(limits.LINE_BYTES).removeprefix(b"\xef\xbb\xbf")
-        found = re.search(rb"[^\s][^\r\n]*", head)
-        more = found is not None and (head[found.end() :].strip() or len(head) > limits.LINE_BYTES // 2)
-        if found is None or not more:
-            raise InputError(f"{self.path}: holds no {self._what}, only {'a header' if found else 'an empty'} line")
-        return found[0], 1 + len(re.findall(rb"\r\n|\r|\n", head[: found.start()]))
+        match = re.search(rb"[^\s][^\r\n]*", head)
+        more = match is not None and (head[match.end() :].strip() or len(head) > limits.LINE_BYTES // 2)
+        if match is None or not more:
+            raise InputError(f"{self.path}: holds no {self._what}, only {'a header' if match else 'an empty'} line")
+        return match[0], 1 + len(re.findall(rb"\r\n|\r|\n", head[: match.start()]))
 
     def _read_as_utf8(self) -> list[int]:
         """Take lines that are not UTF-8 as Latin-1, in which every byte is a letter; return their numbers.
 
         Raises InputError for the first one where lines are not mended either.
         """
-        found = []
+        line_numbers = []
         with self._source.open() as text:
             for number, line in enumerate(text, start=1):
                 try:
@@ -266,13 +266,13 @@ class AccountingTable:
                 except UnicodeDecodeError as error:
                     if self._mending is None:
                         raise InputError(f"{self.path}:{number}: is not UTF-8 text (byte 0x{line[error.start]:02x})") from error
-                    found.append(number)
-        if found:
-            odd = set(found)
+                    line_numbers.append(number)
+        if line_numbers:
+            odd = set(line_numbers)
             with self._source.open() as text:
                 lines = [line.decode("latin-1").encode() if number in odd else line for number, line in enumerate(text, start=1)]
             self._source = replace(self._source, content=b"".join(lines))
-        return found
+        return line_numbers
 
     def _split_header(self, header: bytes) -> list[str]:
         try:
@@ -345,14 +345,14 @@ class AccountingTable:
 
     def _mend(self, sound: pa.Table, kept: list[str], mending: Mending) -> pa.Table:
         """Return ``sound`` with recovered lines in their places; other broken lines are set aside."""
-        found: list[list[str]] = []
+        mended: list[list[str]] = []
         before: list[int] = []  # how many sound rows come before each recovered one
         rows = 0
         for line, fields in islice(self._lines(), 1, None):
             if len(fields) == len(self.titles):
                 rows += 1
             elif split := self._split(fields, mending):
-                found.append(split)
+                mended.append(split)
                 before.append(rows)
             else:
                 self._passed_over.add(line)
@@ -360,11 +360,11 @@ class AccountingTable:
                     self.set_aside.append((line, fields))
         if rows != sound.num_rows:
             raise InputError(f"{self.path}: {rows:,} lines have as many fields as the header, and {sound.num_rows:,} can be read")
-        self.recovered = len(found)
-        order = np.insert(np.arange(rows), before, rows + np.arange(len(found)))
+        self.recovered = len(mended)
+        order = np.insert(np.arange(rows), before, rows + np.arange(len(mended)))
         columns = {}
         for place in kept:
-            texts = [*sound.column(place).cast(pa.string()).chunks, pa.array([split[int(place)] for split in found], pa.string())]
+            texts = [*sound.column(place).cast(pa.string()).chunks, pa.array([split[int(place)] for split in mended], pa.string())]
             columns[place] = pa.chunked_array(texts).take(order).dictionary_encode()
         return pa.table(columns)
 
@@ -374,12 +374,12 @@ class AccountingTable:
         free = sorted(self._place[name] for name in mending.free & self._place.keys())
         if extra < 1 or not free or comb(extra + len(free) - 1, extra) > _MOST_WAYS:
             return None
-        found = []
+        ways = []
         for chosen in combinations_with_replacement(free, extra):
             joined, left, at = Counter(chosen), [], 0
             for place in range(len(self.titles)):
                 left.append(self.delimiter.join(fields[at : at + 1 + joined[place]]))
                 at += 1 + joined[place]
             if all(test(left[self._place[name]].strip()) for name, test in mending.tests.items() if name in self):
-                found.append(left)
-        return found[0] if len(found) == 1 else None
+                ways.append(left)
+        return ways[0] if len(ways) == 1 else None

@@ -67,7 +67,7 @@ def read_canonical(path: str | Path) -> Trace:
 
     check_size(path)
     frame, metadata = read_parquet(path, kind=KIND)
-    stated = _checked(metadata, path)
+    facts = _checked(metadata, path)
     if not frame.columns.is_unique or not all(isinstance(name, str) for name in frame.columns):
         raise InputError(f"{path}: is damaged: it has a column twice, or one without a name")
     if OVERRUN in frame:  # a cleaned table: restore the runtime that was cut off at the request
@@ -86,8 +86,8 @@ def read_canonical(path: str | Path) -> Trace:
     for name in TEXTS:
         if pd.api.types.infer_dtype(jobs[name].cat.categories, skipna=False) not in ("string", "empty"):
             raise InputError(f"{path}: a column has a wrong type: {name} holds {jobs[name].cat.categories.dtype}, not text")
-    stated["header"] = {"Source": stated["source"], **stated["header"]}
-    trace = Trace(jobs=jobs, **{**stated, "name": trace_name(path), "source": str(path)})
+    facts["header"] = {"Source": facts["source"], **facts["header"]}
+    trace = Trace(jobs=jobs, **{**facts, "name": trace_name(path), "source": str(path)})
     return trace if trace.generated else with_hashed_names(trace)
 
 
@@ -95,10 +95,10 @@ def _checked(metadata: dict[str, Any], path: str | Path) -> dict[str, Any]:
     """Return what a file says of its trace, each with its type; InputError for anything else."""
     optional = {"hashed_with": "", "unread": []}
     table = {each.name: metadata.get(each.name, optional.get(each.name)) for each in fields(_Stated)}
-    stated = validated(_Stated, table, f"{path}: is damaged", left_out=())
-    if stated["timezone"] is not None:
+    facts = validated(_Stated, table, f"{path}: is damaged", left_out=())
+    if facts["timezone"] is not None:
         try:
-            zone(stated["timezone"])
+            zone(facts["timezone"])
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
-    return stated | {"notes": tuple(stated["notes"]), "unread": tuple(UnreadLine(*line) for line in stated["unread"])}
+    return facts | {"notes": tuple(facts["notes"]), "unread": tuple(UnreadLine(*line) for line in facts["unread"])}

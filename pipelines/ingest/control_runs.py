@@ -100,8 +100,10 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     kept = np.flatnonzero(left == "")
     run_id = pd.Series(table.strings(job)).where(left == "")
     table.refuse(job, (left == "") & run_id.duplicated().to_numpy(), "completed on an earlier line too")
-    found = [pattern.fullmatch(text) for text in table.strings(name)[kept]]
-    application, inputs = ([(match.groupdict().get(group) or "") for match in found if match] for group in ("application", "input"))
+    matches = [pattern.fullmatch(text) for text in table.strings(name)[kept]]
+    application, inputs = (
+        [(match.groupdict().get(group) or "") for match in matches if match] for group in ("application", "input")
+    )
     if "" in application:
         raise table.error(name, int(kept[application.index("")]), "matches the pattern with an empty application")
     lists = node_lists(table, nodes, kept)
@@ -127,10 +129,10 @@ def texts(table: AccountingTable, name: str, empty: bool = False) -> list[str]:
 
     InputError where there is no such column or, unless ``empty``, no text.
     """
-    found = table.strings(table.column(name))
+    column = table.strings(table.column(name))
     if not empty:
-        table.refuse(name, found == "", "says nothing")
-    return list(found)
+        table.refuse(name, column == "", "says nothing")
+    return list(column)
 
 
 def numbers(table: AccountingTable, *names: str, positive: bool = False) -> np.ndarray:
@@ -139,11 +141,11 @@ def numbers(table: AccountingTable, *names: str, positive: bool = False) -> np.n
     InputError where a number is missing.
     """
     name = table.column(*names)
-    found = table.numbers(name, seconds)
-    table.refuse(name, np.isnan(found), "says nothing")
-    table.refuse(name, positive & (found <= 0), "is not above 0")
-    table.refuse(name, found > limits.SECONDS, f"is more than {limits.SECONDS:,} seconds")
-    return found
+    column_s = table.numbers(name, seconds)
+    table.refuse(name, np.isnan(column_s), "says nothing")
+    table.refuse(name, positive & (column_s <= 0), "is not above 0")
+    table.refuse(name, column_s > limits.SECONDS, f"is more than {limits.SECONDS:,} seconds")
+    return column_s
 
 
 def _nodes(table: AccountingTable, notes: list[str]) -> list[list[str]] | list[None]:

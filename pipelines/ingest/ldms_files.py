@@ -67,7 +67,7 @@ def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
         prefix = b"" if header is None else header.encode() + b"\n"
         first = hashlib.sha256(prefix + own + second.removesuffix(b"\n")).hexdigest()[:16]
         digest = hashlib.sha256(prefix)
-        length = rest = known = 0
+        length = rest = known_length = 0
         file.seek(0)
         for stop in (*sorted(lengths_of.get(first, {})), sys.maxsize):
             while length < stop and not rest:
@@ -81,8 +81,8 @@ def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
                 digest.update(block)
                 length += len(block)
             if length == stop and digest.hexdigest() == lengths_of[first][stop]:
-                known = stop
-    return Scanned(path, header, length, rest, digest.hexdigest(), first, known)
+                known_length = stop
+    return Scanned(path, header, length, rest, digest.hexdigest(), first, known_length)
 
 
 def sha256_of(path: Path) -> str:

@@ -114,8 +114,8 @@ def _ingest(run: Run, path: Path, report: IngestReport) -> None:
 
 
 def _quarantined(path: Path, message: str) -> dict[str, Any]:
-    found = re.match(re.escape(str(path)) + r"(?::(\d+))?: (.*)", message, re.DOTALL)
-    line, reason = found.groups() if found else (None, message)
+    match = re.match(re.escape(str(path)) + r"(?::(\d+))?: (.*)", message, re.DOTALL)
+    line, reason = match.groups() if match else (None, message)
     return {
         "file": str(path),
         "sha256": sha256_of(path),

@@ -186,8 +186,8 @@ class Intake:
     def _take(self, block: Block) -> None:
         for sampler, places in block.header.samplers.items():
             names = tuple(places)
-            known = self._metrics.setdefault(sampler, [])
-            known.extend(name for name in names if name not in known)
+            metrics = self._metrics.setdefault(sampler, [])
+            metrics.extend(name for name in names if name not in metrics)
             self.tallies.setdefault(sampler, SamplerTally(files=1))
             if sampler in self._held and self._held[sampler][-1][0] != names:  # a part has one set of columns
                 self._flush(sampler)
@@ -273,9 +273,9 @@ class Intake:
         for part in near:
             when, node = self._keys_of(part)
             inside = slice(np.searchsorted(when, first_us), np.searchsorted(when, last_us, side="right"))
-            known = np.isin(keys, _keys(when[inside], node[inside]))
-            if known.any():
-                fresh &= ~known
+            in_part = np.isin(keys, _keys(when[inside], node[inside]))
+            if in_part.any():
+                fresh &= ~in_part
                 repeated.append(part)
         if repeated:
             again = order[~fresh]
@@ -297,7 +297,7 @@ class Intake:
         """
         self._wait()
         keys, which = np.unique(_keys(rows.time_us[again], rows.node[again]), return_inverse=True)
-        found = np.full((len(rows.names), keys.size), np.nan)
+        values = np.full((len(rows.names), keys.size), np.nan)
         span = rows.time_us[again[0]] / 1e6, np.nextafter(rows.time_us[again[-1]] / 1e6, np.inf)
         for table in merge(self.run.change.path, parts, Wanted(schema_of(rows.names), *span)):
             table = table.unify_dictionaries().combine_chunks()
@@ -307,8 +307,8 @@ class Intake:
             place = np.minimum(np.searchsorted(keys, there), keys.size - 1)
             hit = keys[place] == there
             for metric, name in enumerate(rows.names):
-                found[metric, place[hit]] = table.column(name).to_numpy()[hit]
-        return found[:, which]
+                values[metric, place[hit]] = table.column(name).to_numpy()[hit]
+        return values[:, which]
 
     def _judge(self, rows: _Rows, left_out: np.ndarray, kept: np.ndarray) -> None:
         """Count rows left out as duplicates of the kept ones, or as contradictions to them.

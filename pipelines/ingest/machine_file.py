@@ -111,15 +111,15 @@ class _Described:
         self._check_keys(table, "cluster", number)
         if not isinstance(name := table.get("name"), str) or not re.fullmatch(r"[^\s:^]+", name):
             self._fail("name", "cluster", number, "is a text without blanks, colons and ^")
-        stated = table.get("nodes")
-        if not isinstance(stated, list):
+        nodes = table.get("nodes")
+        if not isinstance(nodes, list):
             return Cluster(name, (self._nodes(table, "cluster", number, table.get("properties")),))
-        if not stated or not all(isinstance(each, dict) for each in stated):
+        if not nodes or not all(isinstance(each, dict) for each in nodes):
             self._fail("nodes", "cluster", number, "is a number, or tables [[cluster.nodes]]")
         if both := sorted(table.keys() & _KEYS["cluster.nodes"] - {"nodes", "properties"}):
             self._fail(both[0], "cluster", number, "is stated in [[cluster.nodes]] for each kind of nodes, so not here too")
         kinds = []
-        for place, each in enumerate(stated, start=self._kinds):
+        for place, each in enumerate(nodes, start=self._kinds):
             self._check_keys(each, "cluster.nodes", place)
             kinds.append(self._nodes(each, "cluster.nodes", place, [*table.get("properties", []), *each.get("properties", [])]))
         self._kinds += len(kinds)
@@ -133,10 +133,10 @@ class _Described:
             if key not in table:
                 self._fail(key, kind, number, "is missing")
         memory = table.get("memory")
-        found = _SIZE.fullmatch(memory) if isinstance(memory, str) else None
-        if memory is not None and found is None:
+        match = _SIZE.fullmatch(memory) if isinstance(memory, str) else None
+        if memory is not None and match is None:
             self._fail("memory", kind, number, "is a size in quotes, such as '504 GiB' or '94035968 KiB'")
-        kib = None if found is None else int(float(found[1]) * _UNITS[found[2][0]])
+        kib = None if match is None else int(float(match[1]) * _UNITS[match[2][0]])
         where = f"{self._path}:{self._line('nodes', kind, number)}"
         return _told(where, Nodes, table["nodes"], table["procs"], kib, table.get("gpus", 0), tuple(properties))
 
@@ -149,10 +149,10 @@ class _Described:
             if not isinstance(table.get(key, ""), str):
                 self._fail(key, "limit", number, "is a text")
         span = table.get("longer_than")
-        found = None if span is None else _SPAN.fullmatch(span)
-        if span is not None and found is None:
+        match = None if span is None else _SPAN.fullmatch(span)
+        if span is not None and match is None:
             self._fail("longer_than", "limit", number, "is a time such as '90 min', '12 h', '7 d' or '1 w'")
-        seconds = None if found is None else int(found[1]) * _SECONDS[found[2]]
+        seconds = None if match is None else int(match[1]) * _SECONDS[match[2]]
         where = f"{self._path}:{self._line('of', 'limit', number)}"
         given = (table["of"], table["what"], table["value"], table.get("name"), seconds, table.get("cluster"))
         return _told(where, Limit, *given)
@@ -171,16 +171,16 @@ class _Described:
     @cached_property
     def _places(self) -> dict[tuple[str, int, str], int]:
         """Return the line of each key, and of each heading (key ""), by kind and number of the table."""
-        found: dict[tuple[str, int, str], int] = {}
+        places: dict[tuple[str, int, str], int] = {}
         tables: Counter[str] = Counter()
         kind, number = "", 0
         for place, line in enumerate(self._lines, start=1):
             if heading := re.match(r"\s*\[+\s*([\w.]+)\s*\]", line):
                 kind, number, key = heading[1], tables[heading[1]], ""
                 tables[kind] += 1
-            elif stated := re.match(r"\s*[\"']?([^\"'=]+?)[\"']?\s*=", line):
-                key = stated[1]
+            elif assignment := re.match(r"\s*[\"']?([^\"'=]+?)[\"']?\s*=", line):
+                key = assignment[1]
             else:
                 continue
-            found.setdefault((kind, number, key), place)
-        return found
+            places.setdefault((kind, number, key), place)
+        return places

@@ -43,8 +43,8 @@ def node_spec(text: str) -> NodeSpec:
     for part in asked.split("+"):
         nodes, each = 1, 1
         for place, word in enumerate(part.split(":")):
-            if found := _PPN.fullmatch(word):
-                each = int(found[1])
+            if match := _PPN.fullmatch(word):
+                each = int(match[1])
             elif place == 0 and re.fullmatch(r"\d{1,7}", word, re.ASCII):
                 nodes = int(word)
             elif name := "" if word.startswith("mem=") else word.removeprefix("host="):
@@ -96,16 +96,16 @@ class NodeRequests:
         """Return sentences about what was read."""
         specs = {text: node_spec(text) for text in self._texts[1]}
         counts = np.bincount(self._codes[1], minlength=len(specs))
-        found = [
+        sentences = [
             "Columns 20 and 21 are read as queue and requested nodes, and the requested memory as bytes a job (as MetaCentrum writes)."
         ]
-        for said, odd in (
+        for sentence, odd in (
             ("Requests of different kinds of nodes are read as processors of any nodes", ["+" in text for text in specs]),
             ("Memory in requests of nodes (mem=) is not read", ["mem=" in text for text in specs]),
             ("Requests of nodes that cannot be read are taken as missing", [spec == UNREADABLE for spec in specs.values()]),
         ):
-            counted(found, said, counts[odd])
-        return found
+            counted(sentences, sentence, counts[odd])
+        return sentences
 
 
 def _is_one(line: list[bytes]) -> bool:

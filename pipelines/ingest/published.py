@@ -69,8 +69,8 @@ class Dataset:
     def found(self, names: Collection[str]) -> dict[str, str]:
         """Return the columns of a table with those ``names``, by sacct's; none of another table."""
         there = {ours: [each for each in theirs.split() if each in names] for ours, theirs in self.columns.items()}
-        told = {ours: each[0] for ours, each in there.items() if each}
-        return told if {*_TIMES, "JobID"} <= told.keys() and set(self.needs) <= set(names) else {}
+        columns = {ours: each[0] for ours, each in there.items() if each}
+        return columns if {*_TIMES, "JobID"} <= columns.keys() and set(self.needs) <= set(names) else {}
 
 
 DATASETS = (
@@ -132,19 +132,19 @@ def parse_published(source: Source, timezone: str | None) -> Trace:
         notes.append("Jobs are numbered in the order of the file.")
     rows["JobID"] = ids
     if kind.states and "State" in rows:
-        known = rows["State"].str.lower().map(kind.states)
-        rows["State"] = known.fillna(kind.other or rows["State"].str.upper())
-    stated = [_states_zone(table[columns[each]]) for each in _TIMES]
+        states = rows["State"].str.lower().map(kind.states)
+        rows["State"] = states.fillna(kind.other or rows["State"].str.upper())
+    has_zone = [_states_zone(table[columns[each]]) for each in _TIMES]
     for each in _TIMES:
-        rows[each] = _written(table[columns[each]], any(stated))
-    local = "UTC" if any(stated) else timezone or kind.zone
+        rows[each] = _written(table[columns[each]], any(has_zone))
+    local = "UTC" if any(has_zone) else timezone or kind.zone
     with io.StringIO() as text:
         csv.writer(text, lineterminator="\n").writerows([list(rows), *rows.itertuples(index=False)])
         trace = parse_sacct(replace(source, content=text.getvalue().encode(), stamp=()), local)
-    said = f"Read as {kind.name}: a processor is {kind.procs}, times are {'UTC' if any(stated) else 'of ' + local}."
+    note = f"Read as {kind.name}: a processor is {kind.procs}, times are {'UTC' if any(has_zone) else 'of ' + local}."
     unread = [str(name) for name in table.columns if name not in columns.values()]
     notes += [f"Columns that are not read: {', '.join(unread)}."] if unread else []
-    return replace(trace, timezone=timezone or kind.zone, notes=(said, *notes, *trace.notes), header={"Data set": kind.name})
+    return replace(trace, timezone=timezone or kind.zone, notes=(note, *notes, *trace.notes), header={"Data set": kind.name})
 
 
 def _plain(names: Collection[str]) -> list[str]:

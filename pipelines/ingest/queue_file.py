@@ -72,9 +72,9 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
         raise InputError(f"{path}: is empty: {COMMAND} makes a snapshot")
     parted = "|" if "|" in lines[0] else ","
     head = [name.strip().lower() for name in next(csv.reader(lines[:1], delimiter=parted))]
-    found = {name: next((head.index(each) for each in known if each in head), None) for name, known in COLUMNS.items()}
+    positions = {name: next((head.index(each) for each in titles if each in head), None) for name, titles in COLUMNS.items()}
     texts = {name: head.index(called) for name, called in OF_SLURM.items() if called in head}
-    if absent := [name for name, at in found.items() if at is None and name not in ("user", "queue")]:
+    if absent := [name for name, at in positions.items() if at is None and name not in ("user", "queue")]:
         raise InputError(f"{path}, line 1: no column {' or '.join(COLUMNS[absent[0]])}: {COMMAND} makes a snapshot")
     rows, left_out = [], 0
     for number, cells in enumerate(csv.reader(lines[1:], delimiter=parted), start=2):
@@ -82,7 +82,7 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
             continue
         if len(cells) != len(head):
             raise InputError(f"{path}, line {number}: {len(cells)} columns under a header of {len(head)}")
-        given = {name: "" if at is None else cells[at].strip() for name, at in found.items()}
+        given = {name: "" if at is None else cells[at].strip() for name, at in positions.items()}
         state = given["state"].upper()
         if state not in (*RUNNING, *WAITING):
             left_out += 1
@@ -103,18 +103,18 @@ def kept_queues(folder: Path) -> dict[int, Path]:
 
     These hold it as ``20260301T090000Z``, in UTC. InputError for a folder that cannot be read and a name without it.
     """
-    found = dict[int, Path]()
+    snapshots = dict[int, Path]()
     try:
         files = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
     for path in files:
-        told = _NAMED.search(path.name)
-        second = pd.to_datetime(told[0] if told else "", format="%Y%m%dT%H%M%SZ", errors="coerce")
+        match = _NAMED.search(path.name)
+        second = pd.to_datetime(match[0] if match else "", format="%Y%m%dT%H%M%SZ", errors="coerce")
         if not isinstance(second, pd.Timestamp):
             raise InputError(f"{path}: no time such as 20260301T090000Z is in its name, which tells when the snapshot was made")
-        found[int(second.timestamp())] = path
-    return dict(sorted(found.items()))
+        snapshots[int(second.timestamp())] = path
+    return dict(sorted(snapshots.items()))
 
 
 def is_held(jobs: pd.DataFrame) -> np.ndarray:
@@ -131,18 +131,18 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
     accounts = {each.user: each.account for each in reversed(site.associations) if each.user}
     usual = next((name for name, each in site.partitions.items() if each.default), next(iter(site.partitions)))
     numbers = [_ARRAY.match(text) for text in jobs["job_id"]]
-    group = [_FAR_S + row if found is None else int(found[1]) for row, found in enumerate(numbers)]
+    group = [_FAR_S + row if match is None else int(match[1]) for row, match in enumerate(numbers)]
     running, rows = Counter(number for number, runs in zip(group, jobs["runs"], strict=True) if runs), []
-    for each, number, found in zip(jobs.to_dict("records"), group, numbers, strict=True):
-        task = -1 if found is None or found[2] is None else int(found[2])
+    for each, number, match in zip(jobs.to_dict("records"), group, numbers, strict=True):
+        task = -1 if match is None or match[2] is None else int(match[2])
         partition, procs = each["queue"] or usual, each["procs"]
         if unknown := set(partition.split(",")) - set(site.partitions):
             raise InputError(
                 f"job {each['job_id']} is of the partition {unknown.pop()}, which {site.name} does not name; known: {', '.join(site.partitions)}"
             )
         held = each["reason"].startswith(_HELD)
-        told = each["reason"] == "BeginTime" and not pd.isna(each["expected_unix_s"])
-        begins = each["submit_unix_s"] + _FAR_S if held else int(each["expected_unix_s"]) if told else -1
+        has_begin_time = each["reason"] == "BeginTime" and not pd.isna(each["expected_unix_s"])
+        begins = each["submit_unix_s"] + _FAR_S if held else int(each["expected_unix_s"]) if has_begin_time else -1
         rows.append(
             {
                 **{"job_id": each["job_id"], "group": number, "task": task, "submit_s": each["submit_unix_s"]},

@@ -50,11 +50,11 @@ def read_trace(
         trace = _generate(entry)
     else:
         trace = replace(_read_entry(replace(entry, **given), timezone), name=entry.name)
-    stated = (procs, entry.procs if entry else None, trace.procs)
+    sizes = (procs, entry.procs if entry else None, trace.procs)
     zones = (timezone, entry.timezone if entry else None, trace.timezone)
     return replace(
         trace,
-        procs=next((number for number in stated if number is not None), None),
+        procs=next((number for number in sizes if number is not None), None),
         timezone=next((name for name in zones if name is not None), None),
     )
 
@@ -193,9 +193,9 @@ def _read_entry(entry: Entry, timezone: str | None) -> Trace:
 def _generate(entry: Entry) -> Trace:
     from pipelines.ingest.workload import Workload, generate
 
-    known = [option.name for option in fields(Workload)]
-    if unknown := [key for key in entry.options if key not in known]:
-        raise InputError(f"{entry.stated_in}: traces.{entry.name}: options.{unknown[0]} is unknown; known: {', '.join(known)}")
+    options = [option.name for option in fields(Workload)]
+    if unknown := [key for key in entry.options if key not in options]:
+        raise InputError(f"{entry.stated_in}: traces.{entry.name}: options.{unknown[0]} is unknown; known: {', '.join(options)}")
     try:
         config = Workload(**entry.options)
     except InputError as error:

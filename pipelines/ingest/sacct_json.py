@@ -101,9 +101,9 @@ def _utc(value: object) -> str:
 
 def _tres(counted: object) -> dict[str, object]:
     """Return trackable resources by name, ``gres/gpu`` or ``gres/gpu:a100``."""
-    found: dict[str, object] = {}
+    resources: dict[str, object] = {}
     for each in counted or ():  # type: ignore[attr-defined]
         name = f"{each['type']}/{each['name']}" if each.get("name") else each["type"]
         if name.split("/")[0] in ("cpu", "mem", "node", "gres"):
-            found[name] = _number(each["count"])
-    return found
+            resources[name] = _number(each["count"])
+    return resources

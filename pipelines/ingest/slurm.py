@@ -173,8 +173,8 @@ def parse_sacct(
     columns |= _procs(table, jobs, "nodes" if cpus_per_node else processors, cpus_per_node or 1, notes)
     columns |= asked(table, jobs, notes)
     for name, candidates in _IDENTITIES.items():
-        if found := table.find(*candidates):
-            columns[name] = table.category(found, jobs)
+        if column := table.find(*candidates):
+            columns[name] = table.category(column, jobs)
     if others := [title for title in table.titles if title and title.lower() not in _KNOWN]:
         notes.append(f"Columns that are not read: {one_line(', '.join(others), 1000)}.")
     trace = Trace(
@@ -219,20 +219,20 @@ def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadL
     """
     counted(notes, f"Lines with {table.delimiter!r} in a column of free text are recovered", table.recovered)
     place = table.place(job)
-    told = all(place < table.place(name) for name in _FREE if name in table)
-    found = []
+    id_precedes_text = all(place < table.place(name) for name in _FREE if name in table)
+    unread = []
     for line, fields in table.set_aside:
-        text = fields[place].strip() if told and place < len(fields) else ""
+        text = fields[place].strip() if id_precedes_text and place < len(fields) else ""
         if is_id(text) and "." in text:
             continue  # steps are never read
         job_id = int(text) if text.isdecimal() and len(text) <= 18 else None
-        found.append(UnreadLine(line, job_id, table.delimiter.join(fields)))
-    if found:
-        numbers = some([line.line for line in found])
+        unread.append(UnreadLine(line, job_id, table.delimiter.join(fields)))
+    if unread:
+        numbers = some([line.line for line in unread])
         notes.append(
-            f"Lines that cannot be split into the header's columns are dropped, as unreadable-line: {len(found):,} ({numbers})."
+            f"Lines that cannot be split into the header's columns are dropped, as unreadable-line: {len(unread):,} ({numbers})."
         )
-    return tuple(found)
+    return tuple(unread)
 
 
 def states(table: AccountingTable, jobs: np.ndarray) -> np.ndarray:
@@ -241,8 +241,8 @@ def states(table: AccountingTable, jobs: np.ndarray) -> np.ndarray:
     InputError where one of the ``jobs`` (bool [rows]) is none of Slurm's.
     """
     words = table.mapped("state", lambda texts: np.array([text.upper().split(" ")[0] for text in texts], object))
-    known = pd.Series(words).isin([*STATUS, *UNFINISHED]).to_numpy()
-    table.refuse("state", jobs & ~known, f"is no state of Slurm's, such as {', '.join([*STATUS][:4])} or {UNFINISHED[1]}")
+    of_slurm = pd.Series(words).isin([*STATUS, *UNFINISHED]).to_numpy()
+    table.refuse("state", jobs & ~of_slurm, f"is no state of Slurm's, such as {', '.join([*STATUS][:4])} or {UNFINISHED[1]}")
     return words
 
 
@@ -251,7 +251,7 @@ def _states(table: AccountingTable, jobs: np.ndarray, times: JobTimes, notes: li
     if "state" not in table:
         return np.zeros(int(jobs.sum()), bool), None
     words = pd.Series(states(table, jobs)[jobs])
-    status, over = (words.map(known).fillna(-1).to_numpy(np.int64) for known in (STATUS, ENDED_RUN))
+    status, over = (words.map(codes).fillna(-1).to_numpy(np.int64) for codes in (STATUS, ENDED_RUN))
     run = (over >= 0) & (times.between >= 0)
     counted(notes, "Ended runs of jobs that were requeued or resized are read as jobs of their own", run)
     status = np.where(run, over, status)
@@ -270,11 +270,11 @@ def _runtime(table: AccountingTable, jobs: np.ndarray, times: JobTimes, unfinish
         raise InputError(f"{table.path}: the header line has no column Elapsed, nor Start and End")
     open_ = unfinished | (has_end & (times.end == NEVER))
     never = has_start & (times.start == NEVER)
-    told = (runtime >= 0) & ~open_ & ~never
-    _shorter(table, jobs, told & (between - runtime > 1), notes)
+    has_runtime = (runtime >= 0) & ~open_ & ~never
+    _shorter(table, jobs, has_runtime & (between - runtime > 1), notes)
     counted(notes, "Jobs that never started, so that they have no runtime", never)
     counted(notes, "Jobs that had started and not ended, so that they have no runtime", open_ & ~never)
-    return masked(runtime, told)
+    return masked(runtime, has_runtime)
 
 
 def _shorter(table: AccountingTable, jobs: np.ndarray, shorter: np.ndarray, notes: list[str]) -> None:

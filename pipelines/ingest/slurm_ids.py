@@ -68,11 +68,11 @@ def tasks_in(text: str) -> tuple[int, bool] | None:
 
     Slurm cuts long lists with ``...``. None for an id of any other kind.
     """
-    found = _PENDING.fullmatch(text)
-    if found is None:
+    match = _PENDING.fullmatch(text)
+    if match is None:
         return None
     count, all_told = 0, True
-    for piece in found[1].partition("%")[0].split(","):
+    for piece in match[1].partition("%")[0].split(","):
         tasks = _TASKS.fullmatch(piece.strip())
         if tasks is None:
             all_told = False
@@ -89,7 +89,7 @@ def _kinds(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> None:
         return
     codes, distinct = table.texts(name)
     lines = np.bincount(codes[jobs], minlength=len(distinct))
-    waiting = [(int(lines[code]), told) for code, text in enumerate(distinct) if lines[code] and (told := tasks_in(text))]
+    waiting = [(int(lines[code]), pending) for code, text in enumerate(distinct) if lines[code] and (pending := tasks_in(text))]
     if waiting:
         least = "" if all(all_told for _, (_, all_told) in waiting) else "at least "
         tasks = sum(times * count for times, (count, _) in waiting)
@@ -97,7 +97,7 @@ def _kinds(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> None:
             f"Array tasks that had not started share a line, which is read as one job: {sum(times for times, _ in waiting):,} for "
             f"{least}{tasks:,} tasks."
         )
-    whole = {found[1]: 0 for code, text in enumerate(distinct) if lines[code] and (found := _COMPONENT.fullmatch(text))}
+    whole = {match[1]: 0 for code, text in enumerate(distinct) if lines[code] and (match := _COMPONENT.fullmatch(text))}
     if whole:
         parts = sum(int(lines[code]) for code, text in enumerate(distinct) if _COMPONENT.fullmatch(text))
         notes.append(f"Components of heterogeneous jobs are read as jobs of their own: {parts:,} of {len(whole):,} jobs.")

@@ -138,8 +138,8 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     rows, unmodelled = [], dict[str, int]()
     for at in np.flatnonzero(ran | waited):
         row = {name: values[at] for name, values in texts.items()}
-        found = _ID.fullmatch(row["jobid"])
-        if found is None:
+        match = _ID.fullmatch(row["jobid"])
+        if match is None:
             raise table.error(there["jobid"], int(lines[at]), "is no number of a job or a task")
         options = _options(row.get("submitline", ""))
         for name in options.keys() & set(_NOT_MODELLED):
@@ -152,8 +152,8 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
             {
                 "job_id": row["jobid"],
                 "number": int(number[lines[at]]),
-                "group": int(found[1]),
-                "task": int(found[2]) if found[2] else -1,
+                "group": int(match[1]),
+                "task": int(match[2]) if match[2] else -1,
                 "submit_s": int(times.submit[at]),
                 "eligible_s": int(eligible[at]) if eligible[at] > times.submit[at] + 1 else -1,
                 "held": "hold" in options or row.get("reason", "").startswith("JobHeld"),
@@ -217,10 +217,10 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
 def _begun(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
     """Tell which lines are not those of array tasks that had not started, ``12_[4-9]``: bool [rows]."""
     codes, distinct = table.texts(name)
-    told = [tasks_in(text) for text in distinct]
-    waiting = np.array([each is not None for each in told], bool)[codes]
+    pending = [tasks_in(text) for text in distinct]
+    waiting = np.array([each is not None for each in pending], bool)[codes]
     if count := int((waiting & jobs).sum()):
-        tasks = sum(told[code][0] for code in codes[waiting & jobs])
+        tasks = sum(pending[code][0] for code in codes[waiting & jobs])
         notes.append(f"Array tasks that had not started are left out: {tasks:,} in {count:,} lines.")
     return ~waiting
 
@@ -286,8 +286,8 @@ def _with_holds(jobs: pd.DataFrame) -> pd.DataFrame:
 
 def _estimate_unknown(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Fill in runtimes that the record does not have: the median share of the limit, and at least what the job has run."""
-    known = jobs[jobs["runtime_s"] >= 0]
-    share = float((known["runtime_s"] / known["limit_s"]).median()) if len(known) else 0.5
+    recorded = jobs[jobs["runtime_s"] >= 0]
+    share = float((recorded["runtime_s"] / recorded["limit_s"]).median()) if len(recorded) else 0.5
     unknown = jobs["runtime_s"] < 0
     guess = np.maximum(jobs["elapsed_s"] + 1, np.minimum(jobs["limit_s"] * share, 365 * 86_400)).round().astype(np.int64)
     for name, count in (
@@ -307,7 +307,7 @@ def _options(line: str) -> dict[str, str]:
         words = shlex.split(line)[1:]
     except ValueError:
         words = line.split()[1:]
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     at = 0
     while (
         at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--")
@@ -317,17 +317,17 @@ def _options(line: str) -> dict[str, str]:
             name, equals, value = word[2:].partition("=")
             if not equals and name not in _FREE_OPTIONS and at < len(words) and not words[at].startswith("-"):
                 value, at = words[at], at + 1
-            found[name] = value
+            options[name] = value
         elif "H" in word:
-            found["hold"] = ""
+            options["hold"] = ""
         elif word[1] not in _FREE_LETTERS:
             value = word[2:].lstrip("=")
             if not value and at < len(words):
                 value, at = words[at], at + 1
-            found[_SHORT.get(word[1], word[1])] = value
+            options[_SHORT.get(word[1], word[1])] = value
     if at < len(words):
-        found.setdefault("job-name", Path(words[at]).name)
-    return found
+        options.setdefault("job-name", Path(words[at]).name)
+    return options
 
 
 def _whole(text: str) -> int:
@@ -336,8 +336,8 @@ def _whole(text: str) -> int:
 
 def after_of(options: dict[str, str]) -> str:
     """Return the jobs whose end a dependency waits for, comma between; of a task, its array."""
-    found = re.findall(r"after(?:any|ok|notok|corr|burstbuffer)((?::\d+(?:_(?:\d+|\*))?)+)", options.get("dependency", ""))
-    return ",".join(number for each in found for number in re.findall(r":(\d+)", each))
+    dependencies = re.findall(r"after(?:any|ok|notok|corr|burstbuffer)((?::\d+(?:_(?:\d+|\*))?)+)", options.get("dependency", ""))
+    return ",".join(number for each in dependencies for number in re.findall(r":(\d+)", each))
 
 
 def _least_limit(options: dict[str, str], limit_s: int) -> int:
@@ -353,7 +353,7 @@ def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, si
     tres = resources(_stated(row, "reqtres"))
     asked = _stated(row, "reqmem")
     total = tres.get("mem", memory(asked) if asked else 0) / 1024
-    size = {name: stated for name in ("mem", "mem-per-cpu") if (stated := _mib(options.get(name, "")))}
+    size = {name: size_mib for name in ("mem", "mem-per-cpu") if (size_mib := _mib(options.get(name, "")))}
     if not size and asked[-1:] in ("n", "c"):
         size = {"mem" if asked[-1] == "n" else "mem-per-cpu": _mib(asked[:-1])}
     nodes = max(int(tres.get("node", _whole(row.get("reqnodes", "1")))), 1)

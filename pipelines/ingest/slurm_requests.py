@@ -25,28 +25,28 @@ _UNITS = {"K": 2**0, "": 2**10, "M": 2**10, "G": 2**20, "T": 2**30, "P": 2**40, 
 
 def memory(text: str) -> float:
     """Parse a size such as ``16G`` or ``4000Mn``, in MiB without a letter, to KiB."""
-    found = _SIZE.fullmatch(text)
-    if found is None:
+    match = _SIZE.fullmatch(text)
+    if match is None:
         raise ValueError("a size of memory such as 16G, 4000Mc or 4Gn")
-    return float(found[1]) * _UNITS[found[2]]
+    return float(match[1]) * _UNITS[match[2]]
 
 
 def resources(text: str) -> dict[str, float]:
     """Parse a list of resources: nodes, memory in KiB and GPUs, by ``node mem gpu``."""
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     for item in filter(None, text.split(",")):
         name, is_, value = item.rpartition("=")
         if not is_:
             raise ValueError("a list of resources such as cpu=4,mem=16G,node=1")
         if name == "mem":
-            found["mem"] = memory(value)
+            amounts["mem"] = memory(value)
         elif name == "node":
-            found["node"] = whole(value)
+            amounts["node"] = whole(value)
         elif name == "gres/gpu":
-            found["gpu"] = whole(value)
+            amounts["gpu"] = whole(value)
         elif name.startswith("gres/gpu:"):
-            found["typed"] = found.get("typed", 0.0) + whole(value)
-    return {"gpu": found.pop("typed"), **found} if "typed" in found else found
+            amounts["typed"] = amounts.get("typed", 0.0) + whole(value)
+    return {"gpu": amounts.pop("typed"), **amounts} if "typed" in amounts else amounts
 
 
 def asked(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> dict[str, object]:
@@ -62,10 +62,10 @@ def asked(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> dict[st
         parts = [np.fmax(np.fmax(nodes, allocated), 1), _first(table, jobs, "", *PROCESSORS)]
         factor = np.select([counted == "n", counted == "c"], parts, 1.0)
         kib = np.where(np.isnan(kib), each * factor, kib)
-    found = {"nodes": (nodes, 2), "memory_kib": (np.ceil(kib), 1), "gpus": (_first(table, jobs, "gpu", GPUS), 1)}
+    columns = {"nodes": (nodes, 2), "memory_kib": (np.ceil(kib), 1), "gpus": (_first(table, jobs, "gpu", GPUS), 1)}
     return {
         name: masked(np.minimum(np.nan_to_num(values), BEYOND).astype(np.int64), values >= least)
-        for name, (values, least) in found.items()
+        for name, (values, least) in columns.items()
         if not np.isnan(values).all()
     }
 

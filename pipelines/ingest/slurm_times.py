@@ -42,12 +42,12 @@ def job_times(
     """
     local = table.times(submitted)
     table.refuse(submitted, jobs & np.isnat(local), "says no time of submission")
-    found = [to_unix(local[jobs], place)]
+    instants = [to_unix(local[jobs], place)]
     for names in (START, END):
         name = table.find(*names)
         local = np.full(table.rows, "NaT", "datetime64[s]") if name is None else table.times(name)
-        found.append(to_unix(local[jobs], place, found[-1].unix_s))
-    submit, start, end = found
+        instants.append(to_unix(local[jobs], place, instants[-1].unix_s))
+    submit, start, end = instants
     start_s, end_s, settled = start.unix_s, end.unix_s, np.zeros((3, len(start.unix_s)), bool)
     if elapsed is not None:
         start_s, end_s, settled = _settle(submit.unix_s, start, end, elapsed)
@@ -55,14 +55,14 @@ def job_times(
         ("repeated", "twice, and are told apart by order"),
         ("skipped", "never, and are taken as the moment of the change"),
     ):
-        marks = np.array([getattr(times, which) for times in found])
-        for mine, said in (
+        marks = np.array([getattr(times, which) for times in instants])
+        for mine, wording in (
             (marks & settled, f"{how.partition(',')[0]}, and are settled by the elapsed time"),
             (marks & ~settled, how),
         ):
             if mine.any():
                 notes.append(
-                    f"Local times that the clocks showed {said}: {int(mine.sum()):,} in {int(mine.any(axis=0).sum()):,} jobs."
+                    f"Local times that the clocks showed {wording}: {int(mine.sum()):,} in {int(mine.any(axis=0).sum()):,} jobs."
                 )
     return JobTimes(submit.unix_s, start_s, end_s)
 

@@ -45,20 +45,20 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     runtimes: dict[str, float] = {}
     with text_of(path) as lines:
         for line in lines:
-            if found := _LINE.match(line.decode("utf-8", "replace")):
+            if entry := _LINE.match(line.decode("utf-8", "replace")):
                 try:
-                    when = datetime.fromisoformat(found[1]).replace(tzinfo=place).timestamp()
+                    when = datetime.fromisoformat(entry[1]).replace(tzinfo=place).timestamp()
                 except ValueError:  # 2026-13-01: no line of slurmctld's
                     continue
                 for kind, form in _KINDS.items():
-                    if told := form.search(found[2]):
+                    if event := form.search(entry[2]):
                         seen[kind].append(when)
                         if kind == "submit":
-                            submitted[int(told[1])] = when
+                            submitted[int(event[1])] = when
                         elif kind == "start":
-                            begun[told[1]] = when
-                        elif kind == "end" and told[1] in begun:
-                            runtimes[told[1]] = when - begun[told[1]]
+                            begun[event[1]] = when
+                        elif kind == "end" and event[1] in begun:
+                            runtimes[event[1]] = when - begun[event[1]]
     if not seen["turn"]:
         raise InputError(f"{path}: shows no scheduling pass: Slurm logs them with SlurmctldDebug=debug")
     first, last = int(jobs["submit_s"].min()), int(jobs[["submit_s", "end_s"]].to_numpy().max())

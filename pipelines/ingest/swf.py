@@ -106,9 +106,9 @@ def _memory(stated: np.ndarray, lines: JobLines) -> object:
 
 
 def _identity(numbers: np.ndarray) -> pd.Categorical:
-    codes, found = pd.factorize(np.maximum(numbers, -1), sort=True)
-    missing = int(len(found) > 0 and found[0] == -1)
-    return pd.Categorical.from_codes(codes - missing, categories=pd.Index([str(number) for number in found[missing:]], dtype="str"))
+    codes, ids = pd.factorize(np.maximum(numbers, -1), sort=True)
+    missing = int(len(ids) > 0 and ids[0] == -1)
+    return pd.Categorical.from_codes(codes - missing, categories=pd.Index([str(number) for number in ids[missing:]], dtype="str"))
 
 
 def _value_notes(lines: JobLines) -> list[str]:
@@ -159,12 +159,12 @@ class _Header:
             if comment is None:
                 continue
             text = comment[1].rstrip()
-            found = _KEY.match(text)
+            match = _KEY.match(text)
             if not text:
                 key = ""
-            elif found and (not key or len(found[1]) <= depth):
-                key, depth = found[2], len(found[1])
-                header.setdefault(key, []).append(found[3] or "")
+            elif match and (not key or len(match[1]) <= depth):
+                key, depth = match[2], len(match[1])
+                header.setdefault(key, []).append(match[3] or "")
             else:
                 header.setdefault(key or "Comment", []).append(text.strip())
         self.values = {key: "\n".join(lines) for key, lines in header.items()}
@@ -174,13 +174,13 @@ class _Header:
         digits = re.match(r"[0-9]+", self.values.get(key, ""))
         if digits is None:
             return None
-        stated = digits[0].lstrip("0") or "0"
-        if len(stated) > len(str(largest)) or int(stated) > largest:
+        text = digits[0].lstrip("0") or "0"
+        if len(text) > len(str(largest)) or int(text) > largest:
             line = next(number for number, line in enumerate(self._lines, start=1) if re.match(rf"[ \t]*;\s*{key}\s*:", line))
             raise InputError(
-                f"{self._path}:{line}: {key} is {stated[:20]}{'...' * (len(stated) > 20)}: at most {largest:,} is possible"
+                f"{self._path}:{line}: {key} is {text[:20]}{'...' * (len(text) > 20)}: at most {largest:,} is possible"
             )
-        return int(stated)
+        return int(text)
 
 
 def _procs(header: _Header, notes: list[str]) -> int | None:
@@ -197,11 +197,11 @@ def _procs(header: _Header, notes: list[str]) -> int | None:
 
 
 def _origin(header: _Header, submit: np.ndarray, notes: list[str]) -> int | None:
-    stated = header.number("UnixStartTime", limits.SECONDS)
-    if stated:
-        return stated
+    start_unix_s = header.number("UnixStartTime", limits.SECONDS)
+    if start_unix_s:
+        return start_unix_s
     if (submit >= 0).any() and submit[submit >= 0].min() > UNIX_SUBMIT_S:
-        missing = "no UnixStartTime" if stated is None else "UnixStartTime 0"
+        missing = "no UnixStartTime" if start_unix_s is None else "UnixStartTime 0"
         notes.append(f"The header states {missing} and submissions look like Unix times: second 0 is taken as Unix time 0.")
         return 0
     return None

@@ -70,8 +70,8 @@ class JobLines:
     def take(self, block: bytes) -> None:
         """Add a block of whole lines; InputError with file, line and what is wrong."""
         begin = 0
-        if self.jobs == 0 and (found := _HEAD.match(block)):
-            begin = found.end()
+        if self.jobs == 0 and (head := _HEAD.match(block)):
+            begin = head.end()
             self.head += block[:begin]
             if len(self.head) > limits.LINE_BYTES:
                 raise InputError(f"{self.path}: has comments of more than {limits.LINE_BYTES >> 20} MiB before its first job")
@@ -104,16 +104,16 @@ class JobLines:
 
     def _whole(self, fields: list[bytes], block: bytes) -> list[bytes]:
         """Return the fields of a job with whole numbers, of which those rounded are counted; InputError where one is none."""
-        found = fields[: len(FIELDS)]
-        for field, text in enumerate(found):
+        texts = fields[: len(FIELDS)]
+        for field, text in enumerate(texts):
             if not (text == b"-1" or (text.isdigit() and len(text) <= _DIGITS)):
                 try:
                     number, rounded = _number(text, field)
                 except ValueError:
                     raise self._error(block) from None
                 self.rounded[field] += rounded
-                found[field] = b"%d" % number
-        return found
+                texts[field] = b"%d" % number
+        return texts
 
     def _take_extra(self, jobs: int, lines: list[list[bytes]]) -> None:
         if more := [len(fields) - len(FIELDS) for fields in lines if len(fields) > len(FIELDS)]:
@@ -129,8 +129,8 @@ class JobLines:
                 try:
                     _number(text, field)
                 except ValueError as error:
-                    told = shown(text[:41].decode("utf-8", "replace"))
-                    return InputError(f"{self.path}:{number}: field {field + 1} ({FIELDS[field]}) is {told}, {error}")
+                    excerpt = shown(text[:41].decode("utf-8", "replace"))
+                    return InputError(f"{self.path}:{number}: field {field + 1} ({FIELDS[field]}) is {excerpt}, {error}")
             if 0 < len(fields) < len(FIELDS):
                 return InputError(f"{self.path}:{number}: {len(fields)} fields, where SWF has {len(FIELDS)}")
         raise AssertionError("no line of the block is wrong")
@@ -160,12 +160,12 @@ def _columns(text: bytes, largest: int) -> dict[int, np.ndarray] | None:
 
 def _number(text: bytes, field: int) -> tuple[int, bool]:
     """Return a field's whole number, halves away from zero, and whether it was rounded; ValueError says what it is not."""
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
         raise ValueError("not a number")
     if field in _UNREAD:
         return 0, False
-    digits, fraction, exponent = found.groups(default=b"")
+    digits, fraction, exponent = match.groups(default=b"")
     size = abs(float(text)) if exponent else 0.0
     if size >= _EXACT or len(digits) > _DIGITS:
         if field not in _AMOUNTS:

@@ -81,12 +81,12 @@ def toml_tables(path: str | Path, text: str) -> dict[str, Any]:
     except RecursionError as error:
         raise InputError(f"{path}: lists or tables lie too deep in each other") from error
     except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
-        found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        if found is None and (digits := re.search(r"\d{4301}", text)):
+        match = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        if match is None and (digits := re.search(r"\d{4301}", text)):
             line = text.count("\n", 0, digits.start()) + 1
             raise InputError(f"{path}:{line}: is no TOML: a number has over 4,300 digits") from error
-        at, said = (found[1], str(error)[: found.start()]) if found else (text.count("\n") + 1, str(error))
-        raise InputError(f"{path}:{at}: is no TOML: {one_line(said[:1].lower() + said[1:], 120)}") from error
+        at, message = (match[1], str(error)[: match.start()]) if match else (text.count("\n") + 1, str(error))
+        raise InputError(f"{path}:{at}: is no TOML: {one_line(message[:1].lower() + message[1:], 120)}") from error
 
 
 def check_unpacked(path: str | Path, unpacked: int, packed: int) -> None:

@@ -29,8 +29,8 @@ def read_topology(path: str | Path) -> pd.DataFrame:
     source = load(path)
     with source.open() as file:
         is_conf = any(_SWITCH.match(line.decode("utf-8", "replace")) for line in file)
-    found = _conf(source) if is_conf else _csv(source)
-    return found.sort_values("node", ignore_index=True)
+    topology = _conf(source) if is_conf else _csv(source)
+    return topology.sort_values("node", ignore_index=True)
 
 
 def _conf(source: Source) -> pd.DataFrame:

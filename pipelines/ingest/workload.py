@@ -96,8 +96,8 @@ def generate(config: Workload) -> Trace:
         },
         len(submit_s[kept]),
     )
-    stated = {name: value for name, value in asdict(config).items() if value is not None}
-    options = ", ".join(f"{name} {value}" for name, value in stated.items())
+    settings = {name: value for name, value in asdict(config).items() if value is not None}
+    options = ", ".join(f"{name} {value}" for name, value in settings.items())
     return Trace(
         name="generated",
         jobs=jobs,
@@ -106,7 +106,7 @@ def generate(config: Workload) -> Trace:
         timezone="UTC",
         generated=True,
         source=f"generated workload ({options})",
-        header={name: str(value) for name, value in stated.items()},
+        header={name: str(value) for name, value in settings.items()},
         notes=(
             "This workload is generated, not recorded: sizes, runtimes and arrivals after Lublin & Feitelson (JPDC 2003, batch jobs), "
             f"with users, sessions, repeated jobs and requested times of our own; {options}.",
