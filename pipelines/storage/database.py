@@ -80,8 +80,8 @@ def _refuses(said: str) -> bool:
 
 def reason(error: BaseException) -> str:
     """Return the first line of what libpq said: host, port, user, database, no password."""
-    said = " ".join(str(error).strip().partition("\n")[0].split())[:200]
-    return "its URL has an option that libpq does not know" if said.startswith("invalid dsn") else said
+    line = " ".join(str(error).strip().partition("\n")[0].split())[:200]
+    return "its URL has an option that libpq does not know" if line.startswith("invalid dsn") else line
 
 
 def wait_for_databases() -> None:

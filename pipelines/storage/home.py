@@ -37,8 +37,8 @@ def home() -> Path:
 
     It need not exist yet. InputError for a directory that another user owns or can change, and for a URL that cannot be used.
     """
-    stated = os.environ.get(LAKE)
-    return trusted_home(place_of(stated)) if stated else local_home()
+    address = os.environ.get(LAKE)
+    return trusted_home(place_of(address)) if address else local_home()
 
 
 def local_home() -> Path:
@@ -46,11 +46,11 @@ def local_home() -> Path:
 
     InputError for one that another user owns or can change.
     """
-    stated = os.environ.get("QUEUECAST_HOME") or ".queuecast"
+    path = os.environ.get("QUEUECAST_HOME") or ".queuecast"
     try:
-        return trusted_home(Path(stated).expanduser().absolute())
+        return trusted_home(Path(path).expanduser().absolute())
     except RuntimeError as error:
-        raise InputError(f"QUEUECAST_HOME={stated}: there is no such user") from error
+        raise InputError(f"QUEUECAST_HOME={path}: there is no such user") from error
 
 
 def trusted_home(place: Path) -> Path:

@@ -86,14 +86,14 @@ def dagster_home() -> Path:
     # a fresh store opened by several processes at once fails in its migrations
     with FileLock(directory / ".lock"):
         settings, wanted = directory / "dagster.yaml", _SETTINGS + (_POSTGRES if url else "")
-        if not settings.exists() or ((found := settings.read_text()).startswith(_OURS) and found != wanted):
+        if not settings.exists() or ((text := settings.read_text()).startswith(_OURS) and text != wanted):
             write(settings, wanted)
-        ready, made = directory / ".ready", named(url) if url else ""
-        if not ready.exists() or ready.read_text() != made:
+        ready, database = directory / ".ready", named(url) if url else ""
+        if not ready.exists() or ready.read_text() != database:
             # of all machines one at a time, where they share a database
             with held(Path("queuecast dagster")) if url else nullcontext():
                 check_reads()
-            write(ready, made)
+            write(ready, database)
     return directory
 
 

@@ -43,10 +43,10 @@ def write_parquet(
     InputError where the disk refuses it.
     """
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    known = {name: {"unit": unit} for name, unit in (units or {}).items() if unit}
-    fields = [field.with_metadata(known[field.name]) if field.name in known else field for field in table.schema]
-    stated = {"kind": kind, "format": JOBS_FORMAT, "metadata": dict(metadata)}
-    text = json.dumps(stated, default=_plain)
+    field_metadata = {name: {"unit": unit} for name, unit in (units or {}).items() if unit}
+    fields = [field.with_metadata(field_metadata[field.name]) if field.name in field_metadata else field for field in table.schema]
+    header = {"kind": kind, "format": JOBS_FORMAT, "metadata": dict(metadata)}
+    text = json.dumps(header, default=_plain)
     table = table.cast(pa.schema(fields, {**(table.schema.metadata or {}), _KEY: text.encode()}))
     with writing(path), replacing(Path(path) if isinstance(path, str) else path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
@@ -60,23 +60,23 @@ def read_parquet(path: str | Path, *, kind: str, held: Seen | None = None) -> tu
     with told_of(path), opened(path) if held is None else BytesIO(held.content or b"") as file:
         table = _validated(file)
         text = (table.schema.metadata or {}).get(_KEY)
-        stated = None if text is None else json.loads(text)
-    if stated is None:
+        header = None if text is None else json.loads(text)
+    if header is None:
         raise InputError(f"{path}: is a Parquet file, but none that Queuecast wrote: it does not say what it holds")
-    if not isinstance(stated, dict) or [type(stated.get(key)) for key in ("kind", "format", "metadata")] != [str, int, dict]:
+    if not isinstance(header, dict) or [type(header.get(key)) for key in ("kind", "format", "metadata")] != [str, int, dict]:
         raise InputError(f"{path}: is damaged: what it says of itself is no longer readable")
-    if stated["kind"] != kind:
-        raise InputError(f"{path}: holds {stated['kind'][:40]}, not {kind}")
-    if not OLDEST_FORMAT <= stated["format"] <= JOBS_FORMAT:
-        mend = "make it anew" if stated["format"] < OLDEST_FORMAT else "update Queuecast"
-        known = f"formats {OLDEST_FORMAT} to {JOBS_FORMAT}"
-        raise InputError(f"{path}: is in format {stated['format']:.6g}, and this version reads {known}: {mend}")
+    if header["kind"] != kind:
+        raise InputError(f"{path}: holds {header['kind'][:40]}, not {kind}")
+    if not OLDEST_FORMAT <= header["format"] <= JOBS_FORMAT:
+        mend = "make it anew" if header["format"] < OLDEST_FORMAT else "update Queuecast"
+        formats = f"formats {OLDEST_FORMAT} to {JOBS_FORMAT}"
+        raise InputError(f"{path}: is in format {header['format']:.6g}, and this version reads {formats}: {mend}")
     with told_of(path):
         frame = table.to_pandas()
         for name in frame.columns[frame.dtypes == "category"]:
             if len(frame[name].cat.categories) == 0:  # Arrow loses the string type of empty categories
                 frame[name] = pd.Categorical.from_codes(frame[name].cat.codes, categories=pd.Index([], dtype="str"))
-    return frame, stated["metadata"]
+    return frame, header["metadata"]
 
 
 def read_foreign(path: str | Path) -> pd.DataFrame:
@@ -108,11 +108,11 @@ def schema_of(path: str | Path) -> pa.Schema:
 def check_size(path: str | Path) -> None:
     """Raise InputError for a Parquet file whose values need far more room than the file."""
     with told_of(path), opened(path) as file:
-        stated = pq.ParquetFile(file).metadata
-        values = 8 * stated.num_rows * stated.num_columns
-        groups = [stated.row_group(place).total_byte_size for place in range(stated.num_row_groups)]
-    if stated.num_rows > limits.JOBS:
-        raise InputError(f"{path}: has {stated.num_rows:,} rows; a table has at most {limits.JOBS:,}")
+        metadata = pq.ParquetFile(file).metadata
+        values = 8 * metadata.num_rows * metadata.num_columns
+        groups = [metadata.row_group(place).total_byte_size for place in range(metadata.num_row_groups)]
+    if metadata.num_rows > limits.JOBS:
+        raise InputError(f"{path}: has {metadata.num_rows:,} rows; a table has at most {limits.JOBS:,}")
     check_unpacked(path, max(values, *groups, sum(groups)) if groups else values, os.path.getsize(path))
 
 
@@ -141,8 +141,8 @@ def told_of(path: str | Path) -> Iterator[None]:
 
 
 def _damaged(path: str | Path, error: Exception) -> InputError:
-    said = " ".join(str(error).split())
-    return InputError(f"{path}: is damaged or no Parquet file: {said[:150]}{'...' * (len(said) > 150)}")
+    message = " ".join(str(error).split())
+    return InputError(f"{path}: is damaged or no Parquet file: {message[:150]}{'...' * (len(message) > 150)}")
 
 
 def _plain(value: object) -> object:

@@ -28,13 +28,13 @@ def keep_private() -> None:
 
 def umask() -> int:
     """Return the home directory's umask; InputError where $QUEUECAST_UMASK is none."""
-    stated = os.environ.get(SHARED) or f"{PRIVATE:o}"
+    text = os.environ.get(SHARED) or f"{PRIVATE:o}"
     try:
-        mask = int(stated, 8)
+        mask = int(text, 8)
     except ValueError:
         mask = -1
     if not 0 <= mask <= 0o777 or mask & 0o700:
-        raise InputError(f"${SHARED}: {stated} is no umask such as 027 (a group may read) or 077 (only its owner may)")
+        raise InputError(f"${SHARED}: {text} is no umask such as 027 (a group may read) or 077 (only its owner may)")
     return mask
 
 
@@ -58,14 +58,14 @@ def check_owner(path: Path) -> Path:
     if os.environ.get(TRUSTED) == "1":
         return path
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:  # told where it is read
         return path
     remedy = f"; {TRUSTED}=1 believes it all the same"
-    if found.st_uid not in (os.getuid(), 0):
+    if status.st_uid not in (os.getuid(), 0):
         raise InputError(f"{path}: belongs to {_owner(path)}, not to you, and what lies there decides what is run{remedy}")
-    by_group = found.st_mode & S_IWGRP and umask() & S_IWGRP and not _own_group(path)
-    if found.st_mode & S_IWOTH or by_group:
+    by_group = status.st_mode & S_IWGRP and umask() & S_IWGRP and not _own_group(path)
+    if status.st_mode & S_IWOTH or by_group:
         raise InputError(f"{path}: can be changed by other users, and what lies there decides what is run: chmod go-w it{remedy}")
     return path
 

@@ -44,9 +44,9 @@ def make_policy(name: str, text: str, **facts: Any) -> PolicyFile:
 
     ``facts`` are other fields of :class:`models.policies.PolicyFile`. Raises InputError for what is no score.
     """
-    made = score(text)
-    parameters = dict(zip(made.parameters, made.values, strict=True))
-    policy = PolicyFile(name, made.formula, parameters, made_by=f"queuecast {code_version()}", **facts)
+    order = score(text)
+    parameters = dict(zip(order.parameters, order.values, strict=True))
+    policy = PolicyFile(name, order.formula, parameters, made_by=f"queuecast {code_version()}", **facts)
     return loads(dumps(checked(policy, name)), name)
 
 
@@ -68,7 +68,7 @@ def checked(policy: PolicyFile, where: str) -> PolicyFile:
     Raises InputError, which names ``where`` the policy is from, for an unknown feature, algorithm or order, and for a feature in another unit.
     """
     try:
-        made = score(policy.score)
+        order = score(policy.score)
     except InputError as error:
         raise InputError(one_line(f"{where}: {error}")) from error
     try:
@@ -76,19 +76,19 @@ def checked(policy: PolicyFile, where: str) -> PolicyFile:
     except InputError:
         plain = False
     if not plain or "-" in policy.algorithm or not policy.algorithm:
-        said = f"algorithm {shown(policy.algorithm)} with backfill {shown(policy.backfill)} is none for a queue in this order"
-        raise InputError(f"{where}: {said}: EASY with SPF is one, JustBF with an empty backfill another")
-    known = {name: Feature(UNITS[name], FEATURES[name][1]) for name in made.features()}
+        problem = f"algorithm {shown(policy.algorithm)} with backfill {shown(policy.backfill)} is none for a queue in this order"
+        raise InputError(f"{where}: {problem}: EASY with SPF is one, JustBF with an empty backfill another")
+    used = {name: Feature(UNITS[name], FEATURES[name][1]) for name in order.features()}
     for name, feature in policy.features.items():
-        if name not in known:
+        if name not in used:
             raise InputError(
-                f"{where}: features.{one_line(name, 40)} is not in the formula {shown(made.formula)}, which uses {', '.join(known)}"
+                f"{where}: features.{one_line(name, 40)} is not in the formula {shown(order.formula)}, which uses {', '.join(used)}"
             )
-        if feature.unit != known[name].unit:
-            raise InputError(f"{where}: features.{name}: unit must be {known[name].unit!r}, not {shown(feature.unit)}")
-    if policy.features and (absent := known.keys() - policy.features.keys()):
+        if feature.unit != used[name].unit:
+            raise InputError(f"{where}: features.{name}: unit must be {used[name].unit!r}, not {shown(feature.unit)}")
+    if policy.features and (absent := used.keys() - policy.features.keys()):
         raise InputError(f"{where}: features lacks {min(absent)}, which the formula uses")
-    return replace(policy, formula=made.formula, features=policy.features or known)
+    return replace(policy, formula=order.formula, features=policy.features or used)
 
 
 def read_policy(path: str | Path) -> PolicyFile:
@@ -144,14 +144,14 @@ def resolve(name: str, store: Callable[[], Tracking] = tracking) -> Resolved:
 
     ``POLICY(...)`` alone is the policy before the algorithm and backfill order of its file. Raises InputError as :func:`policy_named`.
     """
-    done, rest, found = "", name, {}
+    done, rest, policies = "", name, {}
     while begin := _BEGIN.search(rest):
         text = _in_brackets(rest[begin.end() :], name)
-        policy = found[text] = policy_named(text, store)
+        policy = policies[text] = policy_named(text, store)
         before, rest = done + rest[: begin.start()], rest[begin.end() + len(text) + 1 :]
         alone = not before and (not rest or rest.startswith("+"))
         done = f"{before}SCORE({policy.score})" + (policy.behind if alone else "")
-    return Resolved(done + rest, found)
+    return Resolved(done + rest, policies)
 
 
 def resolved(name: str, store: Callable[[], Tracking] = tracking) -> str:

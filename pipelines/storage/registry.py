@@ -52,11 +52,11 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
     try:
         return connect(place, artifacts or str(beside / "mlartifacts"), EXPERIMENT, site=not uri, wait_s=waits_s())
     except (MlflowException, OSError, ValueError) as error:
-        said = masked(str(error).strip().splitlines()[0])
+        line = masked(str(error).strip().splitlines()[0])
         mend = (
-            "; queuecast doctor says how to mend it" if re.search("malformed|not a database|readonly|unable to open", said) else ""
+            "; queuecast doctor says how to mend it" if re.search("malformed|not a database|readonly|unable to open", line) else ""
         )
-        raise InputError(f"registry {masked(asked or place)}: {said}{mend}") from error
+        raise InputError(f"registry {masked(asked or place)}: {line}{mend}") from error
 
 
 def kept_versions() -> Keep:
@@ -79,8 +79,8 @@ def waits_s() -> float:
 
 def _stated(key: str, default: float, whole: bool = False) -> float:
     """Return a number of [registry] in the site's ``queuecast.toml``; $QUEUECAST_<KEY> comes before it."""
-    variable, stated = f"QUEUECAST_{key.upper()}", site_registry()
-    given = os.environ.get(variable) or stated.get(key, default)
+    variable, settings = f"QUEUECAST_{key.upper()}", site_registry()
+    given = os.environ.get(variable) or settings.get(key, default)
     place = f"${variable}" if os.environ.get(variable) else f"{key} of [registry] in the site's catalogue"
     try:
         number = int(str(given)) if whole else float(str(given))
@@ -197,16 +197,16 @@ def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = Non
     asked = registered_name(text)
     rows = np.ones(len(clean.jobs), bool) if since_s is None else clean.jobs["submit_s"].to_numpy(np.int64) >= since_s
     answers = (ask or predict_registered)(f"{asked.name}@{asked.alias}", submissions(clean)[rows])
-    known = int((answers["snapshot_age_s"] < 0).sum())
-    if known and not asked.seen:
+    earlier_jobs = int((answers["snapshot_age_s"] < 0).sum())
+    if earlier_jobs and not asked.seen:
         raise InputError(
-            f"{text}: has learned from the replayed jobs: its history was taken after {known:,} of the {len(answers):,} submissions; "
+            f"{text}: has learned from the replayed jobs: its history was taken after {earlier_jobs:,} of the {len(answers):,} submissions; "
             f"name it {text}(seen=yes) to replay it all the same, marked"
         )
     request = clean.jobs["requested_s"].to_numpy(np.float64)
     seconds = replaced(request, rows, answers[PREDICTED])
-    told = quantile_table(request, rows, {level: answers[output] for output, level in LEVELS.items() if output in answers})
-    return TablePredictor(text, lambda _: seconds, quantiles=lambda _: told)
+    quantiles = quantile_table(request, rows, {level: answers[output] for output, level in LEVELS.items() if output in answers})
+    return TablePredictor(text, lambda _: seconds, quantiles=lambda _: quantiles)
 
 
 def replaced(request_s: np.ndarray, rows: np.ndarray, answers: pd.Series) -> np.ndarray:

@@ -167,13 +167,13 @@ def listed(place: Path) -> dict[str, Held]:
             every = place.fs.find(base, detail=True)  # type: ignore[attr-defined]
         except FileNotFoundError:
             return {}
-    return {path.removeprefix(base): Held(stated["size"], _written_s(stated)) for path, stated in sorted(every.items())}
+    return {path.removeprefix(base): Held(entry["size"], _written_s(entry)) for path, entry in sorted(every.items())}
 
 
 def _written_s(stated: Mapping[str, Any]) -> float:
     """Return when a listed object was written, now where the store does not say."""
-    found = next((stated[name] for name in ("LastModified", "mtime", "created") if name in stated), None)
-    return time.time() if found is None else found if isinstance(found, float) else float(found.timestamp())
+    written = next((stated[name] for name in ("LastModified", "mtime", "created") if name in stated), None)
+    return time.time() if written is None else written if isinstance(written, float) else float(written.timestamp())
 
 
 def now_s(place: Path) -> float:
@@ -186,8 +186,8 @@ def now_s(place: Path) -> float:
     fs: Any = place.fs  # type: ignore[attr-defined]
     with told(place):
         answer = fs.call_s3("list_objects_v2", Bucket=fs.split_path(place.path)[0], MaxKeys=1)  # type: ignore[attr-defined]
-    stated = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
-    return parsedate_to_datetime(stated).timestamp() if stated else time.time()
+    date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+    return parsedate_to_datetime(date).timestamp() if date else time.time()
 
 
 def modified_s(place: Path) -> float:
@@ -274,11 +274,11 @@ def _marked(fs: Any, path: str) -> Seen:
             return Seen(await body.read(), answer.get("ETag", ""))
 
     async def tried() -> Seen:
-        found: Seen = await _error_wrapper(asked, retries=fs.retries)
-        return found
+        marked: Seen = await _error_wrapper(asked, retries=fs.retries)
+        return marked
 
-    found: Seen = sync(fs.loop, tried)
-    return found
+    marked: Seen = sync(fs.loop, tried)
+    return marked
 
 
 def _conditional(fs: Any) -> bool:

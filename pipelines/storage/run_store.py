@@ -107,6 +107,6 @@ def _key(row: Mapping, keys: list[str]) -> tuple[str, ...]:
 def _equal(one: Mapping, other: Mapping) -> bool:
     """Tell whether two rows say the same; a column that one does not have is missing there."""
     return all(
-        np.array_equal(said, also) or (isinstance(said, float) and isinstance(also, float) and said != said and also != also)
-        for said, also in ((one.get(name, np.nan), other.get(name, np.nan)) for name in {**one, **other})
+        np.array_equal(cell, also) or (isinstance(cell, float) and isinstance(also, float) and cell != cell and also != also)
+        for cell, also in ((one.get(name, np.nan), other.get(name, np.nan)) for name in {**one, **other})
     )

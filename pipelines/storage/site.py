@@ -27,11 +27,11 @@ def wait_s() -> float:
 
 def number(variable: str, default: float) -> float:
     """Return the number in an environment variable; InputError for what is none from 0 on."""
-    stated = os.environ.get(variable) or default
+    setting = os.environ.get(variable) or default
     try:
-        found = float(stated)
+        amount = float(setting)
     except ValueError:
-        found = -1.0
-    if not 0 <= found < 1e6:
-        raise InputError(f"${variable}: {stated} is not a number from 0")
-    return found
+        amount = -1.0
+    if not 0 <= amount < 1e6:
+        raise InputError(f"${variable}: {setting} is not a number from 0")
+    return amount

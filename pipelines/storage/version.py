@@ -100,8 +100,8 @@ def stated(version: Version, before: Version, older: Sequence[Mapping[str, objec
 
 def parsed(content: bytes) -> tuple[Version, Version]:
     """Return the current version and the one before, of a pointer's text."""
-    found = json.loads(content)
-    return Version(**found["current"]), Version(**found["before"])
+    pointer = json.loads(content)
+    return Version(**pointer["current"]), Version(**pointer["before"])
 
 
 def older(content: bytes) -> list[tuple[float, Version]]:
