@@ -43,12 +43,12 @@ def render_campaign(
     first = table.iloc[0]
     generated = bool(table["generated"].any())
     settings = {setting: _setting(rows, generated) for setting, rows in as_changes(summary).items()}
-    (lead, *_), said = settings.values(), sentence(nothing_waited(summary, int(first["procs"])))
+    (lead, *_), no_wait_text = settings.values(), sentence(nothing_waited(summary, int(first["procs"])))
     return render(
         "campaign.html.j2",
         Front(
             title=f"{first['trace']}: policies compared {f'over the {windows.split}' if windows.split != 'whole' else 'on the whole trace'}",
-            answer=[said] if said else lead.answer,
+            answer=[no_wait_text] if no_wait_text else lead.answer,
             table=lead.table,
             hint=f"{lead.title}. {lead.hint}",
             picture=lead.picture,

@@ -59,8 +59,8 @@ def _first(quality: Quality, predictors: Sequence[str]) -> list[str]:
     """Return the predictors that are read first: baseline, requests, most accurate, bound."""
     accurate = sorted(predictors, key=lambda name: -quality.figures(name)["accuracy"]["value"])
     bound = [name for name in predictors if is_bound(name)][:1]
-    stated = [name for name in predictors if name == "requested"]  # what a site has
-    able = [name for name in dict.fromkeys([quality.baseline, *stated, *accurate]) if not is_bound(name)]
+    requests = [name for name in predictors if name == "requested"]  # what a site has
+    able = [name for name in dict.fromkeys([quality.baseline, *requests, *accurate]) if not is_bound(name)]
     return able[: MOST_ROWS - len(bound)] + bound
 
 
@@ -69,14 +69,14 @@ def _part(quality: Quality, evaluation: Evaluation, shown: Sequence[str]) -> dic
     generated, baseline = evaluation.schedules[0].generated, quality.baseline
     title = "The whole trace" if quality.part == "all" else f"The {quality.part.replace('-', ' ')} of the jobs"
     able = [name for name in shown if not is_bound(name)] or shown
-    told = [name for name in shown if not quality.calibration.empty and (quality.calibration["predictor"] == name).any()]
+    with_quantiles = [name for name in shown if not quality.calibration.empty and (quality.calibration["predictor"] == name).any()]
     distributions = [
         {
             "predictor": name,
             "image": data_uri(evaluation_plots.calibration(quality, name, generated)),
             "coverage": coverage(quality, name),
         }
-        for name in told
+        for name in with_quantiles
     ]
     overall = data_uri(evaluation_plots.overall(quality, able, generated))
     return {
@@ -129,9 +129,9 @@ def _stages(quality: Quality, predictors: Sequence[str]) -> Table | None:
         return None
     rows: list[Row] = []
     for name in predictors:
-        found = [quality.figures(name, "experience", stage).get("accuracy") for stage in STAGES]
+        figures = [quality.figures(name, "experience", stage).get("accuracy") for stage in STAGES]
         cells = [
-            compared(row, "share", False, name == quality.baseline, [f"{row['jobs']:,} jobs"]) for row in found if row is not None
+            compared(row, "share", False, name == quality.baseline, [f"{row['jobs']:,} jobs"]) for row in figures if row is not None
         ]
         rows.append([name, *cells])
     return Table("Accuracy by experience", ["predictor", *STAGES.values()], rows, classes=_classes(quality, predictors))

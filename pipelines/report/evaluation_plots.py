@@ -82,9 +82,9 @@ def _band(panel: Axes, rows: pd.DataFrame, level: float) -> None:
     """Draw rates over time in the band of chance, and in the narrower one with feedback."""
     middle = (rows["month"] + 0.5) * MONTH_S / DAY_S
     panel.fill_between(middle, rows["low"], rows["high"], color=GRID, step="mid", linewidth=0)
-    told = rows["feedback_low"].notna().all()
+    has_feedback = rows["feedback_low"].notna().all()
     within = rows["inside"].astype(bool)
-    if told:
+    if has_feedback:
         within = rows["feedback_inside"].astype(bool)
         panel.fill_between(middle, rows["feedback_low"], rows["feedback_high"], color=BLUE, alpha=0.25, step="mid", linewidth=0)
     panel.axhline(1 - level, color=MUTED, linewidth=0.9)
@@ -92,7 +92,7 @@ def _band(panel: Axes, rows: pd.DataFrame, level: float) -> None:
     for inside, colour in ((True, INK), (False, VERMILION)):
         chosen = within == inside
         panel.plot(middle[chosen], rows["rate"][chosen], "o", color=colour, markersize=4)
-    band = "the band with feedback" if told else "the band"
+    band = "the band with feedback" if has_feedback else "the band"
     panel.set_title(f"longer than the {level:g} quantile: {int(within.sum())} of {len(rows)} windows inside {band}")
     panel.set_ylim(bottom=max(0.0, float(min(rows["low"].min(), rows["rate"].min())) - 0.01))
     panel.yaxis.set_major_formatter(_PERCENT)

@@ -64,7 +64,7 @@ def render_report(
     submit = base.jobs["submit_s"]
     front = Front(
         title=f"{trace}: schedulers and predictors compared",
-        answer=[said] if (said := nothing_waited(comparison, base.procs)) else weighed.sentences,
+        answer=[no_wait_text] if (no_wait_text := nothing_waited(comparison, base.procs)) else weighed.sentences,
         table=metric_table(comparison, table, first, weighed, kinds=kinds),
         hint=intervals_hint(comparison, " / ".join(baseline), confidence)
         + (f" Judged are the jobs submitted from {since} on." if since else "")

@@ -156,20 +156,22 @@ def _users(inspection: Inspection) -> Table:
 
 
 def _machine(inspection: Inspection) -> Table:
-    found = inspection.machine
-    if found is None:
+    machine = inspection.machine
+    if machine is None:
         return Table("", [], [])
-    rows = [[each.name, f"{each.nodes:,}", f"{each.procs:,}", f"{each.could_hold:,}", f"{each.alone:,}"] for each in found.clusters]
-    said = [f"jobs that state {name}: {count:,}" for name, count in found.stated.items() if count]
-    if found.fit_nowhere:
-        ids = ", ".join(map(str, found.fit_nowhere_ids)) + (", ..." if found.fit_nowhere > len(found.fit_nowhere_ids) else "")
-        said.append(f"jobs that fit no cluster: {found.fit_nowhere:,} ({ids})")
-    if found.unknown_properties:
-        words = ", ".join(f"{word} ({count:,})" for word, count in found.unknown_properties.items())
-        said.append(f"not asked for, as no node is said to have it: {words}")
-    title = f"Jobs on {escape(found.machine)}, of {found.jobs:,}"
+    rows = [
+        [each.name, f"{each.nodes:,}", f"{each.procs:,}", f"{each.could_hold:,}", f"{each.alone:,}"] for each in machine.clusters
+    ]
+    remarks = [f"jobs that state {name}: {count:,}" for name, count in machine.stated.items() if count]
+    if machine.fit_nowhere:
+        ids = ", ".join(map(str, machine.fit_nowhere_ids)) + (", ..." if machine.fit_nowhere > len(machine.fit_nowhere_ids) else "")
+        remarks.append(f"jobs that fit no cluster: {machine.fit_nowhere:,} ({ids})")
+    if machine.unknown_properties:
+        words = ", ".join(f"{word} ({count:,})" for word, count in machine.unknown_properties.items())
+        remarks.append(f"not asked for, as no node is said to have it: {words}")
+    title = f"Jobs on {escape(machine.machine)}, of {machine.jobs:,}"
     return Table(
-        title, ["cluster", "nodes", "processors", "could hold", "no other could"], rows, one_line("; ".join(said), _LONGEST)
+        title, ["cluster", "nodes", "processors", "could hold", "no other could"], rows, one_line("; ".join(remarks), _LONGEST)
     )
 
 

@@ -313,18 +313,18 @@ def _drift(drift: pd.DataFrame) -> Table:
     rows = []
     for each in drift.to_dict("records"):
         kind: Kind = "share" if each["measure"] == "share of jobs" else "ratio"
-        told = each["note"] or ("drifts" if each["drifted"] else "as before")
+        judgement = each["note"] or ("drifts" if each["drifted"] else "as before")
         shown = [
             number(each[name], kind) if kind == "share" or pd.isna(each[name]) else f"{each[name]:.3f}"
             for name in ("value", "limit")
         ]
-        rows.append((_INPUTS[each["input"]], each["measure"], *shown, told))
+        rows.append((_INPUTS[each["input"]], each["measure"], *shown, judgement))
     return Table("Drift", ["input", "measure", f"last {JUDGED_DAYS} days", "limit", "verdict"], rows, left=["measure", "verdict"])
 
 
 def _performance(performance: pd.DataFrame) -> Table:
     rows = []
     for each in performance.to_dict("records"):
-        told = each["note"] or ("worse than chance allows" if each["drifted"] else "as then")
-        rows.append((_MEASURES[each["measure"]], *(number(each[name], "share") for name in ("then", "now", "limit")), told))
+        judgement = each["note"] or ("worse than chance allows" if each["drifted"] else "as then")
+        rows.append((_MEASURES[each["measure"]], *(number(each[name], "share") for name in ("then", "now", "limit")), judgement))
     return Table("Performance", ["champion", "when promoted", "now", "limit", "verdict"], rows, left=["verdict"])

@@ -15,13 +15,13 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 def in_words(rule: Rule) -> list[str]:
     """Return what a rule says, a sentence a part."""
     times = ", ".join(f"{_DAYS[second // 86_400]} {second // 3600 % 24:02d}:{second // 60 % 60:02d}" for second in rule.closings)
-    said = [f"{rule.algorithm} on {rule.procs:,} processors, in the order of {rule.order or 'submission'}."]
+    sentences = [f"{rule.algorithm} on {rule.procs:,} processors, in the order of {rule.order or 'submission'}."]
     if times:
-        said.append(f"A job starts only if it is planned to end by the next of {times}.")
-    said += [f"Jobs of queue {name} start at the hours {_spans(hours)} alone." for name, hours in rule.hours]
+        sentences.append(f"A job starts only if it is planned to end by the next of {times}.")
+    sentences += [f"Jobs of queue {name} start at the hours {_spans(hours)} alone." for name, hours in rule.hours]
     if rule.queues:
-        said.append("Queues hold at most: " + ", ".join(f"{name} {most:,}" for name, most in rule.queues) + " processors.")
-    return said + [f"At most {limit}." for limit in rule.limits]
+        sentences.append("Queues hold at most: " + ", ".join(f"{name} {most:,}" for name, most in rule.queues) + " processors.")
+    return sentences + [f"At most {limit}." for limit in rule.limits]
 
 
 def _spans(hours: tuple[int, ...]) -> str:

@@ -21,8 +21,8 @@ def sharpness_tables(quality: Quality) -> list[Table]:
     """Return scores, coverage of each distribution, and windows; none without distributions."""
     if quality.calibration.empty:
         return []
-    told = dict.fromkeys(quality.calibration["predictor"])
-    return [scores(quality), *(coverage(quality, str(predictor)) for predictor in told), windows(quality)]
+    predictors = dict.fromkeys(quality.calibration["predictor"])
+    return [scores(quality), *(coverage(quality, str(predictor)) for predictor in predictors), windows(quality)]
 
 
 def compared(
@@ -52,12 +52,12 @@ def scores(quality: Quality, levels: Sequence[float] = LEVELS) -> Table:
     A point prediction is that number at every level.
     """
     by_name = quality.sharpness.losses.pivot(index="predictor", columns="level", values="pinball_s")
-    known = by_name.columns.to_numpy(np.float64)
+    all_levels = by_name.columns.to_numpy(np.float64)
     rows = []
     for row in quality.sharpness.scores.to_dict("records"):
         losses = by_name.loc[row["predictor"]].to_numpy()
         crps = compared({**row, "value": row["crps_s"]}, "seconds", True, baseline=row["predictor"] == "requested")
-        rows.append([row["predictor"], crps, *(number(losses[np.abs(known - level).argmin()], "seconds") for level in levels)])
+        rows.append([row["predictor"], crps, *(number(losses[np.abs(all_levels - level).argmin()], "seconds") for level in levels)])
     return Table(
         "predicted distributions: CRPS, and quantile loss by level, s",
         ("predictor", "CRPS", *(f"loss at {level:g}" for level in levels)),
@@ -75,8 +75,8 @@ def coverage(quality: Quality, predictor: str) -> Table:
     rows = []
     groups: Any = mine.groupby(["by", "begin"], sort=False)
     for (by, begin), group in groups:
-        found = group.set_index("level")
-        shares = [f"{100 * found.at[level, name]:.1f}" for name in ("at_most", "work_at_most") for level in levels]
+        by_level = group.set_index("level")
+        shares = [f"{100 * by_level.at[level, name]:.1f}" for name in ("at_most", "work_at_most") for level in levels]
         rows.append([group_name(by, begin), number(group["jobs"].iloc[0], "count"), *shares])
     return Table(
         f"{predictor}: % at most as long as the quantile",

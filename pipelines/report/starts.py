@@ -47,19 +47,19 @@ def render_starts(
     """
     if answers.empty:
         answers = answers.reindex(columns=_COLUMNS)  # a trace about which nothing is asked has a table without them
-    known = judged(answers)
-    waiting, versions = len(answers) - len(known), answers["version"].nunique()
+    begun = judged(answers)
+    waiting, versions = len(answers) - len(begun), answers["version"].nunique()
     front = Front(
         title=f"{trace}: when jobs start".removeprefix(": "),
-        answer=answer(answers, known),
-        table=quality(known),
-        hint=_HINT if len(known) else "",
-        picture=Picture("", data_uri(reliability(known, generated)), _RELIABILITY) if len(known) else None,
+        answer=answer(answers, begun),
+        table=quality(begun),
+        hint=_HINT if len(begun) else "",
+        picture=Picture("", data_uri(reliability(begun, generated)), _RELIABILITY) if len(begun) else None,
         generated="prediction of starts" if generated else "",
-        facts=[(f"{len(known):,}", "answers judged"), (f"{waiting:,}", "about jobs that still wait"), (versions, "versions")],
+        facts=[(f"{len(begun):,}", "answers judged"), (f"{waiting:,}", "about jobs that still wait"), (versions, "versions")],
         provenance=provenance,
     )
-    tables = [months(known), chances(known), *([] if logged is None else [given(logged)]), worst(known, origin_unix_s)]
+    tables = [months(begun), chances(begun), *([] if logged is None else [given(logged)]), worst(begun, origin_unix_s)]
     return render("starts.html.j2", front, fan=fan(answers, origin_unix_s, generated), tables=tables, changes=[])
 
 
@@ -68,14 +68,14 @@ def judged(answers: pd.DataFrame) -> pd.DataFrame:
 
     Columns added: ``loss plan_loss constant_loss error plan_error width_s``, and ``waits``, for over a minute.
     """
-    known = answers[answers["waited_s"].notna()].reset_index(drop=True)
-    waited, levels, told = known["waited_s"].to_numpy(np.float64), np.array(LEVELS), known[list(QUANTILES)].to_numpy(np.float64)
+    begun = answers[answers["waited_s"].notna()].reset_index(drop=True)
+    waited, levels, waits_s = begun["waited_s"].to_numpy(np.float64), np.array(LEVELS), begun[list(QUANTILES)].to_numpy(np.float64)
     constant = np.quantile(waited, levels)[None] if len(waited) else np.zeros((1, len(levels)))
-    plan = known["plan_s"].to_numpy(np.float64)[:, None]
-    for name, quantiles in {"loss": told, "plan_loss": plan, "constant_loss": constant}.items():
-        known[name] = losses(quantiles, levels, waited).mean(axis=1)
-    errors = {name: np.abs(known[of] - waited) for name, of in (("error", "wait_50_s"), ("plan_error", "plan_s"))}
-    return known.assign(**errors, width_s=known["wait_90_s"] - known["wait_10_s"], waits=waited > WAITED_S)
+    plan = begun["plan_s"].to_numpy(np.float64)[:, None]
+    for name, quantiles in {"loss": waits_s, "plan_loss": plan, "constant_loss": constant}.items():
+        begun[name] = losses(quantiles, levels, waited).mean(axis=1)
+    errors = {name: np.abs(begun[of] - waited) for name, of in (("error", "wait_50_s"), ("plan_error", "plan_s"))}
+    return begun.assign(**errors, width_s=begun["wait_90_s"] - begun["wait_10_s"], waits=waited > WAITED_S)
 
 
 def answer(answers: pd.DataFrame, known: pd.DataFrame) -> list[str]:
@@ -85,11 +85,11 @@ def answer(answers: pd.DataFrame, known: pd.DataFrame) -> list[str]:
     if known.empty:
         return [f"Nothing can be judged yet: none of the jobs that {len(answers):,} answers are about has started."]
     error, plan = (duration(known[name].median()) for name in ("error", "plan_error"))
-    said = f"Over {len(known):,} answers the told median was off by {error} (median), the plan by {plan}."
+    medians = f"Over {len(known):,} answers the told median was off by {error} (median), the plan by {plan}."
     count, held = int(known["waits"].sum()), covered(known, 0.8)
     if not count:
-        return [said, "No job waited over a minute: whether intervals hold is not known."]
-    return [said, f"Of {count:,} answers about jobs that waited over a minute, {share_of(held)} of the 80 % intervals held."]
+        return [medians, "No job waited over a minute: whether intervals hold is not known."]
+    return [medians, f"Of {count:,} answers about jobs that waited over a minute, {share_of(held)} of the 80 % intervals held."]
 
 
 def covered(known: pd.DataFrame, share: float) -> float:
@@ -114,10 +114,10 @@ def quality(known: pd.DataFrame) -> Table:
 
 def chances(known: pd.DataFrame) -> Table:
     """Return :func:`bins` as a table."""
-    found = bins(known)
+    binned = bins(known)
     rows = [
-        [share_of(float(place) / BINS), f"{count:,.0f}", share_of(told), share_of(came)]
-        for place, (count, told, came) in zip(found.index, found.to_numpy(np.float64), strict=True)
+        [share_of(float(place) / BINS), f"{count:,.0f}", share_of(chance), share_of(came)]
+        for place, (count, chance, came) in zip(binned.index, binned.to_numpy(np.float64), strict=True)
     ]
     return Table("Chances to start within 1 h, in ten bins", ["told from", "answers", "told", "came true"], rows)
 
@@ -148,9 +148,9 @@ def worst(known: pd.DataFrame, origin_unix_s: int | None) -> Table:
     rows = []
     for row in known.nlargest(WORST, "loss").to_dict("records"):
         names = [str(row["job_id"]), str(row["user"]), instant(int(row["at_s"]), origin_unix_s).removesuffix(" of the trace")]
-        told = f"{duration(row['wait_05_s'])} to {duration(row['wait_95_s'])}"
+        interval = f"{duration(row['wait_05_s'])} to {duration(row['wait_95_s'])}"
         age, plan, waited, loss = (duration(row[name]) for name in ("age_s", "plan_s", "waited_s", "loss"))
-        rows.append([*names, age, told, plan, waited, loss, reason(row)])
+        rows.append([*names, age, interval, plan, waited, loss, reason(row)])
     headings = ["job", "user", "asked", "waited by then", "told, 90 %", "plan", "waited on", "loss", "why"]
     return Table(f"The {len(rows)} answers with the largest loss", headings, rows, left=["user", "asked", "why"])
 

@@ -60,12 +60,12 @@ def fan(answers: pd.DataFrame, origin_unix_s: int | None, generated: bool) -> Pi
     job = asked.sort_values(["nunique", "span"], kind="stable").index[-1]
     some = answers[answers["job_id"] == job].drop_duplicates("at_s", keep="last").sort_values("at_s").reset_index(drop=True)
     at, place = (some["at_s"] - some["at_s"][0]) / 3_600, np.arange(len(some))
-    told, plan = some[list(QUANTILES)].div(3_600).add(at, axis=0), some["plan_s"] / 3_600 + at
+    quantiles_h, plan = some[list(QUANTILES)].div(3_600).add(at, axis=0), some["plan_s"] / 3_600 + at
     with figure(7.2, 3.2, generated) as drawing:
         panel = drawing.subplots()
         for low, shade in ((0, 0.15), (1, 0.2), (2, 0.3)):
-            panel.fill_between(place, told.iloc[:, low], told.iloc[:, -1 - low], color=BLUE, alpha=shade, linewidth=0)
-        panel.plot(place, told["wait_50_s"], "o-", color=BLUE, markersize=4, label="median, 50, 80, 90 % intervals")
+            panel.fill_between(place, quantiles_h.iloc[:, low], quantiles_h.iloc[:, -1 - low], color=BLUE, alpha=shade, linewidth=0)
+        panel.plot(place, quantiles_h["wait_50_s"], "o-", color=BLUE, markersize=4, label="median, 50, 80, 90 % intervals")
         panel.plot(place, plan, "s--", color=MUTED, markersize=4, label="plan by requests")
         if np.isfinite(start := some["waited_s"].iloc[-1] / 3_600 + at.iloc[-1]):
             panel.axhline(start, color=VERMILION, linewidth=1.2, label="it started")

@@ -101,8 +101,8 @@ class Table:
         title = ". ".join(text[:1].upper() + text[1:] for text in (self.title, self.note) if text)
         for mark in "&%#_$":
             title = title.replace(mark, "\\" + mark)
-        made = frame.to_latex(index=False, escape=True, column_format=places, caption=title).strip().replace("−", "$-$")
-        return made.replace("\\begin{table}\n", "\\begin{table}  % needs \\usepackage{booktabs}\n\\centering\n")
+        markup = frame.to_latex(index=False, escape=True, column_format=places, caption=title).strip().replace("−", "$-$")
+        return markup.replace("\\begin{table}\n", "\\begin{table}  % needs \\usepackage{booktabs}\n\\centering\n")
 
 
 def markdown_of(table: pd.DataFrame, form: str = ".4g", empty: str = "none") -> str:

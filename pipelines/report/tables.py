@@ -151,9 +151,9 @@ def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table |
     if quality.empty:
         return None
     overall, levels = quality[quality["by"] == "all"], quality[quality["by"] == "level"]
-    measures, told = list(overall["measure"].unique()), list(levels["group"].unique())
+    measures, quantile_levels = list(overall["measure"].unique()), list(levels["group"].unique())
     headings = ["predictor", "jobs", *(_heading(name) for name in measures)]
-    headings += [f"runtimes within its {float(level):.0%} quantile" for level in told]
+    headings += [f"runtimes within its {float(level):.0%} quantile" for level in quantile_levels]
     rows = []
     for predictor, mine in overall.groupby("predictor", sort=False):
         values = mine.set_index("measure")
@@ -162,18 +162,18 @@ def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table |
             row = values.loc[name]
             cells.append(_measure(name, row["value"]) + (_bounds(row) if name == "accuracy" else ""))
         shares = levels[levels["predictor"] == predictor].set_index("group")["value"]
-        rows.append([*cells, *(number(shares.get(level, np.nan), "share") for level in told)])
+        rows.append([*cells, *(number(shares.get(level, np.nan), "share") for level in quantile_levels)])
     return Table("Predictions", headings, rows)
 
 
 def experience_table(quality: pd.DataFrame) -> Table | None:
     """Return accuracy by experience, a row a predictor; None where no users are named."""
-    found = quality[(quality["by"] == "experience") & (quality["measure"] == "accuracy")] if len(quality) else quality
-    if found.empty:
+    accuracy = quality[(quality["by"] == "experience") & (quality["measure"] == "accuracy")] if len(quality) else quality
+    if accuracy.empty:
         return None
-    groups = list(found["group"].unique())
+    groups = list(accuracy["group"].unique())
     rows = []
-    for predictor, mine in found.groupby("predictor", sort=False):
+    for predictor, mine in accuracy.groupby("predictor", sort=False):
         values = mine.set_index("group")
         cells = [f"{number(values['value'][group], 'share')} of {number(values['jobs'][group], 'count')} jobs" for group in groups]
         rows.append([str(predictor), *cells])

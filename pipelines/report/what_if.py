@@ -128,8 +128,8 @@ def _interval(of: Measured) -> str:
 def _kills(found: WhatIf, name: str) -> str:
     kills, never = len(found.changes[name].kills), found.effects[name].never
     most = "at most " if found.candidates[name].time_min else ""
-    said = f"; {most}{kills:,} of {len(found.jobs.table):,} jobs would be killed" if kills else ""
-    return said + (f"; {never:,} jobs would never start" if never else "")
+    clause = f"; {most}{kills:,} of {len(found.jobs.table):,} jobs would be killed" if kills else ""
+    return clause + (f"; {never:,} jobs would never start" if never else "")
 
 
 def _payers(found: WhatIf, name: str) -> str:
@@ -138,21 +138,21 @@ def _payers(found: WhatIf, name: str) -> str:
     if not groups:
         return "No group has enough jobs to tell which jobs pay."
     pays, gains = (choose(groups, key=lambda each: each.by_s * each.jobs) for choose in (max, min))
-    said = "no group waits longer"
+    clause = "no group waits longer"
     if pays.by_s > 0:
-        said = f"{pays.by} {pays.value} ({pays.jobs:,} jobs) waits {pays.by_s:,.0f} s longer"
+        clause = f"{pays.by} {pays.value} ({pays.jobs:,} jobs) waits {pays.by_s:,.0f} s longer"
     if gains.by_s < 0:
-        said += f"; {gains.by} {gains.value} ({gains.jobs:,} jobs) waits {-gains.by_s:,.0f} s less"
-    return sentence(f"In the mean, {said}")
+        clause += f"; {gains.by} {gains.value} ({gains.jobs:,} jobs) waits {-gains.by_s:,.0f} s less"
+    return sentence(f"In the mean, {clause}")
 
 
 def pasted(lines: Iterable[str]) -> str:
     """Return what makes a change, each kind of it under a heading that says where it goes."""
-    told: dict[str, list[str]] = {}
+    by_heading: dict[str, list[str]] = {}
     for line in lines:
-        known = [heading for start, heading in _WHERE.items() if re.match(start, line)]
-        told.setdefault(known[0], []).append(line.removeprefix(NO_SETTING).removeprefix("# "))
-    return "\n".join("\n".join([f"{heading}:", *of]) for heading, of in told.items())
+        headings = [heading for start, heading in _WHERE.items() if re.match(start, line)]
+        by_heading.setdefault(headings[0], []).append(line.removeprefix(NO_SETTING).removeprefix("# "))
+    return "\n".join("\n".join([f"{heading}:", *of]) for heading, of in by_heading.items())
 
 
 def first(found: WhatIf) -> Table:
