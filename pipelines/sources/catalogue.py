@@ -114,11 +114,11 @@ class Entry:
         if self.recorded:
             of = f"{checksums().name}, as first downloaded on {self.recorded}"
             remedy = f"; to take another, remove {self.path} and its address's table in {checksums()}"
-        for key, found in (("sha256", source.sha256), ("sha256_content", source.sha256_content)):
-            stated = getattr(self, key)
-            if stated not in ("", RECORDED, found):
+        for key, digest in (("sha256", source.sha256), ("sha256_content", source.sha256_content)):
+            wanted = getattr(self, key)
+            if wanted not in ("", RECORDED, digest):
                 raise InputError(
-                    f"{source.path}: is not the trace {self.name} of {of}: {key} is {found[:12]}..., not {stated[:12]}...{remedy}"
+                    f"{source.path}: is not the trace {self.name} of {of}: {key} is {digest[:12]}..., not {wanted[:12]}...{remedy}"
                 )
 
 
@@ -132,8 +132,8 @@ def load_catalogue() -> dict[str, Entry]:
         entries |= read_catalogue(site)
     if at(remembered()).there(remembered()):
         entries |= read_catalogue(remembered())
-    known = recorded()
-    return {name: _with_recorded(entry, known.get(entry.place)) for name, entry in entries.items()}
+    records = recorded()
+    return {name: _with_recorded(entry, records.get(entry.place)) for name, entry in entries.items()}
 
 
 def _with_recorded(entry: Entry, known: Recorded | None) -> Entry:
@@ -171,11 +171,11 @@ def read_catalogue(path: Path) -> dict[str, Entry]:
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    stated = read_settings(path, "catalogue")
-    site_table(stated, path)
-    if unknown := stated.keys() - {"traces", "registry", "site"}:
+    settings = read_settings(path, "catalogue")
+    site_table(settings, path)
+    if unknown := settings.keys() - {"traces", "registry", "site"}:
         raise InputError(f"{path}: unknown key {shown(min(unknown))}: traces are tables [traces.NAME]")
-    return stated
+    return settings
 
 
 def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
@@ -193,8 +193,8 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
         if not 1 <= table.get(key, 1) <= limits.PROCESSORS:
             refuse(key, f"must be from 1 to {limits.PROCESSORS:,}, not {shown(table[key], 20)}")
     for key in ("sha256", "sha256_content"):
-        stated = table.get(key, "")
-        if not re.fullmatch(r"|[0-9a-f]{64}", stated) and (key, stated) != ("sha256_content", RECORDED):
+        digest = table.get(key, "")
+        if not re.fullmatch(r"|[0-9a-f]{64}", digest) and (key, digest) != ("sha256_content", RECORDED):
             refuse(key, "must be 64 hexadecimal digits in lower case")
     if "since" in table:
         try:

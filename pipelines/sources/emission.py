@@ -107,7 +107,7 @@ def emit(
         }
     )
     own, every, situation = (table.reset_index(drop=True) for table in (run.own, run.all, run.situation))
-    usual = [(known.name, known.type, known.on(NODES)) for known in APPLICATIONS.values()]
+    usual = [(application.name, application.type, application.on(NODES)) for application in APPLICATIONS.values()]
     types = pd.DataFrame(
         [(name, kind, each.read, each.write, each.traffic) for name, kind, each in usual], columns=["application", "type", *RATES]
     )

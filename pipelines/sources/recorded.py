@@ -33,17 +33,17 @@ def recorded() -> dict[str, Recorded]:
     path = checksums()
     if not at(path).there(path):
         return {}
-    found = {}
+    records = {}
     for place, table in read_settings(path, "checksums").items():
         try:
-            found[place] = Recorded(**table)
-            if not re.fullmatch(r"[0-9a-f]{64}", found[place].sha256_content):
+            records[place] = Recorded(**table)
+            if not re.fullmatch(r"[0-9a-f]{64}", records[place].sha256_content):
                 raise TypeError
         except TypeError as error:
             raise InputError(
                 f"{path}: {shown(place)} must have sha256_content (64 hexadecimal digits in lower case) and since (a day), nothing else"
             ) from error
-    return found
+    return records
 
 
 def record(place: str, sha256_content: str) -> Recorded:

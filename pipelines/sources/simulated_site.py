@@ -77,10 +77,10 @@ def simulate_site(home: Path) -> bool:
         read = shared.exists() and shared.read_text(encoding="utf-8") == wanted
         if read and there.exists() and there.read_text(encoding="utf-8") == wanted:
             return False
-        made = folder.with_suffix(".new")
-        shutil.rmtree(made, ignore_errors=True)
-        emit(small_cluster(), made, days=DAYS, seed=SEED, each=EACH, origin_s=_NOON, packed=True)
-        write(made / _SETTINGS, wanted)
+        new_folder = folder.with_suffix(".new")
+        shutil.rmtree(new_folder, ignore_errors=True)
+        emit(small_cluster(), new_folder, days=DAYS, seed=SEED, each=EACH, origin_s=_NOON, packed=True)
+        write(new_folder / _SETTINGS, wanted)
         if not read:
             lake = Lake(home / "lake")
             for table in (COUNTERS_SUBJECT, RUN_TABLE, PROBE_TABLE, TYPE_TABLE):
@@ -88,7 +88,7 @@ def simulate_site(home: Path) -> bool:
                 if gone := versions.current().files:
                     versions.commit({}, gone=[*gone])
         shutil.rmtree(folder, ignore_errors=True)
-        at(folder).moved(made, folder)
+        at(folder).moved(new_folder, folder)
         if shared != there:
             write(shared, wanted)
         return True

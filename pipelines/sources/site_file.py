@@ -42,10 +42,10 @@ def apply() -> None:
 
 
 def _take(path: Path) -> None:
-    stated = read_settings(path)
-    registry = stated.get("registry", {})
+    settings = read_settings(path)
+    registry = settings.get("registry", {})
     waits = {"wait_s": registry["wait_s"]} if isinstance(registry, dict) and "wait_s" in registry else {}
-    for key, value in {**waits, **site_table(stated, path)}.items():
+    for key, value in {**waits, **site_table(settings, path)}.items():
         if not os.environ.get(VARIABLES[key]):
             os.environ[VARIABLES[key]] = str(value)
 

@@ -49,15 +49,15 @@ def _of_table(name: str, table: Any, where: str) -> System:
 
 def system(home: Path, name: str) -> System:
     """Return the system called ``name``; InputError with the known names otherwise."""
-    known = systems(home)
-    if name in known:
-        return known[name]
+    by_name = systems(home)
+    if name in by_name:
+        return by_name[name]
     if name == SIMULATED:
         from pipelines.sources.simulated_site import simulated_system
 
         return simulated_system(home)
     raise InputError(
-        f"unknown system {shown(name)}; known: {', '.join([SIMULATED, *known])}; queuecast variability ingest --system {name} adds it"
+        f"unknown system {shown(name)}; known: {', '.join([SIMULATED, *by_name])}; queuecast variability ingest --system {name} adds it"
     )
 
 
@@ -77,9 +77,9 @@ def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:
     with changing(remembered(home)) as document:
         old = systems(home).get(name, System(name=name))
         counters = tuple(dict.fromkeys([*old.counters, *given.get("counters", ())]))
-        known = System(**old.model_dump() | {key: value for key, value in given.items() if value} | {"counters": counters})
+        updated = System(**old.model_dump() | {key: value for key, value in given.items() if value} | {"counters": counters})
         tables = document.setdefault("systems", tomlkit.table(is_super_table=True))
         default = System(name=name)
-        stated = {key: value for key, value in known if value != getattr(default, key)}
-        tables[name] = {key: list(value) if key in _LISTS else value for key, value in stated.items()}
-    return known
+        settings = {key: value for key, value in updated if value != getattr(default, key)}
+        tables[name] = {key: list(value) if key in _LISTS else value for key, value in settings.items()}
+    return updated

@@ -36,24 +36,24 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
     """
     catalogue = load_catalogue()
     entry = find_entry(spec, catalogue)
-    stated: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
+    table: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if entry is None:
         name = trace_name(spec)
         entry = _same_file(name, Path(spec).absolute(), catalogue.get(name))
-        stated = {**(_as_table(entry) if entry else {}), **stated, "place": str(Path(spec).absolute())}
+        table = {**(_as_table(entry) if entry else {}), **table, "place": str(Path(spec).absolute())}
     else:
         name = entry.name
-        if entry.format == "generated" and "procs" in stated:
+        if entry.format == "generated" and "procs" in table:
             raise InputError(f"{name}: the machine is part of what is generated: list a workload of your own in queuecast.toml")
-        if not stated and entry is catalogue[name]:
+        if not table and entry is catalogue[name]:
             return name  # else a copy of the archive's file, the trace's place from now on
-        stated = {**_as_table(entry), **stated}
-    stated.setdefault("since", f"{datetime.now(UTC):%Y-%m-%d}")
-    known = catalogue_entry(name, stated, remembered())
-    cleaned = cleaned_for(known.described, read_trace(name, catalogue={name: known}), known.missing_request)
+        table = {**_as_table(entry), **table}
+    table.setdefault("since", f"{datetime.now(UTC):%Y-%m-%d}")
+    new_entry = catalogue_entry(name, table, remembered())
+    cleaned = cleaned_for(new_entry.described, read_trace(name, catalogue={name: new_entry}), new_entry.missing_request)
     for doubt in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs):
         note(f"{name}: WARNING: {doubt}")
-    _change(lambda tables: tables.update({name: stated}))
+    _change(lambda tables: tables.update({name: table}))
     return name
 
 
@@ -85,8 +85,8 @@ def forget(name: str) -> list[str]:
         nightly = store.get_dynamic_partitions(TRACES)
         kept = _remembered_tables()
         if name not in nightly and name not in kept:
-            known = ", ".join(sorted({*nightly, *kept})) or "no trace"
-            raise InputError(f"{name}: is not a trace that was run, so there is nothing to forget; known: {known}")
+            names = ", ".join(sorted({*nightly, *kept})) or "no trace"
+            raise InputError(f"{name}: is not a trace that was run, so there is nothing to forget; known: {names}")
         if name in nightly:
             store.delete_dynamic_partition(TRACES, name)
             done.append("no night runs it")
@@ -149,13 +149,13 @@ def remembered_files() -> dict[str, str]:
 
     A change shows that the file was replaced. Only files of this machine are listed.
     """
-    found = {}
+    stamps = {}
     for name in _remembered_tables():
         entry = load_catalogue()[name]
         if entry.format != "generated" and not entry.remote and entry.path.exists() and not grows(entry):
             stat = entry.path.stat()
-            found[name] = f"{stat.st_mtime_ns}-{stat.st_size}"
-    return found
+            stamps[name] = f"{stat.st_mtime_ns}-{stat.st_size}"
+    return stamps
 
 
 def first_night() -> date:
@@ -165,10 +165,10 @@ def first_night() -> date:
     """
     if given := os.environ.get("QUEUECAST_NIGHTS_SINCE"):
         return date.fromisoformat(given)
-    known = []
+    days = []
     with suppress(InputError):  # a catalogue that makes no sense is told of where a trace is read
-        known = [date.fromisoformat(entry.since) for entry in load_catalogue().values() if entry.since]
-    return min(known, default=datetime.now(UTC).date())
+        days = [date.fromisoformat(entry.since) for entry in load_catalogue().values() if entry.since]
+    return min(days, default=datetime.now(UTC).date())
 
 
 def _as_table(entry: Entry) -> dict[str, Any]:
