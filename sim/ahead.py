@@ -62,15 +62,15 @@ def arrivals(jobs: Queued, now_s: int, count: int, seed: int = 0, horizon_s: int
     """
     drawn, age_s = np.random.default_rng((seed, now_s)), now_s - int(jobs.submit[0])
     step, most = (WEEK_S, min(age_s // WEEK_S, WEEKS)) if age_s >= WEEK_S else (DAY_S, age_s // DAY_S)
-    made = []
+    coming_lists = []
     for _ in range(count):
         back = step * int(drawn.integers(1, most + 1)) if most else age_s + 1
         first, last = np.searchsorted(jobs.submit, [now_s - back, min(now_s - back + horizon_s, now_s)], "right")
         rows = np.arange(first, min(last, first + MOST_COMING)) if most else np.arange(0)
         rows = rows[jobs.end[rows] <= now_s]
         runtime = np.clip(jobs.end[rows] - jobs.start[rows], 1, jobs.requested[rows])
-        made.append(Coming(jobs.submit[rows] - (now_s - back), jobs.procs[rows], jobs.requested[rows], runtime, rows))
-    return made
+        coming_lists.append(Coming(jobs.submit[rows] - (now_s - back), jobs.procs[rows], jobs.requested[rows], runtime, rows))
+    return coming_lists
 
 
 class Ahead:
@@ -125,11 +125,11 @@ class Ahead:
         """
         rows, first, requested, runtimes = self.drawn(jobs, running, waiting, now_s)
         wanted = _alone(rows, first, asked)
-        found = np.empty((self.scenarios, len(waiting)), np.int64)
+        starts_s = np.empty((self.scenarios, len(waiting)), np.int64)
         for group, coming in enumerate(arrivals(jobs, now_s, self.groups, self.seed)):
             chosen = slice(group, None, self.groups)
-            found[chosen] = self._run(jobs, rows, first, now_s, requested, runtimes[chosen], coming, wanted)
-        return found if asked is None else found[:, np.isin(waiting, asked)]
+            starts_s[chosen] = self._run(jobs, rows, first, now_s, requested, runtimes[chosen], coming, wanted)
+        return starts_s if asked is None else starts_s[:, np.isin(waiting, asked)]
 
     def drawn(
         self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int
@@ -161,8 +161,8 @@ class Ahead:
         """
         rows, first, elapsed, requested = _left(jobs, running, waiting, now_s)
         runtimes = np.maximum(runtime_s[rows], elapsed + 1)[None]
-        found = self._run(jobs, rows, first, now_s, requested, runtimes, coming, _alone(rows, first, asked))[0]
-        return found if asked is None else found[np.isin(waiting, asked)]
+        starts_s = self._run(jobs, rows, first, now_s, requested, runtimes, coming, _alone(rows, first, asked))[0]
+        return starts_s if asked is None else starts_s[np.isin(waiting, asked)]
 
     def _run(
         self,

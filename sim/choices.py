@@ -82,10 +82,10 @@ class Choices:
             )
             for each in settings
         ]
-        levels, told = told_beforehand(source, workload.jobs, workload.arrays.requested)
+        levels, quantiles = told_beforehand(source, workload.jobs, workload.arrays.requested)
         self._count = self._rule.scenarios if levels > 1 else 1  # of a point all are alike
-        self._told_beforehand = told is not None
-        self.quantiles = told if told is not None else np.zeros((len(workload.jobs), levels), np.int64)
+        self._told_beforehand = quantiles is not None
+        self.quantiles = quantiles if quantiles is not None else np.zeros((len(workload.jobs), levels), np.int64)
         self._uniforms = uniforms(len(workload.jobs), self._count, seed)
         self._weights = np.array([self._rule.slowdown, self._rule.awf, self._rule.p2sf])
         self._empty = None if workload.machine is None else workload.machine.layout

@@ -59,11 +59,11 @@ def _at_address(readonly: bool) -> Any:
         array = types.Array(kind.dtype, 1, "C", readonly=readonly)
 
         def generate(context: Any, builder: Any, __: Any, given: Any) -> Any:
-            made = context.make_array(array)(context, builder)
+            structure = context.make_array(array)(context, builder)
             data = builder.inttoptr(given[0], context.get_data_type(array.dtype).as_pointer())
             words = [context.get_constant(types.intp, 8)]
-            populate_array(made, data, given[1:2], words, words[0], None)
-            return made._getvalue()
+            populate_array(structure, data, given[1:2], words, words[0], None)
+            return structure._getvalue()
 
         return array(types.int64, types.int64, kind), generate
 
@@ -136,6 +136,6 @@ def compiled(function: Callable[[CompiledView, np.ndarray], int] | None = None, 
         code: Any = cfunc(types.int64(types.int64), **_PLAIN)(entry)
     except NumbaError as error:
         words = [line.strip() for line in str(error).splitlines() if line.strip()]
-        told = next((line for line in words if not line.startswith(("Failed in", "During:"))), words[0])
-        raise InputError(f"policy {function.__name__}: cannot be compiled: {told[:100]}") from error
+        reason = next((line for line in words if not line.startswith(("Failed in", "During:"))), words[0])
+        raise InputError(f"policy {function.__name__}: cannot be compiled: {reason[:100]}") from error
     return CompiledPolicy(function.__name__, code.address, memory, code)

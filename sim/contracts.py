@@ -57,9 +57,9 @@ def check_predictor(
         raise InputError(f"a {type(make).__name__} makes no predictors: give a class, or a function that returns a new one")
     new = _maker(make)
     jobs = _jobs(seed)
-    made = _predicted_within(new, jobs)
+    schedule = _predicted_within(new, jobs)
     _alike(
-        made,
+        schedule,
         simulate(jobs, procs=_PROCS, scheduler=_SCHEDULER, predictor=new()),
         "the same jobs are predicted otherwise the second time",
     )
@@ -92,23 +92,23 @@ def check_scheduler(name: str, *, predictor: MakePredictor = "requested", semant
         return simulate(jobs, procs=procs, scheduler=name, predictor=new(), semantics=semantics)
 
     jobs = _jobs(seed)[: _JOBS // 2]
-    made = schedule(jobs)
-    _possible(made)
+    expected = schedule(jobs)
+    _possible(expected)
     _possible(schedule(jobs[:1]))
-    _alike(made, schedule(jobs), "the same jobs are scheduled otherwise the second time")
+    _alike(expected, schedule(jobs), "the same jobs are scheduled otherwise the second time")
     source = predictor if isinstance(predictor, str) else new
     asked = Campaign(schedulers=(name,), predictors=(source,), semantics=(semantics,))
-    _alike(made, campaign_schedules(jobs, asked, procs=_PROCS)[0], "a campaign schedules otherwise")
-    for row, other in _other_futures(jobs, made, np.random.default_rng(seed)):
+    _alike(expected, campaign_schedules(jobs, asked, procs=_PROCS)[0], "a campaign schedules otherwise")
+    for row, other in _other_futures(jobs, expected, np.random.default_rng(seed)):
         now = jobs["submit_s"].iloc[row]
-        one, two = (each["start_s"].where(each["start_s"] <= now) for each in (made.jobs, schedule(other).jobs))
+        one, two = (each["start_s"].where(each["start_s"] <= now) for each in (expected.jobs, schedule(other).jobs))
         _hold(one[: row + 1].equals(two[: row + 1]), f"what was submitted or ended after job {row + 1} changes starts before it")
     roomy = schedule(jobs, int(jobs["procs"].sum())).jobs
     _hold(roomy["start_s"].equals(roomy["submit_s"]), "a job waits though all jobs fit at once")
     renamed = jobs.assign(job_id=jobs["job_id"] + 1000, user=jobs["user"].cat.rename_categories(lambda user: f"a{user[::-1]}"))
-    _alike(made, schedule(renamed), "numbers of jobs or names of users change the schedule")
+    _alike(expected, schedule(renamed), "numbers of jobs or names of users change the schedule")
     later = schedule(jobs.assign(submit_s=jobs["submit_s"] + 7 * DAY_S)).jobs
-    _hold((made.jobs["start_s"] + 7 * DAY_S).equals(later["start_s"]), "a trace that is a week later has another schedule")
+    _hold((expected.jobs["start_s"] + 7 * DAY_S).equals(later["start_s"]), "a trace that is a week later has another schedule")
 
 
 def _maker(make: MakePredictor) -> Callable[[], Predictor]:
@@ -154,13 +154,13 @@ def _at_limits(jobs: pd.DataFrame) -> pd.DataFrame:
 
 def _predicted_within(new: Callable[[], Predictor], jobs: pd.DataFrame, procs: int = _PROCS) -> Schedule:
     source = new()
-    made = simulate(jobs, procs=procs, scheduler=_SCHEDULER, predictor=source)
+    schedule = simulate(jobs, procs=procs, scheduler=_SCHEDULER, predictor=source)
     if not isinstance(source, TablePredictor) or source.capped:
-        within = made.jobs["predicted_s"].between(1, made.jobs["requested_s"])
+        within = schedule.jobs["predicted_s"].between(1, schedule.jobs["requested_s"])
         _hold(bool(within.all()), f"the prediction of job {int((~within).argmax()) + 1} is not within 1 s and its request")
-    if made.quantiles is not None:
-        _hold(bool((np.diff(made.quantiles.to_numpy(), axis=1) >= 0).all()), "a quantile is below that of a lower level")
-    return made
+    if schedule.quantiles is not None:
+        _hold(bool((np.diff(schedule.quantiles.to_numpy(), axis=1) >= 0).all()), "a quantile is below that of a lower level")
+    return schedule
 
 
 def _alike(one: Schedule, other: Schedule, broken: str) -> None:
@@ -198,18 +198,18 @@ def _other_futures(jobs: pd.DataFrame, made: Schedule, rng: np.random.Generator)
 
 def _past_decides(new: Callable[[], Predictor], jobs: pd.DataFrame, semantics: str, seed: int) -> None:
     policy: dict[str, Any] = {"procs": _PROCS, "scheduler": _SCHEDULER, "semantics": semantics}
-    made = simulate(jobs, predictor=new(), **policy)
+    schedule = simulate(jobs, predictor=new(), **policy)
     changed = 0
-    for row, future in _other_futures(jobs, made, np.random.default_rng(seed)):
+    for row, future in _other_futures(jobs, schedule, np.random.default_rng(seed)):
         other = simulate(future, predictor=new(), **policy)
-        one, two = (each.jobs["predicted_s"].to_numpy() for each in (made, other))
+        one, two = (each.jobs["predicted_s"].to_numpy() for each in (schedule, other))
         differ = one[: row + 1] != two[: row + 1]
         _hold(
             not differ.any(), f"the prediction of job {int(differ.argmax()) + 1} depends on what is known only after job {row + 1}"
         )
-        if made.quantiles is not None and other.quantiles is not None:
+        if schedule.quantiles is not None and other.quantiles is not None:
             _hold(
-                made.quantiles[: row + 1].equals(other.quantiles[: row + 1]),
+                schedule.quantiles[: row + 1].equals(other.quantiles[: row + 1]),
                 f"quantiles depend on what is known only after job {row + 1}",
             )
         changed += int((one[row + 1 :] != two[row + 1 :]).sum())
@@ -229,7 +229,7 @@ def _same_together(new: Callable[[], Predictor], jobs: pd.DataFrame) -> None:
         _alike(one, other, "a campaign schedules otherwise")
     if not python:
         swept = sweep(jobs, weights, procs=_PROCS, policy=MIXED._replace(predictor=source))["mean_wait_s"]
-        waits = [(made.jobs["start_s"] - made.jobs["submit_s"]).mean() for made in alone]
+        waits = [(schedule.jobs["start_s"] - schedule.jobs["submit_s"]).mean() for schedule in alone]
         _hold(bool(np.allclose(swept, waits, rtol=1e-12)), "a sweep schedules otherwise")
 
 

@@ -151,8 +151,8 @@ class _Asked:
         counters, arrays = self.work.state.counters, self.given.arrays
         first, new = len(self.jobs), slice(len(self.jobs), int(counters[NEXT]))
         submit, columns = arrays.submit[new] + self.origin, (arrays.procs, arrays.requested, *self.given.estimates)
-        known: Any = (self.row[new], submit, *(column[new] for column in columns))
-        for row, *facts in zip(*(column.tolist() for column in known), strict=True):
+        new_columns: Any = (self.row[new], submit, *(column[new] for column in columns))
+        for row, *facts in zip(*(column.tolist() for column in new_columns), strict=True):
             self.jobs.append(Job(len(self.jobs), self.job_ids[row], self.users[row], *facts))
         self.queue |= {job.number: job for job in self.jobs[first:]}
         started = int(counters[STARTED])
@@ -252,5 +252,7 @@ def decide(
         raise InputError(f"decide takes no {wrong[0]}: the policy decides which jobs start")
     name, decides = decider(policy, name, once=True)
     on: dict[str, Any] = {"machine": machine} if hasattr(machine, "arrays_for") else {"procs": machine}
-    made = simulate_policy(jobs, Policy(UNDER, **settings), decider=decides(), clock=clock, trace=trace, generated=generated, **on)
-    return replace(made, scheduler=name)
+    schedule = simulate_policy(
+        jobs, Policy(UNDER, **settings), decider=decides(), clock=clock, trace=trace, generated=generated, **on
+    )
+    return replace(schedule, scheduler=name)

@@ -123,12 +123,12 @@ def _told(source: TablePredictor, jobs: pd.DataFrame) -> Memory:
 
 def told_quantiles(source: Predictor, memory: Memory, jobs: pd.DataFrame) -> pd.DataFrame | None:
     """Return predicted quantiles at submission, a row a job, a column a level, or None."""
-    told = None
+    quantiles = None
     if isinstance(source, CompiledPredictor) and source.distribution is not None:
-        told = source.distribution(memory)
+        quantiles = source.distribution(memory)
     elif isinstance(source, TablePredictor) and source.quantiles is not None:
-        told = source.quantiles(jobs)
-    return None if told is None or told.shape[1] == 0 else told
+        quantiles = source.quantiles(jobs)
+    return None if quantiles is None or quantiles.shape[1] == 0 else quantiles
 
 
 _LATER_S = 3650 * DAY_S

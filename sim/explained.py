@@ -78,11 +78,11 @@ def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
     jobs = jobs.head(_MOST_ASKED)
     drawn, period = draw_phases(site, len(jobs), seed), clock_settings(site)[2]
     tries = [period * part / _PHASES for part in range(_PHASES)] if site.multifactor else [drawn.decay_s]
-    made = []
+    by_phase = []
     for decay in tries:
         looks = [*_looks(site, jobs, drawn._replace(decay_s=decay))]
-        made.append(Decisions(*(sum(map(len, sets)) for sets in list(zip(*looks, strict=True))[1:])))
-    return max(made, key=lambda each: each.predicted - each.extra / 2)
+        by_phase.append(Decisions(*(sum(map(len, sets)) for sets in list(zip(*looks, strict=True))[1:])))
+    return max(by_phase, key=lambda each: each.predicted - each.extra / 2)
 
 
 def by_day(site: Site, jobs: pd.DataFrame, from_s: int, timezone: str = "UTC", seed: int = 0) -> pd.DataFrame:
@@ -98,8 +98,8 @@ def by_day(site: Site, jobs: pd.DataFrame, from_s: int, timezone: str = "UTC", s
     every = -(-len(np.unique(starts[starts >= from_s])) // _MOST_ASKED) or 1
     looks = [*_looks(site, jobs, draw_phases(site, len(jobs), seed), from_s, every)]
     when = local_clock_s(np.array([each.second_s for each in looks], np.int64), origin_of(jobs), timezone)
-    told = [(each.real & waited, each.predicted & waited, each.extra) for each in looks]
-    table = pd.DataFrame(told, columns=["starts", "explained", "extra"])
+    rows = [(each.real & waited, each.predicted & waited, each.extra) for each in looks]
+    table = pd.DataFrame(rows, columns=["starts", "explained", "extra"])
     days = table.groupby(when // DAY_S).agg(_distinct)  # a job is extra once a day
     days.index = pd.to_datetime(days.index * DAY_S, unit="s").strftime("%Y-%m-%d")
     return days.rename_axis("day").reset_index()
@@ -177,9 +177,9 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
     def tried(kind: int, second: int) -> set[int]:
         kept, before = [array.copy() for array in state], slurm.now.phase.copy()
         follow_events([(second * 1000 + 900, kind, 0)], slurm)
-        found = set(np.flatnonzero((slurm.now.phase != before) & (slurm.now.phase == RUNS)).tolist())
+        started = set(np.flatnonzero((slurm.now.phase != before) & (slurm.now.phase == RUNS)).tolist())
         undo(kept)
-        return found
+        return started
 
     def follow(events: list[tuple[int, int, int]], ends: bool) -> None:
         now = [(second * 1000 + 500, kind, row) for second, kind, row in events if kind != START and (kind in (END, CLEAR)) == ends]

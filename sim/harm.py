@@ -54,15 +54,15 @@ def harm(text: str) -> Harm:
     given = parse(text)
     usual = asdict(Harm())
     read: dict[str, float] = {}
-    for option, said in given.items():
+    for option, value_text in given.items():
         check_known(option, tuple(usual))
-        stated = f"{option}={said}"
+        assignment = f"{option}={value_text}"
         if option == "scenarios":
-            read[option] = whole(stated, said, minimum=1, maximum=MOST_SCENARIOS)
+            read[option] = whole(assignment, value_text, minimum=1, maximum=MOST_SCENARIOS)
         elif option == "short_level":
-            read[option] = number(stated, said, minimum=0.0, maximum=1.0)
+            read[option] = number(assignment, value_text, minimum=0.0, maximum=1.0)
         else:
-            read[option] = number(stated, said, minimum=0.0)
+            read[option] = number(assignment, value_text, minimum=0.0)
     return Harm(**(usual | read))
 
 
@@ -118,13 +118,13 @@ def as_scenarios(
     Or on ``nodes`` with so many. ``arrays`` are the jobs' columns in the order of the table.
     """
     total, count, most = len(jobs), rule.scenarios, min(len(jobs), 2 * procs)
-    levels, told = told_beforehand(source, jobs, arrays.requested)
+    levels, predicted = told_beforehand(source, jobs, arrays.requested)
     scales = np.zeros(SCALES)
     scales[: len(CONSTANTS)] = [getattr(rule, name) for name in CONSTANTS]
     scales[MACHINE] = procs
     quantiles = scratch.take("quantiles", total, levels)
-    if told is not None:
-        quantiles[:] = told
+    if predicted is not None:
+        quantiles[:] = predicted
     return Scenarios(
         np.zeros(NUMBERS, np.int64),
         scales,

@@ -136,7 +136,7 @@ def _scheduler(name: str) -> Scheduler:
         raise InputError(
             f"scheduler {name!r}: pipelines.storage.policies.resolved(NAME) makes a POLICY(...) the SCORE(...) that it is"
         )
-    known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
+    algorithms = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
     base, rush = _rush(name)
     if base.upper() == SLURM.upper():
         raise InputError(f"scheduler {name!r}: needs the site's files: give the folder with its slurm.conf as --machine")
@@ -150,17 +150,17 @@ def _scheduler(name: str) -> Scheduler:
         except InputError as error:
             raise InputError(f"scheduler {name!r}: {error}") from error
     if planning := re.fullmatch(r"(PLANRS|ORIGBF)(?:\((.+)\))?", base, re.IGNORECASE):
-        return _planning(name, known[planning[1].upper()], planning[2] or "", rush)
+        return _planning(name, algorithms[planning[1].upper()], planning[2] or "", rush)
     parts = _parts(base.upper())
     options = _easy_options(parts, name)
-    at = next((i for i, part in enumerate(parts) if part in known), None)
+    at = next((i for i, part in enumerate(parts) if part in algorithms), None)
     if at is None and parts[0] in {**ORDERS, **ALIASES} and len(parts) == 1:
         raise InputError(
             f"scheduler {name!r}: is an order of the queue and no algorithm: without backfilling it is {name}-Strict, with it {name}-EASY or {name}-JustBF"
         )
     if at is None or at > 1 or len(parts) > at + 2:
         raise InputError(f"unknown scheduler {name!r}; {_meant(base, parts)}")
-    algorithm = known[parts[at]]
+    algorithm = algorithms[parts[at]]
     if algorithm in ("Harm", *PLANNERS):
         raise InputError(f"scheduler {name!r}: {algorithm} has an order of its own, and takes none; {grammar()}")
     order = _order(parts[0], ALIASES, name) if at == 1 else Order()
@@ -179,9 +179,9 @@ def _easy_options(parts: list[str], name: str) -> dict[str, Any]:
     """Take the options of ``EASY(reservations=k,plans=requested)`` out of its part; return them as fields."""
     fields: dict[str, Any] = {}
     for at, part in enumerate(parts):
-        if found := re.fullmatch(r"EASY\((.+)\)", part):
+        if match := re.fullmatch(r"EASY\((.+)\)", part):
             parts[at] = "EASY"
-            for option in found[1].split(","):
+            for option in match[1].split(","):
                 key, _, value = (word.strip() for word in option.partition("="))
                 if key == "RESERVATIONS" and re.fullmatch(r"[1-9]\d{0,8}", value) and "reservations" not in fields:
                     fields["reservations"] = int(value)
@@ -237,11 +237,11 @@ def _planning(name: str, algorithm: str, options: str, rush: Rush | None) -> Sch
 
 def _rush(name: str) -> tuple[str, Rush | None]:
     """Split a name into the part before ``+RUSH(...)`` and its start decisions."""
-    found = re.fullmatch(r"(.*)\+RUSH(?:\((.*)\))?", name, re.IGNORECASE)
-    if not found:
+    match = re.fullmatch(r"(.*)\+RUSH(?:\((.*)\))?", name, re.IGNORECASE)
+    if not match:
         return name, None
     given: dict[str, str] = {}
-    for option in (found[2] or "").split(","):
+    for option in (match[2] or "").split(","):
         key, equals, value = (part.strip() for part in option.partition("="))
         if option.strip() and (key not in _RUSH or not equals or not value or key in given):
             raise InputError(
@@ -259,7 +259,7 @@ def _rush(name: str) -> tuple[str, Rush | None]:
     harm, classes = given.get("harm", "no").lower() == "yes", given.get("classes", Rush.classes)
     if classes not in CLASSES:
         raise InputError(f"scheduler {name!r}: classes={classes}; known: {', '.join(CLASSES)}")
-    return found[1], Rush(
+    return match[1], Rush(
         given.get("model", ""),
         int(numbers["skips"]),
         classes,
@@ -288,10 +288,10 @@ def _cutoff(name: str, given: dict[str, str]) -> float | None:
 def _order(text: str, aliases: dict[str, str], name: str) -> Order:
     if scored := re.fullmatch(r"SCORE\((.*)\)", text, re.DOTALL):
         try:
-            made = score(scored[1])
+            formula = score(scored[1])
         except InputError as error:
             raise InputError(f"scheduler: {error}" if len(name) > 200 else f"scheduler {name!r}: {error}") from error
-        return Order("SCORE", made.weights, score=made)
+        return Order("SCORE", formula.weights, score=formula)
     mixed = re.fullmatch(r"MIXED\(([^;]*)(;STANDARDISED)?\)", text)
     if mixed:
         try:

@@ -33,8 +33,8 @@ def started(site: Site | Rule, jobs: pd.DataFrame, scheduler: str, predictor: st
     held = machine.holds(table)
     start = np.full(len(jobs), np.nan)
     drawn = seed if moved_by_seed(predictor, 0, [scheduler]) else 0
-    made = simulate(table[held].reset_index(drop=True), scheduler=scheduler, predictor=predictor, seed=drawn, machine=machine)
-    start[order[held]] = made.jobs["start_s"].to_numpy(np.float64)
+    schedule = simulate(table[held].reset_index(drop=True), scheduler=scheduler, predictor=predictor, seed=drawn, machine=machine)
+    start[order[held]] = schedule.jobs["start_s"].to_numpy(np.float64)
     return start
 
 

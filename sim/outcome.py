@@ -262,7 +262,7 @@ class Simulation:
         if self.given.code == OUTSIDE:
             assert isinstance(self.source, OnlinePredictor)
             given, rows, scenarios = self.given, self._rows(), self.work.state.scenarios
-            told = scenarios if self.choices is None else self.choices
+            with_quantiles = scenarios if self.choices is None else self.choices
             estimates = given.estimates
             if self.settings.by_request:
                 estimates = Estimates(estimates.order, np.empty_like(estimates.fit), np.empty_like(estimates.end))
@@ -274,7 +274,7 @@ class Simulation:
                 self.work.state,
                 self.workload.origin,
                 np.arange(len(self.workload.jobs)) if rows is None else rows,
-                told.quantiles if told is not None else None,
+                with_quantiles.quantiles if with_quantiles is not None else None,
             )
         leg, counters = FIRST_LEG, self.work.state.counters
         counters[EVENTS], left = leg, began
@@ -344,17 +344,19 @@ class Simulation:
                 column[order] for column in (submit, start, runtime, predicted, corrections)
             )
             skips = skips[order] if len(skips) else skips
-        told = told_quantiles(source, self.given.memory, self.workload.jobs)
-        made = Outcome(submit, start, runtime, predicted, corrections, skips, source.name, clamped, seconds, self.retraining, told)
+        quantiles = told_quantiles(source, self.given.memory, self.workload.jobs)
+        outcome = Outcome(
+            submit, start, runtime, predicted, corrections, skips, source.name, clamped, seconds, self.retraining, quantiles
+        )
         clusters = self.work.clusters
         if clusters is not None and len(clusters.outages.time):
             outages = clusters.outages
-            made = made._replace(unstarted=state.start < 0, requeues=outages.requeues, lost=outages.lost)
+            outcome = outcome._replace(unstarted=state.start < 0, requeues=outages.requeues, lost=outages.lost)
         if self.log is not None:
-            made = made._replace(plans=self.log.table(self.workload.jobs["job_id"].to_numpy(), origin, rows))
+            outcome = outcome._replace(plans=self.log.table(self.workload.jobs["job_id"].to_numpy(), origin, rows))
         if self.searches is not None:
-            made = made._replace(searches=self.searches.searches(origin), search_costs=self.searches.costs(origin))
-        return made
+            outcome = outcome._replace(searches=self.searches.searches(origin), search_costs=self.searches.costs(origin))
+        return outcome
 
 
 def check_decision(plan: Scheduler, decided: bool, monitored: bool) -> None:

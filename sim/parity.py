@@ -86,8 +86,8 @@ def open_replays(
     submit = jobs["submit_s"].to_numpy(np.float64)
     waits, by = np.empty((replays, len(jobs))), np.empty((replays, len(jobs)), object)
     for row in range(replays):
-        made = replay(site, jobs, seed + row if phases is None else near(phases, seed + row))
-        waits[row], by[row] = np.floor(made.start_s) - submit, made.started_by
+        replayed = replay(site, jobs, seed + row if phases is None else near(phases, seed + row))
+        waits[row], by[row] = np.floor(replayed.start_s) - submit, replayed.started_by
         if progress is not None:
             progress(row + 1, replays)
     start = jobs["start_s"].to_numpy(np.float64)
@@ -148,8 +148,8 @@ def unexplained(jobs: pd.DataFrame, made: Open, most: int = 10) -> pd.DataFrame:
     beyond[~made.starts] = 0
     rows = np.argsort(-np.abs(beyond), kind="stable")[:most]
     rows = rows[np.abs(beyond[rows]) > _NOISE_S]
-    found = jobs.iloc[rows][["job_id", "user", "partition", "qos", "cpus"]].reset_index(drop=True)
-    return found.assign(
+    table = jobs.iloc[rows][["job_id", "user", "partition", "qos", "cpus"]].reset_index(drop=True)
+    return table.assign(
         recorded_s=made.recorded_s[rows], low_s=low[rows], high_s=high[rows], beyond_s=beyond[rows],
         why=[_why(jobs.iloc[row], beyond[row]) for row in rows],
     )  # fmt: skip
@@ -228,8 +228,8 @@ def without(
     used = [name for name in rules if not _same((site, jobs), RULES[name](site, jobs))]
     rows = []
     for at, name in enumerate(used):
-        made = open_replays(*RULES[name](site, jobs), replays, seed).summary()
-        rows.append((name, *(made[figure] for figure in ("mean_wait_s", "low_s", "high_s", "within_5_s"))))
+        summary = open_replays(*RULES[name](site, jobs), replays, seed).summary()
+        rows.append((name, *(summary[figure] for figure in ("mean_wait_s", "low_s", "high_s", "within_5_s"))))
         if progress is not None:
             progress(at + 1, len(used))
     return pd.DataFrame(rows, columns=["rule", "mean_wait_s", "low_s", "high_s", "within_5_s"])

@@ -83,9 +83,9 @@ def as_planner(planned: Planned, nodes: Nodes, arrays: Jobs, estimates: Estimate
     users = planned.users if rule is not None else 0
     size, limits = nodes.free.shape, nodes.left.shape
     take = scratch.take
-    stamp, told = take("stamp", jobs), take("told", jobs)
+    stamp, logged_starts_s = take("stamp", jobs), take("told", jobs)
     stamp[:] = 0
-    told[:] = -1
+    logged_starts_s[:] = -1
     lines = 2 * jobs + 2 if tells else 0
     return Planner(
         numbers=_numbers(rule, planned.pool, tells),
@@ -114,7 +114,7 @@ def as_planner(planned: Planned, nodes: Nodes, arrays: Jobs, estimates: Estimate
         claim=claims(rule.usage, nodes) if rule is not None else np.zeros(0),
         queue=planned.queue,
         present=np.zeros(users + 1, np.int64),
-        told=told,
+        told=logged_starts_s,
         told_nodes=take("told nodes", jobs),
         log=take("log of plans", lines, 5),
         log_nodes=take("log of nodes", 2 * len(nodes.node) + 2 if tells else 0),
@@ -259,17 +259,17 @@ class PlanLog:
         ``job_id`` by rows of the table, ``rows`` of which the kernel's jobs are.
         """
         self.read()
-        told, nodes = np.concatenate(self._told), np.concatenate(self._nodes)
+        lines, nodes = np.concatenate(self._told), np.concatenate(self._nodes)
         pool = bool(self._planner.numbers[POOL])
         first = self._planner.nodes.first
-        places = np.concatenate(([0], np.cumsum(told[:, 4])))
-        texts = [None if pool else _ranges(nodes[a:b] - first[c]) for (a, b), c in zip(pairwise(places), told[:, 3], strict=True)]
+        places = np.concatenate(([0], np.cumsum(lines[:, 4])))
+        texts = [None if pool else _ranges(nodes[a:b] - first[c]) for (a, b), c in zip(pairwise(places), lines[:, 3], strict=True)]
         table = pd.DataFrame(
             {
-                "job_id": job_id[told[:, 0] if rows is None else rows[told[:, 0]]],
-                "time_s": told[:, 1] + origin,
-                "planned_start_s": told[:, 2] + origin,
-                "cluster": np.array(["" if pool else str(c) for c in told[:, 3]], dtype=object),
+                "job_id": job_id[lines[:, 0] if rows is None else rows[lines[:, 0]]],
+                "time_s": lines[:, 1] + origin,
+                "planned_start_s": lines[:, 2] + origin,
+                "cluster": np.array(["" if pool else str(c) for c in lines[:, 3]], dtype=object),
                 "nodes": np.array(texts, dtype=object),
             }
         )
@@ -312,15 +312,15 @@ class Searches:
 
     def searches(self, origin: int) -> pd.DataFrame:
         """Return the moves that were accepted."""
-        found = np.concatenate([log for _, log in self._made]) if self._made else np.zeros((0, 3), np.int64)
+        moves = np.concatenate([log for _, log in self._made]) if self._made else np.zeros((0, 3), np.int64)
         gains = np.concatenate(self._gains) if self._gains else np.zeros((0, 3))
-        times = np.repeat([now for now, _ in self._made], [len(log) for _, log in self._made]) if self._made else found[:, 0]
+        times = np.repeat([now for now, _ in self._made], [len(log) for _, log in self._made]) if self._made else moves[:, 0]
         return pd.DataFrame(
             {
                 "time_s": times.astype(np.int64) + origin,
-                "search": found[:, 0].astype(np.int32),
-                "iteration": found[:, 1].astype(np.int32),
-                "plan_jobs": found[:, 2].astype(np.int32),
+                "search": moves[:, 0].astype(np.int32),
+                "iteration": moves[:, 1].astype(np.int32),
+                "plan_jobs": moves[:, 2].astype(np.int32),
                 **{name: gains[:, i] for i, name in enumerate(("wait_gain", "slowdown_gain", "fairness_gain"))},
             }
         )
@@ -335,10 +335,10 @@ class Searches:
 
 def _ranges(nodes: np.ndarray) -> str:
     """Return sorted numbers as text such as ``0-3,7``."""
-    found: list[str] = []
+    ranges: list[str] = []
     first = 0
     for last in range(len(nodes)):
         if last + 1 == len(nodes) or nodes[last + 1] != nodes[last] + 1:
-            found.append(str(nodes[first]) if first == last else f"{nodes[first]}-{nodes[last]}")
+            ranges.append(str(nodes[first]) if first == last else f"{nodes[first]}-{nodes[last]}")
             first = last + 1
-    return ",".join(found)
+    return ",".join(ranges)

@@ -120,18 +120,18 @@ def orig_bf(text: str) -> OrigBF:
 
 
 def _read(given: dict[str, str], usual: PlanRS | OrigBF) -> dict[str, object]:
-    known = (*asdict(usual), "preset") if isinstance(usual, PlanRS) else tuple(asdict(usual))
+    options = (*asdict(usual), "preset") if isinstance(usual, PlanRS) else tuple(asdict(usual))
     read: dict[str, object] = {}
-    for option, said in given.items():
-        check_known(option, known)
-        stated = f"{option}={said}"
+    for option, value_text in given.items():
+        check_known(option, options)
+        assignment = f"{option}={value_text}"
         if option in _CHOICES:
-            read[option] = chosen(stated, said, _CHOICES[option])
+            read[option] = chosen(assignment, value_text, _CHOICES[option])
         elif option in _WHOLE:
             minimum, maximum = _WHOLE[option]
-            read[option] = whole(stated, said, minimum=minimum, maximum=maximum)
+            read[option] = whole(assignment, value_text, minimum=minimum, maximum=maximum)
         elif option == "least":
-            read[option] = number(stated, said, minimum=1.0)
+            read[option] = number(assignment, value_text, minimum=1.0)
         else:
-            read[option] = number(stated, said, minimum=0.0)
+            read[option] = number(assignment, value_text, minimum=0.0)
     return read

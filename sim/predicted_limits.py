@@ -41,8 +41,8 @@ def as_table(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return the jobs of a site as a canonical table with Unix times."""
     people = {"user": jobs["user"], "group": jobs["account"], "partition": jobs["partition"], "queue": jobs["qos"]}
     numbers = {"runtime_s": jobs["runtime_s"].clip(lower=1), "procs": jobs["cpus"], "requested_s": jobs["limit_s"]}
-    made = conform({"job_id": np.arange(len(jobs)), "submit_s": jobs["submit_s"], **numbers, **people}, len(jobs))
-    return made.astype(dict.fromkeys(("job_id", "submit_s", *numbers), np.int64))
+    table = conform({"job_id": np.arange(len(jobs)), "submit_s": jobs["submit_s"], **numbers, **people}, len(jobs))
+    return table.astype(dict.fromkeys(("job_id", "submit_s", *numbers), np.int64))
 
 
 def told_along(table: pd.DataFrame, end_s: np.ndarray, clock: Clock, seed: int = 0) -> pd.DataFrame:

@@ -251,9 +251,9 @@ def as_dependencies(graph: Graph, arrays: Jobs, estimates: Estimates) -> tuple[D
     empty = Jobs(*(np.zeros(total, np.int64) for _ in arrays))
     if estimates.order is estimates.end:  # one answer to all questions
         point = np.zeros(total, np.int64)
-        known = Estimates(point, point, point)
+        empty_estimates = Estimates(point, point, point)
     else:
-        known = Estimates(*(np.zeros(total, np.int64) for _ in estimates))
+        empty_estimates = Estimates(*(np.zeros(total, np.int64) for _ in estimates))
     sizes = np.bincount(graph.batch, minlength=batches)
     dependencies = Dependencies(
         given=arrays,
@@ -271,7 +271,7 @@ def as_dependencies(graph: Graph, arrays: Jobs, estimates: Estimates) -> tuple[D
         due=np.zeros(total, np.int64),
         row=np.zeros(total, np.int64),
     )
-    return dependencies, empty, known
+    return dependencies, empty, empty_estimates
 
 
 def _think_s(graph: Graph) -> int:

@@ -34,9 +34,11 @@ def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int 
     """
     jobs = clean.jobs
     requested = jobs["requested_s"].to_numpy(np.int64)
-    told = from_table(told_along(jobs, end_s, clean.clock, seed), requested)
+    quantiles = from_table(told_along(jobs, end_s, clean.clock, seed), requested)
     submit, procs = jobs["submit_s"].to_numpy(np.int64), jobs["procs"].to_numpy(np.int64)
-    return Jobs(submit, start_s, np.maximum(end_s, start_s + 1), procs, requested, codes(jobs, "user"), codes(jobs, "queue"), told)
+    return Jobs(
+        submit, start_s, np.maximum(end_s, start_s + 1), procs, requested, codes(jobs, "user"), codes(jobs, "queue"), quantiles
+    )
 
 
 def moments(submit_s: np.ndarray, start_s: np.ndarray, since_s: int, until_s: int) -> tuple[np.ndarray, np.ndarray]:
@@ -65,14 +67,14 @@ def ask(
     """
     local = local_clock_s(at_s, *clock)
     described = states(jobs, row, at_s, local, ahead.procs)
-    found, planned = np.empty((len(row), SCENARIOS)), np.empty(len(row))
+    scenarios, planned = np.empty((len(row), SCENARIOS)), np.empty(len(row))
     for number, (job, now, runs, waits) in enumerate(queues(jobs, row, at_s)):
         asked = np.array([job])
-        found[number] = told(ahead.starts(jobs, runs, waits, now, asked)[:, 0])
+        scenarios[number] = told(ahead.starts(jobs, runs, waits, now, asked)[:, 0])
         planned[number] = ahead.plan(jobs, runs, waits, now, jobs.requested, asked=asked)[0]
         if progress is not None and number % 256 == 0:
             progress(number, len(row))
-    return Questions(row, at_s, described, found, planned)
+    return Questions(row, at_s, described, scenarios, planned)
 
 
 def queues(jobs: Jobs, row: np.ndarray, at_s: np.ndarray) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:

@@ -76,9 +76,9 @@ def graph_of(jobs: pd.DataFrame, policy: Policy, procs: int) -> Graph | None:
         return user_graph(jobs, rule, procs)[0]
     if not policy.dependencies:
         return None
-    stated = preceding_rows(jobs)
-    check_limit(jobs, "think_s", stated.think_s)
-    return stated.graph()
+    preceding = preceding_rows(jobs)
+    check_limit(jobs, "think_s", preceding.think_s)
+    return preceding.graph()
 
 
 def user_facts(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> Facts:
@@ -108,5 +108,5 @@ def user_graph(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> tup
             )
         return reacting(user, submit, start + jobs["runtime_s"].to_numpy(np.int64), rule)
     assert procs is not None
-    made = simulation(prepare(jobs, procs), Policy(rule.ends)).outcome()
-    return reacting(user, submit, made.start + made.runtime, rule)
+    outcome = simulation(prepare(jobs, procs), Policy(rule.ends)).outcome()
+    return reacting(user, submit, outcome.start + outcome.runtime, rule)

@@ -37,19 +37,19 @@ def rollout(text: str) -> Rollout:
     The names of policies are not looked up.
     """
     read: dict[str, object] = {}
-    for option, said in parse(text).items():
+    for option, value_text in parse(text).items():
         check_known(option, tuple(Rollout.__dataclass_fields__))
-        stated = f"{option}={said}"
+        assignment = f"{option}={value_text}"
         if option == "policies":
-            read[option] = tuple(name.strip() for name in said.split(SEPARATOR))
+            read[option] = tuple(name.strip() for name in value_text.split(SEPARATOR))
         elif option == "scenarios":
-            read[option] = whole(stated, said, minimum=1, maximum=MOST_SCENARIOS)
+            read[option] = whole(assignment, value_text, minimum=1, maximum=MOST_SCENARIOS)
         elif option == "every":
-            read[option] = whole(stated, said, minimum=1, maximum=LONGEST_S)
+            read[option] = whole(assignment, value_text, minimum=1, maximum=LONGEST_S)
         elif option == "plans":
-            read[option] = chosen(stated, said, PLANS)
+            read[option] = chosen(assignment, value_text, PLANS)
         else:
-            read[option] = number(stated, said, minimum=0.0)
+            read[option] = number(assignment, value_text, minimum=0.0)
     rule = Rollout(**read)  # type: ignore[arg-type]
     if not rule.slowdown + rule.awf + rule.p2sf > 0:
         raise InputError("slowdown, awf and p2sf are all 0: one of them must weigh something")

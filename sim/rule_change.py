@@ -60,37 +60,37 @@ def change_rule(candidate: Candidate, rule: Rule, jobs: pd.DataFrame, seed: int 
 
     ``jobs`` is a table of :func:`as_site`. InputError for an unknown key, or a value that is none.
     """
-    made = rule
+    changed = rule
     for key, value in candidate.inferred.items():
         if key not in _KEYS:
             raise unknown(f"key of inferred in candidate {candidate.name!r}:", key, _KEYS)
-        made = (
-            _without_hours(replace(made, algorithm=str(value), order=""))
+        changed = (
+            _without_hours(replace(changed, algorithm=str(value), order=""))
             if key == "scheduler"
-            else _part(made, key, value, candidate)
+            else _part(changed, key, value, candidate)
         )
     if candidate.nodes:
-        made = replace(made, procs=number_of(candidate.nodes, rule.procs, candidate, "nodes"))
+        changed = replace(changed, procs=number_of(candidate.nodes, rule.procs, candidate, "nodes"))
     jobs, kills = of_load(candidate, jobs, seed)
-    told = [f"# time limits {candidate.limits}, at least a minute"] * bool(candidate.limits)
-    told += [f"# {candidate.what or candidate.name}"] * bool(candidate.demand)
+    notes = [f"# time limits {candidate.limits}, at least a minute"] * bool(candidate.limits)
+    notes += [f"# {candidate.what or candidate.name}"] * bool(candidate.demand)
     instead = of_scheduler(candidate)
     if instead is not None:
-        made = _without_hours(replace(made, algorithm=instead[0], order=""))
-        told.append(f"# predictor: {instead[1]}")
+        changed = _without_hours(replace(changed, algorithm=instead[0], order=""))
+        notes.append(f"# predictor: {instead[1]}")
     lines = [
         f"# {name}: {shown}"
         for name, shown, before in (
-            ("scheduler", made.scheduler, rule.scheduler),
-            ("processors", f"{made.procs:,}", f"{rule.procs:,}"),
-            ("closings", len(made.closings) or "none", len(rule.closings) or "none"),
-            ("queues with hours", len(made.hours) or "none", len(rule.hours) or "none"),
-            ("limits of queues", len(made.queues) or "none", len(rule.queues) or "none"),
-            ("limits", "; ".join(map(str, made.limits)) or "none", "; ".join(map(str, rule.limits)) or "none"),
+            ("scheduler", changed.scheduler, rule.scheduler),
+            ("processors", f"{changed.procs:,}", f"{rule.procs:,}"),
+            ("closings", len(changed.closings) or "none", len(rule.closings) or "none"),
+            ("queues with hours", len(changed.hours) or "none", len(rule.hours) or "none"),
+            ("limits of queues", len(changed.queues) or "none", len(rule.queues) or "none"),
+            ("limits", "; ".join(map(str, changed.limits)) or "none", "; ".join(map(str, rule.limits)) or "none"),
         )
         if shown != before
     ]
-    return Changed(made, jobs, (*lines, *told), kills, instead) if lines or told else None
+    return Changed(changed, jobs, (*lines, *notes), kills, instead) if lines or notes else None
 
 
 def _part(rule: Rule, key: str, value: object, candidate: Candidate) -> Rule:

@@ -49,8 +49,8 @@ class Settings(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **given: Any) -> None:
         """Let ``help`` tell what each setting is."""
-        told = [f"{name}: {field.description}" for name, field in cls.model_fields.items() if field.description]
-        cls.__doc__ = "\n\n".join((cls.__doc__ or "", *told))
+        descriptions = [f"{name}: {field.description}" for name, field in cls.model_fields.items() if field.description]
+        cls.__doc__ = "\n\n".join((cls.__doc__ or "", *descriptions))
 
 
 class TraceSettings(Settings):

@@ -55,13 +55,15 @@ def in_order(source: Predictor, recorded: pd.DataFrame, rows: np.ndarray) -> Pre
     """
     if not isinstance(source, TablePredictor):
         return source
-    asked, told = source.estimate, source.quantiles
+    asked, quantiles = source.estimate, source.quantiles
 
     def estimate(_: pd.DataFrame) -> np.ndarray:
         predicted = np.asarray(asked(recorded), np.float64)
         return predicted[rows] if predicted.shape == (len(recorded),) else predicted
 
-    return replace(source, estimate=estimate, quantiles=told and (lambda _: told(recorded).iloc[rows].reset_index(drop=True)))
+    return replace(
+        source, estimate=estimate, quantiles=quantiles and (lambda _: quantiles(recorded).iloc[rows].reset_index(drop=True))
+    )
 
 
 def restored(made: Outcome, rows: np.ndarray) -> Outcome:
@@ -69,7 +71,7 @@ def restored(made: Outcome, rows: np.ndarray) -> Outcome:
     back = np.empty_like(rows)
     back[rows] = np.arange(len(rows))
     columns = ("submit", "start", "runtime", "predicted", "corrections", "skips", "unstarted", "requeues", "lost")
-    told = {name: getattr(made, name)[back] for name in columns if len(getattr(made, name))}
+    reordered = {name: getattr(made, name)[back] for name in columns if len(getattr(made, name))}
     if made.quantiles is not None:
-        told["quantiles"] = made.quantiles.iloc[back].reset_index(drop=True)
-    return made._replace(**told)
+        reordered["quantiles"] = made.quantiles.iloc[back].reset_index(drop=True)
+    return made._replace(**reordered)

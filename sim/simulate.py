@@ -149,7 +149,7 @@ def simulate_policy(
     if rows is not None:
         source = in_order(source, table, rows)
     asked = policy._replace(predictor=source)
-    made = simulation(
+    outcome = simulation(
         workload,
         asked,
         start_decision=start_decision,
@@ -161,9 +161,9 @@ def simulate_policy(
         decider=decider,
     ).outcome()
     if rows is not None:
-        made = restored(made, rows)
+        outcome = restored(outcome, rows)
     name = "" if machine is None else machine.name
-    return as_schedule(made, table, policy, procs=procs, machine=name, trace=trace, generated=generated)
+    return as_schedule(outcome, table, policy, procs=procs, machine=name, trace=trace, generated=generated)
 
 
 def processors(procs: int | None, machine: Description | None) -> int:

@@ -100,8 +100,8 @@ class SiteAhead(Ahead):
         usage_s = float(table["submit_s"].min()) - LEAD_S
         phases, now = self.seed * self.scenarios, float(now_s + self._origin_s)
         table = table if asked is None else table.assign(asked=np.isin(there, asked))
-        found = starts_ahead(self.site, table, now, runtime_s, phases, more if len(more) else None, usage_s, self.within_s)
-        return np.minimum(found, self.within_s)
+        starts_s = starts_ahead(self.site, table, now, runtime_s, phases, more if len(more) else None, usage_s, self.within_s)
+        return np.minimum(starts_s, self.within_s)
 
     def _asked(self, jobs: Queued, rows: np.ndarray) -> pd.DataFrame:
         """Return what jobs ask for: on as many times the nodes as they have processors."""
@@ -189,8 +189,8 @@ def starts_ahead(
 
     workers = min(os.cpu_count() or 1, len(runtimes_s))
     starts = np.empty((len(runtimes_s), len(rows)))
-    for mine, found in threads(workers)(scenarios, [range(at, len(runtimes_s), workers) for at in range(workers)]):
-        starts[mine] = found
+    for mine, own_starts_s in threads(workers)(scenarios, [range(at, len(runtimes_s), workers) for at in range(workers)]):
+        starts[mine] = own_starts_s
     starts[starts > within_s] = np.inf
     return starts
 
@@ -207,11 +207,11 @@ def lead(site: Site, table: pd.DataFrame, there: int, now_s: float, phases: Phas
     moment = Moment(site, table, there, origin, round((now_s - origin) * 1000), begin(site, table, phases))
     slurm, numbers, jobs = moment.slurm, moment.slurm.numbers, table.iloc[:there]
     accrue = jobs["accrue_s"].to_numpy(np.float64) if "accrue_s" in jobs else np.full(there, np.nan)
-    told = np.flatnonzero(np.isfinite(accrue))
-    slurm.now.accrues[told] = since = np.floor(accrue[told]).astype(np.int64) - origin
+    accrued = np.flatnonzero(np.isfinite(accrue))
+    slurm.now.accrues[accrued] = since = np.floor(accrue[accrued]).astype(np.int64) - origin
     numbers[LAST_DECAY] = (moment.now_ms if usage_s is None else round((usage_s - origin) * 1000)) // 1000
     ms, kind, row = _recorded(moment, jobs, phases, usage_s)
-    follow(ms, kind, row, *held_nodes(site, jobs), told, since, slurm)
+    follow(ms, kind, row, *held_nodes(site, jobs), accrued, since, slurm)
     numbers[OUTAGE] = np.searchsorted(slurm.outages.time_ms, moment.now_ms, side="right")
     numbers[JOINED] = there
     asks = ms[~np.isin(kind, (START, DECAY)) & ((kind != LOOK) | (row == NONE))]

@@ -96,23 +96,23 @@ def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) 
 
     ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`. InputError for an unknown key, name, or a value that is none.
     """
-    made, lines = _settings(candidate, site)
-    parts = {name: _partition(part, _chosen(candidate.partitions, name), candidate) for name, part in made.partitions.items()}
-    qos = {name: _qos(each, _chosen(candidate.qos, name), candidate) for name, each in made.qos.items()}
-    for stated, known, kind in ((candidate.partitions, parts, "partition"), (candidate.qos, qos, "QOS")):
-        if unknown := set(stated) - set(known) - {"*"}:
-            raise InputError(f"candidate {candidate.name!r}: no {kind} {min(unknown)}; known: {', '.join(known)}")
-    lines += [line for name, each in qos.items() for line in qos_lines(each, made.qos[name])]
-    made = replace(made, partitions=parts, qos=qos)
+    changed, lines = _settings(candidate, site)
+    parts = {name: _partition(part, _chosen(candidate.partitions, name), candidate) for name, part in changed.partitions.items()}
+    qos = {name: _qos(each, _chosen(candidate.qos, name), candidate) for name, each in changed.qos.items()}
+    for wanted, present, kind in ((candidate.partitions, parts, "partition"), (candidate.qos, qos, "QOS")):
+        if unknown := set(wanted) - set(present) - {"*"}:
+            raise InputError(f"candidate {candidate.name!r}: no {kind} {min(unknown)}; known: {', '.join(present)}")
+    lines += [line for name, each in qos.items() for line in qos_lines(each, changed.qos[name])]
+    changed = replace(changed, partitions=parts, qos=qos)
     if candidate.nodes:
-        made, told = _resized(made, number_of(candidate.nodes, len(made.nodes), candidate, "nodes"), candidate)
-        lines += told
+        changed, more_lines = _resized(changed, number_of(candidate.nodes, len(changed.nodes), candidate, "nodes"), candidate)
+        lines += more_lines
     if candidate.partition:
-        made, jobs, told = _new_partition(candidate, made, jobs)
-        lines += told
+        changed, jobs, more_lines = _new_partition(candidate, changed, jobs)
+        lines += more_lines
     if candidate.reservation:
-        kept, line = _reservation(candidate, made, jobs)
-        made, lines = replace(made, reservations=(*made.reservations, kept)), [*lines, line]
+        kept, line = _reservation(candidate, changed, jobs)
+        changed, lines = replace(changed, reservations=(*changed.reservations, kept)), [*lines, line]
     jobs, kills = of_load(candidate, jobs, seed)
     lines += _limit_lines(candidate.limits, "time_limit", site) + _limit_lines(candidate.time_min, "time_min", site)
     lines += [f"{NO_SETTING}{candidate.what or candidate.name}"] * bool(candidate.demand)
@@ -126,8 +126,8 @@ def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) 
     rule = of_scheduler(candidate)
     if rule is not None:
         lines.append(f"{NO_SETTING}Slurm has no {rule[0]} on {rule[1]} times")
-    lines += [line for name, part in made.partitions.items() for line in partition_lines(part, site.partitions.get(name))]
-    return Changed(made, jobs, tuple(lines), kills, rule) if lines else None
+    lines += [line for name, part in changed.partitions.items() for line in partition_lines(part, site.partitions.get(name))]
+    return Changed(changed, jobs, tuple(lines), kills, rule) if lines else None
 
 
 def of_load(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, frozenset[str]]:
@@ -171,9 +171,9 @@ def _settings(candidate: Candidate, site: Site) -> tuple[Site, list[str]]:
         if new != scheduler.get(key, _DEFAULTS.get(key)):
             scheduler[key] = new
     if scheduler != before:
-        stated = ",".join(f"{key}={value}" if value else key for key, value in scheduler.items())
-        settings["schedulerparameters"] = stated
-        lines.append(f"SchedulerParameters={stated}")
+        parameters = ",".join(f"{key}={value}" if value else key for key, value in scheduler.items())
+        settings["schedulerparameters"] = parameters
+        lines.append(f"SchedulerParameters={parameters}")
     return replace(site, settings=settings, scheduler=scheduler), lines
 
 
@@ -233,8 +233,8 @@ def _qos(each: Qos, stated: Mapping[str, Any], candidate: Candidate) -> Qos:
         if key == "priority":
             new["priority"] = number_of(value, each.priority, candidate, key)
         elif key not in _LIMITS:
-            known = ", ".join(("priority", *_LIMITS))
-            raise InputError(f"candidate {candidate.name!r}: QOS key {key} is not known; known: {known}")
+            keys = ", ".join(("priority", *_LIMITS))
+            raise InputError(f"candidate {candidate.name!r}: QOS key {key} is not known; known: {keys}")
         elif str(value).startswith("x"):
             of = limits[_LIMITS[key]]
             of.update({name: number_of(value, count, candidate, key) for name, count in of.items() if count < UNLIMITED})
@@ -272,14 +272,14 @@ def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[s
 
 def _new_partition(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame, list[str]]:
     """Add nodes in a partition of their own, which jobs of the one it is like may use, too."""
-    stated = {"like": next(iter(site.partitions)), "nodes": 1, "MaxTime": "UNLIMITED", **candidate.partition}
-    name, like, count = str(stated.get("name", "new")), str(stated["like"]), number_of(stated["nodes"], 1, candidate, "nodes")
+    options = {"like": next(iter(site.partitions)), "nodes": 1, "MaxTime": "UNLIMITED", **candidate.partition}
+    name, like, count = str(options.get("name", "new")), str(options["like"]), number_of(options["nodes"], 1, candidate, "nodes")
     if name in site.partitions or like not in site.partitions:
         raise InputError(f"candidate {candidate.name!r}: partition {name} like {like}; known: {', '.join(site.partitions)}")
-    old = _partition(site.partitions[like], {"maxtime": stated["MaxTime"]}, candidate)
+    old = _partition(site.partitions[like], {"maxtime": options["MaxTime"]}, candidate)
     of = [node for node in site.nodes if node.name in old.nodes]
     nodes = [replace(of[i % len(of)], name=f"{name}{i}") for i in range(count)]
-    new = {"PartitionName": name, "Nodes": ",".join(node.name for node in nodes), "MaxTime": stated["MaxTime"], "Default": "NO"}
+    new = {"PartitionName": name, "Nodes": ",".join(node.name for node in nodes), "MaxTime": options["MaxTime"], "Default": "NO"}
     part = replace(old, name=name, nodes=frozenset(node.name for node in nodes), default=False, line=stating(old.line, new))
     asked = zip(jobs["partition"], jobs["limit_s"], jobs["min_nodes"], strict=True)
     fits = np.array([like in text.split(",") and part.admits(limit, least) for text, limit, least in asked], bool)
@@ -304,11 +304,11 @@ def _also_in(part: Partition, like: str, default: bool) -> tuple[str, ...]:
 
 def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Reservation, str]:
     """Return a reservation of each week, from the first such day of the log on."""
-    stated = {"weekday": "Tuesday", "start": "08:00", "hours": 4, "nodes": "ALL", **candidate.reservation}
+    options = {"weekday": "Tuesday", "start": "08:00", "hours": 4, "nodes": "ALL", **candidate.reservation}
     names = {node.name for node in site.nodes}
-    nodes = names if str(stated["nodes"]).upper() == "ALL" else set(expand_nodes(str(stated["nodes"])))
-    day, clock = str(stated["weekday"]).lower(), re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", str(stated["start"]))
-    lasts = re.fullmatch(r"\d{1,3}(\.\d+)?", str(stated["hours"]))
+    nodes = names if str(options["nodes"]).upper() == "ALL" else set(expand_nodes(str(options["nodes"])))
+    day, clock = str(options["weekday"]).lower(), re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", str(options["start"]))
+    lasts = re.fullmatch(r"\d{1,3}(\.\d+)?", str(options["hours"]))
     if day not in _DAYS or clock is None or lasts is None or not nodes <= names:
         raise InputError(f"candidate {candidate.name!r}: reservation {dict(candidate.reservation)} has no such day, time or nodes")
     first = datetime.fromtimestamp(int(jobs["submit_s"].min()), UTC).replace(hour=int(clock[1]), minute=int(clock[2]), second=0)
@@ -316,7 +316,7 @@ def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[
     begin = int(first.timestamp())
     end = begin + round(float(lasts[0]) * 3600)
     starts = f"$(date -d 'next {day} {clock[0]}' +%FT%H:%M)"
-    line = f"scontrol create reservation StartTime={starts} Duration={(end - begin) // 60} Nodes={stated['nodes']} Flags=WEEKLY,MAINT Users=root"
+    line = f"scontrol create reservation StartTime={starts} Duration={(end - begin) // 60} Nodes={options['nodes']} Flags=WEEKLY,MAINT Users=root"
     return Reservation("what-if", begin, end, frozenset(nodes), frozenset({"WEEKLY"})), line
 
 
@@ -342,12 +342,12 @@ def _limit_lines(text: str, key: str, site: Site) -> list[str]:
     kind, _, level = text.rpartition(" ")
     kept = ["if job.time_min < slurm.NO_VAL then job.time_min = math.min(job.time_min, job.time_limit) end"] * (key == "time_limit")
     if kind:
-        told = f"job.{key} = math.min(job.time_limit, math.max(math.ceil(s / 60), 1))"
-        return with_prediction(site, float(level), told, *kept, model=kind.partition(":")[2])
-    told = (
+        statement = f"job.{key} = math.min(job.time_limit, math.max(math.ceil(s / 60), 1))"
+        return with_prediction(site, float(level), statement, *kept, model=kind.partition(":")[2])
+    statement = (
         f"if job.time_limit < slurm.NO_VAL then job.{key} = math.max(math.ceil(job.time_limit * {text.removeprefix('x')}), 1) end"
     )
-    return at_submission(site, told, *kept)
+    return at_submission(site, statement, *kept)
 
 
 def _shorter(jobs: pd.DataFrame, limit: np.ndarray) -> tuple[pd.DataFrame, frozenset[str]]:
@@ -365,8 +365,8 @@ def _shorter(jobs: pd.DataFrame, limit: np.ndarray) -> tuple[pd.DataFrame, froze
 
 def _demand(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Take jobs of an account away, or add copies at times of its other jobs."""
-    stated = candidate.demand
-    factor, account = factor_of(str(stated.get("jobs", "")), candidate, "demand"), str(stated.get("account", ""))
+    demand = candidate.demand
+    factor, account = factor_of(str(demand.get("jobs", "")), candidate, "demand"), str(demand.get("account", ""))
     rows = np.flatnonzero(jobs["account"].to_numpy(object) == account)
     if not len(rows):
         raise InputError(

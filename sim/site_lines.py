@@ -35,8 +35,8 @@ def length(seconds: int) -> str:
 def stating(line: str, values: Mapping[str, object]) -> str:
     """Return a line of slurm.conf with other values of keys, or with further keys."""
     for key, value in values.items():
-        line, found = re.subn(rf'(?i)\b({key})\s*=\s*("[^"]*"|\S+)', lambda old, value=value: f"{old[1]}={value}", line)  # type: ignore[misc]
-        line += "" if found else f" {key}={value}"
+        line, replacements = re.subn(rf'(?i)\b({key})\s*=\s*("[^"]*"|\S+)', lambda old, value=value: f"{old[1]}={value}", line)  # type: ignore[misc]
+        line += "" if replacements else f" {key}={value}"
     return line.strip()
 
 
@@ -85,7 +85,7 @@ def at_submission(site: Site, *body: str) -> list[str]:
 
 def with_prediction(site: Site, level: float, *body: str, model: str = "") -> list[str]:
     """Return what does so where ``s`` is a served quantile of the job's runtime, in s."""
-    told = (
+    lua_lines = (
         "ask(job, partitions, uid)",
         f'local s = tonumber((job.admin_comment or ""):match("p{100 * level:g}_s=(%d+)"))',
         "if s then",
@@ -97,7 +97,7 @@ def with_prediction(site: Site, level: float, *body: str, model: str = "") -> li
         if model
         else f"{NO_SETTING}a registered model that tells quantiles answers: queuecast serve NAME",
         f"sed 's/0.5,0.95/{level:g}/' {_EXAMPLE} > /etc/slurm/queuecast.lua",
-        *_script(site, _ASKING, told),
+        *_script(site, _ASKING, lua_lines),
     ]
 
 

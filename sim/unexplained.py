@@ -51,9 +51,9 @@ def unexplained(today: Changed, starts: np.ndarray, shake_s: int, seeds: Sequenc
     submit, recorded = (today.jobs[name].to_numpy(np.int64) for name in ("submit_s", "start_s"))
     moved = np.stack([shaken(today.jobs, shake_s, seed)["submit_s"].to_numpy(np.int64) for seed in seeds])
     replayed, record = starts - moved + submit, np.tile(recorded, (len(seeds), 1))
-    waits, known = ((each - submit)[:, submit >= from_s] for each in (replayed, record))
+    waits, recorded_waits_s = ((each - submit)[:, submit >= from_s] for each in (replayed, record))
     metrics = effect(today, today, replayed, record, 0, seeds, 1, from_s).metrics
-    return Unexplained(1 - float(np.minimum(waits, known).sum() / max(known.sum(), 1)), metrics)
+    return Unexplained(1 - float(np.minimum(waits, recorded_waits_s).sum() / max(recorded_waits_s.sum(), 1)), metrics)
 
 
 def bounded(of: Effect, left: Unexplained) -> Effect:

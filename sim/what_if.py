@@ -92,7 +92,7 @@ class Replays:
 
 def same(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray) -> bool:
     """Tell whether a change starts all jobs as today's replays do, and kills no other."""
-    jobs = [made.jobs[["job_id", "killed"]] for made in (today, changed)]
+    jobs = [side.jobs[["job_id", "killed"]] for side in (today, changed)]
     return jobs[0].equals(jobs[1]) and np.array_equal(before, after, equal_nan=True)
 
 
@@ -165,18 +165,18 @@ def effect(
     block, users = blocks(jobs["submit_s"].to_numpy(np.int64)), pd.factorize(jobs["user"])[0]
     sums: list[tuple[list[dict[str, Ratio]], dict[str, Ratio]]] = []
     waits = []
-    for made, starts_s, rows in ((today, before, np.flatnonzero(kept)), (changed, after, place[kept])):
+    for side, starts_s, rows in ((today, before, np.flatnonzero(kept)), (changed, after, place[kept])):
         by_block, by_user, total = list[dict[str, Ratio]](), dict[str, Ratio](), np.zeros(len(rows))
         for seed, start in zip(seeds, starts_s, strict=True):
-            table = shaken(made.jobs, shake_s, seed).iloc[rows].assign(runtime_s=jobs["runtime_s"].to_numpy())
+            table = shaken(side.jobs, shake_s, seed).iloc[rows].assign(runtime_s=jobs["runtime_s"].to_numpy())
             held = Replay(start[rows], *(np.full(len(rows), "", object),) * 2, np.ones(len(rows), np.int64), 0, 0)
-            schedule = as_schedule(made.site, table, held, trace="", seed=seed, seconds=0.0)
-            found = ratios(schedule)
-            by_block.append({name: by_week(found[name], block) for name in WEIGHED})
+            schedule = as_schedule(side.site, table, held, trace="", seed=seed, seconds=0.0)
+            by_metric = ratios(schedule)
+            by_block.append({name: by_week(by_metric[name], block) for name in WEIGHED})
             for name in WEIGHED:
-                mine = by_week_and_user(found[name], block, users)
+                mine = by_week_and_user(by_metric[name], block, users)
                 by_user[name] = pooled([by_user[name], mine]) if name in by_user else mine
-            total += found["mean_wait_s"].numerator
+            total += by_metric["mean_wait_s"].numerator
         sums.append((by_block, by_user))
         waits.append(total / len(seeds))
     (ours, our_users), (theirs, their_users) = sums[1], sums[0]
@@ -207,8 +207,8 @@ def _compared(terms: Ratio, base: Ratio, users: tuple[Ratio, Ratio], family: int
     if not baseline:
         return Measured(value, baseline, float("nan"), None, None, None)
     here = interval_of_replicates(terms, base, confidence)
-    found: Interval = here if few else interval_of_change(terms, base, confidence, users)
-    return Measured(value, baseline, value / baseline - 1, found.low, found.high, found.p, here.p)
+    interval: Interval = here if few else interval_of_change(terms, base, confidence, users)
+    return Measured(value, baseline, value / baseline - 1, interval.low, interval.high, interval.p, here.p)
 
 
 def _in_classes(values: pd.Series, least: np.ndarray, names: list[str]) -> pd.Categorical:
@@ -228,13 +228,13 @@ def _groups(jobs: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[G
         "size": _in_classes(jobs["cpus"], sizes, [f"{size:,} processors or more" for size in sizes]),
         "length": _in_classes(jobs["runtime_s"], lengths, words),
     }
-    made = []
+    groups = []
     for by, values in of.items():
         rows = [(value, values.codes == code) for code, value in enumerate(values.categories)]
         there = [(value, chosen) for value, chosen in rows if chosen.any()]
         for value, chosen in there if len(there) > 1 else ():
-            made.append(Group(by, str(value), int(chosen.sum()), float(before[chosen].mean()), float(after[chosen].mean())))
-    return made
+            groups.append(Group(by, str(value), int(chosen.sum()), float(before[chosen].mean()), float(after[chosen].mean())))
+    return groups
 
 
 def judged(effects: Mapping[str, Effect]) -> dict[str, str]:

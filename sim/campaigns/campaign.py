@@ -149,10 +149,10 @@ def run_campaign(
     setting = replace(setting, deciders=deciders or {})
     rows = {point: list((done or {})[point]) for point in asked if point in (done or {})}
     missing = sorted((point for point in asked if point not in rows), key=lambda point: (point.window, point.policy.seed))
-    for point, made in _computed(evaluate_points, setting, missing, map_points, len(rows), progress):
-        rows[point] = made
+    for point, rows_of_point in _computed(evaluate_points, setting, missing, map_points, len(rows), progress):
+        rows[point] = rows_of_point
         if finished is not None:
-            finished(point, made)
+            finished(point, rows_of_point)
     whole = [row for point in asked for row in rows[point]]
     columns: dict[str, Any] = {name: [row[name] for row in whole] for name in whole[0]}
     columns["starvation_s"] = pd.array(columns["starvation_s"], dtype="Int64")
@@ -178,8 +178,8 @@ def campaign_schedules(
     windows = split_windows(jobs, "whole")
     asked = points(campaign, windows)
     setting = _setting(jobs, campaign, windows, processors(procs, machine), trace, generated, clock, machine)
-    made = dict(_computed(simulate_points, setting, asked, map_points, 0, progress))
-    return [made[point] for point in asked]
+    schedules = dict(_computed(simulate_points, setting, asked, map_points, 0, progress))
+    return [schedules[point] for point in asked]
 
 
 def _computed(
@@ -230,7 +230,7 @@ def _setting(
     if campaign.dependencies and preceding_rows(jobs).named == 0:
         raise InputError("no job names a preceding job (SWF field 17): there are no dependencies to simulate")
     predictors: dict[str, Any] = {}
-    told = scaled(jobs, campaign.load, campaign.squeeze)
+    scaled_jobs = scaled(jobs, campaign.load, campaign.squeeze)
     for source in campaign.predictors:
         check_scaled(source, campaign.squeeze)
         name = predictor_name(source)
@@ -238,14 +238,14 @@ def _setting(
         if isinstance(source, str):
             source = named_predictor(source)  # fails early for a wrong name
         if isinstance(source, TablePredictor):
-            seconds = np.asarray(source.estimate(told), np.float64)
+            seconds = np.asarray(source.estimate(scaled_jobs), np.float64)
             if seconds.shape != (len(jobs),):
                 raise InputError(f"predictor {name}: {seconds.shape} predictions for {len(jobs)} jobs")
             if not isinstance(predictors[name], str) or source.quantiles is None:
-                predictors[name] = TraceTable(seconds, source.capped, source.quantiles(told) if source.quantiles else None)
+                predictors[name] = TraceTable(seconds, source.capped, source.quantiles(scaled_jobs) if source.quantiles else None)
             if source.quantiles is None and any(correction.startswith("conditional") for correction in campaign.corrections):
                 kept = np.concatenate([window.rows for window in windows.windows])
-                check_answerable(name, np.maximum(np.rint(seconds), 1.0)[kept], told["runtime_s"].to_numpy()[kept])
+                check_answerable(name, np.maximum(np.rint(seconds), 1.0)[kept], scaled_jobs["runtime_s"].to_numpy()[kept])
     numbered = {window.number: window for window in windows.windows}
     replays = dict(zip(numbered, _replays(jobs, windows.windows, campaign.submissions, procs, machine), strict=True))
     moves_s = {seed: moves(len(jobs), campaign.shake_s, seed) for seed in campaign.drawn if campaign.shake_s}

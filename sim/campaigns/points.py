@@ -68,12 +68,12 @@ class TraceTable:
 
     def of(self, name: str, rows: np.ndarray) -> TablePredictor:
         """Return the table for the jobs ``rows`` of the trace."""
-        told = self.quantiles
+        quantiles = self.quantiles
         return TablePredictor(
             name,
             lambda _: self.seconds[rows],
             self.capped,
-            None if told is None else lambda _: told.iloc[rows].reset_index(drop=True),
+            None if quantiles is None else lambda _: quantiles.iloc[rows].reset_index(drop=True),
         )
 
 
@@ -129,8 +129,8 @@ def simulate_points(setting: Setting, group: Group) -> list[tuple[Point, Schedul
 
     Stopped at an error, which names the point.
     """
-    found, error = _outcomes(setting, group)
-    done = [(made[0], _schedule(setting, *made)) for made in found]
+    outcomes, error = _outcomes(setting, group)
+    done = [(simulated[0], _schedule(setting, *simulated)) for simulated in outcomes]
     if error is not None:
         raise Stopped(done, error)
     return done
@@ -149,12 +149,14 @@ def evaluate_points(setting: Setting, group: Group) -> list[tuple[Point, list[Ro
 
     Stopped at an error, which names the point.
     """
-    found, error = _outcomes(setting, group)
+    outcomes, error = _outcomes(setting, group)
     # where users wait for ends, each policy has other submissions
-    apart = any(replay.workload.waits is not None for _, _, replay in found)
+    apart = any(replay.workload.waits is not None for _, _, replay in outcomes)
     done: list[tuple[Point, list[Row]]] = []
-    for part in [[each] for each in found] if apart else [found] * bool(found):
-        metrics = _measured(part[0][2].workload, [made for _, made, _ in part], setting.taus_s, users(part[0][0].policy.users))
+    for part in [[each] for each in outcomes] if apart else [outcomes] * bool(outcomes):
+        metrics = _measured(
+            part[0][2].workload, [outcome for _, outcome, _ in part], setting.taus_s, users(part[0][0].policy.users)
+        )
         done += [(each[0], _rows(setting, *each, values)) for each, values in zip(part, metrics, strict=True)]
     if error is not None:
         raise Stopped(done, error)
@@ -171,17 +173,17 @@ def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[
     columns = as_columns(seen, predicted, corrections)
     shared = measure(columns, workload.procs, taus_s[0])
     by_tau = [shared, *(shared | slowdowns(columns, tau_s) for tau_s in taus_s[1:])]
-    listed = [{name: values.tolist() for name, values in found.items()} for found in by_tau]
+    listed = [{name: values.tolist() for name, values in named_metrics.items()} for named_metrics in by_tau]
     for place in range(len(outcomes)):
-        yield [{name: values[place] for name, values in found.items()} for found in listed]
+        yield [{name: values[place] for name, values in named_metrics.items()} for named_metrics in listed]
 
 
 def _rows(setting: Setting, point: Point, made: Outcome, replay: Replay, metrics: Sequence[Row]) -> list[Row]:
     error = np.nan
     if made.plans is not None:
         error = predicted_start_error_s(made.plans, replay.workload.jobs["job_id"].to_numpy(), made.start)
-    told = {"predicted_start_error_s": error, "clamped_predictions": made.clamped, "simulate_s": made.seconds}
-    return [identity | values | told for identity, values in zip(_identities(setting, point), metrics, strict=True)]
+    more_columns = {"predicted_start_error_s": error, "clamped_predictions": made.clamped, "simulate_s": made.seconds}
+    return [identity | values | more_columns for identity, values in zip(_identities(setting, point), metrics, strict=True)]
 
 
 def _identities(setting: Setting, point: Point) -> Iterator[Row]:
@@ -201,31 +203,31 @@ def _identities(setting: Setting, point: Point) -> Iterator[Row]:
 
 def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome, Replay]], Exception | None]:
     """Return each point with its outcome and the jobs as it has them, up to an error, and that."""
-    found: list[tuple[Point, Outcome, Replay]] = []
+    outcomes: list[tuple[Point, Outcome, Replay]] = []
     for point in group:
         try:
             begun = _begun(setting, point)
-            source, known = begun.predictor(setting, point)
+            source, foreknown = begun.predictor(setting, point)
             decider = setting.deciders.get(point.policy.scheduler)
             policy = point.policy if decider is None else point.policy._replace(scheduler=UNDER)
-            made = simulation(
+            outcome = simulation(
                 begun.replay.workload,
                 policy._replace(predictor=source),
                 clock=setting.clock,
                 scratch=scratch(),
                 tells=policy.plan().promises,
-                known=known,
+                known=foreknown,
                 decider=None if decider is None else decider(),
             ).outcome()
         except InputError as error:
             named = InputError(f"{point}: {error}")
             named.__cause__ = error
-            return found, named
+            return outcomes, named
         except Exception as error:
             error.add_note(f"in {point}")
-            return found, error
-        found.append((point, made, begun.replay))
-    return found, None
+            return outcomes, error
+        outcomes.append((point, outcome, begun.replay))
+    return outcomes, None
 
 
 @dataclass
@@ -245,8 +247,8 @@ class _Begun:
             if isinstance(source, OnlinePredictor) or (isinstance(source, CompiledPredictor) and source.retrain is not None):
                 return source, None
             self.known[name] = source, as_estimates(source, workload.jobs, workload.arrays, setting.clock)
-        source, known = self.known[name]
-        return source, known.again()
+        source, foreknown = self.known[name]
+        return source, foreknown.again()
 
     def _source(self, setting: Setting, point: Point) -> Predictor:
         source: Any = setting.predictors[point.policy.predictor]
@@ -254,8 +256,8 @@ class _Begun:
             source = source.of(point.policy.predictor, setting.windows[point.window].rows)
         elif not isinstance(source, (str, CompiledPredictor)):
             source = source()
-        made = as_predictor(seeded(source, point.policy.seed))
-        return made if self.replay.rows is None else in_order(made, self.replay.jobs, self.replay.rows)
+        predictor = as_predictor(seeded(source, point.policy.seed))
+        return predictor if self.replay.rows is None else in_order(predictor, self.replay.jobs, self.replay.rows)
 
 
 _memory = threading.local()
@@ -279,5 +281,5 @@ def scratch() -> Scratch:
     """Return this thread's scratch."""
     if not hasattr(_memory, "scratch"):
         _memory.scratch = Scratch()
-    made: Scratch = _memory.scratch
-    return made
+    own_scratch: Scratch = _memory.scratch
+    return own_scratch

@@ -186,9 +186,9 @@ class PreparedSweep:
     def _simulate(self, row: np.ndarray, result: np.ndarray) -> None:
         """Simulate one row, with a predictor that stops it to be retrained."""
         policy = self.policy._replace(scheduler=with_numbers(self.plan, row.tolist()))
-        made = simulation(self._workload, policy, clock=self._clock).outcome()
+        outcome = simulation(self._workload, policy, clock=self._clock).outcome()
         arrays = self._workload.arrays
-        result[:] = sums_of(made.start - made.submit, arrays.runtime, arrays.procs, self.taus_s)
+        result[:] = sums_of(outcome.start - outcome.submit, arrays.runtime, arrays.procs, self.taus_s)
 
     def table(self, sums: np.ndarray) -> pd.DataFrame:
         """Return the metrics of :func:`sweep` from sums, a row each."""
@@ -232,9 +232,9 @@ def sweep(
     sums = np.empty((len(full), prepared.sums_of_each))
     done, seconds = 0, 0.0
     chunks = [_Chunk(first, full[first : first + _CHUNK]) for first in range(0, len(full), _CHUNK)]
-    for made in (map_pieces or threads())(partial(_summed, prepared), chunks):
-        sums[made.first : made.first + len(made.rows)] = made.rows
-        done, seconds = done + len(made.rows), seconds + made.seconds
+    for summed in (map_pieces or threads())(partial(_summed, prepared), chunks):
+        sums[summed.first : summed.first + len(summed.rows)] = summed.rows
+        done, seconds = done + len(summed.rows), seconds + summed.seconds
         if progress is not None:
             progress(done, len(full))
     metrics = prepared.table(sums)

@@ -106,10 +106,10 @@ def nothing_waited(summary: pd.DataFrame, procs: int) -> str:
 def _baseline(table: pd.DataFrame, wanted: tuple[str, str] | None) -> tuple[str, str, str]:
     """Return the policy to compare with: the first of the table that matches."""
     policies = table[POLICY].drop_duplicates().itertuples(index=False, name=None)
-    found = next((policy for policy in policies if wanted is None or policy[:2] == tuple(wanted)), None)
-    if found is None:
+    baseline = next((policy for policy in policies if wanted is None or policy[:2] == tuple(wanted)), None)
+    if baseline is None:
         raise InputError(f"no results of the baseline {' / '.join(wanted or ())} to compare with")
-    return found
+    return baseline
 
 
 def _by_window(part: pd.DataFrame, metric: str) -> pd.DataFrame:

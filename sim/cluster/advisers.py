@@ -103,11 +103,11 @@ def column_codes(columns: tuple[str, ...], scope: str) -> np.ndarray:
     InputError for a column that the simulated cluster does not have.
     """
     first = EVERY if scope == "all" else 0
-    known = {name: first + at for at, name in enumerate(counter_features())}
-    known |= {name: PROBED + at for at, name in enumerate(PROBE_FEATURES)}
-    known |= {name: TYPED + at for at, name in enumerate(TYPE_FEATURES)}
-    known |= {name: NEWEST + at for at, name in enumerate(MORE_FEATURES)}
-    unknown = [name for name in columns if name not in known]
+    codes = {name: first + at for at, name in enumerate(counter_features())}
+    codes |= {name: PROBED + at for at, name in enumerate(PROBE_FEATURES)}
+    codes |= {name: TYPED + at for at, name in enumerate(TYPE_FEATURES)}
+    codes |= {name: NEWEST + at for at, name in enumerate(MORE_FEATURES)}
+    unknown = [name for name in columns if name not in codes]
     if unknown:
         raise InputError(f"the model reads {unknown[0]}, which the simulated cluster does not measure")
-    return np.array([known[name] for name in columns], np.int64)
+    return np.array([codes[name] for name in columns], np.int64)

@@ -56,10 +56,10 @@ def behaviours(
     float64 [jobs], float64 [variants, PROFILE] and int64 [jobs].
     """
     kinds = pd.MultiIndex.from_arrays([names, nodes])
-    variant, known = pd.factorize(kinds)
-    profiles = np.zeros((len(known), PROFILE))
-    seconds = np.zeros(len(known))
-    for row, (name, count) in enumerate(known):
+    variant, variants = pd.factorize(kinds)
+    profiles = np.zeros((len(variants), PROFILE))
+    seconds = np.zeros(len(variants))
+    for row, (name, count) in enumerate(variants):
         program = application(name)
         behaviour = program.on(int(count), scaling)
         seconds[row] = behaviour.runtime_s

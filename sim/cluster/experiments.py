@@ -69,8 +69,8 @@ def usual(cluster: Cluster, of: Workload, *, days: float, seed: int) -> pd.DataF
     tables = []
     for nodes in of.nodes:
         run = control_runs(cluster, days=days, seed=seed, nodes=nodes, scaling=of.scaling, features=False).runs
-        known = baselines(run["application"], run["runtime_s"])
-        tables.append(known.set_index(pd.Index([nodes] * len(known), name="nodes"), append=True))
+        runtimes = baselines(run["application"], run["runtime_s"])
+        tables.append(runtimes.set_index(pd.Index([nodes] * len(runtimes), name="nodes"), append=True))
     table = pd.concat(tables)
     return table.assign(limit_s=table["mean_s"] + VARIES * table["sigma_s"])
 

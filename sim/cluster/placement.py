@@ -46,12 +46,12 @@ def choose(needed, site):
 @kernel
 def first_fit(needed, site):
     """Write the free nodes of lowest number to ``site.chosen``."""
-    found = 0
+    taken = 0
     node = 0
-    while found < needed:
+    while taken < needed:
         if site.owner[node] < 0:
-            site.chosen[found] = node
-            found += 1
+            site.chosen[taken] = node
+            taken += 1
         node += 1
 
 
@@ -64,19 +64,19 @@ def best_fit(needed, site):
     for node in range(len(site.owner)):
         if site.owner[node] < 0:
             site.free[node // size] += 1
-    found = 0
-    while found < needed:
+    taken = 0
+    while taken < needed:
         best = 0
         for leaf in range(1, len(site.free)):
-            if fits_better(site.free[leaf], site.free[best], needed - found):
+            if fits_better(site.free[leaf], site.free[best], needed - taken):
                 best = leaf
-        left = min(site.free[best], needed - found)
+        left = min(site.free[best], needed - taken)
         site.free[best] = 0
         node = best * size
         while left > 0:
             if site.owner[node] < 0:
-                site.chosen[found] = node
-                found += 1
+                site.chosen[taken] = node
+                taken += 1
                 left -= 1
             node += 1
 

@@ -170,7 +170,7 @@ def simulate_on(
         recorded += count
         site.clock[RECORDED] = 0
 
-    made = simulation(
+    outcome = simulation(
         prepared,
         Policy(scheduler, semantics=semantics),
         scratch=scratch,
@@ -179,19 +179,19 @@ def simulate_on(
     ).outcome()
     take()
     schedule = Schedule(
-        jobs=schedule_table(given.assign(runtime_s=made.runtime), made.start, made.predicted, made.corrections),
+        jobs=schedule_table(given.assign(runtime_s=outcome.runtime), outcome.start, outcome.predicted, outcome.corrections),
         procs=cluster.procs,
         trace=cluster.name,
         scheduler=scheduler,
         semantics=semantics,
         seed=seed,
         generated=True,
-        simulate_s=made.seconds,
+        simulate_s=outcome.seconds,
     )
     own, every = _features_of(site, wanted)
     situation = pd.DataFrame(site.features[:, NEWEST:], columns=list(MORE_FEATURES), index=wanted)
     asked, skipped = int(site.clock[ASKED_TIMES]), int(site.clock[SKIPPED_TIMES])
-    runs = _runs_of(jobs, names, site, made)
+    runs = _runs_of(jobs, names, site, outcome)
     held = np.split(site.places, site.first_place[1:]) if places else None
     return ClusterRun(schedule, runs, own, every, situation, asked, skipped, _storm_s(site, runs), held)
 

@@ -77,13 +77,13 @@ def clusters_pass(settings, now, jobs, estimates, state, clusters):
 @kernel
 def first_room(job, clusters):
     """Return the first cluster in which ``job`` fits now, or NOWHERE."""
-    nodes, known, gains = clusters.nodes, clusters.known, clusters.numbers[GAINS]
+    nodes, refusals, gains = clusters.nodes, clusters.known, clusters.numbers[GAINS]
     row = nodes.row[job]
-    kind = known.kind[row]
-    if known.refused[kind] == gains:
+    kind = refusals.kind[row]
+    if refusals.refused[kind] == gains:
         return NOWHERE
-    if known.fitted[kind] == gains + clusters.numbers[TAKES]:
-        return known.room[kind]
+    if refusals.fitted[kind] == gains + clusters.numbers[TAKES]:
+        return refusals.room[kind]
     return look_for_room(row, kind, clusters)
 
 
@@ -93,17 +93,17 @@ def look_for_room(row, kind, clusters):
 
     What is found out is noted of its kind.
     """
-    nodes, known = clusters.nodes, clusters.known
+    nodes, refusals = clusters.nodes, clusters.known
     note_gains(row, kind, clusters)
     chunks, begin, counted = nodes.requests.chunks[row], len(nodes.free), 0
-    if known.most[kind] >= chunks:
+    if refusals.most[kind] >= chunks:
         for cluster in range(len(nodes.first) - 1):
             if nodes.requests.eligible[row] >> cluster & 1 == 0:
                 continue
             if not within_limits(row, cluster, nodes, nodes.left):
                 begin = min(begin, nodes.first[cluster])
                 continue
-            room, node = 0, max(nodes.first[cluster], known.begin[kind])
+            room, node = 0, max(nodes.first[cluster], refusals.begin[kind])
             while room < chunks and node < nodes.first[cluster + 1]:
                 more = room_on(node, row, nodes, nodes.free)
                 if more > 0:
@@ -112,12 +112,12 @@ def look_for_room(row, kind, clusters):
                 node += 1
             counted += room
             if room >= chunks:
-                known.begin[kind], known.most[kind] = max(known.begin[kind], begin), NEVER
-                known.fitted[kind] = clusters.numbers[GAINS] + clusters.numbers[TAKES]
-                known.room[kind] = cluster
+                refusals.begin[kind], refusals.most[kind] = max(refusals.begin[kind], begin), NEVER
+                refusals.fitted[kind] = clusters.numbers[GAINS] + clusters.numbers[TAKES]
+                refusals.room[kind] = cluster
                 return cluster
-        known.begin[kind], known.most[kind] = max(known.begin[kind], begin), min(counted, chunks - 1)
-    known.refused[kind] = clusters.numbers[GAINS]
+        refusals.begin[kind], refusals.most[kind] = max(refusals.begin[kind], begin), min(counted, chunks - 1)
+    refusals.refused[kind] = clusters.numbers[GAINS]
     return NOWHERE
 
 
@@ -127,25 +127,25 @@ def note_gains(row, kind, clusters):
 
     That is on nodes that something was given back on.
     """
-    nodes, known, gains = clusters.nodes, clusters.known, clusters.numbers[GAINS]
-    since = known.looked[kind]
-    known.looked[kind] = gains
-    if since == UNKNOWN or gains - since > min(MOST_GAINS, len(known.gained)):
-        known.begin[kind], known.most[kind] = 0, NEVER
+    nodes, refusals, gains = clusters.nodes, clusters.known, clusters.numbers[GAINS]
+    since = refusals.looked[kind]
+    refusals.looked[kind] = gains
+    if since == UNKNOWN or gains - since > min(MOST_GAINS, len(refusals.gained)):
+        refusals.begin[kind], refusals.most[kind] = 0, NEVER
         return
     for gain in range(since, gains):
-        other = known.gained[gain % len(known.gained)]
+        other = refusals.gained[gain % len(refusals.gained)]
         if nodes.requests.eligible[row] >> nodes.cluster[other] & 1 == 0:
             continue
         for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
             more = room_on(nodes.node[at], row, nodes, nodes.free)
             if more > 0:
-                known.begin[kind] = min(known.begin[kind], nodes.node[at])
-                known.most[kind] += more
+                refusals.begin[kind] = min(refusals.begin[kind], nodes.node[at])
+                refusals.most[kind] += more
         for each in range(nodes.requests.limit.shape[1]):
             limit = nodes.requests.limit[row, each]
             if limit != NO_LIMIT and limit == nodes.requests.limit[other, each]:
-                known.most[kind] = NEVER
+                refusals.most[kind] = NEVER
 
 
 @kernel
@@ -227,8 +227,10 @@ def known_to_wait(kind, fit, now, clusters):
 
     Or not beside the reservation, if it stays beyond the shadow time.
     """
-    numbers, known = clusters.numbers, clusters.known
-    return known.refused[kind] == numbers[GAINS] or (known.beside[kind] == numbers[RESERVATIONS] and now + fit > numbers[SHADOW_AT])
+    numbers, refusals = clusters.numbers, clusters.known
+    return refusals.refused[kind] == numbers[GAINS] or (
+        refusals.beside[kind] == numbers[RESERVATIONS] and now + fit > numbers[SHADOW_AT]
+    )
 
 
 @apart

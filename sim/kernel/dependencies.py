@@ -60,26 +60,26 @@ def next_submission(dependencies, counters, bits, never):
 @kernel
 def take(dependencies, job, now, jobs, estimates, counters, bits):
     """Make the first job due ``now``, by row, ``job``, the next to be submitted."""
-    stated = counters[STATED]
-    row = stated
+    next_row = counters[STATED]
+    row = next_row
     if counters[DUE] > 0 and dependencies.due[0] >> bits == now:
         row = dependencies.due[0] & ((1 << bits) - 1)
-    if stated < len(dependencies.after) and dependencies.given.submit[stated] == now and stated <= row:
-        row = stated
+    if next_row < len(dependencies.after) and dependencies.given.submit[next_row] == now and next_row <= row:
+        row = next_row
         counters[STATED] += 1
     else:
         heap_pop(dependencies.due, counters[DUE])
         counters[DUE] -= 1
-    given, known = dependencies.given, dependencies.estimates
+    given, given_estimates = dependencies.given, dependencies.estimates
     dependencies.row[job] = row
     jobs.submit[job] = now
     jobs.runtime[job] = given.runtime[row]
     jobs.procs[job] = given.procs[row]
     jobs.requested[job] = given.requested[row]
     jobs.user[job] = given.user[row]
-    estimates.order[job] = known.order[row]
-    estimates.fit[job] = known.fit[row]
-    estimates.end[job] = known.end[row]
+    estimates.order[job] = given_estimates.order[row]
+    estimates.fit[job] = given_estimates.fit[row]
+    estimates.end[job] = given_estimates.end[row]
 
 
 @kernel

@@ -64,16 +64,16 @@ def next_that_fits(index, queue, profile, counters):
     begin, end, free = queue.bounds[BEGIN], queue.bounds[END], counters[FREE]
     if free == 0:
         return end - begin
-    at, known, longest = begin + index, end, profile.longest[NOW]
+    at, singly_until, longest = begin + index, end, profile.longest[NOW]
     if end - at > LONG:
-        known = at
+        singly_until = at
         for class_ in range(1, class_of(queue, free) + 1):
             longest[class_] = free_for(profile, counters, narrowest(class_), NEVER)
     wide, long = HOLE, HOLE  # does not fit, and so does none that is no narrower and no shorter
     while at < end:
-        if at >= known:
+        if at >= singly_until:
             at = next_held(queue, at, end, free, longest)
-            known = ((at >> BLOCK_BITS) + 1) << BLOCK_BITS
+            singly_until = ((at >> BLOCK_BITS) + 1) << BLOCK_BITS
             continue
         procs, seconds = queue.procs[at], queue.fit[at]
         if procs <= free and (procs < wide or seconds < long):
@@ -89,17 +89,17 @@ def next_that_fits(index, queue, profile, counters):
 def look_ahead(upto, horizon, queue, profile, counters):
     """Make the plan of the first ``upto`` jobs exact before ``horizon``."""
     ahead, begin, longest = profile.ahead, queue.bounds[BEGIN], profile.longest[AHEAD]
-    index, known = counters[RESERVED], upto
+    index, singly_until = counters[RESERVED], upto
     if ahead[OPEN] < upto and ahead[HORIZON] < horizon:
         index = move_horizon(horizon, profile, counters)
     if upto - index > LONG:
-        known = index
+        singly_until = index
     while index < upto:
-        if index >= known:
+        if index >= singly_until:
             held = next_held(queue, begin + index, begin + upto, ahead[WIDEST], longest) - begin
             for skipped in range(max(index, counters[RESERVED]), held):
                 profile.open[skipped] = queue.procs[begin + skipped] != HOLE
-            index, known = held, (((begin + held) >> BLOCK_BITS) + 1 << BLOCK_BITS) - begin
+            index, singly_until = held, (((begin + held) >> BLOCK_BITS) + 1 << BLOCK_BITS) - begin
             counters[RESERVED] = max(counters[RESERVED], index)
             continue
         if index >= counters[RESERVED] or profile.open[index] == 1:
@@ -115,7 +115,7 @@ def look_ahead(upto, horizon, queue, profile, counters):
                 end = time_at(profile, place) + seconds
                 if ahead[OPEN] < index and end > ahead[HORIZON]:
                     index = move_horizon(end, profile, counters)
-                    known = index if upto - index > LONG else upto
+                    singly_until = index if upto - index > LONG else upto
                     continue
                 reserve_from(profile, counters, place, procs, seconds)
             profile.open[index] = place < 0 and procs != HOLE

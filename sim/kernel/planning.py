@@ -118,13 +118,13 @@ def gather_ends(state, planner):
     clusters = len(nodes.first) - 1
     bits = planner.numbers[BITS]
     for cluster in range(clusters):
-        found = 0
+        count = 0
         for i in range(state.counters[PLANS]):
             job = state.running[state.plan[i] & ((1 << bits) - 1)]
             if clusters == 1 or nodes.cluster[nodes.row[job]] == cluster:
-                ends[cluster, found] = state.plan[i] >> bits << bits | job
-                found += 1
-        ends[cluster, found] = NEVER
+                ends[cluster, count] = state.plan[i] >> bits << bits | job
+                count += 1
+        ends[cluster, count] = NEVER
 
 
 @apart
@@ -180,9 +180,9 @@ def insert_new(job, now, clusters):
     chosen, start = NOWHERE, NO_START
     for cluster in range(len(nodes.first) - 1):
         if nodes.requests.eligible[row] >> cluster & 1 != 0 and start > now:
-            found = earliest(row, planner.fit[job], now, start - 1, cluster, nodes, plan)
-            if found < start:
-                chosen, start = cluster, found
+            start_here_s = earliest(row, planner.fit[job], now, start - 1, cluster, nodes, plan)
+            if start_here_s < start:
+                chosen, start = cluster, start_here_s
     if chosen == NOWHERE:
         return False
     weigh(job, planner)

@@ -164,9 +164,9 @@ def evaluate(wait, slowdown, waits, rules, planner, criteria):
 @kernel
 def gain(before, after, rules):
     """Return the weighted sum of relative improvements from ``before`` to ``after``."""
-    found = rules.wait * ((before[WAIT] - after[WAIT]) / max(before[WAIT], SMALLEST))
-    found += rules.slowdown * ((before[SLOWDOWN] - after[SLOWDOWN]) / max(before[SLOWDOWN], SMALLEST))
-    return found + rules.fairness * ((before[UNFAIRNESS] - after[UNFAIRNESS]) / max(before[UNFAIRNESS], SMALLEST))
+    improvement = rules.wait * ((before[WAIT] - after[WAIT]) / max(before[WAIT], SMALLEST))
+    improvement += rules.slowdown * ((before[SLOWDOWN] - after[SLOWDOWN]) / max(before[SLOWDOWN], SMALLEST))
+    return improvement + rules.fairness * ((before[UNFAIRNESS] - after[UNFAIRNESS]) / max(before[UNFAIRNESS], SMALLEST))
 
 
 @apart

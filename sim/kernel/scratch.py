@@ -183,7 +183,7 @@ class Scratch:
         numbers = np.zeros(NUMBERS, np.int64)
         numbers[LOSES] = failures.jobs == "lost"
         refused, fitted, room, looked, most, begin, beside = np.full((7, kinds), UNKNOWN)
-        known = Refusals(kind, refused, fitted, room, looked, most, begin, beside, self._take("gained", max(jobs, 1)))
+        refusals = Refusals(kind, refused, fitted, room, looked, most, begin, beside, self._take("gained", max(jobs, 1)))
         return Clusters(
             nodes,
             front,
@@ -191,7 +191,7 @@ class Scratch:
             self._plan(nodes, jobs),
             nothing_searched(),
             ahead,
-            known,
+            refusals,
             numbers,
             planner,
             self._outages(nodes, jobs, failures, origin),

@@ -32,8 +32,8 @@ def forget_searches(searched):
 def ruled_out(searched, asked, seconds):
     """Return the time before which no job of a kind has a place, 0 if it is unknown."""
     kind = (asked * 7919 + seconds * 31) % KINDS
-    known = searched[kind, 0] == searched[KINDS, 0] and searched[kind, 1] == asked and searched[kind, 2] == seconds
-    return searched[kind, 3] if known else 0
+    noted = searched[kind, 0] == searched[KINDS, 0] and searched[kind, 1] == asked and searched[kind, 2] == seconds
+    return searched[kind, 3] if noted else 0
 
 
 @kernel

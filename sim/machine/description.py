@@ -91,9 +91,9 @@ class Limit:
 
     def __post_init__(self) -> None:
         """Raise InputError for what is no limit."""
-        for field, known in (("of", get_args(Of)), ("what", get_args(What))):
-            if getattr(self, field) not in known:
-                raise InputError(f"{field} is {getattr(self, field)!r}; known: {', '.join(known)}")
+        for field, allowed in (("of", get_args(Of)), ("what", get_args(What))):
+            if getattr(self, field) not in allowed:
+                raise InputError(f"{field} is {getattr(self, field)!r}; known: {', '.join(allowed)}")
         number = self.value if type(self.value) in (int, float) else -1
         if self.what == "share" and not 0 < number <= 1:
             raise InputError(f"value is {shown(self.value)}, not a share above 0 and up to 1")
@@ -155,13 +155,13 @@ class Machine:
     @cached_property
     def _kinds(self) -> list[tuple[Cluster, Nodes, int, int]]:
         """Return (cluster, nodes, number of the first one in its cluster, first row) of all kinds of nodes."""
-        found, row = [], 0
+        kinds, row = [], 0
         for cluster in self.clusters:
             number = 1
             for nodes in cluster.nodes:
-                found.append((cluster, nodes, number, row))
+                kinds.append((cluster, nodes, number, row))
                 number, row = number + nodes.count, row + nodes.count
-        return found
+        return kinds
 
     def arrays_for(self, jobs: pd.DataFrame) -> tuple[Layout, Requests]:
         """Return the machine when it is empty, and what the jobs of a cleaned table ask of it.
@@ -218,9 +218,9 @@ class Machine:
         procs, nodes, gpus = jobs["procs"].to_numpy(np.int64), self._column(jobs, "nodes"), self._column(jobs, "gpus")
         anywhere = np.where(gpus > 0, np.gcd(procs, np.maximum(gpus, 1)), procs)
         chunks = np.where(nodes > 0, nodes, anywhere)
-        stated = self._column(jobs, "procs_per_node")
+        procs_per_node = self._column(jobs, "procs_per_node")
         each = np.zeros((len(jobs), len(resources)), np.int64)
-        each[:, PROCS] = np.where((nodes > 0) & (stated > 0), stated, -(-procs // chunks))
+        each[:, PROCS] = np.where((nodes > 0) & (procs_per_node > 0), procs_per_node, -(-procs // chunks))
         for place, name in enumerate(resources[1:], start=1):
             each[:, place] = -(-np.maximum(self._column(jobs, name), 0) // chunks)
         return chunks, ((nodes > 0) | (chunks == 1)).astype(np.int64), each
@@ -272,9 +272,9 @@ class Machine:
 
     def _host(self, word: str) -> tuple[str, int] | None:
         """Return cluster and number of the node that a property names, if any."""
-        found = re.fullmatch(r"(.*?)(\d{1,8})(\..*)?", word, re.ASCII)
+        match = re.fullmatch(r"(.*?)(\d{1,8})(\..*)?", word, re.ASCII)
         names = {cluster.name for cluster in self.clusters}
-        return (found[1], int(found[2])) if found and found[1] in names else None
+        return (match[1], int(match[2])) if match and match[1] in names else None
 
     def _nodes_with(self, word: str, rows: int) -> np.ndarray:
         """Tell which nodes have a property, bool [rows]."""

@@ -34,10 +34,10 @@ class Failures:
     def check(self, layout: Layout) -> None:
         """Raise InputError for a node that the machine does not have."""
         sizes = np.diff(layout.first)
-        known = (self.cluster >= 0) & (self.cluster < len(sizes)) & (self.node >= 0)
-        known &= self.node < sizes[np.where(known, self.cluster, 0)]
-        if not known.all():
-            bad = int(np.argmin(known))
+        exists = (self.cluster >= 0) & (self.cluster < len(sizes)) & (self.node >= 0)
+        exists &= self.node < sizes[np.where(exists, self.cluster, 0)]
+        if not exists.all():
+            bad = int(np.argmin(exists))
             raise InputError(
                 f"failure {bad + 1} is of node {self.node[bad]} of cluster {self.cluster[bad]}, "
                 f"and the machine has {len(sizes)} clusters of {', '.join(map(str, sizes))} nodes, both counted from 0"

@@ -137,9 +137,9 @@ def empty(layout: Layout, requests: Requests) -> Nodes:
 
 def could_hold(layout: Layout, requests: Requests) -> np.ndarray:
     """Return bits of the clusters that could hold each job if they were empty, int64 [jobs]."""
-    found = np.zeros(len(requests.chunks), np.int64)
-    ask_all(empty(layout, requests), found)
-    return found
+    cluster_bits = np.zeros(len(requests.chunks), np.int64)
+    ask_all(empty(layout, requests), cluster_bits)
+    return cluster_bits
 
 
 def rooms(layout: Layout, requests: Requests) -> np.ndarray:
@@ -159,8 +159,8 @@ def kinds_of(requests: Requests) -> tuple[np.ndarray, int]:
     kind, kinds = np.zeros(len(requests.chunks), np.int64), 1
     for column in np.column_stack([np.asarray(field) for field in requests]).T:
         values, several = pd.factorize(column)
-        kind, found = pd.factorize(kind * len(several) + values)
-        kinds = len(found)
+        kind, combinations = pd.factorize(kind * len(several) + values)
+        kinds = len(combinations)
     return np.ascontiguousarray(kind, np.int64), kinds
 
 

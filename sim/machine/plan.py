@@ -284,9 +284,9 @@ def seat(row, seconds, begin, latest, nodes, plan):
     best, start = NOWHERE, NO_START
     for cluster in range(len(nodes.first) - 1):
         if start > begin:
-            found = earliest(row, seconds, begin, min(latest, start - 1), cluster, nodes, plan)
-            if found < start:
-                best, start = cluster, found
+            start_here_s = earliest(row, seconds, begin, min(latest, start - 1), cluster, nodes, plan)
+            if start_here_s < start:
+                best, start = cluster, start_here_s
     if best != NOWHERE:
         settle_on(row, best, nodes, plan)
     return start

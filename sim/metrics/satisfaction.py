@@ -68,18 +68,18 @@ def dissatisfaction(jobs: UserJobs) -> np.ndarray:
 
     Above 1 the user complains; NaN for an unknown user. Submissions of the same second count, and the job itself always does.
     """
-    _, job, found = _levels(jobs, 0.0)
+    _, job, level = _levels(jobs, 0.0)
     levels = np.empty(len(jobs.user))
-    levels[job] = found
+    levels[job] = level
     return levels
 
 
 def complaints(jobs: UserJobs) -> np.ndarray:
     """Return how many jobs waited longer than their users accept, int64 [schedules]."""
     # a user accepts at least what the job alone justifies, so few come into question
-    schedule, _, found = _levels(jobs, 0.5)
+    schedule, _, level = _levels(jobs, 0.5)
     schedules = jobs.start.shape[:-1]
-    return np.bincount(schedule[found > 1.0], minlength=math.prod(schedules)).reshape(schedules)
+    return np.bincount(schedule[level > 1.0], minlength=math.prod(schedules)).reshape(schedules)
 
 
 def _levels(jobs: UserJobs, least: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

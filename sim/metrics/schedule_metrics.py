@@ -139,12 +139,12 @@ def nothing_waits(rows: Iterable[Mapping[Any, Any]], procs: int) -> str:
     A comparison of such schedules says nothing. ``rows`` hold ``mean_wait_s mean_response_s mean_bounded_slowdown utilization``
     by name, a row a schedule or mean of schedules.
     """
-    found = list(rows)
-    waits = max(row["mean_wait_s"] for row in found)
-    share = max(row["mean_wait_s"] / max(row["mean_response_s"] - row["mean_wait_s"], 1.0) for row in found)
-    if share >= _WAITS or max(row["mean_bounded_slowdown"] for row in found) >= _SLOWED:
+    schedules = list(rows)
+    waits = max(row["mean_wait_s"] for row in schedules)
+    share = max(row["mean_wait_s"] / max(row["mean_response_s"] - row["mean_wait_s"], 1.0) for row in schedules)
+    if share >= _WAITS or max(row["mean_bounded_slowdown"] for row in schedules) >= _SLOWED:
         return ""
-    busy = max(row["utilization"] for row in found)
+    busy = max(row["utilization"] for row in schedules)
     return (
         f"nothing waits here: mean waits are at most {waits:,.1f} s, and {busy:.1%} of {procs:,} processors are used at most; "
         "this comparison says nothing about schedulers or predictors: check --procs"

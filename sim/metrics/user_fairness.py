@@ -23,12 +23,12 @@ def fairness_of(jobs: UserJobs) -> dict[str, np.ndarray]:
 
     All NaN where no user is known. The standard deviation is the population's.
     """
-    schedules, known = jobs.start.shape[:-1], jobs.user >= 0
-    if not known.any():
+    schedules, has_user = jobs.start.shape[:-1], jobs.user >= 0
+    if not has_user.any():
         return {name: np.full(schedules, np.nan) for name in ("nuwt_mean", "nuwt_sd", "complaints")}
-    user, users = jobs.user[known], int(jobs.user.max()) + 1
-    total = np.bincount(user, jobs.procs[known].astype(np.float64) * jobs.runtime[known])
-    wait = np.ascontiguousarray((jobs.start - jobs.submit)[..., known])
+    user, users = jobs.user[has_user], int(jobs.user.max()) + 1
+    total = np.bincount(user, jobs.procs[has_user].astype(np.float64) * jobs.runtime[has_user])
+    wait = np.ascontiguousarray((jobs.start - jobs.submit)[..., has_user])
     begins = np.arange(0, math.prod(schedules) * users, users).reshape(*schedules, 1)
     waited = np.bincount((user + begins).ravel(), wait.ravel(), math.prod(schedules) * users).reshape(*schedules, users)
     used = total > 0  # codes without jobs among them

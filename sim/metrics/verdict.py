@@ -89,8 +89,8 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
     family = f" for all {len(candidates)} together" if len(candidates) > 1 else ""
     over = "traces" if "traces" in weighed else "replays"
     how = f"Sure means at {100 * confidence:g} %{family}, over {int(weighed['replicates'].min())} {over}."
-    said = _sure(rows, (worse, better), ranked, best, names, base)
-    return Verdict(base, best, worse, better, True, (*said, how))
+    sentences = _sure(rows, (worse, better), ranked, best, names, base)
+    return Verdict(base, best, worse, better, True, (*sentences, how))
 
 
 def sure_changes(comparison: pd.DataFrame, baseline: Key, confidence: float = CONFIDENCE, apart: Sequence[str] = ()) -> pd.Series:

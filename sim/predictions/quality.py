@@ -172,17 +172,17 @@ def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged:
     A stage of experience may be empty, other groups are not.
     """
     yield EVERYONE, np.ones(len(judged.rows), bool)
-    known = judged.user >= 0
-    if known.any():
+    has_user = judged.user >= 0
+    if has_user.any():
         done = _completed(jobs, schedule, local_s)[judged.rows]
         stage, first_count = experience(done), doubling_bins(done)
         for number, name in enumerate(EXPERIENCE):
-            yield ("experience", name, None), known & (stage == number)
-        if not known.all():
-            yield ("experience", UNKNOWN, None), ~known
-        for begin in np.unique(first_count[known]):
+            yield ("experience", name, None), has_user & (stage == number)
+        if not has_user.all():
+            yield ("experience", UNKNOWN, None), ~has_user
+        for begin in np.unique(first_count[has_user]):
             last = 2 * (begin - 1)
-            yield ("completed", f"{begin}" if begin <= 2 else f"{begin}-{last}", float(begin)), known & (first_count == begin)
+            yield ("completed", f"{begin}" if begin <= 2 else f"{begin}-{last}", float(begin)), has_user & (first_count == begin)
     for month in np.unique(judged.month):
         yield ("month", f"{month + 1}", float(month * MONTH_S)), judged.month == month
 
@@ -205,9 +205,9 @@ class _Means(NamedTuple):
 
 
 def _means(values: pd.DataFrame, week: np.ndarray, group: Group) -> _Means:
-    found, block = np.unique(week, return_inverse=True)
+    weeks, block = np.unique(week, return_inverse=True)
     ends = np.full((2, values.shape[1]), np.nan) if group[0] == "month" else mean_intervals(values.to_numpy(), block)
-    return _Means(list(values.columns), np.vstack([values.mean().to_numpy(), ends]).T, len(values), len(found))
+    return _Means(list(values.columns), np.vstack([values.mean().to_numpy(), ends]).T, len(values), len(weeks))
 
 
 def _measured(predictor: str, group: Group, own: _Means, change: _Means) -> list[dict[str, Any]]:

@@ -79,23 +79,23 @@ def sharpness(schedules: Sequence[Schedule], judged: Judged, seed: int = 0) -> S
 
     ``seed`` draws the random reference and the bands.
     """
-    known = {schedule.predictor: _of_schedule(schedule) for schedule in schedules}
-    told = next((schedule for schedule in schedules if schedule.quantiles is not None), None)
-    references = {} if told is None else _references(told, seed)
+    distributions = {schedule.predictor: _of_schedule(schedule) for schedule in schedules}
+    with_quantiles = next((schedule for schedule in schedules if schedule.quantiles is not None), None)
+    references = {} if with_quantiles is None else _references(with_quantiles, seed)
     runtime = schedules[0].jobs["runtime_s"].to_numpy(np.float64)[judged.rows]
     request = schedules[0].jobs["requested_s"].to_numpy(np.float64)[judged.rows]
     bare = np.abs(request - runtime)
     scores, level_losses = [], []
-    for name, each in (known | references).items():
+    for name, each in (distributions | references).items():
         quantiles = _at(each, LEVELS)[judged.rows]
         score = crps(quantiles, LEVELS, runtime)
         scores.append({"predictor": name, "kind": each.kind, **_scored(score, bare, judged.week)})
         mean = losses(quantiles, LEVELS, runtime).mean(axis=0)
         level_losses.append(pd.DataFrame({"predictor": name, "kind": each.kind, "level": LEVELS, "pinball_s": mean}))
     covered, windows = [], []
-    for name, each in (known | references).items():
-        if each.kind != "point" and told is not None:
-            schedule = next((one for one in schedules if one.predictor == name), told)
+    for name, each in (distributions | references).items():
+        if each.kind != "point" and with_quantiles is not None:
+            schedule = next((one for one in schedules if one.predictor == name), with_quantiles)
             covered.append(_covered(schedule, each, judged).assign(predictor=name))
             windows.append(_windows(schedule, each, judged, np.random.default_rng(seed)).assign(predictor=name))
     return Sharpness(
@@ -117,7 +117,7 @@ def outside(windows: pd.DataFrame) -> pd.DataFrame:
     groups: Any = windows.groupby(["predictor", "level"], sort=False)
     for (predictor, level), mine in groups:
         strays = (mine["rate"] - (1.0 - level)).abs().to_numpy()
-        told = bool(mine["feedback_low"].notna().all())
+        has_feedback = bool(mine["feedback_low"].notna().all())
         rows.append(
             {
                 "predictor": predictor,
@@ -126,7 +126,7 @@ def outside(windows: pd.DataFrame) -> pd.DataFrame:
                 "worst": float(mine["rate"].iloc[int(strays.argmax())]),
                 "windows": len(mine),
                 "by_chance": int((~mine["inside"].astype(bool)).sum()),
-                "with_feedback": int((~mine["feedback_inside"].astype(bool)).sum()) if told else None,
+                "with_feedback": int((~mine["feedback_inside"].astype(bool)).sum()) if has_feedback else None,
             }
         )
     return pd.DataFrame(rows).astype({"with_feedback": "Int64"})
@@ -134,8 +134,8 @@ def outside(windows: pd.DataFrame) -> pd.DataFrame:
 
 def update_rate(predictor: str) -> float:
     """Return the rate at which a predictor moves its levels when a job ends; 0 for none."""
-    found = re.fullmatch(r"quantile(?:\((.*)\))?", predictor)
-    return 0.0 if found is None else float((USUAL | parse(found[1] or ""))["rate"])
+    match = re.fullmatch(r"quantile(?:\((.*)\))?", predictor)
+    return 0.0 if match is None else float((USUAL | parse(match[1] or ""))["rate"])
 
 
 def _of_schedule(schedule: Schedule) -> _Distribution:
@@ -155,10 +155,10 @@ def _references(schedule: Schedule, seed: int) -> dict[str, _Distribution]:
     events, rate = order_of_events(submit, end), update_rate(schedule.predictor) or float(USUAL["rate"])
     constant = np.full(len(jobs), CONSTANT_S)
     random = np.exp(np.random.default_rng(seed).random(len(jobs)) * np.log(request))
-    made = {NO_FEATURES: _Distribution("reference", runtimes_so_far(submit, end, runtime, request, LEVELS), LEVELS, 0.0)}
+    references = {NO_FEATURES: _Distribution("reference", runtimes_so_far(submit, end, runtime, request, LEVELS), LEVELS, 0.0)}
     for name, points in ((CONSTANT, constant), (RANDOM, random)):
-        made[name] = _Distribution("reference", adapted(points, events, runtime, request, LEVELS, rate), LEVELS, rate)
-    return made
+        references[name] = _Distribution("reference", adapted(points, events, runtime, request, LEVELS, rate), LEVELS, rate)
+    return references
 
 
 def _at(each: _Distribution, levels: np.ndarray) -> np.ndarray:

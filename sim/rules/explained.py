@@ -108,8 +108,8 @@ def decisions(rule: Rule, log: Recorded, moments: int = MOMENTS, seed: int = 0) 
         length = np.where(runs, np.maximum(planned[rows], now + 1) - begins, table["requested_s"].to_numpy(np.int64))
         table = table.assign(requested_s=length, runtime_s=length).reset_index(drop=True)
         procs = max(rule.procs, int(log.jobs["procs"].to_numpy(np.int64)[running].sum()))
-        made = simulate(table, machine=_Moment(rule, now, len(running), procs), scheduler=rule.scheduler, scratch=scratch)
-        lets = made.jobs["start_s"].to_numpy(np.int64)[~runs] == now
+        schedule = simulate(table, machine=_Moment(rule, now, len(running), procs), scheduler=rule.scheduler, scratch=scratch)
+        lets = schedule.jobs["start_s"].to_numpy(np.int64)[~runs] == now
         starts, waits = start[waiting] == now, start[waiting] > now + SLACK_S
         counts += [starts.sum(), (starts & lets).sum(), waits.sum(), (waits & ~lets).sum()]
     return Decisions(*counts.tolist())
@@ -121,12 +121,12 @@ def out_of_hours(rule: Rule, log: Recorded) -> np.ndarray:
     They are many where the hours are no longer those of the site.
     """
     hours, planned = rule.arrays_for(log.jobs)[0].hours, log.start_s + log.jobs["requested_s"].to_numpy(np.int64)
-    found = np.zeros(len(planned), bool)
+    forbidden = np.zeros(len(planned), bool)
     for kind in range(len(hours.latest)):
         mine, events = hours.of == kind, hours.kind == kind
         until = np.append(hours.until[events], FAR)  # the last for what is before all of them
-        found[mine] = planned[mine] > until[np.searchsorted(hours.time[events], log.start_s[mine], "right") - 1]
-    return found
+        forbidden[mine] = planned[mine] > until[np.searchsorted(hours.time[events], log.start_s[mine], "right") - 1]
+    return forbidden
 
 
 @dataclass(frozen=True)
@@ -150,20 +150,20 @@ def explained(log: Recorded, rule: Rule, progress: Callable[[str, int, int], Non
     jobs, rows, waits = log.jobs.iloc[later], [], {}
     asked = [*(Rule(log.procs, name, origin_s=rule.origin_s) for name in KNOWN), rule]
     for at, each in enumerate(asked):
-        made = replayed(each, log.jobs)
+        rule_waits_s = replayed(each, log.jobs)
         name = each.name if each is rule else each.scheduler.replace("Strict", "FCFS")
-        waits[name], found = made, decisions(each, log)
+        waits[name], counts = rule_waits_s, decisions(each, log)
         rows.append(
             {
                 "rule": name,
-                "first": correlation(made[: log.first], wait[: log.first]),
-                "correlation": correlation(made[later], wait[later]),
-                "mean_wait_s": made[later].mean(),
-                "off": off(jobs, made[later], wait[later]),
-                "same": float(np.minimum(made[later], wait[later]).sum() / max(wait[later].sum(), 1)),
-                "starts": found.started / max(found.starts, 1),
-                "waits": found.waited / max(found.waits, 1),
-                "decisions": found.explained,
+                "first": correlation(rule_waits_s[: log.first], wait[: log.first]),
+                "correlation": correlation(rule_waits_s[later], wait[later]),
+                "mean_wait_s": rule_waits_s[later].mean(),
+                "off": off(jobs, rule_waits_s[later], wait[later]),
+                "same": float(np.minimum(rule_waits_s[later], wait[later]).sum() / max(wait[later].sum(), 1)),
+                "starts": counts.started / max(counts.starts, 1),
+                "waits": counts.waited / max(counts.waits, 1),
+                "decisions": counts.explained,
             }
         )
         if progress is not None:
@@ -172,10 +172,10 @@ def explained(log: Recorded, rule: Rule, progress: Callable[[str, int, int], Non
     month = (submit - submit[0]) // MONTH_S
     months = [
         {"month": int(each), "jobs": int((month == each).sum()), "out_of_hours": float(forbidden[month == each].mean())}
-        | {name: correlation(made[month == each], wait[month == each]) for name, made in waits.items()}
+        | {name: correlation(rule_waits_s[month == each], wait[month == each]) for name, rule_waits_s in waits.items()}
         for each in np.unique(month)
         if (month == each).sum() >= _FEWEST
     ]
-    sizes = by_size(jobs, wait[later], *(made[later] for made in waits.values()))
+    sizes = by_size(jobs, wait[later], *(rule_waits_s[later] for rule_waits_s in waits.values()))
     sizes.columns = pd.Index(["jobs", "recorded", *waits])
     return Explained(pd.DataFrame(rows), sizes.reset_index(), pd.DataFrame(months))

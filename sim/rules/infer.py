@@ -91,15 +91,15 @@ def recorded(jobs: pd.DataFrame, procs: int, clock: Clock, first: float = FIRST)
         raise InputError("the log states no waits: from what was recorded no rule can be inferred")
     end = start + jobs["runtime_s"].to_numpy(np.int64) + (jobs[OVERRUN].to_numpy(np.int64) if OVERRUN in jobs else 0)
     log = Recorded(jobs, procs, clock, start, end, max(int(first * len(jobs)), 1))
-    if (known := int(log.known.sum())) < _FEWEST:
-        raise InputError(f"{known} jobs had started when {first:.0%} were submitted: a rule is inferred from {_FEWEST} or more")
+    if (started := int(log.known.sum())) < _FEWEST:
+        raise InputError(f"{started} jobs had started when {first:.0%} were submitted: a rule is inferred from {_FEWEST} or more")
     return log
 
 
 def replayed(rule: Rule, jobs: pd.DataFrame) -> np.ndarray:
     """Return the wait of each job under ``rule``, float64 [jobs]."""
-    made = simulate(jobs, machine=rule, scheduler=rule.scheduler).jobs
-    return (made["start_s"] - made["submit_s"]).to_numpy(np.float64)
+    table = simulate(jobs, machine=rule, scheduler=rule.scheduler).jobs
+    return (table["start_s"] - table["submit_s"]).to_numpy(np.float64)
 
 
 def by_size(jobs: pd.DataFrame, *waits_s: np.ndarray) -> pd.DataFrame:
@@ -132,14 +132,14 @@ def infer(log: Recorded, progress: Progress | None = None, *, drains: bool = Fal
 
     Of closings and what backfills between them alone, if it only ``drains``. Changes are those of ``since``, by default EASY on all processors.
     """
-    jobs, known = log.jobs.iloc[: log.first], log.known
+    jobs, has_started = log.jobs.iloc[: log.first], log.known
     wait = log.wait_s[: log.first]
 
-    parts = np.array_split(np.flatnonzero(known), PARTS)
+    parts = np.array_split(np.flatnonzero(has_started), PARTS)
 
     def near(rule: Rule) -> np.ndarray:
-        made = replayed(rule, jobs)
-        return np.array([(correlation(made[of], wait[of]), off(jobs.iloc[of], made[of], wait[of])) for of in parts])
+        waits_s = replayed(rule, jobs)
+        return np.array([(correlation(waits_s[of], wait[of]), off(jobs.iloc[of], waits_s[of], wait[of])) for of in parts])
 
     def gain(one: np.ndarray, other: np.ndarray) -> float:
         each = (one - other) @ (1, -OFF)
@@ -156,12 +156,12 @@ def infer(log: Recorded, progress: Progress | None = None, *, drains: bool = Fal
         tried = [(what, each) for what, each in changes(rule, whole, log.procs) if not drains or _drains(each)]
         if not tried:
             break
-        found = []
+        candidates = []
         for at, (what, changed) in enumerate(tried):
-            found.append((near(changed), what, changed))
+            candidates.append((near(changed), what, changed))
             if progress is not None:
                 progress(f"changes, round {round_ + 1}", at + 1, len(tried))
-        top, what, changed = max(found, key=lambda each: gain(each[0], best))
+        top, what, changed = max(candidates, key=lambda each: gain(each[0], best))
         if gain(top, best) < GAIN:
             break
         best, rule = top, changed
@@ -187,31 +187,31 @@ def changes(rule: Rule, whole: Rule, procs: int) -> list[tuple[str, Rule]]:
 
     ``whole`` has all that was read from the starts.
     """
-    found = [("closings", replace(rule, closings=whole.closings)), ("no closings", replace(rule, closings=()))]
+    candidates = [("closings", replace(rule, closings=whole.closings)), ("no closings", replace(rule, closings=()))]
     for name, hours in whole.hours:
         others = tuple(each for each in rule.hours if each[0] != name)
         there = len(others) < len(rule.hours)
-        found.append(
+        candidates.append(
             (f"{'no ' if there else ''}hours of {name}", replace(rule, hours=others if there else (*others, (name, hours))))
         )
-    found.append(
+    candidates.append(
         ("no limits of queues" if rule.queues else "limits of queues", replace(rule, queues=() if rule.queues else whole.queues))
     )
-    found.append(("processors", replace(rule, procs=whole.procs if rule.procs == procs else procs)))
+    candidates.append(("processors", replace(rule, procs=whole.procs if rule.procs == procs else procs)))
     for columns in _COLUMNS:
         for what, values in _MOST.items():
             others_ = tuple(each for each in rule.limits if (each.columns, each.what) != (columns, what))
             if len(others_) < len(rule.limits):
-                found.append((f"no limit of {what} for each {' and '.join(columns)}", replace(rule, limits=others_)))
+                candidates.append((f"no limit of {what} for each {' and '.join(columns)}", replace(rule, limits=others_)))
             for value in values:
                 limit = Limit(columns, what, max(int(value * procs), 1) if what == "processors" else int(value))
-                found.append((str(limit), replace(rule, limits=(*others_, limit))))
-    found += [(algorithm, replace(rule, algorithm=algorithm)) for algorithm in _ALGORITHMS]
+                candidates.append((str(limit), replace(rule, limits=(*others_, limit))))
+    candidates += [(algorithm, replace(rule, algorithm=algorithm)) for algorithm in _ALGORITHMS]
     for a in _PER_REQUESTED:
         for b in _PER_AREA:
             order = f"submit+a*requested+b*requested*n/procs;a={a};b={b}" if a or b else ""
-            found.append((f"order {order or 'of submission'}", replace(rule, order=order)))
-    return [(what, each) for what, each in found if each != rule]
+            candidates.append((f"order {order or 'of submission'}", replace(rule, order=order)))
+    return [(what, each) for what, each in candidates if each != rule]
 
 
 def _drains(rule: Rule) -> bool:

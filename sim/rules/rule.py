@@ -104,17 +104,17 @@ class Rule:
     def _holders(self, jobs: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Return the holder of each job, what each holder may hold, and for how much each job counts."""
         of: np.ndarray
-        procs, found = jobs["procs"].to_numpy(np.int64), []
+        procs, holders = jobs["procs"].to_numpy(np.int64), []
         if self.queues:
-            known = dict(self.queues)
-            names = sorted(known)
+            most_by_queue = dict(self.queues)
+            names = sorted(most_by_queue)
             of = pd.Index(names).get_indexer(pd.Index(queue_of(jobs))).astype(np.int64)
-            found.append((of, np.array([known[name] for name in names]), procs))
+            holders.append((of, np.array([most_by_queue[name] for name in names]), procs))
         for limit in self.limits:
             of = jobs.groupby(list(limit.columns), observed=True, dropna=False).ngroup().to_numpy(np.int64)
             weight = np.ones(len(jobs), np.int64) if limit.what == "jobs" else procs
-            found.append((of, np.full(of.max() + 1, limit.value), weight))
-        return found
+            holders.append((of, np.full(of.max() + 1, limit.value), weight))
+        return holders
 
     def _hours(self, jobs: pd.DataFrame) -> Hours:
         """Return when jobs may start: those of each queue with hours, and apart those that no time between closings holds."""

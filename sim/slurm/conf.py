@@ -54,13 +54,13 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
     nodes: dict[str, Node] = {}
     sets: dict[str, Line] = {}
-    stated: list[Line] = []
+    partition_lines: list[Line] = []
     ignored: dict[str, int] = {}
     for line in conf_lines(texts, CONF, name):
         first = next(iter(line.pairs))
         if first in defaults:
-            named, known = line.pairs[first], _NODE if first == "nodename" else _PARTITION
-            for key in line.pairs.keys() - known - _HARMLESS:
+            named, modelled = line.pairs[first], _NODE if first == "nodename" else _PARTITION
+            for key in line.pairs.keys() - modelled - _HARMLESS:
                 ignored[key] = ignored.get(key, 0) + 1
             if named.upper() == "DEFAULT":
                 defaults[first] |= {key: value for key, value in line.pairs.items() if key != first}
@@ -71,10 +71,10 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
                     if each in nodes:
                         raise line.error(f"describes the node {each} a second time")
                     nodes[each] = _node(whole, each)
-            elif any(named == each.pairs[first] for each in stated):
+            elif any(named == each.pairs[first] for each in partition_lines):
                 raise line.error(f"describes the partition {named} a second time")
             else:
-                stated.append(whole)
+                partition_lines.append(whole)
         elif first == "nodeset":
             sets[line.pairs[first]] = line
         else:
@@ -84,7 +84,7 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     if GRES in texts:
         _add_gres(nodes, texts, name)
     ordered = tuple(sorted(nodes.values(), key=lambda node: natural(node.name)))
-    partitions = {line.pairs["partitionname"]: _partition(line, nodes, sets) for line in stated}
+    partitions = {line.pairs["partitionname"]: _partition(line, nodes, sets) for line in partition_lines}
     if not partitions:
         raise InputError(f"{name}/{CONF}: no line PartitionName=... describes a partition")
     parts = [part.partition("=") for part in settings.get("schedulerparameters", "").split(",") if part]
@@ -101,12 +101,12 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     ]
     warnings += [
         f"{key}={settings[key]}"
-        for key, known in (
+        for key, modelled in (
             *(("topologyplugin", r"topology/(none|default|tree)"), ("topologyparam", r"(?!.*dragonfly).*")),
             *(("selecttype", r"select/(cons_res|cons_tres|linear)"), ("schedulertype", r"sched/(backfill|builtin)")),
             ("prioritytype", r"priority/(basic|multifactor)"),
         )
-        if key in settings and not re.fullmatch(known, settings[key].lower())
+        if key in settings and not re.fullmatch(modelled, settings[key].lower())
     ]
     if "suspend" in settings.get("preemptmode", "").lower():
         warnings.append(f"PreemptMode={settings['preemptmode']}")
@@ -156,10 +156,10 @@ def _node(line: Line, name: str) -> Node:
     gpus = 0
     for part in filter(None, line.pairs.get("gres", "").split(",")):
         if part.startswith("gpu"):
-            found = _GRES_COUNT.fullmatch(part)
-            if found is None:
+            match = _GRES_COUNT.fullmatch(part)
+            if match is None:
                 raise line.error(f"Gres={part} is not of the form gpu[:TYPE]:NUMBER")
-            gpus += int(found[1] or 1)
+            gpus += int(match[1] or 1)
     features = line.pairs.get("features", line.pairs.get("feature", ""))
     return Node(
         name,
@@ -231,15 +231,17 @@ def _add_gres(nodes: dict[str, Node], texts: Mapping[str, str], name: str) -> No
 def switches(texts: Mapping[str, str], name: str, site: Site) -> tuple[Switch, ...]:
     if TOPOLOGY not in texts:
         raise InputError(f"{name}: has TopologyPlugin=topology/tree, and holds no {TOPOLOGY}: {FILES[TOPOLOGY]}")
-    found: dict[str, Switch] = {}
-    known = {node.name for node in site.nodes}
+    by_name: dict[str, Switch] = {}
+    node_names = {node.name for node in site.nodes}
     lines = [line for line in conf_lines(texts, TOPOLOGY, name) if "switchname" in line.pairs]
     names = {each for line in lines for each in expand(line.pairs["switchname"], line)}
     for line in lines:
-        members = frozenset(known if line.pairs.get("nodes", "").upper() == "ALL" else expand(line.pairs.get("nodes", ""), line))
+        members = frozenset(
+            node_names if line.pairs.get("nodes", "").upper() == "ALL" else expand(line.pairs.get("nodes", ""), line)
+        )
         below = expand(line.pairs.get("switches", ""), line)
-        if unknown := sorted((members - known) | (set(below) - names)):
+        if unknown := sorted((members - node_names) | (set(below) - names)):
             raise line.error(f"switch {line.pairs['switchname']} joins the unknown node or switch {unknown[0]}")
         for each in expand(line.pairs["switchname"], line):
-            found[each] = Switch(each, members, below)
-    return tuple(found.values())
+            by_name[each] = Switch(each, members, below)
+    return tuple(by_name.values())

@@ -34,7 +34,7 @@ def _table(text: str, file: str, needed: tuple[str, ...]) -> Iterator[tuple[int,
 
 def _amounts(text: str, file: str, number: int) -> dict[str, int]:
     """Return ``cpu=4,node=2,gres/gpu=1,mem=4G`` as numbers, memory in MiB; limits of -1 hold nothing back."""
-    found = {}
+    amounts = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
         scale = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}.get(value[-1:].upper(), 1)
@@ -42,8 +42,8 @@ def _amounts(text: str, file: str, number: int) -> dict[str, int]:
         if not re.fullmatch(r"-?\d{1,15}(\.\d+)?", digits):
             raise InputError(f"{file}, line {number}: {part} is no limit such as cpu=100")
         if float(digits) >= 0:
-            found["gres/gpu" if name.startswith("gres/gpu") else name] = int(float(digits) * scale)
-    return found
+            amounts["gres/gpu" if name.startswith("gres/gpu") else name] = int(float(digits) * scale)
+    return amounts
 
 
 def _minutes(values: Mapping[str, str], file: str, number: int) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
@@ -93,7 +93,7 @@ def associations(text: str, file: str) -> tuple[Association, ...]:
 
     Its lines are ``Parent - 'x'``, ``Account - 'y':KEY=VALUE:...`` and ``User - 'z':...``.
     """
-    found, parent, accounts = [Association("root")], "root", {"root"}
+    entries, parent, accounts = [Association("root")], "root", {"root"}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith(("#", "Cluster")):
             continue
@@ -118,8 +118,10 @@ def associations(text: str, file: str) -> tuple[Association, ...]:
         own = _amounts(f"jobs={values['maxjobs']}" if "maxjobs" in values else "", file, number)
         limits = Limits(group, own, {}, *_minutes(values, file, number))
         shares = OF_PARENT if share == "parent" else Line(file, number, {"fairshare": share}).decimal("fairshare")
-        found.append(Association(parent if kind == "User" else name, name if kind == "User" else "", parent, shares, limits=limits))
-    return tuple(found)
+        entries.append(
+            Association(parent if kind == "User" else name, name if kind == "User" else "", parent, shares, limits=limits)
+        )
+    return tuple(entries)
 
 
 def with_usage(associations: tuple[Association, ...], text: str, file: str) -> tuple[Association, ...]:
@@ -133,7 +135,7 @@ def with_usage(associations: tuple[Association, ...], text: str, file: str) -> t
 
 
 def reservations(text: str, file: str, site: Site, timezone: str) -> tuple[Reservation, ...]:
-    found = []
+    entries = []
     for number, line in enumerate(text.splitlines(), start=1):
         pairs = dict(re.findall(r"(\w+)=(\S*)", line))
         if not line.strip() or line.startswith("No reservations"):
@@ -148,8 +150,8 @@ def reservations(text: str, file: str, site: Site, timezone: str) -> tuple[Reser
         if end < start:
             raise line_of.error(f"reservation {pairs['ReservationName']} ends before it starts")
         flags = frozenset(pairs.get("Flags", "").upper().split(","))
-        found.append(Reservation(pairs["ReservationName"], start, end, members, flags, timezone))
-    return tuple(found)
+        entries.append(Reservation(pairs["ReservationName"], start, end, members, flags, timezone))
+    return tuple(entries)
 
 
 def outages(text: str, file: str, site: Site, timezone: str) -> tuple[Outage, ...]:
@@ -157,7 +159,7 @@ def outages(text: str, file: str, site: Site, timezone: str) -> tuple[Outage, ..
 
     Each row of a node is a time in which it started nothing. One that was down lost its jobs.
     """
-    names, found = {node.name for node in site.nodes}, []
+    names, entries = {node.name for node in site.nodes}, []
     for number, row in _table(text, file, ("NodeName", "TimeStart", "TimeEnd", "State")):
         if row["NodeName"] not in names or row["State"].upper().startswith("UNK"):
             continue
@@ -166,8 +168,8 @@ def outages(text: str, file: str, site: Site, timezone: str) -> tuple[Outage, ..
         start, down = _unix(row["TimeStart"], line, timezone), bool(re.search("DOWN|FAIL", row["State"].upper()))
         if end < start:
             raise line.error(f"the event of {row['NodeName']} ends before it starts")
-        found.append(Outage(row["NodeName"], start, end, down))
-    return tuple(found)
+        entries.append(Outage(row["NodeName"], start, end, down))
+    return tuple(entries)
 
 
 def _unix(text: str, line: Line, timezone: str) -> int:

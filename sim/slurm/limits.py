@@ -45,10 +45,10 @@ class Slots:
         """
         site = self._site
         held = set[tuple[str, str]]()
-        found: list[tuple[str, int, int]] = []
+        slots: list[tuple[str, int, int]] = []
         for part in filter(None, row.licenses.split(",")):
             name, _, count = part.replace("=", ":").partition(":")
-            found.append(
+            slots.append(
                 (
                     "license",
                     self._slot(("license", name), site.licenses.get(name, 0)),
@@ -56,7 +56,7 @@ class Slots:
                 )
             )
         if not site.enforces_limits:
-            return found
+            return slots
         whose = {"group": "", "user": row.user, "account": row.account}
         asked = wanted(row)
         for qos in self._qos_of(row):
@@ -65,16 +65,16 @@ class Slots:
                 for name in FACTORS:
                     if name in limits and (scope, name) not in held:
                         held.add((scope, name))
-                        found.append((name, self._slot((qos.name, scope, whose[scope], name), limits[name]), asked[name]))
+                        slots.append((name, self._slot((qos.name, scope, whose[scope], name), limits[name]), asked[name]))
         by_qos = frozenset(held)
         for at, limits in self._associated(row):
             for scope, values, key in (("group", limits.group, at), ("user", limits.user, self._leaves[row.account, row.user])):
                 for name in FACTORS:
                     if name in values and (scope, name) not in (by_qos if scope == "group" else held):
                         held.add((scope, name))  # an account's limit of users is that of each of them, unless they have their own
-                        found.append((name, self._slot((key, scope, name), values[name]), asked[name]))
+                        slots.append((name, self._slot((key, scope, name), values[name]), asked[name]))
         never = [name for name, most in self._per_job(row) if {**asked, **_minutes(row)}[name] > most]
-        return found + [("jobs" if "wall" in never else "job", self._slot(("never",), 0), 1)] * bool(never)
+        return slots + [("jobs" if "wall" in never else "job", self._slot(("never",), 0), 1)] * bool(never)
 
     def minutes_of(self, row: Any) -> Iterator[tuple[str, int, float]]:
         """Yield (resource, meter, amount) of the limits of minutes that count a job."""
@@ -93,11 +93,11 @@ class Slots:
                         continue
                     if whose[0] == "qos":
                         held.add((spends, name))
-                    known = spent if name == "billing" or (name == "cpu" and not weighted) else 0.0
+                    spent_before = spent if name == "billing" or (name == "cpu" and not weighted) else 0.0
                     key = (*whose, spends, name)
                     if key not in self._meters:
                         self._meters[key] = len(self._made)
-                        self._made.append((cap, spends, keeps, known))
+                        self._made.append((cap, spends, keeps, spent_before))
                     yield name, self._meters[key], asked[name]
 
     def meters(self) -> Meters:

@@ -91,7 +91,7 @@ def tres_weights(text: str) -> dict[str, float]:
 
     ValueError for another form.
     """
-    found = {}
+    weights = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.strip().lower().partition("=")
         unit = {"k": 1024.0, "g": 1 / 1024, "t": 1 / 1024**2}.get(value[-1:], 1.0)
@@ -99,8 +99,8 @@ def tres_weights(text: str) -> dict[str, float]:
             raise ValueError(f"{part} is not one of {', '.join(BILLED)}")
         if not re.fullmatch(r"\d{0,9}\.?\d{0,9}(?<=.)[kmgt]?", value):
             raise ValueError(f"{part} says no number")
-        found[name] = float(value.rstrip("kmgt")) * (unit if name == "mem" else 1.0)
-    return found
+        weights[name] = float(value.rstrip("kmgt")) * (unit if name == "mem" else 1.0)
+    return weights
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
@@ -123,10 +123,10 @@ def conf_lines(texts: Mapping[str, str], file: str, name: str, depth: int = 0) -
         text, held, at, begun = held + text, "", begun, 0
         if not text.strip():
             continue
-        if found := re.match(r"\s*include\s+(\S+)", text, re.IGNORECASE):
-            other = found[1].rsplit("/", 1)[-1]
+        if match := re.match(r"\s*include\s+(\S+)", text, re.IGNORECASE):
+            other = match[1].rsplit("/", 1)[-1]
             if other not in texts or depth > 3:
-                raise InputError(f"{name}/{file}, line {at}: includes {found[1]}, which is not there")
+                raise InputError(f"{name}/{file}, line {at}: includes {match[1]}, which is not there")
             yield from conf_lines(texts, other, name, depth + 1)
             continue
         pairs = {key.lower(): value.strip('"') for key, value in re.findall(r'([\w./-]+)\s*=\s*("[^"]*"|\S*)', text)}

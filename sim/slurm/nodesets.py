@@ -33,10 +33,10 @@ class Suits(NamedTuple):
 
 def as_set(nodes: Iterable[int], of: int) -> np.ndarray:
     """Return a set of nodes, of so many, as bits: int64 [words]."""
-    found = np.zeros((of >> SHIFT) + 1, np.int64)
+    bits = np.zeros((of >> SHIFT) + 1, np.int64)
     for node in nodes:
-        found[node >> SHIFT] |= 1 << (node & LOW)
-    return found
+        bits[node >> SHIFT] |= 1 << (node & LOW)
+    return bits
 
 
 def suitable(site: Site, wish: Suits) -> frozenset[str]:
@@ -44,15 +44,15 @@ def suitable(site: Site, wish: Suits) -> frozenset[str]:
 
     InputError for a constraint or a list of nodes that cannot be read.
     """
-    found = with_features(site, wish.features)
+    names = with_features(site, wish.features)
     if "MEMORY" in site.settings.get("selecttypeparameters", "").upper():
-        found &= {node.name for node in site.nodes if node.memory >= wish.memory}
+        names &= {node.name for node in site.nodes if node.memory >= wish.memory}
     try:
-        within = frozenset(expand_nodes(wish.nodelist)) if wish.nodelist else found
+        within = frozenset(expand_nodes(wish.nodelist)) if wish.nodelist else names
         without = frozenset(expand_nodes(wish.exclude)) if wish.exclude else frozenset[str]()
     except ValueError as error:
         raise InputError(f"a job's list of nodes {wish.nodelist or wish.exclude!r} is not {error}") from None
-    return found & within - without
+    return names & within - without
 
 
 def with_features(site: Site, constraint: str) -> frozenset[str]:
@@ -81,17 +81,17 @@ def with_features(site: Site, constraint: str) -> frozenset[str]:
 
     def several(bracket: str = "") -> frozenset[str]:
         nonlocal at
-        found = one()
+        admitted = one()
         while at < len(tokens) and tokens[at][0] in "&|,":
             operator, at = tokens[at][0], at + 1
             # between counts, [a*2&b*1] asks for some nodes of each
             counted = bracket == "[" and "*" in constraint
-            found = found | one() if operator == "|" or counted else found & one()
-        return found
+            admitted = admitted | one() if operator == "|" or counted else admitted & one()
+        return admitted
 
     if not tokens:
         return every
-    found = several()
+    admitted = several()
     if at < len(tokens):
         raise InputError(f"the constraint {constraint!r} cannot be read")
-    return found
+    return admitted

@@ -63,22 +63,22 @@ def preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
     if site.preempts_by == "partition":
         parts = list(site.partitions.values())
         beats = [[one.tier > other.tier for other in parts] for one in parts]
-        stated = [(each.preempt_mode, each.grace_s, 0, each.tier) for each in parts]
+        rules = [(each.preempt_mode, each.grace_s, 0, each.tier) for each in parts]
     else:
-        known = list(site.qos.values())
-        beats = [[other.name in one.preempts for other in known] for one in known]
-        stated = [(each.preempt_mode, each.grace_s, each.exempt_s, min(each.priority, 0xFFFF)) for each in known]
+        every_qos = list(site.qos.values())
+        beats = [[other.name in one.preempts for other in every_qos] for one in every_qos]
+        rules = [(each.preempt_mode, each.grace_s, each.exempt_s, min(each.priority, 0xFFFF)) for each in every_qos]
     general, exempt = site.settings.get("preemptmode", "off").lower(), _exempt_s(site)
-    modes = [next((mode for word, mode in _MODES.items() if word in (each[0] or general)), OFF) for each in stated]
+    modes = [next((mode for word, mode in _MODES.items() if word in (each[0] or general)), OFF) for each in rules]
     return Preemption(
         qos, requeues, np.array(beats, np.int64), np.array(modes),
-        np.array([each[1] for each in stated]), np.array([each[2] or exempt for each in stated]), np.array([each[3] for each in stated]),
+        np.array([each[1] for each in rules]), np.array([each[2] or exempt for each in rules]), np.array([each[3] for each in rules]),
     )  # fmt: skip
 
 
 def _exempt_s(site: Site) -> int:
-    stated = seconds(site.settings.get("preemptexempttime", "0"))
-    return 0 if stated == UNLIMITED else stated  # -1 is none
+    exempt_s = seconds(site.settings.get("preemptexempttime", "0"))
+    return 0 if exempt_s == UNLIMITED else exempt_s  # -1 is none
 
 
 class Requests(NamedTuple):
@@ -98,17 +98,17 @@ class Requests(NamedTuple):
 
         ``jobs`` are they, in their order, with other times.
         """
-        ask, told = self.ask, dict[str, np.ndarray]()
+        ask, columns = self.ask, dict[str, np.ndarray]()
         for begins, names in _LISTED.items():
             first = getattr(ask, begins)
             counts = (first[1:] - first[:-1])[rows]
-            told[begins] = np.concatenate(([0], np.cumsum(counts)))
-            at = np.arange(told[begins][-1]) + np.repeat(first[rows] - told[begins][:-1], counts)
-            told |= {name: getattr(ask, name)[at] for name in names}
-        told["job"] = np.repeat(np.arange(len(rows)), told["records"][1:] - told["records"][:-1])
-        told["resources"] = told["limits"][:-1] + (ask.resources - ask.limits[:-1])[rows]
-        plain = {name: getattr(ask, name)[rows] for name in Ask._fields if name not in told}
-        return ask._replace(**{**plain, **told, **times(jobs, origin)})
+            columns[begins] = np.concatenate(([0], np.cumsum(counts)))
+            at = np.arange(columns[begins][-1]) + np.repeat(first[rows] - columns[begins][:-1], counts)
+            columns |= {name: getattr(ask, name)[at] for name in names}
+        columns["job"] = np.repeat(np.arange(len(rows)), columns["records"][1:] - columns["records"][:-1])
+        columns["resources"] = columns["limits"][:-1] + (ask.resources - ask.limits[:-1])[rows]
+        plain = {name: getattr(ask, name)[rows] for name in Ask._fields if name not in columns}
+        return ask._replace(**{**plain, **columns, **times(jobs, origin)})
 
 
 _LISTED = {
@@ -162,9 +162,9 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
             admitted.append(site.partitions[name].admits(limit_s, 0 if "PartitionMaxNodes" in flags else row.min_nodes))
             fixed.append(priorities.of(row, site.partitions[name]))
         first.append(len(record_job))
-        found = slots.of(row)
-        counts.append(len(slot) + sum(name in PER_START for name, _, _ in found))
-        for name, where, value in sorted(found, key=lambda each: each[0] not in PER_START):
+        counted = slots.of(row)
+        counts.append(len(slot) + sum(name in PER_START for name, _, _ in counted))
+        for name, where, value in sorted(counted, key=lambda each: each[0] not in PER_START):
             kind.append({"cpu": CPUS, "node": NODES}.get(name, OTHER))
             slot.append(where)
             amount.append(value)

@@ -176,12 +176,12 @@ class Reservation:
         first, length = datetime.fromtimestamp(self.start_s, ZoneInfo(self.timezone)), self.end_s - self.start_s
         step = 7 if "WEEKLY" in self.flags else 1
         at = -(max(self.start_s + length - start_s, 0) // DAY_S // step + 1) * step
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         while (begins := int((first + timedelta(days=at)).timestamp())) < end_s:
             if begins + length > start_s and (first + timedelta(days=at)).weekday() in days:
-                found.append((begins, begins + length))
+                spans.append((begins, begins + length))
             at += step
-        return found or [(self.start_s, self.end_s)]
+        return spans or [(self.start_s, self.end_s)]
 
 
 @dataclass(frozen=True)

@@ -47,27 +47,27 @@ def graph(user: np.ndarray, submit_s: np.ndarray, end_s: np.ndarray, rule: Users
 
     Int64 [jobs] in order of submission; ``user`` is a code, -1 for unknown: such jobs wait for none.
     """
-    found = batches(user, submit_s, end_s, rule)
-    every = np.arange(len(found.session))
-    offset = submit_s - found.submit_s[found.of_job]
+    batched = batches(user, submit_s, end_s, rule)
+    every = np.arange(len(batched.session))
+    offset = submit_s - batched.submit_s[batched.of_job]
     if rule.loop != SEMI_OPEN:
-        made = _links(found, found.person, every)
-        parents, children = made.parents, [(every, made)]
-        think, late = found.submit_s - made.last_end_s, np.zeros(len(every), bool)
+        links = _links(batched, batched.person, every)
+        parents, children = links.parents, [(every, links)]
+        think, late = batched.submit_s - links.last_end_s, np.zeros(len(every), bool)
     else:
-        inner = _links(found, found.session, every)
+        inner = _links(batched, batched.session, every)
         begins = np.flatnonzero(inner.parents == 0)
-        across = _links(found, found.person, begins)
+        across = _links(batched, batched.person, begins)
         parents, children = inner.parents.copy(), [(every, inner), (begins, across)]
         parents[begins] = across.parents
         late = np.zeros(len(every), bool)
         late[begins] = True
-        think = np.where(late, 0, found.submit_s - inner.last_end_s)
-    after_s = np.where(parents[found.of_job] > 0, think[found.of_job] + offset, OPEN)
+        think = np.where(late, 0, batched.submit_s - inner.last_end_s)
+    after_s = np.where(parents[batched.of_job] > 0, think[batched.of_job] + offset, OPEN)
     child, first, last = children[0][0], children[0][1].first_child, children[0][1].last_child
     if len(children) > 1:
         child, first, last = _joined(children)
-    return Graph(found.of_job, after_s, late[found.of_job], parents, child, first, last), found
+    return Graph(batched.of_job, after_s, late[batched.of_job], parents, child, first, last), batched
 
 
 def _links(found: Batches, group: np.ndarray, waiting: np.ndarray) -> _Links:
@@ -94,7 +94,7 @@ def _links(found: Batches, group: np.ndarray, waiting: np.ndarray) -> _Links:
 
 def _joined(children: list[tuple[np.ndarray, _Links]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the children of each batch as one slice, of several kinds of links."""
-    pairs = [(spread(made.first_child, made.last_child), which) for which, made in children]
+    pairs = [(spread(links.first_child, links.last_child), which) for which, links in children]
     parent = np.concatenate([number for (number, _), _ in pairs])
     child = np.concatenate([which[place] for (_, place), which in pairs])
     order, every = np.argsort(parent, kind="stable"), np.arange(len(children[0][1].first_child))
