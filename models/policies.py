@@ -121,9 +121,14 @@ class PolicyFile:
 
 def dumps(policy: PolicyFile) -> str:
     """Return the JSON text of a policy, with a line end."""
-    stated = asdict(policy)
-    head = {"format": FORMAT, "name": stated.pop("name"), "formula": stated.pop("formula"), "parameters": stated.pop("parameters")}
-    document = {**head, "order": ORDER, "arithmetic": ARITHMETIC, **stated}
+    settings = asdict(policy)
+    head = {
+        "format": FORMAT,
+        "name": settings.pop("name"),
+        "formula": settings.pop("formula"),
+        "parameters": settings.pop("parameters"),
+    }
+    document = {**head, "order": ORDER, "arithmetic": ARITHMETIC, **settings}
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -134,16 +139,16 @@ def loads(text: str | bytes, where: str) -> PolicyFile:
     """
     document = _parsed(text, where)
     if document.get("format") != FORMAT or isinstance(document.get("format"), bool):
-        said = f"has format {shown(document['format'])}" if "format" in document else "states no format"
-        raise InputError(f"{where}: {said}: this Queuecast reads policies of format {FORMAT}")
+        problem = f"has format {shown(document['format'])}" if "format" in document else "states no format"
+        raise InputError(f"{where}: {problem}: this Queuecast reads policies of format {FORMAT}")
     if document.get("order", ORDER) != ORDER:
         raise InputError(f"{where}: order must be {ORDER!r}, not {shown(document['order'])}")
     if not isinstance(document.get("arithmetic", ""), str):
         raise InputError(f"{where}: arithmetic must be a string, not {shown(document['arithmetic'])}")
     shapes = {"trained": Trained, "evidence": Evidence}
     for key in document.keys() - {"format", "order", "arithmetic", *(each.name for each in fields(PolicyFile))}:
-        known = ", ".join(("format", "order", "arithmetic", *(each.name for each in fields(PolicyFile))))
-        raise InputError(f"{where}: {shown(key)} is unknown; known: {known}")
+        known_keys = ", ".join(("format", "order", "arithmetic", *(each.name for each in fields(PolicyFile))))
+        raise InputError(f"{where}: {shown(key)} is unknown; known: {known_keys}")
     plain = {key: value for key, value in document.items() if key not in ("format", "order", "arithmetic", "features", *shapes)}
     whole = _table(PolicyFile, plain, where, ("features", *shapes))
     described = document.get("features", {})
@@ -191,11 +196,11 @@ def _parsed(text: str | bytes, where: str) -> dict[str, Any]:
 
 def _table(shape: type, table: Any, where: str, left_out: Sequence[str] = ()) -> dict[str, Any]:
     """Return a table of the fields of ``shape``, those without a default among them."""
-    found = validated(shape, table, where, left_out=left_out)
+    settings = validated(shape, table, where, left_out=left_out)
     for each in fields(shape):
-        if each.default is MISSING and each.default_factory is MISSING and each.name not in found:
+        if each.default is MISSING and each.default_factory is MISSING and each.name not in settings:
             raise InputError(f"{where}: {each.name} is missing")
-    return found
+    return settings
 
 
 def _check(policy: PolicyFile, where: str) -> None:
@@ -215,8 +220,8 @@ def _check(policy: PolicyFile, where: str) -> None:
     numbers = {f"parameters.{name}": value for name, value in policy.parameters.items()}
     for part, shape in (("trained", policy.trained), ("evidence", policy.evidence)):
         if shape is not None:
-            stated = asdict(shape).items()
-            numbers |= {f"{part}.{key}": value for key, value in stated if isinstance(value, int | float)}
+            entries = asdict(shape).items()
+            numbers |= {f"{part}.{key}": value for key, value in entries if isinstance(value, int | float)}
             if not all(0 <= week <= limits.SECONDS // WEEK_S for week in shape.weeks):
                 raise InputError(f"{where}: {part}.weeks must be weeks from 0, counted from the first submission")
     for key, value in numbers.items():

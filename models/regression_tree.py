@@ -50,14 +50,14 @@ def _edges(ordered):
     """
     edges = np.full((ordered.shape[0], BINS - 1), np.inf)
     for feature in range(ordered.shape[0]):
-        values, begin, made = ordered[feature], 0, 0
+        values, begin, count = ordered[feature], 0, 0
         few = (values[1:] > values[:-1]).sum() < BINS
         for i in range(1, len(values)):
             apart = few or np.sign(values[i - 1]) != np.sign(values[i])
-            enough = apart or (i - begin) * (BINS - made) >= len(values) - begin
-            if enough and made < BINS - 1 and values[i - 1] < values[i]:
-                edges[feature, made] = 0.5 * (values[i - 1] + values[i])
-                begin, made = i, made + 1
+            enough = apart or (i - begin) * (BINS - count) >= len(values) - begin
+            if enough and count < BINS - 1 and values[i - 1] < values[i]:
+                edges[feature, count] = 0.5 * (values[i - 1] + values[i])
+                begin, count = i, count + 1
     return edges
 
 
@@ -119,12 +119,12 @@ def grow(bins, edges, target, shape, random, links, thresholds):
             rest -= histograms[node + 1]
             gain[best] = _best_split(histograms[low[HISTOGRAM]], low, shape, inverse, finite, random, sums, bin_of)
             gain[node + 1] = _best_split(histograms[high[HISTOGRAM]], high, shape, inverse, finite, random, sums, bin_of)
-    found = np.empty(rows, np.int64)
+    leaf_of_row = np.empty(rows, np.int64)
     for leaf in range(shape.leaves):
-        found[order[leaves[leaf, BEGIN] : leaves[leaf, END]]] = leaf
+        leaf_of_row[order[leaves[leaf, BEGIN] : leaves[leaf, END]]] = leaf
     for row in order[drawn:]:
-        found[row] = leaf_of(links, 0, ends, 0, bins[row])
-    return found
+        leaf_of_row[row] = leaf_of(links, 0, ends, 0, bins[row])
+    return leaf_of_row
 
 
 @kernel
@@ -177,7 +177,7 @@ def _best_split(histogram, leaf, shape, inverse, finite, random, sums, bin_of):
             if rows - some < shape.min_rows:
                 break
             more = 1.0 * ((sums[end] >> ROWS_BITS) * rows - total * some)
-            found = more * more * (inverse[some] + inverse[rows - some])
-            if found > best:
-                best, leaf[SPLIT], leaf[BIN] = found, feature, bin_of[end]
+            gain = more * more * (inverse[some] + inverse[rows - some])
+            if gain > best:
+                best, leaf[SPLIT], leaf[BIN] = gain, feature, bin_of[end]
     return best * inverse[rows] * inverse[rows]

@@ -25,20 +25,20 @@ def plain_trees(booster: lightgbm.Booster) -> list[tuple[np.ndarray, np.ndarray,
     Nodes are int64 [leaves - 1, 3], thresholds float64 [leaves - 1], values float64 [leaves]. Raises ValueError for splits that
     are not plain comparisons (categories, missing values): train without those.
     """
-    found = []
+    trees = []
     for tree in booster.model_to_string().split("\nTree=")[1:]:
         given = dict(line.split("=", 1) for line in tree.split("\n\n")[0].splitlines() if "=" in line)
         leaves = int(given["num_leaves"])
         values = np.array(given["leaf_value"].split(), np.float64)
         if leaves == 1:
-            found.append((np.array([[-1, -1, -1]]), np.zeros(1), values))
+            trees.append((np.array([[-1, -1, -1]]), np.zeros(1), values))
             continue
         kinds = np.array(given["decision_type"].split(), np.int64)
         if (kinds & 1).any() or (kinds >> 2).any():  # bit 0: by category; bits 2 and 3: how missing values go
             raise ValueError("a tree that splits by categories or missing values has no plain form")
         columns = [np.array(given[name].split(), np.int64) for name in ("split_feature", "left_child", "right_child")]
-        found.append((np.column_stack(columns), np.array(given["threshold"].split(), np.float64), values))
-    return found
+        trees.append((np.column_stack(columns), np.array(given["threshold"].split(), np.float64), values))
+    return trees
 
 
 @kernel

@@ -24,11 +24,11 @@ def conditional(
     if elapsed > seconds[place - 1]:
         share = math.log(elapsed / seconds[place - 1]) / math.log(seconds[place] / seconds[place - 1])
         passed += (at[place] - passed) * share
-    found = []
+    runtimes_s = []
     for level in wanted:
         beyond = passed + level * (1.0 - passed)
         place = min(bisect_left(at, beyond, 1), len(at) - 1)
         share = (beyond - at[place - 1]) / (at[place] - at[place - 1])
         exact = seconds[place - 1] * math.exp(share * math.log(seconds[place] / seconds[place - 1]))
-        found.append(min(max(float(round(exact)), math.floor(elapsed) + 1.0), float(requested)))
-    return found
+        runtimes_s.append(min(max(float(round(exact)), math.floor(elapsed) + 1.0), float(requested)))
+    return runtimes_s

@@ -85,13 +85,13 @@ class Forest:
         point, quantiles = np.empty(len(requested)), np.empty((len(requested), len(self.plan.levels)))
         for first in range(0, len(requested), _ROWS):
             some = slice(first, first + _ROWS)
-            seen, known = self._gathered(inputs[some])
+            seen, has_past = self._gathered(inputs[some])
             mass, sharp = (
                 self._mass(seen, alike[some], np.log(requested[some]), each) for each in (self.plan.shares, self.plan.point_shares)
             )
-            told = self._quantiles(mass, wanted[some], place[some], requested[some])
-            quantiles[some] = np.where(known[:, None], told, requested[some, None])
-            point[some] = np.where(known, self._most_accurate(sharp, alike[some], requested[some]), requested[some])
+            quantiles_of_past = self._quantiles(mass, wanted[some], place[some], requested[some])
+            quantiles[some] = np.where(has_past[:, None], quantiles_of_past, requested[some, None])
+            point[some] = np.where(has_past, self._most_accurate(sharp, alike[some], requested[some]), requested[some])
         return point, quantiles
 
     @cached_property

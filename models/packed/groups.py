@@ -55,10 +55,10 @@ class Groups:
         for level, keys in enumerate(self.alike):
             index = rows_of[level]
             row = np.array([index.get(key, -1) for key in zip(*(given[name] for name in keys), strict=True)], np.intp)
-            known = row >= 0
+            has_past = row >= 0
             columns.extend(past[row].T)
-            columns.append(np.where(known, np.log1p(np.maximum(now - last_end[row], 0)), UNKNOWN))
-            guess = np.where((guess == UNKNOWN) & known, past[row, 1], guess)
+            columns.append(np.where(has_past, np.log1p(np.maximum(now - last_end[row], 0)), UNKNOWN))
+            guess = np.where((guess == UNKNOWN) & has_past, past[row, 1], guess)
         alike = np.where(guess == UNKNOWN, request, np.minimum(guess, request))
         procs = np.log(np.asarray(asked["procs"], np.float64))
         clock = (submit % _DAY_S / 3600, submit // _DAY_S % 7)
@@ -100,14 +100,14 @@ def leaves_of(nodes: np.ndarray, thresholds: np.ndarray, features: np.ndarray) -
 
 def _given(table: Columns) -> dict[str, list[object]]:
     """Return the keys of jobs as plain Python values, None for null or missing."""
-    found: dict[str, list[object]] = {}
+    keys: dict[str, list[object]] = {}
     for name in KEYS:
         if name not in table:
-            found[name] = [None] * len(table["user"])
+            keys[name] = [None] * len(table["user"])
         else:
             values = table[name].tolist()
-            found[name] = [None if _null(value) else value if isinstance(value, str) else int(value) for value in values]
-    return found
+            keys[name] = [None if _null(value) else value if isinstance(value, str) else int(value) for value in values]
+    return keys
 
 
 def _null(value: object) -> bool:

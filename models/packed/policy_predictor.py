@@ -59,9 +59,9 @@ class PolicyPredictor:
             if not np.isfinite(values).all():
                 row = int(np.flatnonzero(~np.isfinite(values))[0])
                 raise ValueError(f"row {row} (counted from 0), column {name}: {values[row]} is no {name}")
-        known = {**columns, **self._settings["parameters"]}
-        found = np.broadcast_to(score(self._settings["formula"], known), len(asked))
-        return pd.DataFrame({"score": found}, index=asked.index)
+        inputs = {**columns, **self._settings["parameters"]}
+        scores = np.broadcast_to(score(self._settings["formula"], inputs), len(asked))
+        return pd.DataFrame({"score": scores}, index=asked.index)
 
 
 def score(formula: str, known: Mapping[str, np.ndarray | float]) -> np.ndarray:
@@ -78,27 +78,27 @@ def score(formula: str, known: Mapping[str, np.ndarray | float]) -> np.ndarray:
 
 def _value(node: ast.expr, known: Mapping[str, np.ndarray | float]) -> np.ndarray:
     """Return the value of a part of a formula; what is not a number counts as 0."""
-    found: np.ndarray | float
+    evaluated: np.ndarray | float
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            found = float(number)
+            evaluated = float(number)
         case ast.Name(id=name) if name in known:
-            found = known[name]
+            evaluated = known[name]
         case ast.UnaryOp(op=ast.USub(), operand=part):
-            found = -_value(part, known)
+            evaluated = -_value(part, known)
         case ast.UnaryOp(op=ast.UAdd(), operand=part):
-            found = _value(part, known)
+            evaluated = _value(part, known)
         case ast.BinOp(left=left, op=operation, right=right) | ast.Compare(left=left, ops=[operation], comparators=[right]) if (
             type(operation).__name__ in _TWO
         ):
-            found = _TWO[type(operation).__name__](_value(left, known), _value(right, known))
+            evaluated = _TWO[type(operation).__name__](_value(left, known), _value(right, known))
         case ast.Call(func=ast.Name(id="where"), args=[condition, first, second], keywords=[]):
-            found = np.where(_value(condition, known) != 0.0, _value(first, known), _value(second, known))
+            evaluated = np.where(_value(condition, known) != 0.0, _value(first, known), _value(second, known))
         case ast.Call(func=ast.Name(id=name), args=[part], keywords=[]) if name in _ONE:
-            found = _ONE[name](_value(part, known))
+            evaluated = _ONE[name](_value(part, known))
         case ast.Call(func=ast.Name(id=name), args=[left, right], keywords=[]) if name in ("min", "max"):
-            found = _TWO[name](_value(left, known), _value(right, known))
+            evaluated = _TWO[name](_value(left, known), _value(right, known))
         case _:
             raise ValueError(f"{ast.unparse(node)[:60]!r} is no part of a formula")
-    value = np.asarray(found, np.float64)
+    value = np.asarray(evaluated, np.float64)
     return np.where(np.isnan(value), 0.0, value)

@@ -81,10 +81,10 @@ class RuntimePredictor:
         answers = self.method.answer(self._history.columns(asked.given), asked.given)
         if (late := elapsed_s > 0).any() or len(quantiles):
             named = {name: level for name, level in LEVELS.items() if name in answers}
-            point, told = self.given_elapsed(asked, elapsed_s, (*named.values(), *quantiles))
+            point, quantiles_s = self.given_elapsed(asked, elapsed_s, (*named.values(), *quantiles))
             if len(quantiles) and not self.method.levels:
                 raise ValueError(f"quantiles: {self.method.name} tells none")
-            of = dict(zip((*named, *(f"quantile_{level!r}_s" for level in quantiles)), told.T, strict=True))
+            of = dict(zip((*named, *(f"quantile_{level!r}_s" for level in quantiles)), quantiles_s.T, strict=True))
             later = {PREDICTED: point, **{name: of.pop(name) for name in named}}
             answers = {name: np.where(late, later[name], each) for name, each in answers.items()} | of
         return pd.DataFrame({**answers, "snapshot_age_s": asked.age_s, "user_known": asked.known}, index=submissions.index)
@@ -98,15 +98,15 @@ class RuntimePredictor:
         if not all(0 < level < 1 for level in levels):
             raise ValueError(f"quantiles: {', '.join(map(str, levels))} are not all between 0 and 1")
         point, own = self.method.distribution(self._history.columns(asked.given), asked.given)
-        known, request_s, point = self.method.levels, asked.given["requested_s"], point.copy()
+        own_levels, request_s, point = self.method.levels, asked.given["requested_s"], point.copy()
 
         def beyond(row: int, wanted: Sequence[float]) -> list[float]:
-            return conditional(known, own[row].tolist(), float(request_s[row]), float(elapsed_s[row]), wanted)
+            return conditional(own_levels, own[row].tolist(), float(request_s[row]), float(elapsed_s[row]), wanted)
 
         for row in np.flatnonzero((elapsed_s > 0) & (elapsed_s >= point)).tolist():
-            point[row] = beyond(row, (0.5,))[0] if known else request_s[row]
-        told = [beyond(row, levels) if known else [] for row in range(len(point))] if levels else []
-        return point, np.array(told, np.float64).reshape(len(point), len(levels) if known else 0)
+            point[row] = beyond(row, (0.5,))[0] if own_levels else request_s[row]
+        quantiles_s = [beyond(row, levels) if own_levels else [] for row in range(len(point))] if levels else []
+        return point, np.array(quantiles_s, np.float64).reshape(len(point), len(levels) if own_levels else 0)
 
     def asked(self, given: Mapping[str, Any]) -> Asked:
         """Return checked submissions as the method wants them.

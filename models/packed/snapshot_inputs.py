@@ -73,8 +73,8 @@ class History:
     @classmethod
     def from_frame(cls, snapshot: pd.DataFrame) -> History:
         """Read the table that ``features.jobs.snapshot.snapshot`` makes."""
-        known = np.column_stack([_floats(snapshot, name) for name in KNOWN])
-        return cls(snapshot["user"].tolist(), known, float(snapshot["at_s"].iloc[0]) if len(snapshot) else None)
+        columns = np.column_stack([_floats(snapshot, name) for name in KNOWN])
+        return cls(snapshot["user"].tolist(), columns, float(snapshot["at_s"].iloc[0]) if len(snapshot) else None)
 
     def lists(self, users: Iterable[object]) -> np.ndarray:
         """Tell which of ``users`` the snapshot has a history of, bool [users]."""

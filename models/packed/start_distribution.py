@@ -41,15 +41,15 @@ def at_levels(chances: np.ndarray, levels: np.ndarray) -> np.ndarray:
 
     ``chances`` float64 [jobs, edges] rise to 1. Within a bin starts are spread evenly.
     """
-    row, found = np.arange(len(chances)), np.empty((len(chances), len(levels)))
+    row, quantiles_s = np.arange(len(chances)), np.empty((len(chances), len(levels)))
     for column, level in enumerate(levels):
         bin_ = np.minimum((chances < level - 1e-12).sum(axis=1), len(EDGES_S) - 1)
         before = np.maximum(bin_ - 1, 0)
         low = np.where(bin_ > 0, chances[row, before], 0.0)
         share = (level - low) / np.maximum(chances[row, bin_] - low, 1e-12)
         first = np.where(bin_ > 0, EDGES_S[before], 0.0)
-        found[:, column] = first + (EDGES_S[bin_] - first) * np.clip(share, 0.0, 1.0)
-    return found
+        quantiles_s[:, column] = first + (EDGES_S[bin_] - first) * np.clip(share, 0.0, 1.0)
+    return quantiles_s
 
 
 def at_waits(chances: np.ndarray, wait_s: np.ndarray) -> np.ndarray:
@@ -77,9 +77,9 @@ def of_scenarios(starts_s: np.ndarray) -> np.ndarray:
     """
     starts, count = starts_s[:, :, None], starts_s.shape[1]
     soft = 1.0 / (1.0 + np.exp(np.clip((np.log(starts + _BEYOND_S) - _LOG_EDGES) / _BLUR, -30.0, 30.0)))
-    told = np.where(EDGES_S[AT_ONCE] >= EDGES_S, starts <= EDGES_S, soft).mean(axis=1)
+    chances = np.where(EDGES_S[AT_ONCE] >= EDGES_S, starts <= EDGES_S, soft).mean(axis=1)
     none = np.linspace(0.0, 1.0, len(EDGES_S))
-    return (np.maximum.accumulate(told, axis=1) * count + _DOUBT * none) / (count + _DOUBT)
+    return (np.maximum.accumulate(chances, axis=1) * count + _DOUBT * none) / (count + _DOUBT)
 
 
 def pooled(chances: np.ndarray, starts_s: np.ndarray) -> np.ndarray:
@@ -138,13 +138,13 @@ class Hazard:
 
         Arguments as of :func:`rows_of`.
         """
-        found = [np.empty((0, len(EDGES_S)))]
+        distributions = [np.empty((0, len(EDGES_S)))]
         for first in range(0, len(states), _AT_ONCE):
             some = slice(first, first + _AT_ONCE)
             rows = self.rows(states[some], plans[some], None if scenarios is None else scenarios[some])
             leaves = leaves_of(self.nodes, self.thresholds, rows)
-            found.append(of_odds(self.values[np.arange(len(self.nodes)), leaves].sum(axis=1)))
-        return np.concatenate(found)
+            distributions.append(of_odds(self.values[np.arange(len(self.nodes)), leaves].sum(axis=1)))
+        return np.concatenate(distributions)
 
     @staticmethod
     def rows(states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
@@ -185,13 +185,13 @@ class Calibration:
         now = _chance(odds[:, :1])
         rest = np.interp(given_waiting(chances), self.told, self.came)
         within = chances[:, : AT_ONCE + 1] / np.maximum(chances[:, AT_ONCE : AT_ONCE + 1], 1e-9)
-        found = now + (1.0 - now) * rest
+        calibrated = now + (1.0 - now) * rest
         later = slice(AT_ONCE + 1, _FREE_FROM)
-        moved = np.exp(np.clip((odds - _log_odds(found[:, pinned]))[:, 1:] @ _BETWEEN[1 : len(pinned), later], -30.0, 30.0))
-        found[:, later] *= moved / (1.0 - found[:, later] + found[:, later] * moved)
-        found[:, : AT_ONCE + 1] = within * now
-        found[:, -1] = 1.0
-        return np.maximum.accumulate(found, axis=1)
+        moved = np.exp(np.clip((odds - _log_odds(calibrated[:, pinned]))[:, 1:] @ _BETWEEN[1 : len(pinned), later], -30.0, 30.0))
+        calibrated[:, later] *= moved / (1.0 - calibrated[:, later] + calibrated[:, later] * moved)
+        calibrated[:, : AT_ONCE + 1] = within * now
+        calibrated[:, -1] = 1.0
+        return np.maximum.accumulate(calibrated, axis=1)
 
 
 def _log_odds(chance: np.ndarray) -> np.ndarray:

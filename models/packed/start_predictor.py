@@ -68,8 +68,8 @@ class StartModel:
         if self.method == RECENT:
             return self.recent[(states[:, self.columns.index(SPARE)] < 0).astype(np.int64)]
         kind = self.reads(scenarios)
-        told = self.trees[kind].chances(states, states[:, list(self.plans)], None if kind == STATE else scenarios)
-        return pooled(told, scenarios) if kind == POOLED and scenarios is not None else told
+        chances = self.trees[kind].chances(states, states[:, list(self.plans)], None if kind == STATE else scenarios)
+        return pooled(chances, scenarios) if kind == POOLED and scenarios is not None else chances
 
     def chances(self, states: np.ndarray, scenarios: np.ndarray | None = None) -> np.ndarray:
         """Return calibrated distributions of waits, float64 [jobs, edges].
@@ -127,9 +127,9 @@ class StartModel:
 
 def answers(chances: np.ndarray) -> dict[str, np.ndarray]:
     """Return what is told of distributions: quantiles of the wait, seconds, and chances."""
-    told = dict(zip(QUANTILES, at_levels(chances, np.array(LEVELS)).T, strict=True))
+    quantiles = dict(zip(QUANTILES, at_levels(chances, np.array(LEVELS)).T, strict=True))
     by = np.searchsorted(EDGES_S, list(CHANCES_S.values()))
-    return {**told, **dict(zip(CHANCES, chances[:, by].T, strict=True))}
+    return {**quantiles, **dict(zip(CHANCES, chances[:, by].T, strict=True))}
 
 
 class StartPredictor:
@@ -152,11 +152,11 @@ class StartPredictor:
         if not np.isfinite(columns).all():
             row, column = (int(each) for each in np.argwhere(~np.isfinite(columns))[0])
             raise ValueError(f"row {row} (counted from 0), column {needed[column]}: {columns[row, column]} is no number")
-        states, found = columns[:, :-1], np.empty((len(asked), len(EDGES_S)))
+        states, chances = columns[:, :-1], np.empty((len(asked), len(EDGES_S)))
         scenarios = asked.reindex(columns=STARTS).to_numpy(np.float64, na_value=np.nan)
-        told = np.isfinite(scenarios).all(axis=1)
-        for rows, starts in ((told, np.sort(scenarios[told], axis=1)), (~told, None)):
+        has_scenarios = np.isfinite(scenarios).all(axis=1)
+        for rows, starts in ((has_scenarios, np.sort(scenarios[has_scenarios], axis=1)), (~has_scenarios, None)):
             if rows.any():
-                found[rows] = self.model.chances(states[rows], starts)
+                chances[rows] = self.model.chances(states[rows], starts)
         age = (columns[:, -1] - self.model.at_s).astype(np.int64)
-        return pd.DataFrame({**answers(found), "snapshot_age_s": age}, index=asked.index)
+        return pd.DataFrame({**answers(chances), "snapshot_age_s": age}, index=asked.index)

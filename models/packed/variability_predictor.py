@@ -56,11 +56,11 @@ class VariabilityPredictor:
         table = self._table(asked)
         table = np.where(np.isnan(table), self._arrays["fills"], table)
         pieces = [self._probabilities(table[first : first + _AT_ONCE]) for first in range(0, len(table), _AT_ONCE)]
-        found = np.concatenate(pieces) if pieces else np.empty((0, len(self._arrays["base"])))
-        answer = {f"probability_{label}": found[:, label] for label in range(found.shape[1])}
-        answer["predicted_class"] = found.argmax(axis=1)
-        first = self._settings.get("variation", found.shape[1] - 1)
-        answer["predicted_to_vary"] = found[:, first:].sum(axis=1) >= self._settings["cutoffs"][first - 1]
+        probabilities = np.concatenate(pieces) if pieces else np.empty((0, len(self._arrays["base"])))
+        answer = {f"probability_{label}": probabilities[:, label] for label in range(probabilities.shape[1])}
+        answer["predicted_class"] = probabilities.argmax(axis=1)
+        first = self._settings.get("variation", probabilities.shape[1] - 1)
+        answer["predicted_to_vary"] = probabilities[:, first:].sum(axis=1) >= self._settings["cutoffs"][first - 1]
         if "application" in asked:
             answer["varies_above_s"] = asked["application"].map(self._above_s).to_numpy(np.float64)
         return pd.DataFrame(answer, index=asked.index)

@@ -80,5 +80,5 @@ def accounting(
 ) -> Accounting:
     """Return :class:`Accounting` of ended jobs; errors as in ``features.jobs.history``."""
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), origin_unix_s, timezone)
-    known = history(jobs, start_s, local, recorded_end_s(jobs, start_s))
-    return Accounting(jobs, start_s, model_inputs(jobs, known), origin_unix_s, timezone)
+    past = history(jobs, start_s, local, recorded_end_s(jobs, start_s))
+    return Accounting(jobs, start_s, model_inputs(jobs, past), origin_unix_s, timezone)

@@ -33,14 +33,14 @@ def quantile_columns(name: str) -> dict[float, str]:
 
     ``name`` may be the champion; none for a method without quantiles.
     """
-    told = LEVELS if name == CHAMPION else METHODS[name].outputs
-    return {level: _column(name, output) for output, level in LEVELS.items() if output in told}
+    outputs = LEVELS if name == CHAMPION else METHODS[name].outputs
+    return {level: _column(name, output) for output, level in LEVELS.items() if output in outputs}
 
 
 def answer_columns(names: Sequence[str] = tuple(TRAINERS)) -> list[str]:
     """Return the columns of answers that :func:`predict_served` makes for ``names``."""
-    found = [CHAMPION, *quantile_columns(CHAMPION).values()]
-    return [*(each for name in names for each in (name, f"{name}_now", *quantile_columns(name).values())), *found]
+    of_champion = [CHAMPION, *quantile_columns(CHAMPION).values()]
+    return [*(each for name in names for each in (name, f"{name}_now", *quantile_columns(name).values())), *of_champion]
 
 
 def by_column(name: str, answers: Mapping[str, np.ndarray] | pd.DataFrame) -> dict[str, np.ndarray]:

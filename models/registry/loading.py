@@ -49,8 +49,8 @@ def version_data(name: str, number: str, kind: str, wrong: str = "does not load"
     except InputError:
         raise
     except (ValueError, KeyError, TypeError, OSError, MlflowException, BadZipFile, zlib.error) as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"models:/{name}/{number}: {wrong}: {said}") from error
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"models:/{name}/{number}: {wrong}: {reason}") from error
 
 
 def consumer_model(name: str, number: str, kind: str) -> PyFuncModel:
@@ -74,8 +74,8 @@ def _fetched(name: str, number: str, kind: str) -> Iterator[Path]:
         packages = [content_hash(each.glob("*.py")) == each.name.rpartition("_")[2] for each in (home / "code").glob("*/")]
         if not packages or not all(packages):
             raise ValueError("its code is not what was packed (the SHA-256 is in its name): it is damaged or was tampered with")
-        stated = _settings(home).get("metadata") or {}
-        if CONTENT in stated and stated[CONTENT] != data_hash(home / "artifacts" / artifact(kind)):
+        metadata = _settings(home).get("metadata") or {}
+        if CONTENT in metadata and metadata[CONTENT] != data_hash(home / "artifacts" / artifact(kind)):
             raise ValueError("its data are not what was packed: it is damaged or was tampered with")
         yield home
 
@@ -98,9 +98,9 @@ def _check_own(home: Path) -> None:
 
 def _settings(home: Path) -> dict:
     try:
-        found = yaml.safe_load((home / "MLmodel").read_text(encoding="utf-8"))
+        settings = yaml.safe_load((home / "MLmodel").read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ValueError("its MLmodel is no YAML") from error
-    if not isinstance(found, dict):
+    if not isinstance(settings, dict):
         raise ValueError("its MLmodel is no table")
-    return found
+    return settings

@@ -51,19 +51,19 @@ class PolicyContent(Content):
     def facts(self) -> Mapping[str, str]:
         """Return what tables of versions show: the formula, where it was learned, its gain."""
         policy, trained, evidence = self.policy, self.policy.trained, self.policy.evidence
-        found = {
+        tags = {
             "policy": policy.name,
             "score": policy.score,
             "behind": policy.behind.removeprefix("-"),
             "predictor": policy.predictor,
         }
         if trained is not None:
-            found |= {"trained_on": trained.trace, "training_weeks": spans(trained.weeks), "objective": trained.objective}
-            found |= {"tau_s": f"{trained.tau_s:g}", "trials": str(trained.trials)}
+            tags |= {"trained_on": trained.trace, "training_weeks": spans(trained.weeks), "objective": trained.objective}
+            tags |= {"tau_s": f"{trained.tau_s:g}", "trials": str(trained.trials)}
         if evidence is not None:
-            found |= {"against": evidence.against, "judged_on_weeks": spans(evidence.weeks), "replicates": str(evidence.replicates)}
-            found["interval"] = f"{evidence.low:+.4f}..{evidence.high:+.4f} ({evidence.confidence:.0%})"
-        return {key: one_line(value, _LONGEST_TAG) for key, value in found.items()}
+            tags |= {"against": evidence.against, "judged_on_weeks": spans(evidence.weeks), "replicates": str(evidence.replicates)}
+            tags["interval"] = f"{evidence.low:+.4f}..{evidence.high:+.4f} ({evidence.confidence:.0%})"
+        return {key: one_line(value, _LONGEST_TAG) for key, value in tags.items()}
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -91,13 +91,13 @@ class PolicyContent(Content):
 
 def spans(weeks: Sequence[int]) -> str:
     """Return numbers in words: ``1-22 25``."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for week in sorted(set(weeks)):
-        if found and week == found[-1][-1] + 1:
-            found[-1][1:] = [week]
+        if ranges and week == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [week]
         else:
-            found.append([week])
-    return " ".join("-".join(map(str, each)) for each in found)
+            ranges.append([week])
+    return " ".join("-".join(map(str, each)) for each in ranges)
 
 
 def register(tracking: Tracking, policy: PolicyFile, trace: str, *, tags: Mapping[str, str] | None = None) -> Candidate:
@@ -123,12 +123,12 @@ def register(tracking: Tracking, policy: PolicyFile, trace: str, *, tags: Mappin
 
 def gain(policy: PolicyFile) -> str:
     """Say in words what a policy gained on weeks that it did not learn from."""
-    found = policy.evidence
-    if found is None:
+    evidence = policy.evidence
+    if evidence is None:
         return "nothing says what it gains"
-    interval = f"{found.low:+.1%} to {found.high:+.1%}, {found.confidence:.0%}"
-    said = f"{found.relative:+.1%} ({interval}) against {found.against} on weeks {spans(found.weeks)}"
-    return said if found.clear else f"{said}, which may be chance"
+    interval = f"{evidence.low:+.1%} to {evidence.high:+.1%}, {evidence.confidence:.0%}"
+    text = f"{evidence.relative:+.1%} ({interval}) against {evidence.against} on weeks {spans(evidence.weeks)}"
+    return text if evidence.clear else f"{text}, which may be chance"
 
 
 def load(tracking: Tracking, name: str, alias: str = "champion") -> PolicyFile:
@@ -136,9 +136,9 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> PolicyFile:
 
     ``name`` is ``policy-<trace>``, ``alias`` may be a version's number. None of the code that it brings is run; its hashes are verified.
     """
-    found = registered_version(tracking, name, alias, made_by="queuecast policies SUBJECT --register")
-    where = f"models:/{name}/{found.version}"
-    if found.tags.get("queuecast_format") != str(FORMAT) or found.tags.get("method") != POLICY.name:
+    entry = registered_version(tracking, name, alias, made_by="queuecast policies SUBJECT --register")
+    where = f"models:/{name}/{entry.version}"
+    if entry.tags.get("queuecast_format") != str(FORMAT) or entry.tags.get("method") != POLICY.name:
         raise InputError(f"{where}: is no policy that this Queuecast reads; policies are called policy-<trace>")
-    with version_data(name, str(found.version), POLICY.name) as directory:
+    with version_data(name, str(entry.version), POLICY.name) as directory:
         return loads((directory / FILE).read_bytes(), where)

@@ -113,8 +113,8 @@ class _Walk(Walk):
     def points(self) -> np.ndarray:
         """Return the most accurate points of the jobs asked about, seconds, float64 [jobs]."""
         quantiles = self.memory.keys.shape[1] * job_features.PER_LEVEL + job_features.COMMON
-        told = self.memory.jobs[:, quantiles + len(self.plan.levels)]
-        return np.clip(told, 1.0, self.columns.requested)
+        points_s = self.memory.jobs[:, quantiles + len(self.plan.levels)]
+        return np.clip(points_s, 1.0, self.columns.requested)
 
     def _arrays(self) -> tuple[np.ndarray, ...]:
         """Return views of the memory.

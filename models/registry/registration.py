@@ -185,10 +185,10 @@ def log_and_register(
         _name_model(
             tracking, name, {"kind": kind.name, kind.subject: training.subject, "generated": facts["generated"]}, kind.description
         )
-        made = new_version(tracking, name, logged, run.info.run_id, facts)
+        number = new_version(tracking, name, logged, run.info.run_id, facts)
     if why:
-        tracking.client.update_model_version(name, made, description=why)
-    return Candidate(content.method, made, float(judged[0]), int(judged[1]), facts)
+        tracking.client.update_model_version(name, number, description=why)
+    return Candidate(content.method, number, float(judged[0]), int(judged[1]), facts)
 
 
 def _settle(artifacts: str) -> None:
@@ -247,12 +247,12 @@ def version_at(tracking: Tracking, name: str, alias: str = "champion") -> ModelV
 
 def registered_version(tracking: Tracking, name: str, alias: str = "champion", *, made_by: str = "queuecast run") -> ModelVersion:
     """Return the version of ``name`` that ``alias`` points to; InputError if there is none."""
-    found = version_at(tracking, name, alias)
-    if found is None and alias == "champion" and (best := version_at(tracking, name, "simulated")) is not None:
+    model_version = version_at(tracking, name, alias)
+    if model_version is None and alias == "champion" and (best := version_at(tracking, name, "simulated")) is not None:
         raise InputError(f"{name}: {best.description}")
-    if found is None:
+    if model_version is None:
         raise InputError(f"no registered model {name}@{alias} at {tracking.place}: {made_by} registers one")
-    return found
+    return model_version
 
 
 def _name_model(tracking: Tracking, name: str, tags: Mapping[str, str], description: str) -> None:
@@ -269,6 +269,6 @@ def new_version(tracking: Tracking, name: str, logged: ModelInfo, run_id: str, f
 
     ``facts`` are its tags.
     """
-    made = tracking.client.create_model_version(name, logged.model_uri, run_id, tags=dict(facts), model_id=logged.model_id)
-    note_made(name, str(made.version))
-    return str(made.version)
+    model_version = tracking.client.create_model_version(name, logged.model_uri, run_id, tags=dict(facts), model_id=logged.model_id)
+    note_made(name, str(model_version.version))
+    return str(model_version.version)

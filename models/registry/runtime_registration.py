@@ -152,12 +152,12 @@ def trained_method(tracking: Tracking, trace: str, number: str) -> Method:
 
 def load(tracking: Tracking, name: str, alias: str = "champion") -> RuntimePredictor:
     """Load the registered model ``name`` at ``alias``; InputError if missing or unreadable."""
-    found = registered_version(tracking, name, alias)
-    if found.tags.get("queuecast_format") != str(FORMAT):
+    entry = registered_version(tracking, name, alias)
+    if entry.tags.get("queuecast_format") != str(FORMAT):
         raise InputError(
-            f"{name}@{alias} (version {found.version}) has format {found.tags.get('queuecast_format')}, this Queuecast reads format {FORMAT}: register it again"
+            f"{name}@{alias} (version {entry.version}) has format {entry.tags.get('queuecast_format')}, this Queuecast reads format {FORMAT}: register it again"
         )
-    return load_version(name, str(found.version))
+    return load_version(name, str(entry.version))
 
 
 def load_version(name: str, number: str) -> RuntimePredictor:

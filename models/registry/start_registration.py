@@ -62,8 +62,8 @@ class StartContent(Content):
     def signature(self) -> ModelSignature:
         needed = [ColSpec(DataType.double, name) for name in (*self.model.columns, "at_s")]
         optional = [ColSpec(DataType.double, name, required=False) for name in STARTS]
-        told = [ColSpec(DataType.double, name) for name in (*QUANTILES, *CHANCES)]
-        inputs, outputs = Schema([*needed, *optional]), Schema([*told, ColSpec(DataType.long, "snapshot_age_s")])
+        answers = [ColSpec(DataType.double, name) for name in (*QUANTILES, *CHANCES)]
+        inputs, outputs = Schema([*needed, *optional]), Schema([*answers, ColSpec(DataType.long, "snapshot_age_s")])
         return ModelSignature(inputs=inputs, outputs=outputs)
 
     @property
@@ -79,10 +79,10 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> StartModel:
 
     InputError if it is missing or unreadable.
     """
-    found = registered_version(tracking, name, alias)
-    if found.tags.get("queuecast_format") != str(FORMAT):
-        raise InputError(f"{name}@{alias}: has format {found.tags.get('queuecast_format')}, not {FORMAT}: register it again")
-    return load_version(name, str(found.version))
+    entry = registered_version(tracking, name, alias)
+    if entry.tags.get("queuecast_format") != str(FORMAT):
+        raise InputError(f"{name}@{alias}: has format {entry.tags.get('queuecast_format')}, not {FORMAT}: register it again")
+    return load_version(name, str(entry.version))
 
 
 def load_version(name: str, number: str) -> StartModel:

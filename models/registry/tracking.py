@@ -105,19 +105,19 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
 
 def _experiment(client: MlflowClient, name: str, artifact_location: str | None) -> str:
     """Return the id of the experiment ``name``, made or restored where needed, with its tags."""
-    found = next((each for each in client.search_experiments(ViewType.ALL) if each.name == name), None)
-    if found is None:
+    experiment = next((each for each in client.search_experiments(ViewType.ALL) if each.name == name), None)
+    if experiment is None:
         try:
             return client.create_experiment(name, artifact_location, _TAGS)
         except MlflowException:  # another process has just made it
-            if (found := client.get_experiment_by_name(name)) is None:
+            if (experiment := client.get_experiment_by_name(name)) is None:
                 raise
-    if found.lifecycle_stage != "active":
-        client.restore_experiment(found.experiment_id)
+    if experiment.lifecycle_stage != "active":
+        client.restore_experiment(experiment.experiment_id)
     for key, value in _TAGS.items():
-        if key not in found.tags:
-            client.set_experiment_tag(found.experiment_id, key, value)
-    return found.experiment_id
+        if key not in experiment.tags:
+            client.set_experiment_tag(experiment.experiment_id, key, value)
+    return experiment.experiment_id
 
 
 def _initialise(database: Path) -> None:
@@ -131,20 +131,20 @@ def _initialise(database: Path) -> None:
                 f"{database.name} is empty: it was cut; restore it from a backup, or remove it to begin anew without its models"
             )
         return
-    made = database.with_name(f"{database.name}.new")
-    made.unlink(missing_ok=True)
-    _answers(f"sqlite:///{made}")
+    new_database = database.with_name(f"{database.name}.new")
+    new_database.unlink(missing_ok=True)
+    _answers(f"sqlite:///{new_database}")
 
     def relax(connection: sqlite3.Connection, _: object) -> None:
         connection.execute("PRAGMA synchronous = OFF")
 
     sqlalchemy.event.listen(sqlalchemy.Engine, "connect", relax)
     try:
-        MlflowClient(f"sqlite:///{made}").search_experiments(max_results=1)
+        MlflowClient(f"sqlite:///{new_database}").search_experiments(max_results=1)
     finally:
         sqlalchemy.event.remove(sqlalchemy.Engine, "connect", relax)
-    sync(made)
-    os.replace(made, database)
+    sync(new_database)
+    os.replace(new_database, database)
     sync(database.parent)
 
 

@@ -108,5 +108,5 @@ def compare_classifiers(
 
     ``day`` int [runs] numbers the days.
     """
-    found = compare(f1_scores(challenger, varied), f1_scores(champion, varied), day, evidence, candidates)
-    return ClassifierComparison(**vars(found), varied=int(varied.sum()))
+    comparison = compare(f1_scores(challenger, varied), f1_scores(champion, varied), day, evidence, candidates)
+    return ClassifierComparison(**vars(comparison), varied=int(varied.sum()))

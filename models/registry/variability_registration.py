@@ -145,11 +145,11 @@ def registered_classifier(tracking: Tracking, name: str, alias: str = "champion"
 
     ``name`` is ``variability-<system>``.
     """
-    found = registered_version(tracking, name, alias)
-    model = _loaded(name, str(found.version), f"{tracking.place} {found.source}")
-    thresholds = tuple(float(each) for each in found.tags.get("thresholds", "").split())
-    until_s = float(found.tags.get("training_window_s", "..inf").partition("..")[2])
-    return Registered(name, str(found.version), model, found.tags.get("scope", "own"), thresholds, until_s)
+    entry = registered_version(tracking, name, alias)
+    model = _loaded(name, str(entry.version), f"{tracking.place} {entry.source}")
+    thresholds = tuple(float(each) for each in entry.tags.get("thresholds", "").split())
+    until_s = float(entry.tags.get("training_window_s", "..inf").partition("..")[2])
+    return Registered(name, str(entry.version), model, entry.tags.get("scope", "own"), thresholds, until_s)
 
 
 @lru_cache(maxsize=8)

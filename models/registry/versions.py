@@ -32,14 +32,14 @@ _MADE: ContextVar[list[tuple[str, str]] | None] = ContextVar("versions made", de
 
 def note_made(name: str, number: str) -> None:
     """Tell an :func:`all_or_nothing` around it of a new version."""
-    if (made := _MADE.get()) is not None:
-        made.append((name, number))
+    if (versions := _MADE.get()) is not None:
+        versions.append((name, number))
 
 
 def keep_made() -> None:
     """Make versions of the :func:`all_or_nothing` around it permanent."""
-    if (made := _MADE.get()) is not None:
-        made.clear()
+    if (versions := _MADE.get()) is not None:
+        versions.clear()
 
 
 @contextmanager
@@ -48,16 +48,16 @@ def all_or_nothing(tracking: Tracking) -> Iterator[None]:
 
     A version that cannot be removed is named in a note on the error.
     """
-    made: list[tuple[str, str]] = []
-    token = _MADE.set(made)
+    versions: list[tuple[str, str]] = []
+    token = _MADE.set(versions)
     try:
         yield
     except BaseException as error:
         try:
-            for name in dict.fromkeys(name for name, _ in made):
-                take_back(tracking, name, {number for other, number in made if other == name})
+            for name in dict.fromkeys(name for name, _ in versions):
+                take_back(tracking, name, {number for other, number in versions if other == name})
         except (MlflowException, OSError) as other:
-            left = ", ".join(f"{name}/{number}" for name, number in made)
+            left = ", ".join(f"{name}/{number}" for name, number in versions)
             error.add_note(f"of the new versions {left} some are still registered: {str(other).strip().splitlines()[0]}")
         raise
     finally:
@@ -120,13 +120,13 @@ def prune(tracking: Tracking, name: str, keep: Keep) -> Pruned:
 
 def all_versions(tracking: Tracking, name: str) -> list[ModelVersion]:
     """Every version of ``name``, in no order; none where it was never registered."""
-    found: list[ModelVersion] = []
+    versions: list[ModelVersion] = []
     page = None
     while page is None or page:
         answer = tracking.client.search_model_versions(f"name = '{name}'", page_token=page)
-        found.extend(answer)
+        versions.extend(answer)
         page = answer.token or ""
-    return found
+    return versions
 
 
 def remove(tracking: Tracking, version: ModelVersion) -> None:
@@ -164,9 +164,9 @@ def take_back(tracking: Tracking, name: str, numbers: set[str]) -> None:
 def aliases(tracking: Tracking, name: str) -> dict[str, str]:
     """Return numbers of the versions of ``name`` by alias; none if it was never registered."""
     try:
-        found = tracking.client.get_registered_model(name).aliases
+        numbers = tracking.client.get_registered_model(name).aliases
     except MlflowException as error:
         if error.error_code == "RESOURCE_DOES_NOT_EXIST":
             return {}
         raise
-    return {alias: str(number) for alias, number in found.items()}
+    return {alias: str(number) for alias, number in numbers.items()}

@@ -87,8 +87,8 @@ class Walk:
         table = pd.concat(tables, ignore_index=True)
         text = {name: table[name].astype("str") for name in KEYS[:3]}
         whole = {name: table[name].astype("Int64") for name in KEYS[3:]}
-        known = memory.users[table["group_number"].to_numpy(np.int64)]
-        return Groups(self.alike, pd.DataFrame({"level": table["level"], **text, **whole, **_remembered(known)}), at_s)
+        past = memory.users[table["group_number"].to_numpy(np.int64)]
+        return Groups(self.alike, pd.DataFrame({"level": table["level"], **text, **whole, **_remembered(past)}), at_s)
 
 
 def by_end(known: Accounting) -> np.ndarray:

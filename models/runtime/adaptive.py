@@ -24,8 +24,8 @@ def order_of_events(submit_s: np.ndarray, end_s: np.ndarray) -> np.ndarray:
     Job j is listed as j when it is submitted and as -1 - j when it ends. Within one second, ends come before submissions.
     """
     jobs = np.arange(len(submit_s))
-    told = np.concatenate([-1 - jobs, jobs])
-    return told[np.lexsort((np.concatenate([jobs, jobs]), told >= 0, np.concatenate([end_s, submit_s])))]
+    events = np.concatenate([-1 - jobs, jobs])
+    return events[np.lexsort((np.concatenate([jobs, jobs]), events >= 0, np.concatenate([end_s, submit_s])))]
 
 
 def adapted(
@@ -44,20 +44,20 @@ def adapted(
 @njit
 def _adapted(points, events, runtime, requested, levels, rate):
     moved = levels.copy()
-    made = np.empty((len(points), len(levels)))
+    quantiles = np.empty((len(points), len(levels)))
     for event in events:
         if event >= 0:
             least = 1.0
             for i in range(len(levels)):
                 seconds = requested[event] if moved[i] > 1.0 else points[event] if moved[i] > 0.0 else 1.0
                 least = max(least, seconds)
-                made[event, i] = least
+                quantiles[event, i] = least
         else:
             job = -1 - event
             for i in range(len(levels)):
-                outlived = 1.0 if runtime[job] > made[job, i] else 0.0
+                outlived = 1.0 if runtime[job] > quantiles[job, i] else 0.0
                 moved[i] += rate * (outlived - (1.0 - levels[i]))
-    return made
+    return quantiles
 
 
 def together(under: np.ndarray, target: float, cluster: np.ndarray) -> float:

@@ -24,11 +24,11 @@ def joined(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: i
     level). Columns: ``version user_known predicted_s``, ``pLEVEL`` for each level told, ``runtime_s requested_s`` of the job (NaN where there is
     none) and ``later`` (submitted after the last of ``jobs``, the canonical table, whose times begin at the Unix time ``origin_s``).
     """
-    asked, found = sorted(answers, key=lambda entry: entry["submit_unix_s"]), []
+    asked, rows = sorted(answers, key=lambda entry: entry["submit_unix_s"]), []
     last = int(jobs["submit_s"].iloc[-1]) + origin_s
     for entry, row in zip(asked, rows_of(asked, jobs, origin_s), strict=True):
         at = {f"p{level}": seconds for level, seconds in entry["quantiles"].items()}
-        found.append(
+        rows.append(
             {name: entry[name] for name in ("version", "user_known", "predicted_s")}
             | {"runtime_s": np.nan if row < 0 else float(jobs["runtime_s"].iloc[row])}
             | {"requested_s": np.nan if row < 0 else float(jobs["requested_s"].iloc[row])}
@@ -36,7 +36,7 @@ def joined(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: i
             | at
         )
     columns = ["version", "user_known", "predicted_s", "runtime_s", "requested_s", "later"]
-    return pd.DataFrame(found) if found else pd.DataFrame(columns=columns)
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
 
 
 def rows_of(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: int) -> list[int]:
@@ -51,7 +51,7 @@ def rows_of(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: 
     alike: dict[tuple[Any, ...], list[int]] = {}
     for row, key in enumerate(zip(user, jobs["procs"].tolist(), jobs["requested_s"].tolist(), strict=True)):
         alike.setdefault(key, []).append(row)
-    taken, found = set[int](), list[int]()
+    taken, rows = set[int](), list[int]()
     for entry in answers:
         name = None if entry["job_id"] is None else str(entry["job_id"])
         if name is None or (name not in numbers and "_" in name):
@@ -60,8 +60,8 @@ def rows_of(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: 
         else:
             row = numbers.get(name, -1)
         taken.add(row)
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def _nearest(rows: list[int], submit: np.ndarray, asked_s: int, taken: set[int]) -> int:
@@ -78,23 +78,23 @@ def _nearest(rows: list[int], submit: np.ndarray, asked_s: int, taken: set[int])
 
 def scores(version: str, rows: pd.DataFrame) -> dict[str, Any]:
     """Return counts and scores of rows of :func:`joined`; NaN over no jobs."""
-    known = rows[rows["runtime_s"].notna()]
-    runtime, predicted = known["runtime_s"].to_numpy(np.float64), known["predicted_s"].to_numpy(np.float64)
-    mean = (lambda values: float(np.mean(values))) if len(known) else (lambda values: float("nan"))
-    found: dict[str, Any] = {
+    judged = rows[rows["runtime_s"].notna()]
+    runtime, predicted = judged["runtime_s"].to_numpy(np.float64), judged["predicted_s"].to_numpy(np.float64)
+    mean = (lambda values: float(np.mean(values))) if len(judged) else (lambda values: float("nan"))
+    figures: dict[str, Any] = {
         "version": version,
         "answers": len(rows),
-        "judged": len(known),
-        "not_joined": len(rows) - len(known) - int(rows["later"].sum()),
+        "judged": len(judged),
+        "not_joined": len(rows) - len(judged) - int(rows["later"].sum()),
         "later": int(rows["later"].sum()),
         "accuracy": mean(accuracy(predicted, runtime)),
-        "accuracy_of_requests": mean(accuracy(known["requested_s"].to_numpy(np.float64), runtime)),
+        "accuracy_of_requests": mean(accuracy(judged["requested_s"].to_numpy(np.float64), runtime)),
         "underpredicted": mean(predicted < runtime),
         "mean_error_s": mean(np.abs(predicted - runtime)),
-        "users_known": mean(known["user_known"].to_numpy(bool)),
+        "users_known": mean(judged["user_known"].to_numpy(bool)),
     }
     told_levels = (name for name in map(str, rows.columns) if name[0] == "p" and name[1:2].isdigit())
     for level in sorted(told_levels, key=lambda name: float(name[1:])):
-        told = known[known[level].notna()]
-        found[f"at_most_{level}"] = float((told["runtime_s"] <= told[level]).mean()) if len(told) else float("nan")
-    return found
+        answered = judged[judged[level].notna()]
+        figures[f"at_most_{level}"] = float((answered["runtime_s"] <= answered[level]).mean()) if len(answered) else float("nan")
+    return figures

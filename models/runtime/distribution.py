@@ -23,13 +23,13 @@ def at_levels(quantiles: pd.DataFrame, levels: np.ndarray) -> np.ndarray:
 
     Between two levels of the table it is interpolated linearly; beyond its outermost levels those apply.
     """
-    known = np.array(quantiles.columns, np.float64)
+    table_levels = np.array(quantiles.columns, np.float64)
     values = quantiles.to_numpy(np.float64)
-    asked = np.clip(np.asarray(levels, np.float64), known[0], known[-1])
-    above = np.clip(np.searchsorted(known, asked), 1 if len(known) > 1 else 0, len(known) - 1)
+    asked = np.clip(np.asarray(levels, np.float64), table_levels[0], table_levels[-1])
+    above = np.clip(np.searchsorted(table_levels, asked), 1 if len(table_levels) > 1 else 0, len(table_levels) - 1)
     below = np.maximum(above - 1, 0)
-    gap = known[above] - known[below]
-    share = np.divide(asked - known[below], gap, out=np.ones(len(asked)), where=gap > 0)
+    gap = table_levels[above] - table_levels[below]
+    share = np.divide(asked - table_levels[below], gap, out=np.ones(len(asked)), where=gap > 0)
     # a level that the table holds is read unchanged
     share = np.where(np.isclose(share, 0.0), 0.0, np.where(np.isclose(share, 1.0), 1.0, share))
     return values[:, below] * (1.0 - share) + values[:, above] * share
@@ -70,19 +70,19 @@ def runtimes_so_far(
     submission; ``end_s`` are the ends in the schedule that the compared predictions come from. A quantile is the smallest runtime
     that a share ``level`` of the ended jobs does not exceed; while no job has ended it is the request.
     """
-    made = np.empty((len(submit_s), len(levels)))
+    quantiles_s = np.empty((len(submit_s), len(levels)))
     by_end = np.argsort(end_s, kind="stable")
     known_by = np.searchsorted(end_s[by_end], submit_s, "right")
     ended: list[int] = []
-    for job, known in enumerate(known_by):
-        while len(ended) < known:
+    for job, count in enumerate(known_by):
+        while len(ended) < count:
             insort(ended, int(runtime_s[by_end[len(ended)]]))
         if ended:
             place = np.ceil(levels * len(ended) - 1e-9).astype(np.int64) - 1
-            made[job] = [ended[at] for at in place]
+            quantiles_s[job] = [ended[at] for at in place]
         else:
-            made[job] = requested_s[job]
-    return np.minimum(made, np.asarray(requested_s, np.float64)[:, None])
+            quantiles_s[job] = requested_s[job]
+    return np.minimum(quantiles_s, np.asarray(requested_s, np.float64)[:, None])
 
 
 def coverage(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray, group: np.ndarray, work: np.ndarray) -> pd.DataFrame:

@@ -54,16 +54,16 @@ def groups(jobs: pd.DataFrame, templates: int = TEMPLATES) -> np.ndarray:
     """
     keys = [codes(jobs, "executable"), codes(jobs, "user")]
     keys += [pd.factorize(jobs[column])[0].astype(np.int64) for column in ("requested_s", "procs")]
-    found, everyone = np.full((len(jobs), templates), -1, np.int64), np.zeros(len(jobs), np.int64)
+    numbers, everyone = np.full((len(jobs), templates), -1, np.int64), np.zeros(len(jobs), np.int64)
     count = 0
     for template in range(templates):
         # a bit set leaves the key out
         kept = [everyone, *(key for position, key in enumerate(keys) if not template >> (_KEYS - 1 - position) & 1)]
-        known = np.all([key >= 0 for key in kept], axis=0)
-        members = alike([key[known] for key in kept])
-        found[known, template] = members + count
+        complete = np.all([key >= 0 for key in kept], axis=0)
+        members = alike([key[complete] for key in kept])
+        numbers[complete, template] = members + count
         count += int(members.max(initial=-1)) + 1
-    return found
+    return numbers
 
 
 def _memory(jobs: pd.DataFrame, alpha: float, templates: int) -> Memory:

@@ -62,8 +62,8 @@ def features(levels: int) -> int:
 def names(jobs: pd.DataFrame) -> list[str]:
     """Return the names of the features, in order."""
     each = ("ended", "last", "second_last", "median", "quartile", "third_quartile", "since")
-    found = [f"{'+'.join(level)}:{name}" for level in levels_of(jobs) for name in each]
-    return [*found, "log_request", "log_procs", "hour", "weekday", "alike"]
+    of_levels = [f"{'+'.join(level)}:{name}" for level in levels_of(jobs) for name in each]
+    return [*of_levels, "log_request", "log_procs", "hour", "weekday", "alike"]
 
 
 def fresh_memory(jobs: pd.DataFrame, columns: int, model: np.ndarray) -> Memory:
@@ -75,9 +75,9 @@ def fresh_memory(jobs: pd.DataFrame, columns: int, model: np.ndarray) -> Memory:
     keys = np.full((len(jobs), len(levels)), -1, np.int64)
     count, codes = 0, {key: pd.factorize(jobs[key])[0] for key in {key for level in levels for key in level}}
     for position, level in enumerate(levels):
-        known = np.all([codes[key] >= (0 if key in PEOPLE else -1) for key in level], axis=0)
-        group = alike([codes[key][known] for key in level])
-        keys[known, position] = group + count
+        complete = np.all([codes[key] >= (0 if key in PEOPLE else -1) for key in level], axis=0)
+        group = alike([codes[key][complete] for key in level])
+        keys[complete, position] = group + count
         count += int(group.max(initial=-1)) + 1
     return Memory(
         users=np.zeros((count, GROUP)), jobs=np.zeros((len(jobs), features(len(levels)) + columns)), keys=keys, model=model
@@ -108,17 +108,17 @@ def describe(memory, job, jobs):
         group = memory.keys[row, level]
         if group < 0 or memory.users[group, COUNT] == 0.0:
             continue
-        known = memory.users[group]
-        ended = np.int64(known[COUNT])
+        past = memory.users[group]
+        ended = np.int64(past[COUNT])
         recent = ended if ended < RECENT else RECENT
-        x[first + ENDED] = math.log1p(known[COUNT])
-        x[first + LAST] = known[RING + (ended - 1) % RECENT]
+        x[first + ENDED] = math.log1p(past[COUNT])
+        x[first + LAST] = past[RING + (ended - 1) % RECENT]
         if ended > 1:
-            x[first + SECOND_LAST] = known[RING + (ended - 2) % RECENT]
-        x[first + MEDIAN] = known[SORTED + recent // 2]
-        x[first + QUARTILE] = known[SORTED + recent // 4]
-        x[first + THIRD_QUARTILE] = known[SORTED + 3 * recent // 4]
-        x[first + SINCE] = math.log1p(now - known[LAST_END])
+            x[first + SECOND_LAST] = past[RING + (ended - 2) % RECENT]
+        x[first + MEDIAN] = past[SORTED + recent // 2]
+        x[first + QUARTILE] = past[SORTED + recent // 4]
+        x[first + THIRD_QUARTILE] = past[SORTED + 3 * recent // 4]
+        x[first + SINCE] = math.log1p(now - past[LAST_END])
         if guess == UNKNOWN:
             guess = x[first + LAST]
     second = wall_clock(memory, now)
@@ -139,21 +139,21 @@ def remember(memory, job, runtime, now):
         group = memory.keys[memory.row[job], level]
         if group < 0:
             continue
-        known = memory.users[group]
-        ended = np.int64(known[COUNT])
+        past = memory.users[group]
+        ended = np.int64(past[COUNT])
         slot = RING + ended % RECENT
         if ended >= RECENT:  # the oldest leaves the sorted list
             gone = SORTED
-            while known[gone] != known[slot]:
+            while past[gone] != past[slot]:
                 gone += 1
             while gone < SORTED + RECENT - 1:
-                known[gone] = known[gone + 1]
+                past[gone] = past[gone + 1]
                 gone += 1
         i = SORTED + ended if ended < RECENT else SORTED + RECENT - 1
-        while i > SORTED and known[i - 1] > seconds:
-            known[i] = known[i - 1]
+        while i > SORTED and past[i - 1] > seconds:
+            past[i] = past[i - 1]
             i -= 1
-        known[i] = seconds
-        known[slot] = seconds
-        known[COUNT] += 1.0
-        known[LAST_END] = now
+        past[i] = seconds
+        past[slot] = seconds
+        past[COUNT] += 1.0
+        past[LAST_END] = now

@@ -135,24 +135,24 @@ def median_of_nearest(history, window, k, nearest, job, jobs, sine):
     by_procs = inverse_variance(history, count, PROCS, procs)
     by_requested = inverse_variance(history, count, REQUESTED, requested)
     by_sine = inverse_variance(history, count, SINE, sine)
-    found = np.int64(0)
+    neighbours = np.int64(0)
     for i in range(count):
         slot = RING + SLOT * ((ended - 1 - i) % window)  # from the latest to end to the earliest
         wider, longer, later = history[slot + PROCS] - procs, history[slot + REQUESTED] - requested, history[slot + SINE] - sine
         exact = wider * wider * by_procs + longer * longer * by_requested + later * later * by_sine
         distance, submit = np.rint(_RESOLUTION * exact), history[slot + SUBMIT]
-        at = found
+        at = neighbours
         while at > 0 and (distance < nearest[3 * at - 3] or (distance == nearest[3 * at - 3] and submit > nearest[3 * at - 2])):
             at -= 1
         if at == k:
             continue
-        found = min(found + 1, k)
-        for behind in range(3 * found - 1, 3 * at + 2, -1):
+        neighbours = min(neighbours + 1, k)
+        for behind in range(3 * neighbours - 1, 3 * at + 2, -1):
             nearest[behind] = nearest[behind - 3]
         nearest[3 * at] = distance
         nearest[3 * at + 1] = submit
         nearest[3 * at + 2] = history[slot + RUNTIME]
-    return median(nearest, found)
+    return median(nearest, neighbours)
 
 
 @kernel

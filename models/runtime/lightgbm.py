@@ -72,10 +72,12 @@ def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, lea
     inputs = memory.jobs[rows, :features]
     guess = inputs[:, features - COMMON + ALIKE]
     target, rate, least = np.log(runtime[rows]) - guess, LEARNING_RATE, MIN_JOBS_IN_LEAF
-    made = plain_trees(boost(inputs, target, trees=trees, learning_rate=rate, leaves=leaves, min_jobs_in_leaf=least, seed=seed))
-    memory.model[TREES] = len(made)
+    new_trees = plain_trees(
+        boost(inputs, target, trees=trees, learning_rate=rate, leaves=leaves, min_jobs_in_leaf=least, seed=seed)
+    )
+    memory.model[TREES] = len(new_trees)
     memory.model[MODELS] += 1.0
-    for number, (nodes, thresholds, values) in enumerate(made):
+    for number, (nodes, thresholds, values) in enumerate(new_trees):
         first = number * leaves
         memory.links[first : first + len(nodes)] = nodes
         memory.model[HEAD + first : HEAD + first + len(thresholds)] = thresholds

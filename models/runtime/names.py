@@ -59,9 +59,9 @@ def predictor(name: str, seed: int = 0) -> Predictor:
     """
     if seed and takes_seed(name):
         family, _, options = name.partition("(")
-        made = predictor(f"{family}({options.removesuffix(')')}{',' if options else ''}seed={seed})")
-        assert isinstance(made, CompiledPredictor)
-        return replace(made, name=predictor(name).name)
+        seeded = predictor(f"{family}({options.removesuffix(')')}{',' if options else ''}seed={seed})")
+        assert isinstance(seeded, CompiledPredictor)
+        return replace(seeded, name=predictor(name).name)
     if name in _PLAIN:
         return _PLAIN[name]()
     match = re.fullmatch(r"(\w+)\*(\d+(?:\.\d+)?)", name)

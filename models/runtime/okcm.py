@@ -55,15 +55,15 @@ class Okcm:
         for option in options:
             check_known(option, tuple(USUAL))
         given = USUAL | options
-        said = {option: f"{option}={text}" for option, text in given.items()}
+        labels = {option: f"{option}={text}" for option, text in given.items()}
         return cls(
-            delta=number(said["delta"], given["delta"], above=0.0),
-            eta=number(said["eta"], given["eta"], above=0.0),
-            lambda_=number(said["lambda"], given["lambda"], minimum=0.0),
-            k=whole(said["k"], given["k"], minimum=1, maximum=knn.MOST),
-            switch=whole(said["switch"], given["switch"], minimum=0, maximum=knn.MOST),
-            weights=chosen(said["weights"], given["weights"], SHARING),
-            base=chosen(said["base"], given["base"], BASES),
+            delta=number(labels["delta"], given["delta"], above=0.0),
+            eta=number(labels["eta"], given["eta"], above=0.0),
+            lambda_=number(labels["lambda"], given["lambda"], minimum=0.0),
+            k=whole(labels["k"], given["k"], minimum=1, maximum=knn.MOST),
+            switch=whole(labels["switch"], given["switch"], minimum=0, maximum=knn.MOST),
+            weights=chosen(labels["weights"], given["weights"], SHARING),
+            base=chosen(labels["base"], given["base"], BASES),
         )
 
     def options(self) -> dict[str, str]:
@@ -159,12 +159,12 @@ def learn(memory, job, jobs, now):
     step(learner, memory.jobs[job], jobs.runtime[job] - base_of(memory, job), model[DELTA], model[ETA], model[LAMBDA])
     history = memory.users[user]
     knn.remember(history, np.int64(model[WINDOW]), job, jobs, knn.sine_of_day(wall_clock(memory, jobs.submit[job])))
-    known = history[np.int64(model[BEHIND]) :]
-    known[SUM_RUNTIME] += jobs.runtime[job]
-    known[SUM_PROCS] += jobs.procs[job]
-    known[SUM_ALLOCATED] += memory.keys[memory.row[job], 0]
-    known[LAST_END] = now
-    known[RUNTIME + 2], known[RUNTIME + 1], known[RUNTIME] = known[RUNTIME + 1], known[RUNTIME], jobs.runtime[job]
+    past = history[np.int64(model[BEHIND]) :]
+    past[SUM_RUNTIME] += jobs.runtime[job]
+    past[SUM_PROCS] += jobs.procs[job]
+    past[SUM_ALLOCATED] += memory.keys[memory.row[job], 0]
+    past[LAST_END] = now
+    past[RUNTIME + 2], past[RUNTIME + 1], past[RUNTIME] = past[RUNTIME + 1], past[RUNTIME], jobs.runtime[job]
 
 
 @kernel
@@ -183,24 +183,24 @@ def base_of(memory, job):
 def observe(x, memory, job, jobs):
     """Write x0 to x14 of ``job``, submitted now, to ``x`` [15]."""
     history = memory.users[jobs.user[job]]
-    known = history[np.int64(memory.model[BEHIND]) :]
+    past = history[np.int64(memory.model[BEHIND]) :]
     ended = np.int64(history[knn.ENDED])
     procs, requested = 1.0 * jobs.procs[job], 1.0 * jobs.requested[job]
     x[PROCS], x[REQUESTED] = procs, requested
-    x[LAST] = known[RUNTIME] if ended > 0 else requested
-    x[SECOND] = known[RUNTIME + 1] if ended > 1 else requested
-    x[THIRD] = known[RUNTIME + 2] if ended > 2 else requested
+    x[LAST] = past[RUNTIME] if ended > 0 else requested
+    x[SECOND] = past[RUNTIME + 1] if ended > 1 else requested
+    x[THIRD] = past[RUNTIME + 2] if ended > 2 else requested
     x[LAST2] = 0.5 * (x[LAST] + x[SECOND]) if ended > 1 else x[LAST]
     x[LAST3] = (x[LAST] + x[SECOND] + x[THIRD]) / 3.0 if ended > 2 else x[LAST2]
-    x[SUM] = known[SUM_RUNTIME]
-    x[MEAN] = known[SUM_RUNTIME] / ended if ended > 0 else requested
-    x[MEAN_PROCS] = known[SUM_PROCS] / ended if ended > 0 else procs
-    x[MEAN_ALLOCATED] = known[SUM_ALLOCATED] / ended if ended > 0 else procs
+    x[SUM] = past[SUM_RUNTIME]
+    x[MEAN] = past[SUM_RUNTIME] / ended if ended > 0 else requested
+    x[MEAN_PROCS] = past[SUM_PROCS] / ended if ended > 0 else procs
+    x[MEAN_ALLOCATED] = past[SUM_ALLOCATED] / ended if ended > 0 else procs
     x[RATIO] = procs / x[MEAN_PROCS]
     second = wall_clock(memory, jobs.submit[job])
     x[WEEK] = math.sin(2.0 * math.pi * ((second + _THURSDAY_S) % WEEK_S) / WEEK_S)
     x[DAY] = math.sin(2.0 * math.pi * (second % DAY_S) / DAY_S)
-    x[BREAK] = jobs.submit[job] - known[LAST_END] if ended > 0 else 0.0
+    x[BREAK] = jobs.submit[job] - past[LAST_END] if ended > 0 else 0.0
 
 
 @kernel

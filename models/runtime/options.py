@@ -10,15 +10,15 @@ from features.errors import InputError, meant, unknown
 
 def parse(text: str) -> dict[str, str]:
     """Return ``a=1,b=2`` as a dictionary of texts; InputError where it cannot be read."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for part in text.split(",") if text else ():
         option, equals, value = (piece.strip() for piece in part.partition("="))
         if not (option and equals and value):
             raise InputError(f"{part.strip()!r} is not of the form option=value")
-        if option in found:
+        if option in options:
             raise InputError(f"option {option} is given twice")
-        found[option] = value
-    return found
+        options[option] = value
+    return options
 
 
 def named(text: str) -> tuple[str, dict[str, str]]:
@@ -47,8 +47,8 @@ def number(option: str, text: str, *, above: float = -math.inf, minimum: float =
         raise InputError(f"{option}: {text!r} is not a number") from error
     if not (math.isfinite(value) and value > above and minimum <= value <= maximum):
         bounds = {"above": above, "at least": minimum, "at most": maximum}
-        said = "".join(f", {word} {bound:g}" for word, bound in bounds.items() if math.isfinite(bound))
-        raise InputError(f"{option}: must be a finite number{said}")
+        conditions = "".join(f", {word} {bound:g}" for word, bound in bounds.items() if math.isfinite(bound))
+        raise InputError(f"{option}: must be a finite number{conditions}")
     return value
 
 

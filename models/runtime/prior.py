@@ -25,9 +25,9 @@ def prior(**options: str) -> TablePredictor:
     """
     for option in options:
         check_known(option, tuple(USUAL))
-    said = USUAL | options
-    limit = number(f"limit={said['limit']}", said["limit"], minimum=0.0, maximum=0.99)
-    power = number(f"power={said['power']}", said["power"], minimum=0.0, maximum=100.0)
+    settings = USUAL | options
+    limit = number(f"limit={settings['limit']}", settings["limit"], minimum=0.0, maximum=0.99)
+    power = number(f"power={settings['power']}", settings["power"], minimum=0.0, maximum=100.0)
 
     def shares(levels: np.ndarray) -> np.ndarray:
         return np.minimum(1.0, levels / (1.0 - limit)) ** power

@@ -234,11 +234,11 @@ def estimate(memory, job, jobs):
     model, x, requested = memory.model, memory.jobs[job], 1.0 * jobs.requested[job]
     request = math.log(requested)
     levels, quantiles = np.int64(model[LEVELS]), width(memory)
-    mass, told = mass_at(levels), requested
-    known = gather(memory, x)
-    if known:
+    mass, point = mass_at(levels), requested
+    has_past = gather(memory, x)
+    if has_past:
         mix(memory, alike, request, POINT_SHARES)
-        told = most_accurate(model, mass, alike, request)
+        point = most_accurate(model, mass, alike, request)
         mix(memory, alike, request, SHARES)
     size = smaller(model, work_at(levels), jobs.procs[job], jobs.requested[job])
     place = place_of(x[:quantiles])
@@ -253,7 +253,7 @@ def estimate(memory, job, jobs):
             cell -= 1
             below -= model[mass + cell]
         seconds = 1.0
-        if not known or wanted >= 1.0:
+        if not has_past or wanted >= 1.0:
             seconds = requested
         elif cell == AT_REQUEST:
             seconds = requested if wanted - below > place * model[mass + cell] else requested - 1.0
@@ -263,7 +263,7 @@ def estimate(memory, job, jobs):
             seconds = min(np.rint(math.exp(request - short)), requested - 1.0)
         least = max(least, seconds)
         x[quantiles + level] = least
-    x[quantiles + levels] = told
+    x[quantiles + levels] = point
     return answer_to(memory, ORDER, job)
 
 

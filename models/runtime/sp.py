@@ -61,9 +61,9 @@ def sp(**options: str) -> CompiledPredictor:
 
 def groups(jobs: pd.DataFrame) -> np.ndarray:
     """Return each job's group, int64 [jobs], numbered from 0; -1 without a known user."""
-    known, found = jobs["user"].notna().to_numpy(), np.full(len(jobs), -1, np.int64)
-    found[known] = alike([pd.factorize(jobs[key])[0][known] for key in ("executable", "user", "requested_s", "procs")])
-    return found
+    has_user, numbers = jobs["user"].notna().to_numpy(), np.full(len(jobs), -1, np.int64)
+    numbers[has_user] = alike([pd.factorize(jobs[key])[0][has_user] for key in ("executable", "user", "requested_s", "procs")])
+    return numbers
 
 
 def _memory(jobs: pd.DataFrame, x: float, decay: float, seed: float) -> Memory:

@@ -16,15 +16,15 @@ _QUESTIONS = 4096
 
 def chances(hazard: Hazard, states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
     """Return what ``hazard.chances`` does, float64 [jobs, edges]."""
-    found = []
+    distributions = []
     links = np.ascontiguousarray(hazard.nodes.reshape(-1, 3), np.int64)
     for first in range(0, len(states), _QUESTIONS):
         some = slice(first, first + _QUESTIONS)
         rows = hazard.rows(states[some], plans[some], None if scenarios is None else scenarios[some])
         odds = np.zeros(len(rows))
         _add(links, hazard.thresholds.ravel(), hazard.values, np.ascontiguousarray(rows), odds)
-        found.append(of_odds(odds))
-    return np.concatenate(found)
+        distributions.append(of_odds(odds))
+    return np.concatenate(distributions)
 
 
 @njit

@@ -32,11 +32,11 @@ def quality(rows: pd.DataFrame) -> dict[str, float]:
     Only ``answers`` where there is none. Else the median error of the median, the share of 80 % intervals that held, and of starts within
     1 h how many were told and came.
     """
-    known = rows[rows["waited_s"].notna()] if "waited_s" in rows else rows[:0]
-    if known.empty:
+    judged = rows[rows["waited_s"].notna()] if "waited_s" in rows else rows[:0]
+    if judged.empty:
         return {"answers": 0}
-    waited = known["waited_s"]
-    found = {"median_error_s": (known["wait_50_s"] - waited).abs().median()}
-    found |= {"held_80": waited.between(known["wait_10_s"], known["wait_90_s"]).mean()}
-    found |= {"told_1h": known["chance_1h"].mean(), "came_1h": (waited <= 3_600).mean()}
-    return {"answers": len(known), **{name: float(value) for name, value in found.items()}}
+    waited = judged["waited_s"]
+    figures = {"median_error_s": (judged["wait_50_s"] - waited).abs().median()}
+    figures |= {"held_80": waited.between(judged["wait_10_s"], judged["wait_90_s"]).mean()}
+    figures |= {"told_1h": judged["chance_1h"].mean(), "came_1h": (waited <= 3_600).mean()}
+    return {"answers": len(judged), **{name: float(value) for name, value in figures.items()}}

@@ -74,13 +74,13 @@ def _by_room(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _recent(waited_s: np.ndarray, waits: np.ndarray) -> np.ndarray:
     """Return the distribution of waits without features: the Kaplan-Meier estimate at the edges."""
-    stays, found = 1.0, np.ones(len(EDGES_S))
+    stays, distribution = 1.0, np.ones(len(EDGES_S))
     for number, edge in enumerate(EDGES_S[:-1]):
         low = EDGES_S[number - 1] if number else -1.0
         starts = ((waited_s > low) & (waited_s <= edge) & ~waits).sum()
         stays *= 1.0 - starts / max((waited_s > low).sum(), 1)
-        found[number] = 1.0 - stays
-    return found
+        distribution[number] = 1.0 - stays
+    return distribution
 
 
 def raw(model: StartModel, questions: Questions, kind: str) -> np.ndarray:
@@ -88,8 +88,8 @@ def raw(model: StartModel, questions: Questions, kind: str) -> np.ndarray:
     if model.method == RECENT or not len(questions):
         return model.raw(questions.states, None)
     scenarios = None if kind == STATE else questions.scenarios
-    told = chances(model.trees[kind], questions.states, questions.states[:, list(PLANS)], scenarios)
-    return pooled(told, questions.scenarios) if kind == POOLED else told
+    distributions = chances(model.trees[kind], questions.states, questions.states[:, list(PLANS)], scenarios)
+    return pooled(distributions, questions.scenarios) if kind == POOLED else distributions
 
 
 Told = Mapping[str, np.ndarray]
@@ -98,10 +98,12 @@ Told = Mapping[str, np.ndarray]
 
 def told_of(model: StartModel, questions: Questions) -> Told:
     """Return what a model tells of many questions before it is calibrated."""
-    found = {kind: raw(model, questions, kind) for kind in model.trees or (STATE,) if kind != POOLED or BOTH not in model.trees}
+    distributions = {
+        kind: raw(model, questions, kind) for kind in model.trees or (STATE,) if kind != POOLED or BOTH not in model.trees
+    }
     if {BOTH, POOLED} <= model.trees.keys():  # of the same trees
-        found[POOLED] = pooled(found[BOTH], questions.scenarios)
-    return found
+        distributions[POOLED] = pooled(distributions[BOTH], questions.scenarios)
+    return distributions
 
 
 def reading(model: StartModel, kind: str) -> StartModel:

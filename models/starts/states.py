@@ -92,12 +92,12 @@ def states(jobs: Jobs, row: np.ndarray, at_s: np.ndarray, local_s: np.ndarray, p
     Question i is about job ``row[i]``, which is submitted by ``at_s[i]`` and has not started then; ``local_s`` is the local clock
     at that second (int64 all). A machine of ``procs`` processors.
     """
-    found = np.zeros((len(row), len(FEATURES)))
+    features = np.zeros((len(row), len(FEATURES)))
     order = np.lexsort((row, at_s))
     by_start, by_end = (np.argsort(each, kind="stable") for each in (jobs.start, jobs.end))
-    _walk(jobs, by_start, by_end, row[order], at_s[order], local_s[order], procs, found)
-    back = np.empty_like(found)
-    back[order] = found
+    _walk(jobs, by_start, by_end, row[order], at_s[order], local_s[order], procs, features)
+    back = np.empty_like(features)
+    back[order] = features
     return back
 
 
@@ -261,8 +261,8 @@ def _describe(jobs, job, now, local, lists, size, procs, left, wide, found):
     found[30] = max(ages[0], 0.0)
     found[31] = ages[1]
     found[32] = ages[2]
-    known = (last_start >= 0).sum()
-    found[33] = last_wait.sum() / max(known, 1)
+    started = (last_start >= 0).sum()
+    found[33] = last_wait.sum() / max(started, 1)
     for kind in range(3):
         found[34 + kind] = waits[kind] / counts[kind] if counts[kind] > 0 else -1.0
     found[37] = since

@@ -88,9 +88,9 @@ def calibrate(chances: np.ndarray, waited_s: np.ndarray, waits: np.ndarray, age_
 
 def _odds(told: np.ndarray, waited_s: np.ndarray, age_s: np.ndarray, edge_s: float) -> tuple[float, float]:
     """Return shift and slope of the log odds of starting within ``edge_s``: a ridge logistic regression."""
-    known = age_s > edge_s
-    chance = np.clip(told[known], 1e-3, 1.0 - 1e-3)
-    odds, came = np.log(chance / (1.0 - chance)), (waited_s[known] <= edge_s).astype(np.float64)
+    decided = age_s > edge_s
+    chance = np.clip(told[decided], 1e-3, 1.0 - 1e-3)
+    odds, came = np.log(chance / (1.0 - chance)), (waited_s[decided] <= edge_s).astype(np.float64)
     inputs, weights = np.column_stack((np.ones(len(odds)), odds)), np.array([0.0, 1.0])
     for _ in range(100):
         mean = 1.0 / (1.0 + np.exp(-np.clip(inputs @ weights, -30.0, 30.0)))

@@ -144,9 +144,9 @@ def probabilities_of(arrays, table):
 
     ``table`` float64 [rows, columns] is not changed.
     """
-    found = np.empty((len(table), len(arrays.base)))
+    probabilities = np.empty((len(table), len(arrays.base)))
     x = np.empty(table.shape[1])
     for row in range(len(table)):
         x[:] = table[row]
-        class_probabilities(arrays, x, found[row])
-    return found
+        class_probabilities(arrays, x, probabilities[row])
+    return probabilities

@@ -38,10 +38,10 @@ def sizes(columns: int) -> list[int]:
 
     Each is smaller by a factor of the square root of 2, from all down to ``SMALLEST``.
     """
-    found = [columns]
-    while (following := round(columns / 2 ** (len(found) / 2))) >= SMALLEST:
-        found.append(following)
-    return found
+    counts = [columns]
+    while (following := round(columns / 2 ** (len(counts) / 2))) >= SMALLEST:
+        counts.append(following)
+    return counts
 
 
 def eliminate(
@@ -94,6 +94,6 @@ def _importance(
 
 
 def _best_f1(probability: np.ndarray, varies: np.ndarray) -> float:
-    said = probability >= best_cutoff(probability, varies)
-    hits, wrong = (said & varies).sum(), (said != varies).sum()
+    predicted = probability >= best_cutoff(probability, varies)
+    hits, wrong = (predicted & varies).sum(), (predicted != varies).sum()
     return float(2 * hits / (2 * hits + wrong)) if hits else 0.0

@@ -127,7 +127,7 @@ def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BI
             for name in np.unique(application[stretch]):
                 own = stretch[application[stretch] == name]
                 pairs.append((f"{name} {number}", others[application[others] != name], own))
-    found, left = [], 0
+    usable, left = [], 0
     for fold, train, test in pairs:
         usual = baselines(application[train], runtime[train])
         z_train = z_scores(application[train], runtime[train], usual)
@@ -139,12 +139,12 @@ def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BI
         if len(np.unique(train_label)) < 2:
             left += len(test)
             continue
-        found.append(Fold(protocol, fold, train, test, train_label, test_label, usual))
-    if not found:
+        usable.append(Fold(protocol, fold, train, test, train_label, test_label, usual))
+    if not usable:
         raise InputError(
             f"none of {len(runs):,} runs can be judged: {int(varied.sum())} of them varied, all in one of {parts} stretches of time; collect more"
         )
-    return found, left
+    return usable, left
 
 
 def predictions(
@@ -231,15 +231,15 @@ def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: 
     part_of = np.floor(np.log2((start[rows] - since_s) / length_s + 1.0)).astype(np.int64)
     for number in np.unique(part_of).tolist():
         block, begin_s = rows[part_of == number], since_s + length_s * (2**number - 1)
-        known = np.flatnonzero(times.end_s <= begin_s - WINDOW_S)
-        usual = baselines(application[known], runtime[known])
-        z_known, z_block = (z_scores(application[part], runtime[part], usual) for part in (known, block))
-        known, block, z_block = known[~np.isnan(z_known)], block[~np.isnan(z_block)], z_block[~np.isnan(z_block)]
+        ended = np.flatnonzero(times.end_s <= begin_s - WINDOW_S)
+        usual = baselines(application[ended], runtime[ended])
+        z_known, z_block = (z_scores(application[part], runtime[part], usual) for part in (ended, block))
+        ended, block, z_block = ended[~np.isnan(z_known)], block[~np.isnan(z_block)], z_block[~np.isnan(z_block)]
         thresholds = learning.thresholds
         label = labels(z_known[~np.isnan(z_known)], thresholds)
         part = pd.DataFrame({"row": block, "start_s": start[block], "varied": labels(z_block, thresholds) >= learning.variation})
         for name in learning.names:
-            part[name] = learning.train(name, features.iloc[known], label, times.take(known)).varies(features.iloc[block])
+            part[name] = learning.train(name, features.iloc[ended], label, times.take(ended)).varies(features.iloc[block])
         parts.append(part)
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["row", "start_s", "varied", *learning.names])
 
@@ -263,8 +263,8 @@ def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataF
                     varied = (of_one["varied"] if against == "label" else of_one["truth"] > 0).to_numpy(bool)
                     values, low, high = _with_intervals(_terms(of_one, varied, classes), day, seed)
                     for place, measure in enumerate(MEASURES):
-                        found = {"value": values[place], "low": low[place], "high": high[place], "varied": int(varied.sum())}
-                        rows.append({**identity, "against": against, "measure": measure, **found, **counts})
+                        figures = {"value": values[place], "low": low[place], "high": high[place], "varied": int(varied.sum())}
+                        rows.append({**identity, "against": against, "measure": measure, **figures, **counts})
     return pd.DataFrame(rows)
 
 
@@ -305,15 +305,15 @@ class _Terms:
 
         ``weight`` is [resamples, runs]; NaN where there is nothing to count.
         """
-        hit, said, varied, hit_too, said_too = (weight @ self.sums).T
+        hit, predicted, varied, hit_too, said_too = (weight @ self.sums).T
         with np.errstate(invalid="ignore", divide="ignore"):
             ranked = weight[:, self.order]
-            found = np.cumsum(ranked * self.sums[self.order, 2], axis=1)[:, self.last]
-            precision = found / np.cumsum(ranked, axis=1)[:, self.last]
-            steps = np.diff(found, axis=1, prepend=0.0)
+            hits_so_far = np.cumsum(ranked * self.sums[self.order, 2], axis=1)[:, self.last]
+            precision = hits_so_far / np.cumsum(ranked, axis=1)[:, self.last]
+            steps = np.diff(hits_so_far, axis=1, prepend=0.0)
             average = np.where(steps > 0, steps * precision, 0.0).sum(axis=1) / varied
-            f1, likeliest = 2 * hit / (said + varied), 2 * hit_too / (said_too + varied)
-            return np.column_stack([f1, hit / said, hit / varied, average, likeliest])
+            f1, likeliest = 2 * hit / (predicted + varied), 2 * hit_too / (said_too + varied)
+            return np.column_stack([f1, hit / predicted, hit / varied, average, likeliest])
 
 
 def _terms(said: pd.DataFrame, varied: np.ndarray, classes: int) -> _Terms:
@@ -336,11 +336,11 @@ def _with_intervals(
     def values(weight: np.ndarray) -> np.ndarray:
         return terms(weight) - (less(weight) if less is not None else 0.0)
 
-    found, days = values(np.ones((1, len(day))))[0], int(day.max()) + 1
+    measures, days = values(np.ones((1, len(day))))[0], int(day.max()) + 1
     if days < FEWEST_BLOCKS:
-        return found, np.full(len(found), np.nan), np.full(len(found), np.nan)
+        return measures, np.full(len(measures), np.nan), np.full(len(measures), np.nan)
     draws = drawn(days, _RESAMPLES, seed)
     resampled = np.concatenate([values(draws[first : first + _AT_ONCE][:, day]) for first in range(0, len(draws), _AT_ONCE)])
     cut = tail(_CONFIDENCE, days)
     low, high = np.quantile(resampled, [cut, 1.0 - cut], axis=0)  # NaN where a resample has nothing to count
-    return found, low, high
+    return measures, low, high

@@ -83,9 +83,9 @@ class Ordinal:
     def predict_proba(self, table: np.ndarray) -> np.ndarray:
         """Return the probability of each class, float64 [rows, classes]."""
         ends = [np.ones(len(table))]
-        for each, known in zip(self.above, self.base[1:], strict=True):
-            said = np.full(len(table), float(known > 0)) if each is None else np.asarray(each.predict_proba(table))[:, 1]
-            ends.append(np.minimum(ends[-1], said))
+        for each, base in zip(self.above, self.base[1:], strict=True):
+            probability = np.full(len(table), float(base > 0)) if each is None else np.asarray(each.predict_proba(table))[:, 1]
+            ends.append(np.minimum(ends[-1], probability))
         return -np.diff(np.array([*ends, np.zeros(len(table))]), axis=0).T
 
     def predict(self, table: np.ndarray) -> np.ndarray:
@@ -164,20 +164,20 @@ def _trees(estimator: Any, classes: int) -> Arrays:
 
     A leaf holds its share of the mean over trees (forests) or what it adds to the score of each class.
     """
-    known = np.asarray(estimator.classes_, np.int64)
+    present = np.asarray(estimator.classes_, np.int64)
     base = np.zeros(classes)
     if isinstance(estimator, LGBMClassifier):
-        base[np.setdiff1d(np.arange(classes), known)] = -np.inf
-        return _arrays(SCORES, base, **_joined(_of_lightgbm(estimator, known, classes)))
+        base[np.setdiff1d(np.arange(classes), present)] = -np.inf
+        return _arrays(SCORES, base, **_joined(_of_lightgbm(estimator, present, classes)))
     if isinstance(estimator, AdaBoostClassifier):
-        base[np.setdiff1d(np.arange(classes), known)] = -np.inf
-        return _arrays(SCORES, base, **_joined(_of_adaboost(estimator, known, classes)))
-    found = []
+        base[np.setdiff1d(np.arange(classes), present)] = -np.inf
+        return _arrays(SCORES, base, **_joined(_of_adaboost(estimator, present, classes)))
+    trees = []
     for each in estimator.estimators_:
         leaves = np.zeros((each.tree_.node_count, classes))
-        leaves[:, known] = each.tree_.value[:, 0, :] / len(estimator.estimators_)
-        found.append(_of_scikit_learn(each.tree_, leaves))
-    return _arrays(SHARES, base, **_joined(found))
+        leaves[:, present] = each.tree_.value[:, 0, :] / len(estimator.estimators_)
+        trees.append(_of_scikit_learn(each.tree_, leaves))
+    return _arrays(SHARES, base, **_joined(trees))
 
 
 _Tree = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -215,24 +215,24 @@ def _of_adaboost(estimator: AdaBoostClassifier, known: np.ndarray, classes: int)
     """
     others = len(known) - 1
     shares = estimator.estimator_weights_ / estimator.estimator_weights_.sum()
-    found = []
+    trees = []
     for each, share in zip(estimator.estimators_, shares, strict=False):  # where boosting stopped early, weights are 0 beyond
         leaves = np.zeros((each.tree_.node_count, classes))
         leaves[:, known] = -share / others**2
         leaves[np.arange(len(leaves)), known[each.tree_.value[:, 0, :].argmax(axis=1)]] = share / others
-        found.append(_of_scikit_learn(each.tree_, leaves))
-    return found
+        trees.append(_of_scikit_learn(each.tree_, leaves))
+    return trees
 
 
 def _of_lightgbm(estimator: LGBMClassifier, known: np.ndarray, classes: int) -> list[_Tree]:
     """Convert LightGBM: one tree after the other for each class, or for the second of two."""
     turns = known[1:] if len(known) == 2 else known
-    found = []
+    trees = []
     for number, (links, thresholds, values) in enumerate(plain_trees(estimator.booster_)):
         leaves = np.zeros((len(values), classes))
         leaves[:, turns[number % len(turns)]] = values
-        found.append((links[:0], thresholds[:0], leaves) if len(values) == 1 else (links, thresholds, leaves))
-    return found
+        trees.append((links[:0], thresholds[:0], leaves) if len(values) == 1 else (links, thresholds, leaves))
+    return trees
 
 
 def _joined(trees: list[_Tree]) -> dict[str, np.ndarray]:
@@ -294,9 +294,9 @@ def permuted_importance(arrays: Arrays, seed: int, block: np.ndarray) -> np.ndar
     if not truth.any():
         return np.zeros(scaled.shape[1])
     whole = score(squares)
-    found = np.empty(scaled.shape[1])
+    losses = np.empty(scaled.shape[1])
     for column in range(scaled.shape[1]):
         own, other = of[:, column], among[:, column]
         shuffled = rng.permutation(own)
-        found[column] = whole - score(squares - (own[:, None] - other) ** 2 + (shuffled[:, None] - other) ** 2)
-    return found
+        losses[column] = whole - score(squares - (own[:, None] - other) ** 2 + (shuffled[:, None] - other) ** 2)
+    return losses

@@ -175,12 +175,12 @@ def out_of_fold(
     float64 [rows, classes]; arguments as of :func:`fit`. ``table`` float64 [rows, columns] may have missing values. NaN where a
     class has no row outside the block.
     """
-    found = np.full((len(label), classes), np.nan)
+    probabilities = np.full((len(label), classes), np.nan)
     for rest, fold in blocked(times, label == classes - 1, folds):
         if len(np.unique(label[rest])) == len(np.unique(label)):
             arrays, _ = _trained(name, table[rest], label[rest], classes, seed, options)
-            found[fold] = probabilities_of(arrays, np.ascontiguousarray(table[fold]))
-    return found
+            probabilities[fold] = probabilities_of(arrays, np.ascontiguousarray(table[fold]))
+    return probabilities
 
 
 def _trained(name: str, table: np.ndarray, label: np.ndarray, classes: int, seed: int, options: Mapping[str, Any] | None):
@@ -193,10 +193,10 @@ def _trained(name: str, table: np.ndarray, label: np.ndarray, classes: int, seed
 
 def medians(table: np.ndarray) -> np.ndarray:
     """Return fills for missing values: each column's median, 0 for a column without any value."""
-    found = np.zeros(table.shape[1])
+    fills = np.zeros(table.shape[1])
     some = ~np.isnan(table).all(axis=0)
-    found[some] = np.nanmedian(table[:, some], axis=0)
-    return found
+    fills[some] = np.nanmedian(table[:, some], axis=0)
+    return fills
 
 
 def filled(table: np.ndarray, fills: np.ndarray) -> np.ndarray:

@@ -48,9 +48,9 @@ def stretches(times: Times, varied: np.ndarray, parts: int) -> np.ndarray:
         first = np.array([part[0] for part in np.array_split(np.arange(len(rare)), parts)][1:], np.int64)
         borders = (rare[first - 1] + rare[first] + 1) // 2
         turn = np.searchsorted(borders, np.arange(len(order)), side="right")
-    found = np.empty(len(order), np.int64)
-    found[order] = turn
-    return found
+    stretch_of_run = np.empty(len(order), np.int64)
+    stretch_of_run[order] = turn
+    return stretch_of_run
 
 
 def apart(times: Times, rows: np.ndarray, judged: np.ndarray) -> np.ndarray:
@@ -71,8 +71,8 @@ def blocked(times: Times, varied: np.ndarray, parts: int) -> list[tuple[np.ndarr
     Every run is judged once.
     """
     turn = stretches(times, varied, parts)
-    found = []
+    pairs = []
     for number in range(parts):
         judged = np.flatnonzero(turn == number)
-        found.append((apart(times, np.flatnonzero(turn != number), judged), judged))
-    return found
+        pairs.append((apart(times, np.flatnonzero(turn != number), judged), judged))
+    return pairs

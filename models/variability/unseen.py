@@ -61,11 +61,13 @@ class Unseen:
                 raise InputError(f"{len(learned):,} control runs are too few: of some kind none is left outside a block of time")
             twins.append(fit(model.classifier, features.iloc[taught], label[taught], seed=0, columns=model.columns))
             first.append(times.start_s[learned[block]].min())
-        made = cls(model, tuple(twins), np.array(first), until_s, LogisticRegression(C=np.inf))
-        said = made.variation(without_probes(features, model.columns), times.start_s)
-        made.curve.fit(_log_odds(said), varied)
-        error, of_constant = (squared_error(each, varied) for each in (made.frequency(said), np.full(len(varied), varied.mean())))
-        return replace(made, skill=skill(error, of_constant, times.start_s))
+        unseen = cls(model, tuple(twins), np.array(first), until_s, LogisticRegression(C=np.inf))
+        probability = unseen.variation(without_probes(features, model.columns), times.start_s)
+        unseen.curve.fit(_log_odds(probability), varied)
+        error, of_constant = (
+            squared_error(each, varied) for each in (unseen.frequency(probability), np.full(len(varied), varied.mean()))
+        )
+        return replace(unseen, skill=skill(error, of_constant, times.start_s))
 
     def variation(self, table: np.ndarray, at_s: np.ndarray) -> np.ndarray:
         """Return the probability to vary, float64 [rows], as the model and its twins say it.
@@ -74,11 +76,11 @@ class Unseen:
         """
         turn = np.maximum(np.searchsorted(self.first_s, at_s, side="right") - 1, 0)
         turn[at_s > self.until_s] = len(self.twins)
-        found = np.empty((len(table), self.model.classes))
+        probabilities = np.empty((len(table), self.model.classes))
         for each in np.unique(turn):
             models = (*self.twins, self.model)
-            found[turn == each] = probabilities_of(models[each].arrays, np.ascontiguousarray(table[turn == each]))
-        return self.model.variation_of(found)
+            probabilities[turn == each] = probabilities_of(models[each].arrays, np.ascontiguousarray(table[turn == each]))
+        return self.model.variation_of(probabilities)
 
     def frequency(self, variation: np.ndarray) -> np.ndarray:
         """Return how often runs vary of which ``variation`` is said, float64 [rows]."""
