@@ -364,9 +364,9 @@ def whatif(accounting: str | Path, **settings: Any) -> pd.DataFrame:
     from pipelines.workflows.questions import WhatIfSettings
     from pipelines.workflows.what_if import records
 
-    found = answered(WhatIfSettings(accounting=Path(str(accounting)), **settings))
-    table = DataFrame(records(found))
-    table.attrs["answer"] = "\n".join(answer(found))
+    comparison = answered(WhatIfSettings(accounting=Path(str(accounting)), **settings))
+    table = DataFrame(records(comparison))
+    table.attrs["answer"] = "\n".join(answer(comparison))
     return table
 
 
@@ -384,9 +384,9 @@ def when(trace: str | Path, queue: str | Path, **settings: Any) -> pd.DataFrame:
     from pipelines.cli.when import answered
     from pipelines.workflows.questions import WhenSettings
 
-    found = answered(WhenSettings(trace=str(trace), queue=Path(str(queue)), **settings))
-    table = DataFrame(found.records)
-    table.attrs["by"] = found.by
+    answers = answered(WhenSettings(trace=str(trace), queue=Path(str(queue)), **settings))
+    table = DataFrame(answers.records)
+    table.attrs["by"] = answers.by
     return table
 
 

@@ -60,10 +60,10 @@ def shown(value: object, most: int = 40) -> str:
     if isinstance(value, str):
         return repr(value if len(value) <= most else value[:most] + "...")
     try:
-        said = repr(value)
+        text = repr(value)
     except ValueError:  # Python writes no whole numbers of over 4,300 digits
         return "a number of thousands of digits"
-    return said if len(said) <= most else said[:most] + "..."
+    return text if len(text) <= most else text[:most] + "..."
 
 
 ADDRESS = re.compile(

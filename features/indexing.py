@@ -56,15 +56,15 @@ def remember_signatures(context: Any) -> None:
 
 
 def _remembering(resolve: Callable[..., Any]) -> Callable[..., Any]:
-    known: dict[Any, Any] = {}
+    resolved: dict[Any, Any] = {}
 
     def get_call_type(context: Any, args: Any, keywords: Any) -> Any:
         if keywords or not all(isinstance(each, _PLAIN) for each in args):
             return resolve(context, args, keywords)
         key = context, tuple(args)
-        if key not in known:
-            known[key] = resolve(context, args, keywords)
-        return known[key]
+        if key not in resolved:
+            resolved[key] = resolve(context, args, keywords)
+        return resolved[key]
 
     return get_call_type
 

@@ -48,8 +48,8 @@ def _digest(place: Path) -> str:
     try:
         return note.read_text(encoding="ascii")
     except OSError:
-        found = f"bounds checked: {config.BOUNDSCHECK}\n{compiled_code(_HOUSE, files)}"
-        digest = hashlib.sha256(found.encode()).hexdigest()[:12]
+        code = f"bounds checked: {config.BOUNDSCHECK}\n{compiled_code(_HOUSE, files)}"
+        digest = hashlib.sha256(code.encode()).hexdigest()[:12]
         try:
             place.mkdir(parents=True, exist_ok=True)
             for old in sorted(place.glob("sources-*"), key=lambda path: path.stat().st_mtime)[:-20]:
@@ -81,20 +81,20 @@ def compiled_code(house: Path, files: Iterable[Path]) -> str:
 
 def _imported(tree: ast.Module) -> set[str]:
     """Return every module that ``tree`` may import: of ``from a import b`` both a and a.b."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            modules |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return modules
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
         if isinstance(node, _DOCUMENTED):
-            said = (ast.Expr, ast.Constant)
-            node.body = [each for each in node.body if not (isinstance(each, said[0]) and isinstance(each.value, said[1]))]
+            kinds = (ast.Expr, ast.Constant)
+            node.body = [each for each in node.body if not (isinstance(each, kinds[0]) and isinstance(each.value, kinds[1]))]
     return tree
 
 

@@ -25,11 +25,11 @@ def expand_nodes(text: str) -> tuple[str, ...]:
     """
     names: list[str] = []
     at = 0
-    for found in _PIECE.finditer(text):
-        if text[at : found.start()].strip(" \t;,"):
+    for match in _PIECE.finditer(text):
+        if text[at : match.start()].strip(" \t;,"):
             break
-        names.extend(_expand(found[0], MOST - len(names)))
-        at = found.end()
+        names.extend(_expand(match[0], MOST - len(names)))
+        at = match.end()
     if text[at:].strip(" \t;,"):
         raise ValueError("a list of nodes: its brackets do not match")
     if len(set(names)) < len(names):
@@ -55,13 +55,13 @@ def _expand(piece: str, room: int) -> list[str]:
 def _numbers(inside: str, room: int) -> list[str]:
     numbers: list[str] = []
     for piece in inside.split(","):
-        found = _RANGE.fullmatch(piece.strip())
-        if found is None:
+        match = _RANGE.fullmatch(piece.strip())
+        if match is None:
             raise ValueError(f"a list of nodes: [{inside[:40]}] holds {shown(piece.strip())}, no number or range")
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise ValueError(f"a list of nodes: the range {piece.strip()[:40]} goes down")
         if last - first >= room:
             raise ValueError(f"a list of nodes: it names more than {MOST:,}")
-        numbers.extend(f"{number:0{len(found[1])}d}" for number in range(first, last + 1))
+        numbers.extend(f"{number:0{len(match[1])}d}" for number in range(first, last + 1))
     return numbers

@@ -119,8 +119,8 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         work.drop(BEYOND, ((work.table[column] > largest) | (work.table[column] < -largest)).fillna(False), column)
     if not work.kept.all():
         work.table.loc[~work.kept, list(limits.COLUMNS)] = 0  # out of all arithmetic
-    stated = [column for column in limits.ASKED if work.table[column].notna().any()]
-    for column in stated:
+    filled = [column for column in limits.ASKED if work.table[column].notna().any()]
+    for column in filled:
         asked = work.table[column]
         work.alter(BEYOND, ((asked > limits.ASKED[column]) | (asked < (0 if column == "gpus" else 1))).fillna(False), column)
     requested = work.table["procs"].fillna(0) > 0
@@ -129,7 +129,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
     work.drop("no-procs", work.table["procs"].fillna(0) <= 0, "procs")
     work.drop("no-runtime", work.table["runtime_s"].fillna(0) <= 0, "runtime_s")
     work.drop("negative-submit", work.table["submit_s"] < 0, "submit_s")
-    if "nodes" in stated and "procs_per_node" in stated:
+    if "nodes" in filled and "procs_per_node" in filled:
         shaped = work.table["nodes"] * work.table["procs_per_node"]
         work.alter("procs-per-node-against-procs", (shaped != work.table["procs"]).fillna(False), "procs_per_node")
     _requests(work, trace, missing_request)
@@ -175,10 +175,10 @@ def _requests(work: _Work, trace: Trace, missing_request: str) -> None:
     if missing_request == "runtime":
         work.alter("request-from-runtime", missing, "requested_s", work.table["runtime_s"])
     elif missing_request == "queue-max":
-        stated = work.table["requested_s"].where(~missing, 0)
+        requests_s = work.table["requested_s"].where(~missing, 0)
         by_submission = work.table["submit_s"].sort_values(kind="stable").index
         queue = work.table["queue"].cat.codes.loc[by_submission]
-        longest = stated.loc[by_submission].groupby(queue).cummax().loc[work.table.index]
+        longest = requests_s.loc[by_submission].groupby(queue).cummax().loc[work.table.index]
         work.alter("request-from-queue-max", missing & (longest > 0), "requested_s", longest)
         work.drop("no-request-yet", work.table["requested_s"].fillna(0) <= 0, "requested_s")
     work.drop("no-request", work.table["requested_s"].fillna(0) <= 0, "requested_s")

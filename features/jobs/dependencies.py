@@ -124,19 +124,19 @@ def preceding_rows(jobs: pd.DataFrame) -> Preceding:
         raise InputError(
             f"dependencies: job {wanted[int(np.argmax(ambiguous))]} precedes another, and several jobs have that number"
         )
-    found = pd.Series(np.arange(total), index=ids)[~ids.duplicated()].reindex(wanted).fillna(-1).to_numpy(np.int64)
+    preceding = pd.Series(np.arange(total), index=ids)[~ids.duplicated()].reindex(wanted).fillna(-1).to_numpy(np.int64)
     at = np.flatnonzero(names)
-    absent = found < 0
-    not_earlier = found >= at
-    row[at] = np.where(absent | not_earlier, -1, found)
+    absent = preceding < 0
+    not_earlier = preceding >= at
+    row[at] = np.where(absent | not_earlier, -1, preceding)
     waits = row >= 0
     think = jobs["think_s"]
-    stated = think.notna().to_numpy() & (think.fillna(-1) >= 0).to_numpy()
+    has_think_time = think.notna().to_numpy() & (think.fillna(-1) >= 0).to_numpy()
     return Preceding(
         row,
-        np.where(waits & stated, think.fillna(0).to_numpy(np.int64), 0),
+        np.where(waits & has_think_time, think.fillna(0).to_numpy(np.int64), 0),
         len(wanted),
         int(absent.sum()),
         int(not_earlier.sum()),
-        int((waits & ~stated).sum()),
+        int((waits & ~has_think_time).sum()),
     )

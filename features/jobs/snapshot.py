@@ -29,9 +29,9 @@ def snapshot(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndarr
     Raises the errors of ``features.jobs.history.history``.
     """
     users = users_at(jobs, start_s, at_s, end_s)
-    known = (users["completed_jobs"] > 0) | (users["running_jobs"] > 0)
-    names = jobs["user"].cat.categories[known]
-    users = users[known]
+    has_jobs = (users["completed_jobs"] > 0) | (users["running_jobs"] > 0)
+    names = jobs["user"].cat.categories[has_jobs]
+    users = users[has_jobs]
     completed, running = users["completed_jobs"], users["running_jobs"]
     table = pd.DataFrame({"user": names.astype("str"), "at_s": np.int64(at_s), "completed_jobs": completed})
     for least, name in enumerate(("last_runtime_s", "second_last_runtime_s", "third_last_runtime_s"), start=1):

@@ -40,15 +40,15 @@ class Usage(NamedTuple):
 
 def usage(jobs: pd.DataFrame) -> Usage:
     """Return what ``jobs``, a canonical table, used by their recorded starts."""
-    known = jobs[jobs["wait_s"].fillna(-1).ge(0) & jobs["runtime_s"].fillna(0).gt(0)]
-    if len(known) == 0:
+    recorded = jobs[jobs["wait_s"].fillna(-1).ge(0) & jobs["runtime_s"].fillna(0).gt(0)]
+    if len(recorded) == 0:
         return Usage(0, None, None, None)
-    wait_s = known["wait_s"].to_numpy(np.int64)
-    start_s = known["submit_s"].to_numpy(np.int64) + wait_s
-    end_s = start_s + known["runtime_s"].to_numpy(np.int64)
-    procs = known["allocated_procs"].where(known["allocated_procs"].fillna(0) > 0, known["procs"])
+    wait_s = recorded["wait_s"].to_numpy(np.int64)
+    start_s = recorded["submit_s"].to_numpy(np.int64) + wait_s
+    end_s = start_s + recorded["runtime_s"].to_numpy(np.int64)
+    procs = recorded["allocated_procs"].where(recorded["allocated_procs"].fillna(0) > 0, recorded["procs"])
     return Usage(
-        len(known), _in_use(start_s, end_s, procs), _in_use(start_s, end_s, known["nodes"]), float((wait_s > WAITED_S).mean())
+        len(recorded), _in_use(start_s, end_s, procs), _in_use(start_s, end_s, recorded["nodes"]), float((wait_s > WAITED_S).mean())
     )
 
 
@@ -80,18 +80,18 @@ def doubts(jobs: pd.DataFrame, procs: int, rejected_jobs: pd.DataFrame) -> list[
 
     A line each; ``rejected_jobs`` as of :class:`features.jobs.cleaning.CleanTrace`.
     """
-    machine, found = f"{procs:,} processors", []
+    machine, lines = f"{procs:,} processors", []
     load = offered_load(jobs, procs)
     if load is not None and load > 1:
-        found.append(f"jobs ask for {load:.2f} times what {machine} can do, so the queue grows without end: is --procs right?")
+        lines.append(f"jobs ask for {load:.2f} times what {machine} can do, so the queue grows without end: is --procs right?")
     wide = rejected_jobs.loc[rejected_jobs["rule"] == WIDE, "before"].astype(np.float64)
     if len(wide):
-        found.append(
+        lines.append(
             f"{len(wide):,} job{'s ask' if len(wide) > 1 else ' asks'} for more than {machine}, up to {wide.max():,.0f}: left out; is --procs right?"
         )
     peak = usage(jobs).procs
     if peak is not None and peak.exceeds(procs):
-        found.append(
+        lines.append(
             f"its records have {peak.high:,} processors in use at once, at the peak {peak.peak:,}, not {procs:,}: is --procs right?"
         )
-    return found
+    return lines

@@ -53,9 +53,9 @@ def z_scores(
     :func:`baselines` does.
     """
     runs = _runs(application, runtime_s)
-    known = baselines.reindex(runs["application"])
-    sigma = known["sigma_s"].to_numpy(np.float64)
-    return (runs["runtime_s"].to_numpy() - known["mean_s"].to_numpy(np.float64)) / np.where(sigma > 0, sigma, np.nan)
+    usual = baselines.reindex(runs["application"])
+    sigma = usual["sigma_s"].to_numpy(np.float64)
+    return (runs["runtime_s"].to_numpy() - usual["mean_s"].to_numpy(np.float64)) / np.where(sigma > 0, sigma, np.nan)
 
 
 def labels(z: np.ndarray, thresholds: Sequence[float] = BINARY) -> np.ndarray:

@@ -76,8 +76,8 @@ def sampler_of(name: str, metrics: Iterable[str], kind: Literal["gauge", "cumula
     """
     metrics = tuple(metrics)
     if kind is None and name not in _GAUGES:
-        known = " ".join(sorted(_GAUGES))
-        raise InputError(f"unknown sampler {name!r}; known: {known}; state whether its metrics are 'gauge' or 'cumulative'")
+        samplers = " ".join(sorted(_GAUGES))
+        raise InputError(f"unknown sampler {name!r}; known: {samplers}; state whether its metrics are 'gauge' or 'cumulative'")
     if kind not in (None, "gauge", "cumulative"):
         raise InputError(f"the metrics of sampler {name!r} are 'gauge' or 'cumulative', not {kind!r}")
     pattern = {"gauge": ".*", "cumulative": ""}[kind] if kind else _GAUGES[name]

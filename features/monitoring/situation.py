@@ -93,13 +93,13 @@ def situations(jobs: Sequence[Job], machine: Machine) -> pd.DataFrame:
     float64 [jobs, SITUATION_FEATURES]. Neighbours are those of ``jobs`` that run then; of those that start in the same second the ones listed before it.
     """
     spread = [machine.spread(job) for job in jobs]
-    found = np.empty((len(jobs), len(SITUATION_FEATURES)))
+    features = np.empty((len(jobs), len(SITUATION_FEATURES)))
     running: list[int] = []
     for row in sorted(range(len(jobs)), key=lambda row: jobs[row].start_s):  # stable
         running = [other for other in running if jobs[other].runs_at(jobs[row].start_s)]
-        found[row] = situation(jobs[row], spread[row], [(jobs[other], spread[other]) for other in running], machine)
+        features[row] = situation(jobs[row], spread[row], [(jobs[other], spread[other]) for other in running], machine)
         running.append(row)
-    return pd.DataFrame(found, columns=list(SITUATION_FEATURES))
+    return pd.DataFrame(features, columns=list(SITUATION_FEATURES))
 
 
 def situation(job: Job, mine: Mapping[str, int], running: Sequence[tuple[Job, Mapping[str, int]]], machine: Machine) -> list[float]:
@@ -109,7 +109,7 @@ def situation(job: Job, mine: Mapping[str, int], running: Sequence[tuple[Job, Ma
     application's rates are not known. Neighbours without a type are in none of the shares.
     """
     nodes = len(job.nodes)
-    known = sum(mine.values()) == nodes
+    all_under_leaves = sum(mine.values()) == nodes
     room = sum(machine.nodes_under[leaf] for leaf in mine)
     shares = dict.fromkeys(TYPES, 0.0)
     beside = dict.fromkeys(TYPES, 0.0)
@@ -117,15 +117,15 @@ def situation(job: Job, mine: Mapping[str, int], running: Sequence[tuple[Job, Ma
         kind = machine.types.get(other.application)
         if kind is not None:
             shares[kind] += len(other.nodes) / len(machine.leaf_of)
-            beside[kind] += sum(theirs.get(leaf, 0) for leaf in mine) / room if known else math.nan
+            beside[kind] += sum(theirs.get(leaf, 0) for leaf in mine) / room if all_under_leaves else math.nan
     every = [(job, mine), *running]
     io = sum(len(each.nodes) * machine.rates.get(each.application, (math.nan, math.nan))[0] for each, _ in every)
     sent = 0.0
     if len(mine) > 1:
         sent = float(np.max([_through(leaf, every, machine) for leaf in mine]))
     least = min(mine.values(), default=0)
-    of_leaves = [float(len(mine)), 1.0 - least / nodes] if known else [math.nan, math.nan]
-    return [float(nodes), *of_leaves, *shares.values(), *beside.values(), io, sent if known else math.nan]
+    of_leaves = [float(len(mine)), 1.0 - least / nodes] if all_under_leaves else [math.nan, math.nan]
+    return [float(nodes), *of_leaves, *shares.values(), *beside.values(), io, sent if all_under_leaves else math.nan]
 
 
 def _through(leaf: str, jobs: Sequence[tuple[Job, Mapping[str, int]]], machine: Machine) -> float:
