@@ -37,8 +37,8 @@ def _answers(source: str, names: dict[str, Any], count: int) -> list[dict[str, A
         exec(compile(tree, "<cell>", "exec"), names)
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
-    said = printed.getvalue().splitlines(keepends=True)
-    answers: list[dict[str, Any]] = [{"name": "stdout", "output_type": "stream", "text": said}] if said else []
+    lines = printed.getvalue().splitlines(keepends=True)
+    answers: list[dict[str, Any]] = [{"name": "stdout", "output_type": "stream", "text": lines}] if lines else []
     if value is not None:
         answers.append({"data": _shown(value), "execution_count": count, "metadata": {}, "output_type": "execute_result"})
     return answers

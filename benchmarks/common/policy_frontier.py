@@ -95,10 +95,10 @@ def change(sums: Sums, base: Sums, metric: str, confidence: float = CONFIDENCE, 
     The interval is that of :func:`sim.metrics.comparison.compare`. Replicate i of both must be the same shake; where the baseline
     has more replicates, its first are taken.
     """
-    for known in (sums, base):
-        if metric not in known:
-            raise InputError(f"unknown metric {metric!r}; known: {', '.join(known)}")
-    mine, theirs = (Ratio(*(np.atleast_2d(part) for part in known[metric])) for known in (sums, base))
+    for policy_sums in (sums, base):
+        if metric not in policy_sums:
+            raise InputError(f"unknown metric {metric!r}; known: {', '.join(policy_sums)}")
+    mine, theirs = (Ratio(*(np.atleast_2d(part) for part in policy_sums[metric])) for policy_sums in (sums, base))
     replicates, weeks = mine.numerator.shape
     if theirs.numerator.shape[1] != weeks:
         raise InputError(f"sums over {weeks} and over {theirs.numerator.shape[1]} weeks are not of the same jobs")

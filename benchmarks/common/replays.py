@@ -81,8 +81,8 @@ def replayed(trace: CleanTrace, policy: Policy, replays: int, folder: Path | Non
         make = partial(one_replay, trace, policy, seed, shake_s)
         settings = (jobs, trace.procs, *policy.names().values(), seed, shake_s)
         tables.append(make() if folder is None else kept(folder, "common.replays", settings, make))
-    made = {name: replicated([_sums(table[table["part"] == name]) for table in tables]) for name in PARTS}
-    return made, float(np.mean([table["seconds"].iloc[0] for table in tables]))
+    sums = {name: replicated([_sums(table[table["part"] == name]) for table in tables]) for name in PARTS}
+    return sums, float(np.mean([table["seconds"].iloc[0] for table in tables]))
 
 
 def _sums(table: pd.DataFrame) -> dict[str, Ratio]:
@@ -104,14 +104,14 @@ def all_replayed(
     In ``workers`` threads, by default one a core; an InputError names its policy.
     """
     asked, jobs = list(dict.fromkeys(asked)), fingerprint(trace.jobs)
-    made: dict[Policy, tuple[dict[str, Sums], float]] = {}
+    by_policy: dict[Policy, tuple[dict[str, Sums], float]] = {}
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         waiting = {pool.submit(replayed, trace, policy, replays_of(policy, most), folder, jobs): policy for policy in asked}
         try:
             for count, future in enumerate(as_completed(waiting), 1):
                 policy = waiting[future]
                 try:
-                    made[policy] = future.result()
+                    by_policy[policy] = future.result()
                 except InputError as error:
                     raise InputError(f"{title}, {policy}: {error}") from error
                 if not quiet:
@@ -120,6 +120,6 @@ def all_replayed(
             pool.shutdown(wait=False, cancel_futures=True)
     if not quiet:
         print(file=sys.stderr)
-    return {name: {policy: made[policy][0][name] for policy in asked} for name in PARTS}, {
-        policy: made[policy][1] for policy in asked
+    return {name: {policy: by_policy[policy][0][name] for policy in asked} for name in PARTS}, {
+        policy: by_policy[policy][1] for policy in asked
     }

@@ -33,9 +33,11 @@ def main() -> None:
         for load in given.load or LOADS:
             cells = []
             for on in (machine, None):
-                made = [simulate(jobs, procs=machine.procs, scheduler=scheduler, load=load, machine=on) for _ in range(REPEATS)]
-                wait = (made[0].jobs["start_s"] - made[0].jobs["submit_s"]).mean()
-                cells.append((len(jobs) / min(each.simulate_s for each in made), wait))
+                schedules = [
+                    simulate(jobs, procs=machine.procs, scheduler=scheduler, load=load, machine=on) for _ in range(REPEATS)
+                ]
+                wait = (schedules[0].jobs["start_s"] - schedules[0].jobs["submit_s"]).mean()
+                cells.append((len(jobs) / min(each.simulate_s for each in schedules), wait))
             (there, wait), (pooled, pooled_wait) = cells
             print(f"{scheduler:24} {load:5} {there:17,.0f} {wait:12,.0f} {pooled:14,.0f} {pooled_wait:12,.0f}", flush=True)
 

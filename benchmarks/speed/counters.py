@@ -111,15 +111,15 @@ def main() -> None:
                     size += write_hour(logs, sampler, hour, options.nodes, length, rng, options.gzip)[1]
                     files += 1
             command = [sys.executable, "-m", "benchmarks.speed.counters", "--child", str(lake), str(logs)]
-            told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+            ingested = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
             seconds, cpu_s, values, peak = (
-                seconds + told["seconds"],
-                cpu_s + told["cpu_s"],
-                values + told["values"],
-                max(peak, told["peak_mib"]),
+                seconds + ingested["seconds"],
+                cpu_s + ingested["cpu_s"],
+                values + ingested["values"],
+                max(peak, ingested["peak_mib"]),
             )
             print(
-                f"{files} files, {values / 1e6:.0f} million values, {told['values'] / told['seconds'] / 1e6:.1f} million/s",
+                f"{files} files, {values / 1e6:.0f} million values, {ingested['values'] / ingested['seconds'] / 1e6:.1f} million/s",
                 file=sys.stderr,
             )
             shutil.rmtree(logs)

@@ -58,11 +58,11 @@ def main() -> None:
         alone, both = [], []
         for _ in range(REPEATS):
             begin = time.perf_counter()
-            known = history(*arguments)
+            past = history(*arguments)
             alone.append(time.perf_counter() - begin)
-            model_inputs(arguments[0], known)
+            model_inputs(arguments[0], past)
             both.append(time.perf_counter() - begin)
-            del known
+            del past
         seconds = statistics.median(alone)
         print(f"{jobs:>10,} {seconds:>10.4f} {jobs / seconds:>12,.0f} {statistics.median(both):>14.4f}")
 

@@ -30,10 +30,10 @@ STATISTICS = ("min", "max", "mean")
 
 def ours(root: Path, sampler: str, runs: pd.DataFrame, scope: str) -> pd.DataFrame:
     """Return the features of ``runs`` by the project's own join, float64 [runs, metrics x 3]."""
-    made = window_features(batches(root, sampler), runs, sampler, scope=scope)  # type: ignore[arg-type]
-    found = made.own if scope == "own" else made.all
-    assert found is not None
-    return found
+    joined = window_features(batches(root, sampler), runs, sampler, scope=scope)  # type: ignore[arg-type]
+    features = joined.own if scope == "own" else joined.all
+    assert features is not None
+    return features
 
 
 def by_duckdb(root: Path, sampler: str, runs: pd.DataFrame, scope: str) -> pd.DataFrame:
@@ -42,7 +42,7 @@ def by_duckdb(root: Path, sampler: str, runs: pd.DataFrame, scope: str) -> pd.Da
 
     metrics = SAMPLERS[sampler].metrics
     rates = ", ".join(f'("{m}" - lag("{m}") OVER w) / (time_s - lag(time_s) OVER w) AS "{m}"' for m in metrics)
-    told = ", ".join(f'min("{m}"), max("{m}"), avg("{m}")' for m in metrics)
+    select = ", ".join(f'min("{m}"), max("{m}"), avg("{m}")' for m in metrics)
     asked = runs.explode("nodes") if scope == "own" else runs.drop(columns="nodes")
     same_node = "s.node = r.nodes AND" if scope == "own" else ""
     connection = duckdb.connect()
@@ -51,7 +51,7 @@ def by_duckdb(root: Path, sampler: str, runs: pd.DataFrame, scope: str) -> pd.Da
     table = connection.execute(
         f"WITH s AS (SELECT node, time_s, {rates} FROM read_parquet('{root / sampler}/*/*.parquet')"
         f" WINDOW w AS (PARTITION BY node ORDER BY time_s))"
-        f" SELECT r.run_id, {told} FROM asked r JOIN s ON {same_node} s.time_s >= r.start_s - {WINDOW_S} AND s.time_s < r.start_s"
+        f" SELECT r.run_id, {select} FROM asked r JOIN s ON {same_node} s.time_s >= r.start_s - {WINDOW_S} AND s.time_s < r.start_s"
         f" GROUP BY r.run_id"
     ).df()
     return _columns(table, sampler, runs)
@@ -67,13 +67,13 @@ def by_polars(root: Path, sampler: str, runs: pd.DataFrame, scope: str) -> pd.Da
         pl.scan_parquet(str(root / sampler / "*" / "*.parquet")).with_columns(pl.col("node").cast(pl.String)).sort("node", "time_s")
     )
     rates = rates.with_columns([(pl.col(m).diff().over("node") / elapsed).alias(m) for m in metrics])
-    told = [getattr(pl.col(m), s)().alias(f"{m}.{s}") for m in metrics for s in STATISTICS]
+    statistics = [getattr(pl.col(m), s)().alias(f"{m}.{s}") for m in metrics for s in STATISTICS]
     asked = pl.from_pandas(runs.explode("nodes") if scope == "own" else runs.drop(columns="nodes")).lazy()
     asked = asked.with_columns((pl.col("start_s") - WINDOW_S).cast(pl.Float64).alias("begin_s"), pl.col("start_s").cast(pl.Float64))
     within = [pl.col("time_s") >= pl.col("begin_s"), pl.col("time_s") < pl.col("start_s")]
     if scope == "own":
         within.append(pl.col("nodes") == pl.col("node"))
-    table = asked.join_where(rates, *within).group_by("run_id").agg(told).collect(engine="streaming")
+    table = asked.join_where(rates, *within).group_by("run_id").agg(statistics).collect(engine="streaming")
     return _columns(table.to_pandas(), sampler, runs)
 
 
@@ -85,13 +85,13 @@ def _columns(table: pd.DataFrame, sampler: str, runs: pd.DataFrame) -> pd.DataFr
 def _timed(repeats: int, ways: dict[str, Callable[[], Any]]) -> tuple[dict[str, float], dict[str, Any]]:
     """Return the median seconds of each way, taken in turns, and what each made last."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    made: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     for _ in range(repeats):
         for name, way in ways.items():
             begin = time.perf_counter()
-            made[name] = way()
+            tables[name] = way()
             seconds[name].append(time.perf_counter() - begin)
-    return {name: float(np.median(each)) for name, each in seconds.items()}, made
+    return {name: float(np.median(each)) for name, each in seconds.items()}, tables
 
 
 def compare_joins(root: Path, runs: pd.DataFrame, repeats: int) -> None:
@@ -104,11 +104,11 @@ def compare_joins(root: Path, runs: pd.DataFrame, repeats: int) -> None:
             "Polars": lambda scope=scope: by_polars(root, sampler, runs, scope),
         }
         ours(root, sampler, runs.iloc[:2], scope)  # compiled before
-        seconds, made = _timed(repeats, ways)
+        seconds, tables = _timed(repeats, ways)
         for name in ("DuckDB", "Polars"):
-            np.testing.assert_allclose(made[name].to_numpy(), made["ours"].to_numpy(), rtol=1e-6)
-        told = ", ".join(f"{name} {each:.2f} s ({each / seconds['ours']:.1f} x)" for name, each in seconds.items())
-        print(f"window join, {sampler}, {scope} nodes, {len(runs):,} runs: {told}")
+            np.testing.assert_allclose(tables[name].to_numpy(), tables["ours"].to_numpy(), rtol=1e-6)
+        times = ", ".join(f"{name} {each:.2f} s ({each / seconds['ours']:.1f} x)" for name, each in seconds.items())
+        print(f"window join, {sampler}, {scope} nodes, {len(runs):,} runs: {times}")
 
 
 def main() -> None:

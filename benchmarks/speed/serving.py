@@ -51,9 +51,9 @@ class Measured:
     def line(self) -> str:
         p50, p99, p999, worst = (1000 * np.percentile(self.latency_s, [50, 99, 99.9, 100])).tolist()
         late = 1000 * float(np.percentile(self.late_s, 99))
-        told = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.kinds.items()))
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.kinds.items()))
         return (
-            f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, p99.9 {p999:.2f} ms, worst {worst:.1f} ms; {told}; sent late (p99) {late:.2f} ms"
+            f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, p99.9 {p999:.2f} ms, worst {worst:.1f} ms; {kinds}; sent late (p99) {late:.2f} ms"
         )
 
 
@@ -72,8 +72,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._read += data
-        head, found, body = self._read.partition(b"\r\n\r\n")
-        if not found:
+        head, separator, body = self._read.partition(b"\r\n\r\n")
+        if not separator:
             return
         length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
         if len(body) >= length and self.done is not None:
@@ -151,13 +151,13 @@ def register(shared: Path, methods: list[str], most: int = 1000) -> pd.DataFrame
     cleaned = clean(read_trace(shared / TRACE))
     start = start_s(cleaned.jobs)
     assert start is not None
-    known = accounting(cleaned.jobs, start, cleaned.origin_unix_s, cleaned.timezone)
-    at_s, store, data = known.until_s - 30 * DAY_S, tracking(), fingerprint(cleaned.jobs)
-    snapshot = Snapshot(known.snapshot(at_s), at_s, cleaned.origin_unix_s, cleaned.timezone, data)
-    training = Training(MODEL.removeprefix("runtime-"), data, len(known.ended(at_s)), (0, at_s))
+    past = accounting(cleaned.jobs, start, cleaned.origin_unix_s, cleaned.timezone)
+    at_s, store, data = past.until_s - 30 * DAY_S, tracking(), fingerprint(cleaned.jobs)
+    snapshot = Snapshot(past.snapshot(at_s), at_s, cleaned.origin_unix_s, cleaned.timezone, data)
+    training = Training(MODEL.removeprefix("runtime-"), data, len(past.ended(at_s)), (0, at_s))
     for name in methods:
-        made = log_and_register(store, RUNTIME, RuntimeContent(train(name, known, at_s, 0), snapshot), training, (0.5, 1), {})
-        set_aliases(store, MODEL, made.version)
+        candidate = log_and_register(store, RUNTIME, RuntimeContent(train(name, past, at_s, 0), snapshot), training, (0.5, 1), {})
+        set_aliases(store, MODEL, candidate.version)
     return submissions(cleaned)[cleaned.jobs["submit_s"].to_numpy() >= at_s].head(most)
 
 
@@ -191,16 +191,21 @@ def register_starts(shared: Path, trees: int = 250) -> None:
     until_s = int(jobs.submit[-1]) - 30 * DAY_S
     rows = np.flatnonzero(jobs.start <= until_s)[-LEARNED:]
     at_s = jobs.submit[rows]
-    found = states(jobs, rows, at_s, local_clock_s(at_s, *cleaned.clock), cleaned.procs)
+    features = states(jobs, rows, at_s, local_clock_s(at_s, *cleaned.clock), cleaned.procs)
     hazard = grow(
-        found, found[:, list(PLANS)], None, (jobs.start - jobs.submit)[rows].astype(float), np.zeros(len(rows), bool), trees=trees
+        features,
+        features[:, list(PLANS)],
+        None,
+        (jobs.start - jobs.submit)[rows].astype(float),
+        np.zeros(len(rows), bool),
+        trees=trees,
     )
     site, recent = (cleaned.procs, cleaned.origin_unix_s, cleaned.timezone), np.zeros((2, len(EDGES_S)))
     model = StartModel(HAZARD, tuple(FEATURES), PLANS, {STATE: hazard}, {}, recent, until_s, until_s, *site)
-    example = pd.DataFrame(found[:2], columns=list(FEATURES)).assign(at_s=at_s[:2].astype(float))
+    example = pd.DataFrame(features[:2], columns=list(FEATURES)).assign(at_s=at_s[:2].astype(float))
     training = Training(STARTS.removeprefix("start-"), fingerprint(cleaned.jobs), len(rows), (int(at_s[0]), until_s))
-    made = log_and_register(tracking(), START, StartContent(model, example), training, (0.5, 1), {})
-    set_aliases(tracking(), STARTS, made.version)
+    candidate = log_and_register(tracking(), START, StartContent(model, example), training, (0.5, 1), {})
+    set_aliases(tracking(), STARTS, candidate.version)
 
 
 def questions_of_queues(jobs: pd.DataFrame, count: int, same: int) -> list[bytes]:
@@ -209,13 +214,13 @@ def questions_of_queues(jobs: pd.DataFrame, count: int, same: int) -> list[bytes
     So many questions are about the ``same`` queue, then the next submission has joined it.
     """
     rows = [json.loads(each) for each in questions(jobs)]
-    told = [{name: row[name] for name in ("user", "procs", "requested_s", "submit_time")} for row in rows]
+    submitted = [{name: row[name] for name in ("user", "procs", "requested_s", "submit_time")} for row in rows]
     bodies = []
     for number in range(1000):
         at = count + number // same
-        queue = [{**each, "running_s": 60} if place < 20 else each for place, each in enumerate(told[at - count : at])]
-        job = {name: value for name, value in told[(at + number) % len(told)].items() if name != "submit_time"}
-        bodies.append(json.dumps({"queue": queue, "now": told[at]["submit_time"], "job": job}).encode())
+        queue = [{**each, "running_s": 60} if place < 20 else each for place, each in enumerate(submitted[at - count : at])]
+        job = {name: value for name, value in submitted[(at + number) % len(submitted)].items() if name != "submit_time"}
+        bodies.append(json.dumps({"queue": queue, "now": submitted[at]["submit_time"], "job": job}).encode())
     return bodies
 
 
@@ -236,15 +241,15 @@ def started(command: list[str], port: int, ready: str) -> Iterator[Callable[[], 
     Yields a function that returns the CPU seconds that it has used.
     """
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(
-            [sys.executable, "-m", *command], stdout=said, stderr=said, env=environment, start_new_session=True
+            [sys.executable, "-m", *command], stdout=printed, stderr=printed, env=environment, start_new_session=True
         )
         try:
             while not answers(port, ready):
                 if process.poll() is not None:
-                    said.seek(0)
-                    raise SystemExit(f"{' '.join(command)}: {said.read().decode()[-2000:]}")
+                    printed.seek(0)
+                    raise SystemExit(f"{' '.join(command)}: {printed.read().decode()[-2000:]}")
                 time.sleep(0.1)
             yield lambda: cpu_s(process.pid)
         finally:
@@ -316,9 +321,9 @@ def exact(jobs: pd.DataFrame, each: int = 1) -> Callable[[int, int, bytes], str]
 def measured(name: str, loading: Coroutine[None, None, Measured], used: Callable[[], float]) -> None:
     """Run a load and print what was found."""
     before = used()
-    found = asyncio.run(loading)
-    each_ms = 1000 * (used() - before) / sum(found.kinds.values())
-    print(f"{name}: {found.line()}; {each_ms:.2f} ms CPU of the server each", flush=True)
+    measures = asyncio.run(loading)
+    each_ms = 1000 * (used() - before) / sum(measures.kinds.values())
+    print(f"{name}: {measures.line()}; {each_ms:.2f} ms CPU of the server each", flush=True)
 
 
 def by_status(index: int, status: int, body: bytes) -> str:

@@ -94,15 +94,15 @@ def main() -> None:
     where, table = site(), jobs(given.days, given.seed, given.load)
     replay(where, jobs(1), 0)  # load the compiled code
     began = time.process_time()
-    made = replay(where, table, 0)
+    schedule = replay(where, table, 0)
     seconds = time.process_time() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    wait = made.start_s - table["submit_s"]
-    started, submitted = np.sort(made.start_s), np.sort(table["submit_s"].to_numpy())
+    wait = schedule.start_s - table["submit_s"]
+    started, submitted = np.sort(schedule.start_s), np.sort(table["submit_s"].to_numpy())
     waiting = np.arange(1, len(table) + 1) - np.searchsorted(started, submitted)
     print(
         f"{len(table):,} jobs in {given.days} days: {seconds:.1f} s of a processor, {given.days * DAY_S / seconds:,.0f} times real time, "
-        f"{peak:,.0f} MiB; mean wait {wait.mean():,.0f} s, at most {waiting.max():,} waiting; {made.passes:,} passes, {made.cycles:,} cycles"
+        f"{peak:,.0f} MiB; mean wait {wait.mean():,.0f} s, at most {waiting.max():,} waiting; {schedule.passes:,} passes, {schedule.cycles:,} cycles"
     )
 
 

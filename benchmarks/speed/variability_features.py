@@ -107,19 +107,19 @@ def measured(root: Path, runs: pd.DataFrame, threads: int, repeats: int) -> dict
     seconds = []
     for _ in range(repeats):
         begin = time.perf_counter()
-        made = features(root, runs, threads)
+        joined = features(root, runs, threads)
         seconds.append(time.perf_counter() - begin)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    assert made.own is not None
-    assert made.all is not None
-    assert tuple(made.own.columns) == tuple(made.all.columns) == counter_features()
-    assert made.own.notna().all().all()
-    kinds = made.counts[[name for name in made.counts.index if name.endswith((".difference", ".first", ".gauge"))]]
+    assert joined.own is not None
+    assert joined.all is not None
+    assert tuple(joined.own.columns) == tuple(joined.all.columns) == counter_features()
+    assert joined.own.notna().all().all()
+    kinds = joined.counts[[name for name in joined.counts.index if name.endswith((".difference", ".first", ".gauge"))]]
     begin = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(lambda name: sum(table.num_rows for table in batches(root, name)), SAMPLERS))
     reading = time.perf_counter() - begin
-    held = made.coverage.filter(like=".own.samples")
+    held = joined.coverage.filter(like=".own.samples")
     windows = sum(held[f"{name}.own.samples"].sum() * len(SAMPLERS[name].metrics) for name in SAMPLERS)
     figures = {"seconds": float(np.median(seconds)), "reading_s": reading, "before_mib": before, "peak_mib": peak}
     return figures | {"values": float(kinds.sum()), "own_values": float(windows)}

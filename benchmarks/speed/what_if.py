@@ -39,13 +39,15 @@ def main() -> None:
             on = stack.enter_context(local).scheduler_address
         spread = stack.enter_context(mapped(on, 2, print))
         began = time.perf_counter()
-        found = measure(where, SlurmJobs(table, (), "generated"), tried, given.replicates, 60, 0, spread, lambda done, of: None)
+        comparison = measure(
+            where, SlurmJobs(table, (), "generated"), tried, given.replicates, 60, 0, spread, lambda done, of: None
+        )
         lasted = time.perf_counter() - began
     processor = sum(os.times()[:4]) - before  # with that of worker processes, which have ended
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    for name in found.ranked:
-        wait = found.effects[name].metrics["mean_wait_s"]
-        print(f"{name}: {wait.relative:+.1%}, {found.verdicts[name]}")
+    for name in comparison.ranked:
+        wait = comparison.effects[name].metrics["mean_wait_s"]
+        print(f"{name}: {wait.relative:+.1%}, {comparison.verdicts[name]}")
     print(f"{len(table):,} jobs, {len(tried)} candidates: {processor:.0f} s of a processor, {lasted:.0f} s, {peak:,.0f} MiB")
 
 

@@ -51,20 +51,20 @@ def main() -> None:
     with (
         LocalCluster(
             n_workers=given.workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", protocol="tcp://"
-        ) as made,
-        mapped(made.scheduler_address, say=print) as on_workers,
+        ) as local,
+        mapped(local.scheduler_address, say=print) as on_workers,
     ):
         maps = {"threads": threads(given.workers), "workers": on_workers}
-        side_by_side(trace, given.replicates, given.rounds, maps, [each.pid for each in made.workers.values()])
+        side_by_side(trace, given.replicates, given.rounds, maps, [each.pid for each in local.workers.values()])
         if given.killed:
             replicates = given.killed * given.replicates
             expected, alone_s = campaign(trace, replicates, threads(given.workers))
-            with killing(made, given.every) as kills:
-                found, seconds = campaign(trace, replicates, on_workers)
+            with killing(local, given.every) as kills:
+                table, seconds = campaign(trace, replicates, on_workers)
             print(
-                f"{len(found):,} simulations, {len(kills)} workers killed, one every {given.every:g} s: {seconds:.1f} s, threads {alone_s:.1f} s"
+                f"{len(table):,} simulations, {len(kills)} workers killed, one every {given.every:g} s: {seconds:.1f} s, threads {alone_s:.1f} s"
             )
-            pd.testing.assert_frame_equal(found, expected, check_exact=True)
+            pd.testing.assert_frame_equal(table, expected, check_exact=True)
         limits(trace, on_workers)
 
 
@@ -98,10 +98,13 @@ def side_by_side(trace: CleanTrace, replicates: int, rounds: int, maps: dict[str
         pd.testing.assert_frame_equal(*tables, check_exact=True)
     print(f"{len(table):,} simulations, medians of {rounds}:")
     for which, what in enumerate(("wall", "CPU")):
-        middle = {name: statistics.median(each[which] for each in found) for name, found in seconds.items()}
-        spread = {name: (min(each[which] for each in found), max(each[which] for each in found)) for name, found in seconds.items()}
-        told = ", ".join(f"{name} {middle[name]:.2f} s ({low:.2f} to {high:.2f})" for name, (low, high) in spread.items())
-        print(f"  {what}: {told}; workers / threads {middle['workers'] / middle['threads']:.2f}")
+        middle = {name: statistics.median(each[which] for each in rounds_s) for name, rounds_s in seconds.items()}
+        spread = {
+            name: (min(each[which] for each in rounds_s), max(each[which] for each in rounds_s))
+            for name, rounds_s in seconds.items()
+        }
+        times = ", ".join(f"{name} {middle[name]:.2f} s ({low:.2f} to {high:.2f})" for name, (low, high) in spread.items())
+        print(f"  {what}: {times}; workers / threads {middle['workers'] / middle['threads']:.2f}")
 
 
 @contextmanager
@@ -143,8 +146,8 @@ def limits(trace: CleanTrace, on_workers: Map) -> None:
     )
     with tempfile.TemporaryDirectory() as folder, journal_of(Path(folder) / "out", {}) as journal:
         began = time.perf_counter()
-        for made in cloudpickle.loads(results):
-            for point, rows in made:
+        for points_and_rows in cloudpickle.loads(results):
+            for point, rows in points_and_rows:
                 journal.write(("trace", point), rows)
         print(
             f"rows read and journalled: {points / (time.perf_counter() - began):,.0f} a second, {journal.path.stat().st_size / points:,.0f} bytes each"

@@ -122,11 +122,11 @@ def trained(asked: Asked, features: pd.DataFrame, z: np.ndarray) -> VariabilityM
 
 def answers(model: VariabilityModel, features: pd.DataFrame, name: str) -> pd.DataFrame:
     """What a model says of runs: the probability to vary, over each threshold, and the mean z to expect."""
-    said = model.probabilities(features)
-    table = pd.DataFrame({"features": name, "classifier": model.classifier, "probability": model.variation_of(said)})
+    probabilities = model.probabilities(features)
+    table = pd.DataFrame({"features": name, "classifier": model.classifier, "probability": model.variation_of(probabilities)})
     if model.classifier == LEARNED:
-        table[OVER] = above(said)
-        table["longer"] = model.longer(said)
+        table[OVER] = above(probabilities)
+        table["longer"] = model.longer(probabilities)
     return table
 
 
@@ -223,14 +223,14 @@ def once_learned(of: Seen, train: np.ndarray, on: Seen, test: np.ndarray, name: 
     """Return what one model of the few columns says of other runs, of z by its own baselines."""
     usual = baselines(of.runs["application"].iloc[train], of.runs["runtime_s"].iloc[train])
     z = came(of.runs, train, usual)["z"].to_numpy()
-    made = came(on.runs, test, usual).assign(protocol="once", fold="0", varies=False, likeliest=0)
-    made[USUALLY] = constants(
+    rows = came(on.runs, test, usual).assign(protocol="once", fold="0", varies=False, likeliest=0)
+    rows[USUALLY] = constants(
         pd.concat([of.runs.iloc[train], on.runs.iloc[test]]),
         Fold("once", "0", np.arange(len(train)), np.arange(len(test)) + len(train), z, z, usual),
         z,
     )
     model = trained(Asked(FEW, DELAY_FEATURES), of.features.iloc[train], z)
-    return pd.concat([made, answers(model, on.features.iloc[test], name)], axis=1)
+    return pd.concat([rows, answers(model, on.features.iloc[test], name)], axis=1)
 
 
 def lasting(of: Seen) -> pd.DataFrame:

@@ -72,11 +72,11 @@ def scores(said: pd.DataFrame) -> pd.DataFrame:
 
 def compared_table(said: pd.DataFrame, compared: tuple[Asked, ...]) -> str:
     """Average precision, F1 and skill of every model."""
-    found, rows = scores(said), []
+    measures, rows = scores(said), []
     for asked in compared:
         own = said[(said["features"] == asked.name) & (said["classifier"] == asked.classifier)]
         cells = [
-            cell(*found.loc[(asked.name, asked.classifier, measure), ["value", "low", "high"]])
+            cell(*measures.loc[(asked.name, asked.classifier, measure), ["value", "low", "high"]])
             for measure in ("average_precision", "f1")
         ]
         rows.append([asked.name, asked.classifier, *cells, *skills(own)])
@@ -111,8 +111,8 @@ def reliability(probability: np.ndarray, came: np.ndarray, start_s: np.ndarray, 
     for number in np.unique(bins).tolist():
         inside = (bins == number).astype(np.float64)
         value, low, high = share(inside * came, inside, start_s)
-        found = {"above": edges[number], "below": edges[number + 1], "runs": int(inside.sum())}
-        rows.append({**found, "said": float(probability[bins == number].mean()), "came": value, "low": low, "high": high})
+        of_bin = {"above": edges[number], "below": edges[number + 1], "runs": int(inside.sum())}
+        rows.append({**of_bin, "said": float(probability[bins == number].mean()), "came": value, "low": low, "high": high})
     return pd.DataFrame(rows)
 
 
@@ -123,7 +123,7 @@ def reliable(said: pd.DataFrame) -> pd.DataFrame:
 
 def reliability_table(blocks: pd.DataFrame, elsewhere: pd.DataFrame) -> str:
     """Said against came by bins of probability, in blocks of time and with applications left out."""
-    one, other = (reliable(of_model(said)) for said in (blocks, elsewhere))
+    one, other = (reliable(of_model(predictions)) for predictions in (blocks, elsewhere))
     rows = []
     for low, high in pairwise(EDGES):
         cells = [f"{low:.0%} to {high:.0%}"]
@@ -159,9 +159,9 @@ def tenths(said: pd.DataFrame) -> pd.DataFrame:
         inside = (tenth == number).astype(float)
         longer = own["longer"].to_numpy() * own["sigma_s"].to_numpy()
         means = {"said": (own["longer"].to_numpy() * inside).sum() / inside.sum(), "said_s": (longer * inside).sum() / inside.sum()}
-        found = share(own["z"].to_numpy() * inside, inside, start_s)
+        in_z = share(own["z"].to_numpy() * inside, inside, start_s)
         in_s = share((own["z"] * own["sigma_s"]).to_numpy() * inside, inside, start_s)
-        rows.append({"tenth": number + 1, **means, **dict(zip(("came", "low", "high"), found, strict=True)), "came_s": in_s})
+        rows.append({"tenth": number + 1, **means, **dict(zip(("came", "low", "high"), in_z, strict=True)), "came_s": in_s})
     return pd.DataFrame(rows)
 
 
@@ -177,10 +177,10 @@ def tenths_table(said: pd.DataFrame) -> str:
 def attacks_table(tables: dict[str, pd.DataFrame]) -> str:
     """What the model is worth where something is wrong."""
     rows = []
-    for what, said in tables.items():
-        row = scores(said).xs("average_precision", level="measure").iloc[0]
-        both = f"{said['probability'].mean():.1%}, {said['varied'].mean():.1%}"
-        rows.append([what, f"{len(said):,}", cell(row["value"], row["low"], row["high"]), both, *skills(said)])
+    for what, predictions in tables.items():
+        row = scores(predictions).xs("average_precision", level="measure").iloc[0]
+        both = f"{predictions['probability'].mean():.1%}, {predictions['varied'].mean():.1%}"
+        rows.append([what, f"{len(predictions):,}", cell(row["value"], row["low"], row["high"]), both, *skills(predictions)])
     return markdown(["", "runs", "average precision", "said, came", "skill, z > 1.5", "skill, whole distribution"], rows)
 
 
@@ -188,12 +188,12 @@ def picture(blocks: pd.DataFrame, elsewhere: pd.DataFrame) -> bytes:
     """Reliability of the probability to vary, and the mean z by tenths."""
     with figure(9, 3.8, generated=True, what="simulated cluster congested") as drawn:
         left, right = drawn.subplots(1, 2)
-        for said, name, colour, mark in (
+        for predictions, name, colour, mark in (
             (blocks, "blocks of time", "#0072b2", "o"),
             (elsewhere, "application left out", "#d55e00", "s"),
         ):
-            found, by = reliable(of_model(said)), tenths(said)
-            for axis, table in ((left, found), (right, by)):
+            bins, by = reliable(of_model(predictions)), tenths(predictions)
+            for axis, table in ((left, bins), (right, by)):
                 reach = np.abs(table[["low", "high"]].to_numpy().T - table["came"].to_numpy())
                 axis.errorbar(table["said"], table["came"], reach, color=colour, marker=mark, ms=4, capsize=2, lw=1.2, label=name)
         for axis, ends in ((left, (0.002, 1.0)), (right, (-0.8, 3.5))):

@@ -24,14 +24,14 @@ ENDS = {SLOWDOWN: (-85.0, 45.0), AWF: (-40.0, 25.0), P2SF: (-50.0, 45.0)}
 
 def missed(rows: pd.DataFrame) -> pd.DataFrame:
     """Return what each cell of ``cells`` misses: ``name trace load missed``, the metrics in words, "" for none."""
-    made = []
+    misses = []
     for name, most in ASKED.items():
         for (trace, load), cell in rows[rows["name"] == name].groupby(["trace", "load"], sort=False):
             by = cell.set_index("metric")
             wrong = [SLOWDOWN] * (not by.loc[SLOWDOWN, "relative"] <= most)
             wrong += [metric for metric in (AWF, P2SF) if not by.loc[metric, "low"] <= 0]  # nor without an interval
-            made.append({"name": name, "trace": trace, "load": load, "missed": ", ".join(wrong)})
-    return pd.DataFrame(made)
+            misses.append({"name": name, "trace": trace, "load": load, "missed": ", ".join(wrong)})
+    return pd.DataFrame(misses)
 
 
 def card(rows: pd.DataFrame, made_by: str) -> Card:

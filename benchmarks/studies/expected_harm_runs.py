@@ -90,8 +90,8 @@ def waits(place: Place, title: str, asked: Sequence[Run], replicates: int) -> di
     for _ in go(told, repeat(alone), repeat(title), loads):  # once, before many simulations want them
         pass
     runs, seeds = zip(*product(asked, range(replicates)), strict=True)
-    made = list(go(_waited, repeat(alone), repeat(title), runs, seeds))
-    return {run: np.stack(made[i * replicates : (i + 1) * replicates]) for i, run in enumerate(asked)}
+    waits_s = list(go(_waited, repeat(alone), repeat(title), runs, seeds))
+    return {run: np.stack(waits_s[i * replicates : (i + 1) * replicates]) for i, run in enumerate(asked)}
 
 
 def _waited(place: Place, title: str, run: Run, seed: int) -> np.ndarray:
@@ -146,8 +146,8 @@ def told_under_easy(trace: CleanTrace) -> pd.DataFrame:
     Not shaken; a column a level, whose names are texts.
     """
     start = simulate(trace.jobs, procs=trace.procs).jobs["start_s"].to_numpy(np.int64)
-    told = told_along(trace.jobs, start, trace.procs, trace.clock)
-    return told.set_axis([f"{level:g}" for level in told.columns], axis=1)
+    quantiles_s = told_along(trace.jobs, start, trace.procs, trace.clock)
+    return quantiles_s.set_axis([f"{level:g}" for level in quantiles_s.columns], axis=1)
 
 
 def told_along(jobs: pd.DataFrame, start_s: np.ndarray, procs: int, clock: Clock) -> pd.DataFrame:

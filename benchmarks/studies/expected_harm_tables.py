@@ -99,8 +99,8 @@ def at_loads(place: Place, runs: Mapping[str, Run]) -> dict[str, Run]:
 def _against(place: Place, title: str, runs: Mapping[str, Run], base: Run, replicates: int) -> pd.DataFrame:
     """Return ``runs`` at each load against ``base`` at the same."""
     asked = at_loads(place, runs)
-    made = compared(place, title, asked, {name: base._replace(load=run.load) for name, run in asked.items()}, replicates)
-    return made.assign(name=made["name"].str.rpartition(", ")[0])
+    rows = compared(place, title, asked, {name: base._replace(load=run.load) for name, run in asked.items()}, replicates)
+    return rows.assign(name=rows["name"].str.rpartition(", ")[0])
 
 
 def cells(place: Place, title: str, counts: Counts) -> pd.DataFrame:
@@ -136,14 +136,14 @@ def longest(place: Place, title: str, counts: Counts) -> pd.DataFrame:
         mine, base = (each[:, -max(1, each.shape[1] // 100) :].mean(axis=1) for each in sorted_h)
         moved = mine / base - 1.0
         error = moved.std(ddof=1) / len(moved) ** 0.5 if len(moved) > 1 else np.nan
-        told = {"value": mine.mean(), "baseline": base.mean(), "relative": moved.mean(), "error": error}
-        rows.append({"name": name, "load": load, "metric": "longest 1 %", **told, "replicates": len(moved)})
+        figures = {"value": mine.mean(), "baseline": base.mean(), "relative": moved.mean(), "error": error}
+        rows.append({"name": name, "load": load, "metric": "longest 1 %", **figures, "replicates": len(moved)})
     return pd.DataFrame(rows)
 
 
 def variants(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """Return variants of the rule at each load, by ``told`` and by ``prior``, against EASY with requested times."""
-    runs = {f"{name} / {known}": Run(name, known) for name, known in product(VARIANTS, (TOLD, "prior"))}
+    runs = {f"{name} / {predictor}": Run(name, predictor) for name, predictor in product(VARIANTS, (TOLD, "prior"))}
     return _against(place, title, runs, BASE, counts.replicates)
 
 

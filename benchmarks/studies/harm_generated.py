@@ -80,8 +80,8 @@ def measured() -> pd.DataFrame:
                 for scheduler, predictor in POLICIES.items():
                     rule = "Harm(width_credit=0)" if (scheduler, variant) == ("Harm", UNCREDITED) else scheduler
                     policy = Policy(scheduler=rule, predictor=predictor, seed=replicate, shake_s=SHAKE_S)
-                    found = evaluate(simulate_policy(jobs, policy, procs=trace.procs, clock=trace.clock))
-                    rows.append((variant, seed, replicate, scheduler, *(found[metric] for metric in METRICS)))
+                    metrics = evaluate(simulate_policy(jobs, policy, procs=trace.procs, clock=trace.clock))
+                    rows.append((variant, seed, replicate, scheduler, *(metrics[metric] for metric in METRICS)))
     return pd.DataFrame(rows, columns=["variant", "seed", "replicate", "scheduler", *METRICS])
 
 

@@ -88,11 +88,11 @@ def measured(shared: Path) -> pd.DataFrame:
             if label == "JustBF" and ((place, load) != (LOG, 1.0) or replicate >= FEWER):
                 continue
             by = policy._replace(scheduler=scheduler, predictor=predictor)
-            made = simulate_policy(jobs, by, procs=machine.procs, machine=machine, clock=trace.clock)
-            waits = np.sort((made.jobs["start_s"] - made.jobs["submit_s"]).to_numpy())
-            found = {**evaluate(made), LONGEST: waits[-max(len(waits) // 100, 1) :].mean()}
-            rows.append((place, load, replicate, label, *(float(found[metric]) for metric in METRICS)))
-            print(*rows[-1], f"{made.simulate_s:.1f} s", flush=True)
+            schedule = simulate_policy(jobs, by, procs=machine.procs, machine=machine, clock=trace.clock)
+            waits = np.sort((schedule.jobs["start_s"] - schedule.jobs["submit_s"]).to_numpy())
+            metrics = {**evaluate(schedule), LONGEST: waits[-max(len(waits) // 100, 1) :].mean()}
+            rows.append((place, load, replicate, label, *(float(metrics[metric]) for metric in METRICS)))
+            print(*rows[-1], f"{schedule.simulate_s:.1f} s", flush=True)
     return pd.DataFrame(rows, columns=["place", "load", "replicate", "policy", *METRICS])
 
 
@@ -118,8 +118,8 @@ def card(rows: pd.DataFrame, how: str) -> Card:
     by = {policy: changed(rows, policy) for policy in list(POLICIES)[1:]}
     cells = []
     for place, load in by["Harm, prior"].sort_index(ascending=False).index:
-        told = [by[policy].loc[(place, load)] for policy in ("Harm, prior", "Harm, quantile")]
-        cells.append([f"{place}, {load}", *("/".join(cell(each, metric) for metric in METRICS) for each in told)])
+        changes = [by[policy].loc[(place, load)] for policy in ("Harm, prior", "Harm, quantile")]
+        cells.append([f"{place}, {load}", *("/".join(cell(each, metric) for metric in METRICS) for each in changes)])
     learned, plain = (by[policy]["change"] for policy in ("Harm, quantile", "Harm, prior"))
     slowdown, packing, fairness, _ = METRICS
     just = by["JustBF"].loc[(LOG, LOADS[LOG][0]), "change"]

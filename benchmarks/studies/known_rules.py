@@ -79,12 +79,12 @@ def asked(name: str, seed: int) -> list[dict[str, object]]:
     site, table = as_site(infer(log).rule, log, name)
     tried = [each for each in read_candidates() if each.name in ASKED]
     first = int(table["submit_s"].iloc[log.first])
-    found = measure(site, SlurmJobs(table, (), name), tried, REPLICATES, 60, 0, serial, lambda done, of: None, first)
+    comparison = measure(site, SlurmJobs(table, (), name), tried, REPLICATES, 60, 0, serial, lambda done, of: None, first)
     rows: list[dict[str, object]] = []
-    for candidate, effect in found.effects.items():
-        changed = change_rule(found.candidates[candidate], truth.rule, table)
+    for candidate, effect in comparison.effects.items():
+        changed = change_rule(comparison.candidates[candidate], truth.rule, table)
         then = truth.waits(jobs, changed.site) if changed is not None and isinstance(changed.site, Rule) else waits
-        of, alone = effect.metrics["mean_wait_s"], found.replayed[candidate].metrics["mean_wait_s"]
+        of, alone = effect.metrics["mean_wait_s"], comparison.replayed[candidate].metrics["mean_wait_s"]
         row = {
             "truth": name,
             "seed": seed,
@@ -92,8 +92,8 @@ def asked(name: str, seed: int) -> list[dict[str, object]]:
             "true": then[log.first :].mean() / waits[log.first :].mean() - 1,
         }
         row |= {"replayed": of.relative, "low": of.low, "high": of.high, "replays_low": alone.low, "replays_high": alone.high}
-        share = found.left.share if found.left is not None else None
-        rows.append(row | {"verdict": found.verdicts[candidate], "unexplained": share})
+        share = comparison.left.share if comparison.left is not None else None
+        rows.append(row | {"verdict": comparison.verdicts[candidate], "unexplained": share})
     return rows
 
 

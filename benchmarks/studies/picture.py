@@ -40,11 +40,11 @@ def example() -> dict[str, Schedule]:
     """Return the example of docs/harm.md by EASY with requested times, and by Harm with the distributions ``USUAL_H``."""
     low, high = (HOUR_S * np.array([USUAL_H[user][end] for user in EXAMPLE["user"]])[:, None] for end in (0, 1))
     quantiles = pd.DataFrame(low + (high - low) * LEVELS, columns=LEVELS)
-    told = TablePredictor("told", lambda _: quantiles.mean(axis=1).to_numpy(), quantiles=lambda _: quantiles)
+    predictor = TablePredictor("told", lambda _: quantiles.mean(axis=1).to_numpy(), quantiles=lambda _: quantiles)
     jobs = jobs_from(EXAMPLE)
     return {
         "EASY, requested times": simulate(jobs, procs=PROCS),
-        "Harm, distributions": simulate(jobs, procs=PROCS, scheduler="Harm", predictor=told),
+        "Harm, distributions": simulate(jobs, procs=PROCS, scheduler="Harm", predictor=predictor),
     }
 
 
@@ -68,11 +68,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HOUSE / "docs", help="where --write draws")
     parser.add_argument("--write", action="store_true", help="draw it")
     options = parser.parse_args()
-    made = example()
-    for title, schedule in made.items():
+    schedules = example()
+    for title, schedule in schedules.items():
         print(title, dict(zip(schedule.jobs["user"], schedule.jobs["start_s"] / HOUR_S, strict=True)))
     if options.write:
-        (options.out / "harm-example.png").write_bytes(draw_example(made))
+        (options.out / "harm-example.png").write_bytes(draw_example(schedules))
 
 
 if __name__ == "__main__":

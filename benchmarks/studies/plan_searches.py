@@ -94,11 +94,11 @@ def plans(shared: Path) -> list[Plan]:
         (kth.jobs.iloc[:9000], {"procs": kth.procs, "load": 2.5}),
         (some, {"procs": cerit.procs, "load": 2.0, "machine": machine}),
     ]
-    found = []
+    chosen = []
     for (kind, sizes), (jobs, given) in zip(PLANS.items(), runs, strict=True):
         seen = plans_of(kind, sizes, jobs.reset_index(drop=True), given)
-        found += [seen[at] for at in np.linspace(0, len(seen) - 1, EACH).astype(int)]
-    return found
+        chosen += [seen[at] for at in np.linspace(0, len(seen) - 1, EACH).astype(int)]
+    return chosen
 
 
 def plans_of(kind: str, sizes: tuple[int, int], jobs: pd.DataFrame, given: Mapping[str, Any]) -> list[Plan]:
@@ -141,9 +141,9 @@ def searched(found: Sequence[Plan]) -> pd.DataFrame:
         seconds = {}
         for method in METHODS:
             rule = PlanRS(search=method, iterations=ITERATIONS)
-            made = [one_search(plan, rule, seed) for seed in range(SEEDS)]
-            seconds[method] = float(np.median([each for _, each in made]))
-            rows += [(plan.kind, number, size, "evaluations", method, seed, *each) for seed, each in enumerate(made)]
+            searches = [one_search(plan, rule, seed) for seed in range(SEEDS)]
+            seconds[method] = float(np.median([each for _, each in searches]))
+            rows += [(plan.kind, number, size, "evaluations", method, seed, *each) for seed, each in enumerate(searches)]
         for method in METHODS:
             count = max(1, round(ITERATIONS * seconds["random"] / seconds[method]))
             rule = PlanRS(search=method, iterations=count)
@@ -254,13 +254,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments.parse_args(argv)
     if options.card:
         table, ends = (pd.read_csv(path) for path in DATA)
-        made = made_before("plan-searches")
+        how = made_before("plan-searches")
     else:
         options.keep.mkdir(parents=True, exist_ok=True)
         table = kept(options.keep, "studies.plan_searches", ("plans",), lambda: searched(plans(options.shared)))
         ends = kept(options.keep, "studies.plan_searches", ("ends",), lambda: replayed(options.shared))
-        made = made_by("studies.plan_searches", argv)
-    show(card(table, ends, made), "plan-searches", options)
+        how = made_by("studies.plan_searches", argv)
+    show(card(table, ends, how), "plan-searches", options)
     if options.write or options.card:
         (STUDIES / "plan-searches.png").write_bytes(picture(table))
     for path, rows in zip(DATA, (table, ends), strict=True):

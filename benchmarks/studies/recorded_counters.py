@@ -66,9 +66,9 @@ SAY = Console(stderr=True)
 
 def learned(cluster: Cluster) -> tuple[Unseen, pd.DataFrame]:
     """Train on other days of ``cluster``; return the model, calibrated there, and what is usual there."""
-    made = control_runs(cluster, days=TRAINED_DAYS, seed=TRAINED_SEED)
-    features = pd.concat([made.all, made.situation], axis=1).drop(columns=list(PROBE_FEATURES))
-    runs = made.runs.assign(start_s=made.runs["start_s"].astype("int64"))
+    run = control_runs(cluster, days=TRAINED_DAYS, seed=TRAINED_SEED)
+    features = pd.concat([run.all, run.situation], axis=1).drop(columns=list(PROBE_FEATURES))
+    runs = run.runs.assign(start_s=run.runs["start_s"].astype("int64"))
     usual = baselines(runs["application"], runs["runtime_s"])
     z = z_scores(runs["application"], runs["runtime_s"], usual)
     model = Learning((ORDINAL,), DELAYS).train(ORDINAL, features, labels(z, DELAYS), times_of(runs), usual, z)
@@ -98,17 +98,20 @@ def trial(cluster: Cluster, unseen: Unseen, usual: pd.DataFrame, seed: int, plac
         site.lag_s,
     )
     trace = clean(read_trace(Path(site.accounting), timezone="UTC"), cluster.procs)
-    made = replayed(trace, stored(lake, RUNS, site.name), moments, unseen, SCHEDULER)
-    table = made.table.set_index("metric")
-    found: dict[str, float] = {"seed": seed}
+    comparison = replayed(trace, stored(lake, RUNS, site.name), moments, unseen, SCHEDULER)
+    table = comparison.table.set_index("metric")
+    figures: dict[str, float] = {"seed": seed}
     for name, metric in (("varied", VARYING), ("wait_s", "mean_wait_s")):
-        found |= {f"estimated {name} before": table.loc[metric, "baseline"], f"estimated {name} after": table.loc[metric, "value"]}
+        figures |= {
+            f"estimated {name} before": table.loc[metric, "baseline"],
+            f"estimated {name} after": table.loc[metric, "value"],
+        }
     jobs, advisers = continuous(DAYS, seed, procs=cluster.procs, load=LOAD), {"registered": Adviser(unseen.model, "all", DELAYS)}
     for name, scheduler in (("before", "EASY"), ("after", SCHEDULER)):
         runs = simulate_on(cluster, jobs, seed=seed, scheduler=scheduler, advisers=advisers).runs
         varied = z_scores(runs["application"], runs["runtime_s"], usual) > BINARY[0]
-        found |= {f"true varied {name}": int(varied.sum()), f"true wait_s {name}": float(runs["wait_s"].mean())}
-    return found
+        figures |= {f"true varied {name}": int(varied.sum()), f"true wait_s {name}": float(runs["wait_s"].mean())}
+    return figures
 
 
 def computed(trials: int) -> Iterator[pd.DataFrame]:
@@ -126,16 +129,16 @@ def computed(trials: int) -> Iterator[pd.DataFrame]:
 
 def changes(rows: pd.DataFrame) -> pd.DataFrame:
     """Return changes with intervals over trials, a row a cluster and a column each of ``true varied`` and the others."""
-    found = {}
+    cells = {}
     for cluster, each in rows.groupby("cluster", sort=False):
         for what in ("true varied", "estimated varied", "true wait_s", "estimated wait_s"):
             one = pd.Series(1.0, each.index).to_numpy()[None]
             after, before = (Ratio(each[f"{what} {when}"].to_numpy(float)[None], one) for when in ("after", "before"))
             ends = interval_of_change(after, before)
-            found[cluster, what] = f"{after.value() / before.value() - 1:+.0%} [{ends.low:+.0%}, {ends.high:+.0%}]".replace(
+            cells[cluster, what] = f"{after.value() / before.value() - 1:+.0%} [{ends.low:+.0%}, {ends.high:+.0%}]".replace(
                 "-", MINUS
             )
-    return pd.Series(found).unstack(sort=False)
+    return pd.Series(cells).unstack(sort=False)
 
 
 def main() -> None:

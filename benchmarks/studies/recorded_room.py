@@ -174,12 +174,12 @@ def seconds_of_waits(
         if kind in (ENDS, STARTS):
             now[of[row]] += weight[row] if kind == STARTS else -weight[row]
             peak[of[row]] = max(peak[of[row]], now[of[row]])
-    found = Found(*(np.zeros(len(jobs), np.int64) for _ in Found._fields))
+    seconds = Found(*(np.zeros(len(jobs), np.int64) for _ in Found._fields))
     free, seen = np.zeros_like(layout.capacity), np.zeros_like(layout.capacity)
     nodes = Scratch().nodes(layout, requests, np.arange(len(jobs)))
     rank = np.arange(len(jobs)) if together is None else together
-    _follow(log, nodes, free, seen, Rule(idle, together is not None, rank), Holders(of, weight, now, peak), found)
-    return found
+    _follow(log, nodes, free, seen, Rule(idle, together is not None, rank), Holders(of, weight, now, peak), seconds)
+    return seconds
 
 
 @kernel

@@ -45,39 +45,39 @@ def past_waits(of: np.ndarray, submit_s: np.ndarray, start_s: np.ndarray, count:
 
     Of jobs that agree in ``of`` and had started before; of all where there are none, and 0 where there are none at all.
     """
-    known: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=count))
+    waits_s: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=count))
     anyone: deque[int] = deque(maxlen=count)
-    begun, at, told = np.argsort(start_s, kind="stable"), 0, np.zeros(len(of))
+    begun, at, medians_s = np.argsort(start_s, kind="stable"), 0, np.zeros(len(of))
     for row, now in enumerate(submit_s.tolist()):
         while at < len(begun) and start_s[begun[at]] < now:
             wait = int(start_s[begun[at]] - submit_s[begun[at]])
-            known[of[begun[at]]].append(wait)
+            waits_s[of[begun[at]]].append(wait)
             anyone.append(wait)
             at += 1
-        told[row] = median(known[of[row]] or anyone or [0])
-    return told
+        medians_s[row] = median(waits_s[of[row]] or anyone or [0])
+    return medians_s
 
 
 def baselines(log: Recorded) -> dict[str, np.ndarray]:
     """Return what each baseline tells of each job, float64 [jobs]."""
-    jobs, known, first = log.jobs, log.known, log.first
+    jobs, started, first = log.jobs, log.known, log.first
     submit, procs, requested = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "procs", "requested_s"))
     user = pd.factorize(jobs["user"])[0]
-    wait = pd.Series(log.wait_s[:first][known], dtype=float)
+    wait = pd.Series(log.wait_s[:first][started], dtype=float)
     holders = {"the user": user, "the width": procs, "all": np.zeros(len(jobs), np.int64)}
-    told = {}
+    predictions = {}
     for name, of in holders.items():
         tried = [past_waits(of, submit, log.start_s, count) for count in _COUNTS]
-        told[PAST + name] = max(tried, key=lambda each: correlation(each[:first][known], wait.to_numpy()))
+        predictions[PAST + name] = max(tried, key=lambda each: correlation(each[:first][started], wait.to_numpy()))
     waiting = np.zeros(len(jobs))
     for rows in pd.Series(user).groupby(user).indices.values():
         waiting[rows] = np.arange(len(rows)) - np.searchsorted(np.sort(log.start_s[rows]), submit[rows])
-    told["waiting jobs of the user"] = waiting
+    predictions["waiting jobs of the user"] = waiting
     hour = (submit + (log.clock.origin_unix_s or 0)) % WEEK_S // 3600
     for name, of in {"the user": user, "the queue": pd.factorize(queue_of(jobs))[0], "the hour of the week": hour}.items():
-        means = wait.groupby(of[:first][known]).mean()
-        told[f"mean of {name}"] = pd.Series(of).map(means).fillna(wait.mean()).to_numpy()
-    return told | {
+        means = wait.groupby(of[:first][started]).mean()
+        predictions[f"mean of {name}"] = pd.Series(of).map(means).fillna(wait.mean()).to_numpy()
+    return predictions | {
         name: each.astype(float) for name, each in {"processors": procs, "requested": requested, "area": procs * requested}.items()
     }
 
@@ -89,17 +89,17 @@ def rules(shared: Path) -> pd.DataFrame:
         trace = clean(read_swf(shared / "traces" / file), procs)
         log = recorded(trace.jobs, trace.procs, trace.clock)
         rule, wait, later = infer(log).rule, log.wait_s.astype(float), slice(log.first, None)
-        found, rows = explained(log, rule).rules, []
+        explained_rules, rows = explained(log, rule).rules, []
         endless = {ENDLESS: replayed(replace(rule, procs=10**7), log.jobs)}
-        for told_by, told in (endless | baselines(log)).items():
-            of: dict[str, object] = {"rule": told_by, "first": correlation(told[: log.first], wait[: log.first])}
-            of["correlation"] = correlation(told[later], wait[later])
+        for told_by, prediction in (endless | baselines(log)).items():
+            of: dict[str, object] = {"rule": told_by, "first": correlation(prediction[: log.first], wait[: log.first])}
+            of["correlation"] = correlation(prediction[later], wait[later])
             if told_by.startswith((ENDLESS, PAST, "mean of")):
-                of |= {"mean_wait_s": told[later].mean(), "off": off(log.jobs.iloc[later], told[later], wait[later])}
-                of["same"] = np.minimum(told[later], wait[later]).sum() / wait[later].sum()
+                of |= {"mean_wait_s": prediction[later].mean(), "off": off(log.jobs.iloc[later], prediction[later], wait[later])}
+                of["same"] = np.minimum(prediction[later], wait[later]).sum() / wait[later].sum()
             rows.append(of)
         record = pd.DataFrame([{"rule": "recorded", "mean_wait_s": wait[later].mean()}])
-        tables.append(pd.concat([record, found, pd.DataFrame(rows)]).assign(log=name))
+        tables.append(pd.concat([record, explained_rules, pd.DataFrame(rows)]).assign(log=name))
     return pd.concat(tables)[["log", *tables[0].columns[:-1]]]
 
 

@@ -165,7 +165,7 @@ def card(rows: pd.DataFrame, record: pd.DataFrame, rules: pd.DataFrame, made_by:
     share = record.set_index("what")["value"]
     of = rows.fillna({"file": ""}).set_index("file")["of_record"]
     pool, mixed, plain, served = (of[name] for name in ("", "cerit-small-first", "cerit", "cerit-used"))
-    told = rules[rules["log"] == "CERIT"].set_index("rule")["correlation"]
+    by_rule = rules[rules["log"] == "CERIT"].set_index("rule")["correlation"]
     waits = [f"{row.mean_wait_s:,.0f} ({row.low:,.0f} to {row.high:,.0f})" for row in rows.itertuples()]
     table = {
         "machine": rows["machine"].str.rstrip("*†"),
@@ -185,8 +185,8 @@ def card(rows: pd.DataFrame, record: pd.DataFrame, rules: pd.DataFrame, made_by:
         "adds to the one above (the last: 256 for 320). By the same jobs: recorded seconds that the same job waits there:",
         fails=f"Which nodes were in service is known from the outcome alone: on all nodes described a job alone lacks room in {share[ALONE]:.0%} of "
         f"the time, after others in {share[AFTER]:.0%}. Three users did {share['waiting of three users']:.0%} of the waiting. With later "
-        f"waits a rule (`recorded_rules`) correlates {told['inferred rule']:.2f}, on endless processors {told[ENDLESS]:.2f}, the user's past waits "
-        f"{told['past waits of the user']:.2f}, waiting jobs {told['waiting jobs of the user']:.2f}. {FAILS}",
+        f"waits a rule (`recorded_rules`) correlates {by_rule['inferred rule']:.2f}, on endless processors {by_rule[ENDLESS]:.2f}, the user's past waits "
+        f"{by_rule['past waits of the user']:.2f}, waiting jobs {by_rule['waiting jobs of the user']:.2f}. {FAILS}",
         data=["recorded-waits.csv", RECORD.name, RULES.name],
         made_by=made_by,
     )

@@ -83,7 +83,7 @@ def register(name: str) -> str:
     seen = [TensorSpec(np.dtype(kind), (-1, *shape), each) for each, (kind, *shape) in tensors.items()]
     with mlflow.start_run(run_name=f"backfiller-{name}"):
         mlflow.log_params({"layers": LAYERS, "slots": SLOTS, "trained_on": name, "weeks": "the first 40 %"})
-        made = mlflow.pyfunc.log_model(
+        logged = mlflow.pyfunc.log_model(
             name="model",
             python_model=str(Path(__file__).with_name("rl_backfilling_agent.py")),
             artifacts={WEIGHTS: str(DATA / f"rl-backfilling-{name}.npz")},
@@ -91,7 +91,7 @@ def register(name: str) -> str:
             pip_requirements=["mlflow", "numpy"],
             registered_model_name=f"backfiller-{name}",
         )
-    return str(made.registered_model_version)
+    return str(logged.registered_model_version)
 
 
 def halves(trace: CleanTrace) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -114,18 +114,18 @@ def schedules(name: str, trace: CleanTrace) -> Iterator[Schedule]:
         agents = {"RL agent": lambda: agent(DATA / f"{file}.npz"), "untrained": lambda: agent(DATA / f"{file}-untrained.npz")}
         agents["coin"] = partial(coin, seed)
         decider = agents[label]().decider() if label in agents else None
-        made = simulate_policy(second, policy, procs=trace.procs, clock=trace.clock, trace=name, decider=decider)
-        print(name, label, seed, f"{evaluate(made)['mean_bounded_slowdown']:.2f}, {made.simulate_s:.1f} s", flush=True)
-        yield replace(made, scheduler=label, starvation_s=None)
+        schedule = simulate_policy(second, policy, procs=trace.procs, clock=trace.clock, trace=name, decider=decider)
+        print(name, label, seed, f"{evaluate(schedule)['mean_bounded_slowdown']:.2f}, {schedule.simulate_s:.1f} s", flush=True)
+        yield replace(schedule, scheduler=label, starvation_s=None)
 
 
 def measured(shared: Path) -> pd.DataFrame:
     """Return changes of ``METRICS`` from EASY and from EASY-SJBF; ``trace against`` and the columns of a comparison."""
     tables = []
     for name, (title, *_) in FILES.items():
-        made = list(schedules(name, trace_of(name, shared)))
+        all_schedules = list(schedules(name, trace_of(name, shared)))
         for base in ("EASY", "EASY-SJBF"):
-            tables.append(compare(made, (base, "requested"), list(METRICS)).assign(trace=title, against=base))
+            tables.append(compare(all_schedules, (base, "requested"), list(METRICS)).assign(trace=title, against=base))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -171,9 +171,9 @@ def draw(rows: pd.DataFrame) -> bytes:
 
 
 def main() -> None:
-    made = parser(__doc__)
-    made.add_argument("--register", action="store_true", help="register the trained agents, and end")
-    options = made.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--register", action="store_true", help="register the trained agents, and end")
+    options = arguments.parse_args()
     if options.register:
         for name in FILES:
             print(f"models:/backfiller-{name}/{register(name)}")

@@ -72,7 +72,7 @@ def as_tensors(observed: dict[str, np.ndarray]) -> tuple[torch.Tensor, torch.Ten
 def judged(agent: Agent, env: Any) -> float:
     """Return the mean logarithm of the greedy policy's slowdown relative to EASY's, over fixed windows of validation weeks."""
     firsts = np.linspace(0, env.unwrapped.windows - 1, WINDOWS).astype(int).tolist()
-    found = []
+    ratios = []
     for first in firsts:
         observed, _ = env.reset(options={"first": first})
         over = False
@@ -80,8 +80,8 @@ def judged(agent: Agent, env: Any) -> float:
             with torch.no_grad():
                 distribution, _ = agent(*as_tensors({name: array[None] for name, array in observed.items()}))
             observed, _, over, _, info = env.step(int(distribution.logits.argmax()))
-        found.append(info["relative"])
-    return float(np.log(found).mean())
+        ratios.append(info["relative"])
+    return float(np.log(ratios).mean())
 
 
 def improve(agent: Agent, optimiser: torch.optim.Optimizer, batch: dict[str, torch.Tensor]) -> None:

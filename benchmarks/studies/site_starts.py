@@ -81,9 +81,9 @@ def moments(shared: Path) -> Moments:
             **dict.fromkeys(("features", "after", "reservation", "licenses", "nodelist", "exclude"), ""),
         }
     )
-    made = replay(site, table, 7)
-    start = np.floor(made.start_s).astype(np.int64)
-    table = table.assign(start_s=start, end_s=start + table["runtime_s"], nodes=made.nodes)
+    schedule = replay(site, table, 7)
+    start = np.floor(schedule.start_s).astype(np.int64)
+    table = table.assign(start_s=start, end_s=start + table["runtime_s"], nodes=schedule.nodes)
     times = table["submit_s"].to_numpy()
     at_s = times[np.unique(times // EVERY_S, return_index=True)[1]]
     numbered = dict(zip(table["job_id"], numbers.tolist(), strict=True))
@@ -109,8 +109,8 @@ def nightly(questions: Questions, start_s: np.ndarray, middle_s: int, kinds: tup
 
     def told(until: int) -> Told:
         model = trained(HAZARD, questions.take(np.arange(until)), start_s, int(questions.at_s[until]), 0)
-        found = told_of(model, held)
-        return {kind: found[kind] for kind in kinds}
+        distributions = told_of(model, held)
+        return {kind: distributions[kind] for kind in kinds}
 
     before, after, later = told(split), told(len(first)), held.at_s >= middle_s
     waited, waits = held.take(~later).waited(start_s, middle_s)
@@ -119,12 +119,12 @@ def nightly(questions: Questions, start_s: np.ndarray, middle_s: int, kinds: tup
     raw = {kind: np.where(later[:, None], after[kind], before[kind]) for kind in kinds}
     model, day = trained(HAZARD, first, start_s, middle_s, 0), held.at_s // DAY_S
     model = reading(model, kind)
-    found = np.empty_like(raw[kinds[0]])
+    distributions = np.empty_like(raw[kinds[0]])
     for number in np.unique(day[later]):
         own = calibrated(model, raw, int(held.at_s[0]), held, start_s, int(number) * DAY_S)
         here = later & (day == number)
-        found[here] = answered(own, {kind: each[here] for kind, each in raw.items()})
-    return kind, found[later]
+        distributions[here] = answered(own, {kind: each[here] for kind, each in raw.items()})
+    return kind, distributions[later]
 
 
 def rows_of(of: Moments) -> Iterator[pd.DataFrame]:
@@ -146,11 +146,11 @@ def rows_of(of: Moments) -> Iterator[pd.DataFrame]:
             "state alone": (STATE,),
         }
         answers = {name: nightly(questions, start_s, middle, each) for name, each in kinds.items()}
-        told = {name: at_levels(each, levels) for name, (_, each) in answers.items()}
-        told["Slurm ahead alone"] = np.quantile(later.scenarios, levels, axis=1, method="nearest").T
-        told["constant"] = np.tile(np.quantile(past, levels), (len(later), 1))
+        quantiles_s = {name: at_levels(each, levels) for name, (_, each) in answers.items()}
+        quantiles_s["Slurm ahead alone"] = np.quantile(later.scenarios, levels, axis=1, method="nearest").T
+        quantiles_s["constant"] = np.tile(np.quantile(past, levels), (len(later), 1))
         waits = waited > WAITED_S
-        for name, values in told.items():
+        for name, values in quantiles_s.items():
             held = {
                 f"held_{share}": np.mean((waited >= low) & (waited <= high), where=waits) for share, low, high in _shares(values)
             }

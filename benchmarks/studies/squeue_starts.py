@@ -41,16 +41,16 @@ def unix(text: str) -> float:
 
 def recorded(shared: Path, run: str) -> tuple[Site, pd.DataFrame]:
     """Return the site of a run and its jobs, with options that accounting lacks."""
-    site, stated = RUNS[run]
-    found, jobs = read_site_jobs(shared / f"{run}.sacct.txt", shared / "sites" / site, "UTC")
+    site, options_name = RUNS[run]
+    slurm_site, jobs = read_site_jobs(shared / f"{run}.sacct.txt", shared / "sites" / site, "UTC")
     table, numbers = jobs.table, sorted(jobs.table["group"].unique())
-    with (shared / f"{stated}.csv").open() as file:
+    with (shared / f"{options_name}.csv").open() as file:
         asked = dict(zip(numbers, csv.DictReader(file), strict=True))
     table[["throttle", "after", "name"]] = [
         (int(row["array"].partition("%")[2] or 0), str(numbers[int(row["after"])]) if row["after"] else "", row["name"])
         for row in table["group"].map(asked)
     ]
-    return found, table.assign(eligible_s=-1, held_s=-1)
+    return slurm_site, table.assign(eligible_s=-1, held_s=-1)
 
 
 def samples(shared: Path, run: str, jobs: pd.DataFrame) -> Iterator[tuple[float, pd.Series]]:
@@ -65,12 +65,12 @@ def samples(shared: Path, run: str, jobs: pd.DataFrame) -> Iterator[tuple[float,
         return
     cycles = list[tuple[float, dict[str, float]]]()
     with gzip.open(shared / f"{run}.slurmctld.log.gz", "rt") as file:
-        for found in filter(None, map(_LOGGED.match, file)):
-            if not found[2]:
-                cycles.append((unix(found[1]), {}))
+        for match in filter(None, map(_LOGGED.match, file)):
+            if not match[2]:
+                cycles.append((unix(match[1]), {}))
                 continue
-            tasks = jobs["job_id"][jobs["group"] == int(found[2])] if found[3] else [found[2]]
-            cycles[-1] = (unix(found[1]), cycles[-1][1] | dict.fromkeys(tasks, unix(found[4])))
+            tasks = jobs["job_id"][jobs["group"] == int(match[2])] if match[3] else [match[2]]
+            cycles[-1] = (unix(match[1]), cycles[-1][1] | dict.fromkeys(tasks, unix(match[4])))
     for now_s, plans in cycles:
         waits = by_id.index[(by_id["submit_s"] < np.floor(now_s)) & (by_id["start_s"] > now_s)]
         yield now_s, pd.Series(plans, dtype=np.float64).reindex(waits)
@@ -79,34 +79,35 @@ def samples(shared: Path, run: str, jobs: pd.DataFrame) -> Iterator[tuple[float,
 def answers(shared: Path, run: str, part: slice = slice(None)) -> pd.DataFrame:
     """Return a row for each moment and waiting job; seconds count from the moment."""
     site, jobs = recorded(shared, run)
-    record, start, made = (
+    record, start, tables = (
         record_of(site, SlurmJobs(jobs, (), run), "UTC"),
         jobs.set_index("job_id")["start_s"],
         list[pd.DataFrame](),
     )
-    for number, (moment_s, said) in list(enumerate(samples(shared, run, jobs)))[part]:
+    for number, (moment_s, expected_s) in list(enumerate(samples(shared, run, jobs)))[part]:
         begun, now_s = time.process_time(), int(np.ceil(moment_s))
-        queue = queue_of(record, queue_at(jobs, now_s, jobs["job_id"].isin(said.index).to_numpy()), now_s, seed=number)
-        told = queue.answered(None, queue.waiting)
-        spent, ids = time.process_time() - begun, [each.job_id for each in told]
-        levels = {f"q{level:.2f}": [each.told[name] for each in told] for level, name in zip(LEVELS, QUANTILES, strict=True)}
+        queue = queue_of(record, queue_at(jobs, now_s, jobs["job_id"].isin(expected_s.index).to_numpy()), now_s, seed=number)
+        answered = queue.answered(None, queue.waiting)
+        spent, ids = time.process_time() - begun, [each.job_id for each in answered]
+        levels = {f"q{level:.2f}": [each.told[name] for each in answered] for level, name in zip(LEVELS, QUANTILES, strict=True)}
         about = {"run": run, "moment": number, "job": ids, "was_s": start[ids].to_numpy() - now_s}
-        about |= {"said_s": said.reindex(ids).to_numpy() - now_s}
-        made.append(pd.DataFrame({**about, **levels, "spent_s": spent}))
-    rows = pd.concat(made, ignore_index=True)
+        about |= {"said_s": expected_s.reindex(ids).to_numpy() - now_s}
+        tables.append(pd.DataFrame({**about, **levels, "spent_s": spent}))
+    rows = pd.concat(tables, ignore_index=True)
     return rows[rows["was_s"] >= 0]
 
 
 def summary(rows: pd.DataFrame) -> pd.Series:
     """Return mean absolute errors, where Slurm said a start and of all, and coverage."""
-    told, levels = rows[rows["said_s"].notna()], [f"q{level:.2f}" for level in LEVELS]
-    figures = {"answers": len(rows), "told": len(told), "squeue": (told["said_s"] - told["was_s"]).abs().mean()}
-    figures |= {name: (part["q0.50"] - part["was_s"]).abs().mean() for name, part in (("ours", told), ("ours, of all", rows))}
-    figures |= {name: part["was_s"].mean() for name, part in (("now", told), ("now, of all", rows))}
+    with_start, levels = rows[rows["said_s"].notna()], [f"q{level:.2f}" for level in LEVELS]
+    figures = {"answers": len(rows), "told": len(with_start), "squeue": (with_start["said_s"] - with_start["was_s"]).abs().mean()}
+    figures |= {name: (part["q0.50"] - part["was_s"]).abs().mean() for name, part in (("ours", with_start), ("ours, of all", rows))}
+    figures |= {name: part["was_s"].mean() for name, part in (("now", with_start), ("now, of all", rows))}
     figures |= {
-        f"{name}, median": (told[of] - told["was_s"]).abs().median() for name, of in (("squeue", "said_s"), ("ours", "q0.50"))
+        f"{name}, median": (with_start[of] - with_start["was_s"]).abs().median()
+        for name, of in (("squeue", "said_s"), ("ours", "q0.50"))
     }
-    figures["now, median"] = told["was_s"].median()
+    figures["now, median"] = with_start["was_s"].median()
     for low, high in zip(levels[:3], levels[:-4:-1], strict=True):
         figures[f"{low} to {high}"] = rows["was_s"].between(rows[low] - 1, rows[high]).mean()
     return pd.Series(figures | {"processor seconds": rows.groupby("moment")["spent_s"].first().mean()})

@@ -107,8 +107,8 @@ def altered(trace: CleanTrace, count: int, procs: int, runtime_s: int) -> tuple[
     times = int(jobs["submit_s"].iloc[at]) + np.arange(count) * 3_600 // count
     like = jobs.iloc[[at] * count].assign(job_id=first + np.arange(count), submit_s=times, procs=procs, user="new", new=True)
     like = like.assign(runtime_s=runtime_s, requested_s=2 * runtime_s)
-    made = pd.concat([jobs, like]).astype(jobs.dtypes).sort_values("submit_s", kind="stable", ignore_index=True)
-    return replace(trace, jobs=made.drop(columns="new")), made["new"].to_numpy(bool)
+    all_jobs = pd.concat([jobs, like]).astype(jobs.dtypes).sort_values("submit_s", kind="stable", ignore_index=True)
+    return replace(trace, jobs=all_jobs.drop(columns="new")), all_jobs["new"].to_numpy(bool)
 
 
 def questions(of: Case) -> tuple[Questions, int]:
@@ -120,8 +120,8 @@ def questions(of: Case) -> tuple[Questions, int]:
     until_s = int(of.jobs.submit[half])
     rule = drained(of.trace.jobs, of.trace.procs, of.clock, of.jobs.start, of.jobs.end, until_s)
     rows = np.arange(max(half - LEARNED * every, 0), len(of.jobs.submit), every)
-    made = ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs, rule=rule), of.clock)
-    return made, until_s
+    asked = ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs, rule=rule), of.clock)
+    return asked, until_s
 
 
 def plans(of: Case, asked: Questions) -> dict[str, np.ndarray]:
@@ -130,35 +130,35 @@ def plans(of: Case, asked: Questions) -> dict[str, np.ndarray]:
     assert isinstance(source, CompiledPredictor)
     last2 = along(source, of.trace.jobs, of.jobs.end, of.clock)
     runtimes = {"plan, requested": of.jobs.requested, "plan, last2": np.clip(np.rint(last2), 1, of.jobs.requested).astype(np.int64)}
-    ahead, found = Ahead(of.trace.procs, scenarios=1, groups=1), {name: np.empty(len(asked)) for name in runtimes}
+    ahead, starts_s = Ahead(of.trace.procs, scenarios=1, groups=1), {name: np.empty(len(asked)) for name in runtimes}
     for number, (job, now, runs, waits) in enumerate(queues(of.jobs, asked.row, asked.at_s)):
         for name, runtime in runtimes.items():
-            found[name][number] = ahead.plan(of.jobs, runs, waits, now, runtime)[np.searchsorted(waits, job)]
-    return found
+            starts_s[name][number] = ahead.plan(of.jobs, runs, waits, now, runtime)[np.searchsorted(waits, job)]
+    return starts_s
 
 
 def last_waits(of: Case, asked: Questions) -> np.ndarray:
     """Return quantiles of the user's last ten waits that were known, [questions, levels]; of all jobs' for a new user."""
-    jobs, found = of.jobs, np.empty((len(asked), len(LEVELS)))
-    wait, order, known = jobs.start - jobs.submit, np.argsort(jobs.start, kind="stable"), 0
+    jobs, quantiles_s = of.jobs, np.empty((len(asked), len(LEVELS)))
+    wait, order, count = jobs.start - jobs.submit, np.argsort(jobs.start, kind="stable"), 0
     begun, of_all, own = jobs.start[order], [], {}  # type: ignore[var-annotated]
     for number, (job, now) in enumerate(zip(asked.row, asked.at_s, strict=True)):
-        while known < len(order) and begun[known] < now:
-            own.setdefault(jobs.user[order[known]], []).append(wait[order[known]])
-            of_all.append(wait[order[known]])
-            known += 1
-        found[number] = np.quantile((own.get(jobs.user[job]) or of_all or [0])[-10:], LEVELS)
-    return found
+        while count < len(order) and begun[count] < now:
+            own.setdefault(jobs.user[order[count]], []).append(wait[order[count]])
+            of_all.append(wait[order[count]])
+            count += 1
+        quantiles_s[number] = np.quantile((own.get(jobs.user[job]) or of_all or [0])[-10:], LEVELS)
+    return quantiles_s
 
 
 def with_errors(plan: np.ndarray, past: np.ndarray, waited: np.ndarray) -> np.ndarray:
     """Return a plan with the quantiles of its ``past`` errors, of jobs told to start at once and of others."""
-    found = np.empty((len(plan), len(LEVELS)))
+    quantiles_s = np.empty((len(plan), len(LEVELS)))
     for at_once in (True, False):
         errors = (waited - past)[(past <= 60) == at_once]
         rows = (plan <= 60) == at_once
-        found[rows] = plan[rows, None] + (np.quantile(errors, LEVELS) if len(errors) else 0.0)
-    return np.maximum(found, 0.0)
+        quantiles_s[rows] = plan[rows, None] + (np.quantile(errors, LEVELS) if len(errors) else 0.0)
+    return np.maximum(quantiles_s, 0.0)
 
 
 def regressed(train: Questions, waited: np.ndarray, asked: Questions) -> np.ndarray:
@@ -188,7 +188,7 @@ def judged(of: Case, asked: Questions, first_s: int, progress: Callable[[str], o
 
     Columns: the question, its wait, and of each method the quantiles, or of ours also the chances at each edge.
     """
-    planned, last, told = plans(of, asked), last_waits(of, asked), {kind: [] for kind in (STATE, BOTH, POOLED)}  # type: ignore[var-annotated]
+    planned, last, raw_by_kind = plans(of, asked), last_waits(of, asked), {kind: [] for kind in (STATE, BOTH, POOLED)}  # type: ignore[var-annotated]
     wait, months = (of.jobs.start[asked.row] - asked.at_s).astype(float), range(first_s, int(asked.at_s[-1]) + 1, MONTH_S)
     for begin in months:
         here = np.flatnonzero((asked.at_s >= begin) & (asked.at_s < begin + MONTH_S))
@@ -196,18 +196,18 @@ def judged(of: Case, asked: Questions, first_s: int, progress: Callable[[str], o
         if not len(here):
             continue
         train, (past, waits) = asked.take(before), asked.take(before).waited(of.jobs.start, begin - 1)
-        known, now = ~waits, asked.take(here)
+        started, now = ~waits, asked.take(here)
         rows: dict[str, np.ndarray] = {
-            "constant": np.tile(np.quantile(past[known], LEVELS), (len(here), 1)),
+            "constant": np.tile(np.quantile(past[started], LEVELS), (len(here), 1)),
             "last waits": last[here],
-            "state, LightGBM": regressed(train.take(known), past[known], now),
+            "state, LightGBM": regressed(train.take(started), past[started], now),
         }
-        rows |= {name: with_errors(each[here], each[before][known], past[known]) for name, each in planned.items()}
+        rows |= {name: with_errors(each[here], each[before][started], past[started]) for name, each in planned.items()}
         chances, shuffled = {}, np.random.default_rng(0).permutation(len(past))
         ours = trained(HAZARD, train, of.jobs.start, begin - 1, 0)
         for kind, each in told_of(ours, now).items():
-            told[kind].append((here, each))
-            chances[kind] = _answered(of, asked, here, told[kind])
+            raw_by_kind[kind].append((here, each))
+            chances[kind] = _answered(of, asked, here, raw_by_kind[kind])
         chances[OURS] = chances[_read(of, train, begin - 1)]
         del chances[BOTH], chances[POOLED]
         model = grow(train.states, train.states[:, list(PLANS)], train.scenarios, past[shuffled], waits[shuffled])
@@ -218,7 +218,7 @@ def judged(of: Case, asked: Questions, first_s: int, progress: Callable[[str], o
             table = table.assign(**{f"{name} {level}": values[:, column] for column, level in enumerate(LEVELS)})
         table = table.assign(**{f"chance {edge:g}": chances[OURS][:, column] for column, edge in enumerate(EDGES_S)})
         for name, within in (("1h", 3600.0), ("4h", 14400.0)):
-            table[f"base {name}"] = by_hour_and_size(of, train.take(known), past[known], now, within)
+            table[f"base {name}"] = by_hour_and_size(of, train.take(started), past[started], now, within)
         progress(f"{of.log} {of.rule}: month of {begin // DAY_S}, {len(here):,} questions")
         yield table
 
@@ -234,16 +234,16 @@ def _read(of: Case, train: Questions, until_s: int) -> str:
 def _answered(of: Case, asked: Questions, here: np.ndarray, told: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """Return a month's answers, calibrated each midnight on what was ``told`` in the 30 days before; the last are the month's."""
     raw = told[-1][1]
-    known_rows, known = (np.concatenate(each) for each in zip(*told[-2:], strict=True))
-    found, day, _start = raw.copy(), asked.at_s[here] // DAY_S, of.jobs.start
+    known_rows, recent = (np.concatenate(each) for each in zip(*told[-2:], strict=True))
+    calibrated, day, _start = raw.copy(), asked.at_s[here] // DAY_S, of.jobs.start
     for midnight in np.unique(day) * DAY_S:
         past = (asked.at_s[known_rows] < midnight) & (asked.at_s[known_rows] >= midnight - MONTH_S)
         if past.sum() >= ENOUGH:
             waited, waits = asked.take(known_rows[past]).waited(of.jobs.start, int(midnight) - 1)
             today = day == midnight // DAY_S
             age = (midnight - asked.at_s[known_rows[past]]).astype(float)
-            found[today] = calibrate(known[past], waited, waits, age).apply(raw[today])
-    return found
+            calibrated[today] = calibrate(recent[past], waited, waits, age).apply(raw[today])
+    return calibrated
 
 
 def everything(shared: Path, logs: Sequence[str], rules: Sequence[str]) -> pd.DataFrame:
@@ -265,7 +265,7 @@ def sooner(of: Case, count: int, seed: int = 0) -> pd.DataFrame:
     jobs, half = of.jobs, len(of.jobs.submit) // 2
     rows = half + np.flatnonzero((jobs.start > jobs.submit + WAITED_S)[half:])
     rows = np.sort(np.random.default_rng(seed).choice(rows, min(count, len(rows)), replace=False))
-    ahead, found = Ahead(of.trace.procs, scenarios=64), []
+    ahead, changes = Ahead(of.trace.procs, scenarios=64), []
     for job, now, runs, waits in queues(jobs, rows, jobs.submit[rows]):
         place, runtime = np.searchsorted(waits, job), jobs.end - jobs.start
         later = np.arange(job + 1, np.searchsorted(jobs.submit, now + 14 * DAY_S))
@@ -279,8 +279,8 @@ def sooner(of: Case, count: int, seed: int = 0) -> pd.DataFrame:
             other = changed(jobs, job, procs, requested)
             gained = ahead.starts(other, runs, waits, now)[:, place] - before
             came = ahead.plan(other, runs, waits, now, runtime, coming)[place] - truly
-            found.append((what, surely_sooner(gained), gained.mean(), came))
-    return pd.DataFrame(found, columns=["what", "sure", "told_s", "came_s"])
+            changes.append((what, surely_sooner(gained), gained.mean(), came))
+    return pd.DataFrame(changes, columns=["what", "sure", "told_s", "came_s"])
 
 
 def main() -> None:
@@ -291,11 +291,11 @@ def main() -> None:
     options = arguments.parse_args()
     if options.sooner:
         for log in options.log or LOGS:
-            made = sooner(case(options.shared, log, "EASY"), options.sooner)
-            sure, rest = made[made["sure"]], made[~made["sure"]]
+            changes = sooner(case(options.shared, log, "EASY"), options.sooner)
+            sure, rest = changes[changes["sure"]], changes[~changes["sure"]]
             print(
                 log,
-                f"{len(made)} changes, {len(sure)} sure: {(sure['came_s'] < 0).sum()} sooner, {(sure['came_s'] > 0).sum()} later, rest equal; "
+                f"{len(changes)} changes, {len(sure)} sure: {(sure['came_s'] < 0).sum()} sooner, {(sure['came_s'] > 0).sum()} later, rest equal; "
                 f"{len(rest)} not: {(rest['came_s'] < 0).sum()} sooner, {(rest['came_s'] > 0).sum()} later",
             )
         return

@@ -34,8 +34,8 @@ def answers(of: Case, jobs: np.ndarray, first_s: int) -> pd.DataFrame:
     added = np.flatnonzero(of.added)[::every]
     rows = np.union1d(np.flatnonzero(np.isin(numbers, jobs)), added)
     asked = ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs), of.clock)
-    made = pd.concat(judged(of, asked, first_s), ignore_index=True)
-    return made.assign(job_id=numbers[made["row"]], added=of.added[made["row"]])
+    table = pd.concat(judged(of, asked, first_s), ignore_index=True)
+    return table.assign(job_id=numbers[table["row"]], added=of.added[table["row"]])
 
 
 def windows(span: tuple[int, int]) -> dict[str, tuple[int, int]]:
@@ -48,8 +48,8 @@ def measured(asked: pd.DataFrame) -> dict[str, float]:
     """Return how good answers are: ranked score, held 80 % intervals of those that waited, Brier score of 1 h, mean wait."""
     chances, wait = asked[[f"chance {edge:g}" for edge in EDGES_S]].to_numpy(np.float64), asked["waited_s"].to_numpy(np.float64)
     hour, waited = int(np.searchsorted(EDGES_S, 3_600)), wait > WAITED_S
-    found = covered(chances, wait, asked["at_s"].to_numpy(np.int64), int(asked["at_s"].min())) if waited.any() else None
-    held = np.nan if found is None else found[(found["month"] < 0) & (found["share"] == 0.8)]["covered"].iloc[0]
+    coverage = covered(chances, wait, asked["at_s"].to_numpy(np.int64), int(asked["at_s"].min())) if waited.any() else None
+    held = np.nan if coverage is None else coverage[(coverage["month"] < 0) & (coverage["share"] == 0.8)]["covered"].iloc[0]
     brier = ((chances[:, hour] - (wait <= 3_600)) ** 2).mean()
     scores = {"ranked": ranked_scores(chances, wait).mean(), "held_80": held, "brier_1h": brier, "came_1h": (wait <= 3_600).mean()}
     return {"answers": len(wait), "waited": int(waited.sum()), **scores, "mean_wait_s": wait.mean()}
@@ -64,9 +64,9 @@ def compared(shared: Path, log: str) -> Iterator[dict[str, object]]:
     without = answers(plain, jobs, first_s)
     for rule in (BURST, MAINTENANCE):
         of = case(shared, log, rule)
-        told = answers(of, jobs, first_s)
+        altered = answers(of, jobs, first_s)
         for window, (since, until) in windows(of.span).items():
-            there = told[~told["added"] & (told["at_s"] >= since) & (told["at_s"] < until)]
+            there = altered[~altered["added"] & (altered["at_s"] >= since) & (altered["at_s"] < until)]
             beside = without[without["job_id"].isin(there["job_id"])]
             for name, each in (("with", there), ("without", beside)):
                 yield {"log": log, "alteration": rule, "window": window, "told": name, **measured(each)}

@@ -16,8 +16,8 @@ OURS, METHODS = "ours", ("state", "state, LightGBM", "plan, requested", "plan, l
 
 def losses_of(answers: pd.DataFrame, method: str) -> np.ndarray:
     """Return a method's pinball losses, seconds, float64 [answers, levels]."""
-    told = answers[[f"{method} {level}" for level in LEVELS]].to_numpy(np.float64)
-    return losses(told, np.array(LEVELS), answers["waited_s"].to_numpy(np.float64))
+    quantiles_s = answers[[f"{method} {level}" for level in LEVELS]].to_numpy(np.float64)
+    return losses(quantiles_s, np.array(LEVELS), answers["waited_s"].to_numpy(np.float64))
 
 
 def covered(chances: np.ndarray, waited_s: np.ndarray, at_s: np.ndarray, first_s: int) -> pd.DataFrame:
@@ -44,8 +44,8 @@ def chance_table(chances: np.ndarray, waited_s: np.ndarray, bins: int = 10) -> p
     """
     rows = []
     for name, wait in CHANCES_S.items():
-        told = chances[:, int(np.searchsorted(EDGES_S, wait))]
-        place, came = np.minimum((told * bins).astype(np.int64), bins - 1), waited_s <= wait
+        chance = chances[:, int(np.searchsorted(EDGES_S, wait))]
+        place, came = np.minimum((chance * bins).astype(np.int64), bins - 1), waited_s <= wait
         for number in np.unique(place):
             chosen = place == number
             rows.append(
@@ -53,7 +53,7 @@ def chance_table(chances: np.ndarray, waited_s: np.ndarray, bins: int = 10) -> p
                     "by": name,
                     "bin": int(number),
                     "jobs": int(chosen.sum()),
-                    "told": float(told[chosen].mean()),
+                    "told": float(chance[chosen].mean()),
                     "came": float(came[chosen].mean()),
                 }
             )
@@ -76,8 +76,8 @@ def brier_skill(chances: np.ndarray, waited_s: np.ndarray, base: np.ndarray, wai
     float64 [jobs]. One minus the ratio of the two mean squared errors.
     """
     came = (waited_s <= wait_s).astype(np.float64)
-    told = chances[:, int(np.searchsorted(EDGES_S, wait_s))]
-    return float(1.0 - ((told - came) ** 2).mean() / max(((base - came) ** 2).mean(), 1e-12))
+    chance = chances[:, int(np.searchsorted(EDGES_S, wait_s))]
+    return float(1.0 - ((chance - came) ** 2).mean() / max(((base - came) ** 2).mean(), 1e-12))
 
 
 def measured(answers: pd.DataFrame, log: str, rule: str, cases: int) -> pd.DataFrame:

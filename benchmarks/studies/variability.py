@@ -113,8 +113,8 @@ def runs_once(directory: Path, days: int, seed: int, each: int) -> Runs:
 def swept(cluster: Cluster) -> pd.DataFrame:
     """F1 in blocks of time, by classifier and nodes, on runs of ``cluster``."""
     run = control_runs(cluster, days=SWEEP_DAYS, seed=SEED + 1, each=SWEEP_EACH)
-    said = judged(run, {"own": run.own, "all": run.all, START: told(run)[START]}, Learning(SWEPT), BLOCKED)
-    return measured(said).query("application == @ALL and measure == 'f1'")
+    predicted = judged(run, {"own": run.own, "all": run.all, START: told(run)[START]}, Learning(SWEPT), BLOCKED)
+    return measured(predicted).query("application == @ALL and measure == 'f1'")
 
 
 def sweep(directory: Path, cluster: Cluster) -> pd.DataFrame:
@@ -210,8 +210,8 @@ def own_against_all(said: pd.DataFrame) -> str:
     for protocol in said["protocol"].unique():
         for name in said.loc[said["protocol"] == protocol, "classifier"].unique():
             rows = said[(said["protocol"] == protocol) & (said["classifier"] == name)]
-            found = difference(rows[rows["features"] == "own"], rows[rows["features"] == "all"]).set_index("measure").loc["f1"]
-            lines.append([str(protocol), str(name), f"{found['value']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}]"])
+            f1 = difference(rows[rows["features"] == "own"], rows[rows["features"] == "all"]).set_index("measure").loc["f1"]
+            lines.append([str(protocol), str(name), f"{f1['value']:+.3f} [{f1['low']:+.3f}, {f1['high']:+.3f}]"])
     return markdown(["protocol", "classifier", "F1 of own minus all nodes"], lines, keys=2)
 
 
@@ -248,14 +248,14 @@ def compared(directory: Path) -> dict[str, str]:
     def of(protocol: str, names: tuple[str, ...]) -> pd.DataFrame:
         return once(directory, f"said, {protocol}", (*usually, names), lambda: judged(run, every, Learning(names), protocol))
 
-    said = pd.concat([of(BLOCKED, CLASSIFIERS), of(LEFT_OUT, LEFT_OUT_BY)])
-    table = measured(said)
+    predicted = pd.concat([of(BLOCKED, CLASSIFIERS), of(LEFT_OUT, LEFT_OUT_BY)])
+    table = measured(predicted)
     return {
         "ceilings": ceilings(table),
         "left-out": main_table(table, LEFT_OUT),
         "blocked": main_table(table, BLOCKED),
         "applications": by_application(table),
-        "own-all": own_against_all(said),
+        "own-all": own_against_all(predicted),
     }
 
 

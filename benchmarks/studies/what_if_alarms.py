@@ -108,10 +108,10 @@ def answered(seed: int, question: str) -> pd.DataFrame:
     days = round(np.ptp(table["submit_s"]) / slurm.DAY_S)
     of = table[table["submit_s"] < table["submit_s"].min() + 3 * slurm.DAY_S].reset_index(drop=True) if question == SHORT else table
     jobs = SlurmJobs(of, (), site.name)
-    found = what_if.measure(site, jobs, QUESTIONS[question], REPLICATES, SHAKE_S, seed, serial, lambda done, of: None)
+    comparison = what_if.measure(site, jobs, QUESTIONS[question], REPLICATES, SHAKE_S, seed, serial, lambda done, of: None)
     about = {"site": seed, "nodes": len(site.nodes), "partitions": len(site.partitions), "jobs": len(table), "days": days}
-    rows = pd.DataFrame([each for each in what_if.records(found) if each["metric"] == WEIGHED[0]])
-    rows = rows.assign(**about, question=question, split=found.split, kind=rows["candidate"].map(KINDS))
+    rows = pd.DataFrame([each for each in what_if.records(comparison) if each["metric"] == WEIGHED[0]])
+    rows = rows.assign(**about, question=question, split=comparison.split, kind=rows["candidate"].map(KINDS))
     return rows[[*about, "question", "split", "candidate", "kind", "verdict", "change", "low", "high"]]
 
 
@@ -123,10 +123,10 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     cells = []
     for name, part in rows.groupby("question", sort=False):
         judged, right = part[part["kind"].isin((NOISE, NEARLY)) & part["low"].notna()], part[part["kind"] == "control"]
-        reach, found = ((judged["high"] - judged["low"]) / 2).median(), (right["verdict"] == "worse").sum()
+        reach, worse = ((judged["high"] - judged["low"]) / 2).median(), (right["verdict"] == "worse").sum()
         here = right["verdict"].str.removesuffix(HERE) == "worse"
-        told = f"{found} ({here.sum()})/{len(right)}" if len(right) else "–"
-        cells.append([name, f"{alarms(part)} ({alarms(part, HERE)})/{part['site'].nunique()}", f"{reach:.1%}", told])
+        controls = f"{worse} ({here.sum()})/{len(right)}" if len(right) else "–"
+        cells.append([name, f"{alarms(part)} ({alarms(part, HERE)})/{part['site'].nunique()}", f"{reach:.1%}", controls])
     return pd.DataFrame(cells, columns=["question", "alarms (here)", "reach", "control found (here)"])
 
 

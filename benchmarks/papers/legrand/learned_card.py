@@ -101,8 +101,8 @@ def _of_both(study: Study) -> list[pd.DataFrame]:
         looks = [study.look(name, seed, shake_s, (STARVATION_S,), replicates) for name in SPLITS]
         table = pd.concat([look.assign(window=look["window"] + 1000 * at) for at, look in enumerate(looks)], ignore_index=True)
         common = set(looks[0]["scheduler"]) & set(looks[1]["scheduler"]) - {f"learned {words}" for words in _OWN}
-        told = compared(table[table["scheduler"].isin(common)].assign(trace=BOTH))
-        tables.append(told.assign(trace=BOTH, shake_s=shake_s))
+        comparison = compared(table[table["scheduler"].isin(common)].assign(trace=BOTH))
+        tables.append(comparison.assign(trace=BOTH, shake_s=shake_s))
     return tables
 
 
@@ -124,8 +124,8 @@ def _of_other_trees(study: Study) -> pd.DataFrame:
                 rows += [row | {"window": window.number + 1000 * at, "seed": replicate} for row in metrics]
         looks.append(pd.DataFrame(rows).assign(trace=split.title, semantics="per-second", correction="requested"))
     looks.append(pd.concat(looks, ignore_index=True).assign(trace=BOTH))
-    told = [compared(look.astype({"starvation_s": "Int64"})).assign(trace=look["trace"].iloc[0]) for look in looks]
-    table = pd.concat(told, ignore_index=True)
+    comparisons = [compared(look.astype({"starvation_s": "Int64"})).assign(trace=look["trace"].iloc[0]) for look in looks]
+    table = pd.concat(comparisons, ignore_index=True)
     return table[(table["policy"] == "learned") & (table["tau_s"] == TAUS_S[0])]
 
 

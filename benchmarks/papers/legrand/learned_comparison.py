@@ -23,18 +23,18 @@ def compared(table: pd.DataFrame) -> pd.DataFrame:
         longest = part.groupby("scheduler")["max_wait_s"].max()
         recorded = part[part["seed"] == 0].groupby("scheduler")["max_wait_s"].max()
         same = summary["starvation_s"].isna() if pd.isna(threshold) else summary["starvation_s"] == threshold
-        told = summary[same & (summary["tau_s"] == tau_s)].set_index(["scheduler", "metric"])
+        ratios = summary[same & (summary["tau_s"] == tau_s)].set_index(["scheduler", "metric"])
         for policy in values.columns:
             sums, weekly = values.groupby("seed").sum(), values.groupby("window").mean()
             gain = weekly["SAF"] - weekly[policy]
             left = weekly.drop(index=gain.idxmax())
             row = {"starvation_s": threshold, "tau_s": tau_s, "policy": policy, "sum": float(weekly[policy].sum())}
-            row |= {name: float(told.loc[(policy, "mean_bounded_slowdown"), name]) for name in ("ratio", "low", "high")}
+            row |= {name: float(ratios.loc[(policy, "mean_bounded_slowdown"), name]) for name in ("ratio", "low", "high")}
             row |= {"wins": float((sums[policy] < sums["SAF"]).mean()), "replicates": len(sums)}
             row |= {"median": float((weekly[policy] / weekly["SAF"]).median()), "weeks_better": float((gain > 0).mean())}
             row |= {"without_best": float(left[policy].sum() / left["SAF"].sum()), "best_week": int(gain.idxmax())}
             row |= {"max_wait_s": float(longest[policy]), "max_wait_recorded_s": float(recorded[policy])}
-            row |= {metric: float(told.loc[(policy, metric), "ratio"]) for metric in METRICS[1:]}
+            row |= {metric: float(ratios.loc[(policy, metric), "ratio"]) for metric in METRICS[1:]}
             rows.append(row)
     return pd.DataFrame(rows)
 

@@ -108,7 +108,7 @@ def copies(
     submit = jobs["submit_s"].to_numpy(np.int64)
     start = submit + jobs["wait_s"].fillna(0).to_numpy(np.int64)
     end = start + jobs["runtime_s"].to_numpy(np.int64)
-    found = []
+    windows = []
     for offset in offsets:
         for number in weeks:
             begin = submit[0] + number * WEEK_S + offset * DAY_S
@@ -119,8 +119,8 @@ def copies(
             if len(rows):
                 by_s = moves(len(rows), shake_s, seed + 1000 * offset + number)
                 moved, order = shaken(jobs.iloc[rows].reset_index(drop=True), by_s)
-                found.append(Copy(trace, number + offset / 7, moved, rows[order]))
-    return found
+                windows.append(Copy(trace, number + offset / 7, moved, rows[order]))
+    return windows
 
 
 @dataclass(frozen=True)
@@ -182,11 +182,11 @@ class Training:
         column = f"mean_bounded_slowdown_{TAUS_S[0]:g}"
         self.trials += len(parameters)
         self.simulations += len(parameters) * len(chosen)
-        found = np.empty((len(parameters), len(chosen)))
+        slowdowns = np.empty((len(parameters), len(chosen)))
         trials = [_Trial(place, int(number), parameters) for place, number in enumerate(chosen)]
         for place, values in self._map(partial(_measured, self._sweeps, column), trials):
-            found[:, place] = values
-        return found
+            slowdowns[:, place] = values
+        return slowdowns
 
     def objective(self, of: str, chosen: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """Return the function of parameters [policies, parameters] to minimise.
@@ -282,7 +282,7 @@ def learn(
     if len(steps) == 1:
         grid = np.linspace(-3.0, 3.0, 25)[:, None]
         values = value(start + grid * steps) + shrink * (grid**2).sum(axis=1)
-        found, history = grid[int(values.argmin())], [float(values.min())]
+        point, history = grid[int(values.argmin())], [float(values.min())]
     else:
         search = cmaes.CMA(mean=np.zeros(len(steps)), sigma=1.0, seed=seed)
         while training.trials - before < budget:
@@ -290,8 +290,8 @@ def learn(
             values = value(start + points * steps) + shrink * (points**2).sum(axis=1)
             search.tell(list(zip(points, values.tolist(), strict=True)))
             history.append(float(values.min()))
-        found = np.asarray(search.mean)
-    learned = family.start.with_values((start + found * steps).round(3).tolist())
+        point = np.asarray(search.mean)
+    learned = family.start.with_values((start + point * steps).round(3).tolist())
     return Learned(learned, float(value(np.array([learned.values]))[0]), training.trials - before, tuple(history))
 
 
@@ -300,7 +300,7 @@ def folds(training: Training, sites: Sequence[Site], count: int = 4) -> list[tup
 
     Blocks of consecutive weeks of every trace. A copy that reaches into the block left out is in neither.
     """
-    found = []
+    pairs = []
     for fold in range(count):
         learned, left = np.zeros(len(training.copies), bool), np.zeros(len(training.copies), bool)
         for site in sites:
@@ -308,8 +308,8 @@ def folds(training: Training, sites: Sequence[Site], count: int = 4) -> list[tup
             mine = training.trace == site.name
             learned |= mine & ((training.begin + 1 <= low + 0.01) | (training.begin >= high - 0.01))
             left |= mine & (training.begin >= low - 0.01) & (training.begin + 1 <= high + 0.01)
-        found.append((np.flatnonzero(learned), np.flatnonzero(left)))
-    return found
+        pairs.append((np.flatnonzero(learned), np.flatnonzero(left)))
+    return pairs
 
 
 def cross_validate(training: Training, sites: Sequence[Site], *, count: int = 4, **asked: object) -> pd.DataFrame:
@@ -321,18 +321,18 @@ def cross_validate(training: Training, sites: Sequence[Site], *, count: int = 4,
     saf = training.baseline[f"mean_bounded_slowdown_{TAUS_S[0]:g}"].to_numpy(np.float64)
     rows = []
     for fold, (learned_on, left_out) in enumerate(folds(training, sites, count)):
-        found = learn(training, learned_on, **asked)  # type: ignore[arg-type]
+        learned = learn(training, learned_on, **asked)  # type: ignore[arg-type]
         for site in sites:
             out = left_out[training.trace[left_out] == site.name]
             inside = learned_on[training.trace[learned_on] == site.name]
-            parameters = np.array([found.score.values])
+            parameters = np.array([learned.score.values])
             ratio = float(training.slowdowns(parameters, inside).sum() / saf[inside].sum())
             slowdown = float(training.slowdowns(parameters, out).sum())
             rows.append(
                 {
                     "fold": fold,
                     "trace": site.name,
-                    "score": str(found.score),
+                    "score": str(learned.score),
                     "inside": ratio,
                     "slowdown": slowdown,
                     "saf": float(saf[out].sum()),

@@ -28,13 +28,13 @@ def policy_of(name: str, score: str, rows: pd.DataFrame, trials: int) -> PolicyF
     split = SPLITS[name]
     own = rows[(rows["trace"] == split.title) & (rows["shake_s"] == SHAKE_S) & (rows["starvation_s"] == STARVATION_S)]
     judged = own[own["tau_s"] == TAUS_S[0]].set_index("policy")
-    found, base = judged.loc[LEARNED], judged.loc[BASELINE]
+    learned, base = judged.loc[LEARNED], judged.loc[BASELINE]
     others = ", ".join(
         f"weeks {other.training.start} to {other.training.stop - 1} of {other.title}"
         for key, other in SPLITS.items()
         if key != name
     )
-    made = make_policy(
+    policy = make_policy(
         f"{name}-weights",
         score,
         algorithm="EASY(plans=requested)",
@@ -51,14 +51,14 @@ def policy_of(name: str, score: str, rows: pd.DataFrame, trials: int) -> PolicyF
         ),
         evidence=Evidence(
             "SAF-EASY-SPF",
-            round(float(found["ratio"]) - 1.0, 5),
-            round(float(found["low"]) - 1.0, 5),
-            round(float(found["high"]) - 1.0, 5),
+            round(float(learned["ratio"]) - 1.0, 5),
+            round(float(learned["low"]) - 1.0, 5),
+            round(float(learned["high"]) - 1.0, 5),
             tuple(split.testing),
-            int(found["replicates"]),
+            int(learned["replicates"]),
             0.95,
-            float(found["max_wait_s"]),
+            float(learned["max_wait_s"]),
             float(base["max_wait_s"]),
         ),
     )
-    return replace(made, features=made.features | {"r": INDEX})
+    return replace(policy, features=policy.features | {"r": INDEX})

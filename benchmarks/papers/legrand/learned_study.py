@@ -120,11 +120,11 @@ class Study:
         trace = self.trace(name)
 
         def make() -> pd.DataFrame:
-            found = expected_weights(jobs, trace.procs, clock=trace.clock, since_s=since * WEEK_S, seed=seed)
-            return pd.DataFrame({"weight": found})
+            weights = expected_weights(jobs, trace.procs, clock=trace.clock, since_s=since * WEEK_S, seed=seed)
+            return pd.DataFrame({"weight": weights})
 
-        made = self.step(f"weights of {name}, {len(jobs):,} jobs, seed {seed}", (since,), make)
-        return made["weight"].to_numpy(np.float64)
+        table = self.step(f"weights of {name}, {len(jobs):,} jobs, seed {seed}", (since,), make)
+        return table["weight"].to_numpy(np.float64)
 
     def site(self, name: str) -> Site:
         """Return a trace cut off at the end of its training weeks."""
@@ -139,8 +139,8 @@ class Study:
 
         def make() -> pd.DataFrame:
             training = Training([self.site(name)], FAMILIES[family], offsets=OFFSETS)
-            found = cross_validate(training, [self.site(name)], objective=objective, budget=BUDGET)
-            return found.assign(trials=training.trials, simulations=training.simulations)
+            rows = cross_validate(training, [self.site(name)], objective=objective, budget=BUDGET)
+            return rows.assign(trials=training.trials, simulations=training.simulations)
 
         return self.step(f"cross-validate {family} on {name}, objective {objective}", (OFFSETS, BUDGET), make)
 
@@ -149,10 +149,10 @@ class Study:
 
         def make() -> pd.DataFrame:
             training = Training([self.site(name) for name in names], FAMILIES[family], offsets=FINAL_OFFSETS)
-            found = learn(training, budget=FINAL_BUDGET)
-            row = {"family": family, "traces": " ".join(names), "score": str(found.score), "value": found.value}
+            learned = learn(training, budget=FINAL_BUDGET)
+            row = {"family": family, "traces": " ".join(names), "score": str(learned.score), "value": learned.value}
             row |= {
-                "scheduler": FAMILIES[family].scheduler(found.score),
+                "scheduler": FAMILIES[family].scheduler(learned.score),
                 "trials": training.trials,
                 "simulations": training.simulations,
             }
@@ -164,21 +164,21 @@ class Study:
         """Return the family with the least sum out of fold."""
         ratios = {}
         for family in families:
-            found = self.validated(family, name)
-            ratios[family] = found["slowdown"].sum() / found["saf"].sum()
+            rows = self.validated(family, name)
+            ratios[family] = rows["slowdown"].sum() / rows["saf"].sum()
         return min(ratios, key=lambda each: ratios[each])
 
     def policies(self, name: str) -> dict[str, tuple[str, bool]]:
         """Return all policies looked at on a trace: text of the score, and whether ``r`` is the index."""
-        found = {each: (text, False) for each, text in COMPARED.items()} | {each: (text, True) for each, text in UNTRAINED.items()}
+        scores = {each: (text, False) for each, text in COMPARED.items()} | {each: (text, True) for each, text in UNTRAINED.items()}
         for own in SPLITS if name == "untouched" else (name,):
             for families, words in ((WITHOUT, "without predictions"), (WITH, "with predictions")):
                 family = self.best(families, own)
                 learned = self.learned(family, (own,)).iloc[0]
                 of = f" of {SPLITS[own].title}" if name == "untouched" else ""
-                found[f"learned{of} {words}"] = (str(learned["score"]), FAMILIES[family].predicted)
+                scores[f"learned{of} {words}"] = (str(learned["score"]), FAMILIES[family].predicted)
         both = self.learned("weight", tuple(SPLITS)).iloc[0]
-        return found | {"learned of both with predictions": (str(both["score"]), True)}
+        return scores | {"learned of both with predictions": (str(both["score"]), True)}
 
     def look(
         self, name: str, seed: int, shake_s: int, starvation_s: tuple[int | None, ...], replicates: int = REPLICATES
@@ -220,10 +220,10 @@ def measured(
         for threshold in starvation_s:
             asked = Policy(scheduler, index if predicted else "requested", starvation_s=threshold)
             sweep = PreparedSweep(jobs, procs=trace.procs, policy=asked, clock=trace.clock, taus_s=TAUS_S)
-            found = sweep.measure([chosen.values]).iloc[0]
-            shared = {name: float(found[name]) for name in ("mean_wait_s", "awf_s", "p2sf_s", "max_wait_s")}
+            metrics = sweep.measure([chosen.values]).iloc[0]
+            shared = {name: float(metrics[name]) for name in ("mean_wait_s", "awf_s", "p2sf_s", "max_wait_s")}
             for tau_s in TAUS_S:
-                slowdown = float(found[f"mean_bounded_slowdown_{tau_s:g}"])
+                slowdown = float(metrics[f"mean_bounded_slowdown_{tau_s:g}"])
                 row = {"scheduler": policy, "predictor": "index" if predicted else "requested", "starvation_s": threshold}
                 rows.append(row | {"tau_s": tau_s, "mean_bounded_slowdown": slowdown, "jobs": len(jobs)} | shared)
     return rows

@@ -100,8 +100,8 @@ class History:
             mine.alike[kind].append(job)
 
     def _asked(self, job: int, mine: _User) -> list[float]:
-        known = (len(mine.ended), len(mine.submitted))
-        return [self.log_requested[job], self.log_procs[job], self.hour[job], self.weekday[job], *known]
+        counts = (len(mine.ended), len(mine.submitted))
+        return [self.log_requested[job], self.log_procs[job], self.hour[job], self.weekday[job], *counts]
 
     def _last(self, job: int, mine: _User) -> list[float]:
         """Describe the user's last four ended jobs, and the last ten together."""
@@ -163,9 +163,9 @@ def of_trees(history: History, since_s: int = 0, seed: int = 0) -> np.ndarray:
     for week in range(since_s // WEEK_S, int(history.submit[-1]) // WEEK_S + 1):
         begin = week * WEEK_S
         asked = np.flatnonzero((history.submit >= begin) & (history.submit < begin + WEEK_S))
-        known = np.flatnonzero(history.end <= begin)[-LEARNED_JOBS:]
-        if len(asked) and len(known) >= ENOUGH:
-            rows = lightgbm.Dataset(table[known], label[known])
+        ended = np.flatnonzero(history.end <= begin)[-LEARNED_JOBS:]
+        if len(asked) and len(ended) >= ENOUGH:
+            rows = lightgbm.Dataset(table[ended], label[ended])
             chances[asked] = lightgbm.train(TREES | {"seed": seed}, rows, ROUNDS).predict(table[asked])
     return chances
 
@@ -202,11 +202,11 @@ def expected_weights(
     walk = simulation(prepare(jobs, procs), Policy(SCHEDULE), clock=clock).outcome()
     history = History(jobs, walk.start - walk.submit[0], clock)
     chances = of_trees(history, since_s, seed)
-    told = prior().quantiles
-    assert told is not None
-    known = ~np.isnan(chances[:, 0])
+    quantiles_of = prior().quantiles
+    assert quantiles_of is not None
+    has_chances = ~np.isnan(chances[:, 0])
     of_classes = weight_of_chances(chances, history.requested.astype(np.float64))
-    return np.where(known, of_classes, weight_of_quantiles(told(jobs)))
+    return np.where(has_chances, of_classes, weight_of_quantiles(quantiles_of(jobs)))
 
 
 def index_s(requested_s: np.ndarray, weight: np.ndarray) -> np.ndarray:

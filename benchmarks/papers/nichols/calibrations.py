@@ -44,9 +44,9 @@ def quiet(seed: int, days: float = 2.0) -> pd.DataFrame:
     """
     tables = []
     for nodes in (8, 16, 32):
-        made = control_runs(QUIET, days=days, seed=seed, each=QUIET_RUNS, nodes=nodes, features=False).runs
-        group = made["application"] + f" {nodes}"
-        tables.append(pd.DataFrame({"group": group, "runtime_s": made["runtime_s"]}))
+        runs = control_runs(QUIET, days=days, seed=seed, each=QUIET_RUNS, nodes=nodes, features=False).runs
+        group = runs["application"] + f" {nodes}"
+        tables.append(pd.DataFrame({"group": group, "runtime_s": runs["runtime_s"]}))
     return pd.concat(tables, ignore_index=True)
 
 

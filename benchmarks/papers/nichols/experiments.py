@@ -124,13 +124,13 @@ def learn(
     """
     rows = np.flatnonzero(run.runs["application"].isin(applications).to_numpy())
     runs = run.runs.iloc[rows]
-    known = baselines(runs["application"], runs["runtime_s"])
+    usual = baselines(runs["application"], runs["runtime_s"])
     learning = Learning((classifier,), thresholds_of((classifier,)), options={classifier: options or {}}, seed=seed)
-    z = z_scores(runs["application"], runs["runtime_s"], known)
+    z = z_scores(runs["application"], runs["runtime_s"], usual)
     seen = pd.concat([run.own if scope == "own" else run.all, run.situation], axis=1).iloc[rows].reset_index(drop=True)
     if columns is not None:
         seen = seen[list(columns)]
-    model = learning.train(classifier, seen, labels(z, learning.thresholds), times_of(runs), known, z)
+    model = learning.train(classifier, seen, labels(z, learning.thresholds), times_of(runs), usual, z)
     return Adviser(model, scope, tuple(learning.thresholds))
 
 

@@ -28,7 +28,7 @@ def beside(columns: Mapping[str, tuple[Sequence[Conducted], str]]) -> str:
     """Return statements of the paper by figure, and a column of values for each title: of experiments and one of their schedulers."""
     sides = {title: statements(conducted, scheduler) for title, (conducted, scheduler) in columns.items()}
     first = next(iter(sides.values()))
-    rows = [[what, said, *(side[place][2] for side in sides.values())] for place, (what, said, _) in enumerate(first)]
+    rows = [[what, in_paper, *(side[place][2] for side in sides.values())] for place, (what, in_paper, _) in enumerate(first)]
     return markdown(["", "paper, text", *sides], rows, left=list(sides))
 
 

@@ -167,8 +167,8 @@ class Bench:
         """Run trials under one setting; a row a run, as of :func:`sim.cluster.experiments.trials`."""
 
         def make() -> pd.DataFrame:
-            known = self.known(cluster, of)
-            limited = known.assign(limit_s=known["mean_s"] + setting.beyond * known["sigma_s"])
+            usual_times = self.known(cluster, of)
+            limited = usual_times.assign(limit_s=usual_times["mean_s"] + setting.beyond * usual_times["sigma_s"])
             advisers = self.advisers(cluster, setting, of.trained_on)
             given = {"known": limited, "advisers": advisers, "coin": setting.coin, "threads": self.threads}
             return trials(machine(cluster, setting.placement), of, [setting.name], seeds, **given)[list(_KEPT)]  # type: ignore[arg-type]
@@ -183,15 +183,18 @@ class Bench:
         """
 
         def make() -> pd.DataFrame:
-            known = self.known(cluster, EXPERIMENTS["ADAA"])
-            limits = {(str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(known.index, known["limit_s"], strict=True)}
+            usual_times = self.known(cluster, EXPERIMENTS["ADAA"])
+            limits = {
+                (str(kind[0]), int(kind[1])): float(limit)
+                for kind, limit in zip(usual_times.index, usual_times["limit_s"], strict=True)
+            }
             on = machine(cluster, setting.placement)
             jobs = continuous(days, _MONTH_SEED, procs=on.procs, load=load)
             advisers = self.advisers(cluster, setting, ALL_APPLICATIONS)
             begun = time.perf_counter()
             run = simulate_on(on, jobs, scheduler=setting.name, seed=_MONTH_SEED, advisers=advisers, limits=limits)
             seconds = time.perf_counter() - begun
-            return by_day(run, known, on.procs).assign(load=load, seconds=seconds)
+            return by_day(run, usual_times, on.procs).assign(load=load, seconds=seconds)
 
         identity = machine(cluster), load, setting.identity, days, self.days
         return self.kept(f"{cluster}: {days:g} days of load {load:g}, {setting.scheduler}", identity, make)
@@ -201,8 +204,11 @@ class Bench:
 
         def make() -> pd.DataFrame:
             of, rows = EXPERIMENTS["ADAA"], []
-            jobs, known = trial(of, MEASURE_FROM), self.known(cluster, of)
-            limits = {(str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(known.index, known["limit_s"], strict=True)}
+            jobs, usual_times = trial(of, MEASURE_FROM), self.known(cluster, of)
+            limits = {
+                (str(kind[0]), int(kind[1])): float(limit)
+                for kind, limit in zip(usual_times.index, usual_times["limit_s"], strict=True)
+            }
             for what, setting in asked.items():
                 given = {"features": np.ones(len(jobs), bool)} if setting is None else {}
                 advisers = {} if setting is None else self.advisers(cluster, setting, of.trained_on)
