@@ -17,6 +17,8 @@ LONGEST = 88
 BANNED = re.compile(r"\b(who|somebody|nobody|whoever|whosoever|everybody|anybody|lest|wherefore)\b", re.IGNORECASE)
 NUMBERED = re.compile(r"\bpaper[ ]0{2}\d", re.IGNORECASE)
 """A paper by a file's number instead of its authors."""
+VAGUE = {"found", "made", "known", "told", "stated", "said"}
+"""Names of variables that say nothing of what they hold."""
 WRITTEN = {".py", ".md", ".j2", ".toml", ".css", ".yaml", ".yml"}
 
 
@@ -33,6 +35,16 @@ def said(source: str) -> str:
     """Return the comments and strings of Python code, without its names."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     return "\n".join(token.string for token in tokens if token.type in (tokenize.COMMENT, tokenize.STRING))
+
+
+def assigned(source: str | bytes) -> Iterator[tuple[int, str]]:
+    """Yield line and name of every local variable of Python code, without parameters."""
+    for function in ast.walk(ast.parse(source)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            parameters = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)}
+            for node in ast.walk(function):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id not in parameters:
+                    yield node.lineno, node.id
 
 
 def place(file: Path) -> str:
@@ -59,6 +71,11 @@ def test_texts_name_jobs_models_and_functions() -> None:
     assert not wrong, "say which job, model, user or function:\n" + "\n".join(wrong)
 
 
+def test_variables_say_what_they_hold() -> None:
+    wrong = [f"{place(file)}:{line}: {name}" for file in CODE for line, name in assigned(file.read_bytes()) if name in VAGUE]
+    assert not wrong, "name what it is:\n" + "\n".join(wrong)
+
+
 def test_papers_are_named_by_their_authors() -> None:
     folders = [*ROOMS, HOUSE / "tests", HOUSE / "benchmarks", HOUSE / "docs"]
     files = [*HOUSE.glob("*"), *(file for folder in folders for file in folder.rglob("*"))]
@@ -71,3 +88,5 @@ def test_the_checks_find_what_they_look_for() -> None:
     assert dict(documented(bad, "m")) == {"m": "Who says whether a job had better wait", "m:f": "Short."}
     assert BANNED.findall(said("nobody = 1  # whoever asks\n")) == ["whoever"]
     assert NUMBERED.search("paper " + "004")
+    shadowed = "def f(known):\n    found, known = known\n    [made for made in known]\n"
+    assert [*assigned(shadowed)] == [(2, "found"), (3, "made")]

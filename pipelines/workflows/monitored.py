@@ -116,8 +116,8 @@ def replayed(clean: CleanTrace, runs: pd.DataFrame, moments: Moments, unseen: Un
     jobs, do not belong together, and for another scheduler than EASY that asks the registered model.
     """
     rush = named_scheduler(scheduler).rush
-    known = rush and Rush("registered", rush.skips, patience=rush.patience, every=rush.every, cutoff=rush.cutoff)
-    if rush is None or rush != known or not scheduler.startswith(f"{BASELINE}+"):
+    allowed = rush and Rush("registered", rush.skips, patience=rush.patience, every=rush.every, cutoff=rush.cutoff)
+    if rush is None or rush != allowed or not scheduler.startswith(f"{BASELINE}+"):
         raise InputError(f"scheduler {scheduler!r}: is not {SCHEDULER}, with skips, patience, every or cutoff")
     jobs, origin_s = _with_counters(clean, moments.store), int(clean.origin_unix_s or 0)
     asked = _asked(jobs, origin_s, runs)
@@ -125,8 +125,8 @@ def replayed(clean: CleanTrace, runs: pd.DataFrame, moments: Moments, unseen: Un
         raise InputError(f"{moments.store.system}: no control run with known nodes is a job of {clean.name} by number and start")
 
     def chance(row: int, now_s: int, running: Iterable[int]) -> float:
-        known = moments.row(asked[row], origin_s + now_s, [asked[each] for each in running if each in asked])
-        return np.nan if np.isnan(known).all() else float(unseen.variation(known[None, :], np.array([origin_s + now_s]))[0])
+        features = moments.row(asked[row], origin_s + now_s, [asked[each] for each in running if each in asked])
+        return np.nan if np.isnan(features).all() else float(unseen.variation(features[None, :], np.array([origin_s + now_s]))[0])
 
     z = z_scores(runs["application"], runs["runtime_s"], baselines(runs["application"], runs["runtime_s"]))
     varied = dict(zip(runs["run_id"], z > BINARY[0], strict=True))

@@ -101,12 +101,12 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     ]
     warnings += [
         f"{key}={settings[key]}"
-        for key, modelled in (
+        for key, pattern in (
             *(("topologyplugin", r"topology/(none|default|tree)"), ("topologyparam", r"(?!.*dragonfly).*")),
             *(("selecttype", r"select/(cons_res|cons_tres|linear)"), ("schedulertype", r"sched/(backfill|builtin)")),
             ("prioritytype", r"priority/(basic|multifactor)"),
         )
-        if key in settings and not re.fullmatch(modelled, settings[key].lower())
+        if key in settings and not re.fullmatch(pattern, settings[key].lower())
     ]
     if "suspend" in settings.get("preemptmode", "").lower():
         warnings.append(f"PreemptMode={settings['preemptmode']}")
