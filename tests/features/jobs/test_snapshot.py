@@ -21,7 +21,7 @@ from features.jobs.snapshot import snapshot
 from models.packed import snapshot_inputs
 from models.packed.snapshot_inputs import FEATURES, History
 from tests.conftest import needs_shared
-from tests.features.jobs.test_history import kth, local, random_trace, table, traces
+from tests.features.jobs.test_history import kth, local, perturbed, random_trace, table, traces
 from tests.support.fresh import seeds
 
 PACKED = Path(snapshot_inputs.__file__)
@@ -88,31 +88,6 @@ def test_many_rows_are_the_rows_one_by_one() -> None:
     one_by_one = pd.concat([known.inputs(asked.iloc[[row]]) for row in range(len(asked))])
     pd.testing.assert_frame_equal(known.inputs(asked), one_by_one, atol=1e-15, rtol=0)
     assert known.inputs(asked.iloc[:0]).shape == (0, len(FEATURES))
-
-
-def perturbed(jobs: pd.DataFrame, start_s: np.ndarray, row: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
-    """``jobs`` with all that happens after the submission of ``row`` made different, as far as it can be."""
-    now = int(jobs["submit_s"].iloc[row])
-    after = np.arange(len(jobs)) > row
-    submit = jobs["submit_s"].to_numpy().copy()
-    submit[after] = now + np.sort(rng.integers(0, 200, after.sum()))
-    start = start_s.copy()
-    waiting = start_s >= now  # jobs not started before now may start at any time from now on
-    start[waiting] = np.maximum(submit, now)[waiting] + rng.integers(0, 50, waiting.sum())
-    runtime = jobs["runtime_s"].to_numpy().copy()
-    unended = start_s + runtime > now
-    runtime[unended] = np.maximum(now - start, 0)[unended] + rng.integers(1, 100, unended.sum())
-    changed = jobs.assign(submit_s=submit, runtime_s=runtime)
-    for name, values in {
-        "procs": rng.integers(1, 50, len(jobs)),
-        "requested_s": rng.integers(1, 1_000, len(jobs)),
-        "allocated_procs": rng.integers(1, 50, len(jobs)),
-    }.items():
-        changed[name] = changed[name].where(~after, pd.Series(values).astype(changed[name].dtype))
-    users = changed["user"].cat.codes.to_numpy().copy()
-    users[after] = rng.integers(-1, len(changed["user"].cat.categories), after.sum())
-    changed["user"] = pd.Categorical.from_codes(users, dtype=changed["user"].dtype)
-    return changed, start
 
 
 @pytest.mark.slow
