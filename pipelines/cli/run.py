@@ -37,6 +37,7 @@ from sim.metrics.verdict import WEIGHED
 from sim.policy import NAMES
 from sim.settings import TraceSettings
 
+_DENIED = re.compile(r"PermissionError: \[Errno 13\] Permission denied: '(?P<file>[^']*)'")
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 BASELINE = ("EASY", "requested")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", *WEIGHED[1:])
@@ -255,7 +256,10 @@ def _explain(result: dg.ExecuteInProcessResult) -> None:
             _say_checks(result)
             note("queuecast: its results were not made; earlier results stay")
             sys.exit(1)
-        if cause := known_cause("\n".join([f"{root.cls_name}: {root.message}", *messages])):
+        message = "\n".join([f"{root.cls_name}: {root.message}", *messages])
+        if denied := _DENIED.search(message):
+            raise InputError(f"{denied['file']}: Permission denied")
+        if cause := known_cause(message):
             note(f"queuecast: {cause}")
             sys.exit(1)
         note(root.to_string())

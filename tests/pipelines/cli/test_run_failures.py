@@ -61,6 +61,7 @@ def _forgotten() -> BaseException:
     ("error", "told", "words"),
     [
         (OSError(NO_ROOM), SystemExit, ["queuecast: no room is left on the disk"]),
+        (PermissionError(13, "Permission denied", "/site/mlartifacts"), InputError, ["/site/mlartifacts: Permission denied"]),
         (
             ZeroDivisionError("of ours"),
             SystemExit,
@@ -69,7 +70,13 @@ def _forgotten() -> BaseException:
         (_forgotten(), InputError, ["is not a trace that was run any more"]),
         (KeyboardInterrupt(), KeyboardInterrupt, []),
     ],
-    ids=["a log that cannot be written", "a defect", "a trace that is forgotten while it runs", "an interrupt"],
+    ids=[
+        "a log that cannot be written",
+        "a file of another user",
+        "a defect",
+        "a trace that is forgotten while it runs",
+        "an interrupt",
+    ],
 )
 def test_a_failure_between_steps_is_told_as_what_it_is(
     error: BaseException,
