@@ -14,8 +14,9 @@ from pipelines.assets.partitions import of_traces
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.trace_checks import JOBS, check_jobs
 from pipelines.dated.replay import accounting_of
+from pipelines.ingest.read import cleaned_for
 from pipelines.report.table import escaped
-from pipelines.sources.traces import cleaned_for, machine_of, read_known
+from pipelines.sources.traces import machine_of, read_known
 
 
 def _read(name: str) -> CleanTrace:

@@ -16,11 +16,11 @@ import click
 from click.core import ParameterSource
 
 from features.errors import InputError, one_line
-from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import Trace
 from features.jobs.usage import doubts
 from pipelines.cli.notes import note
-from pipelines.ingest.read import find_entry, read_trace
+from pipelines.ingest.read import cleaned_for, find_entry, read_trace
 from pipelines.storage.permissions import name_outputs
 from sim.settings import Campaign, Settings, TraceSettings
 
@@ -298,8 +298,7 @@ def load(settings: TraceSettings, machine: Machine | None = None) -> CleanTrace:
     import_without_blas()
     trace, missing_request = read(settings)
     machine = machine or load_machine(settings)
-    size, holds = (settings.procs, None) if machine is None else (machine.procs, machine.holds)
-    cleaned = clean(trace, size, missing_request, holds)
+    cleaned = cleaned_for(machine, trace, missing_request, settings.procs)
     tell_cleaning(cleaned)
     if machine is not None and (unknown := machine.unknown_properties(cleaned.jobs)):
         listed = ", ".join(f"{word} ({count:,} jobs)" for word, count in unknown.items())

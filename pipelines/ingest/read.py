@@ -1,13 +1,16 @@
 """Read TRACE: a name of the catalogue, or a file of any kind known by its content."""
 
+from __future__ import annotations
+
 import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from features.errors import InputError
+from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace
 from pipelines.ingest.canonical import MAGIC, read_canonical
 from pipelines.ingest.localtime import zone
@@ -15,6 +18,9 @@ from pipelines.ingest.source import Source, load, trace_name
 from pipelines.ingest.swf import parse_swf
 from pipelines.ingest.text import opened
 from pipelines.sources.catalogue import Entry, load_catalogue
+
+if TYPE_CHECKING:
+    from sim.machine.description import Machine
 
 
 def read_trace(
@@ -57,6 +63,16 @@ def read_trace(
         procs=next((number for number in sizes if number is not None), None),
         timezone=next((name for name in zones if name is not None), None),
     )
+
+
+def cleaned_for(machine: Machine | None, trace: Trace, missing_request: str, procs: int | None = None) -> CleanTrace:
+    """Return a trace cleaned for a ``machine`` of clusters, or for a pool if None.
+
+    The pool has ``procs`` processors, or as many as the trace says.
+    """
+    if machine is None:
+        return clean(trace, procs, missing_request)
+    return clean(trace, machine.procs, missing_request, machine.holds)
 
 
 def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry | None:

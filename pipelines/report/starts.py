@@ -85,11 +85,11 @@ def answer(answers: pd.DataFrame, known: pd.DataFrame) -> list[str]:
     if known.empty:
         return [f"Nothing can be judged yet: none of the jobs that {len(answers):,} answers are about has started."]
     error, plan = (duration(known[name].median()) for name in ("error", "plan_error"))
-    medians = f"Over {len(known):,} answers the told median was off by {error} (median), the plan by {plan}."
+    accuracy = f"Over {len(known):,} answers the told median was off by {error} (median), the plan by {plan}."
     count, held = int(known["waits"].sum()), covered(known, 0.8)
     if not count:
-        return [medians, "No job waited over a minute: whether intervals hold is not known."]
-    return [medians, f"Of {count:,} answers about jobs that waited over a minute, {share_of(held)} of the 80 % intervals held."]
+        return [accuracy, "No job waited over a minute: whether intervals hold is not known."]
+    return [accuracy, f"Of {count:,} answers about jobs that waited over a minute, {share_of(held)} of the 80 % intervals held."]
 
 
 def covered(known: pd.DataFrame, share: float) -> float:

@@ -11,10 +11,10 @@ from typing import Any
 import tomlkit
 
 from features.errors import InputError
-from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import Trace
 from features.jobs.usage import doubts
-from pipelines.ingest.read import find_entry, is_accounting, read_trace
+from pipelines.ingest.read import cleaned_for, find_entry, is_accounting, read_trace
 from pipelines.ingest.source import trace_name
 from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, remembered
 from pipelines.sources.settings import changing, editable
@@ -112,13 +112,6 @@ def machine_of(name: str) -> Machine | None:
     """Return the machine of clusters that the catalogue states for a trace, if any."""
     entry = load_catalogue().get(name)
     return None if entry is None else entry.described
-
-
-def cleaned_for(machine: Machine | None, trace: Trace, missing_request: str) -> CleanTrace:
-    """Return a trace cleaned for a ``machine`` of clusters, or for its pool if None."""
-    if machine is None:
-        return clean(trace, missing_request=missing_request)
-    return clean(trace, machine.procs, missing_request, machine.holds)
 
 
 def simulated_on(clean: CleanTrace) -> dict[str, Any]:

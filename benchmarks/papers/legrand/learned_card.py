@@ -22,13 +22,9 @@ from benchmarks.papers.legrand.learned_study import (
     WITH,
     WITHOUT,
     Study,
-    before,
-    measured,
 )
-from benchmarks.papers.legrand.learned_weights import index_s
-from features.jobs.shaking import SHAKE_S, moves, shaken
+from features.jobs.shaking import SHAKE_S
 from pipelines.report.style import INK, encode, figure
-from sim.campaigns.windows import split_windows
 
 PAGE = "learned-policies"
 BOTH = "Both traces"
@@ -110,19 +106,9 @@ def _of_other_trees(study: Study) -> pd.DataFrame:
     """Compare the policy learned on both traces with weights by trees of another seed, on the testing weeks."""
     scores = {"SAF": (COMPARED["SAF"], False), "learned": (str(study.learned("weight", tuple(SPLITS)).iloc[0]["score"]), True)}
     looks = []
-    for at, (name, split) in enumerate(SPLITS.items()):
-        trace = study.trace(name)
-        jobs = before(trace, split.testing)
-        weight = study.weights(name, jobs, split.testing.start, seed=1)
-        index = index_s(jobs["requested_s"].to_numpy(np.float64), weight)
-        rows = []
-        for window in split_windows(jobs, "weeks").windows:
-            for replicate in range(OTHER_REPLICATES) if window.number in split.testing else ():
-                by_s = moves(len(window.jobs), SHAKE_S if replicate else 0, LOOK_SEED + 1000 * window.number + replicate)
-                moved, order = shaken(window.jobs, by_s)
-                metrics = measured(moved, index[window.rows[order]], trace, scores, (STARVATION_S,))
-                rows += [row | {"window": window.number + 1000 * at, "seed": replicate} for row in metrics]
-        looks.append(pd.DataFrame(rows).assign(trace=split.title, semantics="per-second", correction="requested"))
+    for at, name in enumerate(SPLITS):
+        look = study.weekly(name, scores, LOOK_SEED, SHAKE_S, (STARVATION_S,), OTHER_REPLICATES, trees=1)
+        looks.append(look.assign(window=look["window"] + 1000 * at))
     looks.append(pd.concat(looks, ignore_index=True).assign(trace=BOTH))
     comparisons = [compared(look.astype({"starvation_s": "Int64"})).assign(trace=look["trace"].iloc[0]) for look in looks]
     table = pd.concat(comparisons, ignore_index=True)

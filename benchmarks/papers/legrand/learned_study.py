@@ -184,25 +184,36 @@ class Study:
         self, name: str, seed: int, shake_s: int, starvation_s: tuple[int | None, ...], replicates: int = REPLICATES
     ) -> pd.DataFrame:
         """Measure all policies on the testing weeks: one row a policy, threshold, week, replicate and tau."""
-        split = UNTOUCHED if name == "untouched" else SPLITS[name]
         policies = self.policies(name)
-
-        def make() -> pd.DataFrame:
-            trace = self.trace(name)
-            jobs = before(trace, split.testing)
-            weight = self.weights(name, jobs, split.testing.start)
-            index = index_s(jobs["requested_s"].to_numpy(np.float64), weight)
-            rows = []
-            for window in split_windows(jobs, "weeks").windows:
-                for replicate in range(replicates) if window.number in split.testing else ():
-                    by_s = moves(len(window.jobs), shake_s if replicate else 0, seed + 1000 * window.number + replicate)
-                    moved, order = shaken(window.jobs, by_s)
-                    given = (moved, index[window.rows[order]], trace, policies, starvation_s)
-                    rows += [row | {"window": window.number, "seed": replicate} for row in measured(*given)]
-            return pd.DataFrame(rows).assign(trace=split.title, semantics="per-second", correction="requested")
-
         settings = (seed, shake_s, starvation_s, replicates, sorted(policies.items()))
-        return self.step(f"look at {name}, shaken by {shake_s} s", settings, make).astype({"starvation_s": "Int64"})
+        return self.step(
+            f"look at {name}, shaken by {shake_s} s",
+            settings,
+            lambda: self.weekly(name, policies, seed, shake_s, starvation_s, replicates),
+        ).astype({"starvation_s": "Int64"})
+
+    def weekly(
+        self,
+        name: str,
+        policies: dict[str, tuple[str, bool]],
+        seed: int,
+        shake_s: int,
+        starvation_s: tuple[int | None, ...],
+        replicates: int,
+        trees: int = 0,
+    ) -> pd.DataFrame:
+        """Measure policies on the testing weeks, with weights by trees of the seed ``trees``: rows of :meth:`look`."""
+        trace, split = self.trace(name), UNTOUCHED if name == "untouched" else SPLITS[name]
+        jobs = before(trace, split.testing)
+        index = index_s(jobs["requested_s"].to_numpy(np.float64), self.weights(name, jobs, split.testing.start, trees))
+        rows = []
+        for window in split_windows(jobs, "weeks").windows:
+            for replicate in range(replicates) if window.number in split.testing else ():
+                by_s = moves(len(window.jobs), shake_s if replicate else 0, seed + 1000 * window.number + replicate)
+                moved, order = shaken(window.jobs, by_s)
+                metrics = measured(moved, index[window.rows[order]], trace, policies, starvation_s)
+                rows += [row | {"window": window.number, "seed": replicate} for row in metrics]
+        return pd.DataFrame(rows).assign(trace=split.title, semantics="per-second", correction="requested")
 
 
 def measured(

@@ -20,9 +20,8 @@ from pipelines.dated.history import keep_history, read_history
 from pipelines.dated.queue_states import keep_states, read_states
 from pipelines.dated.starts import keep_start_model, point_start_champion
 from pipelines.ingest.queue_file import OF_SLURM
-from pipelines.ingest.read import read_trace
+from pipelines.ingest.read import cleaned_for, read_trace
 from pipelines.sources.catalogue import load_catalogue
-from pipelines.sources.traces import cleaned_for
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 from pipelines.workflows.questions import WhenSettings
