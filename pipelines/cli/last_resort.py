@@ -13,10 +13,11 @@ from pathlib import Path
 import click
 
 from features.errors import InputError, masked, one_line
+from pipelines.cli.interrupts import INTERRUPTED
 from pipelines.storage.remote import is_outage
 
-BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
-"""Exit codes: of bad input, of anything else that went wrong, and of Ctrl-C."""
+BAD_INPUT, FAILED = 2, 1
+"""Exit codes: of bad input, and of anything else that went wrong but Ctrl-C."""
 SHOW = "QUEUECAST_TRACEBACK"
 """Environment variable that shows the traceback of a defect."""
 _CAUSES = {

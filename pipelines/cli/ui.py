@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from subprocess import Popen
-from threading import Timer
+from threading import Event, Timer
 from typing import Any, NoReturn
 
 import click
@@ -60,10 +60,13 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
 def ends_with_children() -> Iterator[None]:
     """End the body at SIGINT and SIGTERM, and what it started within :data:`ENDS_S` seconds.
 
+    Where they have to be killed, the process exits with :data:`INTERRUPTED`, whatever the body makes of their end.
+
     A shell starts what it puts in the background with SIGINT ignored; here, and in children, that is undone, as Dagster stops its
     processes by it.
     """
     began: list[psutil.Process] = []
+    gave_up = Event()
 
     def end(number: int, frame: object) -> NoReturn:
         for each in _ENDING:
@@ -78,6 +81,7 @@ def ends_with_children() -> Iterator[None]:
                 each.kill()
 
     def give_up() -> NoReturn:
+        gave_up.set()
         kill()
         os._exit(INTERRUPTED)
 
@@ -90,6 +94,8 @@ def ends_with_children() -> Iterator[None]:
     finally:
         kill()
         late.cancel()
+        if gave_up.is_set():
+            os._exit(INTERRUPTED)
 
 
 def become(module: str, *arguments: str) -> NoReturn:
