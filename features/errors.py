@@ -13,28 +13,28 @@ class InputError(ValueError):
     """
 
 
-def unknown(what: str, name: object, known: Iterable[str], listed: str = "") -> InputError:
+def unknown(what: str, name: object, choices: Iterable[str], listed: str = "") -> InputError:
     """Return the error for an unknown name: the known one that is most like it, or else all.
 
     ``listed`` stands in place of a list that would be long.
     """
-    known = list(known)
-    return InputError(f"unknown {what} {shown(name)}; {meant(name, known) or 'known: ' + (listed or ', '.join(known))}")
+    choices = list(choices)
+    return InputError(f"unknown {what} {shown(name)}; {meant(name, choices) or 'known: ' + (listed or ', '.join(choices))}")
 
 
-def check_names(what: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise :func:`unknown` for the first of the ``given`` names that is not ``known``."""
-    known = list(known)
+def check_names(what: str, given: Iterable[str], choices: Iterable[str]) -> None:
+    """Raise :func:`unknown` for the first of the ``given`` names that is not in ``choices``."""
+    choices = list(choices)
     for name in given:
-        if name not in known:
-            raise unknown(what, name, known)
+        if name not in choices:
+            raise unknown(what, name, choices)
 
 
-def meant(name: object, known: Iterable[str]) -> str:
+def meant(name: object, choices: Iterable[str]) -> str:
     """Return ``did you mean X?`` for the known name that is most like ``name``, "" for none."""
     from difflib import get_close_matches
 
-    by_letters = {each.lower(): each for each in known}
+    by_letters = {each.lower(): each for each in choices}
     alike = get_close_matches(str(name).lower(), by_letters, n=1, cutoff=0.7)
     return f"did you mean {by_letters[alike[0]]}?" if alike else ""
 
@@ -91,10 +91,10 @@ def masked(text: str) -> str:
     return re.sub(r"[^\s'\"()<>=]*(?:@|:/)[^\s'\"()<>]*?(?=[.,:;]*(?:[\s'\"()<>]|$))", _masked, text)
 
 
-def _masked(found: re.Match[str]) -> str:
-    if found[0].startswith("/") or re.match("(?:sqlite|file):/", found[0]):
-        return found[0]
-    parts = ADDRESS.fullmatch(found[0])
+def _masked(address: re.Match[str]) -> str:
+    if address[0].startswith("/") or re.match("(?:sqlite|file):/", address[0]):
+        return address[0]
+    parts = ADDRESS.fullmatch(address[0])
     return f"{parts['scheme']}://{'' if parts['user'] is None else '***@'}{parts['place']}" if parts else "***"
 
 

@@ -52,10 +52,10 @@ def refusal(error: ValidationError, model: type[BaseModel]) -> str:
     first = error.errors(include_url=False)[0]
     if first["type"] == "value_error":  # of a check of the whole, which names what it is about
         return str(first["ctx"]["error"])
-    return f"{one_line('.'.join(str(part) for part in first['loc']), 60)} {_said(first, model)}"
+    return f"{one_line('.'.join(str(part) for part in first['loc']), 60)} {_complaint(first, model)}"
 
 
-def _said(error: Any, model: type[BaseModel]) -> str:
+def _complaint(error: Any, model: type[BaseModel]) -> str:
     """Return what is wrong with a key, and what would be right."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":

@@ -34,7 +34,7 @@ class Windows(NamedTuple):
     all: np.ndarray  # float64 [runs, 4, metrics]
     samples: np.ndarray  # int64 [runs, 2]: samples that gave a value, of own and of all nodes
     nodes: np.ndarray  # int64 [runs, 2]: nodes with such a sample
-    known: np.ndarray  # int64 [runs]: nodes that were ever sampled before the window's end
+    seen_nodes: np.ndarray  # int64 [runs]: nodes that were ever sampled before the window's end
     run_offsets: np.ndarray  # int64 [runs + 1]: where a run's nodes begin in run_nodes
     run_nodes: np.ndarray  # int64: nodes by run
     node_runs: np.ndarray  # int64: the same pairs as runs by node, each node's in order of start
@@ -121,7 +121,7 @@ def close(bucket, windows, nodes, stream):
             windows.nodes[run, 1] += bucket_of_node >= windows.begin[run]
         for place in range(windows.run_offsets[run], windows.run_offsets[run + 1]):
             windows.nodes[run, 0] += nodes.bucket[windows.run_nodes[place]] >= windows.begin[run]
-        windows.known[run] = stream.clock[KNOWN]
+        windows.seen_nodes[run] = stream.clock[KNOWN]
         run += 1
     stream.clock[OVER] = run
 

@@ -171,7 +171,7 @@ class _Join:
             all=_totals(count if scope != "own" else 0, metrics),
             samples=np.zeros((count, 2), np.int64),
             nodes=np.zeros((count, 2), np.int64),
-            known=np.zeros(count, np.int64),
+            seen_nodes=np.zeros(count, np.int64),
             run_offsets=offsets,
             run_nodes=run_nodes,
             node_runs=np.repeat(np.arange(count), np.diff(offsets))[pairs],
@@ -253,7 +253,7 @@ class _Join:
         back[self.order] = np.arange(len(self.order))
         interval_s = self._interval_s()
         expected = (self.window - self.lag) / SECOND / interval_s
-        nodes = np.column_stack([np.diff(windows.run_offsets), windows.known])
+        nodes = np.column_stack([np.diff(windows.run_offsets), windows.seen_nodes])
         coverage = {}
         for place, scope in enumerate(("own", "all")):
             if self.scope in (scope, "both"):

@@ -64,40 +64,40 @@ class PolicyPredictor:
         return pd.DataFrame({"score": scores}, index=asked.index)
 
 
-def score(formula: str, known: Mapping[str, np.ndarray | float]) -> np.ndarray:
-    """Return the value of ``formula`` for the features and parameters ``known``, float64.
+def score(formula: str, inputs: Mapping[str, np.ndarray | float]) -> np.ndarray:
+    """Return the value of ``formula`` for the features and parameters ``inputs``, float64.
 
     Raises ValueError for what is no formula, and for an unknown name.
     """
     try:
         with np.errstate(all="ignore"):
-            return np.clip(_value(ast.parse(formula, mode="eval").body, known), -LARGEST, LARGEST)
+            return np.clip(_value(ast.parse(formula, mode="eval").body, inputs), -LARGEST, LARGEST)
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"{formula[:60]!r} is no formula") from error
 
 
-def _value(node: ast.expr, known: Mapping[str, np.ndarray | float]) -> np.ndarray:
+def _value(node: ast.expr, inputs: Mapping[str, np.ndarray | float]) -> np.ndarray:
     """Return the value of a part of a formula; what is not a number counts as 0."""
     evaluated: np.ndarray | float
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             evaluated = float(number)
-        case ast.Name(id=name) if name in known:
-            evaluated = known[name]
+        case ast.Name(id=name) if name in inputs:
+            evaluated = inputs[name]
         case ast.UnaryOp(op=ast.USub(), operand=part):
-            evaluated = -_value(part, known)
+            evaluated = -_value(part, inputs)
         case ast.UnaryOp(op=ast.UAdd(), operand=part):
-            evaluated = _value(part, known)
+            evaluated = _value(part, inputs)
         case ast.BinOp(left=left, op=operation, right=right) | ast.Compare(left=left, ops=[operation], comparators=[right]) if (
             type(operation).__name__ in _TWO
         ):
-            evaluated = _TWO[type(operation).__name__](_value(left, known), _value(right, known))
+            evaluated = _TWO[type(operation).__name__](_value(left, inputs), _value(right, inputs))
         case ast.Call(func=ast.Name(id="where"), args=[condition, first, second], keywords=[]):
-            evaluated = np.where(_value(condition, known) != 0.0, _value(first, known), _value(second, known))
+            evaluated = np.where(_value(condition, inputs) != 0.0, _value(first, inputs), _value(second, inputs))
         case ast.Call(func=ast.Name(id=name), args=[part], keywords=[]) if name in _ONE:
-            evaluated = _ONE[name](_value(part, known))
+            evaluated = _ONE[name](_value(part, inputs))
         case ast.Call(func=ast.Name(id=name), args=[left, right], keywords=[]) if name in ("min", "max"):
-            evaluated = _TWO[name](_value(left, known), _value(right, known))
+            evaluated = _TWO[name](_value(left, inputs), _value(right, inputs))
         case _:
             raise ValueError(f"{ast.unparse(node)[:60]!r} is no part of a formula")
     value = np.asarray(evaluated, np.float64)

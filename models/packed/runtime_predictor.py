@@ -43,12 +43,12 @@ class Asked:
     """Submissions as arrays, and what is known of them beside the method's answers.
 
     ``given`` has ``user procs requested_s submit_s local_s`` and what the method looks at, names as they are stored. ``age_s`` int64
-    is the submission minus the snapshot, ``known`` bool whether the snapshot lists the user; all are [submissions].
+    is the submission minus the snapshot, ``user_known`` bool whether the snapshot lists the user; all are [submissions].
     """
 
     given: Mapping[str, np.ndarray]
     age_s: np.ndarray
-    known: np.ndarray
+    user_known: np.ndarray
 
 
 class RuntimePredictor:
@@ -87,7 +87,7 @@ class RuntimePredictor:
             of = dict(zip((*named, *(f"quantile_{level!r}_s" for level in quantiles)), quantiles_s.T, strict=True))
             later = {PREDICTED: point, **{name: of.pop(name) for name in named}}
             answers = {name: np.where(late, later[name], each) for name, each in answers.items()} | of
-        return pd.DataFrame({**answers, "snapshot_age_s": asked.age_s, "user_known": asked.known}, index=submissions.index)
+        return pd.DataFrame({**answers, "snapshot_age_s": asked.age_s, "user_known": asked.user_known}, index=submissions.index)
 
     def given_elapsed(self, asked: Asked, elapsed_s: np.ndarray, levels: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """Return ``predicted_s`` and quantiles of jobs that have run for ``elapsed_s``.

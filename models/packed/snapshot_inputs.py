@@ -64,11 +64,11 @@ class History:
     ``at_s`` is the snapshot's instant in seconds from the trace's origin, None for a snapshot without users.
     """
 
-    def __init__(self, users: Iterable[str], known: np.ndarray, at_s: float | None) -> None:
-        """``known`` is float64 [users, len(KNOWN)], NaN for missing values."""
+    def __init__(self, users: Iterable[str], histories: np.ndarray, at_s: float | None) -> None:
+        """``histories`` is float64 [users, len(KNOWN)], NaN for missing values."""
         self.at_s = at_s
         self._row = {user: row for row, user in enumerate(users)}
-        self._known = np.vstack([known, list(KNOWN.values())]).T.copy()
+        self._histories = np.vstack([histories, list(KNOWN.values())]).T.copy()
 
     @classmethod
     def from_frame(cls, snapshot: pd.DataFrame) -> History:
@@ -108,7 +108,7 @@ class History:
             running_procs,
             running_sum_start,
             running_earliest_start,
-        ) = self._known[:, rows]
+        ) = self._histories[:, rows]
         procs = _floats(submissions, "procs")
         now = _floats(submissions, "submit_s")
         if self.at_s is not None:

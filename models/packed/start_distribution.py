@@ -169,13 +169,13 @@ class Calibration:
     """How chances told lately came true, of jobs that found room and of jobs that waited.
 
     The odds of starting by each of the first edges of ``PINNED`` are multiplied by exp(``shift``) and raised to ``slope``, float64 [edges]; among the
-    jobs that waited, a chance told as ``told`` came true with frequency ``came``, both float64 [points] rising from 0 to 1. Between pinned
+    jobs that waited, a chance told as ``forecast`` came true with frequency ``came``, both float64 [points] rising from 0 to 1. Between pinned
     edges the odds are moved as at both.
     """
 
     shift: np.ndarray
     slope: np.ndarray
-    told: np.ndarray
+    forecast: np.ndarray
     came: np.ndarray
 
     def apply(self, chances: np.ndarray) -> np.ndarray:
@@ -183,7 +183,7 @@ class Calibration:
         pinned = list(PINNED[: len(self.shift)])
         odds = self.shift + self.slope * _log_odds(chances[:, pinned])
         now = _chance(odds[:, :1])
-        rest = np.interp(given_waiting(chances), self.told, self.came)
+        rest = np.interp(given_waiting(chances), self.forecast, self.came)
         within = chances[:, : AT_ONCE + 1] / np.maximum(chances[:, AT_ONCE : AT_ONCE + 1], 1e-9)
         calibrated = now + (1.0 - now) * rest
         later = slice(AT_ONCE + 1, _FREE_FROM)

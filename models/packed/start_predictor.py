@@ -78,9 +78,9 @@ class StartModel:
         """
         return self.calibrated(self.reads(scenarios), self.raw(states, scenarios))
 
-    def calibrated(self, kind: str, told: np.ndarray) -> np.ndarray:
+    def calibrated(self, kind: str, uncalibrated: np.ndarray) -> np.ndarray:
         """Return what was told of one ``kind`` of reading as such answers came true, if known."""
-        return self.calibrations[kind].apply(told) if kind in self.calibrations else told
+        return self.calibrations[kind].apply(uncalibrated) if kind in self.calibrations else uncalibrated
 
     def write(self, directory: Path) -> Mapping[str, object]:
         """Write the arrays; return the settings that :meth:`read` reads."""
@@ -88,7 +88,7 @@ class StartModel:
         for kind, hazard in self.trees.items():
             arrays |= {f"{kind}_{name}": values for name, values in hazard.arrays().items()}
         for kind, each in self.calibrations.items():
-            arrays |= {f"{kind}_told": each.told, f"{kind}_came": each.came, f"{kind}_odds": np.array([each.shift, each.slope])}
+            arrays |= {f"{kind}_told": each.forecast, f"{kind}_came": each.came, f"{kind}_odds": np.array([each.shift, each.slope])}
         np.savez_compressed(directory / ARRAYS, **arrays)  # type: ignore[arg-type]
         return {
             "method": self.method,

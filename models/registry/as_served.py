@@ -55,7 +55,7 @@ def _column(name: str, output: str) -> str:
 
 def serve(
     method: Method,
-    known: Accounting,
+    accounting: Accounting,
     rows: np.ndarray,
     instants: Sequence[int],
     progress: Callable[[int, int], None] | None = None,
@@ -66,7 +66,7 @@ def serve(
     are the method's outputs, seconds. The method is carried on from night to night once, however many there are. Raises
     ValueError for a submission before the first night.
     """
-    submit = known.jobs["submit_s"].to_numpy(np.int64)[rows]
+    submit = accounting.jobs["submit_s"].to_numpy(np.int64)[rows]
     night = np.searchsorted(np.asarray(instants, np.int64), submit, side="right") - 1
     if len(rows) and night.min() < 0:
         raise ValueError("jobs were submitted before the first night")
@@ -74,10 +74,10 @@ def serve(
     numbers = np.unique(night).tolist()
     asked_nights = [int(instants[number]) for number in numbers]
     for done, (number, at_s, then) in enumerate(
-        zip(numbers, asked_nights, carried_through(method, known, asked_nights), strict=True)
+        zip(numbers, asked_nights, carried_through(method, accounting, asked_nights), strict=True)
     ):
         mine = np.flatnonzero(night == number)
-        answers = then.answer(known.served_inputs(rows[mine], at_s), known.asked(rows[mine]))
+        answers = then.answer(accounting.served_inputs(rows[mine], at_s), accounting.asked(rows[mine]))
         for output, seconds in answers.items():
             table.loc[mine, output] = seconds
         if progress is not None:
@@ -91,7 +91,7 @@ def no_champion(at_s: int, rows: np.ndarray) -> Iterable[tuple[np.ndarray, str, 
 
 
 def predict_served(
-    known: Accounting,
+    accounting: Accounting,
     rows: np.ndarray,
     instants: Sequence[int],
     *,
@@ -111,19 +111,19 @@ def predict_served(
     models trained before and takes those trained now, of the last nights.
     """
     models = {} if models is None else models
-    submit = known.jobs["submit_s"].to_numpy(np.int64)[rows]
+    submit = accounting.jobs["submit_s"].to_numpy(np.int64)[rows]
     night = np.searchsorted(np.asarray(instants, np.int64), submit, side="right") - 1
     if len(rows) and night.min() < 0:
         raise ValueError("jobs were submitted before the first night")
     table = pd.DataFrame(
         {
-            "job_id": known.jobs["job_id"].to_numpy()[rows],
+            "job_id": accounting.jobs["job_id"].to_numpy()[rows],
             "submit_s": submit,
-            "end_s": known.end_s[rows],
-            "runtime_s": known.jobs["runtime_s"].to_numpy(np.int64)[rows],
-            "user": known.jobs["user"].astype("str").fillna("").to_numpy()[rows],
+            "end_s": accounting.end_s[rows],
+            "runtime_s": accounting.jobs["runtime_s"].to_numpy(np.int64)[rows],
+            "user": accounting.jobs["user"].astype("str").fillna("").to_numpy()[rows],
             "at_s": np.asarray(instants, np.int64)[night],
-            "requested": known.jobs["requested_s"].to_numpy(np.float64)[rows],
+            "requested": accounting.jobs["requested_s"].to_numpy(np.float64)[rows],
         }
     )
     for column in answer_columns(names):
@@ -132,16 +132,16 @@ def predict_served(
 
     def one(number: int) -> tuple[np.ndarray, dict[str, np.ndarray], list[tuple[np.ndarray, str, dict[str, np.ndarray]]]]:
         at, mine = int(instants[number]), np.flatnonzero(night == number)
-        then, asked = known.served_inputs(rows[mine], at), known.asked(rows[mine])
+        then, asked = accounting.served_inputs(rows[mine], at), accounting.asked(rows[mine])
         answers: dict[str, np.ndarray] = {}
         for name in names:
-            model = models.get((name, at)) or train(name, known, at, seed)
+            model = models.get((name, at)) or train(name, accounting, at, seed)
             if number >= len(instants) - REMEMBERED_NIGHTS:
                 models[name, at] = model
             answers |= by_column(name, model.answer(then, asked))
-            answers[f"{name}_now"] = up_to_the_second(model, known, rows[mine])
+            answers[f"{name}_now"] = up_to_the_second(model, accounting, rows[mine])
         groups = [
-            (mine[mask], version, by_column(CHAMPION, carried_on(method, known, at).answer(then[mask], asked[mask])))
+            (mine[mask], version, by_column(CHAMPION, carried_on(method, accounting, at).answer(then[mask], asked[mask])))
             for mask, version, method in champion(at, rows[mine])
             if mask.any()
         ]

@@ -17,21 +17,21 @@ from models.registry.accounting import Accounting
 from models.runtime import lightgbm
 
 
-def _as_trained(method: Method, known: Accounting, nights: Sequence[int]) -> Iterator[Method]:
+def _as_trained(method: Method, accounting: Accounting, nights: Sequence[int]) -> Iterator[Method]:
     return iter([method] * len(nights))
 
 
-def _from_histories(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:
-    return method.answer(known.inputs.iloc[rows], known.asked(rows))[PREDICTED]
+def _from_histories(method: Method, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
+    return method.answer(accounting.inputs.iloc[rows], accounting.asked(rows))[PREDICTED]
 
 
 @dataclass(frozen=True)
 class Trainer:
-    """How a method is trained: ``train(known, at_s, seed)`` as of a night at ``at_s``.
+    """How a method is trained: ``train(accounting, at_s, seed)`` as of a night at ``at_s``.
 
     It is called once some job has ended, on what accounting held then. ``learns`` is false for a fixed formula: trained again it
-    is the same, so it never challenges itself. ``carry_on(method, known, nights)`` is the trained method in later nights,
-    ascending, where it keeps its own state beside the users' histories, and ``up_to_the_second(method, known, rows)`` its answers to submissions
+    is the same, so it never challenges itself. ``carry_on(method, accounting, nights)`` is the trained method in later nights,
+    ascending, where it keeps its own state beside the users' histories, and ``up_to_the_second(method, accounting, rows)`` its answers to submissions
     after its night if every end were known at once, seconds [rows].
     """
 
@@ -45,11 +45,11 @@ class Trainer:
 def _learned(kind: type[Boosting | Quantile], code: ModuleType, parameters: Callable[[int], Mapping[str, object]]) -> Trainer:
     """Return how a method that keeps its own state is trained by ``code``."""
     return Trainer(
-        lambda known, at_s, seed: kind(code.grow(known, at_s, seed)),
+        lambda accounting, at_s, seed: kind(code.grow(accounting, at_s, seed)),
         parameters,
         learns=True,
-        carry_on=lambda method, known, nights: map(kind, code.carry_on(method.state, known, nights)),
-        up_to_the_second=lambda method, known, rows: code.up_to_the_second(method.state, known, rows),
+        carry_on=lambda method, accounting, nights: map(kind, code.carry_on(method.state, accounting, nights)),
+        up_to_the_second=lambda method, accounting, rows: code.up_to_the_second(method.state, accounting, rows),
     )
 
 
@@ -69,31 +69,35 @@ TRAINERS: dict[str, Trainer] = {
 """By name, from the simplest: of two that are equally good the simpler is chosen."""
 
 
-def train(name: str, known: Accounting, at_s: int, seed: int) -> Method:
+def train(name: str, accounting: Accounting, at_s: int, seed: int) -> Method:
     """Train the method ``name`` as of a night at ``at_s``.
 
     Where no job has ended by then, the requested time answers for it.
     """
-    return TRAINERS[name].train(known, at_s, seed) if len(known.ended(at_s)) else Requested()
+    return TRAINERS[name].train(accounting, at_s, seed) if len(accounting.ended(at_s)) else Requested()
 
 
-def carried_on(method: Method, known: Accounting, at_s: int) -> Method:
+def carried_on(method: Method, accounting: Accounting, at_s: int) -> Method:
     """Return a trained method as of a night at ``at_s``: same training, that night's state."""
-    return next(carried_through(method, known, [at_s]))
+    return next(carried_through(method, accounting, [at_s]))
 
 
-def carried_through(method: Method, known: Accounting, nights: Sequence[int]) -> Iterator[Method]:
+def carried_through(method: Method, accounting: Accounting, nights: Sequence[int]) -> Iterator[Method]:
     """:func:`carried_on` for each of the ``nights``, ascending, one after the other."""
-    return TRAINERS[method.name].carry_on(method, known, nights) if method.name in TRAINERS else _as_trained(method, known, nights)
+    return (
+        TRAINERS[method.name].carry_on(method, accounting, nights)
+        if method.name in TRAINERS
+        else _as_trained(method, accounting, nights)
+    )
 
 
-def up_to_the_second(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:
+def up_to_the_second(method: Method, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
     """Return answers to the submissions ``rows`` if all ends were known at once, in seconds.
 
     The submissions are of the day after the night of ``method``.
     """
     trainer = TRAINERS.get(method.name)
-    return (trainer.up_to_the_second if trainer else _from_histories)(method, known, rows)
+    return (trainer.up_to_the_second if trainer else _from_histories)(method, accounting, rows)
 
 
 def outdated(method: Method) -> bool:

@@ -24,17 +24,17 @@ NIGHTS = -(-quantile.TREES // quantile.NEW_TREES)
 """Nights after which every tree has been replaced."""
 
 
-def grow(known: Accounting, at_s: int, seed: int) -> Forest:
+def grow(accounting: Accounting, at_s: int, seed: int) -> Forest:
     """Train the forest as of a night at ``at_s``, on the most recent jobs ended by then."""
     nights = [at_s - DAY_S * number for number in range(NIGHTS, -1, -1)]
-    walk = _Walk(known, ended_by(known, at_s), seed)
+    walk = _Walk(accounting, ended_by(accounting, at_s), seed)
     for night in nights:
         walk.learn(night, since_s=nights[0])
         walk.retrain(night)
     return walk.forest(at_s)
 
 
-def carry_on(forest: Forest, known: Accounting, nights: Sequence[int]) -> Iterator[Forest]:
+def carry_on(forest: Forest, accounting: Accounting, nights: Sequence[int]) -> Iterator[Forest]:
     """Yield the same trees for each of ``nights``, ascending, with all ended by then.
 
     One walk serves all nights. ValueError where this code no longer grows such forests.
@@ -45,21 +45,21 @@ def carry_on(forest: Forest, known: Accounting, nights: Sequence[int]) -> Iterat
             yield forest
             continue
         if walk is None:
-            walk = _Walk(known, ended_since(known, forest.at_s, last, last), 0, forest)
+            walk = _Walk(accounting, ended_since(accounting, forest.at_s, last, last), 0, forest)
         walk.learn(at_s, since_s=forest.at_s)
         yield replace(walk.forest(at_s), nodes=forest.nodes, thresholds=forest.thresholds)
 
 
-def up_to_the_second(forest: Forest, known: Accounting, rows: np.ndarray) -> np.ndarray:
+def up_to_the_second(forest: Forest, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
     """Return the most accurate points of the jobs ``rows`` if all ends were known at once.
 
     Seconds, float64 [rows]. They were submitted after ``forest.at_s``.
     """
-    last = int(known.jobs["submit_s"].to_numpy(np.int64)[rows].max(initial=forest.at_s))
-    taken = ended_since(known, forest.at_s, int(known.end_s.max()), last)
-    walk = _Walk(known, taken, 0, forest)
+    last = int(accounting.jobs["submit_s"].to_numpy(np.int64)[rows].max(initial=forest.at_s))
+    taken = ended_since(accounting, forest.at_s, int(accounting.end_s.max()), last)
+    walk = _Walk(accounting, taken, 0, forest)
     walk.learn(last, since_s=forest.at_s)
-    place = np.empty(len(known.jobs), np.int64)
+    place = np.empty(len(accounting.jobs), np.int64)
     place[taken] = np.arange(len(taken))
     return walk.points()[place[rows]]
 
@@ -97,8 +97,8 @@ def _plan(alike: tuple[tuple[str, ...], ...]) -> Plan:
 class _Walk(Walk):
     """A walk of ``quantile``, from nothing or from a forest grown before."""
 
-    def __init__(self, known: Accounting, rows: np.ndarray, seed: int, forest: Forest | None = None) -> None:
-        super().__init__(known, rows, quantile.quantile(seed=str(seed)), forest.plan.alike if forest else None)
+    def __init__(self, accounting: Accounting, rows: np.ndarray, seed: int, forest: Forest | None = None) -> None:
+        super().__init__(accounting, rows, quantile.quantile(seed=str(seed)), forest.plan.alike if forest else None)
         self.plan = _plan(self.alike)
         if forest is not None:
             self._take(forest)

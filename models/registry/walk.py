@@ -29,23 +29,23 @@ class _Jobs(NamedTuple):
 class Walk:
     """Jobs in order of their ends, and a predictor's memory that learns event by event.
 
-    ``rows`` are the jobs of ``known`` by end; ``alike`` the levels of a model trained before: keys missing then are not read.
+    ``rows`` are the jobs of ``accounting`` by end; ``alike`` the levels of a model trained before: keys missing then are not read.
     """
 
     def __init__(
         self,
-        known: Accounting,
+        accounting: Accounting,
         rows: np.ndarray,
         predictor: CompiledPredictor,
         alike: tuple[tuple[str, ...], ...] | None = None,
     ) -> None:
-        jobs = known.jobs.iloc[rows]
+        jobs = accounting.jobs.iloc[rows]
         if alike is not None:
             looked_at = {key for level in alike for key in level}
             jobs = jobs.assign(
                 **{key: jobs[key].cat.set_categories([]) for key in ("user", "group", "executable") if key not in looked_at}
             )
-        self.jobs, self.end, self.predictor = jobs, known.end_s[rows], predictor
+        self.jobs, self.end, self.predictor = jobs, accounting.end_s[rows], predictor
         self.alike = tuple(job_features.levels_of(jobs))
         self.submit = jobs["submit_s"].to_numpy(np.int64)
         self.columns = _Jobs(*(jobs[name].to_numpy(np.int64) for name in ("submit_s", "runtime_s", "requested_s", "procs")))
@@ -91,43 +91,43 @@ class Walk:
         return Groups(self.alike, pd.DataFrame({"level": table["level"], **text, **whole, **_remembered(past)}), at_s)
 
 
-def by_end(known: Accounting) -> np.ndarray:
+def by_end(accounting: Accounting) -> np.ndarray:
     """Return the rows of all jobs in order of their ends."""
-    return np.lexsort((known.start_s, known.end_s))
+    return np.lexsort((accounting.start_s, accounting.end_s))
 
 
-def ended_by(known: Accounting, at_s: int) -> np.ndarray:
+def ended_by(accounting: Accounting, at_s: int) -> np.ndarray:
     """Return the rows of the most recent jobs ended by ``at_s``, by end."""
-    order = by_end(known)
-    last = int(np.searchsorted(known.end_s[order], at_s, side="right"))
+    order = by_end(accounting)
+    last = int(np.searchsorted(accounting.end_s[order], at_s, side="right"))
     return order[max(last - REMEMBERED_JOBS, 0) : last]
 
 
-def ended_since(known: Accounting, trained_s: int, at_s: int, submitted_s: int) -> np.ndarray:
+def ended_since(accounting: Accounting, trained_s: int, at_s: int, submitted_s: int) -> np.ndarray:
     """Return rows of a training's jobs and of those ended since, by end.
 
     The training was at ``trained_s``. The others ended by ``at_s`` and were submitted by ``submitted_s``.
     """
-    order = by_end(known)
-    trained, last = np.searchsorted(known.end_s[order], [trained_s, at_s], side="right")
+    order = by_end(accounting)
+    trained, last = np.searchsorted(accounting.end_s[order], [trained_s, at_s], side="right")
     order = order[max(int(trained) - REMEMBERED_JOBS, 0) : int(last)]
-    return order[known.jobs["submit_s"].to_numpy(np.int64)[order] <= submitted_s]
+    return order[accounting.jobs["submit_s"].to_numpy(np.int64)[order] <= submitted_s]
 
 
-def _remembered(known: np.ndarray) -> dict[str, np.ndarray]:
+def _remembered(states: np.ndarray) -> dict[str, np.ndarray]:
     """Return the groups' state for ``job_features.describe``, from rows of ``Memory.users``."""
     ring, recent = job_features.RING, job_features.RECENT
-    ended = known[:, job_features.COUNT].astype(np.int64)
-    each, some = np.arange(len(known)), np.minimum(ended, recent)
-    second_last = np.where(ended > 1, known[each, ring + (ended - 2) % recent], job_features.UNKNOWN)
+    ended = states[:, job_features.COUNT].astype(np.int64)
+    each, some = np.arange(len(states)), np.minimum(ended, recent)
+    second_last = np.where(ended > 1, states[each, ring + (ended - 2) % recent], job_features.UNKNOWN)
     return {
         "ended": ended,
-        "last_end_s": known[:, job_features.LAST_END].astype(np.int64),
-        "last": known[each, ring + (ended - 1) % recent],
+        "last_end_s": states[:, job_features.LAST_END].astype(np.int64),
+        "last": states[each, ring + (ended - 1) % recent],
         "second_last": second_last,
-        "median": known[each, job_features.SORTED + some // 2],
-        "quartile": known[each, job_features.SORTED + some // 4],
-        "third_quartile": known[each, job_features.SORTED + 3 * some // 4],
+        "median": states[each, job_features.SORTED + some // 2],
+        "quartile": states[each, job_features.SORTED + some // 4],
+        "third_quartile": states[each, job_features.SORTED + 3 * some // 4],
     }
 
 

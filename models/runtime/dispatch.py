@@ -63,13 +63,13 @@ def answer_to(code, memory, question, job):
 
 
 @kernel
-def estimate_again(code, memory, job, jobs, said, elapsed):
+def estimate_again(code, memory, job, jobs, predicted, elapsed):
     """Predict total seconds for a job that has run ``elapsed`` seconds and still runs.
 
-    ``said`` is the prediction at its submission. A predictor of distributions answers for what lies beyond ``elapsed``; a
+    ``predicted`` is the prediction at its submission. A predictor of distributions answers for what lies beyond ``elapsed``; a
     table gives the next of its quantiles (``memory.keys``, whole seconds, a column a level), beyond them the request. A point
-    predictor gives what it would predict by now for the job as submitted; if that is not longer than ``elapsed``, ``said``; if
-    ``said`` is outlived too, the request.
+    predictor gives what it would predict by now for the job as submitted; if that is not longer than ``elapsed``, ``predicted``; if
+    ``predicted`` is outlived too, the request.
     """
     if code == TABLE:
         for level in range(memory.keys.shape[1]):
@@ -83,7 +83,7 @@ def estimate_again(code, memory, job, jobs, said, elapsed):
         return quantile.estimate_again(memory, job, jobs.requested[job], elapsed)
     seconds = point_by_now(code, memory, job, jobs)
     if seconds <= elapsed and np.isfinite(seconds):
-        return 1.0 * said if said > elapsed else 1.0 * jobs.requested[job]
+        return 1.0 * predicted if predicted > elapsed else 1.0 * jobs.requested[job]
     return seconds
 
 
@@ -94,15 +94,15 @@ def tells_quantiles(code):
 
 
 @apart
-def tell_quantiles(code, memory, job, jobs, told, row):
-    """Write quantiles of ``job``, submitted now and estimated, to ``told[row]``.
+def tell_quantiles(code, memory, job, jobs, quantiles, row):
+    """Write quantiles of ``job``, submitted now and estimated, to ``quantiles[row]``.
 
     Whole seconds, int64 [levels], as :mod:`models.runtime.remaining` says; only for a predictor that has them.
     """
     if code == QUANTILE:
-        quantile.tell_quantiles(memory, job, told, row)
+        quantile.tell_quantiles(memory, job, quantiles, row)
     if code == SURVIVAL:
-        sp.tell_quantiles(memory, memory.row[job], jobs.requested[job], told, row)
+        sp.tell_quantiles(memory, memory.row[job], jobs.requested[job], quantiles, row)
 
 
 @kernel

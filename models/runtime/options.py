@@ -30,10 +30,10 @@ def named(text: str) -> tuple[str, dict[str, str]]:
     return (match[1], parse(match[2])) if match else (text, {})
 
 
-def check_known(option: str, known: tuple[str, ...]) -> None:
-    """Raise InputError for an option that is not in ``known``."""
-    if option not in known:
-        raise unknown("option", option, known)
+def check_known(option: str, choices: tuple[str, ...]) -> None:
+    """Raise InputError for an option that is not in ``choices``."""
+    if option not in choices:
+        raise unknown("option", option, choices)
 
 
 def number(option: str, text: str, *, above: float = -math.inf, minimum: float = -math.inf, maximum: float = math.inf) -> float:
@@ -60,10 +60,10 @@ def whole(option: str, text: str, *, minimum: int, maximum: int) -> int:
     return int(value)
 
 
-def chosen(option: str, text: str, known: tuple[str, ...]) -> str:
-    """Return ``text`` if it is in ``known``; InputError, naming ``option``, otherwise."""
-    if text not in known:
-        raise InputError(f"{option}; {meant(text, known) or 'known: ' + ', '.join(known)}")
+def chosen(option: str, text: str, choices: tuple[str, ...]) -> str:
+    """Return ``text`` if it is in ``choices``; InputError, naming ``option``, otherwise."""
+    if text not in choices:
+        raise InputError(f"{option}; {meant(text, choices) or 'known: ' + ', '.join(choices)}")
     return text
 
 

@@ -345,13 +345,13 @@ def answer_to(memory, question, job):
 
 
 @kernel
-def tell_quantiles(memory, job, told, row):
+def tell_quantiles(memory, job, quantiles, row):
     """Write the quantiles of a job just estimated at evenly spaced levels of ``REGULAR``."""
-    model, first, levels, kept = memory.model, width(memory), told.shape[1], 0
+    model, first, levels, kept = memory.model, width(memory), quantiles.shape[1], 0
     for level in range(levels):
         while model[LEVEL + kept] < (level + 1) / (levels + 1) - 1e-9:
             kept += 1
-        told[row, level] = np.int64(memory.jobs[job, first + kept])
+        quantiles[row, level] = np.int64(memory.jobs[job, first + kept])
 
 
 @apart

@@ -96,15 +96,15 @@ def estimate(memory, row, requested, longer):
 
 
 @kernel
-def tell_quantiles(memory, row, requested, told, to):
-    """Write the group's weighted quantiles at evenly spaced levels to ``told[to]``.
+def tell_quantiles(memory, row, requested, quantiles, to):
+    """Write the group's weighted quantiles at evenly spaced levels to ``quantiles[to]``.
 
     ``x`` plays no part.
     """
-    group, levels = memory.keys[row, 0], told.shape[1]
+    group, levels = memory.keys[row, 0], quantiles.shape[1]
     if group < 0:
         for level in range(levels):
-            told[to, level] = requested
+            quantiles[to, level] = requested
         return
     points, at, end = memory.jobs, memory.links[group, FIRST], memory.links[group, END]
     total = 0.0
@@ -116,7 +116,7 @@ def tell_quantiles(memory, row, requested, told, to):
         while above <= may_survive and at < end - 1:
             at += 1
             above += points[at, WEIGHT]
-        told[to, level] = np.int64(points[at, RUNTIME])
+        quantiles[to, level] = np.int64(points[at, RUNTIME])
 
 
 @kernel

@@ -111,20 +111,20 @@ def reading(model: StartModel, kind: str) -> StartModel:
     return replace(model, trees={each: trees for each, trees in model.trees.items() if each in (STATE, kind)})
 
 
-def better(told: Told, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
+def better(chances: Told, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
     """Return what to read, by ranked scores of jobs that have started, and these scores.
 
     Scenarios mislead where the site's rule is not the one that runs ahead; where it is, the mean with what they tell is less often off.
     """
-    scores = {kind: ranked_scores(each, waited_s)[~waits] for kind, each in told.items()}
+    scores = {kind: ranked_scores(each, waited_s)[~waits] for kind, each in chances.items()}
     kind = max(scores, key=lambda each: (scores[each].mean() if len(scores[each]) else 0.0, each == BOTH))
     return kind, scores[kind]
 
 
-def calibrated(model: StartModel, told: Told, since_s: int, questions: Questions, start_s: np.ndarray, at_s: int) -> StartModel:
+def calibrated(model: StartModel, chances: Told, since_s: int, questions: Questions, start_s: np.ndarray, at_s: int) -> StartModel:
     """Return ``model`` calibrated as of ``at_s`` on what was told in the days before.
 
-    ``told`` of the ``questions`` by this model or one like it, which has not learned from questions after ``since_s``. As it is
+    ``chances`` of the ``questions`` by this model or one like it, which has not learned from questions after ``since_s``. As it is
     where they are too few.
     """
     past = (questions.at_s >= max(at_s - CALIBRATED_DAYS * DAY_S, since_s)) & (questions.at_s < at_s)
@@ -132,10 +132,12 @@ def calibrated(model: StartModel, told: Told, since_s: int, questions: Questions
         return replace(model, at_s=at_s)
     waited, waits = questions.take(past).waited(start_s, at_s - 1)
     age = (at_s - questions.at_s[past]).astype(np.float64)
-    return replace(model, at_s=at_s, calibrations={kind: calibrate(told[kind][past], waited, waits, age) for kind in model.trees})
+    return replace(
+        model, at_s=at_s, calibrations={kind: calibrate(chances[kind][past], waited, waits, age) for kind in model.trees}
+    )
 
 
-def answered(model: StartModel, told: Told) -> np.ndarray:
+def answered(model: StartModel, chances: Told) -> np.ndarray:
     """Return calibrated distributions of what a model told, float64 [questions, edges]."""
-    kind = model.best(told)
-    return model.calibrated(kind, told[kind])
+    kind = model.best(chances)
+    return model.calibrated(kind, chances[kind])

@@ -102,7 +102,7 @@ def states(jobs: Jobs, row: np.ndarray, at_s: np.ndarray, local_s: np.ndarray, p
 
 
 @njit
-def _walk(jobs, by_start, by_end, row, at_s, local_s, procs, found):
+def _walk(jobs, by_start, by_end, row, at_s, local_s, procs, features):
     """Keep the jobs that run and wait from question to question, and describe each."""
     total = len(jobs.submit)
     lists, place = np.zeros((2, total), np.int64), np.full((2, total), -1)  # of waiting, running jobs
@@ -121,7 +121,7 @@ def _walk(jobs, by_start, by_end, row, at_s, local_s, procs, found):
         while ended < total and jobs.end[by_end[ended]] <= now and place[1, by_end[ended]] >= 0:
             _drop(lists, place, size, 1, by_end[ended])
             ended += 1
-        _describe(jobs, job, now, local_s[question], lists, size, procs, left, wide, found[question])
+        _describe(jobs, job, now, local_s[question], lists, size, procs, left, wide, features[question])
 
 
 @kernel
@@ -166,7 +166,7 @@ def _earliest(needed, free, left, wide, running):
 
 
 @njit
-def _describe(jobs, job, now, local, lists, size, procs, left, wide, found):
+def _describe(jobs, job, now, local, lists, size, procs, left, wide, features):
     """Write the state that ``job`` finds at ``now``; the columns are those of ``FEATURES``."""
     width, machine = jobs.procs[job], 1.0 * procs
     free, running, waiting = procs, size[1], size[0]
@@ -232,46 +232,46 @@ def _describe(jobs, job, now, local, lists, size, procs, left, wide, found):
         submitted_day += age < _DAY_S
         if oldest < 0 or other < oldest:
             oldest = other
-    found[0] = width / machine
-    found[1] = np.log(jobs.requested[job])
-    found[2] = np.log(remaining(jobs.quantiles[job], 0, jobs.requested[job]))
-    found[3] = local % _DAY_S / _HOUR_S
-    found[4] = local // _DAY_S % 7
-    found[5] = now - jobs.submit[job]
-    found[6] = free / machine
-    found[7] = (free - width) / machine
-    found[8] = running
-    found[9] = area_requested
-    found[10] = area_predicted
-    found[11] = numbers[5]
-    found[12] = waiting_procs
-    found[13] = waiting_requested
-    found[14] = areas[5]
-    found[15] = numbers[0]
-    found[16] = areas[0]
-    found[17] = ahead_no_wider
+    features[0] = width / machine
+    features[1] = np.log(jobs.requested[job])
+    features[2] = np.log(remaining(jobs.quantiles[job], 0, jobs.requested[job]))
+    features[3] = local % _DAY_S / _HOUR_S
+    features[4] = local // _DAY_S % 7
+    features[5] = now - jobs.submit[job]
+    features[6] = free / machine
+    features[7] = (free - width) / machine
+    features[8] = running
+    features[9] = area_requested
+    features[10] = area_predicted
+    features[11] = numbers[5]
+    features[12] = waiting_procs
+    features[13] = waiting_requested
+    features[14] = areas[5]
+    features[15] = numbers[0]
+    features[16] = areas[0]
+    features[17] = ahead_no_wider
     for kind in range(1, 5):
-        found[16 + 2 * kind + (kind > 3)] = numbers[kind]
-        found[17 + 2 * kind + (kind > 3)] = areas[kind]
-    found[24] = held_queue
-    found[27] = held_user
+        features[16 + 2 * kind + (kind > 3)] = numbers[kind]
+        features[17 + 2 * kind + (kind > 3)] = areas[kind]
+    features[24] = held_queue
+    features[27] = held_user
     if oldest >= 0:
-        found[28] = now - jobs.submit[oldest]
-        found[29] = jobs.procs[oldest] / machine
-    found[30] = max(ages[0], 0.0)
-    found[31] = ages[1]
-    found[32] = ages[2]
+        features[28] = now - jobs.submit[oldest]
+        features[29] = jobs.procs[oldest] / machine
+    features[30] = max(ages[0], 0.0)
+    features[31] = ages[1]
+    features[32] = ages[2]
     started = (last_start >= 0).sum()
-    found[33] = last_wait.sum() / max(started, 1)
+    features[33] = last_wait.sum() / max(started, 1)
     for kind in range(3):
-        found[34 + kind] = waits[kind] / counts[kind] if counts[kind] > 0 else -1.0
-    found[37] = since
-    found[38] = since_alike
-    found[39] = started_hour
-    found[40] = submitted_hour
-    found[41] = submitted_day
-    found[42] = _earliest(width, free, left[0], wide, running)
-    found[43] = _earliest(width, free, left[1], wide, running)
+        features[34 + kind] = waits[kind] / counts[kind] if counts[kind] > 0 else -1.0
+    features[37] = since
+    features[38] = since_alike
+    features[39] = started_hour
+    features[40] = submitted_hour
+    features[41] = submitted_day
+    features[42] = _earliest(width, free, left[0], wide, running)
+    features[43] = _earliest(width, free, left[1], wide, running)
 
 
 @kernel

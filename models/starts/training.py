@@ -86,10 +86,10 @@ def calibrate(chances: np.ndarray, waited_s: np.ndarray, waits: np.ndarray, age_
     return Calibration(shift, slope, _POINTS, _came_true(at, ~waits[rest]))
 
 
-def _odds(told: np.ndarray, waited_s: np.ndarray, age_s: np.ndarray, edge_s: float) -> tuple[float, float]:
+def _odds(predicted: np.ndarray, waited_s: np.ndarray, age_s: np.ndarray, edge_s: float) -> tuple[float, float]:
     """Return shift and slope of the log odds of starting within ``edge_s``: a ridge logistic regression."""
     decided = age_s > edge_s
-    chance = np.clip(told[decided], 1e-3, 1.0 - 1e-3)
+    chance = np.clip(predicted[decided], 1e-3, 1.0 - 1e-3)
     odds, came = np.log(chance / (1.0 - chance)), (waited_s[decided] <= edge_s).astype(np.float64)
     inputs, weights = np.column_stack((np.ones(len(odds)), odds)), np.array([0.0, 1.0])
     for _ in range(100):

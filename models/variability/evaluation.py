@@ -244,7 +244,7 @@ def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: 
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["row", "start_s", "varied", *learning.names])
 
 
-def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:
+def measured(predicted: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:
     """Return F1, precision, recall and average precision of :func:`predictions`.
 
     Pooled over folds and by application, against labels and, where given, truth. A row for each ``protocol features classifier
@@ -253,7 +253,7 @@ def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataF
     many to vary) and ``days``. A run varied from class ``classes - 1`` on.
     """
     rows = []
-    for (protocol, kind, name), of_all in said.groupby(["protocol", "features", "classifier"], sort=False):
+    for (protocol, kind, name), of_all in predicted.groupby(["protocol", "features", "classifier"], sort=False):
         for application, of_one in [(ALL, of_all), *of_all.groupby("application", sort=True)]:
             day = _days(of_one["start_s"])
             counts = {"runs": len(of_one), "predicted": int(of_one["varies"].sum()), "days": int(day.max()) + 1}
@@ -316,9 +316,9 @@ class _Terms:
             return np.column_stack([f1, hit / predicted, hit / varied, average, likeliest])
 
 
-def _terms(said: pd.DataFrame, varied: np.ndarray, classes: int) -> _Terms:
-    by_cutoff, likeliest = said["varies"].to_numpy(bool), said["likeliest"].to_numpy() >= classes - 1
-    probability = said["probability"].to_numpy(np.float64)
+def _terms(predicted: pd.DataFrame, varied: np.ndarray, classes: int) -> _Terms:
+    by_cutoff, likeliest = predicted["varies"].to_numpy(bool), predicted["likeliest"].to_numpy() >= classes - 1
+    probability = predicted["probability"].to_numpy(np.float64)
     order = np.argsort(-probability, kind="stable")
     last = np.flatnonzero(np.append(np.diff(probability[order]) < 0, True))
     sums = np.column_stack([by_cutoff & varied, by_cutoff, varied, likeliest & varied, likeliest]).astype(np.float64)

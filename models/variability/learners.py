@@ -208,25 +208,25 @@ def _for_doubles(thresholds: np.ndarray) -> np.ndarray:
     return np.where(odd, np.nextafter(half, -np.inf), half)
 
 
-def _of_adaboost(estimator: AdaBoostClassifier, known: np.ndarray, classes: int) -> list[_Tree]:
+def _of_adaboost(estimator: AdaBoostClassifier, present: np.ndarray, classes: int) -> list[_Tree]:
     """Convert AdaBoost: each tree votes with its weight for the class of its leaf.
 
     scikit-learn divides by all weights and by the number of classes less one.
     """
-    others = len(known) - 1
+    others = len(present) - 1
     shares = estimator.estimator_weights_ / estimator.estimator_weights_.sum()
     trees = []
     for each, share in zip(estimator.estimators_, shares, strict=False):  # where boosting stopped early, weights are 0 beyond
         leaves = np.zeros((each.tree_.node_count, classes))
-        leaves[:, known] = -share / others**2
-        leaves[np.arange(len(leaves)), known[each.tree_.value[:, 0, :].argmax(axis=1)]] = share / others
+        leaves[:, present] = -share / others**2
+        leaves[np.arange(len(leaves)), present[each.tree_.value[:, 0, :].argmax(axis=1)]] = share / others
         trees.append(_of_scikit_learn(each.tree_, leaves))
     return trees
 
 
-def _of_lightgbm(estimator: LGBMClassifier, known: np.ndarray, classes: int) -> list[_Tree]:
+def _of_lightgbm(estimator: LGBMClassifier, present: np.ndarray, classes: int) -> list[_Tree]:
     """Convert LightGBM: one tree after the other for each class, or for the second of two."""
-    turns = known[1:] if len(known) == 2 else known
+    turns = present[1:] if len(present) == 2 else present
     trees = []
     for number, (links, thresholds, values) in enumerate(plain_trees(estimator.booster_)):
         leaves = np.zeros((len(values), classes))

@@ -117,7 +117,7 @@ class Loaded(Version):
                     if row_quantiles_s
                     else None
                 )
-            answer |= {"snapshot_age_s": int(submitted.age_s[row]), "user_known": bool(submitted.known[row])}
+            answer |= {"snapshot_age_s": int(submitted.age_s[row]), "user_known": bool(submitted.user_known[row])}
             answers.append(answer)
         return answers, submitted.given
 

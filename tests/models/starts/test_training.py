@@ -125,7 +125,7 @@ def test_calibration_counts_jobs_that_still_wait_as_far_as_they_have_come() -> N
     told[:, -1] = 1.0
     seen = draw.uniform(100.0, 20_000.0, 6000)  # how long each could be watched
     right = calibrate(told, np.minimum(waits, seen), waits > seen, np.maximum(seen, waits))
-    assert np.abs(np.interp([0.25, 0.5, 0.75], right.told, right.came) - [0.25, 0.5, 0.75]).max() < 0.04
+    assert np.abs(np.interp([0.25, 0.5, 0.75], right.forecast, right.came) - [0.25, 0.5, 0.75]).max() < 0.04
 
 
 def test_scores_know_a_right_answer_from_a_constant_one() -> None:
