@@ -183,7 +183,7 @@ def write(what: Schedule | Results, path: str | Path, trace: Trace | None = None
     from sim.schedule import checked
 
     if isinstance(what, Results):
-        write_tables(Path(path), summary_tables(what.told, what.attrs["generated"], what.attrs["windows"]))
+        write_tables(Path(path), summary_tables(what.overall, what.attrs["generated"], what.attrs["windows"]))
         return
     schedule = checked(what)
     check_ending("path", Path(str(path)), 1)
@@ -278,7 +278,7 @@ def campaign(
     table.summary = over_windows(table)
     table.pooled = over_traces(table.summary, suite) if len(set(suite.values())) < len(suite) else None
     table.attrs |= {"generated": bool(table["generated"].any()), "windows": one.windows}
-    parts = [part for _, by_trace in table.told.groupby("trace", sort=False) for part in as_changes(by_trace).values()]
+    parts = [part for _, by_trace in table.overall.groupby("trace", sort=False) for part in as_changes(by_trace).values()]
     table.attrs["verdict"] = "\n".join(verdict(part).text for part in parts)
     return table
 
@@ -331,7 +331,7 @@ def plot(
         return gantt.gantt(schedules[0], from_s, to_s)
     generated = what.attrs.get("generated", False)
     if isinstance(what, Results):
-        changes = list(as_changes(what.told).values())
+        changes = list(as_changes(what.overall).values())
         if len(changes) > 1 or changes[0]["trace"].nunique() > 1:
             raise InputError(
                 "a campaign is drawn of one trace, load, semantics, starvation and tau, or of several traces under one load"

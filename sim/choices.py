@@ -91,7 +91,7 @@ class Choices:
         self._empty = None if workload.machine is None else workload.machine.layout
         self._ahead_on = self._room_ahead(_FEW)
         self._current = 0
-        self._told = self._seen_ends = self._first_waiting = 0
+        self._seen_submits = self._seen_ends = self._first_waiting = 0
         self._past = np.zeros(SUMS)  # of the jobs that have ended
         work.state.counters[CHOICE] = 0
 
@@ -133,8 +133,8 @@ class Choices:
     def _tell(self, now: int, running: np.ndarray, given: Inputs, conversation: Conversation | None) -> None:
         """Learn the quantiles of jobs submitted since, and of running jobs that have outlived theirs if there is more to be told."""
         state, row, levels = self._work.state, given.dependencies.row, self.quantiles.shape[1]
-        first, last = self._told, int(state.counters[NEXT])
-        self._told = last
+        first, last = self._seen_submits, int(state.counters[NEXT])
+        self._seen_submits = last
         if levels == 1:
             points = given.estimates.order if self._rule.plans == "requested" else given.estimates.end
             self.quantiles[row[first:last] if len(row) else slice(first, last), 0] = points[first:last]

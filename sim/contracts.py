@@ -170,13 +170,13 @@ def _alike(one: Schedule, other: Schedule, broken: str) -> None:
         _hold(one.quantiles.equals(other.quantiles), f"{broken}: quantiles")
 
 
-def _other_futures(jobs: pd.DataFrame, made: Schedule, rng: np.random.Generator) -> list[tuple[int, pd.DataFrame]]:
+def _other_futures(jobs: pd.DataFrame, schedule: Schedule, rng: np.random.Generator) -> list[tuple[int, pd.DataFrame]]:
     """Return moments, the last rows submitted by then, and jobs with all changed that is unknown then.
 
     That is later submissions, and the runtimes of jobs that had not ended.
     """
     count, submit, futures = len(jobs), jobs["submit_s"].to_numpy(), []
-    start, end = made.jobs["start_s"].to_numpy(), made.jobs["end_s"].to_numpy()
+    start, end = schedule.jobs["start_s"].to_numpy(), schedule.jobs["end_s"].to_numpy()
     rows = np.flatnonzero(np.diff(submit) > 0)
     for row in rows[rows >= count // 6][:: max(1, len(rows) // (_CUTS + 1))][:_CUTS]:
         now, later = submit[row], np.arange(count) > row
@@ -187,7 +187,7 @@ def _other_futures(jobs: pd.DataFrame, made: Schedule, rng: np.random.Generator)
             "submit_s": np.where(later, np.sort(rng.integers(now + 1, submit[-1] + _LONGEST_S, count)), submit),
             "requested_s": requested,
             "runtime_s": np.minimum(runtime, requested),
-            "procs": np.where(later, rng.integers(1, made.procs + 1, count), jobs["procs"]),
+            "procs": np.where(later, rng.integers(1, schedule.procs + 1, count), jobs["procs"]),
         }
         for name in IDENTITIES[:3]:
             other = jobs[name].astype(object).to_numpy()
@@ -242,8 +242,8 @@ def _as_in_plain_python(new: Callable[[], Predictor], plain: Callable[[], Predic
             _hold(one.clamped_predictions == other.clamped_predictions, "in plain Python another number of predictions is clamped")
 
 
-def _possible(made: Schedule) -> None:
-    jobs = made.jobs
+def _possible(schedule: Schedule) -> None:
+    jobs = schedule.jobs
     _hold(bool((jobs["start_s"] >= jobs["submit_s"]).all()), "a job starts before its submission")
     _hold(bool((jobs["end_s"] - jobs["start_s"] == jobs["runtime_s"]).all()), "a job does not run for its runtime")
-    _hold(int(busy_procs(made).values.max()) <= made.procs, "jobs hold more processors than there are")
+    _hold(int(busy_procs(schedule).values.max()) <= schedule.procs, "jobs hold more processors than there are")

@@ -210,11 +210,11 @@ def decider(policy: Decides, name: str = "", once: bool = False) -> tuple[str, C
     own = policy.name if isinstance(policy, (CompiledPolicy, OfItsOwn)) and not isinstance(policy, type) else ""
     name = name or own or getattr(policy, "__name__", type(policy).__name__)
 
-    def made() -> Decider:
+    def new_decider() -> Decider:
         mine = policy() if isinstance(policy, type) else policy if once or isinstance(policy, CompiledPolicy) else _copied(policy)
         return mine.decider() if isinstance(mine, OfItsOwn) else _Asked(mine, name)
 
-    return name, made
+    return name, new_decider
 
 
 def _copied(policy: Decides) -> Decides:

@@ -97,7 +97,7 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clo
         if predicted.shape != (total,):
             raise InputError(f"predictor {source.name}: {predicted.shape} predictions for {total} jobs")
         whole, clamped = whole_seconds(predicted, arrays.requested if source.capped else None, source.name, jobs)
-        return Foreknown(Estimates(whole, whole, whole), clamped, TABLE, _told(source, jobs))
+        return Foreknown(Estimates(whole, whole, whole), clamped, TABLE, _table_memory(source, jobs))
     if isinstance(source, CompiledPredictor):
         point = np.zeros(total, np.int64)
         apart = (np.zeros(total, np.int64), np.zeros(total, np.int64)) if answers_apart(source.code) else (point, point)
@@ -111,7 +111,7 @@ def planned_by(estimates: Estimates, arrays: Jobs, plan: Scheduler) -> Estimates
     return Estimates(estimates.order, arrays.requested, arrays.requested) if plan.by_request else estimates
 
 
-def _told(source: TablePredictor, jobs: pd.DataFrame) -> Memory:
+def _table_memory(source: TablePredictor, jobs: pd.DataFrame) -> Memory:
     """Return the memory of a table: its quantiles in whole seconds, if any."""
     if source.quantiles is None:
         return Memory()

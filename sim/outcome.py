@@ -119,13 +119,13 @@ def simulation(
     progress: Progress | None = None,
     tells: bool = False,
     failures: Failures = NO_FAILURES,
-    known: Foreknown | None = None,
+    foreknown: Foreknown | None = None,
     decider: Decider | None = None,
 ) -> Simulation:
     """Return a simulation without tables, before its first event.
 
     As :func:`sim.simulate`, on the jobs as recorded, without shaking. ``tells``: with the ``plans`` of a scheduler that makes them.
-    ``known`` is the predictor as :func:`sim.estimates.as_estimates` returns it, where it was made before.
+    ``foreknown`` is the predictor as :func:`sim.estimates.as_estimates` returns it, where it was made before.
     ``decider`` decides in place of the scheduler.
     """
     if len(failures.time_s):
@@ -138,7 +138,7 @@ def simulation(
     source = as_predictor(policy.predictor)
     if machine is not None:  # it decides how long jobs take
         workload = workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
-    given = inputs(workload, source, policy, clock, plan, known)
+    given = inputs(workload, source, policy, clock, plan, foreknown)
     retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
     midnight = clock.next_midnight(workload.origin) - workload.origin if retrained else NEVER
     plans = plan.policies or (plan,)

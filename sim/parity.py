@@ -104,7 +104,7 @@ def near(phases: Phases, seed: int, by_s: float = 0.02) -> Phases:
     )  # fmt: skip
 
 
-def by_group(jobs: pd.DataFrame, made: Open, by: str) -> pd.DataFrame:
+def by_group(jobs: pd.DataFrame, replays: Open, by: str) -> pd.DataFrame:
     """Return recorded and replayed mean waits by one of :data:`BY`.
 
     A size is the least number of processors of its class. Columns ``by value jobs recorded_s mean_s low_s high_s outside``: the last
@@ -117,12 +117,12 @@ def by_group(jobs: pd.DataFrame, made: Open, by: str) -> pd.DataFrame:
     else:
         values = jobs[by].astype(str)
     rows = []
-    values = values[made.starts]
+    values = values[replays.starts]
     for value, chosen in values.groupby(values).groups.items():
         of = np.asarray(chosen)
-        means = made.wait_s[:, of].mean(axis=1)
+        means = replays.wait_s[:, of].mean(axis=1)
         low, high = np.quantile(means, RANGE)
-        recorded = float(made.recorded_s[of].mean())
+        recorded = float(replays.recorded_s[of].mean())
         rows.append(
             (
                 by,
@@ -138,19 +138,21 @@ def by_group(jobs: pd.DataFrame, made: Open, by: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["by", "value", "jobs", "recorded_s", "mean_s", "low_s", "high_s", "outside"])
 
 
-def unexplained(jobs: pd.DataFrame, made: Open, most: int = 10) -> pd.DataFrame:
+def unexplained(jobs: pd.DataFrame, replays: Open, most: int = 10) -> pd.DataFrame:
     """Return the jobs whose recorded wait lies over 30 s outside the range over phases.
 
     The farthest first. Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s why``.
     """
-    low, high = np.quantile(np.nan_to_num(made.wait_s), RANGE, axis=0)
-    beyond = np.where(made.recorded_s > high, made.recorded_s - high, np.where(made.recorded_s < low, made.recorded_s - low, 0.0))
-    beyond[~made.starts] = 0
+    low, high = np.quantile(np.nan_to_num(replays.wait_s), RANGE, axis=0)
+    beyond = np.where(
+        replays.recorded_s > high, replays.recorded_s - high, np.where(replays.recorded_s < low, replays.recorded_s - low, 0.0)
+    )
+    beyond[~replays.starts] = 0
     rows = np.argsort(-np.abs(beyond), kind="stable")[:most]
     rows = rows[np.abs(beyond[rows]) > _NOISE_S]
     table = jobs.iloc[rows][["job_id", "user", "partition", "qos", "cpus"]].reset_index(drop=True)
     return table.assign(
-        recorded_s=made.recorded_s[rows], low_s=low[rows], high_s=high[rows], beyond_s=beyond[rows],
+        recorded_s=replays.recorded_s[rows], low_s=low[rows], high_s=high[rows], beyond_s=beyond[rows],
         why=[_why(jobs.iloc[row], beyond[row]) for row in rows],
     )  # fmt: skip
 

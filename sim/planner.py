@@ -114,8 +114,8 @@ def as_planner(planned: Planned, nodes: Nodes, arrays: Jobs, estimates: Estimate
         claim=claims(rule.usage, nodes) if rule is not None else np.zeros(0),
         queue=planned.queue,
         present=np.zeros(users + 1, np.int64),
-        told=logged_starts_s,
-        told_nodes=take("told nodes", jobs),
+        logged_start=logged_starts_s,
+        logged_nodes=take("told nodes", jobs),
         log=take("log of plans", lines, 5),
         log_nodes=take("log of nodes", 2 * len(nodes.node) + 2 if tells else 0),
     )
@@ -243,13 +243,13 @@ class PlanLog:
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
-        self._told: list[np.ndarray] = []
+        self._lines: list[np.ndarray] = []
         self._nodes: list[np.ndarray] = []
 
     def read(self) -> None:
         """Take changes of plans out of the log."""
         numbers = self._planner.numbers
-        self._told.append(self._planner.log[: numbers[TOLD]].copy())
+        self._lines.append(self._planner.log[: numbers[TOLD]].copy())
         self._nodes.append(self._planner.log_nodes[: numbers[TOLD_NODES]].copy())
         numbers[TOLD] = numbers[TOLD_NODES] = 0
 
@@ -259,7 +259,7 @@ class PlanLog:
         ``job_id`` by rows of the table, ``rows`` of which the kernel's jobs are.
         """
         self.read()
-        lines, nodes = np.concatenate(self._told), np.concatenate(self._nodes)
+        lines, nodes = np.concatenate(self._lines), np.concatenate(self._nodes)
         pool = bool(self._planner.numbers[POOL])
         first = self._planner.nodes.first
         places = np.concatenate(([0], np.cumsum(lines[:, 4])))
@@ -287,7 +287,7 @@ class Searches:
         self._rules, self._limit = as_rules(rule), rule.limit
         clusters, jobs = self._planner.order.shape
         self._find = as_search(clusters, jobs, len(self._planner.waits), seed)
-        self._made: list[tuple[int, np.ndarray]] = []
+        self._moves: list[tuple[int, np.ndarray]] = []
         self._gains: list[np.ndarray] = []
         self._costs: list[tuple[int, int, int, int, float]] = []
         if rule.iterations > 0:
@@ -303,7 +303,7 @@ class Searches:
                 rules = rules._replace(iterations=0)
             over = search(now, self._bits, together, rules, self._planner, self._state, find)
             if slots[FOUND]:
-                self._made.append((now, find.log[: slots[FOUND]].copy()))
+                self._moves.append((now, find.log[: slots[FOUND]].copy()))
                 self._gains.append(find.gains[: slots[FOUND]].copy())
                 slots[FOUND] = 0
         iterations = self._rules.iterations * (len(self._planner.size) if self._rules.per_cluster else 1)
@@ -312,9 +312,9 @@ class Searches:
 
     def searches(self, origin: int) -> pd.DataFrame:
         """Return the moves that were accepted."""
-        moves = np.concatenate([log for _, log in self._made]) if self._made else np.zeros((0, 3), np.int64)
+        moves = np.concatenate([log for _, log in self._moves]) if self._moves else np.zeros((0, 3), np.int64)
         gains = np.concatenate(self._gains) if self._gains else np.zeros((0, 3))
-        times = np.repeat([now for now, _ in self._made], [len(log) for _, log in self._made]) if self._made else moves[:, 0]
+        times = np.repeat([now for now, _ in self._moves], [len(log) for _, log in self._moves]) if self._moves else moves[:, 0]
         return pd.DataFrame(
             {
                 "time_s": times.astype(np.int64) + origin,

@@ -187,16 +187,16 @@ def inputs(
     policy: Policy,
     clock: Clock,
     plan: Scheduler,
-    known: Foreknown | None = None,
+    foreknown: Foreknown | None = None,
 ) -> Inputs:
     """Return the kernel's inputs for ``policy``, whose scheduler is ``plan``.
 
-    ``known`` is :func:`as_estimates` of the predictor ``source``, where it was made before.
+    ``foreknown`` is :func:`as_estimates` of the predictor ``source``, where it was made before.
 
     InputError where the correction cannot ask it, and as :func:`sim.simulate`.
     """
     arrays, waits = workload.arrays, workload.waits
-    estimates, clamped, code, memory = known or as_estimates(source, workload.jobs, arrays, clock)
+    estimates, clamped, code, memory = foreknown or as_estimates(source, workload.jobs, arrays, clock)
     estimates = planned_by(estimates, arrays, plan)
     if policy.correction.startswith("conditional") and isinstance(source, TablePredictor) and source.quantiles is None:
         check_answerable(source.name, estimates.end, arrays.runtime)

@@ -70,7 +70,7 @@ def ask(
     scenarios, planned = np.empty((len(row), SCENARIOS)), np.empty(len(row))
     for number, (job, now, runs, waits) in enumerate(queues(jobs, row, at_s)):
         asked = np.array([job])
-        scenarios[number] = told(ahead.starts(jobs, runs, waits, now, asked)[:, 0])
+        scenarios[number] = start_quantiles(ahead.starts(jobs, runs, waits, now, asked)[:, 0])
         planned[number] = ahead.plan(jobs, runs, waits, now, jobs.requested, asked=asked)[0]
         if progress is not None and number % 256 == 0:
             progress(number, len(row))
@@ -91,7 +91,7 @@ def queues(jobs: Jobs, row: np.ndarray, at_s: np.ndarray) -> Iterator[tuple[int,
         yield job, now, rows[(begun < now) & (jobs.end[rows] > now)], rows[begun >= now]
 
 
-def told(starts_s: np.ndarray) -> np.ndarray:
+def start_quantiles(starts_s: np.ndarray) -> np.ndarray:
     """Return starts in any number of scenarios as ``SCENARIOS`` quantiles, seconds."""
     if len(starts_s) == SCENARIOS:
         return np.sort(starts_s).astype(np.float64)

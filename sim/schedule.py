@@ -114,36 +114,39 @@ class Schedule:
 
 
 def as_schedule(
-    made: Outcome, jobs: pd.DataFrame, policy: Policy, *, procs: int, trace: str, generated: bool, machine: str = ""
+    outcome: Outcome, jobs: pd.DataFrame, policy: Policy, *, procs: int, trace: str, generated: bool, machine: str = ""
 ) -> Schedule:
     """Return the schedule that ``policy`` made of ``jobs``, from its outcome in that order.
 
     A trace whose users react, or at another load, is named so.
     """
-    table, never_started = schedule_table(jobs, made.start, made.predicted, made.corrections, made.submit), np.zeros(0, np.int64)
-    quantiles = made.quantiles
-    if len(made.unstarted):
-        table["runtime_s"], table["end_s"] = made.runtime, made.start + made.runtime
-        never_started = table["job_id"].to_numpy()[made.unstarted]
-        table = table[~made.unstarted].reset_index(drop=True)
-        quantiles = None if quantiles is None else quantiles[~made.unstarted].reset_index(drop=True)
+    table, never_started = (
+        schedule_table(jobs, outcome.start, outcome.predicted, outcome.corrections, outcome.submit),
+        np.zeros(0, np.int64),
+    )
+    quantiles = outcome.quantiles
+    if len(outcome.unstarted):
+        table["runtime_s"], table["end_s"] = outcome.runtime, outcome.start + outcome.runtime
+        never_started = table["job_id"].to_numpy()[outcome.unstarted]
+        table = table[~outcome.unstarted].reset_index(drop=True)
+        quantiles = None if quantiles is None else quantiles[~outcome.unstarted].reset_index(drop=True)
     return Schedule(
         jobs=table,
         procs=procs,
         machine=machine,
         never_started=tuple(never_started.tolist()),
-        requeued=int(made.requeues.sum()),
-        lost=int(made.lost.sum()),
+        requeued=int(outcome.requeues.sum()),
+        lost=int(outcome.lost.sum()),
         trace=policy.label(trace),
         generated=generated,
-        clamped_predictions=made.clamped,
-        simulate_s=made.seconds,
-        retrain_s=made.retraining,
+        clamped_predictions=outcome.clamped,
+        simulate_s=outcome.seconds,
+        retrain_s=outcome.retraining,
         quantiles=quantiles,
-        plans=made.plans,
-        searches=made.searches,
-        search_costs=made.search_costs,
-        **policy._replace(predictor=made.predictor)._asdict(),
+        plans=outcome.plans,
+        searches=outcome.searches,
+        search_costs=outcome.search_costs,
+        **policy._replace(predictor=outcome.predictor)._asdict(),
     )
 
 

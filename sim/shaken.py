@@ -66,12 +66,12 @@ def in_order(source: Predictor, recorded: pd.DataFrame, rows: np.ndarray) -> Pre
     )
 
 
-def restored(made: Outcome, rows: np.ndarray) -> Outcome:
+def restored(outcome: Outcome, rows: np.ndarray) -> Outcome:
     """Return the outcome of jobs that are the ``rows`` of a trace, in the order of the trace."""
     back = np.empty_like(rows)
     back[rows] = np.arange(len(rows))
     columns = ("submit", "start", "runtime", "predicted", "corrections", "skips", "unstarted", "requeues", "lost")
-    reordered = {name: getattr(made, name)[back] for name in columns if len(getattr(made, name))}
-    if made.quantiles is not None:
-        reordered["quantiles"] = made.quantiles.iloc[back].reset_index(drop=True)
-    return made._replace(**reordered)
+    reordered = {name: getattr(outcome, name)[back] for name in columns if len(getattr(outcome, name))}
+    if outcome.quantiles is not None:
+        reordered["quantiles"] = outcome.quantiles.iloc[back].reset_index(drop=True)
+    return outcome._replace(**reordered)

@@ -153,8 +153,8 @@ def of_scheduler(candidate: Candidate) -> tuple[str, str] | None:
     return rule
 
 
-def _chosen(stated: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    return {key.lower(): value for key, value in {**stated.get("*", {}), **stated.get(name, {})}.items()}
+def _chosen(by_name: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    return {key.lower(): value for key, value in {**by_name.get("*", {}), **by_name.get(name, {})}.items()}
 
 
 def _settings(candidate: Candidate, site: Site) -> tuple[Site, list[str]]:
@@ -210,9 +210,9 @@ def number_of(value: Any, today: int, candidate: Candidate, key: str) -> int:
     return max(int(text), min(today, 1))
 
 
-def _partition(part: Partition, stated: Mapping[str, Any], candidate: Candidate) -> Partition:
+def _partition(part: Partition, changes: Mapping[str, Any], candidate: Candidate) -> Partition:
     new: dict[str, Any] = {}
-    for key, value in stated.items():
+    for key, value in changes.items():
         if key not in _PARTITION:
             raise InputError(f"candidate {candidate.name!r}: partition key {key} is not known; known: {', '.join(_PARTITION)}")
         today = getattr(part, _PARTITION[key])
@@ -226,10 +226,10 @@ def _partition(part: Partition, stated: Mapping[str, Any], candidate: Candidate)
     return replace(part, **new)
 
 
-def _qos(each: Qos, stated: Mapping[str, Any], candidate: Candidate) -> Qos:
+def _qos(each: Qos, changes: Mapping[str, Any], candidate: Candidate) -> Qos:
     limits: dict[str, dict[str, int]] = {name: dict(getattr(each.limits, name)) for name in _LIMITS.values()}
     new: dict[str, Any] = {}
-    for key, value in stated.items():
+    for key, value in changes.items():
         if key == "priority":
             new["priority"] = number_of(value, each.priority, candidate, key)
         elif key not in _LIMITS:

@@ -57,12 +57,12 @@ def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
     return Replay(_start_s(slurm, jobs)[back], by[back], nodes[back], now.attempts[back], *counts)
 
 
-def starts(site: Site, jobs: pd.DataFrame, phases: Phases | int, known: Requests) -> np.ndarray:
+def starts(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Requests) -> np.ndarray:
     """Return when the jobs of a replay start.
 
-    As :func:`replay` does; what they ask for is ``known``, in the order of ``jobs``.
+    As :func:`replay` does; what they ask for is ``requests``, in the order of ``jobs``.
     """
-    slurm, back = _ended(site, jobs, phases, known)
+    slurm, back = _ended(site, jobs, phases, requests)
     return _start_s(slurm, jobs)[back]
 
 
@@ -70,7 +70,7 @@ def _start_s(slurm: Slurm, jobs: pd.DataFrame) -> np.ndarray:
     return np.where(slurm.now.first_ms >= 0, slurm.now.first_ms / 1000 + origin_of(jobs), np.nan)
 
 
-def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, known: Requests | None = None) -> tuple[Slurm, np.ndarray]:
+def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Requests | None = None) -> tuple[Slurm, np.ndarray]:
     """Return the arrays at the end of a replay, in order of submission, and where each job stands in them."""
     if missing := [name for name in COLUMNS if name not in jobs]:
         raise InputError(f"the jobs have no column {missing[0]}")
@@ -80,7 +80,7 @@ def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, known: Requests
     submit_ms = np.round((jobs["submit_s"].to_numpy(np.float64) - origin_of(jobs) + drawn.parts_s) * 1000).astype(np.int64)
     order = np.argsort(submit_ms, kind="stable")
     table = jobs.iloc[order].reset_index(drop=True)
-    slurm = begin(site, table, drawn, None if known is None else (known, order))
+    slurm = begin(site, table, drawn, None if requests is None else (requests, order))
     runtime_ms = table["runtime_s"].to_numpy(np.int64) * 1000 + LAUNCH_MS
     if drawn.runtimes_s is not None:
         seen = drawn.runtimes_s[order]
@@ -99,13 +99,13 @@ def _advance(slurm: Slurm, submit_ms: np.ndarray, runtime: np.ndarray, jobs: pd.
     run(settings, arrays, Estimates(runtime, runtime, runtime), NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)
 
 
-def as_schedule(site: Site | Rule, jobs: pd.DataFrame, made: Replay, *, trace: str, seed: int, seconds: float) -> Schedule:
+def as_schedule(site: Site | Rule, jobs: pd.DataFrame, replayed: Replay, *, trace: str, seed: int, seconds: float) -> Schedule:
     """Return a replay of ``jobs`` as a schedule in whole seconds, as accounting states them.
 
     Its jobs have ``started_by`` and ``nodes`` too; those that never started are left out and named.
     """
-    started, origin = np.isfinite(made.start_s), int(jobs["submit_s"].min())
-    start = np.floor(np.where(started, made.start_s, 0)).astype(np.int64) - origin
+    started, origin = np.isfinite(replayed.start_s), int(jobs["submit_s"].min())
+    start = np.floor(np.where(started, replayed.start_s, 0)).astype(np.int64) - origin
     given = pd.DataFrame(
         {
             "job_id": jobs["job_id"].to_numpy(object),
@@ -117,7 +117,7 @@ def as_schedule(site: Site | Rule, jobs: pd.DataFrame, made: Replay, *, trace: s
         }
     )
     table = schedule_table(given, start, given["requested_s"].to_numpy(np.float64))
-    table = table.assign(started_by=made.started_by, nodes=made.nodes)
+    table = table.assign(started_by=replayed.started_by, nodes=replayed.nodes)
     return Schedule(
         jobs=table[started].reset_index(drop=True),
         procs=site.procs,

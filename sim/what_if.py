@@ -47,7 +47,7 @@ def shaken(jobs: pd.DataFrame, shake_s: int, seed: int) -> pd.DataFrame:
     return jobs.assign(**moved)
 
 
-class _Known:
+class _SharedRequests:
     """What the jobs of a change ask for, which all its replays share; threads wait for the first that asks.
 
     Only the last change is kept, as replays come in their order; another process makes its own.
@@ -55,17 +55,17 @@ class _Known:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._made: tuple[int, Requests] | None = None
+        self._requests: tuple[int, Requests] | None = None
 
-    def __reduce__(self) -> tuple[type[_Known], tuple[()]]:
-        return _Known, ()
+    def __reduce__(self) -> tuple[type[_SharedRequests], tuple[()]]:
+        return _SharedRequests, ()
 
     def of(self, row: int, site: Site, jobs: pd.DataFrame) -> Requests:
         """Return the requests of the change of a row."""
         with self._lock:
-            if self._made is None or self._made[0] != row:
-                self._made = row, asked(site, jobs)
-            return self._made[1]
+            if self._requests is None or self._requests[0] != row:
+                self._requests = row, asked(site, jobs)
+            return self._requests[1]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Replays:
 
     changes: Sequence[Changed]
     shake_s: int
-    known: _Known = field(default_factory=_Known, repr=False, compare=False)
+    requests: _SharedRequests = field(default_factory=_SharedRequests, repr=False, compare=False)
 
     def __call__(self, piece: list[int]) -> tuple[int, int, np.ndarray]:
         row, seed = piece
@@ -87,7 +87,7 @@ class Replays:
             return row, seed, started(changed.site, jobs, *(changed.rule or (changed.site.scheduler, "requested")), seed)
         if changed.rule is not None:
             return row, seed, started(changed.site, jobs, *changed.rule, seed)
-        return row, seed, starts(changed.site, jobs, seed, self.known.of(row, changed.site, changed.jobs))
+        return row, seed, starts(changed.site, jobs, seed, self.requests.of(row, changed.site, changed.jobs))
 
 
 def same(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray) -> bool:

@@ -60,7 +60,7 @@ def past_waits(of: np.ndarray, submit_s: np.ndarray, start_s: np.ndarray, count:
 
 def baselines(log: Recorded) -> dict[str, np.ndarray]:
     """Return what each baseline tells of each job, float64 [jobs]."""
-    jobs, started, first = log.jobs, log.known, log.first
+    jobs, started, first = log.jobs, log.had_started, log.first
     submit, procs, requested = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "procs", "requested_s"))
     user = pd.factorize(jobs["user"])[0]
     wait = pd.Series(log.wait_s[:first][started], dtype=float)

@@ -100,7 +100,13 @@ def try_model(
     usual_runtimes = usual(plan.cluster, plan.workload, days=plan.days, seed=plan.usual_seed)
     advisers = {REGISTERED: adviser} if adviser is not None else {}
     runs = trials(
-        plan.cluster, plan.workload, plan.schedulers, plan.trial_seeds, known=usual_runtimes, advisers=advisers, progress=progress
+        plan.cluster,
+        plan.workload,
+        plan.schedulers,
+        plan.trial_seeds,
+        usual_times=usual_runtimes,
+        advisers=advisers,
+        progress=progress,
     )
     return runs, compared(by_trial(runs), plan.baseline, plan.seed)
 

@@ -25,7 +25,7 @@ from pipelines.ingest.queue_file import asked_of
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.ahead import Ahead
 from sim.predicted_limits import as_table
-from sim.questions import queued, told
+from sim.questions import queued, start_quantiles
 from sim.rules.rule import closed
 from sim.site_ahead import SiteAhead
 from sim.slurm.site import Site
@@ -153,7 +153,7 @@ class Queue:
         at = np.full(len(asked), self.now_s)
         described = states(self.jobs, asked, at, local_clock_s(at, *self.clean.clock), self.clean.procs)
         plan = self.ahead.plan(self.jobs, self.running, self.waiting, self.now_s, self.jobs.requested, asked=asked)
-        return Questions(asked, at, described, np.stack([told(each) for each in starts.T]), plan)
+        return Questions(asked, at, described, np.stack([start_quantiles(each) for each in starts.T]), plan)
 
     def _starts(self, jobs: Jobs, asked: np.ndarray) -> np.ndarray:
         return self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked)

@@ -136,12 +136,12 @@ def simulate_points(setting: Setting, group: Group) -> list[tuple[Point, Schedul
     return done
 
 
-def _schedule(setting: Setting, point: Point, made: Outcome, replay: Replay) -> Schedule:
+def _schedule(setting: Setting, point: Point, outcome: Outcome, replay: Replay) -> Schedule:
     if replay.rows is not None:
-        made = restored(made, replay.rows)
+        outcome = restored(outcome, replay.rows)
     jobs = setting.replays[point.window].jobs
     of, trace = setting.machine_name, setting.trace
-    return as_schedule(made, jobs, point.policy, procs=setting.procs, machine=of, trace=trace, generated=setting.generated)
+    return as_schedule(outcome, jobs, point.policy, procs=setting.procs, machine=of, trace=trace, generated=setting.generated)
 
 
 def evaluate_points(setting: Setting, group: Group) -> list[tuple[Point, list[Row]]]:
@@ -178,11 +178,11 @@ def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[
         yield [{name: values[place] for name, values in named_metrics.items()} for named_metrics in listed]
 
 
-def _rows(setting: Setting, point: Point, made: Outcome, replay: Replay, metrics: Sequence[Row]) -> list[Row]:
+def _rows(setting: Setting, point: Point, outcome: Outcome, replay: Replay, metrics: Sequence[Row]) -> list[Row]:
     error = np.nan
-    if made.plans is not None:
-        error = predicted_start_error_s(made.plans, replay.workload.jobs["job_id"].to_numpy(), made.start)
-    more_columns = {"predicted_start_error_s": error, "clamped_predictions": made.clamped, "simulate_s": made.seconds}
+    if outcome.plans is not None:
+        error = predicted_start_error_s(outcome.plans, replay.workload.jobs["job_id"].to_numpy(), outcome.start)
+    more_columns = {"predicted_start_error_s": error, "clamped_predictions": outcome.clamped, "simulate_s": outcome.seconds}
     return [identity | values | more_columns for identity, values in zip(_identities(setting, point), metrics, strict=True)]
 
 
@@ -216,7 +216,7 @@ def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome
                 clock=setting.clock,
                 scratch=scratch(),
                 tells=policy.plan().promises,
-                known=foreknown,
+                foreknown=foreknown,
                 decider=None if decider is None else decider(),
             ).outcome()
         except InputError as error:
@@ -237,17 +237,17 @@ class _Begun:
     setting: Setting
     asked: tuple[int, int]
     replay: Replay
-    known: dict[str, tuple[Predictor, Foreknown]] = field(default_factory=dict)
+    sources: dict[str, tuple[Predictor, Foreknown]] = field(default_factory=dict)
 
     def predictor(self, setting: Setting, point: Point) -> tuple[Predictor, Foreknown | None]:
         """Return the predictor of ``point``, made anew if it may have learned in another simulation."""
         name = point.policy.predictor
-        if name not in self.known:
+        if name not in self.sources:
             source, workload = self._source(setting, point), self.replay.workload
             if isinstance(source, OnlinePredictor) or (isinstance(source, CompiledPredictor) and source.retrain is not None):
                 return source, None
-            self.known[name] = source, as_estimates(source, workload.jobs, workload.arrays, setting.clock)
-        source, foreknown = self.known[name]
+            self.sources[name] = source, as_estimates(source, workload.jobs, workload.arrays, setting.clock)
+        source, foreknown = self.sources[name]
         return source, foreknown.again()
 
     def _source(self, setting: Setting, point: Point) -> Predictor:

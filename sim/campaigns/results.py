@@ -19,6 +19,6 @@ class Results(pd.DataFrame):
     pooled: pd.DataFrame | None
 
     @property
-    def told(self) -> pd.DataFrame:
+    def overall(self) -> pd.DataFrame:
         """Return what a verdict is of: all traces together, or the one."""
         return self.summary if self.pooled is None else self.pooled

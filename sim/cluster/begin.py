@@ -151,7 +151,7 @@ def as_site(
         wanted=np.zeros(0, np.int64),
         x=np.zeros(0),
         y=np.zeros(0),
-        found=np.zeros(3 + len(PROBE_FEATURES)),
+        readings=np.zeros(3 + len(PROBE_FEATURES)),
         out=np.zeros(2),
         model=no_model(),
         runs=runs,

@@ -81,7 +81,7 @@ def trials(
     schedulers: Sequence[str],
     seeds: Sequence[int],
     *,
-    known: pd.DataFrame,
+    usual_times: pd.DataFrame,
     advisers: Mapping[str, Adviser] | None = None,
     coin: float = 0.0,
     threads: int = 2,
@@ -89,10 +89,12 @@ def trials(
 ) -> pd.DataFrame:
     """Run the trials ``seeds`` of a workload under each scheduler.
 
-    ``known`` comes from :func:`usual`. A row a job: ``scheduler seed``, the columns of :class:`ClusterRun`'s runs and those of
+    ``usual_times`` comes from :func:`usual`. A row a job: ``scheduler seed``, the columns of :class:`ClusterRun`'s runs and those of
     :func:`judged`; ``asked``, ``skipped`` and ``storm_s`` are those of the whole trial, in every row of it.
     """
-    limits = {(str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(known.index, known["limit_s"], strict=True)}
+    limits = {
+        (str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(usual_times.index, usual_times["limit_s"], strict=True)
+    }
     work = [(scheduler, seed) for seed in seeds for scheduler in schedulers]
     done = 0
 
@@ -113,16 +115,16 @@ def trials(
         if progress is not None:
             progress(done, len(work))
         whole = {"asked": run.asked, "skipped": run.skipped, "storm_s": run.storm_s}
-        return judged(run.runs.assign(scheduler=scheduler, seed=seed, **whole), known)
+        return judged(run.runs.assign(scheduler=scheduler, seed=seed, **whole), usual_times)
 
     with ThreadPoolExecutor(threads) as pool:
         return pd.concat(pool.map(one, work), ignore_index=True)
 
 
-def judged(runs: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+def judged(runs: pd.DataFrame, usual_times: pd.DataFrame) -> pd.DataFrame:
     """Return ``runs`` with ``z``, ``varied`` and ``relative``: runtime over the usual mean."""
     kind = list(zip(runs["application"], runs["nodes"], strict=True))
-    flat = known.set_axis([f"{name} on {nodes}" for name, nodes in known.index], axis=0)
+    flat = usual_times.set_axis([f"{name} on {nodes}" for name, nodes in usual_times.index], axis=0)
     z = z_scores([f"{name} on {nodes}" for name, nodes in kind], runs["runtime_s"], flat)
-    relative = runs["runtime_s"].to_numpy() / known["mean_s"].reindex(pd.MultiIndex.from_tuples(kind)).to_numpy()
+    relative = runs["runtime_s"].to_numpy() / usual_times["mean_s"].reindex(pd.MultiIndex.from_tuples(kind)).to_numpy()
     return runs.assign(z=z, varied=labels(z, (VARIES,)).astype(bool), relative=relative)

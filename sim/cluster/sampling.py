@@ -117,8 +117,8 @@ def visible(now, site):
 
 
 @apart
-def over_window(now, counter, needed, own, found, at, site):
-    """Write min, max and mean rate of a counter over the window to ``found[at:at + 3]``.
+def over_window(now, counter, needed, own, rates, at, site):
+    """Write min, max and mean rate of a counter over the window to ``rates[at:at + 3]``.
 
     The window ends at ``now``; nodes are the ``needed`` chosen ones (``own``) or all. NaN where there is no sample.
     """
@@ -138,9 +138,9 @@ def over_window(now, counter, needed, own, found, at, site):
             most = max(most, site.every[row, counter, 1])
             total += site.every[row, counter, 2]
     samples = nodes * max(last - first + 1, 0)
-    found[at] = least if samples > 0 else np.nan
-    found[at + 1] = most if samples > 0 else np.nan
-    found[at + 2] = total / samples if samples > 0 else np.nan
+    rates[at] = least if samples > 0 else np.nan
+    rates[at + 1] = most if samples > 0 else np.nan
+    rates[at + 2] = total / samples if samples > 0 else np.nan
 
 
 @kernel

@@ -204,16 +204,16 @@ def _storm_s(site: Site, runs: pd.DataFrame) -> float:
     return float(tick * np.count_nonzero(level > STORM))
 
 
-def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: Site, made: Outcome) -> pd.DataFrame:
+def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: Site, outcome: Outcome) -> pd.DataFrame:
     """Return what came of each job, a row a job (:attr:`ClusterRun.runs`)."""
     return pd.DataFrame(
         {
             "job_id": jobs["job_id"].to_numpy(),
             "application": names,
             "nodes": jobs["procs"].to_numpy(),
-            "submit_s": made.submit,
-            "start_s": made.start,
-            "wait_s": made.start - made.submit,
+            "submit_s": outcome.submit,
+            "start_s": outcome.start,
+            "wait_s": outcome.start - outcome.submit,
             "runtime_s": site.runs[:, EXACT],
             "work_s": site.work,
             "contention": site.runs[:, CONTENTION],
@@ -221,7 +221,7 @@ def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: Site, made: Outcome) -
             "start_io": site.runs[:, START_IO],
             "mean_network": site.runs[:, MEAN_NETWORK],
             "mean_io": site.runs[:, MEAN_IO],
-            "skips": made.skips if len(made.skips) else 0,
+            "skips": outcome.skips if len(outcome.skips) else 0,
             "predicted": site.runs[:, PREDICTED],
             "added": site.runs[:, ADDED],
             "cut": site.runs[:, CUT] > 0,

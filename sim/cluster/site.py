@@ -119,7 +119,7 @@ class Site(NamedTuple):
     wanted: np.ndarray  # int64 [columns]
     x: np.ndarray  # [columns]
     y: np.ndarray  # [columns], scratch
-    found: np.ndarray  # [3 + probe features], scratch
+    readings: np.ndarray  # [3 + probe features], scratch
     out: np.ndarray  # [classes]
     model: Arrays
     runs: np.ndarray  # [jobs, RUN]

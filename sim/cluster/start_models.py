@@ -61,8 +61,8 @@ _RING_S, _REDUCE_S = 0.16, 0.24
 
 
 @apart
-def look(now, job, needed, codes, site, found):
-    """Write what is known ``now`` of ``job`` on the ``needed`` chosen nodes to ``found``.
+def look(now, job, needed, codes, site, features):
+    """Write what is known ``now`` of ``job`` on the ``needed`` chosen nodes to ``features``.
 
     One float64 for each of ``codes`` int64.
     """
@@ -73,22 +73,22 @@ def look(now, job, needed, codes, site, found):
         if code < PROBED:
             if code // 3 != counted:
                 counted = code // 3
-                over_window(now, counted % COUNTERS, needed, code < EVERY, site.found, 0, site)
-            found[i] = site.found[code % 3]
+                over_window(now, counted % COUNTERS, needed, code < EVERY, site.readings, 0, site)
+            features[i] = site.readings[code % 3]
         elif code < TYPED:
             if not probed:
-                probe(needed, site, site.found, 3)
+                probe(needed, site, site.readings, 3)
                 probed = True
-            found[i] = site.found[3 + code - PROBED]
+            features[i] = site.readings[3 + code - PROBED]
         elif code < NEWEST:
-            found[i] = 1.0 if site.variants[site.variant[job], TYPE] == code - TYPED else 0.0
+            features[i] = 1.0 if site.variants[site.variant[job], TYPE] == code - TYPED else 0.0
         elif code < SITUATED:
-            found[i] = newest(now, code - NEWEST, site)
+            features[i] = newest(now, code - NEWEST, site)
         else:
             if not placed:
                 count_leaves(needed, site)
                 placed = True
-            found[i] = situation(code - SITUATED, job, needed, 0, site)
+            features[i] = situation(code - SITUATED, job, needed, 0, site)
 
 
 @kernel
@@ -171,15 +171,15 @@ def offered_network(job, needed, own, site):
 
 
 @apart
-def probe(needed, site, found, at):
-    """Run both probes on the chosen nodes; write min, max and mean over nodes to ``found``.
+def probe(needed, site, waits_s, at):
+    """Run both probes on the chosen nodes; write min, max and mean over nodes to ``waits_s``.
 
     The values are seconds waited to send, to receive and to reduce.
     """
     for k in range(3):
-        found[at + 3 * k] = np.inf
-        found[at + 3 * k + 1] = -np.inf
-        found[at + 3 * k + 2] = 0.0
+        waits_s[at + 3 * k] = np.inf
+        waits_s[at + 3 * k + 1] = -np.inf
+        waits_s[at + 3 * k + 2] = 0.0
     worst = 0.0
     for i in range(needed):
         worst = max(worst, exposure(i, needed, site))
@@ -192,9 +192,9 @@ def probe(needed, site, found, at):
             if k == 2:
                 waited = _REDUCE_S * (1.0 + worst)
             waited *= 1.0 + site.physics[PROBE_NOISE] * normal(site.random)
-            found[at + 3 * k] = min(found[at + 3 * k], waited)
-            found[at + 3 * k + 1] = max(found[at + 3 * k + 1], waited)
-            found[at + 3 * k + 2] += waited / needed
+            waits_s[at + 3 * k] = min(waits_s[at + 3 * k], waited)
+            waits_s[at + 3 * k + 1] = max(waits_s[at + 3 * k + 1], waited)
+            waits_s[at + 3 * k + 2] += waited / needed
 
 
 @kernel

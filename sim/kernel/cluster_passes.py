@@ -77,7 +77,7 @@ def clusters_pass(settings, now, jobs, estimates, state, clusters):
 @kernel
 def first_room(job, clusters):
     """Return the first cluster in which ``job`` fits now, or NOWHERE."""
-    nodes, refusals, gains = clusters.nodes, clusters.known, clusters.numbers[GAINS]
+    nodes, refusals, gains = clusters.nodes, clusters.refusals, clusters.numbers[GAINS]
     row = nodes.row[job]
     kind = refusals.kind[row]
     if refusals.refused[kind] == gains:
@@ -93,7 +93,7 @@ def look_for_room(row, kind, clusters):
 
     What is found out is noted of its kind.
     """
-    nodes, refusals = clusters.nodes, clusters.known
+    nodes, refusals = clusters.nodes, clusters.refusals
     note_gains(row, kind, clusters)
     chunks, begin, counted = nodes.requests.chunks[row], len(nodes.free), 0
     if refusals.most[kind] >= chunks:
@@ -127,7 +127,7 @@ def note_gains(row, kind, clusters):
 
     That is on nodes that something was given back on.
     """
-    nodes, refusals, gains = clusters.nodes, clusters.known, clusters.numbers[GAINS]
+    nodes, refusals, gains = clusters.nodes, clusters.refusals, clusters.numbers[GAINS]
     since = refusals.looked[kind]
     refusals.looked[kind] = gains
     if since == UNKNOWN or gains - since > min(MOST_GAINS, len(refusals.gained)):
@@ -227,7 +227,7 @@ def known_to_wait(kind, fit, now, clusters):
 
     Or not beside the reservation, if it stays beyond the shadow time.
     """
-    numbers, refusals = clusters.numbers, clusters.known
+    numbers, refusals = clusters.numbers, clusters.refusals
     return refusals.refused[kind] == numbers[GAINS] or (
         refusals.beside[kind] == numbers[RESERVATIONS] and now + fit > numbers[SHADOW_AT]
     )
@@ -252,10 +252,10 @@ def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
         while cluster < last and not fits(row, cluster, nodes, nodes.free, nodes.left):
             cluster += 1
     if cluster == last:
-        clusters.known.beside[clusters.known.kind[row]] = numbers[RESERVATIONS]
+        clusters.refusals.beside[clusters.refusals.kind[row]] = numbers[RESERVATIONS]
         return False
     if cluster == numbers[RESERVED_IN] and late:
-        choose(row, cluster, clusters.known.begin[clusters.known.kind[row]], nodes, ahead.both)
+        choose(row, cluster, clusters.refusals.begin[clusters.refusals.kind[row]], nodes, ahead.both)
         change(row, -1, nodes, ahead.free, ahead.left)
     else:
         choose_now(row, cluster, clusters)
@@ -286,7 +286,7 @@ def submit_alone(settings, job, now, jobs, estimates, state, clusters):
         if started:
             start_in(job, cluster, now, jobs, estimates, state, clusters, settings.bits)
     elif behind and settings.algorithm == EASY:
-        waits = known_to_wait(clusters.known.kind[clusters.nodes.row[job]], estimates.fit[job], now, clusters)
+        waits = known_to_wait(clusters.refusals.kind[clusters.nodes.row[job]], estimates.fit[job], now, clusters)
         started = not waits and start_behind(front.job[0], job, now, jobs, estimates, state, clusters, settings.bits)
     if not started:
         join(settings, job, now, jobs, estimates, state, clusters)
@@ -460,7 +460,7 @@ def seat_job(job, now, latest, jobs, estimates, state, clusters, bits):
     Not after ``latest``.
     """
     nodes, row, seconds = clusters.nodes, clusters.nodes.row[job], estimates.fit[job]
-    searched, kind = clusters.searched, clusters.known.kind[row]
+    searched, kind = clusters.searched, clusters.refusals.kind[row]
     state.counters[EVENTS] -= 1
     start = seat(row, seconds, max(now, ruled_out(searched, kind, seconds)), latest, nodes, clusters.plan)
     if start < NO_START:

@@ -200,7 +200,7 @@ def mean_delay_on_nodes(head, job, cluster, now, weight, least, most, scenarios,
     """
     starts, delayed, nodes, room = scenarios.head, scenarios.tables.delayed, clusters.nodes, scenarios.tables.head
     row, head_row, count = nodes.row[job], nodes.row[head], scenarios.head.shape[1]
-    at = found_for(clusters.known.kind[row] * (len(nodes.first) - 1) + cluster, delayed, scenarios)
+    at = found_for(clusters.refusals.kind[row] * (len(nodes.first) - 1) + cluster, delayed, scenarios)
     delays, longest, lost, taken = 0, 0, UNKNOWN, False
     for k in range(count):
         longest += max(now + scenarios.seconds[job, k] - starts[START, k], 0)
@@ -286,7 +286,7 @@ def waits_long_else(head, job, now, harm, gain, worth, scenarios, clusters):
     That is the mean time until it could start beside or after the head: ``gain`` and ``worth`` times this must be at least ``harm``.
     """
     until, starts, row, count = scenarios.until, scenarios.head, clusters.nodes.row[job], scenarios.head.shape[1]
-    at, waits, longest, counted = found_for(clusters.known.kind[row], until, scenarios), 0, 0, False
+    at, waits, longest, counted = found_for(clusters.refusals.kind[row], until, scenarios), 0, 0, False
     for k in range(count):
         longest += starts[START, k] + scenarios.seconds[head, k] - now
     for k in range(count):

@@ -114,7 +114,7 @@ class Clusters(NamedTuple):
     plan: Plan
     searched: np.ndarray
     ahead: Ahead
-    known: Refusals
+    refusals: Refusals
     numbers: np.ndarray
     planner: Planner
     outages: Outages
@@ -131,7 +131,7 @@ def closed(job, fit, now, clusters):
 @apart
 def join(settings, job, now, jobs, estimates, state, clusters):
     """Let ``job``, just submitted, join the waiting jobs."""
-    waiting, kind = state.counters[WAITING], clusters.known.kind[clusters.nodes.row[job]]
+    waiting, kind = state.counters[WAITING], clusters.refusals.kind[clusters.nodes.row[job]]
     insert(clusters.front, waiting, job, primary_key(settings, job, now, jobs, estimates, state.counters), kind)
     if not settings.one_queue:
         insert(clusters.back, waiting, job, backfill_key(settings, job, now, jobs, estimates), kind)
@@ -205,7 +205,7 @@ def choose_now(row, cluster, clusters):
 
     Nothing may have been given back since.
     """
-    return choose(row, cluster, clusters.known.begin[clusters.known.kind[row]], clusters.nodes, clusters.nodes.free)
+    return choose(row, cluster, clusters.refusals.begin[clusters.refusals.kind[row]], clusters.nodes, clusters.nodes.free)
 
 
 @apart
@@ -225,7 +225,7 @@ def start_planned(job, now, jobs, estimates, state, clusters, bits):
 @kernel
 def give_back(job, clusters):
     """Give back what a job has run on."""
-    nodes, numbers, gained = clusters.nodes, clusters.numbers, clusters.known.gained
+    nodes, numbers, gained = clusters.nodes, clusters.numbers, clusters.refusals.gained
     change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
     gained[numbers[GAINS] % len(gained)] = nodes.row[job]
     numbers[GAINS] += 1

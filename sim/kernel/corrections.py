@@ -31,15 +31,15 @@ STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_
 
 
 @kernel
-def corrected(correction, made, planned, start, estimate, requested):
+def corrected(correction, earlier, planned, start, estimate, requested):
     """Return the new predicted end of a job that has outlived ``planned``.
 
-    ``made`` counts its earlier corrections; ``estimate`` is the first prediction.
+    ``earlier`` counts its earlier corrections; ``estimate`` is the first prediction.
     """
-    if correction == TSAFRIR and made < len(STEPS_S):
-        return start + min(estimate + STEPS_S[made], requested)
+    if correction == TSAFRIR and earlier < len(STEPS_S):
+        return start + min(estimate + STEPS_S[earlier], requested)
     if correction == TSAFRIR_OKCM:  # one minute, then 15 minutes, and twice as much each time
-        return min(planned + (60 if made == 0 else 900 << (made - 1)), start + requested)
+        return min(planned + (60 if earlier == 0 else 900 << (earlier - 1)), start + requested)
     if correction == DOUBLING:
         return planned + (planned - start)
     return start + requested

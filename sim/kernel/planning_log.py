@@ -18,9 +18,9 @@ def tell(job, now, planner):
         held = nodes.held[row]
         for i in range(nodes.begin[row], nodes.begin[row] + held):
             digest = (digest * 1_000_003 + nodes.node[i]) % 2_147_483_647
-    if planner.told[job] == planner.at[job] and planner.told_nodes[job] == digest:
+    if planner.logged_start[job] == planner.at[job] and planner.logged_nodes[job] == digest:
         return
-    planner.told[job], planner.told_nodes[job] = planner.at[job], digest
+    planner.logged_start[job], planner.logged_nodes[job] = planner.at[job], digest
     line = numbers[TOLD]
     numbers[TOLD] = line + 1
     planner.log[line, 0], planner.log[line, 1], planner.log[line, 2] = job, now, planner.at[job]

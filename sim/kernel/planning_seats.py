@@ -88,7 +88,7 @@ class Planner(NamedTuple):
     ``rate``), ``slowdown`` [jobs] as planned. ``waits`` [users + 1] of planned and running jobs, those of a trial ``trial_waits``, in
     the last place of unknown users; ``past`` and ``usage`` [users + 1], float: waits and consumption of ended jobs, ``inverse`` 1 over that in the search,
     ``present`` [users]: those that count. ``claim`` [rows], float: the processors that a job counts for, ``queue`` [rows]: the place of
-    its queue in OrigBF. ``told`` [jobs]: the planned start last logged, ``told_nodes`` a digest of where; ``log`` [rows, 5]: job, time,
+    its queue in OrigBF. ``logged_start`` [jobs]: the planned start last logged, ``logged_nodes`` a digest of where; ``log`` [rows, 5]: job, time,
     planned start, cluster, nodes; ``log_nodes``.
     """
 
@@ -118,8 +118,8 @@ class Planner(NamedTuple):
     claim: np.ndarray
     queue: np.ndarray
     present: np.ndarray
-    told: np.ndarray
-    told_nodes: np.ndarray
+    logged_start: np.ndarray
+    logged_nodes: np.ndarray
     log: np.ndarray
     log_nodes: np.ndarray
 

@@ -44,7 +44,7 @@ class Scratch:
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}
         self._last: tuple[int, int, bool, bool] | None = None
-        self._made: dict[bool, Work] = {}
+        self._works: dict[bool, Work] = {}
 
     def _take(self, name: str, length: int, dtype: type = np.int64) -> np.ndarray:
         held = self._arrays.get(name)
@@ -91,10 +91,10 @@ class Scratch:
         again before their ends are handled. Each job, running or planned, adds at most two steps to a profile.
         """
         asked = (jobs, procs, plans, gaps)
-        if asked != self._last or two not in self._made:
-            self._made = self._made if asked == self._last else {}
-            self._last, self._made[two] = asked, self._room(*asked, two)
-        work = self._made[two]
+        if asked != self._last or two not in self._works:
+            self._works = self._works if asked == self._last else {}
+            self._last, self._works[two] = asked, self._room(*asked, two)
+        work = self._works[two]
         state, profile = work.state, work.profile
         state.counters[:] = 0
         state.counters[FREE], state.counters[EVENTS], state.counters[CHOICE] = procs, NEVER, NEVER

@@ -197,7 +197,7 @@ class Machine:
         counts: dict[str, int] = {}
         for text, jobs_with in self._texts(jobs).items():
             for word in set(text.split(":")):
-                if not self._known(word.removeprefix("^")):
+                if not self._names_nodes(word.removeprefix("^")):
                     counts[word] = counts.get(word, 0) + jobs_with
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
@@ -249,7 +249,7 @@ class Machine:
         bits: dict[str, int] = {}
         by_text, there = [], self._texts(jobs)
         for text in jobs["properties"].cat.categories:
-            words = [word for word in text.split(":") if text in there and self._known(word.removeprefix("^"))]
+            words = [word for word in text.split(":") if text in there and self._names_nodes(word.removeprefix("^"))]
             by_text.append(sum({1 << bits.setdefault(word, len(bits)) for word in words}))
         if len(bits) > MOST_BITS:
             raise InputError(f"jobs ask for {len(bits)} different properties of nodes; at most {MOST_BITS} are possible")
@@ -265,7 +265,7 @@ class Machine:
             return {}
         return {str(text): int(count) for text, count in jobs["properties"].value_counts().items() if count}
 
-    def _known(self, word: str) -> bool:
+    def _names_nodes(self, word: str) -> bool:
         """Tell whether a property says something of this machine's nodes."""
         rows = sum(cluster.count for cluster in self.clusters)
         return word.startswith("cl_") or self._host(word) is not None or bool(self._nodes_with(word, rows).any())

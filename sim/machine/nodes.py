@@ -174,12 +174,12 @@ def levels(layout: Layout | Nodes, requests: Requests) -> int:
 
 
 @kernel
-def ask_all(nodes, found):
+def ask_all(nodes, cluster_bits):
     """Write bits of the clusters that each job fits into."""
-    for row in range(len(found)):
+    for row in range(len(cluster_bits)):
         for cluster in range(len(nodes.first) - 1):
             if fits(row, cluster, nodes, nodes.capacity, nodes.left):
-                found[row] |= 1 << cluster
+                cluster_bits[row] |= 1 << cluster
 
 
 @kernel

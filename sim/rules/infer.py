@@ -51,7 +51,7 @@ Progress = Callable[[str, int, int], None]
 class Recorded:
     """A cleaned log with its record.
 
-    ``start_s``, ``end_s`` and ``wait_s`` int64 [jobs] are recorded; ``first`` of the jobs are those of the first part, and ``known``
+    ``start_s``, ``end_s`` and ``wait_s`` int64 [jobs] are recorded; ``first`` of the jobs are those of the first part, and ``had_started``
     tells which of these had started by then.
     """
 
@@ -68,7 +68,7 @@ class Recorded:
         return np.asarray(self.start_s - self.jobs["submit_s"].to_numpy(np.int64))
 
     @property
-    def known(self) -> np.ndarray:
+    def had_started(self) -> np.ndarray:
         """Tell which jobs of the first part had started when it was over, bool [first]."""
         return np.asarray(self.start_s[: self.first] <= int(self.jobs["submit_s"].iloc[self.first - 1]))
 
@@ -91,7 +91,7 @@ def recorded(jobs: pd.DataFrame, procs: int, clock: Clock, first: float = FIRST)
         raise InputError("the log states no waits: from what was recorded no rule can be inferred")
     end = start + jobs["runtime_s"].to_numpy(np.int64) + (jobs[OVERRUN].to_numpy(np.int64) if OVERRUN in jobs else 0)
     log = Recorded(jobs, procs, clock, start, end, max(int(first * len(jobs)), 1))
-    if (started := int(log.known.sum())) < _FEWEST:
+    if (started := int(log.had_started.sum())) < _FEWEST:
         raise InputError(f"{started} jobs had started when {first:.0%} were submitted: a rule is inferred from {_FEWEST} or more")
     return log
 
@@ -132,7 +132,7 @@ def infer(log: Recorded, progress: Progress | None = None, *, drains: bool = Fal
 
     Of closings and what backfills between them alone, if it only ``drains``. Changes are those of ``since``, by default EASY on all processors.
     """
-    jobs, has_started = log.jobs.iloc[: log.first], log.known
+    jobs, has_started = log.jobs.iloc[: log.first], log.had_started
     wait = log.wait_s[: log.first]
 
     parts = np.array_split(np.flatnonzero(has_started), PARTS)
@@ -225,8 +225,8 @@ def seen(log: Recorded, rule: Rule, least: int = _LEAST) -> Rule:
 
     Those of the first part; limits are of queues and of processors. From ``least`` jobs on closings are read.
     """
-    jobs = log.jobs.iloc[: log.first][log.known]
-    start, end = (times[: log.first][log.known] for times in (log.start_s, log.end_s))
+    jobs = log.jobs.iloc[: log.first][log.had_started]
+    start, end = (times[: log.first][log.had_started] for times in (log.start_s, log.end_s))
     cut = int(log.jobs["submit_s"].iloc[log.first - 1])
     procs, queue = jobs["procs"].to_numpy(np.int64), queue_of(jobs)
     most = {name: peak(start[queue == name], end[queue == name], procs[queue == name], cut) for name in sorted(set(queue))}

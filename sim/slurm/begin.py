@@ -149,19 +149,19 @@ def asked(site: Site, jobs: pd.DataFrame) -> Requests:
     return requests(site, jobs, _tree(site)[1], origin_of(jobs))
 
 
-def begin(site: Site, jobs: pd.DataFrame, phases: Phases, known: tuple[Requests, np.ndarray] | None = None) -> Slurm:
+def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Requests, np.ndarray] | None = None) -> Slurm:
     """Return the arrays of a replay of ``jobs`` on ``site``.
 
-    They have :data:`sim.slurm.requests.COLUMNS` and are in order of submission. What they ask for may be ``known``, with the row of each
-    job there. InputError for a job in an unknown partition or QOS.
+    They have :data:`sim.slurm.requests.COLUMNS` and are in order of submission. What they ask for may be there already: ``request_rows``, with
+    the row of each job. InputError for a job in an unknown partition or QOS.
     """
     rules, partitions, origin = as_rules(site, phases), list(site.partitions), origin_of(jobs)
     names = [node.name for node in site.nodes]
     of_node = {name: row for row, name in enumerate(names)}
     tree, leaves = _tree(site)
-    ask, suits, slots, kinds = requests(site, jobs, leaves, origin) if known is None else known[0]
-    if known is not None:
-        ask = known[0].of_rows(known[1], jobs, origin)
+    ask, suits, slots, kinds = requests(site, jobs, leaves, origin) if request_rows is None else request_rows[0]
+    if request_rows is not None:
+        ask = request_rows[0].of_rows(request_rows[1], jobs, origin)
     hardware = Hardware(
         np.array([node.cpus for node in site.nodes]),
         np.array([node.memory for node in site.nodes]),

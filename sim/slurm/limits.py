@@ -36,7 +36,7 @@ class Slots:
         self._site, self._leaves = site, leaves
         self._rows: dict[tuple[object, ...], int] = {}
         self._meters: dict[tuple[object, ...], int] = {}
-        self._made: list[tuple[int, bool, bool, float]] = []
+        self._meter_rows: list[tuple[int, bool, bool, float]] = []
 
     def of(self, row: Any) -> list[tuple[str, int, int]]:
         """Return (kind, slot, amount) of what counts a job.
@@ -96,14 +96,14 @@ class Slots:
                     spent_before = spent if name == "billing" or (name == "cpu" and not weighted) else 0.0
                     key = (*whose, spends, name)
                     if key not in self._meters:
-                        self._meters[key] = len(self._made)
-                        self._made.append((cap, spends, keeps, spent_before))
+                        self._meters[key] = len(self._meter_rows)
+                        self._meter_rows.append((cap, spends, keeps, spent_before))
                     yield name, self._meters[key], asked[name]
 
     def meters(self) -> Meters:
         """Return the meters of minutes as arrays."""
-        cap, spends, keeps = (np.array([each[at] for each in self._made], np.int64) for at in range(3))
-        return Meters(cap, spends, keeps, np.array([each[3] for each in self._made], np.float64))
+        cap, spends, keeps = (np.array([each[at] for each in self._meter_rows], np.int64) for at in range(3))
+        return Meters(cap, spends, keeps, np.array([each[3] for each in self._meter_rows], np.float64))
 
     def _qos_of(self, row: Any) -> list[Any]:
         own, of_partition = self._site.qos[row.qos], self._site.qos.get(self._site.partitions[row.partition.split(",")[0]].qos)

@@ -60,11 +60,11 @@ def _step(kind, job, now, slurm):
 
 
 @kernel
-def follow(ms, kind, row, first, node, told, accrues, slurm):
+def follow(ms, kind, row, first, node, aged, accrues, slurm):
     """Handle recorded events in order, int64 [events].
 
     Jobs that start together do so in the order of the queue. A START's nodes are ``node`` from ``first`` of its job to that of the next. The jobs
-    ``told`` keep the ages ``accrues``, which a LOOK takes from what was held.
+    ``aged`` keep the ages ``accrues``, which a LOOK takes from what was held.
     """
     state, usable, at = slurm.now, slurm.room.usable, 0
     while at < len(ms):
@@ -83,8 +83,8 @@ def follow(ms, kind, row, first, node, told, accrues, slurm):
             for one in range(at, last):
                 _step(kind[at], row[one], ms[at], slurm)
         if kind[at] == LOOK:
-            for i in range(len(told)):
-                state.accrues[told[i]] = accrues[i]
+            for i in range(len(aged)):
+                state.accrues[aged[i]] = accrues[i]
         at = last
 
 

@@ -70,16 +70,16 @@ def graph(user: np.ndarray, submit_s: np.ndarray, end_s: np.ndarray, rule: Users
     return Graph(batched.of_job, after_s, late[batched.of_job], parents, child, first, last), batched
 
 
-def _links(found: Batches, group: np.ndarray, waiting: np.ndarray) -> _Links:
+def _links(batched: Batches, group: np.ndarray, waiting: np.ndarray) -> _Links:
     """Return what the batches ``waiting`` wait for among those of their ``group``.
 
     Groups are numbered in the order of the batches.
     """
     if len(group) == 0:
         return _Links(*[group] * 4)
-    begin = int(found.submit_s.min())
-    span = int(found.end_s.max()) - begin + 2
-    submit, end = (group * span + seconds - begin + 1 for seconds in (found.submit_s, found.end_s))  # group * span: before all
+    begin = int(batched.submit_s.min())
+    span = int(batched.end_s.max()) - begin + 2
+    submit, end = (group * span + seconds - begin + 1 for seconds in (batched.submit_s, batched.end_s))  # group * span: before all
     by_end = np.argsort(end, kind="stable")
     ends, latest = end[by_end], np.maximum.accumulate(submit[by_end])
     floor = group[waiting] * span

@@ -41,15 +41,15 @@ class Facts:
         return notes
 
 
-def facts_of(waits: Graph, found: Batches, unnamed: int) -> Facts:
+def facts_of(waits: Graph, batches: Batches, unnamed: int) -> Facts:
     """Return the facts of a graph and its batches; ``unnamed`` jobs have no user."""
-    inside = np.append(False, found.session[1:] == found.session[:-1])
-    think = found.think_s[inside & (found.think_s >= 0)]
+    inside = np.append(False, batches.session[1:] == batches.session[:-1])
+    think = batches.think_s[inside & (batches.think_s >= 0)]
     waiting = waits.after_s != OPEN
     return Facts(
-        users=int(found.person[-1]) + 1 - unnamed if len(found.person) else 0,
-        sessions=int(found.session[-1]) + 1 - unnamed if len(found.session) else 0,
-        batches=len(found.session) - unnamed,
+        users=int(batches.person[-1]) + 1 - unnamed if len(batches.person) else 0,
+        sessions=int(batches.session[-1]) + 1 - unnamed if len(batches.session) else 0,
+        batches=len(batches.session) - unnamed,
         jobs=len(waits.batch),
         unnamed=unnamed,
         median_think_s=int(np.median(think)) if len(think) else None,

@@ -36,7 +36,7 @@ ADAA = EXPERIMENTS["ADAA"]
 @pytest.fixture(scope="module")
 def conducted() -> Conducted:
     known = usual(SMALL, ADAA, days=0.4, seed=2)
-    runs = trials(SMALL, ADAA, ("EASY", ORACLE), range(100, 103), known=known)
+    runs = trials(SMALL, ADAA, ("EASY", ORACLE), range(100, 103), usual_times=known)
     return Conducted(ADAA, pooled(runs.replace({"scheduler": {ORACLE: "model"}})), known)
 
 

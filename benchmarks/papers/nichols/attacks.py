@@ -83,7 +83,7 @@ class Attack:
 
     def trials(self, adviser: Adviser, schedulers: Sequence[str], seeds: range, cluster: Cluster = CONGESTED) -> pd.DataFrame:
         """Return a row a run, as of :func:`benchmarks.papers.nichols.experiments.pooled`."""
-        runs = trials(cluster, EXPERIMENTS["ADAA"], schedulers, seeds, known=self.known, advisers={"attacked": adviser})
+        runs = trials(cluster, EXPERIMENTS["ADAA"], schedulers, seeds, usual_times=self.known, advisers={"attacked": adviser})
         return with_pooled(runs, schedulers[0])
 
     def row(self, adviser: Adviser, cutoff: float, seeds: range, cluster: Cluster = CONGESTED) -> list[str]:

@@ -170,7 +170,7 @@ class Bench:
             usual_times = self.known(cluster, of)
             limited = usual_times.assign(limit_s=usual_times["mean_s"] + setting.beyond * usual_times["sigma_s"])
             advisers = self.advisers(cluster, setting, of.trained_on)
-            given = {"known": limited, "advisers": advisers, "coin": setting.coin, "threads": self.threads}
+            given = {"usual_times": limited, "advisers": advisers, "coin": setting.coin, "threads": self.threads}
             return trials(machine(cluster, setting.placement), of, [setting.name], seeds, **given)[list(_KEPT)]  # type: ignore[arg-type]
 
         identity = machine(cluster), of, setting.identity, seeds, self.days

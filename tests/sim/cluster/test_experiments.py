@@ -26,7 +26,7 @@ def known() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def runs(known: pd.DataFrame) -> pd.DataFrame:
-    return trials(SMALL, WORKLOAD, ("EASY", ORACLE), SEEDS, known=known)
+    return trials(SMALL, WORKLOAD, ("EASY", ORACLE), SEEDS, usual_times=known)
 
 
 def test_trials_of_all_schedulers_are_of_the_same_jobs_with_the_same_luck(runs: pd.DataFrame) -> None:
@@ -37,7 +37,7 @@ def test_trials_of_all_schedulers_are_of_the_same_jobs_with_the_same_luck(runs: 
 
 
 def test_a_scheduler_that_may_not_skip_is_easy(known: pd.DataFrame) -> None:
-    made = trials(SMALL, WORKLOAD, ("EASY", "EASY+RUSH(model=oracle,skips=0)"), SEEDS[:1], known=known)
+    made = trials(SMALL, WORKLOAD, ("EASY", "EASY+RUSH(model=oracle,skips=0)"), SEEDS[:1], usual_times=known)
     first, second = (rows.drop(columns=["scheduler", "asked"]) for _, rows in made.groupby("scheduler", sort=False))
     pd.testing.assert_frame_equal(first.reset_index(drop=True), second.reset_index(drop=True))
 
