@@ -90,7 +90,7 @@ async def load(
     port: int, path: str, bodies: list[bytes], judge: Callable[[int, int, bytes], str], rate: float, seconds: float
 ) -> Measured:
     """Send ``bodies`` in turn at ``rate`` a second; ``judge(index, status, body)`` names the kind of an answer."""
-    loop, found, free = asyncio.get_running_loop(), Measured(), list[Connection]()
+    loop, tally, free = asyncio.get_running_loop(), Measured(), list[Connection]()
     pending = 0
     every = [
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: {len(each)}\r\n\r\n".encode()
@@ -104,11 +104,11 @@ async def load(
             free.pop()
         if not free:
             try:
-                _, made = await loop.create_connection(Connection, "127.0.0.1", port)
+                _, opened = await loop.create_connection(Connection, "127.0.0.1", port)
             except OSError:
-                found.kinds["not connected"] += 1
+                tally.kinds["not connected"] += 1
                 return
-            free.append(made)
+            free.append(opened)
         connection = free.pop()
         assert connection.transport is not None
         pending += 1
@@ -117,14 +117,14 @@ async def load(
             nonlocal pending
             pending -= 1
             if counted:
-                found.latency_s.append(time.perf_counter() - due)
-            found.kinds[judge(index % len(bodies), status, body) if status else "lost"] += 1
+                tally.latency_s.append(time.perf_counter() - due)
+            tally.kinds[judge(index % len(bodies), status, body) if status else "lost"] += 1
             free.append(connection)
 
         connection.done, counted = done, due > begin + FIRST_S
         connection.transport.write(every[index % len(bodies)])
         if counted:
-            found.late_s.append(time.perf_counter() - due)
+            tally.late_s.append(time.perf_counter() - due)
 
     begin = time.perf_counter() + 0.1
     for index in range(int(rate * (seconds + FIRST_S))):
@@ -136,8 +136,8 @@ async def load(
         if not pending:
             break
         await asyncio.sleep(0.05)
-    found.kinds["never answered"] += pending
-    return Measured(found.latency_s, found.late_s, +found.kinds)
+    tally.kinds["never answered"] += pending
+    return Measured(tally.latency_s, tally.late_s, +tally.kinds)
 
 
 def register(shared: Path, methods: list[str], most: int = 1000) -> pd.DataFrame:

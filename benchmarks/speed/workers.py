@@ -108,14 +108,14 @@ def side_by_side(trace: CleanTrace, replicates: int, rounds: int, maps: dict[str
 
 
 @contextmanager
-def killing(made: LocalCluster, every_s: float) -> Iterator[list[int]]:
+def killing(local: LocalCluster, every_s: float) -> Iterator[list[int]]:
     """Kill a worker process every so many seconds, in turn; yield the ids of those killed."""
     killed: list[int] = []
     over = threading.Event()
 
     def kill() -> None:
         while not over.wait(every_s):
-            nannies = list(made.workers.values())
+            nannies = list(local.workers.values())
             pid = nannies[len(killed) % len(nannies)].pid
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)

@@ -17,7 +17,7 @@ import pandas as pd
 from rich.console import Console
 
 from benchmarks.papers.nichols.experiments import machine
-from benchmarks.studies.variability import RUN, START, told
+from benchmarks.studies.variability import RUN, START, ceiling_features
 from features.clock import DAY_S
 from features.monitoring.labels import BINARY, DELAYS, baselines, labels, z_scores
 from features.monitoring.samplers import DELAY_FEATURES, FEATURES, MORE_FEATURES, NEWEST_FEATURES, SITUATION_FEATURES, TYPE_FEATURES
@@ -96,7 +96,7 @@ class Seen(NamedTuple):
 
 def seen(run: ClusterRun) -> Seen:
     """Join what models may be told, the ceilings' truth included."""
-    truth = pd.concat(list(told(run).values()), axis=1).drop(columns=list(TYPE_FEATURES))
+    truth = pd.concat(list(ceiling_features(run).values()), axis=1).drop(columns=list(TYPE_FEATURES))
     return Seen(run.runs, pd.concat([run.all, run.situation, truth], axis=1))
 
 
@@ -151,7 +151,7 @@ def came(runs: pd.DataFrame, rows: np.ndarray, usual: pd.DataFrame) -> pd.DataFr
     sigma_s = usual["sigma_s"].reindex(application).to_numpy()
     return pd.DataFrame(
         {"row": rows, "application": application, "start_s": table["start_s"], "z": z, "sigma_s": sigma_s, "varied": z > VARIES}
-    ).assign(label=lambda made: made["varied"].astype(int))
+    ).assign(label=lambda outcomes: outcomes["varied"].astype(int))
 
 
 def constants(runs: pd.DataFrame, fold: Fold, z: np.ndarray) -> np.ndarray:
@@ -192,23 +192,23 @@ def judged(of: Seen, protocol: str, compared: tuple[Asked, ...]) -> pd.DataFrame
     return with_cutoffs(pd.concat(tables, ignore_index=True))
 
 
-def with_cutoffs(said: pd.DataFrame) -> pd.DataFrame:
+def with_cutoffs(predicted: pd.DataFrame) -> pd.DataFrame:
     """Add whether each run is predicted to vary, by the best cutoff on other folds' predictions.
 
     Other folds are of other stretches of time and, where one is left out, of other applications.
     """
-    part = said["fold"].str.split(" ")
+    part = predicted["fold"].str.split(" ")
     stretch, one = part.str[-1].to_numpy(), part.str[0].to_numpy()
-    varies = np.zeros(len(said), bool)
-    probability, varied = said["probability"].to_numpy(), said["varied"].to_numpy()
-    for _, rows in said.groupby(["protocol", "features", "classifier"]).indices.items():
-        for fold in said["fold"].iloc[rows].unique():
-            inside = rows[said["fold"].to_numpy()[rows] == fold]
+    varies = np.zeros(len(predicted), bool)
+    probability, varied = predicted["probability"].to_numpy(), predicted["varied"].to_numpy()
+    for _, rows in predicted.groupby(["protocol", "features", "classifier"]).indices.items():
+        for fold in predicted["fold"].iloc[rows].unique():
+            inside = rows[predicted["fold"].to_numpy()[rows] == fold]
             others = rows[
                 (stretch[rows] != stretch[inside[0]]) & ((one[rows] != one[inside[0]]) | (part.str.len().iloc[inside[0]] == 1))
             ]
             varies[inside] = probability[inside] >= best_cutoff(probability[others], varied[others])
-    return said.assign(varies=varies, likeliest=(probability >= 0.5).astype(int))
+    return predicted.assign(varies=varies, likeliest=(probability >= 0.5).astype(int))
 
 
 def later(of: Seen) -> pd.DataFrame:

@@ -64,17 +64,17 @@ def percent(value: float, low: float, high: float) -> str:
     return f"{value:.1%}" + (f" [{low:.1%}, {high:.1%}]" if np.isfinite(low) else "")
 
 
-def scores(said: pd.DataFrame) -> pd.DataFrame:
+def scores(predicted: pd.DataFrame) -> pd.DataFrame:
     """Return :func:`models.variability.evaluation.measured` of all runs, by ``features classifier measure``."""
-    rows = measured(said.assign(application=ALL)).drop_duplicates(["protocol", "features", "classifier", "measure"])
+    rows = measured(predicted.assign(application=ALL)).drop_duplicates(["protocol", "features", "classifier", "measure"])
     return rows.set_index(["features", "classifier", "measure"])
 
 
-def compared_table(said: pd.DataFrame, compared: tuple[Asked, ...]) -> str:
+def compared_table(predicted: pd.DataFrame, compared: tuple[Asked, ...]) -> str:
     """Average precision, F1 and skill of every model."""
-    measures, rows = scores(said), []
+    measures, rows = scores(predicted), []
     for asked in compared:
-        own = said[(said["features"] == asked.name) & (said["classifier"] == asked.classifier)]
+        own = predicted[(predicted["features"] == asked.name) & (predicted["classifier"] == asked.classifier)]
         cells = [
             cell(*measures.loc[(asked.name, asked.classifier, measure), ["value", "low", "high"]])
             for measure in ("average_precision", "f1")
@@ -84,20 +84,20 @@ def compared_table(said: pd.DataFrame, compared: tuple[Asked, ...]) -> str:
     return markdown(headings, rows, keys=2)
 
 
-def skills(said: pd.DataFrame) -> list[str]:
+def skills(predicted: pd.DataFrame) -> list[str]:
     """By how much Brier score and ranked probability score are below those of base rates by application."""
-    start_s, varied = said["start_s"].to_numpy(), said["varied"].to_numpy()
-    first = skill(squared_error(said["probability"], varied), squared_error(said[USUALLY[AT]], varied), start_s)
-    if said[OVER].isna().all(axis=None):
+    start_s, varied = predicted["start_s"].to_numpy(), predicted["varied"].to_numpy()
+    first = skill(squared_error(predicted["probability"], varied), squared_error(predicted[USUALLY[AT]], varied), start_s)
+    if predicted[OVER].isna().all(axis=None):
         return [cell(*first), "–"]
-    over = said["z"].to_numpy()[:, None] > np.asarray(DELAYS)
-    whole = skill(squared_error(said[OVER].to_numpy(), over), squared_error(said[USUALLY].to_numpy(), over), start_s)
+    over = predicted["z"].to_numpy()[:, None] > np.asarray(DELAYS)
+    whole = skill(squared_error(predicted[OVER].to_numpy(), over), squared_error(predicted[USUALLY].to_numpy(), over), start_s)
     return [cell(*first), cell(*whole)]
 
 
-def of_model(said: pd.DataFrame, name: str = FEW) -> pd.DataFrame:
+def of_model(predicted: pd.DataFrame, name: str = FEW) -> pd.DataFrame:
     """The rows of ``ordinal`` with the columns ``name``."""
-    return said[(said["features"] == name) & (said["classifier"] == LEARNED)]
+    return predicted[(predicted["features"] == name) & (predicted["classifier"] == LEARNED)]
 
 
 def reliability(probability: np.ndarray, came: np.ndarray, start_s: np.ndarray, edges: Sequence[float]) -> pd.DataFrame:
@@ -116,9 +116,9 @@ def reliability(probability: np.ndarray, came: np.ndarray, start_s: np.ndarray, 
     return pd.DataFrame(rows)
 
 
-def reliable(said: pd.DataFrame) -> pd.DataFrame:
+def reliable(predicted: pd.DataFrame) -> pd.DataFrame:
     """Return the reliability of the probability to vary."""
-    return reliability(said["probability"].to_numpy(), said["varied"].to_numpy(), said["start_s"].to_numpy(), EDGES)
+    return reliability(predicted["probability"].to_numpy(), predicted["varied"].to_numpy(), predicted["start_s"].to_numpy(), EDGES)
 
 
 def reliability_table(blocks: pd.DataFrame, elsewhere: pd.DataFrame) -> str:
@@ -137,9 +137,9 @@ def reliability_table(blocks: pd.DataFrame, elsewhere: pd.DataFrame) -> str:
     return markdown(["probability", *(["runs", "said", "came"] * 2)], rows)
 
 
-def thresholds_table(said: pd.DataFrame) -> str:
+def thresholds_table(predicted: pd.DataFrame) -> str:
     """Mean probability and share of runs over each threshold, and the Brier score beside the constant's."""
-    own = of_model(said)
+    own = of_model(predicted)
     start_s, ones = own["start_s"].to_numpy(), np.ones(len(own))
     rows = []
     for end, over, usually in zip(DELAYS, OVER, USUALLY, strict=True):
@@ -150,9 +150,9 @@ def thresholds_table(said: pd.DataFrame) -> str:
     return markdown(["threshold", "said", "came", "Brier score", "of base rates", "skill"], rows)
 
 
-def tenths(said: pd.DataFrame) -> pd.DataFrame:
+def tenths(predicted: pd.DataFrame) -> pd.DataFrame:
     """Return what was expected and what came by tenths of the mean z to expect, in z and seconds."""
-    own = of_model(said)
+    own = of_model(predicted)
     tenth = np.floor(own["longer"].rank(method="first").to_numpy() * 10 / (len(own) + 1)).astype(int)
     start_s, rows = own["start_s"].to_numpy(), []
     for number in range(10):
@@ -165,11 +165,11 @@ def tenths(said: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def tenths_table(said: pd.DataFrame) -> str:
+def tenths_table(predicted: pd.DataFrame) -> str:
     """How much longer runs took than expected, by tenths."""
     rows = [
         [str(row.tenth), f"{row.said:+.2f}", cell(row.came, row.low, row.high), f"{row.said_s:+.1f}", cell(*row.came_s, digits=2)]
-        for row in tenths(said).itertuples()
+        for row in tenths(predicted).itertuples()
     ]
     return markdown(["tenth", "z said", "z came", "seconds said", "seconds came"], rows)
 
@@ -209,7 +209,7 @@ def picture(blocks: pd.DataFrame, elsewhere: pd.DataFrame) -> bytes:
         return encode(drawn, "png")
 
 
-def card(made: str) -> Card:
+def card(provenance: str) -> Card:
     """Return the card of how well variation is predicted, from the data of both studies."""
     data = pd.read_csv(STUDIES / "data" / "variability.csv", keep_default_na=False)
     ceiling = kept_table(data, "ceilings").iloc[0]
@@ -234,7 +234,7 @@ def card(made: str) -> Card:
         "Sensors that change after training do harm: where counters read 10 % too much, twice as many delays are said as come. The rarest "
         "delays (z > 6) are said too low. The F1 of counters was computed with first-fit placement.",
         data=["variability.csv"],
-        made_by=made,
+        made_by=provenance,
         picture="variability-delays.png",
         picture_caption="Reliability of the probability to vary, and how much longer runs take, said and come.",
     )

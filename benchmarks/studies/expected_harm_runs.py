@@ -87,7 +87,7 @@ def waits(place: Place, title: str, asked: Sequence[Run], replicates: int) -> di
     asked, alone = list(dict.fromkeys(asked)), place._replace(pool=None)
     go = map if place.pool is None else place.pool.map
     loads = sorted({run.load for run in asked if run.predictor == TOLD})
-    for _ in go(told, repeat(alone), repeat(title), loads):  # once, before many simulations want them
+    for _ in go(kept_quantiles, repeat(alone), repeat(title), loads):  # once, before many simulations want them
         pass
     runs, seeds = zip(*product(asked, range(replicates)), strict=True)
     waits_s = list(go(_waited, repeat(alone), repeat(title), runs, seeds))
@@ -104,7 +104,7 @@ def _waited(place: Place, title: str, run: Run, seed: int) -> np.ndarray:
 def simulated(place: Place, title: str, run: Run, seed: int) -> pd.DataFrame:
     """Simulate one replicate; return the judged jobs' ``wait_s``."""
     trace, first, _ = half_of(title, place.shared, place.half)
-    source = as_table(told(place._replace(pool=None), title, run.load)) if run.predictor == TOLD else run.predictor
+    source = as_table(kept_quantiles(place._replace(pool=None), title, run.load)) if run.predictor == TOLD else run.predictor
     schedule = simulate(
         compressed(trace.jobs, run.load),
         procs=trace.procs,
@@ -126,7 +126,7 @@ def compressed(jobs: pd.DataFrame, load: float) -> pd.DataFrame:
 
 
 @lru_cache(4)
-def told(place: Place, title: str, load: float) -> pd.DataFrame:
+def kept_quantiles(place: Place, title: str, load: float) -> pd.DataFrame:
     """Return the table of :func:`told_under_easy` for a half at a load, kept."""
     half = half_of(title, place.shared, place.half)
     trace = replace(half.trace, jobs=compressed(half.trace.jobs, load))
@@ -134,9 +134,9 @@ def told(place: Place, title: str, load: float) -> pd.DataFrame:
     return kept(place.keep, "studies.expected_harm_runs", settings, lambda: told_under_easy(trace))
 
 
-def as_table(told: pd.DataFrame) -> TablePredictor:
+def as_table(quantiles_s: pd.DataFrame) -> TablePredictor:
     """Return the table of quantiles as a predictor."""
-    table = told.set_axis(told.columns.astype(float), axis=1)
+    table = quantiles_s.set_axis(quantiles_s.columns.astype(float), axis=1)
     return TablePredictor(TOLD, lambda _: table[0.5].to_numpy(), quantiles=lambda _: table)
 
 

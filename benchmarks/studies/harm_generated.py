@@ -41,7 +41,7 @@ def spread(trace: CleanTrace) -> pd.DataFrame:
     return trace.jobs.iloc[rows].reset_index(drop=True).assign(submit_s=trace.jobs["submit_s"].to_numpy())
 
 
-def told(jobs: pd.DataFrame) -> pd.DataFrame:
+def clipped_requests(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return the jobs with requests of short ones that say so."""
     short = jobs["runtime_s"].to_numpy() < SHORT_S
     return jobs.assign(requested_s=jobs["requested_s"].mask(short, jobs["requested_s"].clip(upper=ASKED_S)))
@@ -60,9 +60,9 @@ VARIANTS: dict[str, tuple[int, Callable[[CleanTrace], pd.DataFrame]]] = {
     UNCREDITED: (1, lambda trace: trace.jobs),
     "full spread": (1, spread),
     "full split": (1, split),
-    "short told": (1, lambda trace: told(trace.jobs)),
-    "spread, told": (1, lambda trace: told(spread(trace))),
-    "split, told": (1, lambda trace: told(split(trace))),
+    "short told": (1, lambda trace: clipped_requests(trace.jobs)),
+    "spread, told": (1, lambda trace: clipped_requests(spread(trace))),
+    "split, told": (1, lambda trace: clipped_requests(split(trace))),
     "default": (2, lambda trace: trace.jobs),
 }
 """Version of the generator, and what is made of its jobs."""

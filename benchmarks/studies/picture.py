@@ -48,11 +48,11 @@ def example() -> dict[str, Schedule]:
     }
 
 
-def draw_example(made: dict[str, Schedule]) -> bytes:
+def draw_example(schedules: dict[str, Schedule]) -> bytes:
     """Draw schedules of the example below each other; a job is as high as it is wide in processors."""
     colours = dict(zip(EXAMPLE["user"], ("#c3cad1", _SKY, _ORANGE, "#5fc9a8"), strict=True))
     with figure(8.6, 3.4, generated=False) as canvas:
-        for axes, (title, schedule) in zip(canvas.subplots(len(made), 1, sharex=True), made.items(), strict=True):
+        for axes, (title, schedule) in zip(canvas.subplots(len(schedules), 1, sharex=True), schedules.items(), strict=True):
             for job in schedule.jobs.to_dict("records"):
                 begin, end = job["start_s"] / HOUR_S, job["end_s"] / HOUR_S
                 floor = 60 if job["procs"] == 40 and begin < 1 else 0

@@ -132,11 +132,11 @@ def one_search(plan: Plan, rule: PlanRS, seed: int) -> tuple[float, float]:
     return float(gains @ [rule.wait, rule.slowdown, rule.fairness]), seconds
 
 
-def searched(found: Sequence[Plan]) -> pd.DataFrame:
+def searched(real_plans: Sequence[Plan]) -> pd.DataFrame:
     """Return the gains of all searches on all plans: with equal evaluations, and in the time that ``random`` takes for them."""
     rows = []
-    one_search(found[0], PlanRS(), 0)  # compiles it
-    for number, plan in enumerate(found):
+    one_search(real_plans[0], PlanRS(), 0)  # compiles it
+    for number, plan in enumerate(real_plans):
         size = int(plan.planner.size.sum())
         seconds = {}
         for method in METHODS:
@@ -193,7 +193,7 @@ def relative(table: pd.DataFrame, title: str, metric: str, base: str = BACKFILLI
     return f"{mean:+.1f}±{half:.1f}"
 
 
-def card(table: pd.DataFrame, ends: pd.DataFrame, made: str) -> Card:
+def card(table: pd.DataFrame, ends: pd.DataFrame, provenance: str) -> Card:
     """Return the card of :func:`searched` and :func:`replayed`."""
     seeds = by_seed(table)
     mean = seeds[seeds["equal"] == "time"].groupby(["kind", "search"])["gain"].mean()
@@ -219,7 +219,7 @@ def card(table: pd.DataFrame, ends: pd.DataFrame, made: str) -> Card:
         fails="Other traces, predicted runtimes and machines of nodes from end to end are not shown. Seeds move what is drawn alone, not the submissions: an "
         "interval says nothing of other weeks. Options that the paper leaves open have five seeds. Only `random` and `smith` can still be simulated.",
         data=["plan-searches.csv", "plan-searches-replays.csv"],
-        made_by=made,
+        made_by=provenance,
         picture="plan-searches.png",
         picture_caption="Gain of each search on three kinds of plans.",
     )

@@ -125,7 +125,7 @@ class Rule(NamedTuple):
     rank: np.ndarray
 
 
-class Found(NamedTuple):
+class WaitSeconds(NamedTuple):
     """Seconds [rows] in which a waiting job has no room, and has room but passes its holder's peak; ``waiting`` is for work."""
 
     without: np.ndarray
@@ -159,7 +159,7 @@ def seconds_of_waits(
     in_jobs: bool = False,
     idle: bool = True,
     together: np.ndarray | None = None,
-) -> Found:
+) -> WaitSeconds:
     """Return recorded seconds of each job's wait without room on ``machine``, and with room where a limit may have kept it.
 
     The latter are those in which the holder of the job (its user, or user and queue: ``columns``) would have held more processors,
@@ -174,7 +174,7 @@ def seconds_of_waits(
         if kind in (ENDS, STARTS):
             now[of[row]] += weight[row] if kind == STARTS else -weight[row]
             peak[of[row]] = max(peak[of[row]], now[of[row]])
-    seconds = Found(*(np.zeros(len(jobs), np.int64) for _ in Found._fields))
+    seconds = WaitSeconds(*(np.zeros(len(jobs), np.int64) for _ in WaitSeconds._fields))
     free, seen = np.zeros_like(layout.capacity), np.zeros_like(layout.capacity)
     nodes = Scratch().nodes(layout, requests, np.arange(len(jobs)))
     rank = np.arange(len(jobs)) if together is None else together
@@ -183,7 +183,7 @@ def seconds_of_waits(
 
 
 @kernel
-def _follow(log, nodes, free, seen, rule, holders, found):
+def _follow(log, nodes, free, seen, rule, holders, waits_s):
     """Follow the log and add up seconds of waits."""
     count = 0
     for i in range(len(log.time)):
@@ -194,10 +194,10 @@ def _follow(log, nodes, free, seen, rule, holders, found):
                 free[row, resource] += sign * nodes.capacity[row, resource]
         elif log.kind[i] == SUBMITTED:
             place = count
-            while place > 0 and rule.rank[found.waiting[place - 1]] > rule.rank[row]:
-                found.waiting[place] = found.waiting[place - 1]
+            while place > 0 and rule.rank[waits_s.waiting[place - 1]] > rule.rank[row]:
+                waits_s.waiting[place] = waits_s.waiting[place - 1]
                 place -= 1
-            found.waiting[place] = row
+            waits_s.waiting[place] = row
             count += 1
         else:
             sign = 1 if log.kind[i] == ENDS else -1
@@ -208,11 +208,11 @@ def _follow(log, nodes, free, seen, rule, holders, found):
             holders.held[holders.of[row]] -= sign * holders.weight[row]
             if sign == -1:
                 place = 0
-                while found.waiting[place] != row:
+                while waits_s.waiting[place] != row:
                     place += 1
                 count -= 1
                 for later in range(place, count):
-                    found.waiting[later] = found.waiting[later + 1]
+                    waits_s.waiting[later] = waits_s.waiting[later + 1]
         seconds = log.time[i + 1] - log.time[i] if i + 1 < len(log.time) else 0
         if seconds == 0:
             continue
@@ -221,7 +221,7 @@ def _follow(log, nodes, free, seen, rule, holders, found):
                 hidden = not rule.idle and free[node, 0] == nodes.capacity[node, 0]
                 seen[node, resource] = 0 if hidden else free[node, resource]
         for place in range(count):
-            row = found.waiting[place]
+            row = waits_s.waiting[place]
             room = NOWHERE
             for cluster in range(len(nodes.first) - 1):
                 if room == NOWHERE and fits(row, cluster, nodes, seen, nodes.left):
@@ -230,6 +230,6 @@ def _follow(log, nodes, free, seen, rule, holders, found):
                 choose(row, room, 0, nodes, seen)
                 take(row, -1, nodes, seen)
             if room == NOWHERE:
-                found.without[row] += seconds
+                waits_s.without[row] += seconds
             elif holders.held[holders.of[row]] + holders.weight[row] > holders.peak[holders.of[row]]:
-                found.kept[row] += seconds
+                waits_s.kept[row] += seconds

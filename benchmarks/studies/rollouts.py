@@ -133,10 +133,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             )
         return pd.concat(tables, ignore_index=True)
 
-    def made(rows: pd.DataFrame, made_by: str) -> Card:
+    def card_of(rows: pd.DataFrame, made_by: str) -> Card:
         return card(rows, read_rows(COSTS).set_index("scheduler"), made_by)
 
-    study(options, "studies.rollouts", "rollouts.csv", compute, made, draw)
+    study(options, "studies.rollouts", "rollouts.csv", compute, card_of, draw)
 
 
 if __name__ == "__main__":

@@ -107,12 +107,12 @@ def nightly(questions: Questions, start_s: np.ndarray, middle_s: int, kinds: tup
     split = int(len(first) * (1 - _HELD_OUT))
     held = questions.take(np.arange(split, len(questions)))
 
-    def told(until: int) -> Told:
+    def forecasts(until: int) -> Told:
         model = trained(HAZARD, questions.take(np.arange(until)), start_s, int(questions.at_s[until]), 0)
         distributions = told_of(model, held)
         return {kind: distributions[kind] for kind in kinds}
 
-    before, after, later = told(split), told(len(first)), held.at_s >= middle_s
+    before, after, later = forecasts(split), forecasts(len(first)), held.at_s >= middle_s
     waited, waits = held.take(~later).waited(start_s, middle_s)
     kind, _ = better({each: before[each][~later] for each in kinds}, waited, waits)
     kinds = tuple({STATE, kind})

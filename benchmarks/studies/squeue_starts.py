@@ -89,7 +89,9 @@ def answers(shared: Path, run: str, part: slice = slice(None)) -> pd.DataFrame:
         queue = queue_of(record, queue_at(jobs, now_s, jobs["job_id"].isin(expected_s.index).to_numpy()), now_s, seed=number)
         answered = queue.answered(None, queue.waiting)
         spent, ids = time.process_time() - begun, [each.job_id for each in answered]
-        levels = {f"q{level:.2f}": [each.told[name] for each in answered] for level, name in zip(LEVELS, QUANTILES, strict=True)}
+        levels = {
+            f"q{level:.2f}": [each.forecast[name] for each in answered] for level, name in zip(LEVELS, QUANTILES, strict=True)
+        }
         about = {"run": run, "moment": number, "job": ids, "was_s": start[ids].to_numpy() - now_s}
         about |= {"said_s": expected_s.reindex(ids).to_numpy() - now_s}
         tables.append(pd.DataFrame({**about, **levels, "spent_s": spent}))

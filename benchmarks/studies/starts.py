@@ -231,10 +231,10 @@ def _read(of: Case, train: Questions, until_s: int) -> str:
     return better(told_of(model, last), *last.waited(of.jobs.start, until_s))[0]
 
 
-def _answered(of: Case, asked: Questions, here: np.ndarray, told: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return a month's answers, calibrated each midnight on what was ``told`` in the 30 days before; the last are the month's."""
-    raw = told[-1][1]
-    known_rows, recent = (np.concatenate(each) for each in zip(*told[-2:], strict=True))
+def _answered(of: Case, asked: Questions, here: np.ndarray, months: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return a month's answers, calibrated each midnight on what was told in the 30 days before; the last of ``months`` is its own."""
+    raw = months[-1][1]
+    known_rows, recent = (np.concatenate(each) for each in zip(*months[-2:], strict=True))
     calibrated, day, _start = raw.copy(), asked.at_s[here] // DAY_S, of.jobs.start
     for midnight in np.unique(day) * DAY_S:
         past = (asked.at_s[known_rows] < midnight) & (asked.at_s[known_rows] >= midnight - MONTH_S)

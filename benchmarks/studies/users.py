@@ -142,10 +142,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         tables += [make(jobs_of["KTH-SP2"], options.replays, options.keep) for make in (ranking, by_halves, choices)]
         return means(pd.concat(tables, ignore_index=True))
 
-    def made(rows: pd.DataFrame, made_by: str) -> Card:
+    def card_of(rows: pd.DataFrame, made_by: str) -> Card:
         return card(rows, read_rows(CARRIED).set_index("users"), made_by)
 
-    study(options, "studies.users", "users.csv", simulated, made, draw)
+    study(options, "studies.users", "users.csv", simulated, card_of, draw)
 
 
 if __name__ == "__main__":

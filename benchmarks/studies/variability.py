@@ -51,7 +51,7 @@ ELIMINATED = "adaboost"
 SAY = Console(stderr=True)
 
 
-def told(run: Runs | ClusterRun) -> dict[str, pd.DataFrame]:
+def ceiling_features(run: Runs | ClusterRun) -> dict[str, pd.DataFrame]:
     """What the two ceilings are told, beside the type of the application."""
     kind = run.own[list(TYPE_FEATURES)]
     return {
@@ -94,11 +94,11 @@ class Runs(NamedTuple):
 def once(directory: Path, what: str, settings: Sequence[object], make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     """The table that ``make`` gives, made once by the same code for the same settings."""
 
-    def told() -> pd.DataFrame:
+    def compute() -> pd.DataFrame:
         SAY.print(f"computing {what}")
         return make()
 
-    return kept(directory, "studies.variability", (what, *settings), told)
+    return kept(directory, "studies.variability", (what, *settings), compute)
 
 
 def runs_once(directory: Path, days: int, seed: int, each: int) -> Runs:
@@ -113,7 +113,7 @@ def runs_once(directory: Path, days: int, seed: int, each: int) -> Runs:
 def swept(cluster: Cluster) -> pd.DataFrame:
     """F1 in blocks of time, by classifier and nodes, on runs of ``cluster``."""
     run = control_runs(cluster, days=SWEEP_DAYS, seed=SEED + 1, each=SWEEP_EACH)
-    predicted = judged(run, {"own": run.own, "all": run.all, START: told(run)[START]}, Learning(SWEPT), BLOCKED)
+    predicted = judged(run, {"own": run.own, "all": run.all, START: ceiling_features(run)[START]}, Learning(SWEPT), BLOCKED)
     return measured(predicted).query("application == @ALL and measure == 'f1'")
 
 
@@ -204,21 +204,21 @@ def by_application(table: pd.DataFrame) -> str:
     return markdown(["left out", "runs that varied", "best model", "told at start", "told the run"], lines)
 
 
-def own_against_all(said: pd.DataFrame) -> str:
+def own_against_all(predicted: pd.DataFrame) -> str:
     """Paired differences in F1, own nodes minus all nodes."""
     lines = []
-    for protocol in said["protocol"].unique():
-        for name in said.loc[said["protocol"] == protocol, "classifier"].unique():
-            rows = said[(said["protocol"] == protocol) & (said["classifier"] == name)]
+    for protocol in predicted["protocol"].unique():
+        for name in predicted.loc[predicted["protocol"] == protocol, "classifier"].unique():
+            rows = predicted[(predicted["protocol"] == protocol) & (predicted["classifier"] == name)]
             f1 = difference(rows[rows["features"] == "own"], rows[rows["features"] == "all"]).set_index("measure").loc["f1"]
             lines.append([str(protocol), str(name), f"{f1['value']:+.3f} [{f1['low']:+.3f}, {f1['high']:+.3f}]"])
     return markdown(["protocol", "classifier", "F1 of own minus all nodes"], lines, keys=2)
 
 
-def sweep_table(found: dict[float, pd.DataFrame], what: str) -> str:
+def sweep_table(by_value: dict[float, pd.DataFrame], what: str) -> str:
     """F1 as noise or lag grows."""
     rows = []
-    for value, table in found.items():
+    for value, table in by_value.items():
         mine, top = best(table, BLOCKED, ("own", "all")), best(table, BLOCKED, (START,))
         name, share = f"{mine['classifier']}, {mine['features']} nodes", f"{mine['value'] / top['value']:.0%}"
         rows.append([f"{value:g}", name, cell(mine), f"{top['value']:.3f}", share])
@@ -243,7 +243,7 @@ def compared(directory: Path) -> dict[str, str]:
     """The tables of every classifier in blocks of time, and of one with applications left out."""
     usually = (CONGESTED, DAYS, SEED, EACH)
     run = runs_once(directory, DAYS, SEED, EACH)
-    every = {"own": run.own, "all": run.all, **told(run)}
+    every = {"own": run.own, "all": run.all, **ceiling_features(run)}
 
     def of(protocol: str, names: tuple[str, ...]) -> pd.DataFrame:
         return once(directory, f"said, {protocol}", (*usually, names), lambda: judged(run, every, Learning(names), protocol))

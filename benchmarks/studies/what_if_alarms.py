@@ -79,7 +79,7 @@ def generated(seed: int) -> tuple[Site, pd.DataFrame]:
     return site, table.assign(cpus=cpus, min_nodes=-(-cpus // slurm.CPUS), partition=partition, **times)
 
 
-def made(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) -> Changed | None:
+def sham_change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) -> Changed | None:
     """Return a sham, or what the product makes of any other candidate."""
     name, other = candidate.name, jobs.copy()
     if name not in SHAMS:
@@ -94,9 +94,12 @@ def made(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) ->
 def measured() -> pd.DataFrame:
     """Return a row for each site, question and candidate: its kind, verdict, and change of the mean wait with its interval."""
     with (
-        patch.object(what_if, "change", made),
+        patch.object(what_if, "change", sham_change),
         patch("sim.what_if.shaken", lambda jobs, by_s, seed: shaken(jobs, by_s, seed + jobs.attrs.get("moves", 0))),
-        patch("sim.what_if.starts", lambda site, jobs, seed, known: starts(site, jobs, seed + jobs.attrs.get("phases", 0), known)),
+        patch(
+            "sim.what_if.starts",
+            lambda site, jobs, seed, requests: starts(site, jobs, seed + jobs.attrs.get("phases", 0), requests),
+        ),
     ):
         asked = [(seed, question) for seed in range(SHORT_SITES) for question in QUESTIONS if seed < SITES or question == SHORT]
         return pd.concat([answered(seed, question) for seed, question in asked], ignore_index=True)

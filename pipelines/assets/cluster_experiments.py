@@ -8,7 +8,7 @@ from pydantic import Field
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
-from pipelines.assets.described import page_link, told
+from pipelines.assets.described import page_link, written_table
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import of_systems
 from pipelines.assets.resources import LakeResource, RegistryResource
@@ -69,7 +69,7 @@ def cluster_experiments(
     lake.lake().write_page(page := TRIALS_PAGE.format(name), model, render_cluster(plan, runs, table, provenance))
 
     means = over_all(table)
-    yield told(lake.lake(), TRIALS_TABLE, name).made(
+    yield written_table(lake.lake(), TRIALS_TABLE, name).materialized(
         {
             "simulated": True,
             "cluster": plan.cluster.name,

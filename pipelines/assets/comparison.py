@@ -4,7 +4,7 @@ import dagster as dg
 from matplotlib.figure import Figure
 
 from pipelines.assets.checks import broken, holds
-from pipelines.assets.described import page_link, told
+from pipelines.assets.described import page_link, written_table
 from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.compare import judged, keep_comparison, kept_schedules
@@ -48,7 +48,7 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
     schedules, date = kept_schedules(lake.lake(), clean)
     if not schedules:
         alike = [broken("baseline_is_what_a_fresh_simulation_gives", 0, of=0), holds("intervals_hold_their_value", True, of=0)]
-        return told(lake.lake(), "comparison", name).made({}, alike)
+        return written_table(lake.lake(), "comparison", name).materialized({}, alike)
 
     _, settings = lake.lake().read_for(clean, "comparison")
     generated = clean.generated
@@ -61,7 +61,7 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
     bounded = table.dropna(subset=["low", "high"])
     outside = ((bounded["relative"] < bounded["low"]) | (bounded["relative"] > bounded["high"])).sum()
     wide = table.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value", sort=False)
-    return told(lake.lake(), "comparison", name).made(
+    return written_table(lake.lake(), "comparison", name).materialized(
         {
             "generated": generated,
             "judged": f"{settings['judged_jobs']:,} of {len(clean.jobs):,} jobs, those submitted from {settings['since']} on",

@@ -3,7 +3,7 @@
 import dagster as dg
 import pandas as pd
 
-from pipelines.assets.described import digest, told
+from pipelines.assets.described import digest, written_table
 from pipelines.assets.external import LDMS_DIRECTORY, RUN_FILES
 from pipelines.assets.nights import system_stage
 from pipelines.assets.partitions import counter_days, days
@@ -38,9 +38,9 @@ def counters_version(store: CountersStore) -> dg.DataVersion:
     return dg.DataVersion(digest([(part.file, part.rows, part.values) for part in parts]))
 
 
-def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame) -> None:
+def tell_days(context: dg.AssetExecutionContext, name: str, sampled_days: pd.DataFrame) -> None:
     """Log each day with new data as a materialisation of its own partition."""
-    for day, rows in found[found["new"]].groupby("day"):
+    for day, rows in sampled_days[sampled_days["new"]].groupby("day"):
         context.instance.add_dynamic_partitions(str(days.name), [str(day)])
         table = rows.drop(columns=["day", "new", "repeated"])
         context.log_event(
@@ -97,7 +97,7 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
             "days": len({part.day for part in parts}),
             "simulated": name == SIMULATED,
             NEW_FILES: report.ingested + report.continued,
-            "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.known:,} known, {len(report.quarantined):,} quarantined",
+            "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.unchanged:,} known, {len(report.quarantined):,} quarantined",
             "what came in": dg.MetadataValue.md(markdown_of(pd.DataFrame(came), empty="nothing new")),
             "by day": dg.MetadataValue.md(markdown_of(sampled_days, empty="no counters")),
             "quarantine": dg.MetadataValue.md(markdown_of(quarantine.drop(columns="sha256").head(_SHOWN), empty="empty")),
@@ -125,21 +125,21 @@ def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Ma
     types = application_types(lake.lake(), name)
     table = label_balance(runs) if len(runs) else pd.DataFrame({"application": []})
     table.insert(1, "type", table["application"].map(types))
-    of_table = told(lake.lake(), RUNS, name) if len(runs) else None
+    of_table = written_table(lake.lake(), RUNS, name) if len(runs) else None
     return dg.MaterializeResult(
         data_version=of_table.version if of_table else None,
         metadata={
             **(of_table.metadata if of_table else {"dagster/row_count": 0}),
             "simulated": name == SIMULATED,
             "probe results": len(stored(lake.lake(), PROBE_RESULTS, name)),
-            "files": dg.MetadataValue.md("\n".join(f"* {escaped(_said(table))}" for table in tables) or "none are known"),
+            "files": dg.MetadataValue.md("\n".join(f"* {escaped(_line(table))}" for table in tables) or "none are known"),
             "applications": dg.MetadataValue.md(markdown_of(table)),
         },
         check_results=check_control_runs(lake.lake(), name, sum(len(table.kept.contradicting) for table in tables)),
     )
 
 
-def _said(table: Table) -> str:
+def _line(table: Table) -> str:
     kept = table.kept
     left = ", ".join(f"{reason} {count:,}" for reason, count in table.read.left_out.items())
     return (

@@ -125,13 +125,13 @@ def digest(facts: object) -> str:
 
 
 @dataclass(frozen=True)
-class Told:
+class WrittenTable:
     """What a table holds: ``metadata`` with rows and columns, and the ``version`` of its data."""
 
     metadata: dict[str, Any]
     version: dg.DataVersion
 
-    def made(
+    def materialized(
         self, metadata: Mapping[str, Any], checks: Iterable[dg.AssetCheckResult] = (), asset: str | None = None
     ) -> dg.MaterializeResult:
         """Return it as what a stage made, with further ``metadata`` and ``checks``."""
@@ -139,7 +139,7 @@ class Told:
         return dg.MaterializeResult(asset_key=asset, data_version=self.version, metadata=facts, check_results=[*checks])
 
 
-def told(lake: Lake, table: str, name: str) -> Told:
+def written_table(lake: Lake, table: str, name: str) -> WrittenTable:
     """Return rows, columns and data version of the table ``table`` of ``name`` as written."""
     schema = schema_of(lake.path(table, name))
     frame, _ = lake.read(table, name)
@@ -148,7 +148,7 @@ def told(lake: Lake, table: str, name: str) -> Told:
             frame[field.name] = [json.dumps(None if each is None else [*each], default=str) for each in frame[field.name]]
     columns = [dg.TableColumn(field.name, str(field.type), description=_unit(field.metadata)) for field in schema]
     metadata = {"dagster/row_count": len(frame), "dagster/column_schema": dg.TableSchema(columns=columns)}
-    return Told(metadata, dg.DataVersion(fingerprint(frame)))
+    return WrittenTable(metadata, dg.DataVersion(fingerprint(frame)))
 
 
 def models_version(store: "Tracking", model: str, models: Mapping[str, str], **facts: str) -> dg.DataVersion:

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from features.jobs.schema import recorded_end_s
-from pipelines.assets.described import told
+from pipelines.assets.described import written_table
 from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.trace_checks import HISTORY, check_history
@@ -26,7 +26,7 @@ def user_history_of_trace(context: dg.AssetExecutionContext, lake: LakeResource)
     clean = lake.lake().read_clean(name)
     users = keep_history(lake.lake(), clean)
 
-    return told(lake.lake(), "user_history", name).made(
+    return written_table(lake.lake(), "user_history", name).materialized(
         {
             "starts": users.source,
             "generated": clean.generated,

@@ -7,7 +7,7 @@ import dagster as dg
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import specs
-from pipelines.assets.described import told
+from pipelines.assets.described import written_table
 from pipelines.assets.external import TRACE_FILE
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import of_traces
@@ -62,8 +62,8 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
     jobs, rejected = cleaned.jobs, cleaned.rejected_jobs
     dropped = int((rejected["action"] == "dropped").sum())
     rules = {"rules": dg.MetadataValue.json(cleaned.touched())}
-    yield told(lake.lake(), "rejected_jobs", name).made(rules, asset="rejected_jobs")
-    yield told(lake.lake(), "jobs", name).made(
+    yield written_table(lake.lake(), "rejected_jobs", name).materialized(rules, asset="rejected_jobs")
+    yield written_table(lake.lake(), "jobs", name).materialized(
         {
             "generated": cleaned.generated,
             "read": cleaned.jobs_read,

@@ -4,7 +4,7 @@ import dagster as dg
 
 from pipelines.assets.checks import holds
 from pipelines.assets.config import config_of
-from pipelines.assets.described import registry_link, told
+from pipelines.assets.described import registry_link, written_table
 from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.dated import dated_of
@@ -39,7 +39,7 @@ def learned_policy(
     until_s = dated_of(lake.lake().read_for(clean, "runtime_model")[1]).until_s
     table = keep_learned_policy(lake.lake(), clean, accounting.end_s, until_s, store, Learning(**dict(config)), context.run_id)
     row = table.iloc[0]
-    return told(lake.lake(), "learned_policy", name).made(
+    return written_table(lake.lake(), "learned_policy", name).materialized(
         {
             "version": row["version"] or "none",
             "scheduler": row["scheduler"] or "none",

@@ -10,7 +10,7 @@ from models.registry.variability_registration import VARIABILITY, Registered, re
 from models.variability.unseen import Unseen
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture as image
-from pipelines.assets.described import page_link, told
+from pipelines.assets.described import page_link, written_table
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import of_systems
 from pipelines.assets.resources import LakeResource, RegistryResource
@@ -71,7 +71,7 @@ def monitored_schedules(
     page = TRIALS_PAGE.format(name)
     here.write_page(page, model, render_monitored(name, monitored, unseen, {**provenance, "Dagster run": context.run.run_id}))
     report_progress("replay the jobs", 1, 1)
-    yield told(here, MONITORED_TABLE, name).made(
+    yield written_table(here, MONITORED_TABLE, name).materialized(
         {
             "simulated": settings.simulated,
             "model": registered.uri,
@@ -86,10 +86,10 @@ def monitored_schedules(
     )
 
 
-def _replayed(lake: Lake, known: System, registered: Registered, scheduler: str) -> tuple[Monitored, Unseen]:
-    """Replay the jobs of the trace of ``known``; InputError says what is missing."""
-    name, trace = known.name, known.trace
-    if known.simulated:
+def _replayed(lake: Lake, settings: System, registered: Registered, scheduler: str) -> tuple[Monitored, Unseen]:
+    """Replay the jobs of the trace that ``settings`` name; InputError says what is missing."""
+    name, trace = settings.name, settings.trace
+    if settings.simulated:
         raise InputError("the simulated cluster is simulated whole, in cluster_experiments")
     if not trace:
         raise InputError(f"no trace of its jobs is stated: queuecast variability ingest --system {name} --trace NAME")
@@ -102,5 +102,5 @@ def _replayed(lake: Lake, known: System, registered: Registered, scheduler: str)
     table = unpack_table(name, *lake.read(FEATURES_TABLE, name))
     unseen = Unseen.of(registered.model, table.features["all"], table.runs, registered.thresholds, registered.learned_until_s)
     store, machine = CountersStore(lake.root, name), machine_of(lake, name)
-    moments = Moments(store, registered.model.columns, application_types(lake, name), machine, known.lag_s)
+    moments = Moments(store, registered.model.columns, application_types(lake, name), machine, settings.lag_s)
     return replayed(lake.read_clean(trace), stored(lake, RUNS, name), moments, unseen, scheduler), unseen

@@ -4,7 +4,7 @@ import dagster as dg
 
 from pipelines.assets.checks import holds
 from pipelines.assets.comparison import picture
-from pipelines.assets.described import page_link, told
+from pipelines.assets.described import page_link, written_table
 from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource
 from pipelines.dated.site import LOOKED_AT_DAYS, REPLAYED_DAYS, site_of
@@ -47,7 +47,7 @@ def parity(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
         "software": software(),
     }
     lake.lake().write_page(f"{name}-parity.html", lake.subject, shown.render_parity(measured, provenance))
-    return told(lake.lake(), "parity", name).made(
+    return written_table(lake.lake(), "parity", name).materialized(
         {
             "page": page_link(f"{name}-parity.html"),
             "record": shown.answer(measured)[0],

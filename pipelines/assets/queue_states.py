@@ -3,7 +3,7 @@
 import dagster as dg
 
 from pipelines.assets.checks import holds
-from pipelines.assets.described import told
+from pipelines.assets.described import written_table
 from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource
 from pipelines.dated.dated import dated_of
@@ -32,4 +32,4 @@ def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Ma
     table, marks = lake.lake().read_for(clean, "queue_states")
     facts = {"asked anew": marks.get("asked_anew", 0), "why none": why, "generated": clean.generated}
     checks = [holds("asked_or_told_why", bool(len(table) or why), questions=len(table), note=why)]
-    return told(lake.lake(), "queue_states", name).made(facts, checks)
+    return written_table(lake.lake(), "queue_states", name).materialized(facts, checks)

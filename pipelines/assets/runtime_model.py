@@ -5,7 +5,7 @@ import dagster as dg
 from models.registry.versions import all_or_nothing
 from pipelines.assets.checks import holds
 from pipelines.assets.config import config_of
-from pipelines.assets.described import models_version, registry_link, told
+from pipelines.assets.described import models_version, registry_link, written_table
 from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.dated import date_of, dated_of
@@ -56,7 +56,7 @@ def runtime_model(
     return dg.MaterializeResult(
         data_version=models_version(store, model, models, **other),
         metadata={
-            **told(work.lake, "runtime_model", name).metadata,
+            **written_table(work.lake, "runtime_model", name).metadata,
             "champion once published": f"models:/{model}/{champion.version}",
             "version": int(champion.version),
             "method": champion.tags.get("method", "unknown"),

@@ -6,7 +6,7 @@ A step costs seconds and a simulation milliseconds.
 import dagster as dg
 
 from pipelines.assets.config import config_of
-from pipelines.assets.described import told
+from pipelines.assets.described import written_table
 from pipelines.assets.nights import trace_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.trace_checks import SCHEDULES, SIMULATED, check_schedules, check_simulated_model
@@ -51,7 +51,7 @@ def schedules(
     seconds = sum(schedule.simulate_s - schedule.retrain_s for schedule in results)
     quality, model = simulated.quality, simulated.model
     overall = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")["value"]
-    return told(work.lake, "schedules", name).made(
+    return written_table(work.lake, "schedules", name).materialized(
         {
             "generated": clean.generated,
             "schedules": len(results),

@@ -7,7 +7,7 @@ from models.registry.start_registration import START
 from models.registry.versions import all_or_nothing
 from models.starts.evaluation import quality
 from pipelines.assets.checks import as_before, holds, specs
-from pipelines.assets.described import page_link, registry_link, told
+from pipelines.assets.described import page_link, registry_link, written_table
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
@@ -48,7 +48,7 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
         checks = [holds("learned_or_told_why", True, note=why), holds("new_version_answers_as_here", True)]
         return dg.MaterializeResult(metadata={"why none": why}, check_results=[*checks, as_before(DRIFTED, drift, "measure")])
     table = lake.lake().read_for(clean, "start_model")[0]
-    return told(lake.lake(), "start_model", name).made(
+    return written_table(lake.lake(), "start_model", name).materialized(
         {
             "champion once published": f"models:/{result.name}/{result.champion}" if result.champion else "none",
             "why": result.why,

@@ -77,21 +77,21 @@ def overbooked(cleaned: CleanTrace) -> tuple[float, int]:
     return float(length[values[:-1] > cleaned.procs].sum() / max(length.sum(), 1)), int(values.max())
 
 
-def check_schedules(made: Sequence[Schedule], stored: Sequence[Schedule]) -> list[dg.AssetCheckResult]:
+def check_schedules(schedules: Sequence[Schedule], stored: Sequence[Schedule]) -> list[dg.AssetCheckResult]:
     """Check the schedules of one trace; ``stored`` are those that the lake gives back."""
-    jobs = sum(len(schedule.jobs) for schedule in made)
-    moved = abs(len(made) - len(stored)) + sum(
+    jobs = sum(len(schedule.jobs) for schedule in schedules)
+    moved = abs(len(schedules) - len(stored)) + sum(
         int((kept.jobs["start_s"].to_numpy() != schedule.jobs["start_s"].to_numpy()).sum())
-        for schedule, kept in zip(made, stored, strict=False)
+        for schedule, kept in zip(schedules, stored, strict=False)
     )
     return [
         broken(
             "never_more_processors_than_there_are",
-            sum(int((busy_procs(schedule).values > schedule.procs).sum()) for schedule in made),
+            sum(int((busy_procs(schedule).values > schedule.procs).sum()) for schedule in schedules),
         ),
         broken(
             "no_start_before_submission",
-            sum(int((schedule.jobs["start_s"] < schedule.jobs["submit_s"]).sum()) for schedule in made),
+            sum(int((schedule.jobs["start_s"] < schedule.jobs["submit_s"]).sum()) for schedule in schedules),
             of=jobs,
         ),
         broken("reads_back_as_written", moved, of=jobs),

@@ -118,33 +118,33 @@ def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
     ]
 
 
-def check_model(made: Retrained, off: float, rows: int, champion: Mapping[str, str]) -> list[dg.AssetCheckResult]:
+def check_model(retrained: Retrained, off: float, rows: int, champion: Mapping[str, str]) -> list[dg.AssetCheckResult]:
     """Check a retraining.
 
     ``off`` is the max difference between probabilities of ``rows`` runs given by the registry and here, ``champion`` its tags.
     """
     carried = champion.get("data_fingerprint", "") != "" and champion.get("scope", "") != ""
     return [
-        holds("predicts_as_here", all(made.checks.values()) and off <= 1e-9, rows=rows, off=off),
+        holds("predicts_as_here", all(retrained.checks.values()) and off <= 1e-9, rows=rows, off=off),
         holds(
             "champion_carries_its_data",
             carried,
-            version=int(made.champion or made.simulated),
+            version=int(retrained.champion or retrained.simulated),
             fingerprint=champion.get("data_fingerprint", ""),
         ),
     ]
 
 
-def check_trials(made: pd.DataFrame, plan: Plan, table: pd.DataFrame) -> list[dg.AssetCheckResult]:
-    """Check the runs ``made`` of all trials of ``plan``, and the means by scheduler ``table``.
+def check_trials(runs: pd.DataFrame, plan: Plan, table: pd.DataFrame) -> list[dg.AssetCheckResult]:
+    """Check the ``runs`` of all trials of ``plan``, and the means by scheduler ``table``.
 
     The first trial under the baseline is simulated once more.
     """
     again = first_trial(plan)
     base, rush = SCHEDULERS[:2]
-    first = made[(made["scheduler"] == base) & (made["seed"] == made["seed"].min())]
+    first = runs[(runs["scheduler"] == base) & (runs["seed"] == runs["seed"].min())]
     moved = sum(int((first[name].to_numpy() != again[name].to_numpy()).sum()) for name in ("start_s", "runtime_s"))
-    wide = made.pivot(index=["seed", "job_id"], columns="scheduler", values="application")
+    wide = runs.pivot(index=["seed", "job_id"], columns="scheduler", values="application")
     differing = int((wide.nunique(axis=1, dropna=False) > 1).sum())
     varied = table.set_index("scheduler")["varied"]
     return [
@@ -156,24 +156,24 @@ def check_trials(made: pd.DataFrame, plan: Plan, table: pd.DataFrame) -> list[dg
     ]
 
 
-def check_monitored(made: Monitored) -> list[dg.AssetCheckResult]:
+def check_monitored(monitored: Monitored) -> list[dg.AssetCheckResult]:
     """Check replays.
 
     Recorded varying runs are within three standard deviations of those predicted without decisions.
     """
-    seen = made.runs[made.runs[f"{BASELINE} chance"].notna()]
+    seen = monitored.runs[monitored.runs[f"{BASELINE} chance"].notna()]
     chance, recorded = seen[f"{BASELINE} chance"].to_numpy(np.float64), int(seen["varied"].sum())
     predicted, deviation = float(chance.sum()), float((chance * (1.0 - chance)).sum()) ** 0.5
     within = abs(recorded - predicted) <= 3.0 * deviation
     return [holds("recorded_runs_vary_as_predicted", within, severity=_WARN, recorded=recorded, predicted=predicted, of=len(seen))]
 
 
-def asked_back(made: Retrained, features: pd.DataFrame) -> tuple[float, int]:
+def asked_back(retrained: Retrained, features: pd.DataFrame) -> tuple[float, int]:
     """Return the max difference of probabilities between the registry's version and here.
 
     And the number of last runs compared.
     """
-    last = features.tail(_ASKED).loc[:, list(made.model.columns)].reset_index(drop=True)
-    loaded = consumer_model(made.name, made.model_version, VARIABILITY.name)
+    last = features.tail(_ASKED).loc[:, list(retrained.model.columns)].reset_index(drop=True)
+    loaded = consumer_model(retrained.name, retrained.model_version, VARIABILITY.name)
     probabilities = pd.DataFrame(loaded.predict(last)).filter(like="probability_").to_numpy(np.float64)
-    return float(np.abs(probabilities - made.model.probabilities(last)).max()), len(last)
+    return float(np.abs(probabilities - retrained.model.probabilities(last)).max()), len(last)

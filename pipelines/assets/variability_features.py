@@ -3,7 +3,7 @@
 import dagster as dg
 
 from features.monitoring.rates import KINDS
-from pipelines.assets.described import told
+from pipelines.assets.described import written_table
 from pipelines.assets.nights import system_stage
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.variability_checks import FEATURES, check_features
@@ -30,7 +30,7 @@ def variability_features(context: dg.AssetExecutionContext, lake: LakeResource) 
     samplers = table.interval_s.index
     kinds = table.counts.rename("values").rename_axis("kind").reset_index()
     kinds = kinds[kinds["kind"].isin([f"{sampler}.{kind}" for sampler in samplers for kind in (*KINDS, "duplicate", "vanished")])]
-    return told(lake.lake(), FEATURES_TABLE, name).made(
+    return written_table(lake.lake(), FEATURES_TABLE, name).materialized(
         {
             "runs": len(table.runs),
             "features": {scope: len(features.columns) for scope, features in table.features.items()},

@@ -6,7 +6,7 @@ from models.registry.versions import all_or_nothing
 from models.variability.classifiers import thresholds_of
 from models.variability.evaluation import Learning
 from pipelines.assets.comparison import picture
-from pipelines.assets.described import models_version, registry_link, told
+from pipelines.assets.described import models_version, registry_link, written_table
 from pipelines.assets.nights import system_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.variability_checks import MODEL, asked_back, check_model
@@ -58,7 +58,7 @@ def variability_model(
     return dg.MaterializeResult(
         data_version=models_version(store, model, trained.serves),
         metadata={
-            **told(work.lake, MODEL_TABLE, name).metadata,
+            **written_table(work.lake, MODEL_TABLE, name).metadata,
             "champion once published": f"models:/{model}/{trained.champion}" if trained.champion else "none",
             "version": int(champion.version),
             "classifier": champion.tags.get("method", "unknown"),

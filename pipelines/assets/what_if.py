@@ -4,7 +4,7 @@ import dagster as dg
 import pandas as pd
 
 from pipelines.assets.comparison import picture
-from pipelines.assets.described import page_link, told
+from pipelines.assets.described import page_link, written_table
 from pipelines.assets.nights import trace_stage
 from pipelines.assets.parity import NO_SITE
 from pipelines.assets.resources import LakeResource
@@ -12,7 +12,7 @@ from pipelines.dated.site import REPLAYED_DAYS, site_of
 from pipelines.report import what_if as shown
 from pipelines.storage.provenance import code_version, software
 from pipelines.storage.registry import PREFIX
-from pipelines.workers.where import mapped, stated
+from pipelines.workers.where import configured, mapped
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.what_if import all_candidates, measure, records
 
@@ -35,7 +35,7 @@ def what_if(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materia
     jobs = dated.last(REPLAYED_DAYS)
     tried = [each for each in all_candidates(dated.machine) if not each.rule]
     tried = [each for each in tried if PREFIX not in each.limits + each.time_min]  # tonight's versions have learned from these jobs
-    with mapped(stated()) as spread:
+    with mapped(configured()) as spread:
         measured = measure(
             dated.site,
             jobs,
@@ -51,7 +51,7 @@ def what_if(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materia
     lake.lake().write_for(lake.lake().read_clean(name), "what_if", table, {"answer": shown.answer(measured)})
     provenance = {"trace": name, "site": dated.site.name, "replicates": REPLICATES, "code": code_version(), "software": software()}
     lake.lake().write_page(f"{name}-what-if.html", lake.subject, shown.render_what_if(measured, provenance))
-    return told(lake.lake(), "what_if", name).made(
+    return written_table(lake.lake(), "what_if", name).materialized(
         {
             "page": page_link(f"{name}-what-if.html"),
             "answer": " ".join(shown.answer(measured)),

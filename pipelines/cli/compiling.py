@@ -23,13 +23,13 @@ class _Announcer(Listener):
 
     def __init__(self) -> None:
         self._depth = 0
-        self._said = False
+        self._announced = False
         self._timer: threading.Timer | None = None
 
     def on_start(self, event: Event) -> None:
         """Handle the start of a compilation, perhaps within another."""
         self._depth += 1
-        if self._depth == 1 and not self._said:
+        if self._depth == 1 and not self._announced:
             self._timer = threading.Timer(_AFTER_S, self._say)
             self._timer.daemon = True
             self._timer.start()
@@ -41,7 +41,7 @@ class _Announcer(Listener):
             self._timer.cancel()
 
     def _say(self) -> None:
-        self._said = True
+        self._announced = True
         note("compiling the parts of the simulator that this command needs: once after each installation, one to two minutes")
 
 

@@ -45,23 +45,23 @@ _CAUSES = {
 _SERVER = re.compile(r"API request to (?P<server>https?://[^/\s]+)\S* failed")
 
 
-def known_cause(said: str) -> str | None:
+def known_cause(message: str) -> str | None:
     """Return the line for a failure of the machine or a registry's server; None for a defect."""
-    if gone := _SERVER.search(said):
+    if gone := _SERVER.search(message):
         return (
             f"registry {masked(gone['server'])}: does not answer: run it again when it does; what was published before is unchanged"
         )
-    return next((line for pattern, line in _CAUSES.items() if re.search(pattern, said)), None)
+    return next((line for pattern, line in _CAUSES.items() if re.search(pattern, message)), None)
 
 
 def tell(error: BaseException) -> int:
     """Print one line about what ended a command on standard error; return the exit code."""
-    code, line = _told(error)
+    code, line = _exit_line(error)
     print(one_line(f"queuecast: {line}"), file=sys.stderr)
     return code
 
 
-def _told(error: BaseException) -> tuple[int, str]:
+def _exit_line(error: BaseException) -> tuple[int, str]:
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         return INTERRUPTED, "interrupted"
     if isinstance(error, InputError):

@@ -15,9 +15,9 @@ def note(text: str) -> None:
     print(printable(text), file=sys.stderr)
 
 
-def record(stated: Any) -> None:
+def record(fields: Any) -> None:
     """Print one JSON object a line to standard output, with null for NaN."""
-    click.echo(json.dumps(_plain(stated)))
+    click.echo(json.dumps(_plain(fields)))
 
 
 def _plain(value: Any) -> Any:

@@ -83,13 +83,13 @@ def out_option(help_text: str, **given: Any) -> Callable[[Callable[..., Any]], C
 @contextmanager
 def simulating(on: str | None, workers: int | None = None) -> Iterator[Map]:
     """Yield the map of ``--on``, of ``--workers`` threads, or of the site's setting."""
-    from pipelines.workers.where import mapped, stated
+    from pipelines.workers.where import configured, mapped
 
     if on and workers is not None:
         raise click.UsageError(
             "--workers counts threads here; how many workers there are elsewhere, --on or its configuration says"
         )
-    chosen = on if on is not None else stated() if workers is None else ""
+    chosen = on if on is not None else configured() if workers is None else ""
     with mapped(chosen, workers, note) as map_points:
         yield map_points
 

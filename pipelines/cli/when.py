@@ -101,7 +101,7 @@ def answered(asked: WhenSettings) -> Answers:
     records, earlier = list[dict[str, Any]](), dict[str, list[dict[str, str]]]()
     with closing(AskedLog(asked_place())) as log:
         for answer in whole_queue.answered(learned, rows):
-            each = _told(answer, whole_queue, like(past_answers, answer.fits, last_s))
+            each = _as_record(answer, whole_queue, like(past_answers, answer.fits, last_s))
             number = None if each["job_id"].startswith(_NEW) else each["job_id"]
             times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - each["waited_s"]}
             log.put([start_entry(time.time(), name, version, {**each, **times, "job_id": number})])
@@ -238,16 +238,16 @@ def _times(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, str]:
     }
 
 
-def _told(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[str, Any]:
+def _as_record(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[str, Any]:
     """Return an answer as ``--json`` prints it: seconds, and times of day."""
-    rounded = {name: round(value) if name.startswith("wait") else round(value, 4) for name, value in answer.told.items()}
+    rounded = {name: round(value) if name.startswith("wait") else round(value, 4) for name, value in answer.forecast.items()}
     times = _times(queue.clean, queue.now_s, *(rounded[name] for name in _SHOWN))
     changes = [
         {**vars(each), "mean_s": round(each.mean_s), "low_s": round(each.low_s), "high_s": round(each.high_s)}
         for each in answer.changes
     ]
     later = {name: f"later than {at}" for name, at in times.items() if rounded.get(f"wait_{name[3:]}_s", 0) >= queue.ahead.within_s}
-    head = {name: value for name, value in vars(answer).items() if name not in ("told", "changes")}
+    head = {name: value for name, value in vars(answer).items() if name not in ("forecast", "changes")}
     return {**head, **rounded, **times, **later, "last_30_days": before, "changes": changes}
 
 

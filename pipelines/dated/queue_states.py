@@ -73,7 +73,7 @@ def keep_states(lake: Lake, clean: CleanTrace, users: History, date: Dated, prog
         lake.write_for(clean, TABLE, pd.DataFrame({"job_id": np.arange(0), "at_s": np.arange(0)}), {"why": why})
         return why
     ahead = SLURM if moments is not None and moments.site is not None else _ahead(lake, clean, users.start_s, date)
-    old, wanted = _known(lake, clean, users.start_s, {"seed": seed, "ahead": ahead}), single.append(whole)
+    old, wanted = _kept_questions(lake, clean, users.start_s, {"seed": seed, "ahead": ahead}), single.append(whole)
     single, whole = (each[~each.isin(old.index)] for each in (single, whole))
     tables = [old[old.index.isin(wanted)]]
     if len(single):
@@ -140,7 +140,7 @@ def _wanted(clean: CleanTrace, start_s: np.ndarray, date: Dated) -> tuple[np.nda
     return np.concatenate((row, later[0][chosen])), np.concatenate((at, later[1][chosen]))
 
 
-def _known(lake: Lake, clean: CleanTrace, start_s: np.ndarray, made_with: dict[str, object]) -> pd.DataFrame:
+def _kept_questions(lake: Lake, clean: CleanTrace, start_s: np.ndarray, made_with: dict[str, object]) -> pd.DataFrame:
     """Return the questions of an earlier version that are still right, by job and second.
 
     At a Slurm site all are: its accounting lists what runs and waits, too.

@@ -61,7 +61,7 @@ class StartComparison(Comparison):
 class StartJudge:
     """Judge of models of starts by ranked scores (:class:`pipelines.dated.promote.Judge`).
 
-    ``ledger`` is the table ``starts`` of the nights so far; ``made`` are the models that it registered, by version.
+    ``ledger`` is the table ``starts`` of the nights so far; ``models`` are those that it registered, by version.
     """
 
     store: Tracking
@@ -71,7 +71,7 @@ class StartJudge:
     ledger: pd.DataFrame
     seed: int
     tags: Mapping[str, str]
-    made: dict[str, StartModel] = field(default_factory=dict)
+    models: dict[str, StartModel] = field(default_factory=dict)
     held_out: dict[str, tuple[Told, Questions]] = field(default_factory=dict)
     instead: str = ""
 
@@ -168,13 +168,13 @@ class StartJudge:
         example = pd.DataFrame(values, columns=[*FEATURES, "at_s", *STARTS])
         tags = {**self.tags, MADE_FROM: self.key}
         candidate = log_and_register(self.store, START, StartContent(model, example, of), training, judged, metrics, tags=tags)
-        self.made[candidate.version] = model
+        self.models[candidate.version] = model
         return candidate
 
     def checks(self, candidate: Candidate) -> dict[str, bool]:
         back, last = load_version(START.registered(self.subject), candidate.version), self.questions
         last = last.take(np.arange(max(len(last) - 50, 0), len(last)))
-        here = self.made[candidate.version]
+        here = self.models[candidate.version]
         same = np.allclose(back.chances(last.states, last.scenarios), answered(here, told_of(here, last)), atol=1e-9)
         return {"it loads back and answers as here": bool(same)}
 
@@ -215,7 +215,7 @@ def keep_start_model(
     judge = StartJudge(store, clean, asked, date, ledger, seed, tags or {}, instead=instead)
     result = promote(store, judge, present)
     if not date.night:
-        model = judge.made.get(result.simulated) or load_version(name, result.simulated)
+        model = judge.models.get(result.simulated) or load_version(name, result.simulated)
         ledger = _what_follows(clean, asked, date, model, result.simulated)
     table = result.table(store, START)
     lake.write_for(clean, "start_model", table, {"serves": result.serves, "why": result.why, "dated": date.marks["dated"]})
@@ -286,7 +286,7 @@ def _no_rows() -> pd.DataFrame:
     return pd.DataFrame({"job_id": np.arange(0), "at_s": np.arange(0)})
 
 
-def _rows(clean: CleanTrace, questions: Questions, told: np.ndarray, version: str, learned: str) -> pd.DataFrame:
+def _rows(clean: CleanTrace, questions: Questions, distributions: np.ndarray, version: str, learned: str) -> pd.DataFrame:
     """Return answers as rows of the table ``starts``, before it is known what comes of them."""
     jobs = clean.jobs.iloc[questions.row]
     return pd.DataFrame(
@@ -299,8 +299,8 @@ def _rows(clean: CleanTrace, questions: Questions, told: np.ndarray, version: st
             "trained_version": learned,
             "fits": questions.states[:, SPARE_AT] >= 0,
             "plan_s": questions.plan_s,
-            **answers(told),
-            **dict(zip(_TOLD, told.T, strict=True)),
+            **answers(distributions),
+            **dict(zip(_TOLD, distributions.T, strict=True)),
         }
     )
 

@@ -23,8 +23,8 @@ class Scanned:
     """A file read through once.
 
     ``length`` counts the bytes of its text up to the last line end, ``rest`` those behind it; ``sha256`` is that of the complete
-    lines, with the line of a header file before them. ``first`` marks its header and first row; ``known`` is the length at which
-    an earlier file's text ended, 0 if there is none.
+    lines, with the line of a header file before them. ``first`` marks its header and first row; ``known_length`` is where an
+    earlier file's text ended, 0 if there is none.
     """
 
     path: Path
@@ -33,7 +33,7 @@ class Scanned:
     rest: int
     sha256: str
     first: str
-    known: int
+    known_length: int
 
 
 def counter_files(spec: str | Path) -> list[Path]:

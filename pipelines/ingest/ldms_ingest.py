@@ -33,14 +33,14 @@ _QUARANTINE_TYPES = {"file": "str", "sha256": "str", "line": "Int64", "reason": 
 class IngestReport:
     """Rows by sampler, quarantined files, and files by state.
 
-    States: new, continued, known, or with an unfinished last line.
+    States: new, continued, unchanged, or with an unfinished last line.
     """
 
     samplers: dict[str, SamplerTally] = field(default_factory=dict)
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     ingested: int = 0
     continued: int = 0
-    known: int = 0
+    unchanged: int = 0
     unfinished: int = 0
     contradictions: list[str] = field(default_factory=list)
 
@@ -99,10 +99,10 @@ def _ingest(run: Run, path: Path, report: IngestReport) -> None:
         scanned = scan(path, run.lengths)
     except InputError as error:
         raise BrokenFileError(str(error)) from error
-    if run.store.known(scanned.sha256) is not None:
-        report.known += 1
+    if run.store.entry_of(scanned.sha256) is not None:
+        report.unchanged += 1
     else:
-        base = run.store.known(run.lengths[scanned.first][scanned.known]) if scanned.known else None
+        base = run.store.entry_of(run.lengths[scanned.first][scanned.known_length]) if scanned.known_length else None
         intake = Intake(run, path, scanned, base)
         intake.read()
         report.ingested += base is None

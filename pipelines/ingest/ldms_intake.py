@@ -116,7 +116,7 @@ class Intake:
             run.nodes,
             sampler=run.sampler,
             header=self.base.get("header") or scanned.header,
-            start=scanned.known,
+            start=scanned.known_length,
             stop=scanned.length,
             line=self.base.get("lines", 0),
         )

@@ -64,8 +64,8 @@ def _of_table(path: str, lines: list[str]) -> Machine:
         if len(speeds) > 1:
             raise InputError(f"{path}:{number}: its speed, {shown(words[4])}, is another: jobs run equally long on all nodes here")
         count, procs, kib = map(int, figures[1:])
-        clusters.append(_told(f"{path}:{number}", lambda name, *of: Cluster(name, (Nodes(*of),)), words[1], count, procs, kib))
-        _told(f"{path}:{number}", Machine, "", tuple(clusters))
+        clusters.append(_make_at(f"{path}:{number}", lambda name, *of: Cluster(name, (Nodes(*of),)), words[1], count, procs, kib))
+        _make_at(f"{path}:{number}", Machine, "", tuple(clusters))
     return Machine(_name(path), tuple(clusters))
 
 
@@ -73,7 +73,7 @@ def _name(path: str) -> str:
     return trace_name(Path(path).name.removesuffix(".toml").removesuffix(".machines"))
 
 
-def _told(where: str, make: Callable[..., Any], *of: Any) -> Any:
+def _make_at(where: str, make: Callable[..., Any], *of: Any) -> Any:
     """Make something; errors say where."""
     try:
         return make(*of)
@@ -86,23 +86,23 @@ class _Described:
 
     def __init__(self, path: str, text: str) -> None:
         self._path, self._lines, self._kinds = path, text.splitlines(), 0
-        self._stated = toml_tables(path, text)
+        self._document = toml_tables(path, text)
 
     def machine(self) -> Machine:
         """Return the machine; InputError says file, line and what is wrong."""
-        self._check_keys(self._stated, "", 0)
-        asked = self._stated.get("asked", list(ASKED))
+        self._check_keys(self._document, "", 0)
+        asked = self._document.get("asked", list(ASKED))
         if not (isinstance(asked, list) and all(word in ASKED for word in asked)):
             self._fail("asked", "", 0, f"lists what of the jobs counts, of {', '.join(ASKED)}")
         clusters = [self._cluster(table, number) for number, table in enumerate(self._tables("cluster"))]
         limits = [self._limit(table, number) for number, table in enumerate(self._tables("limit"))]
-        name = self._stated.get("name", _name(self._path))
+        name = self._document.get("name", _name(self._path))
         if not isinstance(name, str):
             self._fail("name", "", 0, "is a text")
-        return _told(self._path, Machine, name, tuple(clusters), tuple(limits), tuple(asked))
+        return _make_at(self._path, Machine, name, tuple(clusters), tuple(limits), tuple(asked))
 
     def _tables(self, key: str) -> list[dict[str, Any]]:
-        tables = self._stated.get(key, [])
+        tables = self._document.get(key, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             self._fail(key, "", 0, f"is made of tables [[{key}]]")
         return tables
@@ -138,7 +138,7 @@ class _Described:
             self._fail("memory", kind, number, "is a size in quotes, such as '504 GiB' or '94035968 KiB'")
         kib = None if match is None else int(float(match[1]) * _UNITS[match[2][0]])
         where = f"{self._path}:{self._line('nodes', kind, number)}"
-        return _told(where, Nodes, table["nodes"], table["procs"], kib, table.get("gpus", 0), tuple(properties))
+        return _make_at(where, Nodes, table["nodes"], table["procs"], kib, table.get("gpus", 0), tuple(properties))
 
     def _limit(self, table: dict[str, Any], number: int) -> Limit:
         self._check_keys(table, "limit", number)
@@ -155,7 +155,7 @@ class _Described:
         seconds = None if match is None else int(match[1]) * _SECONDS[match[2]]
         where = f"{self._path}:{self._line('of', 'limit', number)}"
         given = (table["of"], table["what"], table["value"], table.get("name"), seconds, table.get("cluster"))
-        return _told(where, Limit, *given)
+        return _make_at(where, Limit, *given)
 
     def _check_keys(self, table: dict[str, Any], kind: str, number: int) -> None:
         if unknown := [key for key in table if key not in _KEYS[kind]]:

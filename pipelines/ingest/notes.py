@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def counted(notes: list[str], said: str, found: int | np.ndarray) -> None:
-    """Note what is ``said`` with how many were ``found``, a number or bool, if any."""
-    if count := int(np.sum(found)):
-        notes.append(f"{said}: {count:,}.")
+def counted(notes: list[str], sentence: str, matches: int | np.ndarray) -> None:
+    """Note a ``sentence`` with the count of its ``matches``, a number or bool, if any."""
+    if count := int(np.sum(matches)):
+        notes.append(f"{sentence}: {count:,}.")
 
 
 def some(numbers: Sequence[int]) -> str:

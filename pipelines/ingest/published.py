@@ -66,7 +66,7 @@ class Dataset:
     other: str = ""
     needs: tuple[str, ...] = ()
 
-    def found(self, names: Collection[str]) -> dict[str, str]:
+    def columns_of(self, names: Collection[str]) -> dict[str, str]:
         """Return the columns of a table with those ``names``, by sacct's; none of another table."""
         there = {ours: [each for each in theirs.split() if each in names] for ours, theirs in self.columns.items()}
         columns = {ours: each[0] for ours, each in there.items() if each}
@@ -108,7 +108,7 @@ DATASETS = (
 
 def dataset(names: Collection[str]) -> Dataset | None:
     """Return the data set whose table has columns of those names, None for none."""
-    return next((each for each in DATASETS if each.found(_plain(names))), None)
+    return next((each for each in DATASETS if each.columns_of(_plain(names))), None)
 
 
 def parse_published(source: Source, timezone: str | None) -> Trace:
@@ -124,7 +124,7 @@ def parse_published(source: Source, timezone: str | None) -> Trace:
         raise InputError(
             f"{source.path}: has no columns of a published table of jobs; known: {', '.join(each.name for each in DATASETS)}"
         )
-    columns, notes = kind.found(table.columns), []
+    columns, notes = kind.columns_of(table.columns), []
     rows = pd.DataFrame({ours: _text(table[theirs]) for ours, theirs in columns.items() if ours not in _TIMES})
     ids = rows["JobID"].str.extract(r"^\D*_?(\d{1,18})$")[0]
     if ids.isna().any() or ids.duplicated().any():

@@ -171,7 +171,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "qos": row["qos"] or "normal",
                 "cpus": max(int(cpus[at]), 1),
                 **nodes_and_memory(row, options, int(cpus[at]), site, partition.split(",")[0]),
-                "features": _stated(row, "constraints"),
+                "features": _field(row, "constraints"),
                 "nodelist": options.get("nodelist", ""),
                 "exclude": options.get("exclude", ""),
                 "name": options.get("job-name", ""),
@@ -350,8 +350,8 @@ def _least_limit(options: dict[str, str], limit_s: int) -> int:
 
 def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, site: Site, partition: str) -> dict[str, int]:
     """Return nodes, memory and GPUs as they were asked for."""
-    tres = resources(_stated(row, "reqtres"))
-    asked = _stated(row, "reqmem")
+    tres = resources(_field(row, "reqtres"))
+    asked = _field(row, "reqmem")
     total = tres.get("mem", memory(asked) if asked else 0) / 1024
     size = {name: size_mib for name in ("mem", "mem-per-cpu") if (size_mib := _mib(options.get(name, "")))}
     if not size and asked[-1:] in ("n", "c"):
@@ -378,7 +378,7 @@ def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, si
     return {"min_nodes": least, "max_nodes": most, "memory_node": node_memory, "memory_cpu": cpu_memory, "gpus": gpus}
 
 
-def _stated(row: dict[str, str], name: str) -> str:
+def _field(row: dict[str, str], name: str) -> str:
     return "" if row.get(name, "").lower() in MISSING | UNBOUNDED else row[name]
 
 

@@ -74,9 +74,9 @@ def trace_name(path: str | Path) -> str:
     return check_name(with_hyphens(name), f"{path}: rename the file")
 
 
-def _stamp(found: os.stat_result) -> tuple[int, ...]:
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
     """Return what a file does not keep when it is written to or replaced."""
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def load(path: str | Path) -> Source:

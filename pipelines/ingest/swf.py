@@ -95,13 +95,13 @@ def _table(lines: JobLines) -> pd.DataFrame:
     return conform(columns, lines.jobs, copy=False)
 
 
-def _memory(stated: np.ndarray, lines: JobLines) -> object:
+def _memory(memory: np.ndarray, lines: JobLines) -> object:
     """Return the memory of whole jobs in KiB, of what the file states [jobs]; 0 and less is missing."""
     if lines.asked.there:
-        kib = -(-stated // 1024)
+        kib = -(-memory // 1024)
     else:
         procs = np.where(lines.column(7) > 0, lines.column(7), lines.column(4))
-        kib = np.minimum(stated * np.maximum(procs, 0).astype(np.float64), LARGE).astype(np.int64)
+        kib = np.minimum(memory * np.maximum(procs, 0).astype(np.float64), LARGE).astype(np.int64)
     return masked(kib, kib > 0)
 
 

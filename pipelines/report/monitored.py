@@ -23,38 +23,38 @@ ASSUMED = (
 )
 
 
-def render_monitored(system: str, made: Monitored, unseen: Unseen, provenance: Mapping[str, object]) -> str:
+def render_monitored(system: str, monitored: Monitored, unseen: Unseen, provenance: Mapping[str, object]) -> str:
     """Return the page as one self-contained HTML file."""
     front = Front(
         title=f"{system}: start decisions on recorded counters",
-        answer=answer(made, unseen),
-        table=overall(made.table, made.scheduler, unseen.skill[1] > 0),
+        answer=answer(monitored, unseen),
+        table=overall(monitored.table, monitored.scheduler, unseen.skill[1] > 0),
         hint=f"{ASSUMED} Below each figure its change against {BASELINE}, with its 95 % interval.",
         picture=Picture(
-            "", data_uri(picture(made)), "Varying runs so far: recorded, and predicted for the starts of both replays."
+            "", data_uri(picture(monitored)), "Varying runs so far: recorded, and predicted for the starts of both replays."
         ),
         facts=[
-            (f"{made.jobs:,}", f"jobs of {made.trace}"),
-            (f"{len(made.runs):,}", "asked about"),
-            (f"{made.counts['skips']:,}", f"skips in {made.counts['questions']:,} questions"),
-            (f"{made.counts['without counters']:,}", "questions without counters"),
+            (f"{monitored.jobs:,}", f"jobs of {monitored.trace}"),
+            (f"{len(monitored.runs):,}", "asked about"),
+            (f"{monitored.counts['skips']:,}", f"skips in {monitored.counts['questions']:,} questions"),
+            (f"{monitored.counts['without counters']:,}", "questions without counters"),
         ],
-        notes=[sentence(text) for text in dict.fromkeys(made.table["note"]) if text],
+        notes=[sentence(text) for text in dict.fromkeys(monitored.table["note"]) if text],
         provenance=provenance,
     )
     return render("monitored.html.j2", front, described=[NAMED[name] for name in METRICS])
 
 
-def answer(made: Monitored, unseen: Unseen) -> list[str]:
+def answer(monitored: Monitored, unseen: Unseen) -> list[str]:
     """Return what the decisions change, and how well the model foresees what was recorded."""
-    rows = {str(row["metric"]): row for row in made.table.to_dict("records")}
+    rows = {str(row["metric"]): row for row in monitored.table.to_dict("records")}
     varying, wait = rows[VARYING], rows["mean_wait_s"]
     value, low, high = unseen.skill
     sure = f" {interval(low, high)}" if np.isfinite(low) else ""
     return [
-        f"{made.scheduler}: {varying['value']:,.1f} of {len(made.runs):,} runs would vary instead of {varying['baseline']:,.1f} "
+        f"{monitored.scheduler}: {varying['value']:,.1f} of {len(monitored.runs):,} runs would vary instead of {varying['baseline']:,.1f} "
         f"({changed(varying)}), and jobs wait {wait['value']:,.0f} s in the mean instead of {wait['baseline']:,.0f} s ({changed(wait)}).",
-        f"Recorded varying runs: {int(made.runs['varied'].sum()):,}. Of runs that it had not learned from, the model saves "
+        f"Recorded varying runs: {int(monitored.runs['varied'].sum()):,}. Of runs that it had not learned from, the model saves "
         f"{change(value).lstrip('+')}{sure} of the error of always saying the same{'' if low > 0 else ': what it predicts is not sure'}.",
     ]
 
@@ -83,12 +83,12 @@ def overall(table: pd.DataFrame, scheduler: str, sure: bool) -> Table:
     return Table("", ["scheduler", *heads], [[BASELINE, *(shown(row, "baseline") for row in rows)], [scheduler, *ours]])
 
 
-def picture(made: Monitored) -> Figure:
+def picture(monitored: Monitored) -> Figure:
     """Draw how many runs have varied by then: as recorded, and as predicted."""
     with figure(6.8, 3.0, False) as drawing:
         panel = drawing.subplots()
-        for name, of, colour in ((BASELINE, "varied", INK), (BASELINE, "", BLUE), (made.scheduler, "", ORANGE)):
-            rows = made.runs.sort_values(f"{name} start_s", kind="stable")
+        for name, of, colour in ((BASELINE, "varied", INK), (BASELINE, "", BLUE), (monitored.scheduler, "", ORANGE)):
+            rows = monitored.runs.sort_values(f"{name} start_s", kind="stable")
             time, so_far = pd.to_datetime(rows[f"{name} start_s"], unit="s"), rows[of or f"{name} chance"].fillna(0.0).cumsum()
             panel.step(time, so_far, where="post", color=colour, label="recorded" if of else f"predicted, {name}")
         panel.set_ylim(bottom=0)

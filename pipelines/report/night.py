@@ -58,7 +58,7 @@ class Night:
     """The results of a night.
 
     ``row`` is its row of the table ``nights``, ``nights`` that table with it, ``registered`` and ``nothing_new`` those of the
-    promotion, ``told`` what retraining left for the report, ``comparison`` the
+    promotion, ``decided`` what retraining left for the report, ``comparison`` the
     result of :func:`sim.metrics.comparison.compare` on the last days, ``html`` the page ``report``, ``pruned`` which old versions
     were removed, and ``site`` what was said of the trace's Slurm site, if it has one.
     """
@@ -68,7 +68,7 @@ class Night:
     nights: pd.DataFrame
     registered: pd.DataFrame
     nothing_new: bool
-    told: Mapping[str, Any]
+    decided: Mapping[str, Any]
     comparison: pd.DataFrame
     report: Path
     html: str = ""
@@ -81,17 +81,17 @@ class Night:
 
     @property
     def notes(self) -> list[str]:
-        return list(self.told["notes"])
+        return list(self.decided["notes"])
 
     @property
     def drift(self) -> pd.DataFrame:
         """Return the result of ``features.jobs.drift``."""
-        return pd.DataFrame(self.told["drift"])
+        return pd.DataFrame(self.decided["drift"])
 
     @property
     def performance(self) -> pd.DataFrame:
         """Return the result of ``models.registry.performance``; empty for a first champion."""
-        return pd.DataFrame(self.told["performance"])
+        return pd.DataFrame(self.decided["performance"])
 
     @property
     def drifted(self) -> list[str]:
@@ -150,7 +150,7 @@ def render_night(night: Night, run_id: str) -> str:
         rule=_rule(),
         versions=_versions(night.registered),
         nothing_new=night.nothing_new,
-        checks=[(name, "holds" if passed else "fails") for name, passed in night.told["checks"].items()],
+        checks=[(name, "holds" if passed else "fails") for name, passed in night.decided["checks"].items()],
         judged_days=JUDGED_DAYS,
         drift=_drift(night.drift),
         performance=_performance(night.performance) if len(night.performance) else None,

@@ -60,7 +60,7 @@ class Front:
 
 def render(name: str, front: Front, **below: object) -> str:
     """Return the page of the template ``name``, self-contained; ``below`` is what it folds."""
-    return template(name).render(front=front, provenance=stated(front.provenance), **below)
+    return template(name).render(front=front, provenance=as_texts(front.provenance), **below)
 
 
 def template(name: str) -> jinja2.Template:
@@ -87,7 +87,7 @@ def _shown(value: object) -> object:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def stated(provenance: Mapping[str, object]) -> list[tuple[str, str]]:
+def as_texts(provenance: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return names and texts of ``provenance``, in its order."""
     plain = {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

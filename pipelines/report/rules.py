@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pipelines.report.table import Table
-from pipelines.workflows.rules import Found
+from pipelines.workflows.rules import Inference
 from sim.rules.rule import Rule
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -31,34 +31,34 @@ def _spans(hours: tuple[int, ...]) -> str:
     return " and ".join(f"{begin} to {end}" for begin, end in zip(begins, ends, strict=True)) or "0 to 24"
 
 
-def answer(found: Found) -> list[str]:
+def answer(inference: Inference) -> list[str]:
     """Return in two sentences what the rule explains, and what it does not."""
-    rules = found.explained.rules
+    rules = inference.explained.rules
     own, others = rules.iloc[-1], rules.iloc[:-1]
     best = others.iloc[int(others["correlation"].argmax())]
     return [
-        f"{found.name}: after the first part, waits under the inferred rule correlate {own['correlation']:.2f} with those recorded, under "
+        f"{inference.name}: after the first part, waits under the inferred rule correlate {own['correlation']:.2f} with those recorded, under "
         f"{best['rule']}, the nearest of the known ones, {best['correlation']:.2f}; it decides {own['decisions']:.0%} as recorded, they "
         f"{others['decisions'].max():.0%} at best.",
-        f"Recorded are {found.recorded_s:,.0f} s in the mean, replayed {own['mean_wait_s']:,.0f} s: of the recorded waiting {own['same']:.0%} is "
+        f"Recorded are {inference.recorded_s:,.0f} s in the mean, replayed {own['mean_wait_s']:,.0f} s: of the recorded waiting {own['same']:.0%} is "
         "explained, for the same job waits it in the replay, too.",
     ]
 
 
-def record(found: Found) -> dict[str, Any]:
+def record(inference: Inference) -> dict[str, Any]:
     """Return everything found, for JSON."""
-    tables = {name: getattr(found.explained, name).to_dict("records") for name in ("rules", "sizes", "months")}
-    steps = found.inferred.steps.to_dict("records")
-    return {"trace": found.name, "answer": answer(found), "rule": asdict(found.inferred.rule), "steps": steps, **tables}
+    tables = {name: getattr(inference.explained, name).to_dict("records") for name in ("rules", "sizes", "months")}
+    steps = inference.inferred.steps.to_dict("records")
+    return {"trace": inference.name, "answer": answer(inference), "rule": asdict(inference.inferred.rule), "steps": steps, **tables}
 
 
-def tables(found: Found) -> list[Table]:
+def tables(inference: Inference) -> list[Table]:
     """Return how the rule was found and what it explains beside known ones.
 
     Then mean waits by size, and all by months.
     """
-    explained = found.explained
-    steps = [[str(row.what), f"{row.correlation:.3f}", f"{row.off:.2f}"] for row in found.inferred.steps.itertuples()]
+    explained = inference.explained
+    steps = [[str(row.what), f"{row.correlation:.3f}", f"{row.off:.2f}"] for row in inference.inferred.steps.itertuples()]
     rules = [
         [row["rule"], *(f"{row[name]:.3f}" for name in ("first", "correlation")), f"{row['mean_wait_s']:,.0f}", f"{row['off']:.2f}"]
         + [f"{row[name]:.0%}" for name in ("same", "starts", "waits", "decisions")]

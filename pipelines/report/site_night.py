@@ -60,11 +60,11 @@ def not_modelled(site: Site | Rule) -> list[str]:
     return [f"Not modelled: {', '.join(site.not_modelled)}."] if site.not_modelled else []
 
 
-def fallen(found: Fall | None) -> str:
+def fallen(fall: Fall | None) -> str:
     """Return since when fewer decisions are explained, and what it may be; "" for none."""
-    if found is None:
+    if fall is None:
         return ""
     return (
-        f"decisions explained fell from {found.before:.0%} to {found.after:.0%} on {found.day}: "
+        f"decisions explained fell from {fall.before:.0%} to {fall.after:.0%} on {fall.day}: "
         "were settings, limits or nodes changed that day?"
     )

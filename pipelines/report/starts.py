@@ -78,30 +78,30 @@ def judged(answers: pd.DataFrame) -> pd.DataFrame:
     return begun.assign(**errors, width_s=begun["wait_90_s"] - begun["wait_10_s"], waits=waited > WAITED_S)
 
 
-def answer(answers: pd.DataFrame, known: pd.DataFrame) -> list[str]:
+def answer(answers: pd.DataFrame, begun: pd.DataFrame) -> list[str]:
     """Return how far the medians were off, and how many intervals of 80 % held."""
     if answers.empty:
         return ["No answers are kept yet."]
-    if known.empty:
+    if begun.empty:
         return [f"Nothing can be judged yet: none of the jobs that {len(answers):,} answers are about has started."]
-    error, plan = (duration(known[name].median()) for name in ("error", "plan_error"))
-    accuracy = f"Over {len(known):,} answers the told median was off by {error} (median), the plan by {plan}."
-    count, held = int(known["waits"].sum()), covered(known, 0.8)
+    error, plan = (duration(begun[name].median()) for name in ("error", "plan_error"))
+    accuracy = f"Over {len(begun):,} answers the told median was off by {error} (median), the plan by {plan}."
+    count, held = int(begun["waits"].sum()), covered(begun, 0.8)
     if not count:
         return [accuracy, "No job waited over a minute: whether intervals hold is not known."]
     return [accuracy, f"Of {count:,} answers about jobs that waited over a minute, {share_of(held)} of the 80 % intervals held."]
 
 
-def covered(known: pd.DataFrame, share: float) -> float:
+def covered(begun: pd.DataFrame, share: float) -> float:
     """Return the share of intervals that held; NaN where no job waits over a minute."""
-    return float((np.abs(known.loc[known["waits"], "place"] - 0.5) <= share / 2.0).mean())
+    return float((np.abs(begun.loc[begun["waits"], "place"] - 0.5) <= share / 2.0).mean())
 
 
-def quality(known: pd.DataFrame) -> Table:
+def quality(begun: pd.DataFrame) -> Table:
     """Return errors, losses and intervals: all answers, by wait, and by room when asked."""
-    classes = np.searchsorted(_CLASSES_S, known["waited_s"])
-    groups = {"all": known, **{name: known[classes == place] for place, name in enumerate(_CLASSES)}}
-    groups |= {"fitted when asked": known[known["fits"].astype(bool)], "did not fit": known[~known["fits"].astype(bool)]}
+    classes = np.searchsorted(_CLASSES_S, begun["waited_s"])
+    groups = {"all": begun, **{name: begun[classes == place] for place, name in enumerate(_CLASSES)}}
+    groups |= {"fitted when asked": begun[begun["fits"].astype(bool)], "did not fit": begun[~begun["fits"].astype(bool)]}
     rows = []
     for name, some in groups.items():
         held = np.nan if name in _CLASSES else covered(some, 0.8)
@@ -109,12 +109,12 @@ def quality(known: pd.DataFrame) -> Table:
         means = [duration(some[each].mean()) for each in ("loss", "plan_loss", "constant_loss")]
         rows.append([name, f"{len(some):,}", *medians, *means, duration(some["width_s"].median()), share_of(held)])
     headings = ["jobs", "answers", "error", "plan's", "loss", "plan's", "constant's", "80 % width", "held"]
-    return Table("", headings, rows if len(known) else [])
+    return Table("", headings, rows if len(begun) else [])
 
 
-def chances(known: pd.DataFrame) -> Table:
+def chances(begun: pd.DataFrame) -> Table:
     """Return :func:`bins` as a table."""
-    binned = bins(known)
+    binned = bins(begun)
     rows = [
         [share_of(float(place) / BINS), f"{count:,.0f}", share_of(chance), share_of(came)]
         for place, (count, chance, came) in zip(binned.index, binned.to_numpy(np.float64), strict=True)
@@ -122,10 +122,10 @@ def chances(known: pd.DataFrame) -> Table:
     return Table("Chances to start within 1 h, in ten bins", ["told from", "answers", "told", "came true"], rows)
 
 
-def months(known: pd.DataFrame) -> Table:
+def months(begun: pd.DataFrame) -> Table:
     """Return how many intervals held by month, of jobs that wait over a minute."""
-    rest, rows = known[known["waits"]], []
-    number = (rest["at_s"] - known["at_s"].min()) // MONTH_S + 1
+    rest, rows = begun[begun["waits"]], []
+    number = (rest["at_s"] - begun["at_s"].min()) // MONTH_S + 1
     for month, some in [("all", rest), *rest.groupby(number)]:
         rows.append([str(month), f"{len(some):,}", *(share_of(covered(some, share)) for share in INTERVALS)])
     headings = ["month of 30 days", "answers", *(f"{share_of(share)} interval" for share in INTERVALS)]
@@ -143,10 +143,10 @@ def given(logged: pd.DataFrame) -> Table:
     return Table("Answers of queuecast when and of POST /start", headings, rows, left=["version"])
 
 
-def worst(known: pd.DataFrame, origin_unix_s: int | None) -> Table:
+def worst(begun: pd.DataFrame, origin_unix_s: int | None) -> Table:
     """Return the answers with the largest loss, and what they missed."""
     rows = []
-    for row in known.nlargest(WORST, "loss").to_dict("records"):
+    for row in begun.nlargest(WORST, "loss").to_dict("records"):
         names = [str(row["job_id"]), str(row["user"]), instant(int(row["at_s"]), origin_unix_s).removesuffix(" of the trace")]
         interval = f"{duration(row['wait_05_s'])} to {duration(row['wait_95_s'])}"
         age, plan, waited, loss = (duration(row[name]) for name in ("age_s", "plan_s", "waited_s", "loss"))

@@ -18,17 +18,17 @@ _TICKS = 10
 _JOBS = 40
 
 
-def reliability(known: pd.DataFrame, generated: bool) -> Figure:
+def reliability(begun: pd.DataFrame, generated: bool) -> Figure:
     """Draw shares of waits at most each quantile, and chances to start within 1 h."""
-    rest, table = known.loc[known["waits"], "place"], bins(known)
-    every = [(known["waited_s"] <= known[name]).mean() for name in QUANTILES]
+    rest, table = begun.loc[begun["waits"], "place"], bins(begun)
+    every = [(begun["waited_s"] <= begun[name]).mean() for name in QUANTILES]
     with figure(7.2, 3.7, generated) as drawing:
         left, right = drawing.subplots(1, 2)
         left.plot(LEVELS, every, "s--", color=MUTED, markersize=4, label="all waits")
         left.plot(LEVELS, [(rest <= level).mean() for level in LEVELS], "o-", color=BLUE, markersize=4, label="over a minute")
         left.set(title="quantiles of the wait", xlabel="level", ylabel="share of waits at most as long")
         left.legend(loc="upper left", fontsize=8)
-        right.scatter(table["told"], table["came"], 12 + 130 * table["answers"] / len(known), color=BLUE, alpha=0.8)
+        right.scatter(table["told"], table["came"], 12 + 130 * table["answers"] / len(begun), color=BLUE, alpha=0.8)
         right.set(title="chance to start within 1 h", xlabel="told", ylabel="came true")
         for panel in (left, right):
             panel.plot([0, 1], [0, 1], color=INK, linewidth=0.9)
@@ -38,12 +38,12 @@ def reliability(known: pd.DataFrame, generated: bool) -> Figure:
     return drawing
 
 
-def bins(known: pd.DataFrame) -> pd.DataFrame:
+def bins(begun: pd.DataFrame) -> pd.DataFrame:
     """Return how often chances to start within 1 h came true.
 
     A row a bin with answers: ``answers told came``.
     """
-    table = pd.DataFrame({"told": known["chance_1h"].astype(float), "came": known["waited_s"] <= 3_600})
+    table = pd.DataFrame({"told": begun["chance_1h"].astype(float), "came": begun["waited_s"] <= 3_600})
     place = np.minimum((table["told"] * BINS).astype(np.int64), BINS - 1)
     return table.groupby(place).agg(answers=("told", "size"), told=("told", "mean"), came=("came", "mean"))
 

@@ -167,7 +167,7 @@ def _make_printable(drawing: Figure) -> None:
         text.set_text(printable(text.get_text()))
     for axis in (axis for axes in drawing.axes for axis in (axes.xaxis, axes.yaxis)):
         if isinstance(form := axis.get_major_formatter(), FuncFormatter):  # names of ticks are looked up when they are drawn
-            axis.set_major_formatter(FuncFormatter(lambda value, place, said=form.func: printable(said(value, place))))
+            axis.set_major_formatter(FuncFormatter(lambda value, place, label=form.func: printable(label(value, place))))
 
 
 def rows_named(panel: Axes, names: Sequence[str]) -> None:

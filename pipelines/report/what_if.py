@@ -35,84 +35,84 @@ _WHERE = {
 """By how a line begins: where it goes."""
 
 
-def render_what_if(found: WhatIf, provenance: Mapping[str, object]) -> str:
+def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
     """Return the page as one self-contained HTML file."""
-    table = candidates(found)
+    table = candidates(study)
     front = Front(
-        title=f"{found.site.name}: what to change, and what it would bring",
-        answer=answer(found),
+        title=f"{study.site.name}: what to change, and what it would bring",
+        answer=answer(study),
         table=Table("", table.headings, table.rows[:MOST_ROWS], left=table.left),
         hint="Change against replays of today's settings, in per cent, with intervals that hold for all candidates together. Left is better."
         + (
             " Here: sure of these very jobs, not of those of other days."
-            if found.several
+            if study.several
             else " The log is too short to say more than what would have been with these very jobs."
         ),
         picture=Picture(
             "",
-            data_uri(picture(found)),
+            data_uri(picture(study)),
             "Change of four metrics under each candidate; the line at 0 is today. What is worse may lie beyond the edge (arrow).",
         ),
         facts=[
-            (f"{len(found.changes)}", "candidates that change something here"),
-            (f"{found.replicates}", "pairs of replays of each"),
+            (f"{len(study.changes)}", "candidates that change something here"),
+            (f"{study.replicates}", "pairs of replays of each"),
             (
-                f"{sum(found.verdicts[name] == 'better' for name in found.effects if found.changes[name].rule is None and found.lost(name) <= MOST_LOST)}",
-                "surely better, in Slurm" if found.left is None else "surely better, as settings",
+                f"{sum(study.verdicts[name] == 'better' for name in study.effects if study.changes[name].rule is None and study.lost(name) <= MOST_LOST)}",
+                "surely better, in Slurm" if study.left is None else "surely better, as settings",
             ),
         ],
-        warnings=warnings_of(found.site),
+        warnings=warnings_of(study.site),
         notes=[
-            *found.jobs.notes,
-            *not_modelled(found.site),
-            *(rules.in_words(found.site) if isinstance(found.site, Rule) else ()),
-            *([f"Candidates that change nothing here: {', '.join(found.idle)}."] if found.idle else []),
+            *study.jobs.notes,
+            *not_modelled(study.site),
+            *(rules.in_words(study.site) if isinstance(study.site, Rule) else ()),
+            *([f"Candidates that change nothing here: {', '.join(study.idle)}."] if study.idle else []),
         ],
         provenance=provenance,
     )
-    first = found.ranked[0] if found.ranked else ""
-    names = [name for name in found.ranked if not found.verdicts[name].endswith(("not sure", HERE)) or name == first]
-    kills = [killed(found, name) for name in found.ranked if found.changes[name].kills]
+    first = study.ranked[0] if study.ranked else ""
+    names = [name for name in study.ranked if not study.verdicts[name].endswith(("not sure", HERE)) or name == first]
+    kills = [killed(study, name) for name in study.ranked if study.changes[name].kills]
     more = [table] if len(table.rows) > MOST_ROWS else []
-    tables = [*more, *kills, *(groups(found, name) for name in names), screened(found)]
-    changes = [(found.candidates[name], pasted(found.changes[name].lines)) for name in found.ranked]
-    return render("what_if.html.j2", front, tables=tables, changes=changes, inferred=found.left is not None)
+    tables = [*more, *kills, *(groups(study, name) for name in names), screened(study)]
+    changes = [(study.candidates[name], pasted(study.changes[name].lines)) for name in study.ranked]
+    return render("what_if.html.j2", front, tables=tables, changes=changes, inferred=study.left is not None)
 
 
-def answer(found: WhatIf) -> list[str]:
+def answer(study: WhatIf) -> list[str]:
     """Return in at most three sentences what to change, and what it brings.
 
     And which jobs pay; or that nothing is sure.
     """
-    part = ("the later half of " if found.left is None else "the later part of ") if found.split else ""
-    jobs = f"over {found.replicates} pairs of replays of {part}{found.jobs.name}{_unexplained(found)}"
-    name = found.lead
+    part = ("the later half of " if study.left is None else "the later part of ") if study.split else ""
+    jobs = f"over {study.replicates} pairs of replays of {part}{study.jobs.name}{_unexplained(study)}"
+    name = study.lead
     if name is None:
-        why = f"none of {len(found.changes)} candidates lowers the mean wait on the earlier {'half' if found.left is None else 'part'} of {found.jobs.name}"
-        why = why if found.split else "no candidate that Slurm has changes a start"
-        if losing := [f"“{each}” would lose {found.lost(each):.0%}" for each in found.ranked if found.lost(each) > MOST_LOST]:
+        why = f"none of {len(study.changes)} candidates lowers the mean wait on the earlier {'half' if study.left is None else 'part'} of {study.jobs.name}"
+        why = why if study.split else "no candidate that Slurm has changes a start"
+        if losing := [f"“{each}” would lose {study.lost(each):.0%}" for each in study.ranked if study.lost(each) > MOST_LOST]:
             why = f"{' and '.join(losing)} of the jobs, killed or never started"
         return [f"Nothing here is surely better: {why}."]
-    metrics = found.effects[name].metrics
+    metrics = study.effects[name].metrics
     brings = f"{_of(metrics[WEIGHED[0]])} of the mean wait ({metrics[WEIGHED[0]].baseline:,.0f} s)"
     others = ", ".join(f"{_SHORT[metric]} {_of(metrics[metric])}" for metric in WEIGHED[1:])
-    if found.verdicts[name] in ("better", "mixed"):
-        verb = "Change to" if found.verdicts[name] == "better" else "No candidate is better for all; the nearest is"
-        lead = f"{verb} “{name}”: {found.candidates[name].what or name}."
-    elif found.verdicts[name] == "better" + HERE:
-        lead = f"Nothing is surely better on other days; of these jobs “{name}” is: {found.candidates[name].what or name}."
+    if study.verdicts[name] in ("better", "mixed"):
+        verb = "Change to" if study.verdicts[name] == "better" else "No candidate is better for all; the nearest is"
+        lead = f"{verb} “{name}”: {study.candidates[name].what or name}."
+    elif study.verdicts[name] == "better" + HERE:
+        lead = f"Nothing is surely better on other days; of these jobs “{name}” is: {study.candidates[name].what or name}."
     else:
-        of = f"the nearest of {len(found.effects)} candidates is" if len(found.effects) > 1 else "one candidate was judged,"
+        of = f"the nearest of {len(study.effects)} candidates is" if len(study.effects) > 1 else "one candidate was judged,"
         lead = f"Nothing here is surely better; {of} “{name}”."
-    return [lead, f"It brings {brings}, {others}, {jobs}{_kills(found, name)}.", _payers(found, name)]
+    return [lead, f"It brings {brings}, {others}, {jobs}{_kills(study, name)}.", _payers(study, name)]
 
 
-def _unexplained(found: WhatIf) -> str:
+def _unexplained(study: WhatIf) -> str:
     """Say what the inferred rule of a log leaves open, if the site is one."""
-    if found.left is None:
+    if study.left is None:
         return ""
     return (
-        f", whose inferred rule leaves {found.left.share:.0%} of the recorded waiting unexplained (the record is {_of(found.left.metrics[WEIGHED[0]])} off "
+        f", whose inferred rule leaves {study.left.share:.0%} of the recorded waiting unexplained (the record is {_of(study.left.metrics[WEIGHED[0]])} off "
         "its replays, by which intervals are wider)"
     )
 
@@ -125,16 +125,16 @@ def _interval(of: Measured) -> str:
     return "" if of.low is None or of.high is None else interval(of.low, of.high)
 
 
-def _kills(found: WhatIf, name: str) -> str:
-    kills, never = len(found.changes[name].kills), found.effects[name].never
-    most = "at most " if found.candidates[name].time_min else ""
-    clause = f"; {most}{kills:,} of {len(found.jobs.table):,} jobs would be killed" if kills else ""
+def _kills(study: WhatIf, name: str) -> str:
+    kills, never = len(study.changes[name].kills), study.effects[name].never
+    most = "at most " if study.candidates[name].time_min else ""
+    clause = f"; {most}{kills:,} of {len(study.jobs.table):,} jobs would be killed" if kills else ""
     return clause + (f"; {never:,} jobs would never start" if never else "")
 
 
-def _payers(found: WhatIf, name: str) -> str:
+def _payers(study: WhatIf, name: str) -> str:
     """Say which group of jobs waits longer by most seconds in all, and which shorter."""
-    groups = [each for each in found.effects[name].groups if each.jobs >= _FEWEST_IN_GROUP]
+    groups = [each for each in study.effects[name].groups if each.jobs >= _FEWEST_IN_GROUP]
     if not groups:
         return "No group has enough jobs to tell which jobs pay."
     pays, gains = (choose(groups, key=lambda each: each.by_s * each.jobs) for choose in (max, min))
@@ -155,48 +155,48 @@ def pasted(lines: Iterable[str]) -> str:
     return "\n".join("\n".join([f"{heading}:", *of]) for heading, of in by_heading.items())
 
 
-def first(found: WhatIf) -> Table:
+def first(study: WhatIf) -> Table:
     """Return the leading candidates alone, with the change of the mean wait and its interval."""
-    every = candidates(found)
+    every = candidates(study)
     rows: list[Row] = [[name, verdict, wait.text, *(text for text, _ in wait.below)] for name, verdict, wait, *_ in every.cells]
     return Table("", ["candidate", "verdict", "wait %", "interval"], rows[:MOST_ROWS], left=["verdict"])
 
 
-def candidates(found: WhatIf) -> Table:
+def candidates(study: WhatIf) -> Table:
     """Return the change of each metric under each candidate that was judged."""
     rows: list[Row] = []
-    for name in found.ranked:
-        elsewhere = found.changes[name].rule is not None and found.verdicts[name] != BOUND
-        lost = f", loses {found.lost(name):.0%} of jobs" if found.lost(name) > MOST_LOST else ""
+    for name in study.ranked:
+        elsewhere = study.changes[name].rule is not None and study.verdicts[name] != BOUND
+        lost = f", loses {study.lost(name):.0%} of jobs" if study.lost(name) > MOST_LOST else ""
         row: Row = [
             name,
-            found.verdicts[name] + (", not in Slurm" if found.left is None else ", other scheduler") * elsewhere + lost,
+            study.verdicts[name] + (", not in Slurm" if study.left is None else ", other scheduler") * elsewhere + lost,
         ]
-        for of in found.effects[name].metrics.values():
+        for of in study.effects[name].metrics.values():
             row.append(Cell(change(of.relative, unit=False), ((_interval(of), ""),)))
         rows.append(row)
     headings: Row = ["candidate", "verdict", *(Cell(f"{_SHORT[name]} %", tip=METRICS[name].meaning) for name in WEIGHED)]
     return Table("Candidates", headings, rows, left=["verdict"])
 
 
-def screened(found: WhatIf) -> Table:
+def screened(study: WhatIf) -> Table:
     """Return the candidates that the earlier half of the log has sorted out."""
-    rows: list[Row] = [[name, change(each)] for name, each in sorted(found.screened.items(), key=lambda pair: pair[1])]
+    rows: list[Row] = [[name, change(each)] for name, each in sorted(study.screened.items(), key=lambda pair: pair[1])]
     return Table("Not judged: no lower mean wait on the earlier half, or not among the best there", ["candidate", "wait"], rows)
 
 
-def groups(found: WhatIf, name: str) -> Table:
+def groups(study: WhatIf, name: str) -> Table:
     """Return mean waits before and after by partition, account, size and length."""
     rows: list[Row] = [
         [f"{of.by} {of.value}", f"{of.jobs:,}", f"{of.before_s:,.0f}", f"{of.after_s:,.0f}", signed(of.by_s, ",.0f")]
-        for of in found.effects[name].groups
+        for of in study.effects[name].groups
     ]
     return Table(f"Winners and losers under “{name}”", ["jobs of", "jobs", "today s", "then s", "change s"], rows)
 
 
-def killed(found: WhatIf, name: str) -> Table:
+def killed(study: WhatIf, name: str) -> Table:
     """Return the jobs that a shorter limit would kill, by account, most first."""
-    table, kills = found.jobs.table, found.changes[name].kills
+    table, kills = study.jobs.table, study.changes[name].kills
     over = table["job_id"].astype(str).isin(kills)
     counts = (
         pd.DataFrame({"jobs": 1, "killed": over, "hours": table["runtime_s"] * table["cpus"] * over / 3600})
@@ -213,9 +213,9 @@ def killed(found: WhatIf, name: str) -> Table:
     return Table(f"Jobs that “{name}” would kill", ["account", "jobs", "killed", "share", "processor hours they ran"], rows)
 
 
-def picture(found: WhatIf) -> Figure:
+def picture(study: WhatIf) -> Figure:
     """Return the picture of :func:`figure_of_candidates`."""
-    return figure_of_candidates(pd.DataFrame(records(found)))
+    return figure_of_candidates(pd.DataFrame(records(study)))
 
 
 def figure_of_candidates(table: pd.DataFrame) -> Figure:

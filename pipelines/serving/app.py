@@ -49,13 +49,13 @@ class Service:
 
     async def predict(self, question: Question) -> JSONResponse:
         """Answer how long one job or each job of a list will run."""
-        return await self._told(self._answer(question))
+        return await self._answered(self._answer(question))
 
     async def start(self, question: StartQuestion) -> JSONResponse:
         """Answer when a job that is submitted to a queue will start."""
-        return await self._told(self._start(question))
+        return await self._answered(self._start(question))
 
-    async def _told(self, answering: Coroutine[None, None, dict[str, Any]]) -> JSONResponse:
+    async def _answered(self, answering: Coroutine[None, None, dict[str, Any]]) -> JSONResponse:
         try:
             return JSONResponse(await answering)
         except Unanswerable:

@@ -71,12 +71,12 @@ def answered(clean: CleanTrace) -> dict[str, Any] | None:
     return scored | {"running": judged.running, "dropped": judged.dropped, "unreadable": judged.unreadable}
 
 
-def start_entry(now_s: float, model: str, version: str, told: Mapping[str, Any]) -> dict[str, Any]:
+def start_entry(now_s: float, model: str, version: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of a log for an answer about a start.
 
-    ``told`` has at least what :func:`started` reads.
+    ``answer`` has at least what :func:`started` reads.
     """
-    return {"asked_s": round(now_s, 3), "model": model, "version": version} | {name: told[name] for name in sorted(_TOLD)}
+    return {"asked_s": round(now_s, 3), "model": model, "version": version} | {name: answer[name] for name in sorted(_TOLD)}
 
 
 def started(model: str, jobs: pd.DataFrame, start_s: np.ndarray, origin_s: int, place: Path | None = None) -> pd.DataFrame:

@@ -58,10 +58,10 @@ class Version(ABC):
 
 @dataclass(frozen=True)
 class Loaded(Version):
-    """A version of a runtime model; ``told`` are quantiles that it told of queued jobs."""
+    """A version of a runtime model; ``cached`` are quantiles that it told of queued jobs."""
 
     predictor: RuntimePredictor
-    told: dict[Queued, np.ndarray] = field(default_factory=dict, compare=False)
+    cached: dict[Queued, np.ndarray] = field(default_factory=dict, compare=False)
 
     @property
     def method(self) -> str:

@@ -250,23 +250,23 @@ def _codes(names: Sequence[str | None]) -> tuple[np.ndarray, dict[str | None, in
 async def predicted(runtimes: Loaded, standing: Standing, user: str | None, jobs: Jobs) -> Jobs:
     """Return ``jobs``, the last one of ``user``, with the quantiles of runtimes that a model told, or tells now, at their submission."""
     if standing.told_by is not runtimes:
-        quantiles = await _told(runtimes, standing.users, standing.jobs)
+        quantiles = await _quantiles(runtimes, standing.users, standing.jobs)
         standing.jobs, standing.told_by = standing.jobs._replace(quantiles=quantiles), runtimes
     last = Jobs._make(each[-1:] for each in jobs)
-    return jobs._replace(quantiles=np.concatenate((standing.jobs.quantiles, await _told(runtimes, [user], last))))
+    return jobs._replace(quantiles=np.concatenate((standing.jobs.quantiles, await _quantiles(runtimes, [user], last))))
 
 
-async def _told(runtimes: Loaded, users: Sequence[str | None], jobs: Jobs) -> np.ndarray:
+async def _quantiles(runtimes: Loaded, users: Sequence[str | None], jobs: Jobs) -> np.ndarray:
     keys = list(zip(users, *(each.tolist() for each in (jobs.procs, jobs.requested, jobs.submit)), strict=True))
-    quantiles = {key: runtimes.told[key] for key in keys if key in runtimes.told}
+    quantiles = {key: runtimes.cached[key] for key in keys if key in runtimes.cached}
     new = list(dict.fromkeys(key for key in keys if key not in quantiles))
     for first in range(0, len(new), ROWS):
         if first:
             await asyncio.sleep(0)
         part = new[first : first + ROWS]
-        if unknown := [key for key in part if key not in runtimes.told]:  # another question may have asked meanwhile
-            runtimes.told.update(zip(unknown, runtimes.quantiles(unknown), strict=True))
-        quantiles.update((key, runtimes.told[key]) for key in part)
-    if len(runtimes.told) > REMEMBERED:
-        runtimes.told.clear()
+        if unknown := [key for key in part if key not in runtimes.cached]:  # another question may have asked meanwhile
+            runtimes.cached.update(zip(unknown, runtimes.quantiles(unknown), strict=True))
+        quantiles.update((key, runtimes.cached[key]) for key in part)
+    if len(runtimes.cached) > REMEMBERED:
+        runtimes.cached.clear()
     return np.array([quantiles[key] for key in keys], np.int64).reshape(len(keys), len(OF_RUNTIMES))

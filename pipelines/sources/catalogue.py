@@ -94,8 +94,8 @@ class Entry:
         """Return the folder in which the site keeps snapshots of the queue."""
         return self._beside(self.queues)
 
-    def _beside(self, stated: str) -> Path:
-        place = Path(stated).expanduser()
+    def _beside(self, text: str) -> Path:
+        place = Path(text).expanduser()
         return place if at(self.stated_in).shared else self.stated_in.parent / place
 
     @property
@@ -136,10 +136,10 @@ def load_catalogue() -> dict[str, Entry]:
     return {name: _with_recorded(entry, records.get(entry.place)) for name, entry in entries.items()}
 
 
-def _with_recorded(entry: Entry, known: Recorded | None) -> Entry:
-    if known is None or not entry.unrecorded:
+def _with_recorded(entry: Entry, record: Recorded | None) -> Entry:
+    if record is None or not entry.unrecorded:
         return entry
-    return replace(entry, sha256_content=known.sha256_content, recorded=known.since)
+    return replace(entry, sha256_content=record.sha256_content, recorded=record.since)
 
 
 _REGISTRY = {"keep_versions", "keep_days", "wait_s"}

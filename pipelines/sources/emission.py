@@ -117,7 +117,7 @@ def emit(
     with replacing(folder / TOPOLOGY) as temporary:
         temporary.write_text(_topology(cluster), encoding="utf-8")
     with replacing(folder / README) as temporary:
-        temporary.write_text(_said(cluster, days, seed, load, origin_s, len(runs)), encoding="utf-8")
+        temporary.write_text(_readme(cluster, days, seed, load, origin_s, len(runs)), encoding="utf-8")
     return Emitted(
         replace(run, runs=kept, own=own, all=every, situation=situation, places=held),
         runs,
@@ -259,7 +259,7 @@ def _write(path: Path, table: pd.DataFrame) -> None:
         temporary.write_text(csv_text(table), encoding="utf-8")
 
 
-def _said(cluster: Cluster, days: float, seed: int, load: float, origin_s: int, runs: int) -> str:
+def _readme(cluster: Cluster, days: float, seed: int, load: float, origin_s: int, runs: int) -> str:
     return (
         f"SIMULATED. Nothing here was measured on a machine.\n\nThe simulated cluster {cluster.name}, {cluster.nodes} nodes, {days:g} days of continuous load "
         f"{load:g} from Unix time {origin_s} on, seed {seed}, EASY.\n\n"

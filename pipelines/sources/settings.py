@@ -53,10 +53,10 @@ def changing(path: Path) -> Iterator[TOMLDocument]:
             write(path, text, before)
 
 
-def _document(path: Path, found: Seen) -> TOMLDocument:
+def _document(path: Path, before: Seen) -> TOMLDocument:
     import tomlkit
 
-    if found.content is None:
+    if before.content is None:
         return tomlkit.document()
     read_settings(path)
-    return tomlkit.parse(found.content.decode())
+    return tomlkit.parse(before.content.decode())

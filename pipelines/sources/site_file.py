@@ -50,24 +50,24 @@ def _take(path: Path) -> None:
             os.environ[VARIABLES[key]] = str(value)
 
 
-def known_table(stated: dict[str, Any], name: str, known: Set[str], path: Path) -> dict[str, Any]:
+def known_table(settings: dict[str, Any], name: str, allowed: Set[str], path: Path) -> dict[str, Any]:
     """Return the table ``name`` of the settings in ``path``.
 
-    InputError for keys that are not ``known``.
+    InputError for keys that are not ``allowed``.
     """
-    table = stated.get(name, {})
-    if not isinstance(table, dict) or (unknown := table.keys() - known):
+    table = settings.get(name, {})
+    if not isinstance(table, dict) or (unknown := table.keys() - allowed):
         what = f"unknown key {shown(min(unknown))} in [{name}]" if isinstance(table, dict) else f"{name} is no table"
-        raise InputError(f"{path}: {what}; known: {', '.join(sorted(known))}")
+        raise InputError(f"{path}: {what}; known: {', '.join(sorted(allowed))}")
     return table
 
 
-def site_table(stated: dict[str, Any], path: Path) -> dict[str, Any]:
+def site_table(settings: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the table [site] of the settings ``path``.
 
     InputError with file and key, never with a value.
     """
-    table = known_table(stated, "site", VARIABLES.keys(), path)
+    table = known_table(settings, "site", VARIABLES.keys(), path)
     for key, value in table.items():
         number = key == "wait_s"
         right = isinstance(value, (int, float)) and not isinstance(value, bool) if number else isinstance(value, str) and value

@@ -107,7 +107,7 @@ class PartFile:
 
     def __init__(self, place: Path, part: Part) -> None:
         self._place = place
-        with _told(place):
+        with _part_errors(place):
             self._source = at(place).opened(place, part.bytes)
             self.metadata = footer(place, part)
             self._file = pq.ParquetFile(self._source, metadata=self.metadata, pre_buffer=True)
@@ -120,7 +120,7 @@ class PartFile:
 
     def read(self, group: int, columns: Sequence[str]) -> pa.Table:
         """Return columns of a row group."""
-        with _told(self._place):
+        with _part_errors(self._place):
             return self._file.read_row_group(group, columns=list(columns), use_threads=False)
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ def read_part(place: Path, part: Part, columns: Sequence[str]) -> pa.Table:
 
 def rows_in(place: Path, part: Part) -> int:
     """Return the rows of a part by its footer, which is read anew."""
-    with _told(place):
+    with _part_errors(place):
         return int(footer.__wrapped__(place, part).num_rows)
 
 
@@ -160,7 +160,7 @@ def footer(place: Path, part: Part) -> pq.FileMetaData:
 
 
 @contextmanager
-def _told(place: Path) -> Iterator[None]:
+def _part_errors(place: Path) -> Iterator[None]:
     with told_of(place):
         try:
             yield

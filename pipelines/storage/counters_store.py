@@ -64,7 +64,7 @@ class CountersStore:
         """Return the files read: a row a file with checksum, counts, span and time of ingestion."""
         return pd.DataFrame(self.entries())
 
-    def known(self, digest: str) -> dict[str, Any] | None:
+    def entry_of(self, digest: str) -> dict[str, Any] | None:
         """Return the ledger's entry of a file by the SHA-256 of its text."""
         return self.ledger.files.get(digest)
 

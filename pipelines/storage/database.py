@@ -74,8 +74,8 @@ def patiently(connect: Callable[[], _T], name: str) -> _T:
         pause_s = min(2 * pause_s, _LONGEST_S)
 
 
-def _refuses(said: str) -> bool:
-    return "FATAL:" in said and not re.search(_COMES_BACK, said)
+def _refuses(message: str) -> bool:
+    return "FATAL:" in message and not re.search(_COMES_BACK, message)
 
 
 def reason(error: BaseException) -> str:

@@ -43,11 +43,11 @@ def name_outputs(paths: Iterable[Path]) -> None:
     _named.update(path.absolute() for path in paths)
 
 
-def hand_over(made: Path, place: Path) -> None:
-    """Give ``made`` the user's umask if they named its final ``place``, or it leads there."""
+def hand_over(written: Path, place: Path) -> None:
+    """Give ``written`` the user's umask if they named its final ``place``, or it leads there."""
     place = place.absolute()
     if _users and any(place.is_relative_to(each) or each.is_relative_to(place) for each in _named):
-        made.chmod((0o777 if made.is_dir() else 0o666) & ~_users[0])
+        written.chmod((0o777 if written.is_dir() else 0o666) & ~_users[0])
 
 
 def check_owner(path: Path) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 from features.errors import InputError
 from pipelines.storage.places import at, seen, write
 from pipelines.storage.remote import Overtaken, Seen
-from pipelines.storage.version import MEND, Version, keep_s, older, parsed, stated
+from pipelines.storage.version import MEND, Version, keep_s, older, parsed, pointer_text
 
 
 class Pointer:
@@ -67,7 +67,7 @@ class Pointer:
                     if until > now - keep_s(self.root):
                         own = {entry: file for entry, file in each.files.items() if file not in listed}
                         former.append({"until": until, "version": asdict(replace(each, files=own))})
-        write(self.place, stated(version, before, former), there)
+        write(self.place, pointer_text(version, before, former), there)
 
     def copied(self) -> tuple[Version, Version] | None:
         """Return the versions in the copy; None without a readable one."""
@@ -79,7 +79,7 @@ class Pointer:
 
     def copy(self, version: Version, before: Version) -> None:
         """Write the copy: aliases and pages follow ``version``."""
-        write(self._copy, stated(version, before))
+        write(self._copy, pointer_text(version, before))
 
     def follows(self) -> str:
         """Return the version in the copy, "" without one."""

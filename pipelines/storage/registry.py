@@ -67,17 +67,17 @@ def kept_versions() -> Keep:
     """
     from models.registry.versions import Keep
 
-    return Keep(int(_stated("keep_versions", Keep.versions, whole=True)), _stated("keep_days", Keep.days))
+    return Keep(int(_setting("keep_versions", Keep.versions, whole=True)), _setting("keep_days", Keep.days))
 
 
 def waits_s() -> float:
     """Return the max wait for a locked registry: ``wait_s``, or $QUEUECAST_WAIT_S."""
     from models.registry.tracking import WAIT_S
 
-    return _stated("wait_s", WAIT_S)
+    return _setting("wait_s", WAIT_S)
 
 
-def _stated(key: str, default: float, whole: bool = False) -> float:
+def _setting(key: str, default: float, whole: bool = False) -> float:
     """Return a number of [registry] in the site's ``queuecast.toml``; $QUEUECAST_<KEY> comes before it."""
     variable, settings = f"QUEUECAST_{key.upper()}", site_registry()
     given = os.environ.get(variable) or settings.get(key, default)

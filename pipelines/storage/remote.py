@@ -48,33 +48,33 @@ class Held(NamedTuple):
     modified_s: float
 
 
-def place_of(stated: str) -> Path:
+def place_of(address: str) -> Path:
     """Return the place that a URL or a local path names. Raises InputError."""
-    stated = stated.strip()
-    scheme, colon, rest = stated.partition("://")
+    address = address.strip()
+    scheme, colon, rest = address.partition("://")
     scheme = scheme.lower()
-    odd = not is_plain(stated) or (not colon and re.match("file:", stated, re.IGNORECASE))
-    if odd or "::" in scheme or scheme in ("local", "") or not stated:
-        shown = f"{masked(stated)!r}" if is_plain(stated) else "the address of the lake (not shown: it may hold a password)"
+    odd = not is_plain(address) or (not colon and re.match("file:", address, re.IGNORECASE))
+    if odd or "::" in scheme or scheme in ("local", "") or not address:
+        shown = f"{masked(address)!r}" if is_plain(address) else "the address of the lake (not shown: it may hold a password)"
         raise InputError(f"{shown}: give a directory, file:///DIRECTORY or a URL such as s3://bucket/prefix")
     if not colon:
-        return Path(stated).expanduser().absolute()
+        return Path(address).expanduser().absolute()
     if scheme == "file":
         if not rest.startswith("/"):
-            raise InputError(f"{masked(stated)}: file:///DIRECTORY has three slashes")
+            raise InputError(f"{masked(address)}: file:///DIRECTORY has three slashes")
         return Path(rest)
-    if (parts := ADDRESS.fullmatch(stated)) is None or parts["user"] is not None:
-        raise InputError(f"{masked(stated)}: credentials do not belong in a URL: set them by the store's own means")
+    if (parts := ADDRESS.fullmatch(address)) is None or parts["user"] is not None:
+        raise InputError(f"{masked(address)}: credentials do not belong in a URL: set them by the store's own means")
     if not rest.strip("/") or rest.startswith("/"):
-        raise InputError(f"{masked(stated)}: names no bucket")
-    stated = f"{scheme}://{re.sub('/+', '/', rest)}"
+        raise InputError(f"{masked(address)}: names no bucket")
+    address = f"{scheme}://{re.sub('/+', '/', rest)}"
     from upath import UPath
 
     try:
-        place: Any = UPath(stated.rstrip("/"), **_options(scheme))
+        place: Any = UPath(address.rstrip("/"), **_options(scheme))
         _patient(place.fs)
     except (ImportError, ValueError) as error:
-        raise InputError(f"{masked(stated)}: {_one_line(error)}; pip install queuecast[server] brings s3fs") from error
+        raise InputError(f"{masked(address)}: {_one_line(error)}; pip install queuecast[server] brings s3fs") from error
     return place
 
 
@@ -84,7 +84,7 @@ def is_outage(error: BaseException) -> bool:
 
 
 @contextmanager
-def told(place: Path) -> Iterator[None]:
+def store_errors(place: Path) -> Iterator[None]:
     """Turn what a store's library raises into one line.
 
     A missing object stays FileNotFoundError.
@@ -105,7 +105,7 @@ def told(place: Path) -> Iterator[None]:
 
 def there(place: Path) -> bool:
     """Tell whether an object is there; InputError for a store that does not answer."""
-    with told(place):
+    with store_errors(place):
         return place.exists()
 
 
@@ -117,7 +117,7 @@ def put(place: Path, content: bytes, instead_of: Seen | None = None) -> Seen:
     fs: Any = place.fs  # type: ignore[attr-defined]
     condition: dict[str, Any] = {} if instead_of is None or not _conditional(fs) else _condition(place, instead_of)
     for attempt in range(_ATTEMPTS):
-        with told(place):
+        with store_errors(place):
             try:
                 answer = fs.pipe_file(place.path, content, **condition)  # type: ignore[attr-defined]
                 return Seen(content, answer.get("ETag", "") if isinstance(answer, dict) else "")
@@ -143,14 +143,14 @@ def put(place: Path, content: bytes, instead_of: Seen | None = None) -> Seen:
 
 def put_file(place: Path, file: Path) -> None:
     """Put the content of a local file as one object."""
-    with told(place):
+    with store_errors(place):
         place.fs.put_file(str(file), place.path)  # type: ignore[attr-defined]
 
 
 def seen(place: Path) -> Seen:
     """Return what a place holds with the store's mark of it, both of one moment."""
     fs: Any = place.fs  # type: ignore[attr-defined]
-    with told(place):
+    with store_errors(place):
         try:
             if not _conditional(fs):
                 return Seen(fs.cat_file(place.path))  # type: ignore[attr-defined]
@@ -162,7 +162,7 @@ def seen(place: Path) -> Seen:
 def listed(place: Path) -> dict[str, Held]:
     """Return what lies below a place, by names relative to it; nothing where there is nothing."""
     base: str = place.path.rstrip("/") + "/"  # type: ignore[attr-defined]
-    with told(place):
+    with store_errors(place):
         try:
             every = place.fs.find(base, detail=True)  # type: ignore[attr-defined]
         except FileNotFoundError:
@@ -170,9 +170,9 @@ def listed(place: Path) -> dict[str, Held]:
     return {path.removeprefix(base): Held(entry["size"], _written_s(entry)) for path, entry in sorted(every.items())}
 
 
-def _written_s(stated: Mapping[str, Any]) -> float:
+def _written_s(entry: Mapping[str, Any]) -> float:
     """Return when a listed object was written, now where the store does not say."""
-    written = next((stated[name] for name in ("LastModified", "mtime", "created") if name in stated), None)
+    written = next((entry[name] for name in ("LastModified", "mtime", "created") if name in entry), None)
     return time.time() if written is None else written if isinstance(written, float) else float(written.timestamp())
 
 
@@ -184,7 +184,7 @@ def now_s(place: Path) -> float:
     if not _conditional(place.fs):  # type: ignore[attr-defined]
         return time.time()
     fs: Any = place.fs  # type: ignore[attr-defined]
-    with told(place):
+    with store_errors(place):
         answer = fs.call_s3("list_objects_v2", Bucket=fs.split_path(place.path)[0], MaxKeys=1)  # type: ignore[attr-defined]
     date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
     return parsedate_to_datetime(date).timestamp() if date else time.time()
@@ -192,7 +192,7 @@ def now_s(place: Path) -> float:
 
 def modified_s(place: Path) -> float:
     """Return when a place was written, a Unix time; now where the store does not say."""
-    with told(place):
+    with store_errors(place):
         return _written_s(place.fs.info(place.path))  # type: ignore[attr-defined]
 
 
@@ -214,7 +214,7 @@ class Ranges(io.RawIOBase):
         self._place, self._at = place, 0
         self._fs: Any = place.fs  # type: ignore[attr-defined]
         self._path: str = place.path  # type: ignore[attr-defined]
-        with told(place):
+        with store_errors(place):
             self._size = size or int(self._fs.size(self._path))
 
     def readable(self) -> bool:
@@ -235,7 +235,7 @@ class Ranges(io.RawIOBase):
         self._at = end
         if end <= first:
             return b""
-        with told(self._place):
+        with store_errors(self._place):
             content: bytes = self._fs.cat_file(self._path, start=first, end=end)
         if len(content) != end - first:
             raise InputError(f"{self._place}: is damaged: it ends at byte {first + len(content):,}, before byte {end:,}")
@@ -245,7 +245,7 @@ class Ranges(io.RawIOBase):
 def remove(place: Path) -> None:
     """Remove an object, if it is there."""
     fs: Any = place.fs  # type: ignore[attr-defined]
-    with told(place):
+    with store_errors(place):
         try:
             fs.rm_file(place.path)  # type: ignore[attr-defined]
         except FileNotFoundError:

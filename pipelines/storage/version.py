@@ -89,7 +89,7 @@ class Draft:
     models: Mapping[str, str] = field(default_factory=dict)
 
 
-def stated(version: Version, before: Version, older: Sequence[Mapping[str, object]] = ()) -> str:
+def pointer_text(version: Version, before: Version, older: Sequence[Mapping[str, object]] = ()) -> str:
     """Return a pointer's text.
 
     It has the current version, the one before, and those ``older`` that readers may still hold.
@@ -109,13 +109,13 @@ def older(content: bytes) -> list[tuple[float, Version]]:
     return [(float(each["until"]), Version(**each["version"])) for each in json.loads(content).get("older", [])]
 
 
-def carried(before: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
-    """Return the tables and pages of ``before`` still valid beside those just ``made``."""
-    changed = {entry for entry, file in made.items() if before.get(entry) != file}
+def carried(before: Mapping[str, str], written: Mapping[str, str]) -> dict[str, str]:
+    """Return the tables and pages of ``before`` still valid beside those just ``written``."""
+    changed = {entry for entry, file in written.items() if before.get(entry) != file}
     return {
         entry: file
         for entry, file in before.items()
-        if entry not in made and not entry.startswith(DATED) and not changed & _ancestors(entry)
+        if entry not in written and not entry.startswith(DATED) and not changed & _ancestors(entry)
     }
 
 

@@ -37,7 +37,7 @@ class Cluster:
     ) -> None:
         self.client, self.name, self.say, self.wait_s, self.mend = client, name, say, wait_s, mend
         self.threads: dict[str, int] = {}
-        self._looked = self._told = -_SAY_S
+        self._looked = self._reported_s = -_SAY_S
         self._seen: set[str] = set()
         self._since, self._lost = time.monotonic(), 0
 
@@ -71,8 +71,8 @@ class Cluster:
         if self.wait_s is not None and now - self._since > self.wait_s:
             there = f"has no worker left of {self._lost}, whose logs say why" if self._lost else "has no worker"
             raise WorkersFailed(f"{self.name}: {there}; none came in {self.wait_s:g} s") if answered else self.gone()
-        if now - max(self._told, self._since) > _SAY_S:
-            self._told = now
+        if now - max(self._reported_s, self._since) > _SAY_S:
+            self._reported_s = now
             self.say(f"{self.name}: waiting for workers")
 
     def gone(self) -> WorkersFailed:

@@ -25,7 +25,7 @@ Versions = tuple[tuple[str, str], ...]
 """Pairs of what computes and its version."""
 
 
-class Made(NamedTuple):
+class Computed(NamedTuple):
     """What a task found: results of its first pieces, and the error that stopped it, if any.
 
     ``seconds`` it took; ``first``: it had to load, or compile, what later tasks find.
@@ -47,7 +47,7 @@ class Refused(NamedTuple):
 class Failed(NamedTuple):
     """An error that ended a task, and not its function: in words, with its traceback as text."""
 
-    said: str
+    words: str
     trace: str
 
 
@@ -80,7 +80,7 @@ def shared(content: bytes) -> bytes:
 def compute(content: bytes, digest: str, asked: Versions, pieces: bytes) -> bytes:
     """Apply the function in ``content`` to each of ``pieces``.
 
-    Returns :class:`Made`, :class:`Refused` or :class:`Failed`, as bytes; it raises nothing, as an error that cannot be sent would
+    Returns :class:`Computed`, :class:`Refused` or :class:`Failed`, as bytes; it raises nothing, as an error that cannot be sent would
     never arrive. ``digest`` identifies the content; ``asked`` are the versions that the worker must have.
     """
     try:
@@ -103,7 +103,7 @@ def _computed(content: bytes, digest: str, asked: Versions, pieces: bytes) -> by
             results.append(function(piece))
     except Exception as raised:
         error = _sendable(raised)
-    computed = Made(results, error, time.perf_counter() - began, first)
+    computed = Computed(results, error, time.perf_counter() - began, first)
     try:
         return cloudpickle.dumps(computed)
     except Exception as unsent:

@@ -43,7 +43,7 @@ _ANSWER_S = 30.0
 _SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://.+")
 
 
-def stated() -> str:
+def configured() -> str:
     """Return where the site's settings say that simulations run; "" for threads here."""
     return os.environ.get(VARIABLE, "").strip()
 

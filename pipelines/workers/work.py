@@ -145,7 +145,7 @@ class Work:
         if isinstance(reply, Refused):
             raise WorkersFailed(f"{self.on.name}: a worker on {reply.host} could make other tables: it has {reply.differences}")
         if isinstance(reply, Failed):
-            raise self._cannot(reply.said) from RuntimeError(reply.trace)
+            raise self._cannot(reply.words) from RuntimeError(reply.trace)
         self.pace.seen(len(reply.results), reply.seconds, reply.first)
         yield from reply.results
         if reply.error is not None:
@@ -166,9 +166,9 @@ class Work:
         else:
             raise self._cannot(str(error)) from error
 
-    def _cannot(self, said: str) -> WorkersFailed:
+    def _cannot(self, words: str) -> WorkersFailed:
         return WorkersFailed(
-            one_line(f"{self.on.name}: cannot compute, perhaps without the same queuecast[server] there and here: {said}")
+            one_line(f"{self.on.name}: cannot compute, perhaps without the same queuecast[server] there and here: {words}")
         )
 
 

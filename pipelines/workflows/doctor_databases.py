@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from features.errors import InputError, masked, one_line
 from pipelines.storage.database import DATABASE, connected, named
 from pipelines.storage.places import at
-from pipelines.storage.remote import told
+from pipelines.storage.remote import store_errors
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
@@ -159,7 +159,7 @@ def _services(home: Path) -> list[tuple[str, str, Callable[[], str]]]:
 
 
 def _store(home: Path) -> str:
-    with told(home):
+    with store_errors(home):
         try:
             return f"{len(home.fs.ls(home.path, detail=False)):,} entries"  # type: ignore[attr-defined]
         except FileNotFoundError as error:

@@ -13,7 +13,7 @@ from sim.rules.rule import Rule
 
 
 @dataclass(frozen=True)
-class Found:
+class Inference:
     """A rule inferred from the trace ``name``, and what it explains.
 
     With the mean of the waits recorded after the first part.
@@ -25,14 +25,14 @@ class Found:
     recorded_s: float
 
 
-def find(trace: CleanTrace, progress: Progress) -> Found:
+def find(trace: CleanTrace, progress: Progress) -> Inference:
     """Infer the rule of a trace from its first part, and compare it with known ones.
 
     The comparison is on all that follows.
     """
     log = recorded(trace.jobs, trace.procs, trace.clock)
     inferred = infer(log, progress)
-    return Found(trace.name, inferred, explained(log, inferred.rule, progress), float(log.wait_s[log.first :].mean()))
+    return Inference(trace.name, inferred, explained(log, inferred.rule, progress), float(log.wait_s[log.first :].mean()))
 
 
 def site_of(trace: CleanTrace, progress: Progress) -> tuple[Rule, SlurmJobs, int]:

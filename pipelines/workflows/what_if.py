@@ -293,23 +293,23 @@ def _replays(
     return starts
 
 
-def records(found: WhatIf) -> list[dict[str, Any]]:
+def records(study: WhatIf) -> list[dict[str, Any]]:
     """Return what ``--json`` prints: one object a candidate and metric.
 
     Where there is no figure, of one that was not judged or where no job waits today, it is None.
     """
     rows: list[dict[str, Any]] = []
-    for name in found.ranked:
-        common = {"candidate": name, "verdict": found.verdicts[name], "lines": list(found.changes[name].lines)}
-        counts: dict[str, Any] = {"kills": len(found.changes[name].kills), "never_started": found.effects[name].never}
-        killed = found.jobs.table["account"][found.jobs.table["job_id"].isin(found.changes[name].kills)]
+    for name in study.ranked:
+        common = {"candidate": name, "verdict": study.verdicts[name], "lines": list(study.changes[name].lines)}
+        counts: dict[str, Any] = {"kills": len(study.changes[name].kills), "never_started": study.effects[name].never}
+        killed = study.jobs.table["account"][study.jobs.table["job_id"].isin(study.changes[name].kills)]
         counts |= {"killed_by_account": {str(each): int((killed == each).sum()) for each in killed.unique()}} if len(killed) else {}
-        for metric, of in found.effects[name].metrics.items():
+        for metric, of in study.effects[name].metrics.items():
             change = of.relative if np.isfinite(of.relative) else None
-            alone = found.replayed[name].metrics[metric] if found.left is not None else None
+            alone = study.replayed[name].metrics[metric] if study.left is not None else None
             replays = {} if alone is None else {"replays_low": alone.low, "replays_high": alone.high}
             rows.append({**common, "metric": metric, "change": change, "low": of.low, "high": of.high, **replays, **counts})
     none = {"metric": WEIGHED[0], "change": None, "low": None, "high": None}
-    rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[0], "change": each} for name, each in found.screened.items()]
-    rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[1]} for name in found.idle]
+    rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[0], "change": each} for name, each in study.screened.items()]
+    rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[1]} for name in study.idle]
     return rows

@@ -69,7 +69,7 @@ class Answer:
     user: str | None
     waited_s: int
     fits: bool
-    told: dict[str, float]
+    forecast: dict[str, float]
     changes: tuple[Change, ...]
 
 

@@ -30,7 +30,7 @@ def place(trace, tmp_path, monkeypatch) -> Place:
     """All titles are halves of one generated trace."""
     monkeypatch.setattr(runs, "load", lambda *_: trace)
     runs.half_of.cache_clear()
-    runs.told.cache_clear()
+    runs.kept_quantiles.cache_clear()
     return Place(Path("/nowhere"), HALVES[0], tmp_path)
 
 

@@ -46,7 +46,7 @@ def test_split_leaves_the_area_and_no_job_as_wide_as_the_machine() -> None:
 
 
 def test_told_changes_requests_of_short_jobs_alone_and_none_below_its_runtime() -> None:
-    jobs = study.told(TRACE.jobs)
+    jobs = study.clipped_requests(TRACE.jobs)
     changed = jobs["requested_s"] != TRACE.jobs["requested_s"]
     assert changed.any()
     assert (jobs["runtime_s"][changed] < 600).all()

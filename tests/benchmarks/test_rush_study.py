@@ -112,7 +112,7 @@ def test_tables_statements_and_figures_can_be_made(conducted: Conducted) -> None
         f"{row['baseline']:.1f} to {row['mean']:.1f}"
     )
     assert f"{asking_rate(conducted.runs, 'model'):.0%}".replace("%", " %") in tables.experiments(
-        [Conducted(ADAA, conducted.runs.assign(storm_s=10.0 * (conducted.runs["seed"] % 2)), conducted.known)]
+        [Conducted(ADAA, conducted.runs.assign(storm_s=10.0 * (conducted.runs["seed"] % 2)), conducted.usual_times)]
     )
     assert len(figures.published([conducted])) == 5
 

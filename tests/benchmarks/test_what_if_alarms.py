@@ -15,7 +15,7 @@ SITE, JOBS = study.generated(11)
 
 def test_noise_is_todays_site_and_jobs_with_other_seeds_that_stay_with_them() -> None:
     for name in ("other phases 2", "other phases and submissions 3"):
-        found = study.made(Candidate(name), SITE, JOBS)
+        found = study.sham_change(Candidate(name), SITE, JOBS)
         assert found is not None
         assert found.site is SITE
         pd.testing.assert_frame_equal(found.jobs, JOBS)

@@ -222,7 +222,7 @@ def changes(table: pd.DataFrame, base: str = BASE, confidence: float = 0.95) -> 
     return pd.DataFrame(rows)
 
 
-def card(table: pd.DataFrame, made: str) -> Card:
+def card(table: pd.DataFrame, provenance: str) -> Card:
     """Return the card of the rows of :func:`table_1`; its answer counts the cells of its table."""
     against = {BASE: changes(table), "anew": changes(table, RENEWED), SAF: changes(table[table["seed"] < SORTED], SAF)}
     shown = pd.DataFrame(
@@ -246,7 +246,7 @@ def card(table: pd.DataFrame, made: str) -> Card:
         "planning-whole.csv. Utilization rises with closed users alone, and large jobs pay. Rows of plain sorts and of `reservations=anew` are of commit "
         "d0e2cf6a30, with longest waits of five replicates.",
         data=["planning.csv", "planning-whole.csv"],
-        made_by=made,
+        made_by=provenance,
         picture="planning.png",
         picture_caption=f"Change of the mean wait under {PLANNER}, with 95 % intervals over replicates.",
     )

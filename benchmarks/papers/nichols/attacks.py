@@ -79,11 +79,11 @@ class Attack:
     """Control runs on the usual cluster, what is usual there, and trials of ADAA."""
 
     run: ClusterRun
-    known: pd.DataFrame
+    usual_times: pd.DataFrame
 
     def trials(self, adviser: Adviser, schedulers: Sequence[str], seeds: range, cluster: Cluster = CONGESTED) -> pd.DataFrame:
         """Return a row a run, as of :func:`benchmarks.papers.nichols.experiments.pooled`."""
-        runs = trials(cluster, EXPERIMENTS["ADAA"], schedulers, seeds, usual_times=self.known, advisers={"attacked": adviser})
+        runs = trials(cluster, EXPERIMENTS["ADAA"], schedulers, seeds, usual_times=self.usual_times, advisers={"attacked": adviser})
         return with_pooled(runs, schedulers[0])
 
     def row(self, adviser: Adviser, cutoff: float, seeds: range, cluster: Cluster = CONGESTED) -> list[str]:

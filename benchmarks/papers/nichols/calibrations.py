@@ -71,38 +71,38 @@ def busy(name: str, seed: int, days: float = DAYS) -> pd.DataFrame:
     return runs.assign(ratio=runs["runtime_s"] / least)[["application", "start_s", "runtime_s", "ratio"]]
 
 
-def quiet_table(real: pd.DataFrame, made: pd.DataFrame) -> str:
+def quiet_table(real: pd.DataFrame, simulated: pd.DataFrame) -> str:
     """Spreads of both, side by side."""
-    both = (variation(real), variation(made))
-    rows = [["groups, runs", f"{len(both[0])}, {len(real)}", f"{len(both[1])}, {len(made)}"]]
+    both = (variation(real), variation(simulated))
+    rows = [["groups, runs", f"{len(both[0])}, {len(real)}", f"{len(both[1])}, {len(simulated)}"]]
     for name, share in (("least", 0.0), ("lower quartile", 0.25), ("median", 0.5), ("upper quartile", 0.75), ("largest", 1.0)):
         rows.append([f"coefficient of variation of a group, {name}", *(f"{100 * each.quantile(share):.2f} %" for each in both)])
-    beyond = (np.mean(np.abs(relative(each) - 1) > 0.05) for each in (real, made))
+    beyond = (np.mean(np.abs(relative(each) - 1) > 0.05) for each in (real, simulated))
     rows.append(["runs more than 5 % from their group's median", *(f"{100 * each:.1f} %" for each in beyond)])
     return markdown(["", "real runs on Volta", "`quiet`, simulated"], rows)
 
 
-def busy_table(made: dict[str, list[pd.DataFrame]]) -> str:
+def busy_table(by_cluster: dict[str, list[pd.DataFrame]]) -> str:
     """Largest ratio and share over twice the least, by application.
 
     Medians over seeds, and the range of the largest.
     """
     rows = []
-    applications = sorted(next(iter(made.values()))[0]["application"].unique())
+    applications = sorted(next(iter(by_cluster.values()))[0]["application"].unique())
     for application in applications:
         cells = []
-        for tables in made.values():
+        for tables in by_cluster.values():
             ratios = [table.loc[table["application"] == application, "ratio"].to_numpy() for table in tables]
             largest = np.array([each.max() for each in ratios])
             cells.append(f"{np.median(largest):.1f} ({largest.min():.1f} to {largest.max():.1f})")
             cells.append(f"{100 * np.mean([np.mean(each > 2) for each in ratios]):.1f} %")
         rows.append([application, *cells])
     cells = []
-    for tables in made.values():
+    for tables in by_cluster.values():
         tops = [table.groupby("application")["ratio"].max() for table in tables]
         counts = [int((each > 2).sum()) for each in tops]
         cells += [f"{np.median([each.max() for each in tops]):.1f}", f"{np.median(counts):g} of {len(applications)} applications"]
-    headings = [heading for name in made for heading in (f"`{name}`: largest / least", "over 2x")]
+    headings = [heading for name in by_cluster for heading in (f"`{name}`: largest / least", "over 2x")]
     return markdown(["application", *headings], [*rows, ["all", *cells]])
 
 

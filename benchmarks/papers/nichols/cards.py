@@ -27,7 +27,7 @@ def change(cell: str) -> str:
     return cell.partition(", ")[2].replace(" ", "")
 
 
-def rush(made: str) -> Card:
+def rush(provenance: str) -> Card:
     """Return the card beside the paper."""
     rows = data("rush")
     table = kept_table(rows, "experiments")
@@ -49,13 +49,13 @@ def rush(made: str) -> Card:
         "([variability.md](variability.md)). "
         "Figure by figure beside the paper: section `beside` of the data. What the results depend on: [rush-assumptions.md](rush-assumptions.md).",
         data=["rush.csv"],
-        made_by=made,
+        made_by=provenance,
         picture="rush-ladder.png",
         picture_caption="Runs with variation a trial, each rung with all before it; in per cent the change from EASY with first fit.",
     )
 
 
-def assumptions(made: str) -> Card:
+def assumptions(provenance: str) -> Card:
     """Return the card of what the results depend on."""
     rows = data("rush-assumptions")
     varied, makespan, wait = "runs with variation", "makespan, s", "mean wait, s"
@@ -94,7 +94,7 @@ def assumptions(made: str) -> Card:
         f"{recorded['seed'].nunique()} trials {busy['estimated varied']} of runs with variation where {busy['true varied']} come, and waits by "
         f"{busy['estimated wait_s']} where by {busy['true wait_s']}; under `stormy` {stormy['estimated varied']} where {stormy['true varied']} come.",
         data=["rush-assumptions.csv", "recorded-counters.csv"],
-        made_by=made,
+        made_by=provenance,
         picture="rush-patience.png",
         picture_caption="Change of runs with variation, makespan and mean wait over patience.",
     )

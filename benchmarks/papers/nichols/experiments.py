@@ -179,7 +179,7 @@ class Conducted:
 
     experiment: Experiment
     runs: pd.DataFrame
-    known: pd.DataFrame
+    usual_times: pd.DataFrame
 
     @property
     def schedulers(self) -> list[str]:

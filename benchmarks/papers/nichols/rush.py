@@ -199,7 +199,7 @@ def conducted(bench: Bench, of: Experiment, settings: Settings, cluster: str = C
     rate = asking_rate(pd.concat(parts, ignore_index=True), "model")
     coin = Setting(rush("coin", patience=settings.chosen.patience), coin=round(rate, 4))
     parts.append(bench.runs(of, coin, bench.seeds, cluster).assign(scheduler="coin"))
-    return Conducted(of, pooled(pd.concat(parts, ignore_index=True)), bench.known(cluster, of))
+    return Conducted(of, pooled(pd.concat(parts, ignore_index=True)), bench.usual_for(cluster, of))
 
 
 def first_trials(each: Conducted, count: int = PUBLISHED_TRIALS) -> Conducted:

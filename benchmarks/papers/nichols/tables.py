@@ -112,7 +112,7 @@ def by_themselves(each: Conducted) -> pd.Series:
     Their own spread is enough for that, and no scheduler can help it.
     """
     runs = each.runs
-    limit = each.known["limit_s"].reindex(pd.MultiIndex.from_frame(runs[["application", "nodes"]])).to_numpy()
+    limit = each.usual_times["limit_s"].reindex(pd.MultiIndex.from_frame(runs[["application", "nodes"]])).to_numpy()
     return (runs["varied"] & (runs["work_s"].to_numpy() > limit)).groupby(runs["scheduler"]).sum() / each.trials
 
 

@@ -150,7 +150,7 @@ class Bench:
         adviser = self._models[key]
         return adviser if setting.cutoff is None else replace(adviser, model=adviser.model.with_cutoff(setting.cutoff))
 
-    def known(self, cluster: str, of: Experiment) -> pd.DataFrame:
+    def usual_for(self, cluster: str, of: Experiment) -> pd.DataFrame:
         """Return what is usual for an experiment's jobs, under EASY with the placement that is the default."""
         identity = machine(cluster), of.nodes, of.scaling, self.days
         make = lambda: usual(machine(cluster), of, days=self.days, seed=_USUAL_SEED)  # noqa: E731
@@ -167,7 +167,7 @@ class Bench:
         """Run trials under one setting; a row a run, as of :func:`sim.cluster.experiments.trials`."""
 
         def make() -> pd.DataFrame:
-            usual_times = self.known(cluster, of)
+            usual_times = self.usual_for(cluster, of)
             limited = usual_times.assign(limit_s=usual_times["mean_s"] + setting.beyond * usual_times["sigma_s"])
             advisers = self.advisers(cluster, setting, of.trained_on)
             given = {"usual_times": limited, "advisers": advisers, "coin": setting.coin, "threads": self.threads}
@@ -183,7 +183,7 @@ class Bench:
         """
 
         def make() -> pd.DataFrame:
-            usual_times = self.known(cluster, EXPERIMENTS["ADAA"])
+            usual_times = self.usual_for(cluster, EXPERIMENTS["ADAA"])
             limits = {
                 (str(kind[0]), int(kind[1])): float(limit)
                 for kind, limit in zip(usual_times.index, usual_times["limit_s"], strict=True)
@@ -204,7 +204,7 @@ class Bench:
 
         def make() -> pd.DataFrame:
             of, rows = EXPERIMENTS["ADAA"], []
-            jobs, usual_times = trial(of, MEASURE_FROM), self.known(cluster, of)
+            jobs, usual_times = trial(of, MEASURE_FROM), self.usual_for(cluster, of)
             limits = {
                 (str(kind[0]), int(kind[1])): float(limit)
                 for kind, limit in zip(usual_times.index, usual_times["limit_s"], strict=True)
@@ -226,9 +226,9 @@ class Bench:
         return self.kept("time of a trial", [each and each.identity for each in asked.values()], make)
 
 
-def by_day(run: ClusterRun, known: pd.DataFrame, procs: int) -> pd.DataFrame:
+def by_day(run: ClusterRun, usual_times: pd.DataFrame, procs: int) -> pd.DataFrame:
     """Return sums over the jobs of each day of submission, and figures of the whole."""
-    runs = judged(run.runs, known)
+    runs = judged(run.runs, usual_times)
     days = runs.assign(day=runs["submit_s"] // DAY_S, jobs=1, runtime=runs["relative"]).groupby("day")
     end = float((runs["start_s"] + runs["runtime_s"]).max() - runs["submit_s"].min())
     worked = float((runs["runtime_s"] * runs["nodes"]).sum())

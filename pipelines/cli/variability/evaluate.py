@@ -50,7 +50,7 @@ def command(system: str, names: tuple[str, ...], as_json: bool) -> None:
             interval = f" [{row['low']:+.3f}, {row['high']:+.3f}]" if math.isfinite(row["low"]) else ""
             value = f"F1 {row['value']:+.3f}{interval}" if math.isfinite(row["value"]) else "nothing to compare"
             click.echo(f"own less all nodes, {row['protocol']}, {row['classifier']}: {value}")
-    for text in calibrations(result.said):
+    for text in calibrations(result.predicted):
         click.echo(text)
     if text := without_intervals(result.measures):
         note(f"{system}: {text}")
@@ -69,14 +69,14 @@ def without_intervals(measures: pd.DataFrame) -> str:
     return f"no interval where some days have nothing to count: {varied} runs varied"
 
 
-def calibrations(said: pd.DataFrame) -> Iterator[str]:
+def calibrations(predicted: pd.DataFrame) -> Iterator[str]:
     """Say how reliable the probabilities of ``ordinal`` are.
 
     Those of other classifiers are no frequencies.
     """
     from models.variability.reliability import skill, squared_error
 
-    for (protocol, kind), rows in said[said["classifier"] == "ordinal"].groupby(["protocol", "features"], sort=False):
+    for (protocol, kind), rows in predicted[predicted["classifier"] == "ordinal"].groupby(["protocol", "features"], sort=False):
         probability, varied = rows["probability"].to_numpy(), rows["varied"].to_numpy(bool)
         usual = rows.groupby("application")["varied"].transform("mean").to_numpy()
         error = squared_error(probability, varied)
@@ -110,10 +110,10 @@ def _cell(value: float, low: float, high: float) -> str:
 class Evaluated:
     """Results of :func:`evaluate`.
 
-    ``said`` as of ``predictions``, ``measures`` of ``measured``, and ``own_against_all``.
+    ``predicted`` as of ``predictions``, ``measures`` of ``measured``, and ``own_against_all``.
     """
 
-    said: pd.DataFrame
+    predicted: pd.DataFrame
     measures: pd.DataFrame
     own_against_all: pd.DataFrame
     left_out: Mapping[str, int]

@@ -112,7 +112,7 @@ def _progress() -> Iterator:
 
 
 def _print(report: IngestReport) -> None:
-    title = f"{report.ingested:,} files read, {report.continued:,} read on, {report.known:,} known, {len(report.quarantined):,} quarantined"
+    title = f"{report.ingested:,} files read, {report.continued:,} read on, {report.unchanged:,} known, {len(report.quarantined):,} quarantined"
     if report.unfinished:
         title += f"; {report.unfinished:,} unfinished last lines wait for their end"
     note(title)

@@ -9,7 +9,7 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
 from pipelines.assets import described, jobs
-from pipelines.assets.described import HOUSE, MADE_BY, code_version, registry_link, told
+from pipelines.assets.described import HOUSE, MADE_BY, code_version, registry_link, written_table
 from pipelines.assets.history import user_history_of_trace
 from pipelines.assets.partitions import trace_on
 from pipelines.assets.resources import LakeResource
@@ -71,9 +71,9 @@ def test_an_unchanged_trace_is_not_stale_and_a_changed_feature_is(tmp_path: Path
 def test_lists_have_a_version_too(tmp_path: Path) -> None:
     lake, nodes = Lake(tmp_path), [["a", "b"], None, ["c"]]
     lake.write("variability_features", "x", pd.DataFrame({"nodes": nodes}))
-    before = told(lake, "variability_features", "x")
+    before = written_table(lake, "variability_features", "x")
     lake.write("variability_features", "x", pd.DataFrame({"nodes": [*nodes[:2], ["d"]]}))
-    assert before.version != told(lake, "variability_features", "x").version
+    assert before.version != written_table(lake, "variability_features", "x").version
 
 
 def test_another_feature_is_another_version_of_what_it_makes_alone(tmp_path: Path) -> None:

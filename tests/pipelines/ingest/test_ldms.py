@@ -265,6 +265,6 @@ def test_text_that_continues_a_known_one_is_recognised_whatever_its_name(
     rows = [f"{number},0,n,1,0,{number}" for number in range(1, 400)]
     short = scan(written(tmp_path, f"{HEAD},a", *rows[:100]), {})
     known = {short.first: {short.length: short.sha256}}
-    assert scan(written(tmp_path, f"{HEAD},a", *rows, name="other"), known).known == short.length
+    assert scan(written(tmp_path, f"{HEAD},a", *rows, name="other"), known).known_length == short.length
     other = written(tmp_path, f"{HEAD},a", *rows[:50], "51,0,n,1,0,52", *rows[51:], name="another")
-    assert scan(other, known).known == 0
+    assert scan(other, known).known_length == 0

@@ -182,7 +182,7 @@ def test_a_file_that_is_known_changes_not_a_byte_under_any_name_packed_or_not(tm
     packed = tmp_path / "other.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     report = ingest(tmp_path, path, packed)
-    assert (report.known, report.ingested, report.samplers) == (2, 0, {})
+    assert (report.unchanged, report.ingested, report.samplers) == (2, 0, {})
     assert bytes_of(tmp_path) == before
 
 

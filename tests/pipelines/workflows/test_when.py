@@ -143,7 +143,7 @@ def test_a_slurm_sites_queue_waits_for_its_own_nodes_and_rules() -> None:
     kept = record_of(site, SlurmJobs(jobs, (), "made"), "UTC")
     assert kept.numbered["job_id"].tolist() == [str(at) for at in range(1, 21)]
     found = queue_of(kept, pd.DataFrame([usual | row for row in rows]), NOW_S, 16)
-    told = {each.job_id: each.told for each in found.answered(None, found.waiting)}
+    told = {each.job_id: each.forecast for each in found.answered(None, found.waiting)}
     assert told["32"]["wait_95_s"] < 60 < told["31"]["wait_05_s"], "the free node is not of its partition"
     assert told["33"]["wait_05_s"] > 60, "it waits for the job that runs"
     assert (told["34"]["wait_05_s"], told["34"]["chance_24h"]) == (found.ahead.within_s, 1.0)
