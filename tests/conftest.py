@@ -63,9 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
         if "TMPDIR" not in os.environ:  # what tests that kill commands leave there goes with it
-            made = TemporaryDirectory(prefix="queuecast-", dir=MEMORY)
-            atexit.register(made.cleanup)
-            os.environ["TMPDIR"] = tempfile.tempdir = made.name
+            folder = TemporaryDirectory(prefix="queuecast-", dir=MEMORY)
+            atexit.register(folder.cleanup)
+            os.environ["TMPDIR"] = tempfile.tempdir = folder.name
 
 
 @pytest.fixture(autouse=True)
@@ -156,9 +156,9 @@ def _copy_fresh_stores() -> None:
     """Copy MLflow's empty store wherever one is to be made: its migrations take most of a second each time."""
     from models.registry import tracking
 
-    real, made = tracking._initialise, TemporaryDirectory(prefix="queuecast-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
-    atexit.register(made.cleanup)
-    empty = Path(made.name) / "mlflow.db"
+    real, folder = tracking._initialise, TemporaryDirectory(prefix="queuecast-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
+    atexit.register(folder.cleanup)
+    empty = Path(folder.name) / "mlflow.db"
 
     @wraps(real)
     def initialise(database: Path) -> None:

@@ -58,8 +58,8 @@ def test_the_reference_names_everything_that_can_be_asked_for():
 def commands(group: click.Group) -> list[str]:
     """Every command and subcommand that a user types."""
     with click.Context(group) as context:
-        found = {name: group.get_command(context, name) for name in group.list_commands(context)}
-    return [*found, *(inner for each in found.values() if isinstance(each, click.Group) for inner in commands(each))]
+        members = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    return [*members, *(inner for each in members.values() if isinstance(each, click.Group) for inner in commands(each))]
 
 
 def test_every_study_is_linked_from_another_page():

@@ -25,10 +25,10 @@ from sim.decide import Job
 def test_every_example_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    found = {test.name: test for test in doctest.DocTestFinder().find(queuecast)}
+    doctests = {test.name: test for test in doctest.DocTestFinder().find(queuecast)}
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    assert [name for name in set(dir(queuecast)) - set(queuecast._ELSEWHERE) if not found[f"queuecast.{name}"].examples] == []
-    for test in found.values():
+    assert [name for name in set(dir(queuecast)) - set(queuecast._ELSEWHERE) if not doctests[f"queuecast.{name}"].examples] == []
+    for test in doctests.values():
         test.globs["qc"] = queuecast
         runner.run(test)
     assert runner.summarize().failed == 0
@@ -85,14 +85,14 @@ def test_tables_of_jobs_and_few_metrics_do(tmp_path: Path, capsys: pytest.Captur
     read = queuecast.read(frame, procs=2)
     assert "3 jobs read, 2 kept" in capsys.readouterr().err
     assert queuecast.read(read.jobs, procs=2).jobs["overrun_s"].tolist() == read.jobs["overrun_s"].tolist() == [0, 70]
-    made = queuecast.simulate(read)
-    few = queuecast.compare([made], metrics=["mean_wait_s"])
+    schedule = queuecast.simulate(read)
+    few = queuecast.compare([schedule], metrics=["mean_wait_s"])
     assert few.attrs["verdict"] == "No verdict without mean_bounded_slowdown, awf_s, p2sf_s, longest_wait_s."
     for ask, error in (
         (lambda: queuecast.plot(few), "the comparison lacks mean_bounded_slowdown"),
-        (lambda: queuecast.compare([made, made]), "give one another name"),
-        (lambda: queuecast.write(made, tmp_path / "t.swf"), "SWF needs the trace too"),
-        (lambda: queuecast.write(made, tmp_path / "t.swf", queuecast.read(frame, procs=3)), "are not those of jobs"),
+        (lambda: queuecast.compare([schedule, schedule]), "give one another name"),
+        (lambda: queuecast.write(schedule, tmp_path / "t.swf"), "SWF needs the trace too"),
+        (lambda: queuecast.write(schedule, tmp_path / "t.swf", queuecast.read(frame, procs=3)), "are not those of jobs"),
     ):
         with pytest.raises(InputError, match=error):
             ask()
@@ -100,21 +100,21 @@ def test_tables_of_jobs_and_few_metrics_do(tmp_path: Path, capsys: pytest.Captur
 
 def test_what_is_odd_but_clear_is_taken_or_told(tmp_path: Path) -> None:
     jobs = pd.DataFrame({"submit_s": [0, 1, 2], "runtime_s": [90, 9, 9], "procs": [2, 2, 1], "requested_s": 90})
-    made = queuecast.simulate(jobs, procs=2)
+    schedule = queuecast.simulate(jobs, procs=2)
     with pytest.raises(InputError, match="baseline 'EASY': must be a scheduler and a predictor"):
-        queuecast.compare(made, baseline="EASY")  # type: ignore[arg-type]
+        queuecast.compare(schedule, baseline="EASY")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="unknown setting 'metric'; did you mean metrics"):
-        queuecast.compare(made, metric="mean_wait_s")
-    assert queuecast.compare(made, metrics="mean_wait_s")["value"].tolist() == [(0 + 89 + 97) / 3]
+        queuecast.compare(schedule, metric="mean_wait_s")
+    assert queuecast.compare(schedule, metrics="mean_wait_s")["value"].tolist() == [(0 + 89 + 97) / 3]
     assert len(queuecast.campaign(jobs, "EASY", "requested", procs=2)) == 1
-    assert queuecast.evaluate(made)["max_wait_s"] == 97
+    assert queuecast.evaluate(schedule)["max_wait_s"] == 97
     other = queuecast.decide(jobs, lambda view: [job for job in view.queue if view.fits(job)][:1], procs=2, name="two\n7 lines")
     queuecast.write(other, tmp_path / "two.swf", queuecast.read(jobs, procs=2))
     lines = (tmp_path / "two.swf").read_text().splitlines()
     assert len([line for line in lines if not line.startswith(";")]) == len(jobs)
     assert any("two 7 lines" in line for line in lines)
     with pytest.raises(InputError, match="are not those of jobs"):  # numbered alike, of another trace
-        queuecast.write(made, tmp_path / "t.swf", queuecast.read(jobs.assign(procs=1), procs=2))
+        queuecast.write(schedule, tmp_path / "t.swf", queuecast.read(jobs.assign(procs=1), procs=2))
 
 
 def test_the_figure_of_a_comparison_shows_whole_intervals_and_the_mean_wait() -> None:
@@ -135,12 +135,12 @@ def test_a_policy_of_yours_meets_the_same_windows_and_shaken_submissions_as_the_
         free = view.free - np.cumsum([job.procs for job in view.queue])
         return [job for job, left in zip(view.queue, np.minimum.accumulate(free), strict=True) if left >= 0]
 
-    made = queuecast.campaign(crowd(1), ["EASY", "Strict", in_order], windows="weeks", replicates=2, shake_s=60)
-    apart = made.drop(columns="simulate_s").set_index("scheduler")
-    assert len(apart.loc["in_order"]) == len(apart.loc["EASY"]) == 2 * made["window"].nunique()
+    table = queuecast.campaign(crowd(1), ["EASY", "Strict", in_order], windows="weeks", replicates=2, shake_s=60)
+    apart = table.drop(columns="simulate_s").set_index("scheduler")
+    assert len(apart.loc["in_order"]) == len(apart.loc["EASY"]) == 2 * table["window"].nunique()
     pd.testing.assert_frame_equal(apart.loc["in_order"].reset_index(drop=True), apart.loc["Strict"].reset_index(drop=True))
-    assert made["mean_wait_s"].max() > 0
-    waits = made.summary.query("metric == 'mean_wait_s'").set_index("scheduler")
+    assert table["mean_wait_s"].max() > 0
+    waits = table.summary.query("metric == 'mean_wait_s'").set_index("scheduler")
     assert waits.loc["in_order", ["low", "high"]].tolist() == waits.loc["Strict", ["low", "high"]].tolist()
     assert not waits.loc["in_order", ["low", "high"]].isna().any()
 
@@ -172,25 +172,25 @@ def test_a_policy_with_a_memory_knows_nothing_of_other_simulations() -> None:
 
 
 def test_the_comparison_of_a_campaign_is_written_as_a_table(tmp_path: Path) -> None:
-    made = queuecast.campaign(crowd(3), ["EASY", "SAF-EASY"], replicates=2, shake_s=60)
+    table = queuecast.campaign(crowd(3), ["EASY", "SAF-EASY"], replicates=2, shake_s=60)
     for name, sign in (
         ("a.md", "| SAF-EASY |"),
         ("a.tex", "SAF-EASY & "),
         ("b.md", "2 replicates, 95 % intervals over replicates"),
     ):
-        queuecast.write(made, tmp_path / name)
+        queuecast.write(table, tmp_path / name)
         assert sign in (tmp_path / name).read_text()
     with pytest.raises(InputError, match=r"must end in \.md or \.tex"):
-        queuecast.write(made, tmp_path / "a.csv")
-    made.to_parquet(tmp_path / "a.parquet")
-    assert len(pd.concat([made, made])) == 2 * len(made)
+        queuecast.write(table, tmp_path / "a.csv")
+    table.to_parquet(tmp_path / "a.parquet")
+    assert len(pd.concat([table, table])) == 2 * len(table)
 
 
 def test_a_window_of_a_trace_holds_the_jobs_submitted_in_it() -> None:
     jobs = pd.DataFrame({"submit_s": [0, 10, 20, 30], "runtime_s": 9, "procs": 1, "requested_s": 20})
-    made = queuecast.read(queuecast.read(jobs, procs=2), from_s=10, to_s=30)
-    assert made.jobs["submit_s"].tolist() == [10, 20]
-    assert queuecast.simulate(made).jobs["start_s"].tolist() == [10, 20]
+    window = queuecast.read(queuecast.read(jobs, procs=2), from_s=10, to_s=30)
+    assert window.jobs["submit_s"].tolist() == [10, 20]
+    assert queuecast.simulate(window).jobs["start_s"].tolist() == [10, 20]
     with pytest.raises(InputError, match="jobs: no job is submitted between seconds 31 and None of the trace"):
         queuecast.read(jobs, procs=2, from_s=31)
 
@@ -207,15 +207,15 @@ def crowd(seed: int) -> CleanTrace:
 @pytest.mark.slow
 def test_a_campaign_on_several_traces_and_loads_is_pooled_load_by_load() -> None:
     traces, schedulers = [crowd(seed) for seed in (1, 2, 3)], ["EASY", "SAF-EASY"]
-    made = queuecast.campaign(traces, schedulers, load=[1.0, 1.3], replicates=2, shake_s=60)
-    assert made["trace"].unique().tolist() == [f"crowd {seed}{load}" for seed in (1, 2, 3) for load in ("", " (load 1.3)")]
-    pooled = made.pooled.set_index(["trace", "scheduler", "metric"])["ratio"]
+    table = queuecast.campaign(traces, schedulers, load=[1.0, 1.3], replicates=2, shake_s=60)
+    assert table["trace"].unique().tolist() == [f"crowd {seed}{load}" for seed in (1, 2, 3) for load in ("", " (load 1.3)")]
+    pooled = table.pooled.set_index(["trace", "scheduler", "metric"])["ratio"]
     apart = [queuecast.campaign(each, schedulers, load=1.3, replicates=2, shake_s=60).summary for each in traces]
     ratios = [each.set_index(["scheduler", "metric"]).loc[("SAF-EASY", "mean_wait_s"), "ratio"] for each in apart]
     assert pooled["all traces (load 1.3)", "SAF-EASY", "mean_wait_s"] == pytest.approx(np.exp(np.log(ratios).mean()))
-    assert made.attrs["verdict"].count("\n") == 1, "a verdict a load"
+    assert table.attrs["verdict"].count("\n") == 1, "a verdict a load"
     with pytest.raises(InputError, match="a campaign is drawn of one trace"):
-        queuecast.plot(made)
+        queuecast.plot(table)
     one = queuecast.campaign(traces, schedulers, replicates=2, shake_s=60)
     drawn = {panel.get_title("left"): panel.lines for panel in queuecast.plot(one).axes}
     assert drawn["mean wait"][-1].get_xdata() == [pooled["all traces", "SAF-EASY", "mean_wait_s"]]

@@ -26,7 +26,7 @@ def test_its_numbers_are_those_of_the_run_that_is_kept_beside_its_picture():
     table = pd.read_csv(HOUSE / "docs" / "kth-sp2.csv", keep_default_na=False, na_values=[""])
     table = table.fillna(dict.fromkeys(NAMES, ""))
     words = {"requested": "requests", "prior": "requests", "quantile": "learned", "registry:runtime-kth-sp2": "as served"}
-    told, changes = [], set()
+    lines, changes = [], set()
     for (scheduler, predictor, _), rows in table.groupby([*NAMES], sort=False):
         at = rows.set_index("metric").loc[[*WEIGHED]].to_dict("index")
         values = [number(row["value"], METRICS[metric].kind) for metric, row in at.items()]
@@ -34,10 +34,10 @@ def test_its_numbers_are_those_of_the_run_that_is_kept_beside_its_picture():
         changes |= {f"{change(row['relative'])} {interval(row['low'], row['high'])}" for row in at.values()}
         is_base = (scheduler, predictor) == ("EASY", "requested")
         cells = values if is_base else [f"{value} ({moved})" for value, moved in zip(values, relative, strict=True)]
-        told.append(f"| {scheduler} | {words.get(predictor, predictor)} | {' | '.join(cells)} |")
+        lines.append(f"| {scheduler} | {words.get(predictor, predictor)} | {' | '.join(cells)} |")
     shown = re.findall(r"^\| (?:EASY|Harm).*\|$", TEXT, re.MULTILINE)
     assert len(shown) >= 5
-    assert set(shown) <= set(told)
+    assert set(shown) <= set(lines)
     quoted = re.findall(r"[+−][\d.]+ % \[[^\]]+\]", TEXT)
     assert len(quoted) >= 2
     assert set(quoted) <= changes

@@ -31,7 +31,7 @@ def documented(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
             yield from documented(inner, f"{name}:{inner.name}")
 
 
-def said(source: str) -> str:
+def prose(source: str) -> str:
     """Return the comments and strings of Python code, without its names."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     return "\n".join(token.string for token in tokens if token.type in (tokenize.COMMENT, tokenize.STRING))
@@ -66,7 +66,7 @@ def test_texts_name_jobs_models_and_functions() -> None:
     for file in [*CODE, *PAGES]:
         source = file.read_text(encoding="utf-8")
         if BANNED.search(source):  # of code the names may; what is written may not
-            text = said(source) if file.suffix == ".py" else source
+            text = prose(source) if file.suffix == ".py" else source
             wrong += [f"{place(file)}: {word}" for word in BANNED.findall(text)]
     assert not wrong, "say which job, model, user or function:\n" + "\n".join(wrong)
 
@@ -87,7 +87,7 @@ def test_papers_are_named_by_their_authors() -> None:
 def test_the_checks_find_what_they_look_for() -> None:
     bad = ast.parse('"""Who says whether a job had better wait"""\ndef f():\n    """Short."""\ndef _g():\n    """x"""\n')
     assert dict(documented(bad, "m")) == {"m": "Who says whether a job had better wait", "m:f": "Short."}
-    assert BANNED.findall(said("nobody = 1  # whoever asks\n")) == ["whoever"]
+    assert BANNED.findall(prose("nobody = 1  # whoever asks\n")) == ["whoever"]
     assert NUMBERED.search("paper " + "004")
     every = "class A:\n    told: int\n    def f(self, known):\n        self._said = known\n        return [made for made in known]\n"
     assert {*named(every)} == {(1, "A"), (2, "told"), (3, "f"), (3, "self"), (3, "known"), (4, "said"), (5, "made")}

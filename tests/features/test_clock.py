@@ -85,19 +85,19 @@ def test_learners_know_the_time_of_the_place(hand: Any, dependencies: bool) -> N
     load = days(dependencies, size=400)
     own = by_kernel(load, "FCFS-EASY-SPF", hand.label(), dependencies=dependencies)
     hand.clock = AT
-    made = by_kernel(load, "FCFS-EASY-SPF", hand.label(), dependencies=dependencies, clock=STOCKHOLM)
-    assert made == by_oracle(load, "FCFS-EASY-SPF", hand, dependencies=dependencies)
-    assert made.predicted != own.predicted
+    local = by_kernel(load, "FCFS-EASY-SPF", hand.label(), dependencies=dependencies, clock=STOCKHOLM)
+    assert local == by_oracle(load, "FCFS-EASY-SPF", hand, dependencies=dependencies)
+    assert local.predicted != own.predicted
 
 
 def test_hours_and_days_of_the_week_are_those_of_the_place() -> None:
     load = dependent_crowd(np.random.default_rng(5), 150)
     load = replace(load, submit=[10 * DAY_S * second // load.submit[-1] for second in load.submit])  # over the change of clocks
-    made = load.schedule("EASY", spy(), dependencies=True, clock=STOCKHOLM)
-    found, seconds = features_of(made), made.jobs["submit_s"].tolist()
+    schedule = load.schedule("EASY", spy(), dependencies=True, clock=STOCKHOLM)
+    features, seconds = features_of(schedule), schedule.jobs["submit_s"].tolist()
     at = [AT(second) for second in seconds]
-    assert found["hour"].tolist() == [second % DAY_S / 3600 for second in at]
-    assert found["weekday"].tolist() == [second // DAY_S % 7 for second in at]
+    assert features["hour"].tolist() == [second % DAY_S / 3600 for second in at]
+    assert features["weekday"].tolist() == [second // DAY_S % 7 for second in at]
     assert len({local - second for local, second in zip(at, seconds, strict=True)}) == 2
 
 

@@ -85,18 +85,18 @@ def test_arrays_with_strides_of_their_own_are_read_as_they_are() -> None:
 
 
 def test_what_compiled_code_writes_into_an_array_of_a_tuple_is_the_callers() -> None:
-    made = outer(TABLE)
-    write(made, 3)
-    assert made.inner.rows.tolist() == [3 + 27, 4, 5]
+    nested = outer(TABLE)
+    write(nested, 3)
+    assert nested.inner.rows.tolist() == [3 + 27, 4, 5]
 
 
 def test_no_array_is_kept_and_one_that_is_returned_is_the_callers() -> None:
-    made, out = outer(TABLE), np.zeros(6)
-    assert pass_on(made, out) is TABLE
-    before = sys.getrefcount(TABLE), sys.getrefcount(made.inner.rows)
+    nested, out = outer(TABLE), np.zeros(6)
+    assert pass_on(nested, out) is TABLE
+    before = sys.getrefcount(TABLE), sys.getrefcount(nested.inner.rows)
     for _ in range(5):
-        pass_on(made, out)
-    assert (sys.getrefcount(TABLE), sys.getrefcount(made.inner.rows)) == before
+        pass_on(nested, out)
+    assert (sys.getrefcount(TABLE), sys.getrefcount(nested.inner.rows)) == before
 
 
 def test_a_tuple_is_passed_as_one_pointer() -> None:

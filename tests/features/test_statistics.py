@@ -107,11 +107,11 @@ def test_where_users_are_known_the_variance_of_leaving_out_one_at_a_time_is_adde
     of_weeks = plainly([logarithm(mine, theirs, (np.arange(12) != each, whole)) for each in range(12)])
     of_users = plainly([logarithm(mine, theirs, (whole, np.arange(7) != each)) for each in range(7)])
     by, centre = reach(0.95, of_weeks, of_users), logarithm(mine, theirs, (whole, whole))
-    found = interval_of_change(policy, base, users=(mine, theirs))
-    assert found[:2] == pytest.approx((np.exp(centre - by) - 1, np.exp(centre + by) - 1), rel=1e-9)
+    interval = interval_of_change(policy, base, users=(mine, theirs))
+    assert interval[:2] == pytest.approx((np.exp(centre - by) - 1, np.exp(centre + by) - 1), rel=1e-9)
     without = interval_of_change(policy, base)
-    assert found.high - found.low > without.high - without.low
-    assert found.coverage > without.coverage
+    assert interval.high - interval.low > without.high - without.low
+    assert interval.coverage > without.coverage
 
 
 @pytest.mark.slow
@@ -121,8 +121,8 @@ def test_the_interval_over_weeks_and_replicates_covers_the_expected_change_and_t
     covered, today = 0, 0
     for _ in range(trials):
         policy, base = chaotic(rng, replicates, chaos)
-        found = interval_of_change(policy, base)
-        covered += found.low <= 0.1 <= found.high
+        interval = interval_of_change(policy, base)
+        covered += interval.low <= 0.1 <= interval.high
         one = interval_of_change(*(Ratio(*(part[:1] for part in each)) for each in (policy, base)))
         today += one.low <= 0.1 <= one.high
     assert 0.91 <= covered / trials <= 0.99
@@ -142,9 +142,9 @@ def test_replicates_that_say_the_same_add_nothing_and_a_metric_that_is_zero_has_
 
 def test_a_metric_that_is_zero_without_one_week_has_an_interval_on_the_ratio_itself():
     once = Ratio(np.array([[1.0, *[0.0] * 9]]), np.ones((1, 10)))
-    found = interval_of_change(once, Ratio(np.ones((1, 10)), np.ones((1, 10))))
-    assert found.low == -1.0
-    assert found.high > -0.9
+    interval = interval_of_change(once, Ratio(np.ones((1, 10)), np.ones((1, 10))))
+    assert interval.low == -1.0
+    assert interval.high > -0.9
 
 
 def test_resamples_without_an_interval_are_left_out_of_the_coverage_without_a_warning():
@@ -153,9 +153,9 @@ def test_resamples_without_an_interval_are_left_out_of_the_coverage_without_a_wa
     policy, base = (Ratio((rng.lognormal(size=12) * in_week)[None], np.ones((1, 12))) for in_week in (1.0, waits))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = interval_of_change(policy, base)
-    assert found.low < found.high
-    assert 0 < found.coverage <= 1
+        interval = interval_of_change(policy, base)
+    assert interval.low < interval.high
+    assert 0 < interval.coverage <= 1
 
 
 def test_where_one_week_decides_the_coverage_that_is_measured_is_low_and_is_said():

@@ -55,9 +55,9 @@ def frozen_slice(name: str) -> tuple[dict[str, str], pd.DataFrame]:
     jobs, machine = trace_slice()
     columns = ["job_id", "submit_s", "runtime_s", "procs", "requested_s", "user"]
     table = jobs[columns].astype({"user": "str"})
-    made = by_oracle(table, machine, {key: value for key, value in parts.items() if key != "predictor"}, head["predictor"])
+    frozen = by_oracle(table, machine, {key: value for key, value in parts.items() if key != "predictor"}, head["predictor"])
     what = f"jobs {SLICE[0] + 1} to {sum(SLICE)} of the trace generated (tests/golden/make_golden.py) as scheduled by the oracle, seconds"
-    return {"what": what, "machine": str(machine), **head}, made
+    return {"what": what, "machine": str(machine), **head}, frozen
 
 
 def workload(seed: int, size: int, machine: int, longest_minutes: int) -> pd.DataFrame:

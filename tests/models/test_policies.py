@@ -106,8 +106,8 @@ def test_what_is_no_table_is_told_with_its_place(text: str | bytes, error: str) 
 
 
 def _refused(text: str | bytes, error: str) -> None:
-    with pytest.raises(InputError, match=error) as told:
+    with pytest.raises(InputError, match=error) as refusal:
         loads(text, "f.json")
-    assert str(told.value).startswith("f.json: ")
-    assert "\n" not in str(told.value)
-    assert len(str(told.value)) <= 300
+    assert str(refusal.value).startswith("f.json: ")
+    assert "\n" not in str(refusal.value)
+    assert len(str(refusal.value)) <= 300

@@ -51,7 +51,7 @@ def data(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 def by_trying_all(x: np.ndarray, target: np.ndarray, shape: Shape) -> list[tuple[int, float]]:
     """The feature and threshold of each split: at each step the one, of any leaf, that takes most from the sum of squares."""
-    leaves, found = [np.arange(len(x))], []
+    leaves, splits = [np.arange(len(x))], []
     while len(leaves) < shape.leaves:
         gains = {}
         for number, rows in enumerate(leaves):
@@ -70,8 +70,8 @@ def by_trying_all(x: np.ndarray, target: np.ndarray, shape: Shape) -> list[tuple
         low = x[leaves[number], feature] <= threshold
         leaves.append(leaves[number][~low])
         leaves[number] = leaves[number][low]
-        found.append((feature, threshold))
-    return found
+        splits.append((feature, threshold))
+    return splits
 
 
 @pytest.mark.slow
@@ -81,19 +81,19 @@ def test_each_split_is_the_best_of_all(rows: int, seed: int, least: int) -> None
     x, target = data(seed, rows)
     target = np.rint(target * 1024) / 1024
     shape = ALL._replace(min_rows=least)
-    made = grown(x, target, shape)
-    assert list(zip(made.nodes[:, 0].tolist(), made.thresholds.tolist(), strict=True)) == by_trying_all(x, target, shape)
+    tree = grown(x, target, shape)
+    assert list(zip(tree.nodes[:, 0].tolist(), tree.thresholds.tolist(), strict=True)) == by_trying_all(x, target, shape)
 
 
 @given(st.integers(2, 160), st.integers(0, 10**6))
 def test_leaves_are_few_and_none_is_small(rows: int, seed: int) -> None:
     x, target = data(seed, rows)
     for shape in (SOME._replace(rows=1.0), SOME):
-        made = grown(x, target, shape, seed)
-        members = np.bincount(made.leaf)
-        assert len(members) == len(made.nodes) + 1 <= shape.leaves
+        tree = grown(x, target, shape, seed)
+        members = np.bincount(tree.leaf)
+        assert len(members) == len(tree.nodes) + 1 <= shape.leaves
         assert members.min() >= shape.min_rows or len(members) == 1
-        assert sorted(made.nodes[:, 1:][made.nodes[:, 1:] < 0]) == list(range(-len(members), 0)) if len(members) > 1 else True
+        assert sorted(tree.nodes[:, 1:][tree.nodes[:, 1:] < 0]) == list(range(-len(members), 0)) if len(members) > 1 else True
 
 
 def test_the_seed_decides_which_tree_grows() -> None:
@@ -139,12 +139,12 @@ def test_what_is_unknown_and_zero_are_apart_however_few() -> None:
 def test_sums_do_not_run_over() -> None:
     """As many rows as there may be, of targets as large."""
     x = np.arange(2.0**16 - 1)[:, None]
-    made = grown(x, np.where(x[:, 0] < 2.0**15, -1023.0, 1023.0), ALL._replace(leaves=2))
-    assert abs(made.thresholds[0] - 2.0**15) < 2**16 / BINS
+    tree = grown(x, np.where(x[:, 0] < 2.0**15, -1023.0, 1023.0), ALL._replace(leaves=2))
+    assert abs(tree.thresholds[0] - 2.0**15) < 2**16 / BINS
 
 
 def test_the_first_of_equal_splits_is_taken() -> None:
     x = np.repeat([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], 4, axis=0)
-    made = grown(x, np.repeat([0.0, 1.0, 2.0], 4), ALL)
-    assert made.nodes[:, 0].tolist() == [0, 0]
-    assert made.thresholds.tolist() == [0.5, 1.5]
+    tree = grown(x, np.repeat([0.0, 1.0, 2.0], 4), ALL)
+    assert tree.nodes[:, 0].tolist() == [0, 0]
+    assert tree.thresholds.tolist() == [0.5, 1.5]

@@ -39,11 +39,11 @@ JOBS = ["7", "8", "12", "13"]
 
 
 def order(formula: str, parameters: dict[str, float] | None = None) -> list[str]:
-    found = EXAMPLE["priorities"]({"formula": formula, "parameters": parameters or {}}, WAITING, 16, 5, NOW)
-    values = [priority for _, priority in found]
+    ranked = EXAMPLE["priorities"]({"formula": formula, "parameters": parameters or {}}, WAITING, 16, 5, NOW)
+    values = [priority for _, priority in ranked]
     assert values == sorted(set(values), reverse=True)
     assert 0 < min(values) <= max(values) < 2**32
-    return [job for job, _ in found]
+    return [job for job, _ in ranked]
 
 
 def test_a_policy_of_predictions_is_refused() -> None:
@@ -65,8 +65,8 @@ def test_the_smallest_score_goes_first_and_ties_by_submission() -> None:
 def test_scores_are_those_of_the_simulator(formula: Written) -> None:
     text, value = formula
     demand = sum(n * r for n, r in zip(COLUMNS["n"], COLUMNS["r"], strict=True))
-    known = {**COLUMNS, "requested": COLUMNS["r"], "demand": [demand] * 4}
-    scores = [value({name: float(column[row]) for name, column in known.items()}) for row in range(4)]
+    inputs = {**COLUMNS, "requested": COLUMNS["r"], "demand": [demand] * 4}
+    scores = [value({name: float(column[row]) for name, column in inputs.items()}) for row in range(4)]
     first = sorted(range(4), key=lambda row: (np.clip(scores[row], -1e300, 1e300), -COLUMNS["wait"][row], int(JOBS[row])))
     assert order(text) == [JOBS[row] for row in first]
 

@@ -62,9 +62,9 @@ class Run:
 
     def copied(self) -> Run:
         """Return a copy that may go on otherwise; nodes and exposures are given anew, never changed."""
-        made = copy(self)
-        made.job = copy(self.job)
-        return made
+        twin = copy(self)
+        twin.job = copy(self.job)
+        return twin
 
     @property
     def slowdown(self) -> float:
@@ -103,9 +103,9 @@ class Machine:
 
     def copied(self) -> Machine:
         """Return a copy on which jobs may run on, for a look ahead."""
-        made = copy(self)
-        made.on, made.running = list(self.on), {number: run.copied() for number, run in self.running.items()}
-        return made
+        twin = copy(self)
+        twin.on, twin.running = list(self.on), {number: run.copied() for number, run in self.running.items()}
+        return twin
 
     def free(self) -> list[int]:
         return [node for node, number in enumerate(self.on) if number is None]
@@ -245,17 +245,17 @@ class Foreseeing:
 
     def _beyond(self, machine: Machine, now: int) -> list[int]:
         """Return the running jobs that will run beyond their limits."""
-        found, at = [], now
+        overruns, at = [], now
         while machine.running:
             machine.settle(at, None if self.changes else now)
             until = (at // machine.cluster.tick_s + 1) * machine.cluster.tick_s
             ended = [run for run in machine.running.values() if run.left * run.slowdown <= until - at]
-            found += [run.job.index for run in ended if at + run.left * run.slowdown - run.job.start > self._limit(run)]
+            overruns += [run.job.index for run in ended if at + run.left * run.slowdown - run.job.start > self._limit(run)]
             machine.at_work(until - at)
             for run in ended:
                 machine.end(run)
             at = until
-        return found
+        return overruns
 
     def _lasted(self, machine: Machine, row: int, now: int) -> float:
         """Return the runtime of a job, all others going on as they do."""

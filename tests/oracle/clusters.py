@@ -212,8 +212,8 @@ def easy(sim: OnClusters, now: int, queue: list[Job], rank: Callable) -> Started
     head, others = queue[len(started)], sorted(queue[len(started) + 1 :], key=rank)
     stays = sim.stays(now) + [replace(place, end=now + job.estimate) for job, place in started]
     ends = sorted({stay.end for stay in stays if stay.end < FOREVER})
-    found = (sim.at_once(stays, head, time) for time in ends)
-    reserved = next((place for place in found if place is not None), None)
+    places = (sim.at_once(stays, head, time) for time in ends)
+    reserved = next((place for place in places if place is not None), None)
     # two moments stand for all: now, and the shadow time with the head
     present = [replace(stay, start=now, end=now + 1) for stay in stays]
     shadow, later = FOREVER, []

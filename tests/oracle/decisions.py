@@ -38,11 +38,11 @@ class Whim:
     seed: int = 0
     percent: int = 50
     name: str = "whim"
-    said: list[Answer] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
 
     def skip(self, row: int, now_s: int) -> bool:
         skipped = crc32(repr((self.seed, int(row), int(now_s))).encode()) % 100 < self.percent
-        self.said.append(Answer(int(row), int(now_s), skipped))
+        self.answers.append(Answer(int(row), int(now_s), skipped))
         return skipped
 
 

@@ -44,7 +44,7 @@ class Harming(Deciding):
 
     rule: Harm = field(default_factory=partial(Harm, **CONSTANTS))
     uniforms: Any = None
-    told: dict[Job, list[int]] = field(default_factory=dict)
+    runtimes: dict[Job, list[int]] = field(default_factory=dict)
     place: dict[Job, float] = field(default_factory=dict)  # in the queue
     ended: list[Job] = field(default_factory=list)
 
@@ -80,35 +80,37 @@ class Harming(Deciding):
         self.place[job] = job.submit - self.rule.width_credit * self.z() * (job.procs / self.machine) ** 0.5
 
     def tell(self, job: Job, now: int, elapsed: int) -> None:
-        self.told[job] = [job.end_s]
+        self.runtimes[job] = [job.end_s]
         if hasattr(self.predictor, "quantiles"):
             asked = sorted(round(seconds) for seconds in self.predictor.quantiles(job.index, now, elapsed, LEVELS))
             longer = sorted(seconds if seconds > elapsed else job.requested if elapsed else 1 for seconds in asked)
-            self.told[job] = [min(seconds, job.requested) for seconds in longer]
+            self.runtimes[job] = [min(seconds, job.requested) for seconds in longer]
 
     def renew(self, now: int) -> list[Job]:
         """Ask again about jobs that have outlived all that was told of them, if there is more to be told."""
         for job in self.running:
-            if len(self.told[job]) > 1 and now - job.start >= self.told[job][-1] and job.end > now:
+            if len(self.runtimes[job]) > 1 and now - job.start >= self.runtimes[job][-1] and job.end > now:
                 self.tell(job, now, now - job.start)
         return []
 
     def draws(self, job: Job, elapsed: int = 0) -> list[int]:
         """The job's runtime in each scenario, of those that it has not outlived."""
-        told = self.told[job]
-        outlived = sum(seconds <= elapsed for seconds in told)
-        if outlived == len(told):
+        runtimes = self.runtimes[job]
+        outlived = sum(seconds <= elapsed for seconds in runtimes)
+        if outlived == len(runtimes):
             return [job.requested] * self.rule.scenarios
-        begin = (outlived + 0.5) / (len(told) + 1) if outlived else 0
+        begin = (outlived + 0.5) / (len(runtimes) + 1) if outlived else 0
         shares = [begin + uniform * (1 - begin) for uniform in self.uniforms[job.index]]
-        nearest = [int(share * (len(told) + 1) + 0.5) - 1 for share in shares]
-        return [told[min(max(level, 0), len(told) - 1)] for level in nearest]
+        nearest = [int(share * (len(runtimes) + 1) + 0.5) - 1 for share in shares]
+        return [runtimes[min(max(level, 0), len(runtimes) - 1)] for level in nearest]
 
     def latest(self, job: Job) -> int:
         """The quantile nearest to ``short_level``."""
-        told = self.told[job]
+        runtimes = self.runtimes[job]
         return (
-            told[0] if len(told) == 1 else min(zip(LEVELS, told, strict=True), key=lambda at: abs(at[0] - self.rule.short_level))[1]
+            runtimes[0]
+            if len(runtimes) == 1
+            else min(zip(LEVELS, runtimes, strict=True), key=lambda at: abs(at[0] - self.rule.short_level))[1]
         )
 
     # Decisions

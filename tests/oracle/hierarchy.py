@@ -30,11 +30,11 @@ class HierarchyByHand:
 
     def groups(self, job: int) -> list[tuple]:
         """The job's groups under name/user/time/nodes, name/user/time, name/user//nodes, name/user, name//time/nodes and so on."""
-        keys, found = self.keys[job], []
+        keys, group_keys = self.keys[job], []
         for template in list(product([True, False], repeat=4))[: self.templates]:
             if not any(wanted and key is None for wanted, key in zip(template, keys, strict=True)):
-                found.append((template, *(key for wanted, key in zip(template, keys, strict=True) if wanted)))
-        return found
+                group_keys.append((template, *(key for wanted, key in zip(template, keys, strict=True) if wanted)))
+        return group_keys
 
     def submitted(self, job: int, now: int) -> None: ...
     def started(self, job: int, now: int) -> None: ...

@@ -48,7 +48,7 @@ class Nightly:
         given = jobs.astype(object).where(jobs.notna(), None).to_dict("records")
         self.alike = [{level: self.key(row, level) for level in levels} for row in given]
         self.past: dict[Any, list[tuple[int, int]]] = defaultdict(list)  # ends and runtimes of jobs that were alike
-        self.known: dict[int, dict[str, float]] = {}  # features by name, of each job submitted
+        self.inputs: dict[int, dict[str, float]] = {}  # features by name, of each job submitted
         self.arrived: list[int] = []
         self.ended_jobs: list[int] = []
         self.nights: list[list[int]] = []
@@ -64,25 +64,25 @@ class Nightly:
         return None if nobody else (level, *values.values())
 
     def features(self, job: int, now: int) -> dict[str, float]:
-        found, first_guess = {}, None
+        row, first_guess = {}, None
         for level, key in self.alike[job].items():
             past = self.past[key] if key is not None else []
             runtimes = [runtime for _, runtime in past]
             recent = sorted(runtimes[-16:])
-            found[f"{level}:ended"] = math.log(1 + len(past))
-            found[f"{level}:last"] = math.log(runtimes[-1]) if runtimes else -1
-            found[f"{level}:second_last"] = math.log(runtimes[-2]) if len(runtimes) > 1 else -1
-            found[f"{level}:median"] = math.log(recent[len(recent) // 2]) if runtimes else -1
-            found[f"{level}:quartile"] = math.log(recent[len(recent) // 4]) if runtimes else -1
-            found[f"{level}:third_quartile"] = math.log(recent[3 * len(recent) // 4]) if runtimes else -1
-            found[f"{level}:since"] = math.log(1 + now - past[-1][0]) if past else -1
+            row[f"{level}:ended"] = math.log(1 + len(past))
+            row[f"{level}:last"] = math.log(runtimes[-1]) if runtimes else -1
+            row[f"{level}:second_last"] = math.log(runtimes[-2]) if len(runtimes) > 1 else -1
+            row[f"{level}:median"] = math.log(recent[len(recent) // 2]) if runtimes else -1
+            row[f"{level}:quartile"] = math.log(recent[len(recent) // 4]) if runtimes else -1
+            row[f"{level}:third_quartile"] = math.log(recent[3 * len(recent) // 4]) if runtimes else -1
+            row[f"{level}:since"] = math.log(1 + now - past[-1][0]) if past else -1
             if runtimes and first_guess is None:
                 first_guess = runtimes[-1]
-        found["log_request"], found["log_procs"] = math.log(self.requested[job]), math.log(self.procs[job])
+        row["log_request"], row["log_procs"] = math.log(self.requested[job]), math.log(self.procs[job])
         second = self.clock(now)
-        found["hour"], found["weekday"] = second % DAY_S / 3600, second // DAY_S % 7
-        found["alike"] = math.log(min(first_guess or self.requested[job], self.requested[job]))
-        return found
+        row["hour"], row["weekday"] = second % DAY_S / 3600, second // DAY_S % 7
+        row["alike"] = math.log(min(first_guess or self.requested[job], self.requested[job]))
+        return row
 
     def pass_midnight(self, now: int) -> None:
         """Before anything of this second, as long as there is still something to be predicted."""
@@ -103,7 +103,7 @@ class Nightly:
     def submitted(self, job: int, now: int) -> None:
         self.pass_midnight(now)
         self.arrived.append(job)
-        self.known[job] = self.features(job, now)
+        self.inputs[job] = self.features(job, now)
 
     def started(self, job: int, now: int) -> None: ...
 
@@ -116,7 +116,7 @@ class Nightly:
 
     def x(self, jobs: list[int]) -> np.ndarray:
         """Their features [jobs, features]."""
-        return np.array([list(self.known[job].values()) for job in jobs], float)
+        return np.array([list(self.inputs[job].values()) for job in jobs], float)
 
     def correction_of(self, job: int) -> float:
         """What is added to the logarithm of the first guess."""
@@ -127,5 +127,5 @@ class Nightly:
             self.begin_day()
         if job not in self.corrections:
             self.corrections[job] = self.correction_of(job)
-        seconds = self.known[job]["alike"] + self.corrections[job]
+        seconds = self.inputs[job]["alike"] + self.corrections[job]
         return min(max(math.exp(min(seconds, 50.0)), 1.0), self.requested[job])

@@ -188,4 +188,4 @@ def ldms_rows(
 
 def _quoted(line: str) -> list[str]:
     """Split at commas that are not between quotes, where a field begins with one."""
-    return [found[0] for found in re.finditer(r'(?:^|(?<=,))[ \t]*(?:"[^"]*("|$))?[^,]*', line)]
+    return [match[0] for match in re.finditer(r'(?:^|(?<=,))[ \t]*(?:"[^"]*("|$))?[^,]*', line)]

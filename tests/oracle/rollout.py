@@ -28,7 +28,7 @@ class Rolling(Simulation):
     per: str = "per-second"
     choice: int = 0  # when the next is due
     uniforms: Any = None
-    told: dict[Job, list[int]] = field(default_factory=dict)
+    runtimes: dict[Job, list[int]] = field(default_factory=dict)
     ended: list[Job] = field(default_factory=list)
     tell, draws = Harming.tell, Harming.draws
 
@@ -72,7 +72,7 @@ class Rolling(Simulation):
     def tell_more(self, now: int) -> None:
         """Ask again about jobs that have outlived all that was told of them, if there is more to be told."""
         for job in self.running:
-            if job.predicted_end > now and len(self.told[job]) > 1 and now - job.start >= self.told[job][-1]:
+            if job.predicted_end > now and len(self.runtimes[job]) > 1 and now - job.start >= self.runtimes[job][-1]:
                 self.tell(job, now, now - job.start)
 
     def costs(self, now: int) -> dict[str, float]:

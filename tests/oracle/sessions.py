@@ -17,25 +17,25 @@ class Batch(NamedTuple):
 
 def batches(submit: Sequence[int], end: Sequence[int], jobs: list[int], session_s: int, rule: str) -> list[Batch]:
     """Return the batches of one user's ``jobs``, which are in order of submission."""
-    found = [Batch([jobs[0]], 0)]
+    batched = [Batch([jobs[0]], 0)]
     for place in range(1, len(jobs)):
         job, before = jobs[place], jobs[place - 1]
         ended = max(end[other] for other in jobs[:place]) if rule == "max" else end[before]
         think = submit[job] - ended
         away = submit[job] - submit[before] if rule == "arrival" else think
-        session = found[-1].session + (away > session_s)
-        if session == found[-1].session and think < 0:
-            found[-1].jobs.append(job)
+        session = batched[-1].session + (away > session_s)
+        if session == batched[-1].session and think < 0:
+            batched[-1].jobs.append(job)
         else:
-            found.append(Batch([job], session))
-    return found
+            batched.append(Batch([job], session))
+    return batched
 
 
 def waits(
     user: Sequence[Any], submit: Sequence[int], end: Sequence[int], loop: str, session_s: int, rule: str
 ) -> list[Waits | None]:
     """Return for each job what it waits for, None if it is submitted as recorded."""
-    made: list[Waits | None] = [None] * len(submit)
+    waiting: list[Waits | None] = [None] * len(submit)
     for name in dict.fromkeys(user):
         mine = [job for job in range(len(submit)) if user[job] == name and name is not None]
         every = batches(submit, end, mine, session_s, rule) if mine else []
@@ -55,5 +55,5 @@ def waits(
             for job in batch.jobs if parents else []:
                 begin = submit[batch.jobs[0]] if as_recorded else max(map(ended, parents))
                 rows = [row for other in parents for row in other.jobs]
-                made[job] = Waits(rows, submit[job] - begin, submit[job] if as_recorded else 0)
-    return made
+                waiting[job] = Waits(rows, submit[job] - begin, submit[job] if as_recorded else 0)
+    return waiting

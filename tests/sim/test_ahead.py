@@ -53,8 +53,8 @@ def test_with_true_runtimes_waiting_jobs_start_as_in_the_schedule(scheduler: str
     for _, now, runs, waits in queues(jobs, last, jobs.submit[last]):
         assert len(runs) > 1
         assert len(waits) > 3
-        found = ahead.starts(jobs, runs, waits, now)
-        assert (found == jobs.start[waits] - now).all()
+        delays = ahead.starts(jobs, runs, waits, now)
+        assert (delays == jobs.start[waits] - now).all()
         assert (ahead.plan(jobs, runs, waits, now, jobs.end - jobs.start) == jobs.start[waits] - now).all()
 
 
@@ -78,13 +78,13 @@ def test_under_a_rule_with_what_truly_comes_waiting_jobs_start_as_in_the_schedul
         coming = Coming(jobs.submit[later] - now, jobs.procs[later], jobs.requested[later], runtime[later], later)
         assert (ahead.plan(jobs, runs, waits, now, runtime, coming) == jobs.start[waits] - now).all()
         compared += int((jobs.start[waits] > now).sum())
-        found = ahead.starts(jobs, runs, waits, now)
+        delays = ahead.starts(jobs, runs, waits, now)
         for place in (0, -1):
             alone = waits[[place]]
-            assert (ahead.starts(jobs, runs, waits, now, alone)[:, 0] == found[:, place]).all()
+            assert (ahead.starts(jobs, runs, waits, now, alone)[:, 0] == delays[:, place]).all()
             assert ahead.plan(jobs, runs, waits, now, runtime, coming, alone).tolist() == [jobs.start[waits[place]] - now]
-        assert (ahead.starts(jobs, runs, waits, now) == found).all()  # nothing is left of the last question
-        assert name != "pool" or (pool.starts(jobs, runs, waits, now) == found).all()
+        assert (ahead.starts(jobs, runs, waits, now) == delays).all()  # nothing is left of the last question
+        assert name != "pool" or (pool.starts(jobs, runs, waits, now) == delays).all()
     assert compared > 100
 
 

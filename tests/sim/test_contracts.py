@@ -158,9 +158,9 @@ def test_a_scheduler_that_breaks_a_rule_is_found(
     breaks: Callable[[pd.DataFrame, pd.Series], pd.Series], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(jobs: pd.DataFrame, **policy: Any) -> Any:
-        made = simulate(jobs, **policy)
-        start = breaks(jobs, made.jobs["start_s"])
-        return replace(made, jobs=made.jobs.assign(start_s=start, end_s=start + made.jobs["runtime_s"]))
+        schedule = simulate(jobs, **policy)
+        start = breaks(jobs, schedule.jobs["start_s"])
+        return replace(schedule, jobs=schedule.jobs.assign(start_s=start, end_s=start + schedule.jobs["runtime_s"]))
 
     def together(jobs: pd.DataFrame, asked: Any, *, procs: int) -> list[Any]:
         return [broken(jobs, procs=procs, scheduler=asked.schedulers[0])]

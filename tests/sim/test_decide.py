@@ -53,10 +53,10 @@ def decided(load: Workload, policy: Any, predictor: Any = None, machine: Any = N
 def test_the_example_is_easy_on_kth_sp2_to_every_start_and_the_published_slowdown() -> None:
     table, jobs = reference("kth-sp2-per-second")
     for policy in (EASY, FAST_EASY):
-        made = decide(jobs, 100, policy)
-        assert (made.jobs["start_s"].to_numpy() == table["start_easy_requested"].to_numpy()).sum() == 28_481
-        assert round(evaluate(made)["mean_bounded_slowdown"], 4) == 92.6877
-        assert made.scheduler == ("easy" if policy is EASY else "fast_easy")
+        schedule = decide(jobs, 100, policy)
+        assert (schedule.jobs["start_s"].to_numpy() == table["start_easy_requested"].to_numpy()).sum() == 28_481
+        assert round(evaluate(schedule)["mean_bounded_slowdown"], 4) == 92.6877
+        assert schedule.scheduler == ("easy" if policy is EASY else "fast_easy")
 
 
 @settings(max_examples=30)

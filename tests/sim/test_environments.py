@@ -36,7 +36,7 @@ def kth() -> CleanTrace:
     return qc.read("kth-sp2")
 
 
-def made(kind: str, trace: CleanTrace, **given: Any) -> Any:
+def environment(kind: str, trace: CleanTrace, **given: Any) -> Any:
     return gymnasium.make(f"queuecast/{kind}-v0", trace=trace, **given).unwrapped
 
 
@@ -74,8 +74,8 @@ def test_first_candidates_are_easy_and_shortest_ones_the_kernels_orders(
         (Backfilling(), "EASY"),
         *((Shortest(algorithm=each), f"SPF-{each}") for each in ("Strict", "List")),
     ):
-        found = simulate_policy(load.table(), policy, procs=load.machine, decider=decider)
-        assert columns(found) == columns(load.schedule(scheduler, predictor, correction=correction)), scheduler
+        schedule = simulate_policy(load.table(), policy, procs=load.machine, decider=decider)
+        assert columns(schedule) == columns(load.schedule(scheduler, predictor, correction=correction)), scheduler
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_first_candidates_are_easy_and_shortest_ones_the_kernels_orders(
 )
 def test_an_agent_that_decides_as_the_kernel_makes_its_schedule(kth: CleanTrace, kind: str, algorithm: str, scheduler: str) -> None:
     first, jobs = 1_234, kth.jobs.iloc[1_234 : 1_234 + 320].reset_index(drop=True)
-    env = made(
+    env = environment(
         kind,
         kth,
         algorithm=algorithm,
@@ -133,13 +133,13 @@ def test_an_agent_is_a_scheduler_beside_others(kth: CleanTrace) -> None:
 @pytest.mark.parametrize("kind", ["Backfill", "Order"])
 @pytest.mark.filterwarnings("error")
 def test_gymnasium_finds_nothing_wrong(kth: CleanTrace, kind: str) -> None:
-    check_env(made(kind, kth, slots=16, length=64))
+    check_env(environment(kind, kth, slots=16, length=64))
 
 
 def test_windows_side_by_side_are_those_one_by_one(kth: CleanTrace) -> None:
     envs = gymnasium.make_vec("queuecast/Backfill-v0", num_envs=3, trace=kth, slots=8, length=40)
     together, _ = envs.reset(seed=5)
-    alone = [made("Backfill", kth, slots=8, length=40) for _ in range(3)]
+    alone = [environment("Backfill", kth, slots=8, length=40) for _ in range(3)]
     apart = [env.reset(seed=5 + i)[0] for i, env in enumerate(alone)]
     for _ in range(10):
         for name in together:
@@ -165,11 +165,11 @@ def test_no_agent_sees_later_weeks(kth: CleanTrace) -> None:
 
     same = []
     for trace in (kth, replace(kth, jobs=jobs)):
-        env, rng = made("Backfill", trace, length=100), np.random.default_rng(0)
+        env, rng = environment("Backfill", trace, length=100), np.random.default_rng(0)
         assert env.windows == (~later).sum() - 163
         same.append([played(env, coin, env.windows - 1), [env.reset(seed=s)[0] for s in range(5)]])
     np.testing.assert_equal(same[0], same[1])
-    test = made("Backfill", replace(kth, jobs=jobs), split="test", length=100)
+    test = environment("Backfill", replace(kth, jobs=jobs), split="test", length=100)
     assert {*test._jobs["procs"]} == {3}
     assert len(test._jobs) == (weeks >= round(0.5 * (weeks.max() + 1))).sum()
 
@@ -183,11 +183,11 @@ def test_what_is_wrong_is_told(kth: CleanTrace) -> None:
         ({"length": 50_000}, "are fewer than the 50,064 of a window"),
     ):
         with pytest.raises(InputError, match=words):
-            made("Backfill", kth, **wrong)
+            environment("Backfill", kth, **wrong)
     with pytest.raises(InputError, match="window 99999: there are"):
-        made("Backfill", kth).reset(options={"first": 99_999})
+        environment("Backfill", kth).reset(options={"first": 99_999})
     with pytest.raises(InputError, match="nothing to decide in window 0"):
-        made("Backfill", kth, warm_up=0, length=1).reset(options={"first": 0})
+        environment("Backfill", kth, warm_up=0, length=1).reset(options={"first": 0})
     two = kth.jobs.iloc[:2].reset_index(drop=True)
     with pytest.raises(InputError, match="one pool of processors"):
         simulate_policy(two, Policy("List"), procs=100, machine=one_node(100), decider=Backfilling())

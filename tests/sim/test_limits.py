@@ -48,8 +48,8 @@ def extreme(seed: int, size: int = 40) -> Workload:
 def test_schedules_at_the_limits_are_the_oracles(algorithm: str, correction: str) -> None:
     load = extreme(7)
     scheduler, semantics = f"FCFS-{algorithm}", "per-event" if correction == "tsafrir" else "per-second"
-    made = load.schedule(scheduler, correction=correction, semantics=semantics)
-    assert columns(made) == load.by_oracle(
+    schedule = load.schedule(scheduler, correction=correction, semantics=semantics)
+    assert columns(schedule) == load.by_oracle(
         **policy_of(scheduler), estimates=load.estimates, correction=correction, semantics=semantics
     )
 
@@ -65,42 +65,43 @@ def test_orders_at_the_limits_are_the_oracles(order: str) -> None:
 def test_learned_predictors_end_at_the_limits(predictor: str) -> None:
     """A point predictor's schedule is the oracle's with the same predictions, whatever they are."""
     load = extreme(9, size=150)
-    made = simulate(load.table(), procs=load.machine, scheduler="EASY-SJBF", predictor=predictor, clock=CLOCK)
-    predicted = made.jobs["predicted_s"].tolist()
+    schedule = simulate(load.table(), procs=load.machine, scheduler="EASY-SJBF", predictor=predictor, clock=CLOCK)
+    predicted = schedule.jobs["predicted_s"].tolist()
     assert all(1 <= seconds <= most for seconds, most in zip(predicted, load.requested, strict=True))
-    if made.quantiles is None:
-        assert columns(made) == load.by_oracle(**policy_of("FCFS-EASY-SPF"), estimates=predicted)
+    if schedule.quantiles is None:
+        assert columns(schedule) == load.by_oracle(**policy_of("FCFS-EASY-SPF"), estimates=predicted)
     else:
-        assert np.isfinite(made.quantiles.to_numpy()).all()
+        assert np.isfinite(schedule.quantiles.to_numpy()).all()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("correction", [each for each in CORRECTIONS if each not in TABLE_CORRECTIONS])
 def test_jobs_that_outlive_predictions_end_at_the_limits(correction: str) -> None:
     load = extreme(10, size=50)
-    made = simulate(load.table(), procs=load.machine, predictor="quantile", correction=correction, clock=CLOCK)
-    assert (made.jobs["start_s"] >= made.jobs["submit_s"]).all()
+    schedule = simulate(load.table(), procs=load.machine, predictor="quantile", correction=correction, clock=CLOCK)
+    assert (schedule.jobs["start_s"] >= schedule.jobs["submit_s"]).all()
 
 
 def test_metrics_at_the_limits_are_those_of_exact_arithmetic() -> None:
-    made = extreme(11, size=120).schedule("FCFS-EASY-FCFS")
+    schedule = extreme(11, size=120).schedule("FCFS-EASY-FCFS")
     jobs = [
-        {name: int(row[name]) for name in ("submit_s", "start_s", "end_s", "procs", "runtime_s")} for _, row in made.jobs.iterrows()
+        {name: int(row[name]) for name in ("submit_s", "start_s", "end_s", "procs", "runtime_s")}
+        for _, row in schedule.jobs.iterrows()
     ]
     area = [job["procs"] * job["runtime_s"] for job in jobs]
     span = max(job["end_s"] for job in jobs) - min(job["submit_s"] for job in jobs)
     response = [job["end_s"] - job["submit_s"] for job in jobs]
-    found = evaluate(made)
+    metrics = evaluate(schedule)
     assert sum(area) > 2**63, "no sum here would have wrapped"
-    assert found["utilization"] == pytest.approx(float(Fraction(sum(area), PROCESSORS * span)), rel=1e-12)
+    assert metrics["utilization"] == pytest.approx(float(Fraction(sum(area), PROCESSORS * span)), rel=1e-12)
     weighed = sum(work * seconds for work, seconds in zip(area, response, strict=True))
-    assert found["awf_s"] == pytest.approx(float(Fraction(weighed, sum(area))), rel=1e-12)
-    assert per_user(made)["used_proc_s"].sum() == pytest.approx(float(sum(area)), rel=1e-12)
-    assert all(np.isfinite(float(value)) for value in fairness(made))
+    assert metrics["awf_s"] == pytest.approx(float(Fraction(weighed, sum(area))), rel=1e-12)
+    assert per_user(schedule)["used_proc_s"].sum() == pytest.approx(float(sum(area)), rel=1e-12)
+    assert all(np.isfinite(float(value)) for value in fairness(schedule))
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "said"),
+    ("column", "value", "refusal"),
     [
         ("requested", 9 * 10**15, "requested_s 9,000,000,000,000,000 of job 2 is beyond the limit of 10,000,000,000"),
         ("submit", 10**18, "submit_s 1,000,000,000,000,000,000 of job 2 is beyond"),
@@ -109,15 +110,15 @@ def test_metrics_at_the_limits_are_those_of_exact_arithmetic() -> None:
         ("think", SECONDS + 1, "think_s"),
     ],
 )
-def test_a_job_beyond_a_limit_is_refused_by_name(column: str, value: int, said: str) -> None:
+def test_a_job_beyond_a_limit_is_refused_by_name(column: str, value: int, refusal: str) -> None:
     load = Workload(2, [0, 1], [1, 1], [1, 1], [1, 1], [None, None], [1, 1], preceding=[None, 1], think=[None, 0])
     getattr(load, column)[1] = value
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=refusal):
         load.schedule("EASY", dependencies=True)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "refusal"),
     [
         ({"starvation_s": 10**30}, r"10,?000,?000,?000"),
         ({"shake_s": 10**30}, r"10,?000,?000,?000"),
@@ -125,9 +126,9 @@ def test_a_job_beyond_a_limit_is_refused_by_name(column: str, value: int, said: 
     ],
     ids=str,
 )
-def test_settings_and_machines_beyond_a_limit_are_refused(given: dict, said: str) -> None:
+def test_settings_and_machines_beyond_a_limit_are_refused(given: dict, refusal: str) -> None:
     load = Workload(2, [0], [1], [1], [1], [None], [1])
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=refusal):
         simulate(load.table(), **{"procs": 2} | given)
 
 
@@ -152,10 +153,10 @@ def peak_bytes(load: Workload, scheduler: str, predictor: str) -> int:
     width_classes.cache_clear()
     tracemalloc.start()
     try:
-        made = simulate(table, procs=load.machine, scheduler=scheduler, predictor=predictor)
-        evaluate(made)
-        fairness(made)
-        busy = busy_procs(made)
+        schedule = simulate(table, procs=load.machine, scheduler=scheduler, predictor=predictor)
+        evaluate(schedule)
+        fairness(schedule)
+        busy = busy_procs(schedule)
         resample(*busy, 3600)
         return tracemalloc.get_traced_memory()[1]
     finally:

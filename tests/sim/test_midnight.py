@@ -51,9 +51,9 @@ def nights(load: Workload, scheduler: str = "FCFS-EASY", clock: Clock | None = N
     awake, hand = Awake(), Nightly()
     if clock is not None and clock.origin_unix_s is not None:
         hand.clock = wall(clock.origin_unix_s, clock.timezone)
-    made = load.schedule(scheduler, awake.predictor, clock=clock or Clock(), **policy)
+    schedule = load.schedule(scheduler, awake.predictor, clock=clock or Clock(), **policy)
     expected = load.jobs_by_oracle(**policy_of(scheduler), predictor=hand, **policy)
-    assert made.jobs["start_s"].tolist() == [job.start for job in expected]
+    assert schedule.jobs["start_s"].tolist() == [job.start for job in expected]
     assert awake.nights == hand.nights
     if awake.nights:
         assert awake.runtimes == {row: load.runtime[row] for row in awake.nights[-1]}
@@ -115,12 +115,12 @@ def test_the_simulation_goes_on_with_the_memory_that_is_returned() -> None:
         last.append(memory)
         return pd.DataFrame({0.5: np.zeros(len(load.submit))})
 
-    made = load.schedule("EASY", replace(source, retrain=retrain, distribution=distribution))
+    schedule = load.schedule("EASY", replace(source, retrain=retrain, distribution=distribution))
     assert last[0].model is kept[-1].model
     assert len({len(memory.model) for memory in kept}) > 2
-    assert made.quantiles is not None
+    assert schedule.quantiles is not None
     ignored = load.schedule("EASY", replace(source, retrain=lambda memory, ended, runtime: memory))
-    assert made.jobs["predicted_s"].tolist() != ignored.jobs["predicted_s"].tolist()
+    assert schedule.jobs["predicted_s"].tolist() != ignored.jobs["predicted_s"].tolist()
 
 
 RETRAINED = ("lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)")

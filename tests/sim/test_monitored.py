@@ -26,9 +26,9 @@ def test_a_decision_that_never_waits_leaves_easy_and_sees_at_every_start_what_ru
         seen[row] = {*running}
         return 0.9
 
-    made = replay(Recorded(chance, range(5), np.inf)).jobs
-    assert made["start_s"].tolist() == LOAD.schedule("EASY", None).jobs["start_s"].tolist()
-    start, end = made["start_s"].to_numpy(), made["end_s"].to_numpy()
+    replayed = replay(Recorded(chance, range(5), np.inf)).jobs
+    assert replayed["start_s"].tolist() == LOAD.schedule("EASY", None).jobs["start_s"].tolist()
+    start, end = replayed["start_s"].to_numpy(), replayed["end_s"].to_numpy()
     for row, running in seen.items():
         assert running == {*beside(start, end, row)}
     assert seen == {0: set(), 1: {0}, 2: {1}, 3: {1}, 4: set()}
@@ -36,9 +36,9 @@ def test_a_decision_that_never_waits_leaves_easy_and_sees_at_every_start_what_ru
 
 def test_jobs_not_asked_about_start_at_once_and_others_wait_for_the_chance_or_their_patience() -> None:
     decision = Recorded(lambda row, now_s, running: {0: 0.5, 1: 0.4, 2: np.nan}[row], {0, 1, 2}, 0.5)
-    made = replay(decision).jobs["start_s"].tolist()
-    assert made[:3] == [125, 0, 5]
-    assert [said[:2] for said in decision.answers if said[0] == 0] == [(0, 0), (0, 75)]  # and others run from 5 to 75 and to 125
+    starts = replay(decision).jobs["start_s"].tolist()
+    assert starts[:3] == [125, 0, 5]
+    assert [each[:2] for each in decision.answers if each[0] == 0] == [(0, 0), (0, 75)]  # and others run from 5 to 75 and to 125
     assert {row for row, *_ in decision.answers} == {0, 1, 2}
 
 

@@ -105,8 +105,8 @@ def test_a_series_of_predictions_finds_its_jobs_by_label() -> None:
     jobs = jobs_from(FRAME)
     by_position = simulate(jobs, procs=4, scheduler="EASY-SJBF", predictor=jobs["runtime_s"].to_numpy())
     for series in (FRAME["runtime_s"], FRAME["runtime_s"].iloc[::-1], FRAME["runtime_s"].astype("Int64"), jobs["runtime_s"]):
-        found = simulate(jobs, procs=4, scheduler="EASY-SJBF", predictor=series)
-        pd.testing.assert_frame_equal(found.jobs, by_position.jobs)
+        by_label = simulate(jobs, procs=4, scheduler="EASY-SJBF", predictor=series)
+        pd.testing.assert_frame_equal(by_label.jobs, by_position.jobs)
     assert by_position.jobs["predicted_s"].tolist() == [100, 60, 20, 30, 40]
 
 
@@ -184,9 +184,9 @@ def test_index_labels_change_no_cleaning() -> None:
     for way in ("drop", "runtime", "queue-max"):
         plain = clean(Trace("t", jobs_from(some.reset_index(drop=True)), procs=4), missing_request=way)
         for labels in (list("abcde"), ["x"] * 5):
-            found = clean(Trace("t", jobs_from(some.set_axis(labels)), procs=4), missing_request=way)
-            pd.testing.assert_frame_equal(found.jobs, plain.jobs)
-            pd.testing.assert_frame_equal(found.rejected_jobs, plain.rejected_jobs)
+            cleaned = clean(Trace("t", jobs_from(some.set_axis(labels)), procs=4), missing_request=way)
+            pd.testing.assert_frame_equal(cleaned.jobs, plain.jobs)
+            pd.testing.assert_frame_equal(cleaned.rejected_jobs, plain.rejected_jobs)
 
 
 def test_a_trace_is_read_from_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

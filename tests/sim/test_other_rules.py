@@ -54,18 +54,18 @@ def test_no_job_starts_before_it_is_eligible() -> None:
 
 
 def test_another_scheduler_is_a_candidate_that_slurm_does_not_have() -> None:
-    found = change(Candidate("other", rule={"scheduler": "Harm", "predictor": "clairvoyant"}), site(), jobs())
-    assert found is not None
-    assert found.lines == ("# no setting: Slurm has no Harm on clairvoyant times",)
-    assert (Replays([found], 60)([0, 1])[2] >= jobs()["submit_s"].min() - 60).all()
+    changed = change(Candidate("other", rule={"scheduler": "Harm", "predictor": "clairvoyant"}), site(), jobs())
+    assert changed is not None
+    assert changed.lines == ("# no setting: Slurm has no Harm on clairvoyant times",)
+    assert (Replays([changed], 60)([0, 1])[2] >= jobs()["submit_s"].min() - 60).all()
     with pytest.raises(InputError, match="Harn"):
         change(Candidate("other", rule={"scheduler": "Harn"}), site(), jobs())
 
 
 @pytest.mark.slow
 def test_a_site_factor_prefers_jobs_that_are_predicted_to_be_short() -> None:
-    found = change(Candidate("short", site_factor="500"), site(), jobs().assign(start_s=-1, end_s=-1))
-    assert found is not None
-    nice, limit = found.jobs["nice"], jobs()["limit_s"]  # no job has ended, so the limit is the prediction
+    changed = change(Candidate("short", site_factor="500"), site(), jobs().assign(start_s=-1, end_s=-1))
+    assert changed is not None
+    nice, limit = changed.jobs["nice"], jobs()["limit_s"]  # no job has ended, so the limit is the prediction
     assert (nice == -np.rint(500 * (25 - np.log2(limit)))).all()
-    assert "job.site_factor = math.floor(500 * (25 - " in found.lines[-1]
+    assert "job.site_factor = math.floor(500 * (25 - " in changed.lines[-1]

@@ -40,9 +40,9 @@ def test_what_is_said_along_a_record_is_what_the_simulator_says_in_the_same_sche
     simulated = simulate(table, procs=100_000, predictor="quantile(order=0.9)", clock=clock)
     assert (simulated.jobs["start_s"] == simulated.jobs["submit_s"]).all(), "so the record is this schedule"
     ends = (table["submit_s"] + table["runtime_s"]).to_numpy(np.int64)
-    said = np.rint(along(quantile(order="0.9"), table, ends, clock)).clip(1, table["requested_s"].to_numpy(np.int64))
-    assert (said == simulated.jobs["predicted_s"]).all()
-    assert (said < table["requested_s"]).mean() > 0.5
+    predicted = np.rint(along(quantile(order="0.9"), table, ends, clock)).clip(1, table["requested_s"].to_numpy(np.int64))
+    assert (predicted == simulated.jobs["predicted_s"]).all()
+    assert (predicted < table["requested_s"]).mean() > 0.5
 
 
 @pytest.mark.slow
@@ -62,16 +62,16 @@ def test_no_limit_knows_what_ends_after_the_submission() -> None:
 @pytest.mark.slow
 def test_predicted_limits_are_whole_minutes_of_what_was_asked_at_most_and_kill_what_runs_longer() -> None:
     of = recorded()
-    found = change(Candidate("predicted", limits="predicted 0.9"), site(), of)
-    assert found is not None
-    said = predicted_quantile(of, 0.9)
-    assert (found.jobs["limit_s"] % 60 == 0).all()
-    assert (found.jobs["limit_s"] <= of["limit_s"]).all()
-    assert (found.jobs["limit_s"] >= said).all()
-    over = (of["runtime_s"] > found.jobs["limit_s"]) & (of["runtime_s"] <= of["limit_s"])
-    assert found.kills == frozenset(of["job_id"][over])
-    assert 0 < len(found.kills) < 0.3 * COUNT
-    assert "p90_s" in found.lines[-1]
+    changed = change(Candidate("predicted", limits="predicted 0.9"), site(), of)
+    assert changed is not None
+    predicted = predicted_quantile(of, 0.9)
+    assert (changed.jobs["limit_s"] % 60 == 0).all()
+    assert (changed.jobs["limit_s"] <= of["limit_s"]).all()
+    assert (changed.jobs["limit_s"] >= predicted).all()
+    over = (of["runtime_s"] > changed.jobs["limit_s"]) & (of["runtime_s"] <= of["limit_s"])
+    assert changed.kills == frozenset(of["job_id"][over])
+    assert 0 < len(changed.kills) < 0.3 * COUNT
+    assert "p90_s" in changed.lines[-1]
 
 
 @pytest.mark.parametrize("limits", ["predicted", "predicted 1.5", "predicted 0", "guessed 0.9"])

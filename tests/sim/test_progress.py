@@ -33,14 +33,14 @@ def test_pauses_report_the_ended_jobs_and_change_nothing(policy: Policy, decisio
     without = simulate_policy(jobs, policy, procs=load.machine, start_decision=decision)
     monkeypatch.setattr(outcome, "FIRST_LEG", 1)
     monkeypatch.setattr(outcome, "LEG_S", 0.0)  # a pause before each event
-    told: list[tuple[int, int]] = []
-    made = simulate_policy(
-        jobs, policy, procs=load.machine, start_decision=decision, progress=lambda done, total: told.append((done, total))
+    reports: list[tuple[int, int]] = []
+    paused = simulate_policy(
+        jobs, policy, procs=load.machine, start_decision=decision, progress=lambda done, total: reports.append((done, total))
     )
-    assert made.jobs.equals(without.jobs)
-    ended = [done for done, _ in told]
+    assert paused.jobs.equals(without.jobs)
+    ended = [done for done, _ in reports]
     assert ended == sorted(ended)
-    assert {total for _, total in told} == {200}
+    assert {total for _, total in reports} == {200}
     assert len(set(ended)) > 100
 
 

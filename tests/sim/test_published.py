@@ -46,11 +46,11 @@ def per_event(trace: str, scheduler: str, predictor: str, correction: str) -> Sc
 @pytest.mark.parametrize("column", PER_EVENT)
 def test_per_event_schedules_equal_the_reference_for_every_job(trace: str, column: str) -> None:
     table, _ = reference(trace)
-    made = per_event(trace, *PER_EVENT[column]).jobs
-    assert np.array_equal(made["start_s"], table[f"start_{column}"])
+    replayed = per_event(trace, *PER_EVENT[column]).jobs
+    assert np.array_equal(replayed["start_s"], table[f"start_{column}"])
     if f"predicted_{column}" in table:
-        assert np.array_equal(made["predicted_s"], table[f"predicted_{column}"])
-        assert np.array_equal(made["corrections"], table[f"corrections_{column}"])
+        assert np.array_equal(replayed["predicted_s"], table[f"predicted_{column}"])
+        assert np.array_equal(replayed["corrections"], table[f"corrections_{column}"])
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_published_schedules_come_out_for_every_job(
     file: str, procs: int, scheduler: str, predictor: str, column: str, published: float
 ) -> None:
     table, jobs = reference(file)
-    made = simulate(jobs, procs=procs, scheduler=scheduler, predictor=predictor)
-    assert np.array_equal(made.jobs["start_s"], table[column])
-    assert evaluate(made)["mean_bounded_slowdown"] == pytest.approx(published, abs=5e-5)
+    schedule = simulate(jobs, procs=procs, scheduler=scheduler, predictor=predictor)
+    assert np.array_equal(schedule.jobs["start_s"], table[column])
+    assert evaluate(schedule)["mean_bounded_slowdown"] == pytest.approx(published, abs=5e-5)
 
 
 PUBLISHED = SHARED / "reference" / "sc15_published.csv"
@@ -97,5 +97,5 @@ def test_published_results_of_2015_come_out(row: dict) -> None:
 
 def test_a_point_of_the_published_grid_that_hangs_on_the_order_of_operations() -> None:
     triple = "cv-triple(over=1*square,under=1*absolute,threshold=600,weight=large-area)"
-    made = evaluate(per_event("sdsc-sp2", "EASY", triple, "requested"))
-    assert made["mean_bounded_slowdown"] == pytest.approx(80.481332, abs=5e-7)
+    metrics = evaluate(per_event("sdsc-sp2", "EASY", triple, "requested"))
+    assert metrics["mean_bounded_slowdown"] == pytest.approx(80.481332, abs=5e-7)

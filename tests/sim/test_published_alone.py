@@ -21,16 +21,16 @@ def test_a_slice_of_the_generated_trace_is_scheduled_as_the_oracle_did(name: str
     jobs, procs = trace_slice()
     assert int(head["machine"]) == procs
     policy = {key: head[key] for key in ("scheduler", "predictor", "correction", "semantics")}
-    made = simulate(jobs, procs=procs, **policy).jobs
+    replayed = simulate(jobs, procs=procs, **policy).jobs
     for column in ("job_id", "submit_s", "runtime_s", "procs", "requested_s", "start_s", "predicted_s", "corrections"):
-        assert made[column].tolist() == frozen[column].tolist(), column
+        assert replayed[column].tolist() == frozen[column].tolist(), column
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_frozen_schedules_come_out_for_every_job(name: str) -> None:
     head, frozen = read(name)
     predictor = frozen[head["predictor"]] if head["predictor"] in frozen else head["predictor"]
-    made = simulate(
+    replayed = simulate(
         jobs_from(frozen[["job_id", "submit_s", "runtime_s", "procs", "requested_s", "user"]]),
         procs=int(head["machine"]),
         scheduler=head["scheduler"],
@@ -38,7 +38,7 @@ def test_frozen_schedules_come_out_for_every_job(name: str) -> None:
         correction=head["correction"],
     )
     for column in ("start_s", "predicted_s", "corrections"):
-        np.testing.assert_array_equal(made.jobs[column], frozen[column], err_msg=column)
+        np.testing.assert_array_equal(replayed.jobs[column], frozen[column], err_msg=column)
 
 
 def test_the_oracle_makes_the_slice_anew() -> None:
@@ -55,8 +55,8 @@ def test_predictions_grow_by_the_published_steps() -> None:
     ends = [first, *(first + step for step in steps)]
     runtimes = [end + late for end in ends for late in (0, 1)]  # one ends with its prediction, one a second later
     frame = pd.DataFrame({"submit_s": 0, "runtime_s": runtimes, "procs": 1, "requested_s": 200 * HOUR_S, "user": "u"})
-    found = simulate(jobs_from(frame), procs=len(frame), predictor=np.full(len(frame), first), correction="tsafrir")
-    assert found.jobs["corrections"].tolist() == [count for made in range(12) for count in (made, made + 1)]
+    replayed = simulate(jobs_from(frame), procs=len(frame), predictor=np.full(len(frame), first), correction="tsafrir")
+    assert replayed.jobs["corrections"].tolist() == [count for number in range(12) for count in (number, number + 1)]
 
 
 def schedule(*rows: tuple[int, int, int, int]) -> Schedule:

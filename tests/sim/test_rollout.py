@@ -69,7 +69,7 @@ def named_by(rule: Rollout) -> str:
     return f"Rollout({','.join(f'{option}={value}' for option, value in options.items())})"
 
 
-def made(load: Workload, rule: Rollout, predictor: Any = None, **policy: Any) -> list[int]:
+def kernel_starts(load: Workload, rule: Rollout, predictor: Any = None, **policy: Any) -> list[int]:
     return load.schedule(named_by(rule), predictor, **policy).jobs["start_s"].tolist()
 
 
@@ -86,13 +86,13 @@ def made(load: Workload, rule: Rollout, predictor: Any = None, **policy: Any) ->
     st.integers(0, 3),
     st.booleans(),
 )
-def test_any_small_workload(load: Workload, rule: Rollout, told: Any, policy: dict, seed: int, again: bool) -> None:
+def test_any_small_workload(load: Workload, rule: Rollout, source: Any, policy: dict, seed: int, again: bool) -> None:
     """Whether points are told or distributions, in Python, by whom the simulator then may ask again."""
-    kernel, oracle = (told(), told()) if told is Foggy else (told, told)
-    policy |= {"dependencies": bool(load.preceding), "seed": seed if told is Foggy else 0}
-    policy |= {"correction": "conditional"} if again and told is Foggy else {}
-    assert made(load, rule, kernel, **policy) == starts(load, rule, oracle, **policy)
-    assert told is not Foggy or sorted(kernel.again) == sorted(oracle.again)
+    kernel, oracle = (source(), source()) if source is Foggy else (source, source)
+    policy |= {"dependencies": bool(load.preceding), "seed": seed if source is Foggy else 0}
+    policy |= {"correction": "conditional"} if again and source is Foggy else {}
+    assert kernel_starts(load, rule, kernel, **policy) == starts(load, rule, oracle, **policy)
+    assert source is not Foggy or sorted(kernel.again) == sorted(oracle.again)
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_crowds(predictor: Any, semantics: str) -> None:
         expected = starts(load, MANY, predictor, **policy)
         alone = [load.schedule(name, predictor, **policy).jobs["start_s"].tolist() for name in MANY.policies]
         other += expected not in alone
-        assert made(load, MANY, predictor, **policy) == expected
+        assert kernel_starts(load, MANY, predictor, **policy) == expected
     assert other >= 2
 
 
@@ -130,10 +130,10 @@ def test_a_compiled_predictor_tells_its_quantiles_at_the_first_choice_after_a_su
     longest = max(load.requested)
     load = replace(load, requested=[longest + seconds % 2 for seconds in load.requested], procs=[min(n, 2) for n in load.procs])
     rule = replace(MANY, every=1)
-    told, point = made(load, rule, "sp3"), made(load, rule, "requested")
-    assert told == made(load, rule, "sp3") != point
-    assert told != made(load, rule, "sp3", seed=1)  # of a distribution, not of a point
-    assert point == made(load, rule, "requested", seed=1)
+    spread, point = kernel_starts(load, rule, "sp3"), kernel_starts(load, rule, "requested")
+    assert spread == kernel_starts(load, rule, "sp3") != point
+    assert spread != kernel_starts(load, rule, "sp3", seed=1)  # of a distribution, not of a point
+    assert point == kernel_starts(load, rule, "requested", seed=1)
 
 
 @pytest.mark.slow
@@ -141,9 +141,9 @@ def test_distributions_of_quantile() -> None:
     load = days(seed=2, size=300)
     schedule = load.schedule(named_by(MANY), "quantile(order=0.6,fit=0.6,end=0.6)")
     assert schedule.quantiles is not None
-    told = Known(schedule.quantiles[list(LEVELS)].to_numpy())
-    told.estimate = lambda question, job, now_s, elapsed_s: float(schedule.jobs["predicted_s"][job])  # type: ignore[method-assign]
-    assert schedule.jobs["start_s"].tolist() == starts(load, MANY, told)
+    source = Known(schedule.quantiles[list(LEVELS)].to_numpy())
+    source.estimate = lambda question, job, now_s, elapsed_s: float(schedule.jobs["predicted_s"][job])  # type: ignore[method-assign]
+    assert schedule.jobs["start_s"].tolist() == starts(load, MANY, source)
 
 
 # One policy
@@ -178,11 +178,11 @@ def test_one_policy_is_that_policy(name: str, semantics: str) -> None:
 
 def test_the_seed_decides_where_runtimes_are_uncertain_and_only_there() -> None:
     load = crowd(np.random.default_rng(6), size=100, machine=16)
-    told = np.outer(load.requested, LEVELS)
-    first, again, other = (made(load, MANY, Known(told), seed=seed) for seed in (1, 1, 2))
+    runtimes = np.outer(load.requested, LEVELS)
+    first, again, other = (kernel_starts(load, MANY, Known(runtimes), seed=seed) for seed in (1, 1, 2))
     assert first == again != other
-    exact = made(load, replace(MANY, scenarios=1), "clairvoyant", seed=1)
-    assert exact == made(load, MANY, "clairvoyant", seed=2)
+    exact = kernel_starts(load, replace(MANY, scenarios=1), "clairvoyant", seed=1)
+    assert exact == kernel_starts(load, MANY, "clairvoyant", seed=2)
 
 
 def test_options_by_name() -> None:

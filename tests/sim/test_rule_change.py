@@ -18,8 +18,8 @@ RULE = Rule(10, closings=(5,), hours=(("night", (1, 2)),), queues=(("night", 4),
 
 
 def changed(**given: object) -> Rule | None:
-    found = change_rule(Candidate("a change", **given), RULE, pd.DataFrame())  # type: ignore[arg-type]
-    return None if found is None else found.site  # type: ignore[return-value]
+    change = change_rule(Candidate("a change", **given), RULE, pd.DataFrame())  # type: ignore[arg-type]
+    return None if change is None else change.site  # type: ignore[return-value]
 
 
 def test_parts_of_a_rule_go_and_limits_of_users_are_multiplied() -> None:
@@ -30,18 +30,18 @@ def test_parts_of_a_rule_go_and_limits_of_users_are_multiplied() -> None:
 
 
 def test_a_scheduler_that_plans_ahead_is_tried_without_hours_and_says_so() -> None:
-    found = change_rule(Candidate("plans", inferred={"scheduler": "Conservative"}), RULE, pd.DataFrame())
-    assert found is not None
-    assert found.site == replace(RULE, algorithm="Conservative", closings=(), hours=())
-    assert found.lines == ("# scheduler: Conservative", "# closings: none", "# queues with hours: none")
+    change = change_rule(Candidate("plans", inferred={"scheduler": "Conservative"}), RULE, pd.DataFrame())
+    assert change is not None
+    assert change.site == replace(RULE, algorithm="Conservative", closings=(), hours=())
+    assert change.lines == ("# scheduler: Conservative", "# closings: none", "# queues with hours: none")
 
 
 @pytest.mark.parametrize(
-    ("inferred", "said"),
+    ("inferred", "refusal"),
     [({"closing": "none"}, "did you mean closings"), ({"queues": "x2"}, "'x2' is not none"), ({"limits": "half"}, "no factor")],
 )
-def test_a_wrong_change_of_a_rule_is_refused(inferred: dict[str, str], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_a_wrong_change_of_a_rule_is_refused(inferred: dict[str, str], refusal: str) -> None:
+    with pytest.raises(InputError, match=refusal):
         changed(inferred=inferred)
 
 

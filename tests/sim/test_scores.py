@@ -114,16 +114,18 @@ def test_any_formula_orders_as_plain_python_does(load: Workload, formula: Writte
     reservations = 2 if "reservations" in algorithm else 1
     oracle = {"order": Formula(value), "algorithm": algorithm.split("(")[0], "reservations": reservations}
     oracle["backfill"] = backfill[0] if backfill else oracle["order"]
-    made = load.schedule(f"SCORE({text})-{behind}", **policy)
-    assert columns(made) == load.by_oracle(**oracle, estimates=load.estimates, **policy)
+    schedule = load.schedule(f"SCORE({text})-{behind}", **policy)
+    assert columns(schedule) == load.by_oracle(**oracle, estimates=load.estimates, **policy)
 
 
 def test_the_hour_is_that_of_the_wall_clock() -> None:
     """Jobs of one second, one processor; before two by the clock the last submitted goes first."""
     load = Workload(1, [0, 1, 2, 3], [3600, 1, 1, 1], [1] * 4, [3600, 1, 1, 1], [None] * 4, [3600, 1, 1, 1])
     for origin, starts in ((0, [0, 3602, 3601, 3600]), (3600, [0, 3600, 3601, 3602])):
-        made = simulate(load.table(), procs=1, scheduler="SCORE(where(hour < 2, wait, -wait))-EASY-SPF", clock=Clock(origin, None))
-        assert made.jobs["start_s"].tolist() == starts
+        schedule = simulate(
+            load.table(), procs=1, scheduler="SCORE(where(hour < 2, wait, -wait))-EASY-SPF", clock=Clock(origin, None)
+        )
+        assert schedule.jobs["start_s"].tolist() == starts
 
 
 def test_a_score_says_what_it_uses_and_whether_its_order_changes() -> None:
@@ -227,9 +229,9 @@ def test_a_sweep_over_parameters_agrees_with_simulations_one_by_one(formula: str
     schedules = [LOAD.schedule(with_numbers(scheduler(of), row), **policy) for row in values.tolist()]
     for tau_s in (60.0, 10.0):
         metrics = swept.rename(columns={f"mean_bounded_slowdown_{tau_s:g}": "mean_bounded_slowdown"})[list(MEASURED)]
-        expected = [evaluate(made, tau_s=tau_s)[list(MEASURED)].tolist() for made in schedules]
+        expected = [evaluate(each, tau_s=tau_s)[list(MEASURED)].tolist() for each in schedules]
         np.testing.assert_allclose(metrics.to_numpy(), expected, rtol=1e-12)
-    assert swept["max_wait_s"].tolist() == [int((made.jobs["start_s"] - made.jobs["submit_s"]).max()) for made in schedules]
+    assert swept["max_wait_s"].tolist() == [int((each.jobs["start_s"] - each.jobs["submit_s"]).max()) for each in schedules]
     assert swept["mean_wait_s"].nunique() > 1
 
 

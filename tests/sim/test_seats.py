@@ -19,11 +19,11 @@ from tests.support.workloads import Workload, workloads
 @settings(max_examples=40, deadline=None)
 @given(workloads(), st.sampled_from(["FCFS-EASY", "FCFS-List"]), st.sampled_from(["per-second", "per-event"]))
 def test_every_job_holds_its_processors_alone(load: Workload, scheduler: str, semantics: str) -> None:
-    made = load.schedule(scheduler, semantics=semantics)
-    held = [{procs for first, last in spans for procs in range(first, last + 1)} for spans in seats(made)]
+    schedule = load.schedule(scheduler, semantics=semantics)
+    held = [{procs for first, last in spans for procs in range(first, last + 1)} for spans in seats(schedule)]
     assert [len(each) for each in held] == load.procs
     assert set().union(*held) <= set(range(load.machine))
-    runs = list(zip(held, made.jobs["start_s"], made.jobs["end_s"], strict=True))
+    runs = list(zip(held, schedule.jobs["start_s"], schedule.jobs["end_s"], strict=True))
     for at, (mine, start, end) in enumerate(runs):
         assert all(not mine & others for others, begin, until in runs[:at] if begin < end and start < until)
 
@@ -32,8 +32,8 @@ THREE = Workload(4, [0, 0, 1], [10, 5, 5], [1, 2, 3], [10, 5, 9], ["a", None, "b
 
 
 def test_jobs_csv_is_as_batsim_writes_it_and_evalys_reads_it(tmp_path: Path) -> None:
-    made = replace(THREE.schedule("EASY"), trace="three")
-    write_schedules(tmp_path / "easy_jobs.csv", [made], None, {})
+    schedule = replace(THREE.schedule("EASY"), trace="three")
+    write_schedules(tmp_path / "easy_jobs.csv", [schedule], None, {})
     table = pd.read_csv(tmp_path / "easy_jobs.csv")
     of_evalys = (
         "job_id workload_name submission_time requested_number_of_resources requested_time success starting_time execution_time"

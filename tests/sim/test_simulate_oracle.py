@@ -100,8 +100,8 @@ def test_crowds_under_every_order_and_algorithm(other: int, seed: int) -> None:
 @given(workloads(), st.sampled_from(EASY_NAMES), policies)
 def test_planned_by_requests_predictions_only_order_the_queue(load: Workload, scheduler: str, policy: dict) -> None:
     name = scheduler.replace("EASY", "EASY(plans=requested)")
-    told = Told(load.estimates, load.requested, load.requested)
-    assert columns(load.schedule(name, **policy)) == expected(load, scheduler, told, **policy)
+    source = Told(load.estimates, load.requested, load.requested)
+    assert columns(load.schedule(name, **policy)) == expected(load, scheduler, source, **policy)
 
 
 @pytest.mark.parametrize("correction", TABLE_CORRECTIONS)
@@ -144,9 +144,9 @@ def test_a_standardised_feature_that_all_share_is_no_matter_of_rounding(algorith
         seconds = np.random.default_rng(third).integers(1, 10, size)
         procs, seconds = (seconds * third).tolist(), seconds.tolist()
         load = Workload(10 * third, [0] * size, seconds, procs, seconds, [None] * size, seconds)
-        made = columns(load.schedule(f"MIXED(0,0.3,0,0.7,0,0;standardised)-{algorithm}"))
+        kernel = columns(load.schedule(f"MIXED(0,0.3,0,0.7,0,0;standardised)-{algorithm}"))
         order = oracle.Standardised((0, 0.3, 0, 0.7, 0, 0))
-        assert made == load.by_oracle(algorithm=algorithm, order=order) == load.by_oracle(algorithm=algorithm, order="SPF")
+        assert kernel == load.by_oracle(algorithm=algorithm, order=order) == load.by_oracle(algorithm=algorithm, order="SPF")
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ def test_predictions_outside_one_to_the_request_are_clamped_and_counted(load: Wo
     clamped = np.clip(wild, 1, load.requested).tolist()
     schedule = load.schedule("FCFS-EASY-SPF", wild)
     assert columns(schedule) == load.by_oracle(backfill="SPF", estimates=clamped)
-    assert schedule.clamped_predictions == sum(told != used for told, used in zip(wild, clamped, strict=True))
+    assert schedule.clamped_predictions == sum(answer != used for answer, used in zip(wild, clamped, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -190,9 +190,9 @@ def test_a_job_let_in_by_one_answer_can_move_the_reservation_by_another(seed: in
         draw.randint(0, 2)
     load = Workload(machine, submit, runtime, procs, requested, [None] * jobs, requested)
     order, fit, end = ([draw.randint(1, seconds) for seconds in requested] for _ in range(3))
-    scheduler, told = draw.choice(EASY_NAMES + OTHER_NAMES), draw.choice(["per-second", "per-event"])
-    schedule = load.schedule(scheduler, Told(order, fit, end), semantics=told)
-    assert columns(schedule) == load.by_oracle(**policy_of(scheduler), estimates=order, fit=fit, end=end, semantics=told)
+    scheduler, semantics = draw.choice(EASY_NAMES + OTHER_NAMES), draw.choice(["per-second", "per-event"])
+    schedule = load.schedule(scheduler, Told(order, fit, end), semantics=semantics)
+    assert columns(schedule) == load.by_oracle(**policy_of(scheduler), estimates=order, fit=fit, end=end, semantics=semantics)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def cut(site: Site, table: pd.DataFrame, phases: Phases, events: int) -> Cut:
     state, numbers, moment = then.now, then.numbers, now
     names = np.array([node.name for node in site.nodes], object)
     nodes = [",".join(names[state.node[a : a + held]]) for a, held in zip(state.nodes, state.held, strict=False)]
-    known = table.assign(
+    snapshot = table.assign(
         start_s=np.where(state.start_ms >= 0, origin + state.start_ms / 1000, np.nan),
         end_s=np.where(state.phase >= COMPLETING, origin + state.end_ms / 1000, np.nan),
         nodes=nodes,
@@ -78,7 +78,7 @@ def cut(site: Site, table: pd.DataFrame, phases: Phases, events: int) -> Cut:
     )
     now = go_on(NEVER)
     start = np.where(slurm.now.first_ms >= 0, slurm.now.first_ms / 1000 + origin, np.inf)
-    return Cut(known[there], table[~there], origin + moment / 1000, last, then, start[there])
+    return Cut(snapshot[there], table[~there], origin + moment / 1000, last, then, start[there])
 
 
 def in_order(site: Site, table: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, Phases]:
@@ -101,8 +101,8 @@ def gone_on(site: Site, at: Cut) -> tuple[np.ndarray, np.ndarray]:
     """Return how long waiting jobs waited from the cut on in the replay, and as run ahead with what then came true."""
     usage_s = float(pd.concat([at.jobs, at.arrivals])["submit_s"].min()) - LEAD_S
     true = at.jobs["runtime_s"].to_numpy(np.float64)[None, :]
-    found = starts_ahead(site, at.jobs, at.now_s, true, at.phases, at.arrivals, usage_s)
-    return at.start_s[at.jobs["start_s"].isna()] - at.now_s, found[0]
+    waits = starts_ahead(site, at.jobs, at.now_s, true, at.phases, at.arrivals, usage_s)
+    return at.start_s[at.jobs["start_s"].isna()] - at.now_s, waits[0]
 
 
 SITE = """\
@@ -126,10 +126,10 @@ def test_a_waiting_job_starts_when_the_scenario_ends_the_running_one() -> None:
     site = read_site({"slurm.conf": SITE}, "site")
     jobs = asked(1, {"start_s": 1_000_010, "nodes": "n1"}, {}, {"partition": "other", "start_s": 1_000_010, "nodes": "n2"}, {})
     runtimes = np.array([[150.0, 60, 500, 60], [400, 200, 500, 60]])
-    found = starts_ahead(site, jobs, NOW_S, runtimes)
-    np.testing.assert_allclose(found, [[60, 120], [310, 510]], atol=5)
-    assert (found >= [[60, 120], [310, 510]]).all()
-    assert np.array_equal(found, starts_ahead(site, jobs, NOW_S, runtimes))
+    waits = starts_ahead(site, jobs, NOW_S, runtimes)
+    np.testing.assert_allclose(waits, [[60, 120], [310, 510]], atol=5)
+    assert (waits >= [[60, 120], [310, 510]]).all()
+    assert np.array_equal(waits, starts_ahead(site, jobs, NOW_S, runtimes))
 
 
 def test_scenarios_side_by_side_are_those_alone_and_end_with_the_jobs_that_are_asked_about() -> None:
@@ -137,12 +137,12 @@ def test_scenarios_side_by_side_are_those_alone_and_end_with_the_jobs_that_are_a
     kinds = [{"partition": str(random.choice(["low", "high", "other"])), "cpus": int(random.integers(1, 9))} for _ in range(30)]
     jobs = asked(1, {"start_s": 1_000_010, "nodes": "n1"}, *kinds)
     runtimes = random.integers(100, 600, (5, len(jobs))).astype(float)
-    found = starts_ahead(site, jobs, NOW_S, runtimes)
-    assert len(np.unique(found, axis=0)) == 5
+    waits = starts_ahead(site, jobs, NOW_S, runtimes)
+    assert len(np.unique(waits, axis=0)) == 5
     for row in range(5):
-        np.testing.assert_array_equal(starts_ahead(site, jobs, NOW_S, runtimes[row : row + 1], row)[0], found[row])
+        np.testing.assert_array_equal(starts_ahead(site, jobs, NOW_S, runtimes[row : row + 1], row)[0], waits[row])
     some = np.isin(np.arange(31), [4, 18])
-    np.testing.assert_array_equal(starts_ahead(site, jobs.assign(asked=some), NOW_S, runtimes), found[:, some[1:]])
+    np.testing.assert_array_equal(starts_ahead(site, jobs.assign(asked=some), NOW_S, runtimes), waits[:, some[1:]])
 
 
 def test_a_job_to_come_goes_ahead_in_the_scenarios_of_its_draw() -> None:
@@ -151,20 +151,20 @@ def test_a_job_to_come_goes_ahead_in_the_scenarios_of_its_draw() -> None:
     more = asked(120, {"partition": "high", "runtime_s": 200})
     runtimes = np.full((2, 2), 150.0)
     np.testing.assert_allclose(starts_ahead(site, jobs, NOW_S, runtimes, 0, more)[:, 0], [260, 260], atol=5)
-    found = starts_ahead(
+    waits = starts_ahead(
         site, jobs, NOW_S, runtimes, 0, pd.concat([more.assign(draw=1), asked(130, {"partition": "other", "draw": 0})])
     )
-    np.testing.assert_allclose(found[:, 0], [60, 260], atol=5)
+    np.testing.assert_allclose(waits[:, 0], [60, 260], atol=5)
 
 
 def test_what_cannot_start_or_starts_later_than_is_asked_is_never() -> None:
     site = read_site({"slurm.conf": SITE}, "site")
     jobs = asked(1, {"start_s": 1_000_010, "nodes": "n1"}, {}, {"cpus": 9, "partition": "other"}, {"cancel_s": 1_000_050})
     runtimes = np.full((1, 4), 150.0)
-    found = starts_ahead(site, jobs, NOW_S, runtimes)
-    assert found.shape == (1, 2)
-    assert np.isfinite(found[0, 0])
-    assert np.isinf(found[0, 1])
+    waits = starts_ahead(site, jobs, NOW_S, runtimes)
+    assert waits.shape == (1, 2)
+    assert np.isfinite(waits[0, 0])
+    assert np.isinf(waits[0, 1])
     assert np.isinf(starts_ahead(site, jobs, NOW_S, runtimes, within_s=30)).all()
 
 
@@ -202,8 +202,8 @@ def assert_goes_on(site: Site, jobs: pd.DataFrame, seed: int) -> None:
     table, phases = in_order(site, jobs, seed)
     compared = 0
     for events in range(50, 1_500, 125):
-        was, found = gone_on(site, cut(site, table, phases, events))
-        np.testing.assert_allclose(found, was, atol=0.0015)
+        was, waits = gone_on(site, cut(site, table, phases, events))
+        np.testing.assert_allclose(waits, was, atol=0.0015)
         compared += len(was)
     assert compared > 30
 
@@ -246,6 +246,6 @@ def test_jobs_alone_that_are_there_run_on_their_nodes_too() -> None:
     there = at.jobs[at.jobs["end_s"].isna()].assign(start_s=np.floor(at.jobs["start_s"])).reset_index(drop=True)
     moment = lead(site, there, len(there), at.now_s, draw_phases(site, len(there), 1), None)
     names = np.array([node.name for node in site.nodes])
-    found = {row: {names[node] for node, _ in nodes} for row, nodes in held(moment.slurm).items()}
-    assert len(found) > 3
-    assert found == {row: set(nodes.split(",")) for row, nodes in there["nodes"].items() if nodes}
+    placed = {row: {names[node] for node, _ in nodes} for row, nodes in held(moment.slurm).items()}
+    assert len(placed) > 3
+    assert placed == {row: set(nodes.split(",")) for row, nodes in there["nodes"].items() if nodes}

@@ -48,31 +48,31 @@ def _key(line: str) -> str:
 )
 def test_lines_in_place_of_those_there_make_the_changed_site(given: dict[str, object]) -> None:
     files = {"slurm.conf": CONF, "qos.txt": QOS}
-    found = change(Candidate("a change", **given), read_site(files, "here"), jobs())  # type: ignore[arg-type]
-    assert found is not None
-    again = read_site({**files, "slurm.conf": in_place(CONF, found.lines)}, "here")
-    assert set(again.nodes) == set(found.site.nodes)
-    assert again.partitions == found.site.partitions
-    assert again.scheduler == found.site.scheduler
-    assert "..." not in "".join(found.lines)
+    changed = change(Candidate("a change", **given), read_site(files, "here"), jobs())  # type: ignore[arg-type]
+    assert changed is not None
+    again = read_site({**files, "slurm.conf": in_place(CONF, changed.lines)}, "here")
+    assert set(again.nodes) == set(changed.site.nodes)
+    assert again.partitions == changed.site.partitions
+    assert again.scheduler == changed.site.scheduler
+    assert "..." not in "".join(changed.lines)
     if "partitions" in given:
-        assert any("AllowGroups=staff" in line or "MaxNodes=2 " in line for line in found.lines)
+        assert any("AllowGroups=staff" in line or "MaxNodes=2 " in line for line in changed.lines)
 
 
 def test_what_is_no_line_is_a_command_a_whole_script_or_said_to_be_no_setting() -> None:
     site, table = read_site({"slurm.conf": CONF, "qos.txt": QOS}, "here"), jobs().assign(start_s=-1, end_s=-1)
 
-    def told(**given: object) -> str:
-        found = change(Candidate("a change", what="more of it", **given), site, table)  # type: ignore[arg-type]
-        return "" if found is None else pasted(found.lines)
+    def text(**given: object) -> str:
+        changed = change(Candidate("a change", what="more of it", **given), site, table)  # type: ignore[arg-type]
+        return "" if changed is None else pasted(changed.lines)
 
-    assert told(qos={"normal": {"MaxTRESPU": "x2"}}).startswith("Commands:\nsacctmgr modify qos normal set ")
-    assert told(nodes="x0.5") == "Commands:\nscontrol update NodeName=n2,n4 State=DRAIN Reason=what-if"
-    assert told(demand={"account": "physics", "jobs": "x2"}) == "No setting of Slurm:\nmore of it"
-    assert told(rule={"scheduler": "EASY"}) == "No setting of Slurm:\nSlurm has no EASY on requested times"
-    script = told(limits="x0.5")
+    assert text(qos={"normal": {"MaxTRESPU": "x2"}}).startswith("Commands:\nsacctmgr modify qos normal set ")
+    assert text(nodes="x0.5") == "Commands:\nscontrol update NodeName=n2,n4 State=DRAIN Reason=what-if"
+    assert text(demand={"account": "physics", "jobs": "x2"}) == "No setting of Slurm:\nmore of it"
+    assert text(rule={"scheduler": "EASY"}) == "No setting of Slurm:\nSlurm has no EASY on requested times"
+    script = text(limits="x0.5")
     assert "then restart slurmctld:\nJobSubmitPlugins=require_timelimit,lua\nThe file job_submit.lua" in script
     for part in ("function slurm_job_submit(", "function slurm_job_modify(", "math.ceil(job.time_limit * 0.5)"):
         assert part in script
     assert script.endswith("\nreturn slurm.SUCCESS")
-    assert "job.min_nodes <= 2\n   if fits and job.time_limit <= 4 and" in told(partition={"nodes": 3, "MaxTime": 4, "like": "all"})
+    assert "job.min_nodes <= 2\n   if fits and job.time_limit <= 4 and" in text(partition={"nodes": 3, "MaxTime": 4, "like": "all"})

@@ -30,20 +30,20 @@ class InPython(Told):
         self.point, self.quantiles, self.request = *answers(jobs), jobs["requested_s"].to_numpy()
 
     def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
-        said = [self.point[job], *self.quantiles.iloc[job], self.request[job]]
-        if elapsed_s < said[0]:
-            return said[0]
-        return next(seconds for seconds in said[1:] if seconds > elapsed_s)
+        steps = [self.point[job], *self.quantiles.iloc[job], self.request[job]]
+        if elapsed_s < steps[0]:
+            return steps[0]
+        return next(seconds for seconds in steps[1:] if seconds > elapsed_s)
 
 
 def answers(jobs: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
     point = np.maximum(np.rint(0.3 * jobs["requested_s"].to_numpy(np.float64)), 1.0)
     request = jobs["requested_s"].to_numpy(np.float64)
-    told = {level: np.minimum(np.rint(share * point), request) for level, share in LEVELS.items()}
-    return point, pd.DataFrame(told, index=range(len(jobs)))
+    by_level = {level: np.minimum(np.rint(share * point), request) for level, share in LEVELS.items()}
+    return point, pd.DataFrame(by_level, index=range(len(jobs)))
 
 
-def told(quantiles: bool = True) -> TablePredictor:
+def source(quantiles: bool = True) -> TablePredictor:
     return TablePredictor(
         "told",
         lambda jobs: answers(jobs)[0],
@@ -70,10 +70,10 @@ def jobs() -> pd.DataFrame:
 @pytest.mark.parametrize("scheduler", ["EASY", "EASY-SJBF", "Conservative"])
 def test_what_outlives_its_prediction_is_told_the_next_quantile_and_then_the_request(jobs: pd.DataFrame, scheduler: str) -> None:
     policy = {"procs": PROCS, "scheduler": scheduler, "correction": "conditional"}
-    table, python = simulate(jobs, predictor=told(), **policy), simulate(jobs, predictor=InPython(), **policy)
+    table, python = simulate(jobs, predictor=source(), **policy), simulate(jobs, predictor=InPython(), **policy)
     pd.testing.assert_frame_equal(table.jobs, python.jobs)
     assert table.jobs["corrections"].max() > 1  # some outlive a quantile, too
-    renewed = simulate(jobs, predictor=told(), **{**policy, "correction": "conditional(when=pass)"})
+    renewed = simulate(jobs, predictor=source(), **{**policy, "correction": "conditional(when=pass)"})
     assert (renewed.jobs["start_s"] == table.jobs["start_s"]).mean() > 0.5
 
 
@@ -81,24 +81,24 @@ def test_a_table_without_quantiles_is_asked_again_only_if_it_says_that_it_tells_
     alone = TablePredictor("alone", lambda jobs: answers(jobs)[0])
     with pytest.raises(InputError, match="predictor alone is a table of one answer a job"):
         simulate(jobs, procs=PROCS, predictor=alone, correction="conditional")
-    none = simulate(jobs, procs=PROCS, predictor=told(quantiles=False), correction="conditional")
+    none = simulate(jobs, procs=PROCS, predictor=source(quantiles=False), correction="conditional")
     request = simulate(jobs, procs=PROCS, predictor=alone, correction="requested")
     pd.testing.assert_frame_equal(none.jobs, request.jobs)
     assert none.quantiles is None
 
 
 def test_windows_and_shaken_replays_ask_the_quantiles_of_their_own_jobs(jobs: pd.DataFrame) -> None:
-    asked = Campaign(schedulers=("EASY",), predictors=(told(),), corrections=("conditional(when=pass)",), seeds=(1,), shake_s=600)
+    asked = Campaign(schedulers=("EASY",), predictors=(source(),), corrections=("conditional(when=pass)",), seeds=(1,), shake_s=600)
     [schedule] = campaign_schedules(jobs, asked, procs=PROCS)
     pd.testing.assert_frame_equal(schedule.quantiles, answers(jobs)[1])
     np.testing.assert_array_equal(schedule.jobs["predicted_s"], answers(jobs)[0])
     spread = jobs.assign(submit_s=10 * jobs["submit_s"])
     weeks = split_windows(spread, "weeks", skip_first=False, drop="none")
     rows = run_campaign(
-        spread, Campaign(schedulers=("EASY",), predictors=(told(),), corrections=("conditional",)), procs=PROCS, windows=weeks
+        spread, Campaign(schedulers=("EASY",), predictors=(source(),), corrections=("conditional",)), procs=PROCS, windows=weeks
     )
     for window, corrections in zip(weeks.windows, rows["corrections"], strict=True):
-        alone = simulate(window.jobs, procs=PROCS, predictor=told(), correction="conditional")
+        alone = simulate(window.jobs, procs=PROCS, predictor=source(), correction="conditional")
         assert corrections == alone.jobs["corrections"].sum() > 0
 
 

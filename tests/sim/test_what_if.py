@@ -57,27 +57,27 @@ def jobs(count: int = 40, seed: int = 0) -> pd.DataFrame:
 
 
 def changed(**given: object) -> Changed:
-    found = change(Candidate("a change", **given), site(), jobs())  # type: ignore[arg-type]
-    assert found is not None
-    return found
+    tried = change(Candidate("a change", **given), site(), jobs())  # type: ignore[arg-type]
+    assert tried is not None
+    return tried
 
 
 def test_settings_take_values_multiples_of_todays_and_of_slurms_defaults() -> None:
-    found = changed(
+    tried = changed(
         slurm={"PriorityWeightAge": "x2", "PriorityMaxAge": "x0.5"}, scheduler={"bf_interval": "x3", "bf_max_job_test": "x0.1"}
     )
-    assert found.site.settings["priorityweightage"] == "200"
-    assert found.site.settings["prioritymaxage"] == "3-12:00:00"  # half of 7 days
-    assert (found.site.scheduler["bf_interval"], found.site.scheduler["bf_max_job_test"]) == ("30", "50")
-    assert found.lines[-1] == "SchedulerParameters=bf_interval=30,bf_continue,bf_max_job_test=50"
+    assert tried.site.settings["priorityweightage"] == "200"
+    assert tried.site.settings["prioritymaxage"] == "3-12:00:00"  # half of 7 days
+    assert (tried.site.scheduler["bf_interval"], tried.site.scheduler["bf_max_job_test"]) == ("30", "50")
+    assert tried.lines[-1] == "SchedulerParameters=bf_interval=30,bf_continue,bf_max_job_test=50"
 
 
 def test_partitions_and_qos_change_by_name_or_all() -> None:
-    found = changed(partitions={"*": {"PriorityTier": 1}, "long": {"MaxTime": "x0.5"}}, qos={"normal": {"MaxTRESPU": "x2"}})
-    assert {part.tier for part in found.site.partitions.values()} == {1}
-    assert found.site.partitions["long"].max_s == 86_400
-    assert found.site.qos["normal"].limits.user == {"cpu": 8, "jobs": 6}
-    assert found.lines == (
+    tried = changed(partitions={"*": {"PriorityTier": 1}, "long": {"MaxTime": "x0.5"}}, qos={"normal": {"MaxTRESPU": "x2"}})
+    assert {part.tier for part in tried.site.partitions.values()} == {1}
+    assert tried.site.partitions["long"].max_s == 86_400
+    assert tried.site.qos["normal"].limits.user == {"cpu": 8, "jobs": 6}
+    assert tried.lines == (
         "sacctmgr modify qos normal set MaxTRESPU=cpu=8 MaxJobsPU=6",
         "PartitionName=long Nodes=n[1-2] MaxTime=1-00:00:00 PriorityTier=1",
         "PartitionName=all Nodes=ALL PriorityTier=1",
@@ -85,22 +85,22 @@ def test_partitions_and_qos_change_by_name_or_all() -> None:
 
 
 def test_shorter_limits_kill_what_runs_longer_and_only_that() -> None:
-    found, before = changed(limits="x0.5"), jobs()
+    tried, before = changed(limits="x0.5"), jobs()
     limit = np.maximum(np.ceil(before["limit_s"] / 120) * 60, 60)
-    assert (found.jobs["limit_s"] == limit).all()
+    assert (tried.jobs["limit_s"] == limit).all()
     over = before["runtime_s"] > limit
-    assert found.kills == frozenset(before["job_id"][over])
-    assert (found.jobs["killed"] == over).all()
-    assert (found.jobs["runtime_s"] == np.minimum(before["runtime_s"], limit)).all()
+    assert tried.kills == frozenset(before["job_id"][over])
+    assert (tried.jobs["killed"] == over).all()
+    assert (tried.jobs["runtime_s"] == np.minimum(before["runtime_s"], limit)).all()
 
 
 def test_a_min_limit_is_what_jobs_may_be_planned_with_and_may_kill_what_runs_longer() -> None:
-    found, before = changed(time_min="x0.5"), jobs()
+    tried, before = changed(time_min="x0.5"), jobs()
     half = np.maximum(np.ceil(before["limit_s"] / 120) * 60, 60)
-    assert (found.jobs["least_limit_s"] == half).all()
-    assert (found.jobs["limit_s"] == before["limit_s"]).all()
-    assert found.kills == frozenset(before["job_id"][before["runtime_s"] > half])
-    assert "job.time_min = math.max(math.ceil(job.time_limit * 0.5), 1)" in found.lines[-1]
+    assert (tried.jobs["least_limit_s"] == half).all()
+    assert (tried.jobs["limit_s"] == before["limit_s"]).all()
+    assert tried.kills == frozenset(before["job_id"][before["runtime_s"] > half])
+    assert "job.time_min = math.max(math.ceil(job.time_limit * 0.5), 1)" in tried.lines[-1]
 
 
 def test_nodes_come_and_go_with_their_partitions() -> None:
@@ -112,12 +112,12 @@ def test_nodes_come_and_go_with_their_partitions() -> None:
 
 
 def test_a_new_partition_has_nodes_of_its_own_for_the_jobs_that_fit() -> None:
-    found = changed(partition={"name": "express", "nodes": 3, "like": "all", "MaxTime": 4})
-    assert len(found.site.nodes) == 7
-    express = found.site.partitions["express"]
+    tried = changed(partition={"name": "express", "nodes": 3, "like": "all", "MaxTime": 4})
+    assert len(tried.site.nodes) == 7
+    express = tried.site.partitions["express"]
     assert (len(express.nodes), express.max_s, express.tier) == (3, 240, 2)
-    assert (found.jobs["partition"] == np.where(jobs()["limit_s"] <= 240, "all,express", "all")).all()
-    start = replay(found.site, found.jobs, 0)
+    assert (tried.jobs["partition"] == np.where(jobs()["limit_s"] <= 240, "all,express", "all")).all()
+    start = replay(tried.site, tried.jobs, 0)
     there = np.array([set(nodes.split(",")) <= express.nodes for nodes in start.nodes])
     assert there.any()
     assert (jobs()["limit_s"][there] <= 240).all()
@@ -132,10 +132,10 @@ def test_demand_takes_jobs_of_an_account_away_or_adds_copies() -> None:
 
 
 def test_a_reservation_repeats_each_week_and_keeps_its_nodes_free() -> None:
-    found = changed(reservation={"weekday": "Tuesday", "start": "22:20", "hours": 1, "nodes": "n[1-3]"})
-    start = replay(found.site, found.jobs, 0)
-    kept = found.site.reservations[0]
-    inside = (start.start_s < kept.end_s) & (start.start_s + found.jobs["runtime_s"] > kept.start_s)
+    tried = changed(reservation={"weekday": "Tuesday", "start": "22:20", "hours": 1, "nodes": "n[1-3]"})
+    start = replay(tried.site, tried.jobs, 0)
+    kept = tried.site.reservations[0]
+    inside = (start.start_s < kept.end_s) & (start.start_s + tried.jobs["runtime_s"] > kept.start_s)
     assert inside.any()
     assert all(set(nodes.split(",")) == {"n4"} for nodes in start.nodes[inside])
 
@@ -151,7 +151,7 @@ def test_a_candidate_that_changes_nothing_here_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "refusal"),
     [
         ({"partition": {"name": "all"}}, "partition all like long; known: long, all"),
         ({"partitions": {"al": {"PriorityTier": 1}}}, "no partition al; known: long, all"),
@@ -166,8 +166,8 @@ def test_a_candidate_that_changes_nothing_here_is_none() -> None:
         ({"partitions": {"all": {"MaxTime": "soon"}}}, "MaxTime = 'soon' is no time"),
     ],
 )
-def test_a_wrong_candidate_is_refused_with_its_name(given: dict[str, object], said: str) -> None:
-    with pytest.raises(InputError, match=f"candidate 'wrong'.*{said}"):
+def test_a_wrong_candidate_is_refused_with_its_name(given: dict[str, object], refusal: str) -> None:
+    with pytest.raises(InputError, match=f"candidate 'wrong'.*{refusal}"):
         change(Candidate("wrong", **given), site(), jobs())  # type: ignore[arg-type]
 
 
@@ -188,9 +188,9 @@ def replays(*of: Changed, seeds: int = 4) -> list[np.ndarray]:
 FREE = CONF.replace("AccountingStorageEnforce=limits\n", "")
 
 
-def measured(found: Changed) -> Effect:
+def measured(tried: Changed) -> Effect:
     today = Changed(site(FREE), jobs(), (), frozenset())
-    return effect(today, found, *replays(today, found), 60, range(4), 1)
+    return effect(today, tried, *replays(today, tried), 60, range(4), 1)
 
 
 def test_a_change_that_changes_no_start_has_no_effect_and_is_called_the_same() -> None:
@@ -201,14 +201,14 @@ def test_a_change_that_changes_no_start_has_no_effect_and_is_called_the_same() -
     assert not same(today, renamed, before, later)
     assert not same(today, changed(limits="x0.5"), before, before)
     assert same(today, changed(time_min="x0.5"), before, before), "a min limit that moves no start"
-    found = measured(renamed)
-    assert all((each.relative, each.low, each.high, each.p) == (0, 0, 0, 1) for each in found.metrics.values())
-    assert judged({"renamed": found}) == {"renamed": "not sure"}
+    compared = measured(renamed)
+    assert all((each.relative, each.low, each.high, each.p) == (0, 0, 0, 1) for each in compared.metrics.values())
+    assert judged({"renamed": compared}) == {"renamed": "not sure"}
 
 
 def test_more_nodes_lower_waits_and_fewer_raise_them() -> None:
     more, less = (
-        measured(found) for x in ("x2", "x0.5") if (found := change(Candidate(x, nodes=x), site(FREE), jobs())) is not None
+        measured(tried) for x in ("x2", "x0.5") if (tried := change(Candidate(x, nodes=x), site(FREE), jobs())) is not None
     )
     assert more.metrics["mean_wait_s"].relative < -0.3 < 0.3 < less.metrics["mean_wait_s"].relative
     assert judged({"more": more, "less": less}) == {"more": "better", "less": "worse"}
@@ -221,16 +221,16 @@ def test_jobs_that_no_longer_start_are_counted_and_left_out_of_both() -> None:
     today = Changed(site(FREE), wide, (), frozenset())
     fewer = change(Candidate("fewer", nodes="x0.75"), site(FREE), wide)
     assert fewer is not None
-    found = effect(today, fewer, *replays(today, fewer, seeds=2), 60, range(2), 1)
-    assert found.never == 1
-    assert sum(each.jobs for each in found.groups if each.by == "account") == 39
+    compared = effect(today, fewer, *replays(today, fewer, seeds=2), 60, range(2), 1)
+    assert compared.never == 1
+    assert sum(each.jobs for each in compared.groups if each.by == "account") == 39
 
 
 def test_jobs_before_the_time_asked_for_do_not_count() -> None:
     today, more = Changed(site(), jobs(), (), frozenset()), changed(nodes="x2")
     late = int(jobs()["submit_s"].iloc[30])
-    found = effect(today, more, *replays(today, more, seeds=2), 60, range(2), 1, late)
-    assert sum(each.jobs for each in found.groups if each.by == "size") == int((jobs()["submit_s"] >= late).sum())
+    compared = effect(today, more, *replays(today, more, seeds=2), 60, range(2), 1, late)
+    assert sum(each.jobs for each in compared.groups if each.by == "size") == int((jobs()["submit_s"] >= late).sum())
 
 
 def with_p(p: float, relative: float = -0.1, cost: float | None = None, here: float | None = None) -> Effect:
@@ -259,16 +259,16 @@ def test_over_days_a_change_has_a_p_value_of_these_jobs_too() -> None:
     days = Ratio(random.pareto(1, (8, 6)) + 1, np.ones((8, 6)))
     more = Ratio(days.numerator * (1.2 + 0.01 * random.random((8, 6))), days.denominator)
     users = tuple(Ratio(each.numerator[:, :, None].sum(axis=0), each.denominator[:, :, None].sum(axis=0)) for each in (more, days))
-    found = _compared(more, days, (users[0], users[1]), 1)
-    assert found.p_here == interval_of_replicates(more, days).p
-    assert found.p is not None
-    assert found.p != found.p_here
+    compared = _compared(more, days, (users[0], users[1]), 1)
+    assert compared.p_here == interval_of_replicates(more, days).p
+    assert compared.p is not None
+    assert compared.p != compared.p_here
 
 
 def test_sizes_and_lengths_are_listed_as_they_grow() -> None:
     table = pd.DataFrame({"partition": "p", "account": ["b", "a", "a"], "cpus": [20, 5, 1], "runtime_s": [9_000, 5, 90_000]})
-    found = _groups(table, np.array([1.0, 2.0, 3.0]), np.zeros(3))
-    assert [(each.by, each.value, each.before_s) for each in found] == [
+    groups = _groups(table, np.array([1.0, 2.0, 3.0]), np.zeros(3))
+    assert [(each.by, each.value, each.before_s) for each in groups] == [
         *(("account", "a", 2.5), ("account", "b", 1.0)),
         *(("size", "1 processors or more", 3.0), ("size", "5 processors or more", 2.0), ("size", "17 processors or more", 1.0)),
         *(("length", "under 10 min", 2.0), ("length", "1 to 4 h", 1.0), ("length", "over 24 h", 3.0)),

@@ -48,9 +48,9 @@ def control_runs(count: int = 700, seed: int = 0, noise: float = 0.3) -> Runs:
     excess = np.array(_NETWORK)[application] * network + np.array(_IO)[application] * disk
     runtime = (60.0 + 30.0 * application) * (1.0 + excess + rng.normal(0, 0.01, count))
     tables = [_features(rng, network, disk, application, noise * scale) for scale in (1.0, 1.5)]
-    told = pd.DataFrame({"excess": excess, "network": network, "io": disk})
+    contention = pd.DataFrame({"excess": excess, "network": network, "io": disk})
     names = np.array(APPLICATIONS, dtype=object)[application]
-    return Runs(tables[0], tables[1], names, start, runtime, told, (excess > 0.05).astype(np.int64))
+    return Runs(tables[0], tables[1], names, start, runtime, contention, (excess > 0.05).astype(np.int64))
 
 
 def _features(

@@ -105,7 +105,7 @@ def said_by_hand(case: Case) -> tuple[list[Said], Counter[str]]:
     longest = round(case.options["longest_interval_s"] * 10**6)
     last: dict[tuple[str, str], tuple[int, float]] = {}
     sampled: dict[str, int] = {}
-    said: list[Said] = []
+    readings: list[Said] = []
     counts: Counter[str] = Counter()
     for row in case.samples.to_dict("records"):
         micros, node = round(row["time_s"] * 10**6), row["node"]
@@ -135,10 +135,10 @@ def said_by_hand(case: Case) -> tuple[list[Said], Counter[str]]:
                     counts[kind] += 1
                     if growth is not None:
                         says[metric] = growth * 10**6 / (micros - before[0])
-        said.append(Said(micros, node, says))
-    counts["samples"], counts["nodes"] = len(said), len(sampled)
+        readings.append(Said(micros, node, says))
+    counts["samples"], counts["nodes"] = len(readings), len(sampled)
     counts["vanished"] = sum(max(sampled.values()) - each > longest for each in sampled.values())
-    return said, counts
+    return readings, counts
 
 
 def growth_by_hand(previous: int, value: int) -> tuple[str, int | None]:
@@ -156,14 +156,14 @@ def growth_by_hand(previous: int, value: int) -> tuple[str, int | None]:
 
 def features_by_hand(case: Case, scope: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Features, and coverage without what was expected."""
-    said, _ = said_by_hand(case)
+    readings, _ = said_by_hand(case)
     window, lag = (round(case.options[name] * 10**6) for name in ("window_s", "lag_s"))
     rows, coverage = [], []
     for run in case.runs.itertuples():
         start = int(run.start_s) * 10**6
         inside = [
             each
-            for each in said
+            for each in readings
             if start - window <= each.micros < start - lag and (scope == "all" or each.node in run.nodes) and each.says
         ]
         row = {}

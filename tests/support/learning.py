@@ -40,9 +40,9 @@ def inputs_of(jobs: pd.DataFrame, start_s: np.ndarray) -> pd.DataFrame:
     return model_inputs(jobs, history(jobs, start_s, local_clock_s(jobs["submit_s"].to_numpy(), ORIGIN_S, ZONE)))
 
 
-def asked_after(known: Accounting, at: int) -> np.ndarray:
+def asked_after(records: Accounting, at: int) -> np.ndarray:
     """Return the rows of jobs submitted after ``at``."""
-    return np.flatnonzero(known.jobs["submit_s"].to_numpy() > at)
+    return np.flatnonzero(records.jobs["submit_s"].to_numpy() > at)
 
 
 def people(jobs: pd.DataFrame) -> pd.DataFrame:

@@ -47,8 +47,8 @@ class Patience:
     def ready(self, files: Sequence[int | IO[bytes]]) -> list[int | IO[bytes]]:
         """Wait until some of ``files`` can be read; return them, none where the time is up before."""
         while not self.over():
-            if found := select.select(files, [], [], self._look_s)[0]:
-                return list(found)
+            if readable := select.select(files, [], [], self._look_s)[0]:
+                return list(readable)
         return []
 
     def excuse(self, seconds: float) -> None:
@@ -73,13 +73,13 @@ def used(processes: Iterable[int]) -> tuple[dict[Path, tuple[int, int]], bool]:
 
     Time in which a thread is ready is told once it runs again.
     """
-    found, active = {}, False
+    times_ns, active = {}, False
     for thread in _threads(processes):
         with suppress(OSError):  # it has ended
             ran, ready, _ = (thread / "schedstat").read_text().split()
-            found[thread] = int(ran), int(ready)
+            times_ns[thread] = int(ran), int(ready)
             active |= (thread / "stat").read_text().rpartition(")")[2].split()[0] in "RD"
-    return found, active
+    return times_ns, active
 
 
 @dataclass(frozen=True)
@@ -99,16 +99,16 @@ class At:
 
 
 def wait_until(
-    over: Callable[[], _T], place: Path, said: Callable[[], object] = str, *, seconds: float = GIVEN_S, every_s: float = 0.1
+    over: Callable[[], _T], place: Path, report: Callable[[], object] = str, *, seconds: float = GIVEN_S, every_s: float = 0.1
 ) -> _T:
     """Return what ``over`` returns once that is true: it is asked again while the processes at work in ``place`` get on.
 
-    AssertionError, with what ``said`` tells, once they ran for ``seconds`` together, or all of them waited for so long.
+    AssertionError, with what ``report`` tells, once they ran for ``seconds`` together, or all of them waited for so long.
     """
     patience, forever = Patience(At(place), seconds, SELDOM_S), time.monotonic() + FOREVER_S
     while not (answer := over()):
         if patience.over() or time.monotonic() > forever:
-            raise AssertionError(f"what is waited for hangs: {said()}")
+            raise AssertionError(f"what is waited for hangs: {report()}")
         time.sleep(every_s)
     return answer
 
@@ -121,18 +121,18 @@ def run(
         read.write(given)
         read.seek(0)
 
-        def said() -> list[str]:
+        def printed() -> list[str]:
             for file in (out, err):
                 file.seek(0)
             return [out.read(), err.read()]
 
         process = subprocess.Popen(command, cwd=cwd or place, env=env, stdin=read, stdout=out, stderr=err)
         try:
-            wait_until(lambda: process.poll() is not None, place, lambda: (command, *said()))
+            wait_until(lambda: process.poll() is not None, place, lambda: (command, *printed()))
         finally:
             process.kill()
             process.wait()
-        return subprocess.CompletedProcess(command, process.returncode, *said())
+        return subprocess.CompletedProcess(command, process.returncode, *printed())
 
 
 def spend(seconds: float, processes: Iterable[int]) -> None:

@@ -43,19 +43,19 @@ def python(
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LIBRARIES))
     with tempfile.TemporaryDirectory() as folder:
-        said = [Path(folder) / name for name in ("out", "err")]
-        process = context.Process(target=_become, args=(list(arguments), str(cwd), dict(os.environ if env is None else env), said))
+        files = [Path(folder) / name for name in ("out", "err")]
+        process = context.Process(target=_become, args=(list(arguments), str(cwd), dict(os.environ if env is None else env), files))
         process.start()
         if timeout is not None and process.pid and not Patience([process.pid], timeout).ready([process.sentinel]):
             process.kill()
             process.join()
-            raise subprocess.TimeoutExpired(list(arguments), timeout, *(each.read_text() for each in said))
+            raise subprocess.TimeoutExpired(list(arguments), timeout, *(each.read_text() for each in files))
         process.join()
-        return subprocess.CompletedProcess(list(arguments), process.exitcode, *(each.read_text() for each in said))
+        return subprocess.CompletedProcess(list(arguments), process.exitcode, *(each.read_text() for each in files))
 
 
-def _become(arguments: list[str], cwd: str, env: dict[str, str], said: list[Path]) -> None:
-    for file, path in zip((1, 2), said, strict=True):
+def _become(arguments: list[str], cwd: str, env: dict[str, str], files: list[Path]) -> None:
+    for file, path in zip((1, 2), files, strict=True):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), file)
     os.chdir(cwd)
     os.environ.clear()

@@ -53,17 +53,17 @@ def at_home(place: Path) -> None:
 
 def forked(body: Callable[[], Any]) -> Any:
     """Return the JSON value of ``body``, called in a fork; AssertionError, with the end of what it prints, where it fails."""
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as told:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
 
         def tell() -> int:
-            json.dump(body(), told, default=str)
-            told.flush()
+            json.dump(body(), file, default=str)
+            file.flush()
             return 0
 
         (ended,) = together([tell], seconds=FOREVER_S)
         assert ended.code == 0, ended.how
-        told.seek(0)
-        return json.loads(told.read() or "null")  # a command leaves by SystemExit, and has no value
+        file.seek(0)
+        return json.loads(file.read() or "null")  # a command leaves by SystemExit, and has no value
 
 
 @dataclass(frozen=True)
@@ -230,15 +230,15 @@ def _version_result(place: Path) -> dict[str, Any]:
     from pipelines.storage.lake import Lake
 
     lake = Lake(place / "home" / "lake")
-    found: dict[str, Any] = {"files": sorted(lake.versions(MODEL).current().files), "aliases": sorted(aliases(place))}
-    for table in found["files"]:
+    state: dict[str, Any] = {"files": sorted(lake.versions(MODEL).current().files), "aliases": sorted(aliases(place))}
+    for table in state["files"]:
         if table.startswith("reports/"):
             continue
         frame = lake.read(table, "arriving")[0]
         if table == "runtime_model" and "alias" in frame:  # done twice, a run lists the versions that serve
             frame = frame.loc[frame["alias"] != "", ["method", "alias"]].sort_values("alias", ignore_index=True)
-        found[table] = text_of(frame)
-    return found
+        state[table] = text_of(frame)
+    return state
 
 
 def text_of(frame: pd.DataFrame) -> str:

@@ -108,7 +108,7 @@ def watched(body: Callable[[], int], root: Path, answer: Answer | None, *, secon
     if answer is None:
         return together([body], seconds=seconds)[0]
     ours, theirs = socket.socketpair()
-    child, said = _started(body, theirs)
+    child, log = _started(body, theirs)
     theirs.close()
     calls, hung = 0, False
     process = os.pidfd_open(child)
@@ -130,7 +130,7 @@ def watched(body: Callable[[], int], root: Path, answer: Answer | None, *, secon
     finally:
         os.close(process)
         ours.close()
-    return Ended(os.waitstatus_to_exitcode(status), _said(said), calls, hung)
+    return Ended(os.waitstatus_to_exitcode(status), _text_of(log), calls, hung)
 
 
 def together(bodies: Sequence[Callable[[], int]], *, seconds: float = 120.0) -> list[Ended]:
@@ -140,40 +140,40 @@ def together(bodies: Sequence[Callable[[], int]], *, seconds: float = 120.0) -> 
     patience, ended = Patience(living.keys(), seconds), {}
     while living:
         ready = patience.ready(list(living.values()))
-        for child, said in started:
+        for child, log in started:
             if child not in living or (ready and living[child] not in ready):
                 continue
             if not ready:
                 os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
             os.close(living.pop(child))
-            ended[child] = Ended(os.waitstatus_to_exitcode(status), _said(said), 0, not ready)
+            ended[child] = Ended(os.waitstatus_to_exitcode(status), _text_of(log), 0, not ready)
     return [ended[child] for child, _ in started]
 
 
 def _started(body: Callable[[], int], supervisor: socket.socket | None = None) -> tuple[int, int]:
     """Start ``body`` in a fork; return its process and what its output goes to."""
-    said = os.memfd_create("output")
+    log = os.memfd_create("output")
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        _child(body, said, supervisor)
-    return child, said
+        _child(body, log, supervisor)
+    return child, log
 
 
-def _said(output: int) -> str:
+def _text_of(output: int) -> str:
     os.lseek(output, 0, os.SEEK_SET)
     with open(output, encoding="utf-8", errors="replace") as file:
         return file.read()
 
 
-def _child(body: Callable[[], int], said: int, supervisor: socket.socket | None = None) -> None:
+def _child(body: Callable[[], int], log: int, supervisor: socket.socket | None = None) -> None:
     code = 125
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(said, 1)
-        os.dup2(said, 2)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
         os.set_inheritable(1, True)
         if supervisor is not None:
             listener = _install()

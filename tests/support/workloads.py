@@ -184,8 +184,8 @@ def source_of(load: Workload, predictor: Any) -> dict[str, Any]:
         "clairvoyant": load.runtime,
         "requested*2": [2 * seconds for seconds in load.requested],
     }
-    known = predictor is None or isinstance(predictor, str)
-    return {"estimates": tables[predictor]} if known and predictor in tables else {"predictor": predictor}
+    by_name = predictor is None or isinstance(predictor, str)
+    return {"estimates": tables[predictor]} if by_name and predictor in tables else {"predictor": predictor}
 
 
 @st.composite

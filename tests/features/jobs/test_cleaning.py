@@ -166,12 +166,12 @@ def plain_rules(rows: list[tuple], procs: int, missing_request: str) -> tuple[li
             done.append((number, "dropped", "negative-submit", "submit_s", submit, None))
             continue
         if (requested or 0) <= 0:
-            stated, requested = requested, {"drop": None, "runtime": runtime, "queue-max": before[number]}[missing_request]
+            original, requested = requested, {"drop": None, "runtime": runtime, "queue-max": before[number]}[missing_request]
             if requested is None:
                 rule = "no-request" if missing_request == "drop" else "no-request-yet"
-                done.append((number, "dropped", rule, "requested_s", stated, None))
+                done.append((number, "dropped", rule, "requested_s", original, None))
                 continue
-            done.append((number, "altered", f"request-from-{missing_request}", "requested_s", stated, requested))
+            done.append((number, "altered", f"request-from-{missing_request}", "requested_s", original, requested))
         if wanted > procs:
             done.append((number, "dropped", "wider-than-machine", "procs", wanted, None))
             continue

@@ -17,9 +17,9 @@ from tests.support.workloads import Workload, columns, crowd
 def written(jobs: pd.DataFrame, waits: Graph) -> pd.DataFrame:
     """The jobs with what SWF can state of a graph in fields 17 and 18."""
     row = waits.stated_rows()
-    stated = {"preceding_job": jobs["job_id"].to_numpy(np.int64)[row], "think_s": waits.after_s}
-    return jobs.assign(**{name: pd.array(values, "Int64") for name, values in stated.items()}).assign(
-        **{name: lambda table, name=name: table[name].mask(row < 0) for name in stated}
+    fields = {"preceding_job": jobs["job_id"].to_numpy(np.int64)[row], "think_s": waits.after_s}
+    return jobs.assign(**{name: pd.array(values, "Int64") for name, values in fields.items()}).assign(
+        **{name: lambda table, name=name: table[name].mask(row < 0) for name in fields}
     )
 
 
@@ -37,6 +37,6 @@ def test_what_is_stated_in_full_makes_the_same_schedule() -> None:
     waits, _ = user_graph(alone.table(), users("closed"))
     table = written(alone.table(), waits)
     assert (waits.after_s != OPEN).sum() == preceding_rows(table).named > 10
-    closed, stated = (simulate(table, procs=16, **{name: value}) for name, value in (("users", "closed"), ("dependencies", True)))
-    assert columns(closed) == columns(stated)
-    assert closed.jobs["submit_s"].tolist() == stated.jobs["submit_s"].tolist() != load.submit
+    closed, linked = (simulate(table, procs=16, **{name: value}) for name, value in (("users", "closed"), ("dependencies", True)))
+    assert columns(closed) == columns(linked)
+    assert closed.jobs["submit_s"].tolist() == linked.jobs["submit_s"].tolist() != load.submit

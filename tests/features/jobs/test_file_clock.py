@@ -33,9 +33,9 @@ def trace(count: int = 600, **changed: tuple[int, int]) -> Trace:
 @pytest.mark.parametrize("column", ["submit_s", "wait_s", "runtime_s"])
 @pytest.mark.parametrize("row", [3, 599])
 def test_one_row_far_ahead_is_left_out_with_the_column_that_puts_it_there(column: str, row: int) -> None:
-    made = clean(trace(**{column: (row, 3 * YEAR_S)}))
-    assert len(made.jobs) == 599
-    assert made.rejected_jobs[["rule", "action", "column", "before"]].to_numpy().tolist() == [
+    cleaned = clean(trace(**{column: (row, 3 * YEAR_S)}))
+    assert len(cleaned.jobs) == 599
+    assert cleaned.rejected_jobs[["rule", "action", "column", "before"]].to_numpy().tolist() == [
         [AHEAD, "dropped", column, 3 * YEAR_S]
     ]
 
@@ -55,7 +55,7 @@ def test_the_clock_leaves_out_ten_rows_and_not_eleven() -> None:
 
 @needs_shared
 def test_the_job_that_ends_three_weeks_after_the_last_submission_stays() -> None:
-    made = clean(read_trace(str(SHARED / "traces" / "CERIT-wagap-2013.swf.gz"), procs=2176))
-    assert AHEAD not in set(made.rejected_jobs["rule"])
-    end = made.jobs["submit_s"] + made.jobs["wait_s"] + made.jobs["runtime_s"]
-    assert end.max() - made.jobs["submit_s"].max() > 21 * DAY_S
+    cleaned = clean(read_trace(str(SHARED / "traces" / "CERIT-wagap-2013.swf.gz"), procs=2176))
+    assert AHEAD not in set(cleaned.rejected_jobs["rule"])
+    end = cleaned.jobs["submit_s"] + cleaned.jobs["wait_s"] + cleaned.jobs["runtime_s"]
+    assert end.max() - cleaned.jobs["submit_s"].max() > 21 * DAY_S

@@ -108,9 +108,9 @@ def defined(jobs: pd.DataFrame, start_s: np.ndarray) -> list[dict[str, float]]:
     """The history (clock apart) of every job of ``jobs``, from the definition alone: look at all the jobs of its user."""
     everything = []
     for row, job in enumerate(jobs.itertuples()):
-        known = {"row": row, "start": int(start_s[row]), "end": int(start_s[row]) + job.runtime_s}
+        times = {"row": row, "start": int(start_s[row]), "end": int(start_s[row]) + job.runtime_s}
         allocated = job.procs if pd.isna(job.allocated_procs) else int(job.allocated_procs)
-        everything.append({**known, "runtime": job.runtime_s, "procs": job.procs, "allocated": allocated, "user": job.user})
+        everything.append({**times, "runtime": job.runtime_s, "procs": job.procs, "allocated": allocated, "user": job.user})
     of_user: dict[str, list[dict]] = {}
     for job in everything:
         of_user.setdefault("" if pd.isna(job["user"]) else job["user"], []).append(job)
@@ -152,10 +152,10 @@ def mean(values: list[int]) -> float:
 
 
 def assert_as_defined(jobs: pd.DataFrame, start_s: np.ndarray) -> None:
-    known = history(jobs, start_s, local(jobs))
-    assert tuple(known.columns) == HISTORY
-    assert (known.dtypes == "float64").all()
-    pd.testing.assert_frame_equal(known[NOT_CLOCK], pd.DataFrame(defined(jobs, start_s), dtype="float64"), check_exact=True)
+    past = history(jobs, start_s, local(jobs))
+    assert tuple(past.columns) == HISTORY
+    assert (past.dtypes == "float64").all()
+    pd.testing.assert_frame_equal(past[NOT_CLOCK], pd.DataFrame(defined(jobs, start_s), dtype="float64"), check_exact=True)
 
 
 @pytest.mark.slow
@@ -182,7 +182,7 @@ def test_clock_is_the_wall_clock_from_monday() -> None:
     jobs = table([{"submit_s": number, "runtime_s": 1, "procs": 1, "user": "a"} for number in range(4)])
     instants = ["1997-03-31 00:00:00", "1997-03-31 06:00:00", "1997-04-02 12:00:00", "1997-04-03 12:00:00"]  # 31 March: a Monday
     clock = pd.DatetimeIndex(instants).to_numpy().astype("datetime64[s]").astype(np.int64)
-    known = history(jobs, local(jobs), clock)
+    past = history(jobs, local(jobs), clock)
     days = 2 * np.pi * np.array([0, 0.25, 2.5, 3.5])
     for name, expected in {
         "cos_day": np.cos(days),
@@ -190,7 +190,7 @@ def test_clock_is_the_wall_clock_from_monday() -> None:
         "cos_week": np.cos(days / 7),
         "sin_week": np.sin(days / 7),
     }.items():
-        np.testing.assert_allclose(known[name], expected, atol=1e-12)
+        np.testing.assert_allclose(past[name], expected, atol=1e-12)
 
 
 # Nothing of the future.
@@ -291,12 +291,12 @@ def test_jobs_that_run_at_a_time_cost_nothing_more() -> None:
 
 def test_inputs_are_one_matrix_in_the_stated_order() -> None:
     jobs, start = random_trace(50, np.random.default_rng(1))
-    known = history(jobs, start, local(jobs))
-    inputs = model_inputs(jobs, known)
+    past = history(jobs, start, local(jobs))
+    inputs = model_inputs(jobs, past)
     assert tuple(inputs.columns) == FEATURES
     assert inputs.to_numpy().flags.c_contiguous
     pd.testing.assert_frame_equal(inputs[["requested_s", "procs"]], jobs[["requested_s", "procs"]].astype("float64"))
-    pd.testing.assert_frame_equal(inputs[list(HISTORY)], known)
+    pd.testing.assert_frame_equal(inputs[list(HISTORY)], past)
 
 
 def overrunning(recorded_s: int) -> CleanTrace:
@@ -308,14 +308,14 @@ def overrunning(recorded_s: int) -> CleanTrace:
 def test_a_job_that_runs_beyond_its_request_is_learned_from_when_it_has_ended() -> None:
     cleaned, start = overrunning(1000), np.array([0, 500])
     assert cleaned.jobs["runtime_s"].tolist() == [100, 10]
-    known = accounting(cleaned.jobs, start)
-    assert known.end_s.tolist() == [1000, 510]
-    assert known.ended(999).tolist() == [1]
-    for told in (known.inputs, user_history(cleaned).table):
-        assert told[["completed_jobs", "running_jobs", "occupied_procs", "longest_running_s"]].iloc[1].tolist() == [0, 1, 4, 500]
-    at_600 = known.snapshot(600).iloc[0]
+    records = accounting(cleaned.jobs, start)
+    assert records.end_s.tolist() == [1000, 510]
+    assert records.ended(999).tolist() == [1]
+    for past in (records.inputs, user_history(cleaned).table):
+        assert past[["completed_jobs", "running_jobs", "occupied_procs", "longest_running_s"]].iloc[1].tolist() == [0, 1, 4, 500]
+    at_600 = records.snapshot(600).iloc[0]
     assert (at_600["completed_jobs"], at_600["last_runtime_s"]) == (1, 10)  # B alone
-    at_1000 = known.snapshot(1000).iloc[0]
+    at_1000 = records.snapshot(1000).iloc[0]
     assert (at_1000["completed_jobs"], at_1000["last_runtime_s"], at_1000["last_end_s"]) == (2, 100, 1000)
     replayed = Replay(cleaned, start, "recorded")
     assert replayed.accounting(999).jobs["job_id"].tolist() == [2]

@@ -44,10 +44,10 @@ def test_factors_are_numbers_above_zero(factor: float) -> None:
 
 
 def test_what_is_simulated_is_the_changed_trace_and_is_called_so() -> None:
-    made = simulate(CROWD.table(), procs=64, predictor="clairvoyant", load=1.5, squeeze=2, trace="toy")
+    schedule = simulate(CROWD.table(), procs=64, predictor="clairvoyant", load=1.5, squeeze=2, trace="toy")
     plain = simulate(scaled(CROWD.table(), 1.5, 2), procs=64, predictor="clairvoyant")
-    pd.testing.assert_frame_equal(made.jobs, plain.jobs)
-    assert (made.trace, made.load, made.squeeze) == ("toy (load 1.5, squeeze 2)", 1.5, 2)
+    pd.testing.assert_frame_equal(schedule.jobs, plain.jobs)
+    assert (schedule.trace, schedule.load, schedule.squeeze) == ("toy (load 1.5, squeeze 2)", 1.5, 2)
     denser = evaluate(simulate(CROWD.table(), procs=64, load=3.0))
     assert denser["mean_wait_s"] > 2 * evaluate(simulate(CROWD.table(), procs=64))["mean_wait_s"]
 
@@ -59,5 +59,5 @@ def test_predictions_of_the_recorded_runtimes_are_refused_of_squeezed_ones() -> 
 
 
 def test_a_shaken_replay_of_a_squeezed_trace_knows_its_runtimes() -> None:
-    made = CROWD.schedule("EASY", "clairvoyant", squeeze=7, shake_s=3, seed=1).jobs
-    assert made["predicted_s"].tolist() == made["runtime_s"].tolist() == scaled(CROWD.table(), squeeze=7)["runtime_s"].tolist()
+    jobs = CROWD.schedule("EASY", "clairvoyant", squeeze=7, shake_s=3, seed=1).jobs
+    assert jobs["predicted_s"].tolist() == jobs["runtime_s"].tolist() == scaled(CROWD.table(), squeeze=7)["runtime_s"].tolist()

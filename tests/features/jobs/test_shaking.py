@@ -63,26 +63,26 @@ def test_with_dependencies_no_job_comes_before_the_one_it_names():
 
 
 def test_a_shaken_schedule_is_that_of_the_moved_jobs_in_the_order_of_the_trace():
-    made = simulate(JOBS, procs=PROCS, seed=4, shake_s=60, **POLICY)
+    schedule = simulate(JOBS, procs=PROCS, seed=4, shake_s=60, **POLICY)
     table, rows = shaken(JOBS, moves(len(JOBS), 60, 4))
     plain = simulate(table, procs=PROCS, **POLICY)
-    assert (made.jobs["job_id"].to_numpy() == JOBS["job_id"].to_numpy()).all()
-    assert np.abs(made.jobs["submit_s"] - JOBS["submit_s"]).max() == 60
+    assert (schedule.jobs["job_id"].to_numpy() == JOBS["job_id"].to_numpy()).all()
+    assert np.abs(schedule.jobs["submit_s"] - JOBS["submit_s"]).max() == 60
     for column in plain.jobs:
-        assert (made.jobs[column].to_numpy()[rows] == plain.jobs[column].to_numpy()).all(), column
-    assert (made.seed, made.shake_s) == (4, 60)
-    assert not made.jobs["start_s"].equals(simulate(JOBS, procs=PROCS, **POLICY).jobs["start_s"])
+        assert (schedule.jobs[column].to_numpy()[rows] == plain.jobs[column].to_numpy()).all(), column
+    assert (schedule.seed, schedule.shake_s) == (4, 60)
+    assert not schedule.jobs["start_s"].equals(simulate(JOBS, procs=PROCS, **POLICY).jobs["start_s"])
     again, other = (simulate(JOBS, procs=PROCS, seed=seed, shake_s=60, **POLICY) for seed in (4, 0))
-    pd.testing.assert_frame_equal(again.jobs, made.jobs)
-    assert not other.jobs["start_s"].equals(made.jobs["start_s"])
+    pd.testing.assert_frame_equal(again.jobs, schedule.jobs)
+    assert not other.jobs["start_s"].equals(schedule.jobs["start_s"])
 
 
 def test_predictions_known_beforehand_follow_their_jobs():
     given = JOBS["runtime_s"].to_numpy(float)
-    made = simulate(JOBS, procs=PROCS, seed=1, shake_s=3600, predictor=given)
-    assert (made.jobs["predicted_s"] == made.jobs["runtime_s"]).all()
+    schedule = simulate(JOBS, procs=PROCS, seed=1, shake_s=3600, predictor=given)
+    assert (schedule.jobs["predicted_s"] == schedule.jobs["runtime_s"]).all()
     expected = simulate(JOBS, procs=PROCS, seed=1, shake_s=3600, predictor="clairvoyant")
-    assert (made.jobs["start_s"] == expected.jobs["start_s"]).all()
+    assert (schedule.jobs["start_s"] == expected.jobs["start_s"]).all()
 
 
 def test_a_seed_that_would_change_nothing_is_refused():
@@ -103,26 +103,26 @@ def test_a_learner_takes_the_seed_and_keeps_its_name():
         *(False, False, False),
     ]
     assert predictor("lightgbm(trees=9)", seed=7).name == "lightgbm(trees=9)"
-    made, stated, other = (
+    by_setting, by_name, other = (
         simulate(JOBS, procs=PROCS, predictor=name, seed=seed)
         for name, seed in (("quantile", 5), ("quantile(seed=5)", 0), ("quantile", 0))
     )
-    assert made.predictor == "quantile"
-    assert made.jobs["predicted_s"].equals(stated.jobs["predicted_s"])
-    assert not made.jobs["predicted_s"].equals(other.jobs["predicted_s"])
+    assert by_setting.predictor == "quantile"
+    assert by_setting.jobs["predicted_s"].equals(by_name.jobs["predicted_s"])
+    assert not by_setting.jobs["predicted_s"].equals(other.jobs["predicted_s"])
 
 
 def test_a_campaign_shakes_each_seed_alike_for_all_policies():
     asked = Campaign(
         schedulers=("EASY", "EASY-SJBF"), predictors=("requested", "last2"), corrections=("tsafrir",), seeds=(0, 3), shake_s=60
     )
-    made = campaign_schedules(JOBS, asked, procs=PROCS)
-    assert {schedule.shake_s for schedule in made} == {60}
-    submits = {schedule.seed: schedule.jobs["submit_s"].to_numpy() for schedule in made}
+    schedules = campaign_schedules(JOBS, asked, procs=PROCS)
+    assert {schedule.shake_s for schedule in schedules} == {60}
+    submits = {schedule.seed: schedule.jobs["submit_s"].to_numpy() for schedule in schedules}
     assert (submits[0] != submits[3]).any()
-    for schedule in made:
+    for schedule in schedules:
         assert (schedule.jobs["submit_s"].to_numpy() == submits[schedule.seed]).all()
-    [one] = [each for each in made if (each.scheduler, each.predictor, each.seed) == ("EASY-SJBF", "last2", 3)]
+    [one] = [each for each in schedules if (each.scheduler, each.predictor, each.seed) == ("EASY-SJBF", "last2", 3)]
     alone = simulate(JOBS, procs=PROCS, seed=3, shake_s=60, **POLICY)
     pd.testing.assert_frame_equal(one.jobs, alone.jobs)
     table = run_campaign(JOBS, asked, procs=PROCS, map_points=serial)
@@ -145,7 +145,7 @@ def test_windows_are_those_of_the_recorded_submissions_and_moves_those_of_the_tr
 def test_a_command_on_a_machine_on_which_nothing_waits_says_that_it_says_nothing(tmp_path):
     path = tmp_path / "few.parquet"
     write_canonical(generate(SPEC), path)
-    for procs, told in (("64", False), ("100000", True)):
+    for procs, warned in (("64", False), ("100000", True)):
         done = CliRunner().invoke(cli, ["simulate", str(path), "--procs", procs, "--scheduler", "EASY", "--json"])
-        assert ("nothing waits here" in done.stderr) is told
-        assert ("check --procs" in done.stderr) is told
+        assert ("nothing waits here" in done.stderr) is warned
+        assert ("check --procs" in done.stderr) is warned

@@ -83,11 +83,11 @@ def test_clock_alone_moves_on_after_the_snapshot(trace: tuple[pd.DataFrame, np.n
 
 def test_many_rows_are_the_rows_one_by_one() -> None:
     jobs, start = random_trace(300, np.random.default_rng(11))
-    known = History.from_frame(snapshot(jobs, start, int(jobs["submit_s"].iloc[200])))
+    past = History.from_frame(snapshot(jobs, start, int(jobs["submit_s"].iloc[200])))
     asked = submissions(jobs, local(jobs)).iloc[200:]
-    one_by_one = pd.concat([known.inputs(asked.iloc[[row]]) for row in range(len(asked))])
-    pd.testing.assert_frame_equal(known.inputs(asked), one_by_one, atol=1e-15, rtol=0)
-    assert known.inputs(asked.iloc[:0]).shape == (0, len(FEATURES))
+    one_by_one = pd.concat([past.inputs(asked.iloc[[row]]) for row in range(len(asked))])
+    pd.testing.assert_frame_equal(past.inputs(asked), one_by_one, atol=1e-15, rtol=0)
+    assert past.inputs(asked.iloc[:0]).shape == (0, len(FEATURES))
 
 
 @pytest.mark.slow
@@ -104,10 +104,10 @@ def test_snapshot_holds_nothing_later_than_its_instant(seed: int) -> None:
 
 def test_submission_from_before_the_snapshot_is_answered_as_at_its_instant() -> None:
     jobs, start = random_trace(50, np.random.default_rng(2))
-    known = History.from_frame(snapshot(jobs, start, 200))
+    past = History.from_frame(snapshot(jobs, start, 200))
     asked = submissions(jobs, local(jobs)).iloc[:5]
-    pd.testing.assert_frame_equal(known.inputs(asked.assign(submit_s=3)), known.inputs(asked.assign(submit_s=200)))
-    assert known.at_s == 200
+    pd.testing.assert_frame_equal(past.inputs(asked.assign(submit_s=3)), past.inputs(asked.assign(submit_s=200)))
+    assert past.at_s == 200
 
 
 def test_unknown_and_null_users_and_an_empty_snapshot_mean_no_history() -> None:
@@ -115,11 +115,11 @@ def test_unknown_and_null_users_and_an_empty_snapshot_mean_no_history() -> None:
     asked = pd.DataFrame({"user": ["stranger", None], "procs": 2, "requested_s": 60, "submit_s": 90, "local_s": 90})
     expected = model_inputs(jobs, history(jobs, start, local(jobs))).iloc[0]  # a trace's first job has no history
     for at_s in (90, -1):
-        known = History.from_frame(snapshot(jobs, start, at_s))
-        got = known.inputs(asked)
+        past = History.from_frame(snapshot(jobs, start, at_s))
+        got = past.inputs(asked)
         for row in (0, 1):
             pd.testing.assert_series_equal(got.iloc[row, 2:-4], expected.iloc[2:-4], check_names=False)
-    assert known.at_s is None
+    assert past.at_s is None
 
 
 def test_columns_are_those_of_training() -> None:
@@ -139,11 +139,11 @@ def test_one_submission_is_answered_in_two_milliseconds() -> None:
     users = [f"user{number}" for number in range(5_000)]
     rng = np.random.default_rng(0)
     jobs = table([{"submit_s": number, "runtime_s": 5, "procs": 1, "user": users[rng.integers(5_000)]} for number in range(20_000)])
-    known = History.from_frame(snapshot(jobs, local(jobs), 20_000))
+    past = History.from_frame(snapshot(jobs, local(jobs), 20_000))
     asked = pd.DataFrame({"user": ["user17"], "procs": 2, "requested_s": 60, "submit_s": 20_001, "local_s": 20_001})
     seconds = []
     for _ in range(50):
         begin = time.perf_counter()
-        known.inputs(asked)
+        past.inputs(asked)
         seconds.append(time.perf_counter() - begin)
     assert statistics.median(seconds) < 0.002

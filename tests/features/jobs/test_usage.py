@@ -29,10 +29,10 @@ def test_what_is_in_use_is_what_a_count_of_each_second_finds(rows: list[tuple[in
         seconds[:, submit + wait : submit + wait + runtime] += np.array([[procs], [1]])
     busy = np.flatnonzero(seconds[0])
     within = seconds[:, busy[0] : busy[-1] + 1]
-    found = usage(table(rows))
-    assert (found.procs.peak, found.nodes.peak) == tuple(within.max(axis=1))
-    assert found.procs.high == np.quantile(within[0], 0.999, method="inverted_cdf")
-    assert found.waited == np.mean([wait > 60 for _, wait, *_ in rows])
+    in_use = usage(table(rows))
+    assert (in_use.procs.peak, in_use.nodes.peak) == tuple(within.max(axis=1))
+    assert in_use.procs.high == np.quantile(within[0], 0.999, method="inverted_cdf")
+    assert in_use.waited == np.mean([wait > 60 for _, wait, *_ in rows])
 
 
 def test_without_waits_nothing_is_known() -> None:
@@ -43,8 +43,8 @@ def test_what_makes_a_simulation_doubtful_is_said() -> None:
     trace = Trace("a", table([(0, 0, 100, 3), (0, 0, 100, 9), (50, 0, 10, 3)]))
     with pytest.raises(InputError, match="processors is unknown; give --procs 15, the most in use at once"):
         clean(trace)
-    said = clean(trace, procs=4)
-    load, wide, peak = doubts(said.jobs, said.procs, said.rejected_jobs)
+    cleaned = clean(trace, procs=4)
+    load, wide, peak = doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs)
     assert load == "jobs ask for 1.65 times what 4 processors can do, so the queue grows without end: is --procs right?"
     assert wide == "1 job asks for more than 4 processors, up to 9: left out; is --procs right?"
     assert peak == "its records have 6 processors in use at once, at the peak 6, not 4: is --procs right?"

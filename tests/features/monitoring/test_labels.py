@@ -80,12 +80,12 @@ def probes(*rows: tuple[str, str, float, float, float]) -> pd.DataFrame:
 
 def test_probe_features_are_over_the_nodes_of_each_run() -> None:
     table = probes(("b", "n1", 1, 2, 3), ("a", "n1", 5, 6, 7), ("b", "n2", 3, np.nan, 9), ("unasked", "n1", 0, 0, 0))
-    made = probe_features(table, ["a", "b", "unprobed"])
-    assert made.index.tolist() == ["a", "b", "unprobed"]
-    assert made.loc["a"].tolist() == [5, 5, 5, 6, 6, 6, 7, 7, 7]
-    assert made.loc["b"].tolist() == [1, 3, 2, 2, 2, 2, 3, 9, 6]
-    assert made.loc["unprobed"].isna().all()
-    assert tuple(made.columns) == FEATURES[270:279]
+    probed = probe_features(table, ["a", "b", "unprobed"])
+    assert probed.index.tolist() == ["a", "b", "unprobed"]
+    assert probed.loc["a"].tolist() == [5, 5, 5, 6, 6, 6, 7, 7, 7]
+    assert probed.loc["b"].tolist() == [1, 3, 2, 2, 2, 2, 3, 9, 6]
+    assert probed.loc["unprobed"].isna().all()
+    assert tuple(probed.columns) == FEATURES[270:279]
     assert probe_features(table.iloc[:0], ["a"]).isna().all().all()
 
 
@@ -98,9 +98,9 @@ def test_probe_results_that_cannot_be_are_refused() -> None:
 
 
 def test_types_are_one_hot_and_missing_where_the_site_gives_none() -> None:
-    made = type_features(["LBANN", "PENNANT", "unknown", "LBANN"], {"LBANN": "io", "PENNANT": "compute"})
-    np.testing.assert_array_equal(made, [[0, 0, 1], [1, 0, 0], [np.nan] * 3, [0, 0, 1]])
-    assert tuple(made.columns) == FEATURES[279:]
+    one_hot = type_features(["LBANN", "PENNANT", "unknown", "LBANN"], {"LBANN": "io", "PENNANT": "compute"})
+    np.testing.assert_array_equal(one_hot, [[0, 0, 1], [1, 0, 0], [np.nan] * 3, [0, 0, 1]])
+    assert tuple(one_hot.columns) == FEATURES[279:]
     with pytest.raises(InputError, match="'AMG' is of type 'fast'"):
         type_features([], {"AMG": "fast"})
 
@@ -136,22 +136,22 @@ def test_the_papers_samplers_make_the_282_features() -> None:
     backwards = papers_windows(runs(), tuple(reversed(SAMPLERS)))
     assert backwards.own is not None
     assert len(backwards.coverage.columns) == 18
-    made = feature_matrix(backwards.own.iloc[::-1], TABLE, types, runs())
-    assert tuple(made.columns) == FEATURES
-    assert (made.dtypes == np.float64).all()
-    assert made.index.tolist() == ["second", "first"]
-    assert made["sysclassib.qp1_dropped.mean"].tolist() == [21, 21]
-    assert made["opa_info.link_quality_indicator.max"].tolist() == [27 * (ORIGIN_S + 349), 27 * (ORIGIN_S + 49)], "a gauge"
-    assert made["probe.recv_s.max"].tolist() == [7, 2]
-    assert made["type.io"].tolist() == [0, 1]
+    matrix = feature_matrix(backwards.own.iloc[::-1], TABLE, types, runs())
+    assert tuple(matrix.columns) == FEATURES
+    assert (matrix.dtypes == np.float64).all()
+    assert matrix.index.tolist() == ["second", "first"]
+    assert matrix["sysclassib.qp1_dropped.mean"].tolist() == [21, 21]
+    assert matrix["opa_info.link_quality_indicator.max"].tolist() == [27 * (ORIGIN_S + 349), 27 * (ORIGIN_S + 49)], "a gauge"
+    assert matrix["probe.recv_s.max"].tolist() == [7, 2]
+    assert matrix["type.io"].tolist() == [0, 1]
 
 
 def test_a_site_with_fewer_samplers_has_their_columns_and_the_twelve_and_others_come_between() -> None:
     windows = papers_windows(runs(), ("lustre2_client",)).all
     assert windows is not None
-    made = feature_matrix(windows, TABLE, {}, runs())
-    assert tuple(made.columns) == FEATURES[168:]
-    assert made.filter(like="type.").isna().all().all()
+    matrix = feature_matrix(windows, TABLE, {}, runs())
+    assert tuple(matrix.columns) == FEATURES[168:]
+    assert matrix.filter(like="type.").isna().all().all()
     wide = pd.concat([windows.iloc[:, :3].add_prefix("site."), windows], axis=1)
     assert tuple(feature_matrix(wide, TABLE, {}, runs()).columns[102:105]) == tuple(wide.columns[:3])
 

@@ -60,8 +60,8 @@ def test_what_no_counter_says_gives_no_growth() -> None:
         ((1, -1), "invalid"),
         ((1, np.inf), "invalid"),
     ):
-        said, growth = grown(*pair)
-        assert said == kind
+        outcome, growth = grown(*pair)
+        assert outcome == kind
         assert np.isnan(growth)
     assert grown(5, 5) == ("difference", 0)
 

@@ -12,16 +12,16 @@ TYPES = pd.DataFrame({"application": ["A", "B"], "type": ["io", "network"], "rea
 MACHINE = Machine.of(pd.DataFrame({"node": ["a1", "a2", "b1", "b2"], "leaf": ["a", "a", "b", "b"]}), TYPES)
 
 
-def told(*jobs: Job, machine: Machine = MACHINE) -> dict[str, float]:
+def situation_of(*jobs: Job, machine: Machine = MACHINE) -> dict[str, float]:
     """What is known of the last job's start."""
-    made = situations(jobs, machine)
-    assert tuple(made.columns) == SITUATION_FEATURES
-    return made.iloc[-1].to_dict()
+    table = situations(jobs, machine)
+    assert tuple(table.columns) == SITUATION_FEATURES
+    return table.iloc[-1].to_dict()
 
 
 def test_a_start_across_leaves_beside_one_that_crosses_too() -> None:
-    found = told(Job("1", "B", ("a1", "b1"), 0, 100), Job("2", "A", ("a2", "b2"), 50))
-    assert found == {
+    situation = situation_of(Job("1", "B", ("a1", "b1"), 0, 100), Job("2", "A", ("a2", "b2"), 50))
+    assert situation == {
         "job.nodes": 2,
         "job.leaves": 2,
         "job.crossing": 0.5,
@@ -34,17 +34,17 @@ def test_a_start_across_leaves_beside_one_that_crosses_too() -> None:
 
 def test_of_the_same_second_the_one_listed_before_runs_and_what_ended_does_not() -> None:
     ended, before, later = Job("1", "A", ("a1",), 0, 50), Job("2", "A", ("b1",), 50, 9), Job("3", "A", ("b2",), 50, 9)
-    made = situations([later, ended, before], MACHINE)
-    assert made["running.io"].tolist() == [0, 0, 0.25]
-    assert made["beside.io"].tolist() == [0, 0, 0.5]
+    table = situations([later, ended, before], MACHINE)
+    assert table["running.io"].tolist() == [0, 0, 0.25]
+    assert table["beside.io"].tolist() == [0, 0, 0.5]
 
 
 def test_what_a_site_does_not_state_is_missing() -> None:
-    unknown = told(Job("1", "HPL", ("a1",), 0), Job("2", "A", ("a2",), 1))
+    unknown = situation_of(Job("1", "HPL", ("a1",), 0), Job("2", "A", ("a2",), 1))
     assert np.isnan(unknown["offered.io"])  # of HPL no rates are known, and it has no type
     assert (unknown["running.io"], unknown["offered.network"]) == (0, 0)
-    elsewhere = told(Job("1", "A", ("a1",), 0), Job("2", "A", ("a2", "c9"), 1))
+    elsewhere = situation_of(Job("1", "A", ("a1",), 0), Job("2", "A", ("a2", "c9"), 1))
     missing = {name for name, value in elsewhere.items() if np.isnan(value)}
     assert missing == {"job.leaves", "job.crossing", "beside.io", "offered.network"}
     plain = Machine.of(pd.DataFrame({"node": ["a1"], "leaf": ["a"]}), TYPES[["application", "type"]])
-    assert np.isnan(told(Job("1", "A", ("a1",), 0), machine=plain)["offered.io"])
+    assert np.isnan(situation_of(Job("1", "A", ("a1",), 0), machine=plain)["offered.io"])

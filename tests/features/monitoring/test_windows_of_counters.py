@@ -27,19 +27,19 @@ seeds = st.integers(0, 2**32 - 1)
 @settings(max_examples=40)
 def test_every_feature_of_every_run_is_the_one_by_hand_however_batches_are_cut(seed: int) -> None:
     case = random_case(seed)
-    made, whole = (
+    cut, whole = (
         window_features(batches, case.runs, SAMPLER, **case.options)
         for batches in (case.batches(np.random.default_rng(seed)), [case.samples])
     )
-    assert same_bytes(made.own, whole.own)
-    assert same_bytes(made.all, whole.all)
-    for scope, frame in (("own", made.own), ("all", made.all)):
+    assert same_bytes(cut.own, whole.own)
+    assert same_bytes(cut.all, whole.all)
+    for scope, frame in (("own", cut.own), ("all", cut.all)):
         features, coverage = features_by_hand(case, scope)
         assert frame is not None
         pd.testing.assert_frame_equal(frame, features, rtol=1e-12, atol=0)
-        pd.testing.assert_frame_equal(made.coverage[coverage.columns], coverage, check_dtype=False)
+        pd.testing.assert_frame_equal(cut.coverage[coverage.columns], coverage, check_dtype=False)
     _, counts = said_by_hand(case)
-    assert made.counts.to_dict() == {f"net.{kind}": counts[kind] for kind in (*KINDS, "duplicate", "samples", "nodes", "vanished")}
+    assert cut.counts.to_dict() == {f"net.{kind}": counts[kind] for kind in (*KINDS, "duplicate", "samples", "nodes", "vanished")}
 
 
 @pytest.mark.slow
@@ -60,11 +60,11 @@ def one(
     """Minimum, maximum and mean of one metric of one node before a run that starts at ``start``; times count from the origin."""
     samples = pd.DataFrame({"time_s": ORIGIN_S + np.array(times), "node": "a", "m": values})
     runs = pd.DataFrame({"run_id": ["r"], "nodes": [["a"]], "start_s": [ORIGIN_S + start]})
-    made = window_features([samples], runs, Sampler("s", ("m",), frozenset({"m"} if gauge else ())), **options)
-    assert made.own is not None
-    assert made.all is not None
-    pd.testing.assert_frame_equal(made.own, made.all)
-    return tuple(made.own.iloc[0])
+    windows = window_features([samples], runs, Sampler("s", ("m",), frozenset({"m"} if gauge else ())), **options)
+    assert windows.own is not None
+    assert windows.all is not None
+    pd.testing.assert_frame_equal(windows.own, windows.all)
+    return tuple(windows.own.iloc[0])
 
 
 @pytest.mark.parametrize(
@@ -138,10 +138,10 @@ def test_memory_does_not_grow_with_the_data() -> None:
     peaks = []
     for steps in (100, 1_000, 4_000):
         tracemalloc.start()
-        made = window_features(regular(steps, 32, 20), runs, sampler)
+        windows = window_features(regular(steps, 32, 20), runs, sampler)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        assert made.counts["s.samples"] == steps * 32
+        assert windows.counts["s.samples"] == steps * 32
     assert peaks[2] < 1.1 * peaks[1] < 1.3 * peaks[0], peaks
 
 
@@ -149,21 +149,21 @@ def test_coverage_compares_samples_with_the_usual_interval() -> None:
     runs = pd.DataFrame(
         {"run_id": ["late", "early"], "nodes": [["n0", "n1", "absent"], ["n2"]], "start_s": [ORIGIN_S + 400, ORIGIN_S + 100]}
     )
-    made = window_features(regular(1_000, 4, 2), runs, Sampler("s", ("m0", "m1")), lag_s=50)
-    assert made.interval_s.to_dict() == {"s": 1.0}
-    assert made.coverage.loc["late"].to_dict() == {
+    windows = window_features(regular(1_000, 4, 2), runs, Sampler("s", ("m0", "m1")), lag_s=50)
+    assert windows.interval_s.to_dict() == {"s": 1.0}
+    assert windows.coverage.loc["late"].to_dict() == {
         **{"s.own.samples": 500, "s.own.nodes": 2, "s.own.expected": 750},
         **{"s.all.samples": 1_000, "s.all.nodes": 4, "s.all.expected": 1_000},
     }
-    assert made.coverage.loc["early", "s.own.samples"] == 49, "fifty samples, of which the first says no rate"
+    assert windows.coverage.loc["early", "s.own.samples"] == 49, "fifty samples, of which the first says no rate"
 
 
 def test_a_node_that_comes_after_the_window_is_not_missed_in_it() -> None:
     samples = pd.DataFrame({"time_s": ORIGIN_S + np.array([0.0, 10, 20, 30, 30]), "node": ["a", "a", "a", "a", "b"], "m": 1.0})
     runs = pd.DataFrame({"run_id": ["before", "after"], "nodes": [[], []], "start_s": [ORIGIN_S + 30, ORIGIN_S + 31]})
-    made = window_features([samples], runs, Sampler("s", ("m",), frozenset({"m"})))
-    assert made.coverage["s.all.expected"].tolist() == [30, 60]
-    assert made.coverage["s.all.nodes"].tolist() == [1, 2]
+    windows = window_features([samples], runs, Sampler("s", ("m",), frozenset({"m"})))
+    assert windows.coverage["s.all.expected"].tolist() == [30, 60]
+    assert windows.coverage["s.all.nodes"].tolist() == [1, 2]
 
 
 def test_a_metric_that_a_batch_lacks_is_null_there_and_a_new_one_is_refused() -> None:
@@ -171,10 +171,10 @@ def test_a_metric_that_a_batch_lacks_is_null_there_and_a_new_one_is_refused() ->
     without = case.samples.iloc[20:].drop(columns="level")
     nulls = case.samples.copy()
     nulls.loc[20:, "level"] = np.nan
-    made = window_features([case.samples.iloc[:20], without], case.runs, SAMPLER, **case.options)
+    windows = window_features([case.samples.iloc[:20], without], case.runs, SAMPLER, **case.options)
     typeless = pa.Table.from_pandas(without, preserve_index=False).append_column("level", pa.nulls(len(without)))
-    assert same_bytes(made.own, window_features([case.samples.iloc[:20], typeless], case.runs, SAMPLER, **case.options).own)
-    assert same_bytes(made.own, window_features([nulls], case.runs, SAMPLER, **case.options).own)
+    assert same_bytes(windows.own, window_features([case.samples.iloc[:20], typeless], case.runs, SAMPLER, **case.options).own)
+    assert same_bytes(windows.own, window_features([nulls], case.runs, SAMPLER, **case.options).own)
     with pytest.raises(InputError, match="batch 2 of net has metrics that the sampler does not name: extra"):
         window_features([case.samples.iloc[:20], case.samples.iloc[20:].assign(extra=1.0)], case.runs, SAMPLER)
 

@@ -99,8 +99,8 @@ def predict() -> pd.DataFrame:
     """
     site, jobs = read_site_jobs(KEPT / f"{TODAY}.txt.gz", KEPT / TODAY, "UTC")
     candidates, seeds = read_candidates(KEPT / "candidates.toml"), list(range(REPLICATES))
-    found = measure(site, jobs, candidates, REPLICATES, 0, 0, threads(), lambda done, of: None)
-    changes = [Changed(site, jobs.table, (), frozenset()), *(found.changes[each.name] for each in candidates)]
+    study = measure(site, jobs, candidates, REPLICATES, 0, 0, threads(), lambda done, of: None)
+    changes = [Changed(site, jobs.table, (), frozenset()), *(study.changes[each.name] for each in candidates)]
     work = Replays(changes, 0)
     waits = np.empty((len(changes), REPLICATES))
     for row, seed, start in threads()(work, [[row, seed] for row in range(len(changes)) for seed in seeds]):
@@ -110,8 +110,8 @@ def predict() -> pd.DataFrame:
     rows = []
     for each, after in zip(candidates, waits[1:], strict=True):
         ratio = error * after[drawn[0]].mean(axis=1) / waits[0][drawn[1]].mean(axis=1) - 1
-        relative = found.effects[each.name].metrics["mean_wait_s"].relative
-        rows.append((each.name, relative, *np.quantile(ratio, LEVELS), found.verdicts[each.name]))
+        relative = study.effects[each.name].metrics["mean_wait_s"].relative
+        rows.append((each.name, relative, *np.quantile(ratio, LEVELS), study.verdicts[each.name]))
     return pd.DataFrame(rows, columns=["change", "relative", "low", "high", "verdict"])
 
 
@@ -132,9 +132,9 @@ def _mean_wait(name: str) -> float:
 def _pack(name: str) -> None:
     """Keep the accounting of a change alone, packed."""
     for run in RUNS:
-        made = KEPT / f"{name}-{run}.txt"
-        (KEPT / f"{made.name}.gz").write_bytes(gzip.compress(made.read_bytes(), mtime=0))
-        made.unlink()
+        accounting = KEPT / f"{name}-{run}.txt"
+        (KEPT / f"{accounting.name}.gz").write_bytes(gzip.compress(accounting.read_bytes(), mtime=0))
+        accounting.unlink()
         (KEPT / f"{name}-{run}.log.gz").unlink()
         if f"{name}-{run}" != TODAY:
             shutil.rmtree(KEPT / f"{name}-{run}")
@@ -146,9 +146,9 @@ def main(what: str, *names: str) -> None:
     if what == "predict":
         predict().to_csv(PREDICTED, index=False, float_format="%.4f")
         return
-    made = {"before": BEFORE} if what == "before" else {file_name(name): AFTER[name] for name in names or AFTER}
-    record_twice([(workload, name) for name, workload in made.items()], SEED, KEPT)
-    for name in made:
+    workloads = {"before": BEFORE} if what == "before" else {file_name(name): AFTER[name] for name in names or AFTER}
+    record_twice([(workload, name) for name, workload in workloads.items()], SEED, KEPT)
+    for name in workloads:
         _pack(name)
 
 

@@ -289,7 +289,7 @@ def record(workload: Workload, name: str, run: str, port: int, seed: str = "", k
         jobs, slurm = write_jobs(workload, seed or name, place), place / "slurm"
         settings = {**os.environ, "BASE_PORT": str(port), "SLURM_CONF": str(slurm / "slurm.conf")}
 
-        def said(*command: str) -> str:
+        def ask(*command: str) -> str:
             return subprocess.run(command, env=settings, capture_output=True, text=True, check=True).stdout
 
         began = time.strftime("%Y-%m-%dT%H:%M:%S")
@@ -298,24 +298,24 @@ def record(workload: Workload, name: str, run: str, port: int, seed: str = "", k
             reservations: dict[str, str] = {}
             with subprocess.Popen([tools / "submit", jobs, place / "out"], env=settings) as submitting:
                 while submitting.poll() is None:
-                    for line in said("scontrol", "-o", "show", "reservation").splitlines():
-                        if found := re.match(r"ReservationName=(\S+)", line):
-                            reservations[found[1]] = line
+                    for line in ask("scontrol", "-o", "show", "reservation").splitlines():
+                        if named := re.match(r"ReservationName=(\S+)", line):
+                            reservations[named[1]] = line
                     time.sleep(5)
             site = kept / f"{name}-{run}"
             shutil.rmtree(site, ignore_errors=True)
             site.mkdir()
-            said("sacctmgr", "dump", "parity", f"file={site / 'accounts.dump'}")
+            ask("sacctmgr", "dump", "parity", f"file={site / 'accounts.dump'}")
             conf = workload.conf.replace("@EPILOG@", "/etc/slurm/epilog")
             (site / "slurm.conf").write_text(f"ClusterName={name}\n{conf}")
-            (site / "qos.txt").write_text(said("sacctmgr", "-P", "show", "qos"))
-            (site / "events.txt").write_text(said("sacctmgr", "-P", "show", "event", f"start={began}"))
+            (site / "qos.txt").write_text(ask("sacctmgr", "-P", "show", "qos"))
+            (site / "events.txt").write_text(ask("sacctmgr", "-P", "show", "event", f"start={began}"))
             shutil.copy(place / "out.sshare", site / "sshare.txt")
             if reservations:
                 (site / "reservations.txt").write_text("".join(f"{line}\n" for line in reservations.values()))
             if "Epilog=" in conf:
                 (site / "epilog.txt").write_text("2\n")
-            accounting = said("sacct", "--allusers", "--parsable2", "--duplicates", f"--starttime={began}", f"--format={FORMAT}")
+            accounting = ask("sacct", "--allusers", "--parsable2", "--duplicates", f"--starttime={began}", f"--format={FORMAT}")
             (kept / f"{name}-{run}.txt").write_text(accounting)
             with (
                 (slurm / "log" / "slurmctld.log").open(errors="replace") as log,
@@ -331,11 +331,11 @@ def record_twice(workloads: list[tuple[Workload, str]], seed: str = "", kept: Pa
     """Record workloads, with their names, twice each, all at the same time."""
     runs = [(workload, name, run) for workload, name in workloads for run in RUNS]
     with ThreadPoolExecutor(len(runs)) as threads:
-        made = []
+        futures = []
         for at, each in enumerate(runs):
-            made.append(threads.submit(record, *each, 26_800 + 200 * at, seed, kept))
+            futures.append(threads.submit(record, *each, 26_800 + 200 * at, seed, kept))
             time.sleep(7.3)  # munged is started once for all; and their clocks' phases differ
-        for future in made:
+        for future in futures:
             future.result()
 
 

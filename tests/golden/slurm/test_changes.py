@@ -10,10 +10,10 @@ from tests.golden.slurm.changes import AFTER, PREDICTED, measured, predict
 
 def test_six_changes_made_on_a_real_slurm_lie_within_what_was_predicted() -> None:
     predicted = pd.read_csv(PREDICTED)
-    found = predicted["change"].map(measured)
+    actual = predicted["change"].map(measured)
     assert list(predicted["change"]) == list(AFTER)
-    assert (found * predicted["relative"] > 0).all()
-    assert found.between(predicted["low"], predicted["high"]).all()
+    assert (actual * predicted["relative"] > 0).all()
+    assert actual.between(predicted["low"], predicted["high"]).all()
 
 
 @pytest.mark.thorough

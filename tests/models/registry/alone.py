@@ -32,4 +32,4 @@ def answers_alone(questions: list[tuple[Path, pd.DataFrame]], folder: Path) -> l
         command += [model, folder / f"asked{number}.parquet"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    return [pd.DataFrame(json.loads(said)) for said in done.stdout.splitlines()[-len(questions) :]]
+    return [pd.DataFrame(json.loads(line)) for line in done.stdout.splitlines()[-len(questions) :]]

@@ -18,14 +18,14 @@ from tests.support.learning import ORIGIN_S, ZONE, people, workload
 
 
 @pytest.fixture(scope="session")
-def known() -> Accounting:
+def records() -> Accounting:
     jobs, start = workload(2500, weeks=5)
     return accounting(people(jobs), start, ORIGIN_S, ZONE)
 
 
 @pytest.fixture(scope="session")
-def at(known: Accounting) -> int:
-    return known.until_s - 6 * DAY_S
+def at(records: Accounting) -> int:
+    return records.until_s - 6 * DAY_S
 
 
 class Learned(NamedTuple):
@@ -42,6 +42,6 @@ class Learned(NamedTuple):
 @pytest.fixture(scope="session")
 def learned() -> Learned:
     jobs, start = workload()
-    at, known = int(jobs["submit_s"].iloc[-1]), accounting(jobs, start, ORIGIN_S, ZONE)
-    trees, forest = (training.grow(known, at, seed=0) for training in (boosting_training, quantile_training))
+    at, past = int(jobs["submit_s"].iloc[-1]), accounting(jobs, start, ORIGIN_S, ZONE)
+    trees, forest = (training.grow(past, at, seed=0) for training in (boosting_training, quantile_training))
     return Learned(jobs, start, at, snapshot(jobs, start, at), trees, forest)

@@ -15,44 +15,44 @@ from tests.support.learning import ORIGIN_S, ZONE, workload
 
 
 @pytest.fixture(scope="module")
-def known():
+def records():
     jobs, start = workload(1500, weeks=3)
     return accounting(jobs, start, ORIGIN_S, ZONE)
 
 
-def some(known, days=2):
-    instants = [known.until_s - number * DAY_S for number in range(days, 0, -1)]
-    return np.flatnonzero(known.jobs["submit_s"].to_numpy() >= instants[0]), instants
+def some(records, days=2):
+    instants = [records.until_s - number * DAY_S for number in range(days, 0, -1)]
+    return np.flatnonzero(records.jobs["submit_s"].to_numpy() >= instants[0]), instants
 
 
 @pytest.mark.slow
-def test_no_model_and_no_history_knows_what_ended_after_the_night(known):
-    rows, instants = some(known)
-    before = predict_served(known, rows, instants)
-    late = known.end_s > instants[0]
+def test_no_model_and_no_history_knows_what_ended_after_the_night(records):
+    rows, instants = some(records)
+    before = predict_served(records, rows, instants)
+    late = records.end_s > instants[0]
     # what ends after the first night ends at another time, but after that night still
-    runtime = known.jobs["runtime_s"].to_numpy().copy()
-    least = np.maximum(instants[0] + 1 - known.start_s, 1)
+    runtime = records.jobs["runtime_s"].to_numpy().copy()
+    least = np.maximum(instants[0] + 1 - records.start_s, 1)
     runtime[late] = np.maximum(runtime[late] // 3, least[late])
-    jobs = known.jobs.assign(runtime_s=runtime, requested_s=np.maximum(known.jobs["requested_s"], runtime))
-    other = predict_served(accounting(jobs, known.start_s, ORIGIN_S, ZONE), rows, instants)
-    assert (runtime != known.jobs["runtime_s"]).sum() > 100
+    jobs = records.jobs.assign(runtime_s=runtime, requested_s=np.maximum(records.jobs["requested_s"], runtime))
+    other = predict_served(accounting(jobs, records.start_s, ORIGIN_S, ZONE), rows, instants)
+    assert (runtime != records.jobs["runtime_s"]).sum() > 100
     first = before["at_s"] == instants[0]
-    same = first & (jobs["requested_s"].to_numpy()[rows] == known.jobs["requested_s"].to_numpy()[rows])
+    same = first & (jobs["requested_s"].to_numpy()[rows] == records.jobs["requested_s"].to_numpy()[rows])
     assert same.sum() > 30
     for name in TRAINERS:
         np.testing.assert_array_equal(before.loc[same, name], other.loc[same, name])
     assert (before.loc[~first, "last2"] != other.loc[~first, "last2"]).any()  # later nights do know
 
 
-def test_last2_as_served_is_the_mean_of_the_last_two_that_had_ended_by_the_night(known):
-    rows, instants = some(known, days=4)
-    served = predict_served(known, rows, instants, names=("last2",))
-    user, runtime, requested = (known.jobs[name].to_numpy() for name in ("user", "runtime_s", "requested_s"))
+def test_last2_as_served_is_the_mean_of_the_last_two_that_had_ended_by_the_night(records):
+    rows, instants = some(records, days=4)
+    served = predict_served(records, rows, instants, names=("last2",))
+    user, runtime, requested = (records.jobs[name].to_numpy() for name in ("user", "runtime_s", "requested_s"))
     for place, row in enumerate(rows):
-        at = max(instant for instant in instants if instant <= known.jobs["submit_s"].iloc[row])
-        ended = [j for j in range(len(user)) if user[j] == user[row] and known.end_s[j] <= at]
-        ended.sort(key=lambda j: (known.end_s[j], known.start_s[j], j))
+        at = max(instant for instant in instants if instant <= records.jobs["submit_s"].iloc[row])
+        ended = [j for j in range(len(user)) if user[j] == user[row] and records.end_s[j] <= at]
+        ended.sort(key=lambda j: (records.end_s[j], records.start_s[j], j))
         last = [runtime[j] for j in ended[-2:]]
         expected = min(sum(last) // 2, requested[row]) if len(last) == 2 else requested[row]
         assert served["last2"].iloc[place] == expected
@@ -60,47 +60,47 @@ def test_last2_as_served_is_the_mean_of_the_last_two_that_had_ended_by_the_night
 
 
 @pytest.mark.slow
-def test_what_was_trained_before_changes_nothing(known):
-    rows, instants = some(known)
+def test_what_was_trained_before_changes_nothing(records):
+    rows, instants = some(records)
     models = {}
-    first = predict_served(known, rows, instants, models=models)
+    first = predict_served(records, rows, instants, models=models)
     assert {name for name, _ in models} == set(TRAINERS)
-    pd.testing.assert_frame_equal(first, predict_served(known, rows, instants, models=models))
+    pd.testing.assert_frame_equal(first, predict_served(records, rows, instants, models=models))
 
 
-def test_the_champion_answers_what_it_served(known):
-    rows, instants = some(known, days=4)
+def test_the_champion_answers_what_it_served(records):
+    rows, instants = some(records, days=4)
 
     def champion(at_s, asked):
         if at_s == instants[1]:
-            yield known.jobs["procs"].to_numpy()[asked] > 4, "7", Requested()
-            yield known.jobs["procs"].to_numpy()[asked] <= 4, "8", Last2()
+            yield records.jobs["procs"].to_numpy()[asked] > 4, "7", Requested()
+            yield records.jobs["procs"].to_numpy()[asked] <= 4, "8", Last2()
 
-    served = predict_served(known, rows, instants, names=("last2",), champion=champion)
+    served = predict_served(records, rows, instants, names=("last2",), champion=champion)
     second = served["at_s"] == instants[1]
-    wide = known.jobs["procs"].to_numpy()[rows] > 4
+    wide = records.jobs["procs"].to_numpy()[rows] > 4
     assert served.loc[~second, "champion"].isna().all()
     assert (served.loc[second & wide, "champion"] == served.loc[second & wide, "requested"]).all()
     assert (served.loc[second & ~wide, "champion"] == served.loc[second & ~wide, "last2"]).all()
     assert set(served.loc[second & wide, "champion_version"]) == {"7"}
 
 
-def test_before_anything_has_ended_the_request_answers(known):
+def test_before_anything_has_ended_the_request_answers(records):
     rows = np.arange(5)
-    served = predict_served(known, rows, [int(known.jobs["submit_s"].iloc[0])])
+    served = predict_served(records, rows, [int(records.jobs["submit_s"].iloc[0])])
     for name in TRAINERS:
         assert (served[name] == served["requested"]).all()
 
 
-def test_jobs_of_before_the_first_night_are_refused(known):
+def test_jobs_of_before_the_first_night_are_refused(records):
     with pytest.raises(ValueError, match="before the first night"):
-        predict_served(known, np.arange(5), [known.until_s])
+        predict_served(records, np.arange(5), [records.until_s])
 
 
 @pytest.mark.slow
-def test_without_users_there_is_no_history_and_every_job_is_answered(known):
-    nameless = known.jobs.assign(user=pd.Categorical.from_codes([-1] * len(known.jobs), categories=pd.Index([], dtype="str")))
-    rows, instants = some(known)
-    served = predict_served(accounting(nameless, known.start_s, ORIGIN_S, ZONE), rows, instants)
+def test_without_users_there_is_no_history_and_every_job_is_answered(records):
+    nameless = records.jobs.assign(user=pd.Categorical.from_codes([-1] * len(records.jobs), categories=pd.Index([], dtype="str")))
+    rows, instants = some(records)
+    served = predict_served(accounting(nameless, records.start_s, ORIGIN_S, ZONE), rows, instants)
     assert (served["last2"] == served["requested"]).all()
     assert served["lightgbm"].between(1, served["requested"]).all()

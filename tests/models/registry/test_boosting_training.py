@@ -16,23 +16,23 @@ from tests.support.learning import asked_after
 
 
 @pytest.mark.slow
-def test_one_name_is_one_learner(known, at):
+def test_one_name_is_one_learner(records, at):
     """Every job is told what the simulator's own predictor says with the same memory."""
-    assert train("lightgbm", known, at, 0).name == predictor("lightgbm").name == Boosting.name
-    walk = Walk(known, by_end(known), predictor("lightgbm"))
+    assert train("lightgbm", records, at, 0).name == predictor("lightgbm").name == Boosting.name
+    walk = Walk(records, by_end(records), predictor("lightgbm"))
     walk.go(at)
     walk.retrain(at)
-    rows = asked_after(known, at)
-    place = np.argsort(by_end(known))[rows]
+    rows = asked_after(records, at)
+    place = np.argsort(by_end(records))[rows]
     kernel = [lightgbm.estimate(walk.memory, job, walk.columns) for job in place]
-    said = Trees(*lightgbm.grown(walk.memory), walk.groups(at)).answer(known.asked(rows))
-    np.testing.assert_array_equal(said, kernel)
-    assert len(np.unique(said)) > 100
-    assert known.asked(rows)["user"].isna().any()
+    answers = Trees(*lightgbm.grown(walk.memory), walk.groups(at)).answer(records.asked(rows))
+    np.testing.assert_array_equal(answers, kernel)
+    assert len(np.unique(answers)) > 100
+    assert records.asked(rows)["user"].isna().any()
 
 
-def test_before_there_are_enough_jobs_the_last_similar_runtime_answers(known):
-    at = int(np.sort(known.end_s)[lightgbm.ENOUGH // 2])
-    made, asked = grow(known, at, seed=0), known.asked(asked_after(known, at)[:30])
-    assert len(made.nodes) == 0
-    np.testing.assert_array_equal(made.answer(asked), np.rint(np.exp(made.groups.describe(asked)[1])))
+def test_before_there_are_enough_jobs_the_last_similar_runtime_answers(records):
+    at = int(np.sort(records.end_s)[lightgbm.ENOUGH // 2])
+    trees, asked = grow(records, at, seed=0), records.asked(asked_after(records, at)[:30])
+    assert len(trees.nodes) == 0
+    np.testing.assert_array_equal(trees.answer(asked), np.rint(np.exp(trees.groups.describe(asked)[1])))

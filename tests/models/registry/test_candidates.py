@@ -18,14 +18,14 @@ LEARNERS = (Boosting, Quantile)
 
 
 @pytest.fixture(scope="module", params=LEARNERS, ids=lambda kind: kind.name)
-def trained(request: pytest.FixtureRequest, known: Accounting, at: int) -> Method:
-    return train(request.param.name, known, at, 0)
+def trained(request: pytest.FixtureRequest, records: Accounting, at: int) -> Method:
+    return train(request.param.name, records, at, 0)
 
 
 @pytest.fixture(scope="module")
-def earlier(trained: Method, known: Accounting, at: int) -> Method:
+def earlier(trained: Method, records: Accounting, at: int) -> Method:
     """The same method, trained three nights before."""
-    return train(trained.name, known, at - 3 * DAY_S, 0)
+    return train(trained.name, records, at - 3 * DAY_S, 0)
 
 
 def same(one: Method, other: Method) -> None:
@@ -39,18 +39,18 @@ def same(one: Method, other: Method) -> None:
     assert one.state.groups.at_s == other.state.groups.at_s
 
 
-def points(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:
-    return method.answer({}, known.asked(rows))[PREDICTED]
+def points(method: Method, records: Accounting, rows: np.ndarray) -> np.ndarray:
+    return method.answer({}, records.asked(rows))[PREDICTED]
 
 
-def test_a_night_knows_no_end_after_it(trained: Method, earlier: Method, known: Accounting, at: int) -> None:
-    late = known.end_s > at
-    runtime = known.jobs["runtime_s"].to_numpy().copy()
-    runtime[late] = np.maximum(at + 1 - known.start_s[late], 1) + 77
-    jobs = known.jobs.assign(runtime_s=runtime, requested_s=np.maximum(known.jobs["requested_s"], runtime))
-    other = accounting(jobs, known.start_s, ORIGIN_S, ZONE)
+def test_a_night_knows_no_end_after_it(trained: Method, earlier: Method, records: Accounting, at: int) -> None:
+    late = records.end_s > at
+    runtime = records.jobs["runtime_s"].to_numpy().copy()
+    runtime[late] = np.maximum(at + 1 - records.start_s[late], 1) + 77
+    jobs = records.jobs.assign(runtime_s=runtime, requested_s=np.maximum(records.jobs["requested_s"], runtime))
+    other = accounting(jobs, records.start_s, ORIGIN_S, ZONE)
     same(trained, train(trained.name, other, at, 0))
-    same(carried_on(earlier, known, at), carried_on(earlier, other, at))
+    same(carried_on(earlier, records, at), carried_on(earlier, other, at))
     assert int(trained.state.groups.table["last_end_s"].max()) <= at
 
 
@@ -63,31 +63,31 @@ def test_what_is_written_is_read_back(trained: Method, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_trees_stay_and_many_nights_in_one_walk_are_those_one_by_one(earlier: Method, known: Accounting, at: int) -> None:
+def test_trees_stay_and_many_nights_in_one_walk_are_those_one_by_one(earlier: Method, records: Accounting, at: int) -> None:
     """Consumers got each night's version; what was served is told later from the training alone, a third of a trace in one walk."""
     nights = [at - 4 * DAY_S, at - DAY_S, at]
     step = earlier
-    for night, through in zip(nights, carried_through(earlier, known, nights), strict=True):
-        same(through, carried_on(earlier, known, night))
-        step = carried_on(step, known, night)
+    for night, through in zip(nights, carried_through(earlier, records, nights), strict=True):
+        same(through, carried_on(earlier, records, night))
+        step = carried_on(step, records, night)
         assert through.state.groups.at_s == max(night, at - 3 * DAY_S)
         np.testing.assert_array_equal(through.state.nodes, earlier.state.nodes)
-        rows = asked_after(known, at)
-        np.testing.assert_array_equal(points(through, known, rows), points(step, known, rows))
+        rows = asked_after(records, at)
+        np.testing.assert_array_equal(points(through, records, rows), points(step, records, rows))
     assert through.state.groups.table["ended"].sum() > earlier.state.groups.table["ended"].sum()
-    nameless = known.jobs.assign(group=pd.Categorical([None] * len(known.jobs)))
+    nameless = records.jobs.assign(group=pd.Categorical([None] * len(records.jobs)))
     with pytest.raises(ValueError, match="can only be trained anew"):
-        carried_on(earlier, accounting(nameless, known.start_s, ORIGIN_S, ZONE), at)
+        carried_on(earlier, accounting(nameless, records.start_s, ORIGIN_S, ZONE), at)
 
 
 @pytest.mark.slow
 def test_up_to_the_second_a_job_is_told_what_a_night_at_its_submission_would_say(
-    trained: Method, known: Accounting, at: int
+    trained: Method, records: Accounting, at: int
 ) -> None:
-    rows = asked_after(known, at)
-    now = up_to_the_second(trained, known, rows)
+    rows = asked_after(records, at)
+    now = up_to_the_second(trained, records, rows)
     for place in range(5, 300, 60):
-        then = carried_on(trained, known, int(known.jobs["submit_s"].iloc[rows[place]]))
-        assert points(then, known, rows[[place]])[0] == now[place]
-    assert (now != points(trained, known, rows)).mean() > 0.3
-    assert ((now >= 1) & (now <= known.jobs["requested_s"].to_numpy()[rows])).all()
+        then = carried_on(trained, records, int(records.jobs["submit_s"].iloc[rows[place]]))
+        assert points(then, records, rows[[place]])[0] == now[place]
+    assert (now != points(trained, records, rows)).mean() > 0.3
+    assert ((now >= 1) & (now <= records.jobs["requested_s"].to_numpy()[rows])).all()

@@ -14,7 +14,7 @@ from tests.support.fresh import seeds
 LEVELS = tuple(quantile.REGULAR.tolist())
 
 
-def told(requested: int, seed: int) -> list[float]:
+def drawn_quantiles(requested: int, seed: int) -> list[float]:
     """Return ascending quantiles, many of them equal."""
     random = np.random.default_rng(seed)
     return np.sort(np.clip(np.rint(random.lognormal(5.0, 1.5, len(LEVELS))), 1, requested)).tolist()
@@ -22,7 +22,7 @@ def told(requested: int, seed: int) -> list[float]:
 
 @pytest.mark.parametrize("seed", seeds(8))
 def test_it_answers_as_the_simulator_does(seed):
-    requested, quantiles = 3600, told(3600, seed)
+    requested, quantiles = 3600, drawn_quantiles(3600, seed)
     again = getattr(quantile.estimate_again, "py_func", quantile.estimate_again)
     features = 5 * 7
     memory = SimpleNamespace(model=np.zeros(200), jobs=np.zeros((1, 200)), keys=np.zeros((1, 5)))
@@ -39,4 +39,4 @@ def test_it_answers_as_the_simulator_does(seed):
 
 
 def test_at_its_request_a_job_has_nothing_left_but_that():
-    assert conditional(LEVELS, told(3600, 2), 3600, 4000, (0.1, 0.9)) == [3600.0, 3600.0]
+    assert conditional(LEVELS, drawn_quantiles(3600, 2), 3600, 4000, (0.1, 0.9)) == [3600.0, 3600.0]

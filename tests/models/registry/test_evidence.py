@@ -18,7 +18,7 @@ DAY_S = 86_400
 
 def by_hand(days: list[list[float]], known_from: int = 0) -> list[float]:
     """The mean of products, begun anew every epoch, one factor after the other."""
-    found = []
+    e_values = []
     for last in range(len(days)):
         total, kept = 0.0, 1.0
         for number, first in enumerate(range(0, last + 1, EPOCH_DAYS)):
@@ -26,8 +26,8 @@ def by_hand(days: list[list[float]], known_from: int = 0) -> list[float]:
             kept -= weight
             products = [np.prod([1 + stake * unit for day in days[first : last + 1] for unit in day]) for stake in STAKES]
             total += weight * float(np.mean(products)) if first >= known_from else 0.0
-        found.append(total + kept)
-    return found
+        e_values.append(total + kept)
+    return e_values
 
 
 def computed(days: list[list[float]], known_from: int = 0) -> np.ndarray:
@@ -39,10 +39,10 @@ def computed(days: list[list[float]], known_from: int = 0) -> np.ndarray:
 @pytest.mark.slow
 @given(st.lists(st.lists(st.floats(-1.0, 1.0), max_size=3), min_size=1, max_size=40), st.integers(0, 20))
 def test_the_evidence_is_a_mean_of_products_and_never_negative(days: list[list[float]], known_from: int) -> None:
-    found = computed(days, known_from)
-    assert (found >= 0).all()
-    assert found == pytest.approx(by_hand(days, known_from), rel=1e-9)
-    assert (found <= computed(days) * (1 + 1e-12)).all()
+    e_values = computed(days, known_from)
+    assert (e_values >= 0).all()
+    assert e_values == pytest.approx(by_hand(days, known_from), rel=1e-9)
+    assert (e_values <= computed(days) * (1 + 1e-12)).all()
 
 
 OUTCOMES = (-1.0, -0.25, 0.5, 1.0)
@@ -130,8 +130,8 @@ def test_without_the_days_before_there_is_less_evidence_and_none_without_days() 
     assert (none.value, none.needed) == (1.0, 1 / LEVEL)
     assert served_evidence(difference, user, end, 0, 20 * DAY_S, 0, 0) == whole, "no candidates are one"
     begins = 1 + evidence.EPOCH_DAYS  # the day after the champion's training settles nothing
-    known = (0, DAY_S, DAY_S + 1, begins * DAY_S, begins * DAY_S + 1)
-    fewer = [served_evidence(difference, user, end, 0, 3 * begins * DAY_S, 1, known_s).value for known_s in known]
+    instants = (0, DAY_S, DAY_S + 1, begins * DAY_S, begins * DAY_S + 1)
+    fewer = [served_evidence(difference, user, end, 0, 3 * begins * DAY_S, 1, known_s).value for known_s in instants]
     assert fewer[0] == fewer[1] > fewer[2] == fewer[3] > fewer[4], "a day of which a part is given is unknown"
 
 

@@ -31,7 +31,7 @@ ASKED = pd.DataFrame(
 
 
 @pytest.fixture(scope="module")
-def made(opened, learned):
+def sound(opened, learned):
     """Return the files of a sound version, and a user that it knows."""
     content = RuntimeContent(Last2(), Snapshot(learned.users, learned.at, 0, "UTC"))
     log_and_register(opened, RUNTIME, content, Training("t", "abc", 300, (0, learned.at), generated=True), (0.5, 9), {})
@@ -40,17 +40,17 @@ def made(opened, learned):
 
 
 @pytest.fixture
-def files(made, tmp_path):
+def files(sound, tmp_path):
     """Yield the files of the version, put back afterwards."""
-    home, _ = made
+    home, _ = sound
     shutil.copytree(home, tmp_path / "sound")
     yield home
     shutil.rmtree(home)
     shutil.copytree(tmp_path / "sound", home)
 
 
-def test_its_data_answer_as_its_code_does(opened, made):
-    asked = ASKED.assign(user=[made[1], "a stranger"])
+def test_its_data_answer_as_its_code_does(opened, sound):
+    asked = ASKED.assign(user=[sound[1], "a stranger"])
     here, there = ask(load_version("runtime-t", "1"), asked), ask(consumer_model("runtime-t", "1", "runtime"), asked)
     pd.testing.assert_frame_equal(here, there, check_dtype=False)
     assert here["user_known"].tolist() == [True, False]

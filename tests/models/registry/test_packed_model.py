@@ -23,9 +23,9 @@ from tests.support.learning import ORIGIN_S, ZONE, inputs_of
 def pack(directory, learned, method="lightgbm", table=None):
     directory.mkdir()
     methods = Boosting(learned.trees), Last2(), Requested(), Quantile(learned.forest)
-    [made] = [each for each in methods if each.name == method]
+    [chosen] = [each for each in methods if each.name == method]
     users = learned.users if table is None else table
-    return assemble(directory, "runtime", RuntimeContent(made, Snapshot(users, learned.at, ORIGIN_S, ZONE)).write)
+    return assemble(directory, "runtime", RuntimeContent(chosen, Snapshot(users, learned.at, ORIGIN_S, ZONE)).write)
 
 
 def submission(learned, **changes):
@@ -38,12 +38,14 @@ def test_what_is_packed_says_what_was_learned(tmp_path, learned):
     asked = learned.jobs[["user", "procs", "requested_s", "submit_s"]].tail(1)
     [requested], last2 = asked["requested_s"], inputs_of(learned.jobs, learned.start)["mean_last2_runtime_s"].iloc[-1]
     point, quantiles = learned.forest.predict(asked)
-    told = {f"predicted_{percent:02d}_s": quantiles[0, 40 * percent // 100 - 1] for percent in (5, 10, 20, 30, 50, 70, 80, 90, 95)}
+    by_level = {
+        f"predicted_{percent:02d}_s": quantiles[0, 40 * percent // 100 - 1] for percent in (5, 10, 20, 30, 50, 70, 80, 90, 95)
+    }
     for method, predicted in {
         "requested": {"predicted_s": requested},
         "last2": {"predicted_s": min(requested, last2 // 1)},
         "lightgbm": {"predicted_s": learned.trees.answer(asked)[0]},
-        "quantile(order=accuracy)": {"predicted_s": point[0], **told},
+        "quantile(order=accuracy)": {"predicted_s": point[0], **by_level},
     }.items():
         answer = RuntimePredictor(pack(tmp_path / method, learned, method).data).predict(submission(learned))
         assert answer.iloc[0].drop(["snapshot_age_s", "user_known"]).to_dict() == predicted, method

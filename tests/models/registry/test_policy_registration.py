@@ -24,8 +24,8 @@ from tests.sim.test_scores import Written, formulas
 
 @pytest.mark.slow
 def test_a_version_records_where_it_was_learned_and_scores_jobs_by_its_own_code(opened: Tracking) -> None:
-    made = register(opened, LEARNED, "kth-sp2", tags={"dagster_run_id": "r1"})
-    version = opened.client.get_model_version("policy-kth-sp2", made.version)
+    registered = register(opened, LEARNED, "kth-sp2", tags={"dagster_run_id": "r1"})
+    version = opened.client.get_model_version("policy-kth-sp2", registered.version)
     recorded = {
         "score": "r**a*n;a=2.0",
         "trained_on": "kth-sp2",
@@ -41,10 +41,10 @@ def test_a_version_records_where_it_was_learned_and_scores_jobs_by_its_own_code(
     assert recorded.items() <= version.tags.items()
     assert "-12.0% (-20.0% to -5.0%, 95%) against SAF-EASY-SPF on weeks 4-5" in version.description
     assert mlflow.get_run(version.run_id).data.metrics["judged_relative"] == -0.12
-    assert load(opened, "policy-kth-sp2", made.version) == LEARNED
+    assert load(opened, "policy-kth-sp2", registered.version) == LEARNED
 
     asked = pd.DataFrame({"n": [4.0, 1.0], "r": [3600.0, 60.0]})
-    model = consumer_model("policy-kth-sp2", made.version, POLICY.name)
+    model = consumer_model("policy-kth-sp2", registered.version, POLICY.name)
     assert model.predict(asked)["score"].tolist() == [4 * 3600.0**2, 3600.0]
     for wrong, error in ((asked.drop(columns="r"), "r"), (asked.assign(r=np.nan), "row 0 .*column r: nan is no r")):
         with pytest.raises(Exception, match=error):
@@ -84,9 +84,9 @@ def test_consumers_compute_the_simulators_scores(formula: Written, seed: int) ->
     rng = np.random.default_rng(seed)
     names = ("n", "r", "requested", "submit", "wait", "free", "queue", "demand", "hour", "procs")
     seen = {name: rng.integers(0, 1000, 5).astype(np.float64) for name in names}
-    found = np.broadcast_to(score(text, seen), 5)
+    scores = np.broadcast_to(score(text, seen), 5)
     expected = [value({name: float(column[row]) for name, column in seen.items()}) for row in range(5)]
-    np.testing.assert_allclose(found, np.clip(expected, -LARGEST, LARGEST), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(scores, np.clip(expected, -LARGEST, LARGEST), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("text", ["__import__('os')", "r.real", "r if n else 1", "q", "r+", "(" * 5000, "'r'", "min(r)", "1<r<3"])

@@ -38,9 +38,9 @@ from models.runtime.evaluation import accuracy, pinball
 
 def test_with_a_cluster_a_job_the_interval_is_students() -> None:
     values = np.random.default_rng(0).normal(0.3, 1, 40)
-    found = clustered_mean(values, np.arange(40))
+    mean = clustered_mean(values, np.arange(40))
     expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    assert found.interval(0.95) == pytest.approx((expected.low, expected.high), rel=1e-12)
+    assert mean.interval(0.95) == pytest.approx((expected.low, expected.high), rel=1e-12)
 
 
 def test_copies_of_a_job_within_a_cluster_add_no_certainty() -> None:
@@ -80,14 +80,14 @@ OTHER = promotion.LEARNERS["another learner"]
 
 
 def test_equal_challengers_are_promoted_in_fewer_than_one_year_of_twenty() -> None:
-    made = promotion.simulated(np.random.default_rng(2), OTHER, years=60, candidates=3)
-    assert promotion.promoted(made).any(axis=1).sum() <= 3
-    assert promotion.promoted_by_interval(made).any(axis=1).sum() > 40
+    years = promotion.simulated(np.random.default_rng(2), OTHER, years=60, candidates=3)
+    assert promotion.promoted(years).any(axis=1).sum() <= 3
+    assert promotion.promoted_by_interval(years).any(axis=1).sum() > 40
 
 
 def test_a_challenger_that_is_better_by_five_points_is_promoted_within_a_quarter_of_a_year() -> None:
-    made = promotion.simulated(np.random.default_rng(3), OTHER, years=20, better=0.05, nights=90)
-    assert np.isfinite(promotion.first(promotion.promoted(made))).mean() >= 0.9
+    years = promotion.simulated(np.random.default_rng(3), OTHER, years=20, better=0.05, nights=90)
+    assert np.isfinite(promotion.first(promotion.promoted(years))).mean() >= 0.9
 
 
 def test_the_simulated_evidence_is_that_of_the_nights() -> None:
@@ -99,14 +99,14 @@ def test_the_simulated_evidence_is_that_of_the_nights() -> None:
     assert nights.value == pytest.approx(np.exp(log_evidence(growth[SETTLING_DAYS:])[-1]))
 
 
-def _found(jobs: int = 1000, difference: float = 0.02, evidence: float = 60.0, under: float = 0.0) -> Duel:
+def _duel(jobs: int = 1000, difference: float = 0.02, evidence: float = 60.0, under: float = 0.0) -> Duel:
     champion, challenger = Mean(0.55, 0.01, 300), Mean(0.55 + difference, 0.01, 300)
     sure = Evidence(evidence, 60.0, 900, 30)
     return Duel(jobs, champion, challenger, Mean(difference, 0.005, 300), -0.01, 0.03, sure, 0.40, 0.40 + under)
 
 
 def test_a_challenger_that_is_surely_better_is_promoted_and_the_numbers_say_why() -> None:
-    promoted, why = decide(_found(), {"it loads back": True})
+    promoted, why = decide(_duel(), {"it loads back": True})
     assert promoted
     assert why == (
         "evidence 60 of the 60 needed; accuracy as served 0.5700 against 0.5500 on 1,000 jobs, difference +0.0200 [-0.0100, +0.0300], "
@@ -115,19 +115,19 @@ def test_a_challenger_that_is_surely_better_is_promoted_and_the_numbers_say_why(
 
 
 @pytest.mark.parametrize(
-    ("found", "checks", "vetoes", "reason"),
+    ("judged", "checks", "vetoes", "reason"),
     [
-        (_found(jobs=FEWEST_JOBS - 1), {}, (), "only 199 jobs"),
-        (_found(difference=TIE, evidence=59.9), {}, (), "; it is not better by more than 0.001"),
-        (_found(difference=TIE), {}, (), "not better by more than 0.001"),
-        (_found(evidence=59.9), {}, (), "the evidence that it is better does not suffice"),
-        (_found(under=UNDERPREDICTION_MARGIN + 0.001), {}, (), "under-predicts over 10 points more"),
-        (_found(), {"it loads back": False}, (), "its check failed: it loads back"),
-        (_found(), {}, ("its schedules are worse",), "; its schedules are worse"),
+        (_duel(jobs=FEWEST_JOBS - 1), {}, (), "only 199 jobs"),
+        (_duel(difference=TIE, evidence=59.9), {}, (), "; it is not better by more than 0.001"),
+        (_duel(difference=TIE), {}, (), "not better by more than 0.001"),
+        (_duel(evidence=59.9), {}, (), "the evidence that it is better does not suffice"),
+        (_duel(under=UNDERPREDICTION_MARGIN + 0.001), {}, (), "under-predicts over 10 points more"),
+        (_duel(), {"it loads back": False}, (), "its check failed: it loads back"),
+        (_duel(), {}, ("its schedules are worse",), "; its schedules are worse"),
     ],
 )
-def test_each_reason_keeps_the_champion(found: Duel, checks: dict[str, bool], vetoes: tuple[str, ...], reason: str) -> None:
-    promoted, why = decide(found, checks, vetoes)
+def test_each_reason_keeps_the_champion(judged: Duel, checks: dict[str, bool], vetoes: tuple[str, ...], reason: str) -> None:
+    promoted, why = decide(judged, checks, vetoes)
     assert not promoted
     assert reason in why
 
@@ -143,12 +143,12 @@ def test_several_candidates_share_the_chance_of_an_error() -> None:
 def test_a_duel_has_the_mean_difference_of_paired_accuracies_and_its_interval() -> None:
     rng = np.random.default_rng(6)
     challenger, champion, runtime = (np.exp(rng.normal(6, 1, 300)) for _ in range(3))
-    found = duel(challenger, champion, runtime, np.arange(300), Evidence())
+    judged = duel(challenger, champion, runtime, np.arange(300), Evidence())
     better = accuracy(challenger, runtime) - accuracy(champion, runtime)
-    assert found.difference.value == pytest.approx(better.mean())
-    assert found.challenger.value - found.champion.value == pytest.approx(better.mean())
+    assert judged.difference.value == pytest.approx(better.mean())
+    assert judged.challenger.value - judged.champion.value == pytest.approx(better.mean())
     expected = stats.ttest_1samp(better, 0).confidence_interval(CONFIDENCE)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert (judged.low, judged.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_no_evidence_does_not_suffice() -> None:
@@ -159,9 +159,9 @@ def test_no_evidence_does_not_suffice() -> None:
 def test_a_duel_counts_the_under_predictions_of_each_and_holds_the_challengers_against_it() -> None:
     runtime, cluster, enough = np.full(400, 100.0), np.arange(400), Evidence(60.0, 60.0, 900, 30)
     careful, bold = np.where(np.arange(400) < 80, 60.0, 100.0), np.where(np.arange(400) < 200, 90.0, 100.0)
-    found, other = duel(bold, careful, runtime, cluster, enough), duel(careful, bold, runtime, cluster, enough)
-    assert found.numbers.endswith(", under-predicted 50.0% against 20.0%")
-    assert decide(found, {}) == (False, f"{found.numbers}; it under-predicts over 10 points more")
+    judged, other = duel(bold, careful, runtime, cluster, enough), duel(careful, bold, runtime, cluster, enough)
+    assert judged.numbers.endswith(", under-predicted 50.0% against 20.0%")
+    assert decide(judged, {}) == (False, f"{judged.numbers}; it under-predicts over 10 points more")
     assert other.numbers.endswith(", under-predicted 20.0% against 50.0%")
     assert other.against == []
 
@@ -196,8 +196,8 @@ def _quantiles(rng: np.random.Generator, scale: float = 1.0) -> tuple[dict[float
     """Quantiles of lognormal runtimes, those of the true distribution times ``scale``, runtimes, and clusters of six jobs."""
     centre = rng.normal(6, 1, 3000)
     runtime = np.exp(centre + rng.normal(0, 0.5, 3000))
-    told = {level: scale * np.exp(centre + 0.5 * stats.norm.ppf(level)) for level in (0.5, 0.8, 0.95)}
-    return told, runtime, np.arange(3000) // 6
+    quantiles = {level: scale * np.exp(centre + 0.5 * stats.norm.ppf(level)) for level in (0.5, 0.8, 0.95)}
+    return quantiles, runtime, np.arange(3000) // 6
 
 
 def test_quantiles_that_are_as_good_or_a_little_worse_do_not_keep_the_champion() -> None:
@@ -213,17 +213,17 @@ def test_quantiles_beyond_a_margin_or_not_surely_within_it_keep_the_champion() -
     wide = {level: 2.0 * each for level, each in true.items()}
     losses = [np.mean([pinball(each[level], runtime, level).mean() for level in true]) for each in (wide, true)]
     assert losses[0] > (1 + PINBALL_MARGIN) * losses[1]
-    found = of_quantiles(wide, true, runtime, cluster)
-    assert found[0].startswith(
+    vetoes = of_quantiles(wide, true, runtime, cluster)
+    assert vetoes[0].startswith(
         f"the pinball loss of its quantiles, {losses[0]:,.0f} s against {losses[1]:,.0f} s, may be worse by over 10%"
     )
-    assert any(each.startswith("its 50% quantiles hold for 9") for each in found)
+    assert any(each.startswith("its 50% quantiles hold for 9") for each in vetoes)
     tight = {**true, 0.95: true[0.8]}
     off = 0.95 - (runtime <= true[0.8]).mean()
     assert off > CALIBRATION_MARGIN
     assert [each[:20] for each in of_quantiles(tight, true, runtime, cluster)][-1] == "its 95% quantiles ho"
     few = slice(0, 40)  # seven clusters are too few to be sure of anything
-    small = [{level: each[few] for level, each in told.items()} for told in (true, true)]
+    small = [{level: each[few] for level, each in quantiles.items()} for quantiles in (true, true)]
     assert len(of_quantiles(*small, runtime[few], cluster[few])) == 4
 
 
@@ -235,6 +235,6 @@ def test_schedules_keep_the_champion_only_if_they_are_surely_worse() -> None:
         ("EASY", "p2sf_s", 0.3, np.nan, np.nan),
         ("EASY", "mean_wait_s", 0.3, 0.2, 0.4),
     ]
-    found = of_schedules(pd.DataFrame(rows, columns=columns))
-    assert found == ["EASY-SJBF with its predictions has a worse mean bounded slowdown beyond its interval: +20.0% [+5.0%, +40.0%]"]
+    worse = of_schedules(pd.DataFrame(rows, columns=columns))
+    assert worse == ["EASY-SJBF with its predictions has a worse mean bounded slowdown beyond its interval: +20.0% [+5.0%, +40.0%]"]
     assert of_schedules(pd.DataFrame()) == []

@@ -41,13 +41,13 @@ def registered(opened, learned, trace, method, metrics, judged, **tags):
 
 
 def register(opened, learned, trace, method, accuracy, judged=1500):
-    made = {"lightgbm": Boosting(learned.trees), "last2": Last2(), "requested": Requested()}[method]
-    return registered(opened, learned, trace, made, {"mae_s": 12.0}, (accuracy, judged), dagster_run_id="r1")
+    learner = {"lightgbm": Boosting(learned.trees), "last2": Last2(), "requested": Requested()}[method]
+    return registered(opened, learned, trace, learner, {"mae_s": 12.0}, (accuracy, judged), dagster_run_id="r1")
 
 
 def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
-    made = register(opened, learned, "one", "lightgbm", 0.6)
-    found = opened.client.get_model_version("runtime-one", made.version)
+    candidate = register(opened, learned, "one", "lightgbm", 0.6)
+    entry = opened.client.get_model_version("runtime-one", candidate.version)
     expected = {
         "method": "lightgbm",
         "data_fingerprint": "0123456789abcdef",
@@ -55,17 +55,17 @@ def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
         "seed": "0",
         "dagster_run_id": "r1",
     }
-    assert expected.items() <= found.tags.items()
-    assert found.tags["training_window_s"] == f"0..{learned.at}"
-    run = mlflow.get_run(found.run_id)
+    assert expected.items() <= entry.tags.items()
+    assert entry.tags["training_window_s"] == f"0..{learned.at}"
+    run = mlflow.get_run(entry.run_id)
     assert run.info.status == "FINISHED"
     assert run.data.metrics["mae_s"] == 12
     models = mlflow.search_logged_models(experiment_ids=[run.info.experiment_id], output_format="list")
-    [its] = [each for each in models if each.source_run_id == found.run_id]
+    [its] = [each for each in models if each.source_run_id == entry.run_id]
     assert {each.key: each.value for each in its.metrics} == run.data.metrics, "the model's page shows them too"
     assert [(each.dataset.name, each.dataset.digest) for each in run.inputs.dataset_inputs] == [("one", "0123456789abcdef")]
     assert opened.client.get_registered_model("runtime-one").tags == {"kind": "runtime", "trace": "one", "generated": "true"}
-    model = mlflow.pyfunc.load_model(f"models:/runtime-one/{made.version}")
+    model = mlflow.pyfunc.load_model(f"models:/runtime-one/{candidate.version}")
     assert model.metadata.signature == signature(("predicted_s",), ("group", "executable"))
     answer = model.predict(model.input_example)
     assert (answer["snapshot_age_s"] == 0).all()
@@ -81,8 +81,8 @@ def test_each_kind_has_an_experiment_that_opens_on_its_runs(opened):
 
 
 def test_what_was_logged_with_a_version_goes_with_it(opened, learned):
-    made = registered(opened, learned, "gone", Last2(), {}, (0.5, 100))
-    version = opened.client.get_model_version("runtime-gone", made.version)
+    candidate = registered(opened, learned, "gone", Last2(), {}, (0.5, 100))
+    version = opened.client.get_model_version("runtime-gone", candidate.version)
     opened.client.log_text(version.run_id, "<p>a page", "report.html")
     remove(opened, version)
     assert opened.client.list_artifacts(version.run_id) == []
@@ -91,10 +91,10 @@ def test_what_was_logged_with_a_version_goes_with_it(opened, learned):
 @pytest.mark.slow
 def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they_are_given(opened, learned):
     group = pd.Categorical(np.where(np.arange(len(learned.jobs)) % 2, "even", "odd"))
-    known = accounting(learned.jobs.assign(group=group), learned.start, ORIGIN_S, ZONE)
-    method = Quantile(grow(known, learned.at, seed=0))
-    made = registered(opened, learned, "forest", method, {}, (0.5, 100))
-    model = mlflow.pyfunc.load_model(f"models:/runtime-forest/{made.version}")
+    records = accounting(learned.jobs.assign(group=group), learned.start, ORIGIN_S, ZONE)
+    method = Quantile(grow(records, learned.at, seed=0))
+    candidate = registered(opened, learned, "forest", method, {}, (0.5, 100))
+    model = mlflow.pyfunc.load_model(f"models:/runtime-forest/{candidate.version}")
     answer = model.predict(model.input_example)
     assert list(answer.columns) == [*method.outputs, "snapshot_age_s", "user_known"]
     many = pd.DataFrame(
@@ -112,8 +112,8 @@ def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they
     assert named.iloc[1].equals(plain.iloc[1])
     assert not named.iloc[2].equals(plain.iloc[2])  # of a stranger the group is all that tells
     for answers in (plain, named):
-        told = answers[[*LEVELS]].to_numpy()
-        assert (np.diff(told, axis=1) >= 0).all()
+        quantiles = answers[[*LEVELS]].to_numpy()
+        assert (np.diff(quantiles, axis=1) >= 0).all()
         assert (answers[list(method.outputs)] >= 1).all(axis=None)
         assert (answers[list(method.outputs)] <= 3600).all(axis=None)
 
@@ -137,12 +137,12 @@ def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they
     ],
 )
 def test_the_better_comes_first_with_the_reason_and_a_tie_goes_to_the_one_named_first(kind, scores, order, basis):
-    made = [Candidate(name, str(number), score, 1500) for number, (name, score) in enumerate(scores.items(), 1)]
-    ranked, said = rank_candidates(made, kind)
-    assert (" ".join(each.method for each in ranked), said) == (order, basis)
+    candidates = [Candidate(name, str(number), score, 1500) for number, (name, score) in enumerate(scores.items(), 1)]
+    ranked, reason = rank_candidates(candidates, kind)
+    assert (" ".join(each.method for each in ranked), reason) == (order, basis)
     other = Candidate("last2", "9", 0.5, 1499)
     with pytest.raises(ValueError, match=f"judged on different {kind.things}"):
-        rank_candidates([*made, other], kind)
+        rank_candidates([*candidates, other], kind)
     with pytest.raises(ValueError, match=f"no {kind.things} judge"):
         rank_candidates([Candidate("last2", "1", float("nan"), 0)], kind)
 
@@ -175,10 +175,10 @@ def _gone(real, name, alias, number):
 def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):
     with pytest.raises(InputError, match="no registered model runtime-nowhere@champion"):
         load(opened, "runtime-nowhere")
-    made = register(opened, learned, "old", "requested", 0.5)
-    set_aliases(opened, "runtime-old", made.version)
+    candidate = register(opened, learned, "old", "requested", 0.5)
+    set_aliases(opened, "runtime-old", candidate.version)
     assert load(opened, "runtime-old").predict(_one())["predicted_s"].iloc[0] == 600
-    opened.client.set_model_version_tag("runtime-old", made.version, "queuecast_format", "0")
+    opened.client.set_model_version_tag("runtime-old", candidate.version, "queuecast_format", "0")
     with pytest.raises(InputError, match=f"has format 0, this Queuecast reads format {FORMAT}"):
         load(opened, "runtime-old")
 
@@ -189,11 +189,11 @@ def test_a_version_packed_by_an_older_code_loads_and_can_be_refreshed_from(opene
     with monkeypatch.context() as then:
         then.setattr(packing, "_PACKED", older)
         (older / "predictor.py").write_text((older / "predictor.py").read_text() + "\n# as it was then\n")
-        made = register(opened, learned, "elder", "lightgbm", 0.6)
-    assert packing.private_name() not in made.tags["code_version"]
-    set_aliases(opened, "runtime-elder", made.version)
+        candidate = register(opened, learned, "elder", "lightgbm", 0.6)
+    assert packing.private_name() not in candidate.tags["code_version"]
+    set_aliases(opened, "runtime-elder", candidate.version)
     assert load(opened, "runtime-elder").predict(_one())["predicted_s"].between(1, 600).all()
-    assert trained_method(opened, "elder", made.version).name == "lightgbm"
+    assert trained_method(opened, "elder", candidate.version).name == "lightgbm"
 
 
 def _one():

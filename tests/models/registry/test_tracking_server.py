@@ -58,8 +58,8 @@ def test_requests_are_repeated_for_about_as_long_as_the_site_waits(
     for name in ("MAX_RETRIES", "BACKOFF_FACTOR"):
         monkeypatch.delenv(f"MLFLOW_HTTP_REQUEST_{name}", raising=False)
     tracking._wait_for_server(wait_s)
-    told = [int(os.environ[f"MLFLOW_HTTP_REQUEST_{name}"]) for name in ("MAX_RETRIES", "BACKOFF_FACTOR")]
-    assert told == [retries, factor]
+    settings = [int(os.environ[f"MLFLOW_HTTP_REQUEST_{name}"]) for name in ("MAX_RETRIES", "BACKOFF_FACTOR")]
+    assert settings == [retries, factor]
 
 
 def test_a_password_in_a_stores_address_is_not_shown() -> None:

@@ -39,20 +39,20 @@ FAST = {"extra-trees": {"trees": 10}, "decision-forest": {"trees": 10}, "adaboos
 
 
 @pytest.fixture(scope="module")
-def made():
+def runs():
     return control_runs(400, seed=2)
 
 
 @pytest.fixture(scope="module")
-def classifiers(made):
-    found = {}
+def classifiers(runs):
+    fitted = {}
     for name in CLASSIFIERS:
         thresholds = THRESHOLDS.get(name, BINARY)
-        features = made.features.mask(np.random.default_rng(3).random(made.features.shape) < 0.02).iloc[:, ::5]
-        usual = baselines(made.application, made.runtime_s)
+        features = runs.features.mask(np.random.default_rng(3).random(runs.features.shape) < 0.02).iloc[:, ::5]
+        usual = baselines(runs.application, runs.runtime_s)
         given = {"baselines": usual, "classes": len(thresholds) + 1, "variation": variation_class(thresholds)}
-        found[name] = fit(name, features, labelled(made, thresholds), seed=0, options=FAST.get(name), **given)
-    return found
+        fitted[name] = fit(name, features, labelled(runs, thresholds), seed=0, options=FAST.get(name), **given)
+    return fitted
 
 
 def packed(directory, model):
@@ -62,18 +62,18 @@ def packed(directory, model):
     ).data
 
 
-def asked_of(made, model) -> pd.DataFrame:
+def asked_of(runs, model) -> pd.DataFrame:
     """Rows with missing values, and applications of which one is unknown."""
-    rows = made.features[list(model.columns)].iloc[:60].copy()
+    rows = runs.features[list(model.columns)].iloc[:60].copy()
     rows.iloc[3, 2] = rows.iloc[7, 0] = np.nan
-    return rows.assign(application=["never seen", *made.application[1:60].astype(str)])
+    return rows.assign(application=["never seen", *runs.application[1:60].astype(str)])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_what_is_packed_answers_as_the_kernel_does_and_comes_back_as_it_was(tmp_path, made, classifiers, name):
+def test_what_is_packed_answers_as_the_kernel_does_and_comes_back_as_it_was(tmp_path, runs, classifiers, name):
     model = classifiers[name]
-    asked = asked_of(made, model)
+    asked = asked_of(runs, model)
     data = packed(tmp_path, model)
     answer = VariabilityPredictor(data).predict(asked)
     probability = answer[[f"probability_{label}" for label in range(model.classes)]].to_numpy()
@@ -82,7 +82,7 @@ def test_what_is_packed_answers_as_the_kernel_does_and_comes_back_as_it_was(tmp_
     np.testing.assert_array_equal(answer["predicted_to_vary"], model.varies(asked))
     above = model.baselines["mean_s"] + 1.5 * model.baselines["sigma_s"]
     assert np.isnan(answer["varies_above_s"].iloc[0])
-    np.testing.assert_allclose(answer["varies_above_s"].iloc[1:], above[made.application[1:60]])
+    np.testing.assert_allclose(answer["varies_above_s"].iloc[1:], above[runs.application[1:60]])
     back = from_directory(data)
     for ours, theirs in zip(model.arrays, back.arrays, strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -92,10 +92,10 @@ def test_what_is_packed_answers_as_the_kernel_does_and_comes_back_as_it_was(tmp_
     pd.testing.assert_frame_equal(back.baselines, model.baselines)
 
 
-def test_another_format_and_broken_rows_are_refused(tmp_path, made, classifiers):
+def test_another_format_and_broken_rows_are_refused(tmp_path, runs, classifiers):
     model = classifiers["lightgbm"]
     data = packed(tmp_path, model)
-    asked = made.features[list(model.columns)].iloc[:5].copy()
+    asked = runs.features[list(model.columns)].iloc[:5].copy()
     with pytest.raises(ValueError, match=r"1 of 57 columns are missing, the first is "):
         VariabilityPredictor(data).predict(asked.iloc[:, 1:])
     asked.iloc[2, 1] = np.inf
@@ -107,27 +107,27 @@ def test_another_format_and_broken_rows_are_refused(tmp_path, made, classifiers)
         VariabilityPredictor(data)
 
 
-def registered(opened, made, model, system="ours", f1=0.7) -> Candidate:
-    window = (int(made.start_s[0]), int(made.start_s[-1] + made.runtime_s[-1]))
+def registered(opened, runs, model, system="ours", f1=0.7) -> Candidate:
+    window = (int(runs.start_s[0]), int(runs.start_s[-1] + runs.runtime_s[-1]))
     training = Training(system, "abc", 400, window, generated=True, seed=7)
-    content = VariabilityContent(model, "own", (1.5,), made.features)
+    content = VariabilityContent(model, "own", (1.5,), runs.features)
     return log_and_register(
         opened, VARIABILITY, content, training, (f1, 300), {"f1": f1}, why="because", tags={"dagster_run_id": "r1"}
     )
 
 
 @pytest.mark.slow
-def test_a_version_records_where_it_comes_from(opened, made, classifiers):
+def test_a_version_records_where_it_comes_from(opened, runs, classifiers):
     model = classifiers["lightgbm"]
-    version = registered(opened, made, model).version
+    version = registered(opened, runs, model).version
     set_aliases(opened, "variability-ours", version)
-    found = opened.client.get_model_version_by_alias("variability-ours", "champion")
-    run = opened.client.get_run(found.run_id)
-    assert found.tags["generated"] == "true"
-    assert found.tags["data_fingerprint"] == "abc"
-    assert found.tags["dagster_run_id"] == "r1"
-    assert found.tags["training_window_s"] == f"{made.start_s[0]}..{int(made.start_s[-1] + made.runtime_s[-1])}"
-    assert found.description == "because"
+    champion = opened.client.get_model_version_by_alias("variability-ours", "champion")
+    run = opened.client.get_run(champion.run_id)
+    assert champion.tags["generated"] == "true"
+    assert champion.tags["data_fingerprint"] == "abc"
+    assert champion.tags["dagster_run_id"] == "r1"
+    assert champion.tags["training_window_s"] == f"{runs.start_s[0]}..{int(runs.start_s[-1] + runs.runtime_s[-1])}"
+    assert champion.description == "because"
     assert run.data.metrics["f1"] == 0.7
     assert run.data.params["seed"] == "7"
     loaded = mlflow.pyfunc.load_model("models:/variability-ours@champion")
@@ -137,12 +137,12 @@ def test_a_version_records_where_it_comes_from(opened, made, classifiers):
 
 
 @pytest.mark.slow
-def test_versions_of_each_kind_answer_where_queuecast_cannot_be_imported(tmp_path, opened, made, classifiers, learned):
+def test_versions_of_each_kind_answer_where_queuecast_cannot_be_imported(tmp_path, opened, runs, classifiers, learned):
     model, one = classifiers["lightgbm"], submission(learned)
-    version = opened.client.get_model_version("variability-alone", registered(opened, made, model, "alone").version)
+    version = opened.client.get_model_version("variability-alone", registered(opened, runs, model, "alone").version)
     home = mlflow.artifacts.download_artifacts(version.source, dst_path=str(tmp_path / "copy"))
     assert not list((tmp_path / "copy").rglob("*.pkl"))
-    questions = [(Path(home), asked_of(made, model))]
+    questions = [(Path(home), asked_of(runs, model))]
     questions += [(save(tmp_path / method, learned, method=method), one) for method in ("lightgbm", "quantile(order=accuracy)")]
     for (path, asked), there in zip(questions, answers_alone(questions, tmp_path), strict=True):
         here = mlflow.pyfunc.load_model(str(path)).predict(asked)
@@ -150,12 +150,12 @@ def test_versions_of_each_kind_answer_where_queuecast_cannot_be_imported(tmp_pat
         np.testing.assert_allclose(there.astype(float), here.astype(float), rtol=1e-14)
 
 
-def test_the_simulator_gets_the_model_itself_or_one_line(opened, made, classifiers):
-    set_aliases(opened, "variability-theirs", registered(opened, made, classifiers["adaboost"], "theirs").version)
-    found = registered_classifier(opened, "variability-theirs")
-    assert (found.version, found.scope, found.thresholds) == ("1", "own", (1.5,))
-    model = found.model
-    rows = made.features.iloc[:50]
+def test_the_simulator_gets_the_model_itself_or_one_line(opened, runs, classifiers):
+    set_aliases(opened, "variability-theirs", registered(opened, runs, classifiers["adaboost"], "theirs").version)
+    served = registered_classifier(opened, "variability-theirs")
+    assert (served.version, served.scope, served.thresholds) == ("1", "own", (1.5,))
+    model = served.model
+    rows = runs.features.iloc[:50]
     np.testing.assert_array_equal(model.probabilities(rows), classifiers["adaboost"].probabilities(rows))
     with pytest.raises(InputError, match="no registered model variability-theirs@challenger"):
         registered_classifier(opened, "variability-theirs", "challenger")
@@ -185,22 +185,22 @@ def test_their_interval_covers_the_difference_of_a_long_time():
     rng, covered = np.random.default_rng(2), 0
     for _ in range(400):
         (one, other), happened, day = _days(rng, 60, 0.1)
-        found = compare_classifiers(one, other, happened, day, Evidence())
-        covered += found.low <= truth <= found.high
+        comparison = compare_classifiers(one, other, happened, day, Evidence())
+        covered += comparison.low <= truth <= comparison.high
     assert 0.92 <= covered / 400 <= 0.98
 
 
 def _judged(one: np.ndarray, other: np.ndarray, varied: np.ndarray, day: np.ndarray) -> list[bool]:
     """Whether each night's decision promotes, on the runs of the days up to it."""
-    start, found = 1 + day * DAY_S + np.arange(len(day)) % 20, []
+    start, promotes = 1 + day * DAY_S + np.arange(len(day)) % 20, []
     for tonight in range(14, day.max() + 1, 25):
-        known = day <= tonight
-        past = [each[known] for each in (one, other, varied)]
-        evidence = f1_evidence(*past, start[known], since_s=0, last_s=(tonight + 1) * DAY_S, recorded_f1=0.6)
-        recent = known & (day > tonight - JUDGED_DAYS)
+        seen = day <= tonight
+        past = [each[seen] for each in (one, other, varied)]
+        evidence = f1_evidence(*past, start[seen], since_s=0, last_s=(tonight + 1) * DAY_S, recorded_f1=0.6)
+        recent = seen & (day > tonight - JUDGED_DAYS)
         last = [each[recent] for each in (one, other, varied)]
-        found.append(decide(compare_classifiers(*last, day[recent], evidence), {})[0])
-    return found
+        promotes.append(decide(compare_classifiers(*last, day[recent], evidence), {})[0])
+    return promotes
 
 
 @pytest.mark.thorough
@@ -224,20 +224,20 @@ def test_one_that_warns_less_and_has_the_same_f1_gathers_no_evidence():
     for _ in range(60):
         day = np.repeat(np.arange(365), 20)
         varied = rng.random(len(day)) < np.repeat(rng.beta(1, 6, 365), 20)
-        said = [
+        warned = [
             np.where(varied, *(rng.random(len(day)) < chance for chance in chances)) for chances in ((0.45, 0.0023), (0.55, 0.04))
         ]
-        found = f1_evidence(*said, varied, 1 + day * DAY_S, since_s=0, last_s=365 * DAY_S, recorded_f1=0.6)
-        promoted += found.enough
+        evidence = f1_evidence(*warned, varied, 1 + day * DAY_S, since_s=0, last_s=365 * DAY_S, recorded_f1=0.6)
+        promoted += evidence.enough
     assert promoted <= 3
 
 
 def test_few_runs_few_variations_and_failed_checks_keep_the_champion():
     (ours, theirs), varied, day = _days(np.random.default_rng(4), 200, 0.35)
-    found = compare_classifiers(ours, theirs, varied, day, Evidence(20.0))
-    assert decide(found, {"it loads back": True})[0]
-    assert not decide(replace(found, evidence=Evidence(19.9)), {})[0]
-    promoted, why = decide(found, {"it loads back": False})
+    comparison = compare_classifiers(ours, theirs, varied, day, Evidence(20.0))
+    assert decide(comparison, {"it loads back": True})[0]
+    assert not decide(replace(comparison, evidence=Evidence(19.9)), {})[0]
+    promoted, why = decide(comparison, {"it loads back": False})
     assert not promoted
     assert why.endswith("of which varied; its check failed: it loads back")
     few = compare_classifiers(*(each[: FEWEST_JOBS - 1] for each in (ours, theirs, varied, day)), Evidence(20.0))
@@ -245,4 +245,4 @@ def test_few_runs_few_variations_and_failed_checks_keep_the_champion():
         False,
         "only 199 runs of the last 90 days started after what the champion learned from; 200 must judge",
     )
-    assert decide(replace(found, varied=FEWEST_VARIED - 1), {})[1] == "only 9 of the 4,000 judged runs varied; 10 must"
+    assert decide(replace(comparison, varied=FEWEST_VARIED - 1), {})[1] == "only 9 of the 4,000 judged runs varied; 10 must"

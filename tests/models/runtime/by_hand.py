@@ -31,7 +31,7 @@ def agree_retrained(load: Workload, hand: Any, **policy: Any) -> Outcome:
     """:func:`agree` with a learner of each night, which has to have learned something."""
     expected = agree(load, hand, **policy)
     assert hand.trained > 4
-    guesses = [round(np.exp(hand.known[job]["alike"])) for job in range(len(load.submit))]
+    guesses = [round(np.exp(hand.inputs[job]["alike"])) for job in range(len(load.submit))]
     assert sum(one != other for one, other in zip(guesses, expected.predicted, strict=True)) > 200, "nothing was learned"
     return expected
 
@@ -43,5 +43,5 @@ def whole_trace(trace: str) -> pd.DataFrame:
 
 def second_half(table: pd.DataFrame, procs: int, name: str) -> float:
     """Mean accuracy over the second half, of predictions that learn from the first job on."""
-    made = simulate(table, procs=procs, scheduler="EASY-SJBF", predictor=name).jobs[len(table) // 2 :]
-    return float(accuracy(made["predicted_s"].to_numpy(), made["runtime_s"].to_numpy()).mean())
+    half = simulate(table, procs=procs, scheduler="EASY-SJBF", predictor=name).jobs[len(table) // 2 :]
+    return float(accuracy(half["predicted_s"].to_numpy(), half["runtime_s"].to_numpy()).mean())

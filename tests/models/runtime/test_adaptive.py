@@ -28,17 +28,17 @@ def test_the_update_is_the_one_written_down_plainly():
     requested, points = 2 * runtime, rng.uniform(1, 150, 200)
     events = order_of_events(submit, submit + runtime)
     levels, rate = np.array([0.2, 0.8]), 0.3
-    moved, said = levels.copy(), {}
+    moved, answers = levels.copy(), {}
     for event in events.tolist():
         if event >= 0:
             point = min(points[event], requested[event])
             first, second = (requested[event] if level > 1 else point if level > 0 else 1.0 for level in moved)
-            said[event] = [first, max(first, second)]
+            answers[event] = [first, max(first, second)]
         else:
-            moved += rate * ((runtime[-1 - event] > np.array(said[-1 - event])) - (1 - levels))
-    made = adapted(points, events, runtime, requested, levels, rate)
-    assert made.tolist() == [said[job] for job in range(200)]
-    assert {1.0}.issubset(made.ravel()), "a level has fallen to 0, or little was tried"
+            moved += rate * ((runtime[-1 - event] > np.array(answers[-1 - event])) - (1 - levels))
+    quantiles = adapted(points, events, runtime, requested, levels, rate)
+    assert quantiles.tolist() == [answers[job] for job in range(200)]
+    assert {1.0}.issubset(quantiles.ravel()), "a level has fallen to 0, or little was tried"
 
 
 def test_a_constant_and_random_numbers_come_out_calibrated_and_useless():
@@ -49,9 +49,9 @@ def test_a_constant_and_random_numbers_come_out_calibrated_and_useless():
     requested = runtime * rng.uniform(1, 5, jobs)
     truth = crps(np.exp(centre[:, None] + 0.3 * np.quantile(rng.normal(size=50_000), LEVELS)), LEVELS, runtime).mean()
     for points in (np.full(jobs, 3600.0), np.exp(rng.random(jobs) * np.log(requested))):
-        made = adapted(points, at_once(jobs), runtime, requested, LEVELS, RATE)
-        assert (runtime[:, None] <= made).mean(axis=0) == pytest.approx(LEVELS, abs=0.015)
-        assert crps(made, LEVELS, runtime).mean() > 3 * truth
+        quantiles = adapted(points, at_once(jobs), runtime, requested, LEVELS, RATE)
+        assert (runtime[:, None] <= quantiles).mean(axis=0) == pytest.approx(LEVELS, abs=0.015)
+        assert crps(quantiles, LEVELS, runtime).mean() > 3 * truth
 
 
 def drawn(rng: np.random.Generator, jobs: int, clusters: int, shared: float, rate: float) -> tuple[np.ndarray, np.ndarray]:

@@ -76,8 +76,8 @@ def test_on_any_small_workload(
 )
 def test_on_a_busy_machine(learner: Any, semantics: str) -> None:
     load = crowd(np.random.default_rng(11), size=400, longest_s=36_000, origin_s=1_000_000)
-    made = agree(load, learner, semantics=semantics, correction="conditional")
-    assert len(set(made.predicted)) > 100, "a learner that always answers the same would agree too easily"
+    outcome = agree(load, learner, semantics=semantics, correction="conditional")
+    assert len(set(outcome.predicted)) > 100, "a learner that always answers the same would agree too easily"
 
 
 @pytest.mark.slow
@@ -97,8 +97,8 @@ def test_over_ten_days_as_the_library_itself(made_by: Any, dependencies: bool, s
     ids=lambda hand: hand.label(),
 )
 def test_every_option_as_the_library_itself_and_it_makes_a_difference(hand: Any) -> None:
-    made = agree_retrained(days(seed=8, size=500), hand, correction="tsafrir")
-    assert made.predicted != without_options(type(hand)().label())
+    outcome = agree_retrained(days(seed=8, size=500), hand, correction="tsafrir")
+    assert outcome.predicted != without_options(type(hand)().label())
 
 
 @cache
@@ -117,13 +117,13 @@ def without_options(name: str) -> list[int]:
     ],
 )
 def test_on_the_first_jobs_of_a_real_trace(trace: str, procs: int, jobs: int, oracle: Any, correction: str) -> None:
-    made, expected = (
+    schedule, expected = (
         simulate(whole_trace(trace)[:jobs], procs=procs, scheduler="EASY-SJBF", predictor=one, correction=correction)
         for one in (oracle.label(), oracle)
     )
     columns = ["start_s", "predicted_s", "corrections"]
-    pd.testing.assert_frame_equal(made.jobs[columns], expected.jobs[columns])
-    assert made.clamped_predictions == expected.clamped_predictions
+    pd.testing.assert_frame_equal(schedule.jobs[columns], expected.jobs[columns])
+    assert schedule.clamped_predictions == expected.clamped_predictions
 
 
 @needs_shared

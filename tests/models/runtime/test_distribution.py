@@ -14,23 +14,23 @@ from models.runtime.distribution import LEVELS, at_levels, coverage, crps, decil
 def test_losses_agree_with_scikit_learn_level_by_level():
     rng = np.random.default_rng(1)
     quantiles, runtime = rng.uniform(1, 100, (500, len(LEVELS))), rng.uniform(1, 100, 500)
-    found = losses(quantiles, LEVELS, runtime).mean(axis=0)
+    loss = losses(quantiles, LEVELS, runtime).mean(axis=0)
     expected = [mean_pinball_loss(runtime, column, alpha=level) for column, level in zip(quantiles.T, LEVELS, strict=True)]
-    assert found == pytest.approx(expected)
+    assert loss == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("levels", [LEVELS, np.array([0.05, 0.3, 0.9]), np.array([0.5])])
 def test_the_score_of_a_point_is_its_absolute_error_at_symmetric_levels(levels):
     rng = np.random.default_rng(2)
     predicted, runtime = rng.uniform(1, 100, 200), rng.uniform(1, 100, 200)
-    found = crps(point(predicted, levels), levels, runtime)
+    score = crps(point(predicted, levels), levels, runtime)
     # each level stands for those nearest to it: the mean level is 1/2 only if they lie evenly on both sides
     weight = np.diff(np.concatenate([[0], (levels[1:] + levels[:-1]) / 2, [1]]))
     mean = float(weight @ levels)
     expected = 2 * np.where(runtime > predicted, mean, 1 - mean) * np.abs(runtime - predicted)
-    assert found == pytest.approx(expected)
+    assert score == pytest.approx(expected)
     if len(levels) != 3:
-        assert found == pytest.approx(np.abs(runtime - predicted))
+        assert score == pytest.approx(np.abs(runtime - predicted))
 
 
 def test_the_score_is_that_of_the_closed_form_and_least_for_the_truth():
@@ -57,8 +57,8 @@ def test_a_runtime_on_the_atom_costs_nothing_at_the_levels_of_the_atom():
 
 def test_levels_are_read_as_they_stand_between_them_on_a_line_and_beyond_them_the_outermost():
     table = pd.DataFrame([[10.0, 20.0, 60.0], [1.0, 1.0, 5.0]], columns=[0.2, 0.4, 0.8])
-    found = at_levels(table, np.array([0.1, 0.2, 0.4, 0.5, 0.8, 0.9]))
-    assert found.tolist() == [[10.0, 10.0, 20.0, pytest.approx(30.0), 60.0, 60.0], [1.0, 1.0, 1.0, pytest.approx(2.0), 5.0, 5.0]]
+    times = at_levels(table, np.array([0.1, 0.2, 0.4, 0.5, 0.8, 0.9]))
+    assert times.tolist() == [[10.0, 10.0, 20.0, pytest.approx(30.0), 60.0, 60.0], [1.0, 1.0, 1.0, pytest.approx(2.0), 5.0, 5.0]]
     assert at_levels(table[[0.4]], np.array([0.1, 0.9])).tolist() == [[20.0, 20.0], [1.0, 1.0]]
 
 
@@ -70,11 +70,11 @@ def runs(rng: np.random.Generator, size: int = 300) -> tuple[np.ndarray, np.ndar
 
 def test_the_baseline_without_features_is_the_plain_quantile_of_what_had_ended():
     submit, end, runtime, requested = runs(np.random.default_rng(4))
-    found = runtimes_so_far(submit, end, runtime, requested, LEVELS)
+    quantiles = runtimes_so_far(submit, end, runtime, requested, LEVELS)
     for job in range(len(submit)):
-        known = runtime[end <= submit[job]]
-        plain = np.quantile(known, LEVELS, method="inverted_cdf") if len(known) else np.full(len(LEVELS), requested[job])
-        assert found[job].tolist() == np.minimum(plain, requested[job]).tolist()
+        ended = runtime[end <= submit[job]]
+        plain = np.quantile(ended, LEVELS, method="inverted_cdf") if len(ended) else np.full(len(LEVELS), requested[job])
+        assert quantiles[job].tolist() == np.minimum(plain, requested[job]).tolist()
 
 
 def test_coverage_is_counted_by_jobs_and_by_work_and_tells_the_atom():

@@ -37,15 +37,15 @@ def spy(name: str = "lightgbm", nights: bool = False) -> CompiledPredictor:
     """The predictor, which tells its features of each job as if they were quantiles; ``nights``: it is still retrained."""
     source = predictor(name)
     assert isinstance(source, CompiledPredictor)
-    made: dict[str, list[str]] = {}
+    labels: dict[str, list[str]] = {}
 
     def memory(jobs: pd.DataFrame) -> Memory:
-        made["names"] = names(jobs)
-        assert len(made["names"]) == features(len(levels_of(jobs))), "every feature has a name"
+        labels["names"] = names(jobs)
+        assert len(labels["names"]) == features(len(levels_of(jobs))), "every feature has a name"
         return source.memory(jobs)
 
     def distribution(memory: Memory) -> pd.DataFrame:
-        return pd.DataFrame(memory.jobs[np.argsort(memory.row), : len(made["names"])], columns=made["names"])
+        return pd.DataFrame(memory.jobs[np.argsort(memory.row), : len(labels["names"])], columns=labels["names"])
 
     return replace(source, memory=memory, distribution=distribution, retrain=source.retrain if nights else None)
 
@@ -57,13 +57,13 @@ def features_of(schedule: Schedule) -> pd.DataFrame:
 
 def agree(load: Workload, **policy: Any) -> Nightly:
     """The kernel's features of every job are those by hand, on the same schedule; returns the latter."""
-    made = load.schedule(SCHEDULER, spy(), **policy)
+    schedule = load.schedule(SCHEDULER, spy(), **policy)
     hand = Nightly()
     expected = load.jobs_by_oracle(**policy_of(SCHEDULER), predictor=hand, **policy)
-    assert made.jobs["start_s"].tolist() == [job.start for job in expected]
-    assert made.jobs["predicted_s"].tolist() == [job.order_s for job in expected]
-    by_hand = pd.DataFrame([hand.known[job] for job in range(len(load.submit))], dtype=float)
-    pd.testing.assert_frame_equal(features_of(made), by_hand, rtol=1e-12, atol=1e-12)
+    assert schedule.jobs["start_s"].tolist() == [job.start for job in expected]
+    assert schedule.jobs["predicted_s"].tolist() == [job.order_s for job in expected]
+    by_hand = pd.DataFrame([hand.inputs[job] for job in range(len(load.submit))], dtype=float)
+    pd.testing.assert_frame_equal(features_of(schedule), by_hand, rtol=1e-12, atol=1e-12)
     return hand
 
 
@@ -93,7 +93,7 @@ def test_on_a_busy_machine_as_in_plain_python(dependent: bool, semantics: str) -
     hand = agree(busy(dependent), semantics=semantics, dependencies=dependent)
     counts = [len(past) for past in hand.past.values()]
     assert max(counts) > 3 * 16, "the ring of runtimes has to come round"
-    assert len({features["weekday"] for features in hand.known.values()}) > 1
+    assert len({features["weekday"] for features in hand.inputs.values()}) > 1
 
 
 def test_levels_are_those_whose_columns_the_trace_fills() -> None:
@@ -115,7 +115,7 @@ def test_no_feature_and_no_prediction_knows_what_lies_ahead(name: str, semantics
     rng = np.random.default_rng(1)
     load = busy(False, seed=5, size=330)
     schedule = load.schedule("EASY-SJBF", spy(name, nights=True), semantics=semantics)
-    told = load.schedule("EASY-SJBF", name, semantics=semantics).quantiles
+    original = load.schedule("EASY-SJBF", name, semantics=semantics).quantiles
     rows = [row for row in range(40, 329, 60) if load.submit[row + 1] > load.submit[row]]
     assert len(rows) > 2
     changed = 0
@@ -124,11 +124,11 @@ def test_no_feature_and_no_prediction_knows_what_lies_ahead(name: str, semantics
         other = future.schedule("EASY-SJBF", spy(name, nights=True), semantics=semantics)
         upto = slice(0, row + 1)
         pd.testing.assert_frame_equal(features_of(other)[upto], features_of(schedule)[upto], check_exact=True)
-        predicted, same = (made.jobs["predicted_s"].to_numpy() for made in (schedule, other))
+        predicted, same = (each.jobs["predicted_s"].to_numpy() for each in (schedule, other))
         assert np.array_equal(predicted[upto], same[upto])
         changed += int((predicted[row + 1 :] != same[row + 1 :]).sum())
-        if told is not None:
+        if original is not None:
             otherwise = future.schedule("EASY-SJBF", name, semantics=semantics).quantiles
             assert otherwise is not None
-            pd.testing.assert_frame_equal(otherwise[upto], told[upto], check_exact=True)
+            pd.testing.assert_frame_equal(otherwise[upto], original[upto], check_exact=True)
     assert changed > 100, "a future that makes no difference later either would prove nothing"

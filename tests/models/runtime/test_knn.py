@@ -46,15 +46,15 @@ class KnnByHand:
         return self.procs[job], self.requested[job], round(sin(2 * pi * (self.clock(self.submit[job]) % 86_400) / 86_400), 9)
 
     def estimate(self, question: int, job: int, now: int, elapsed: int) -> float:
-        known = self.ended_jobs.get(self.user[job], [])[-self.window :]
-        if not known:
+        past = self.ended_jobs.get(self.user[job], [])[-self.window :]
+        if not past:
             return self.requested[job]
-        points = np.array([self.place(one) for one in [*known, job]])
+        points = np.array([self.place(one) for one in [*past, job]])
         variance = np.var(points, axis=0, ddof=1)
         differ = np.ptp(points, axis=0) > 0
         distance = ((points - points[-1]) ** 2 / np.where(differ, variance, 1.0)).sum(axis=1).round(9)
-        nearest = sorted(range(len(known)), key=lambda i: (distance[i], -self.submit[known[i]], -i))
-        return round(median(self.runtime[known[i]] for i in nearest[: self.k]))
+        nearest = sorted(range(len(past)), key=lambda i: (distance[i], -self.submit[past[i]], -i))
+        return round(median(self.runtime[past[i]] for i in nearest[: self.k]))
 
 
 DAY, MORNING = 86_400, 3 * 3600

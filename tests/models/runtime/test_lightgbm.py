@@ -69,7 +69,7 @@ class BoostedByHand(Nightly):
         if len(rows) < 200:
             return
         x = self.x(rows)
-        target = np.log([self.runtime[job] for job in rows]) - [self.known[job]["alike"] for job in rows]
+        target = np.log([self.runtime[job] for job in rows]) - [self.inputs[job]["alike"] for job in rows]
         parameters = {
             "objective": loss_of_accuracy,
             "learning_rate": 0.3,
@@ -117,9 +117,9 @@ def test_two_hundred_ended_jobs_are_enough(count: int, grown: bool) -> None:
 def test_of_more_than_two_thousand_jobs_the_seed_decides_from_which_the_bins_are_made() -> None:
     load = days(size=4000)
     hand = BoostedByHand(trees=2, seed=3)
-    made = by_kernel(load, predictor=hand.label())
-    assert made == by_oracle(load, predictor=hand)
-    assert made.predicted != by_kernel(load, predictor="lightgbm(trees=2)").predicted
+    kernel = by_kernel(load, predictor=hand.label())
+    assert kernel == by_oracle(load, predictor=hand)
+    assert kernel.predicted != by_kernel(load, predictor="lightgbm(trees=2)").predicted
 
 
 def test_a_schedule_says_how_long_retraining_took() -> None:

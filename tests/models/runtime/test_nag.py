@@ -45,8 +45,8 @@ def test_every_loss_and_weight_on_a_busy_machine_as_in_plain_python(over: str, u
     factors = {"absolute": 2.0, "square": 3.0, "exponential": 1e-4}
     learner = NagByHand(published, (factors[over], over), (factors[under], under), 0.0, weight, 300.0, 10.0)
     load = crowd(np.random.default_rng(11), size=120, longest_s=36_000, origin_s=1_000_000)
-    made = agree(load, learner, semantics="per-event", correction="conditional")
-    assert len(set(made.predicted)) > 25, "a learner that always answers the same would agree too easily"
+    outcome = agree(load, learner, semantics="per-event", correction="conditional")
+    assert len(set(outcome.predicted)) > 25, "a learner that always answers the same would agree too easily"
 
 
 def test_a_learner_that_runs_away_is_an_error_and_names_the_job() -> None:

@@ -129,9 +129,9 @@ def test_with_allocated_processors_as_in_plain_python() -> None:
     outcomes = []
     for jobs in (table, table.assign(allocated_procs=allocated.to_numpy())):
         oracle = OkcmByHand(switch=3)
-        made, expected = (simulate(jobs, procs=load.machine, predictor=one).jobs for one in (oracle.label(), oracle))
-        assert made["predicted_s"].tolist() == expected["predicted_s"].tolist()
-        outcomes.append(made["predicted_s"].tolist())
+        kernel, expected = (simulate(jobs, procs=load.machine, predictor=one).jobs for one in (oracle.label(), oracle))
+        assert kernel["predicted_s"].tolist() == expected["predicted_s"].tolist()
+        outcomes.append(kernel["predicted_s"].tolist())
     assert outcomes[0] != outcomes[1]
 
 

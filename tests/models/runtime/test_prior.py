@@ -13,16 +13,16 @@ JOBS = crowd(np.random.default_rng(1), size=50).table()
 
 
 def test_half_of_the_jobs_run_to_their_request_and_the_median_is_the_answer() -> None:
-    told = prior().quantiles(JOBS)
+    table = prior().quantiles(JOBS)
     asked = JOBS["requested_s"].to_numpy(float)
-    assert np.array_equal(told.columns, LEVELS)
-    assert np.array_equal(told[LEVELS[20]], asked), "above the median"
-    assert np.allclose(told[LEVELS[9]], np.maximum(asked / 4, 1)), "level 1/4: a quarter of the request"
+    assert np.array_equal(table.columns, LEVELS)
+    assert np.array_equal(table[LEVELS[20]], asked), "above the median"
+    assert np.allclose(table[LEVELS[9]], np.maximum(asked / 4, 1)), "level 1/4: a quarter of the request"
     for source in (prior(), prior(limit="0.2"), prior(limit="0")):
         assert source.quantiles is not None
         assert np.allclose(source.quantiles(JOBS)[LEVELS[19]], source.estimate(JOBS))
-    assert (np.diff(told.to_numpy(), axis=1) >= 0).all()
-    assert (told.to_numpy() >= 1).all()
+    assert (np.diff(table.to_numpy(), axis=1) >= 0).all()
+    assert (table.to_numpy() >= 1).all()
 
 
 def test_without_a_doubt_it_is_the_request() -> None:

@@ -84,7 +84,7 @@ class QuantileByHand(Nightly):
         assert self.kernel is not None
         assert self.kernel.quantiles is not None
         assert list(self.kernel.quantiles.columns) == self.levels
-        self.told = self.kernel.quantiles.to_numpy()
+        self.by_level = self.kernel.quantiles.to_numpy()
         self.predicted = self.kernel.jobs["predicted_s"].to_numpy()
 
     # the forest
@@ -105,7 +105,7 @@ class QuantileByHand(Nightly):
             grow(bins.astype(np.uint8), self.binned_by, target, Shape(128, 8, 0.6, 0.6), random, nodes, thresholds)
             tree = Tree(nodes.tolist(), thresholds.tolist(), np.full(len(self.runtime), -1), first)
             for job in self.arrived:
-                tree.find_leaf(job, list(self.known[job].values()))
+                tree.find_leaf(job, list(self.inputs[job].values()))
             new.append(tree)
         if not self.trees:
             self.trees = new
@@ -117,7 +117,7 @@ class QuantileByHand(Nightly):
     def distribution(self, job: int, shares: tuple[float, float, float, float]) -> np.ndarray | None:
         """Shares of cells, from the shortest runtimes to the request; None where no leaf knows a job."""
         mass = np.zeros(len(SHORT))
-        request, alike = np.log(self.requested[job]), self.known[job]["alike"]
+        request, alike = np.log(self.requested[job]), self.inputs[job]["alike"]
         ended = np.array(self.ended_jobs, np.int64)
         members = [ended[t.first :][t.leaf[ended[t.first :]] == t.leaf[job]] for t in self.trees] if self.trees else [ended]
         members = [jobs for jobs in members if len(jobs)]
@@ -155,7 +155,7 @@ class QuantileByHand(Nightly):
     def submitted(self, job: int, now: int) -> None:
         super().submitted(job, now)
         for tree in self.trees:
-            tree.find_leaf(job, list(self.known[job].values()))
+            tree.find_leaf(job, list(self.inputs[job].values()))
         mass, request = self.distribution(job, (0.16, 0.16, 0.65, 0.03)), self.requested[job]
         place = now % (7 * 86_400) * (5**0.5 - 1) / 2 % 1
         low, high, smaller = 1.0, 1.0, self.smaller(job)
@@ -163,17 +163,17 @@ class QuantileByHand(Nightly):
             level = self.taken(column, smaller)
             low = max(low, inverse(mass, level - NEARLY, request, place + NEARLY))
             high = max(high, inverse(mass, level + NEARLY, request, place - NEARLY))
-            found = self.told[job, column]
-            assert np.rint(low - NEARLY) <= found <= np.rint(high + NEARLY), (job, self.levels[column])
+            seconds = self.by_level[job, column]
+            assert np.rint(low - NEARLY) <= seconds <= np.rint(high + NEARLY), (job, self.levels[column])
             self.edges += np.rint(low - NEARLY) != np.rint(high + NEARLY)
         if self.order == "accuracy":
             self.check_accurate(job)
         else:
-            assert self.predicted[job] == self.told[job, self.levels.index(self.order)]
+            assert self.predicted[job] == self.by_level[job, self.levels.index(self.order)]
 
     def check_accurate(self, job: int) -> None:
         """The kernel's prediction is one of those of the highest expected accuracy, by trying all."""
-        mass, request, alike = self.distribution(job, (0.3, 0.2, 0.5, 0.0)), self.requested[job], self.known[job]["alike"]
+        mass, request, alike = self.distribution(job, (0.3, 0.2, 0.5, 0.0)), self.requested[job], self.inputs[job]["alike"]
         if mass is None:
             assert self.predicted[job] == request
             return
@@ -189,12 +189,12 @@ class QuantileByHand(Nightly):
         super().ended(job, now)
         runtime, request = np.log(self.runtime[job]), np.log(self.requested[job])
         self.bin[job] = min(int(runtime // STEP), BINS - 1)
-        self.steps[job] = np.clip(np.floor((runtime - self.known[job]["alike"]) / STEP + 0.5), -REACH, REACH)
+        self.steps[job] = np.clip(np.floor((runtime - self.inputs[job]["alike"]) / STEP + 0.5), -REACH, REACH)
         self.cell[job] = cells(np.array([request - runtime]))[0]
         mean = sum(self.work(other) for other in self.ended_jobs) / len(self.ended_jobs)
         weight = min(self.work(job) / mean, 20)
         for column, level in enumerate(self.levels):
-            error = bool(self.runtime[job] > self.told[job, column]) - (1 - level)
+            error = bool(self.runtime[job] > self.by_level[job, column]) - (1 - level)
             self.calibrated[column] += self.rate * error
             if level >= UPPER:
                 self.tilt[column] += 0.5 * self.rate * weight * error
@@ -202,10 +202,10 @@ class QuantileByHand(Nightly):
     def estimate(self, question: int, job: int, now: int, elapsed: int) -> float:
         assert question in (ORDER, FIT, END)
         if elapsed:
-            return given_elapsed(self.levels, self.told[job].tolist(), self.requested[job], self.end, elapsed)
+            return given_elapsed(self.levels, self.by_level[job].tolist(), self.requested[job], self.end, elapsed)
         if question == ORDER:
             return self.predicted[job]
-        return self.told[job, self.levels.index(self.fit if question == FIT else self.end)]
+        return self.by_level[job, self.levels.index(self.fit if question == FIT else self.end)]
 
 
 def cells(short: np.ndarray) -> np.ndarray:
@@ -242,11 +242,11 @@ def given_elapsed(levels: list[float], quantiles: list[float], request: int, lev
 
 
 def agree(load: Workload, hand: QuantileByHand, scheduler: str = "FCFS-EASY-SPF", **policy: Any) -> QuantileByHand:
-    hand.kernel = made = load.schedule(scheduler, hand.label(), **policy)
+    hand.kernel = schedule = load.schedule(scheduler, hand.label(), **policy)
     jobs = load.jobs_by_oracle(**policy_of(scheduler), predictor=hand, **policy)
-    assert made.jobs["start_s"].tolist() == [job.start for job in jobs]
-    assert made.jobs["corrections"].tolist() == [job.corrections for job in jobs]
-    assert made.clamped_predictions == sum(job.clamped for job in jobs) == 0
+    assert schedule.jobs["start_s"].tolist() == [job.start for job in jobs]
+    assert schedule.jobs["corrections"].tolist() == [job.corrections for job in jobs]
+    assert schedule.clamped_predictions == sum(job.clamped for job in jobs) == 0
     return hand
 
 
@@ -286,7 +286,7 @@ def test_over_ten_days_of_new_trees_as_in_plain_python(hand: QuantileByHand, pol
     agree(load, hand, **policy)
     assert hand.oldest >= 8, "trees have to make room for others"
     assert len(set(hand.predicted)) > 60
-    assert hand.edges <= 0.01 * hand.told.size, "bounds that are apart would let anything pass"
+    assert hand.edges <= 0.01 * hand.by_level.size, "bounds that are apart would let anything pass"
 
 
 @pytest.mark.slow
@@ -341,10 +341,10 @@ def test_the_share_that_outlives_a_quantile_is_kept_to_whatever_happens(rate: fl
     if liars:  # the second half has nothing in common with the first
         half = [max(2, asked - 1) if job > 750 else 2 + job % 5 for job, asked in enumerate(load.requested)]
         load = replace(load, runtime=half)
-    made = load.schedule("EASY", f"quantile(rate={rate})")
-    assert made.quantiles is not None
-    levels, ended, late = made.quantiles.columns.to_numpy(float), len(made.jobs), pending(made.jobs)
-    shares = (made.jobs["runtime_s"].to_numpy()[:, None] > made.quantiles.to_numpy()).mean(axis=0)
+    schedule = load.schedule("EASY", f"quantile(rate={rate})")
+    assert schedule.quantiles is not None
+    levels, ended, late = schedule.quantiles.columns.to_numpy(float), len(schedule.jobs), pending(schedule.jobs)
+    shares = (schedule.jobs["runtime_s"].to_numpy()[:, None] > schedule.quantiles.to_numpy()).mean(axis=0)
     assert (shares <= 1 - levels + (1 - levels + rate * late) / (rate * ended)).all()
     assert (shares >= 1 - levels - (levels + rate * (late + 1)) / (rate * ended)).all()
     if liars:
@@ -355,11 +355,11 @@ def test_the_share_that_outlives_a_quantile_is_kept_to_whatever_happens(rate: fl
         )
 
 
-def held(made: Schedule, level: float) -> float:
+def held(schedule: Schedule, level: float) -> float:
     """The share of processor-seconds of jobs that run no longer than their quantile."""
-    assert made.quantiles is not None
-    work = made.jobs["procs"] * made.jobs["runtime_s"]
-    return float(work[made.jobs["runtime_s"] <= made.quantiles[level]].sum() / work.sum())
+    assert schedule.quantiles is not None
+    work = schedule.jobs["procs"] * schedule.jobs["runtime_s"]
+    return float(work[schedule.jobs["runtime_s"] <= schedule.quantiles[level]].sum() / work.sum())
 
 
 @pytest.mark.parametrize("to_the_request", [0.0, 0.5])
@@ -372,26 +372,26 @@ def test_upper_quantiles_hold_for_as_much_work_as_for_jobs(to_the_request: float
         load,
         runtime=[asked if all_of_it else run for asked, run, all_of_it in zip(load.requested, load.runtime, to_it, strict=True)],
     )
-    made = load.schedule("EASY", "quantile(rate=0.01)")
-    assert made.quantiles is not None
+    schedule = load.schedule("EASY", "quantile(rate=0.01)")
+    assert schedule.quantiles is not None
     for level in (0.8, 0.9, 0.95):
-        assert abs((made.jobs["runtime_s"] <= made.quantiles[level]).mean() - level) < 0.015
-        assert abs(held(made, level) - level) < 0.02
-    assert held(made, 0.7) < 0.67, "below, jobs count alone"
+        assert abs((schedule.jobs["runtime_s"] <= schedule.quantiles[level]).mean() - level) < 0.015
+        assert abs(held(schedule, level) - level) < 0.02
+    assert held(schedule, 0.7) < 0.67, "below, jobs count alone"
 
 
 @pytest.mark.thorough
 @needs_shared
 def test_on_a_whole_trace_each_level_is_kept_to_and_loses_less_than_the_request() -> None:
-    made = simulate(whole_trace("KTH-SP2"), procs=100, scheduler="EASY-SJBF", predictor="quantile")
-    assert made.quantiles is not None
-    runtime, requested = (made.jobs[name].to_numpy(float) for name in ("runtime_s", "requested_s"))
+    schedule = simulate(whole_trace("KTH-SP2"), procs=100, scheduler="EASY-SJBF", predictor="quantile")
+    assert schedule.quantiles is not None
+    runtime, requested = (schedule.jobs[name].to_numpy(float) for name in ("runtime_s", "requested_s"))
     for level in (0.05, 0.2, 0.5, 0.8, 0.9, 0.95):
-        quantiles = made.quantiles[level].to_numpy()
+        quantiles = schedule.quantiles[level].to_numpy()
         assert abs((runtime > quantiles).mean() - (1 - level)) < 0.005, level
         assert pinball(quantiles, runtime, level).mean() < pinball(requested, runtime, level).mean(), level
-    assert 0.75 < held(made, 0.8) < 0.85
-    assert 0.92 < held(made, 0.95) < 0.98
+    assert 0.75 < held(schedule, 0.8) < 0.85
+    assert 0.92 < held(schedule, 0.95) < 0.98
 
 
 @pytest.mark.slow
@@ -401,5 +401,5 @@ def test_the_seed_decides_which_trees_grow() -> None:
     assert one.quantiles is not None
     assert one.quantiles.equals(again.quantiles)
     assert not one.quantiles.equals(other.quantiles)
-    starts = [made.jobs["start_s"].tolist() for made in (one, again, other)]
+    starts = [each.jobs["start_s"].tolist() for each in (one, again, other)]
     assert starts[0] == starts[1] != starts[2]

@@ -76,9 +76,9 @@ def test_on_a_busy_machine_as_in_exact_arithmetic(semantics: str, dependencies: 
     make = dependent_crowd if dependencies else crowd
     load = replace(alike(make(np.random.default_rng(3), size=300, machine=8), requests=2), executable=["a.out", None] * 150)
     for oracle in (SurvivalByHand(), SurvivalByHand("20", "0.8", "0")):
-        made = agree(load, oracle, semantics=semantics, dependencies=dependencies, correction="conditional")
-        assert len(set(made.predicted)) > 10, "a predictor that always answers the same would agree too easily"
-        assert any(made.corrections)
+        outcome = agree(load, oracle, semantics=semantics, dependencies=dependencies, correction="conditional")
+        assert len(set(outcome.predicted)) > 10, "a predictor that always answers the same would agree too easily"
+        assert any(outcome.corrections)
 
 
 def group(runtime: list[int], requested: int) -> Workload:

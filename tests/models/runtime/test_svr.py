@@ -38,7 +38,7 @@ class SvrByHand(Nightly):
         if len(rows) < 200:
             return
         x = self.x(rows)
-        target = np.log([self.runtime[job] for job in rows]) - [self.known[job]["alike"] for job in rows]
+        target = np.log([self.runtime[job] for job in rows]) - [self.inputs[job]["alike"] for job in rows]
         self.scaler = StandardScaler().fit(x)
         self.machine = SVR(kernel="rbf", C=self.c, epsilon=self.epsilon, gamma=self.gamma).fit(self.scaler.transform(x), target)
         self.trained += 1
@@ -56,6 +56,6 @@ def test_what_was_the_same_of_all_jobs_learned_from_may_be_new_of_another() -> N
 @pytest.mark.parametrize(("count", "learned"), [(199, False), (200, True)])
 def test_two_hundred_ended_jobs_are_enough(count: int, learned: bool) -> None:
     load, hand = unlike(count), SvrByHand()
-    made = by_kernel(load, predictor=hand.label())
-    assert made == by_oracle(load, predictor=hand)
-    assert (made.predicted[-1] < load.requested[-1] / 4) == learned == hand.trained
+    kernel = by_kernel(load, predictor=hand.label())
+    assert kernel == by_oracle(load, predictor=hand)
+    assert (kernel.predicted[-1] < load.requested[-1] / 4) == learned == hand.trained

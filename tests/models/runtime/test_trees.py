@@ -52,9 +52,9 @@ def test_every_row_ends_in_lightgbm_s_leaf(kind: str, seed: int, size: int, leav
     x, y = data(seed, size)
     booster = trained(x, y, num_leaves=leaves, **KINDS[kind])
     asked = np.vstack([x, data(seed + 1, 50)[0]])
-    found, values = walked(booster, asked)
-    np.testing.assert_array_equal(found, booster.predict(asked, pred_leaf=True))
-    expected = [[booster.get_leaf_output(tree, leaf) for tree, leaf in enumerate(row)] for row in found.tolist()]
+    reached, values = walked(booster, asked)
+    np.testing.assert_array_equal(reached, booster.predict(asked, pred_leaf=True))
+    expected = [[booster.get_leaf_output(tree, leaf) for tree, leaf in enumerate(row)] for row in reached.tolist()]
     np.testing.assert_array_equal(values, expected)
     combined = values.mean(axis=1) if kind == "rf" else values.sum(axis=1)
     np.testing.assert_allclose(combined, booster.predict(asked), rtol=1e-12)

@@ -13,8 +13,8 @@ def some_jobs(seed: int, count: int = 40) -> Jobs:
     start = submit + draw.integers(0, 1500, count) * draw.integers(0, 2, count)
     requested = draw.integers(60, 2000, count)
     end = start + np.minimum(draw.integers(30, 2000, count), requested)
-    told = np.sort(draw.integers(1, 2000, (count, 5)), axis=1)
-    quantiles = np.minimum(told, requested[:, None])
+    runtimes = np.sort(draw.integers(1, 2000, (count, 5)), axis=1)
+    quantiles = np.minimum(runtimes, requested[:, None])
     return Jobs(
         submit, start, end, draw.integers(1, 9, count), requested, draw.integers(0, 3, count), draw.integers(0, 2, count), quantiles
     )
@@ -117,12 +117,12 @@ def test_states_are_those_that_lists_of_running_and_waiting_jobs_describe(seed: 
     row = np.arange(len(jobs.submit))
     later = row[jobs.start > jobs.submit + 600]
     asked, at = np.concatenate((row, later)), np.concatenate((jobs.submit, jobs.submit[later] + 600))
-    found = states(jobs, asked, at, at + 7200, 16)
+    matrix = states(jobs, asked, at, at + 7200, 16)
     for number, (job, now) in enumerate(zip(asked, at, strict=True)):
-        told = dict(zip(FEATURES, found[number], strict=True))
+        state = dict(zip(FEATURES, matrix[number], strict=True))
         wanted = described(jobs, job, now, 16)
-        assert {name: told[name] for name in wanted} == pytest.approx(wanted), (job, now)
-        assert (told["hour"], told["weekday"]) == ((now + 7200) % 86400 / 3600, (now + 7200) // 86400 % 7)
+        assert {name: state[name] for name in wanted} == pytest.approx(wanted), (job, now)
+        assert (state["hour"], state["weekday"]) == ((now + 7200) % 86400 / 3600, (now + 7200) // 86400 % 7)
 
 
 def test_what_starts_ends_or_is_submitted_later_changes_no_state() -> None:
@@ -130,12 +130,12 @@ def test_what_starts_ends_or_is_submitted_later_changes_no_state() -> None:
     asked = np.flatnonzero((jobs.submit <= now) & (jobs.start >= now))
     at = np.full(len(asked), now)
     before = states(jobs, asked, at, at, 16)
-    known = jobs.submit <= now
+    submitted = jobs.submit <= now
     hidden = Jobs(
-        jobs.submit[known],
-        np.where(jobs.start >= now, NEVER, jobs.start)[known],
-        np.where(jobs.end > now, NEVER, jobs.end)[known],
-        *(each[known] for each in jobs[3:]),
+        jobs.submit[submitted],
+        np.where(jobs.start >= now, NEVER, jobs.start)[submitted],
+        np.where(jobs.end > now, NEVER, jobs.end)[submitted],
+        *(each[submitted] for each in jobs[3:]),
     )
     assert (states(hidden, asked, at, at, 16) == before).all()
     assert len(asked) > 1

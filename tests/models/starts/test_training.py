@@ -41,17 +41,17 @@ def waits_by_state(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, n
 def test_learned_quantiles_hold_at_their_levels_and_chances_rise(read: bool) -> None:
     states, plans, scenarios, waits = waits_by_state(6000)
     learned, judged = slice(0, 4000), slice(4000, 6000)
-    told = scenarios if read else None
-    model = grow(states[learned], plans[learned], told[learned] if read else None, waits[learned], np.zeros(4000, bool))  # type: ignore[index]
-    found = chances(model, states[judged], plans[judged], told[judged] if read else None)  # type: ignore[index]
-    assert (np.diff(found, axis=1) >= -1e-12).all()
-    assert (found[:, -1] == 1.0).all()
+    ahead = scenarios if read else None
+    model = grow(states[learned], plans[learned], ahead[learned] if read else None, waits[learned], np.zeros(4000, bool))  # type: ignore[index]
+    curves = chances(model, states[judged], plans[judged], ahead[judged] if read else None)  # type: ignore[index]
+    assert (np.diff(curves, axis=1) >= -1e-12).all()
+    assert (curves[:, -1] == 1.0).all()
     waited = waits[judged]
     rest = waited > 60
-    held = (waited[rest, None] <= at_levels(given_waiting(found[rest]), np.array(LEVELS))).mean(axis=0)
+    held = (waited[rest, None] <= at_levels(given_waiting(curves[rest]), np.array(LEVELS))).mean(axis=0)
     assert np.abs(held - LEVELS).max() < 0.06
     constant = np.quantile(waits[learned], LEVELS)
-    assert losses(at_levels(found, np.array(LEVELS)), np.array(LEVELS), waited).mean() < 0.5 * np.mean(
+    assert losses(at_levels(curves, np.array(LEVELS)), np.array(LEVELS), waited).mean() < 0.5 * np.mean(
         [np.maximum(q * (waited - c), (q - 1) * (waited - c)) for q, c in zip(LEVELS, constant, strict=True)]
     )
 
@@ -72,8 +72,8 @@ def test_a_model_keeps_beside_the_state_what_was_better_and_is_read_back_so(tmp_
     start = (np.median(scenarios, axis=1) + 1e6).astype(np.int64)
     asked = Questions(np.arange(count), np.full(count, 1_000_000), states, scenarios, np.zeros(count))
     model = trained(HAZARD, asked, start, 2_000_000, 0)
-    told = told_of(model, asked)
-    assert told["pooled"] == pytest.approx((told["both"] + of_scenarios(scenarios)) / 2)
+    by_kind = told_of(model, asked)
+    assert by_kind["pooled"] == pytest.approx((by_kind["both"] + of_scenarios(scenarios)) / 2)
     for kind in ("pooled", "both"):
         one = reading(model, kind)
         settings = one.write(tmp_path)
@@ -81,8 +81,8 @@ def test_a_model_keeps_beside_the_state_what_was_better_and_is_read_back_so(tmp_
         back = StartModel.read(tmp_path)
         assert set(back.trees) == {"state", kind}
         assert back.chances(states, scenarios) == pytest.approx(answered(one, told_of(one, asked)))
-        assert back.chances(states, scenarios) == pytest.approx(told[kind])
-        assert back.chances(states) == pytest.approx(told["state"])
+        assert back.chances(states, scenarios) == pytest.approx(by_kind[kind])
+        assert back.chances(states) == pytest.approx(by_kind["state"])
 
 
 @pytest.mark.slow
@@ -94,8 +94,8 @@ def test_jobs_that_still_wait_are_censored_and_not_dropped() -> None:
     dropped = grow(states[~still], plans[~still], None, waits[~still], np.zeros((~still).sum(), bool))
     edge = int(np.searchsorted(EDGES_S, 2700))
     came = (waits <= 2700).mean()
-    told, wrong = (chances(each, states, plans, None)[:, edge].mean() for each in (whole, dropped))
-    assert abs(told - came) < 0.02
+    right, wrong = (chances(each, states, plans, None)[:, edge].mean() for each in (whole, dropped))
+    assert abs(right - came) < 0.02
     assert wrong > came + 0.1
 
 
@@ -108,23 +108,23 @@ def test_without_a_start_nothing_is_learned() -> None:
 def test_calibration_mends_chances_that_are_off_for_jobs_with_room_and_for_jobs_that_wait() -> None:
     draw = np.random.default_rng(3)
     waits = np.where(draw.random(8000) < 0.7, 0.0, 60.0 + draw.exponential(20_000.0, 8000))
-    told = np.where(EDGES_S <= 60, 0.5, 1.0 - 0.5 * np.exp(-(EDGES_S - 60) / 10_000.0))
-    told = np.tile(told, (8000, 1))
-    told[:, -1] = 1.0
-    mended = calibrate(told[:4000], waits[:4000], np.zeros(4000, bool), np.full(4000, np.inf)).apply(told[4000:])
+    curves = np.where(EDGES_S <= 60, 0.5, 1.0 - 0.5 * np.exp(-(EDGES_S - 60) / 10_000.0))
+    curves = np.tile(curves, (8000, 1))
+    curves[:, -1] = 1.0
+    mended = calibrate(curves[:4000], waits[:4000], np.zeros(4000, bool), np.full(4000, np.inf)).apply(curves[4000:])
     came = (waits[4000:, None] <= EDGES_S).mean(axis=0)
-    assert np.abs(told[0] - came).max() > 0.19
+    assert np.abs(curves[0] - came).max() > 0.19
     assert np.abs(mended[0] - came)[:-2].max() < 0.03
 
 
 def test_calibration_counts_jobs_that_still_wait_as_far_as_they_have_come() -> None:
     draw = np.random.default_rng(4)
     waits = 61.0 + draw.exponential(10_000.0, 6000)
-    told = np.where(EDGES_S <= 60, 0.0, 1.0 - np.exp(-np.maximum(EDGES_S - 61, 0) / 10_000.0))
-    told = np.tile(told, (6000, 1))
-    told[:, -1] = 1.0
+    curves = np.where(EDGES_S <= 60, 0.0, 1.0 - np.exp(-np.maximum(EDGES_S - 61, 0) / 10_000.0))
+    curves = np.tile(curves, (6000, 1))
+    curves[:, -1] = 1.0
     seen = draw.uniform(100.0, 20_000.0, 6000)  # how long each could be watched
-    right = calibrate(told, np.minimum(waits, seen), waits > seen, np.maximum(seen, waits))
+    right = calibrate(curves, np.minimum(waits, seen), waits > seen, np.maximum(seen, waits))
     assert np.abs(np.interp([0.25, 0.5, 0.75], right.forecast, right.came) - [0.25, 0.5, 0.75]).max() < 0.04
 
 
@@ -136,21 +136,21 @@ def test_scores_know_a_right_answer_from_a_constant_one() -> None:
 
 
 def test_scenarios_tell_a_chance_between_their_starts() -> None:
-    told = of_scenarios(np.array([[0.0] * 8 + [7200.0] * 8]))
-    assert told[0, 0] == pytest.approx(0.5, abs=0.03)
-    assert told[0, int(np.searchsorted(EDGES_S, 3600))] == pytest.approx(0.5, abs=0.06)
-    assert told[0, int(np.searchsorted(EDGES_S, 86_400))] == pytest.approx(1.0, abs=0.02)
-    assert at_waits(told, np.array([0.0])) == told[0, 0]
+    curve = of_scenarios(np.array([[0.0] * 8 + [7200.0] * 8]))
+    assert curve[0, 0] == pytest.approx(0.5, abs=0.03)
+    assert curve[0, int(np.searchsorted(EDGES_S, 3600))] == pytest.approx(0.5, abs=0.06)
+    assert curve[0, int(np.searchsorted(EDGES_S, 86_400))] == pytest.approx(1.0, abs=0.02)
+    assert at_waits(curve, np.array([0.0])) == curve[0, 0]
 
 
 def test_chances_that_are_surely_wrong_are_calibrated_to_numbers() -> None:
     draw = np.random.default_rng(3)
-    told = np.repeat(draw.random(5000)[:, None] ** 10, len(EDGES_S), axis=1)
-    told[:, -1] = 1.0
-    starts = draw.random(5000) < 1.0 - told[:, 0]
-    made = calibrate(told, np.where(starts, 0.0, 1e7), ~starts, np.full(5000, 1e9))
-    assert (np.abs(made.shift) < 50).all()
-    assert (made.slope < 50).all()
-    answers = made.apply(np.vstack((told[:200], np.ones((1, len(EDGES_S))), np.zeros((1, len(EDGES_S))))))
+    curves = np.repeat(draw.random(5000)[:, None] ** 10, len(EDGES_S), axis=1)
+    curves[:, -1] = 1.0
+    starts = draw.random(5000) < 1.0 - curves[:, 0]
+    calibration = calibrate(curves, np.where(starts, 0.0, 1e7), ~starts, np.full(5000, 1e9))
+    assert (np.abs(calibration.shift) < 50).all()
+    assert (calibration.slope < 50).all()
+    answers = calibration.apply(np.vstack((curves[:200], np.ones((1, len(EDGES_S))), np.zeros((1, len(EDGES_S))))))
     assert np.isfinite(answers).all()
     assert (np.diff(answers, axis=1) >= 0).all()

@@ -142,8 +142,8 @@ def test_the_cutoff_is_the_best_of_all_there_could_be():
     varies = rng.random(200) < probability * 0.4
 
     def f1(cutoff: float) -> float:
-        said = probability >= cutoff
-        return 2 * (said & varies).sum() / (said.sum() + varies.sum())
+        predicted = probability >= cutoff
+        return 2 * (predicted & varies).sum() / (predicted.sum() + varies.sum())
 
     best = max(f1(value) for value in probability)
     assert f1(best_cutoff(probability, varies)) == pytest.approx(best, abs=1e-15)
@@ -193,9 +193,9 @@ def test_importance_finds_the_columns_that_matter():
     label = (table[:, 1] + table[:, 3] > 1.2).astype(np.int64)
     for name in CLASSIFIERS:
         learned = learn(name, table, label, 2, seed=0, options=SMALL[name])
-        found = permuted_importance(learned.arrays, 0, np.arange(len(table)) // 100) if name == "knn" else learned.importance
-        assert set(np.argsort(found)[-2:]) == {1, 3}, name
-        assert found[[1, 3]].min() > 3 * np.abs(found[[0, 2, 4]]).max(), name
+        scores = permuted_importance(learned.arrays, 0, np.arange(len(table)) // 100) if name == "knn" else learned.importance
+        assert set(np.argsort(scores)[-2:]) == {1, 3}, name
+        assert scores[[1, 3]].min() > 3 * np.abs(scores[[0, 2, 4]]).max(), name
 
 
 @pytest.mark.slow

@@ -21,27 +21,29 @@ FAST = {
 }
 
 
-def table_of(made) -> pd.DataFrame:
-    return pd.DataFrame({"application": made.application, "start_s": made.start_s, "runtime_s": made.runtime_s})
+def table_of(control) -> pd.DataFrame:
+    return pd.DataFrame({"application": control.application, "start_s": control.start_s, "runtime_s": control.runtime_s})
 
 
 @pytest.fixture(scope="module")
-def made():
+def control():
     return control_runs(500, seed=1)
 
 
 @pytest.fixture(scope="module")
-def said(made):
+def predicted(control):
     """Own nodes, all nodes and the true contention with the type, by the two quick forests."""
-    told = made.contention[["network", "io"]].join(made.features.filter(like="type."))
-    sets = {"own": made.features.iloc[:, ::12], "told": told}
-    quick, nodes = Learning(("lightgbm",), options=FAST), {"own": sets["own"], "all": made.all_nodes.iloc[:, ::24]}
-    forest = predictions(nodes, table_of(made), Learning(("extra-trees",), options=FAST), protocols=(BLOCKED,), truth=made.truth)
-    return pd.concat([predictions(sets, table_of(made), quick, truth=made.truth), forest], ignore_index=True)
+    true_contention = control.contention[["network", "io"]].join(control.features.filter(like="type."))
+    sets = {"own": control.features.iloc[:, ::12], "told": true_contention}
+    quick, nodes = Learning(("lightgbm",), options=FAST), {"own": sets["own"], "all": control.all_nodes.iloc[:, ::24]}
+    forest = predictions(
+        nodes, table_of(control), Learning(("extra-trees",), options=FAST), protocols=(BLOCKED,), truth=control.truth
+    )
+    return pd.concat([predictions(sets, table_of(control), quick, truth=control.truth), forest], ignore_index=True)
 
 
-def test_labels_of_a_fold_know_only_the_baselines_of_its_training_part(made):
-    runs = table_of(made)
+def test_labels_of_a_fold_know_only_the_baselines_of_its_training_part(control):
+    runs = table_of(control)
     fold = folds(runs, BLOCKED)[0][2]
     slower = runs.copy()
     slower.loc[fold.test, "runtime_s"] *= 1.2
@@ -55,27 +57,27 @@ def test_labels_of_a_fold_know_only_the_baselines_of_its_training_part(made):
     np.testing.assert_array_equal(ours, (z > 1.5).to_numpy().astype(int))
 
 
-def test_an_application_left_out_is_judged_by_its_own_runs_and_not_trained_on(made):
-    for fold in folds(table_of(made), LEFT_OUT)[0]:
+def test_an_application_left_out_is_judged_by_its_own_runs_and_not_trained_on(control):
+    for fold in folds(table_of(control), LEFT_OUT)[0]:
         name = fold.name.split()[0]
-        assert set(made.application[fold.test]) == {name}
-        assert name not in set(made.application[fold.train])
+        assert set(control.application[fold.test]) == {name}
+        assert name not in set(control.application[fold.train])
         assert name not in fold.usual.index
-        own = made.runtime_s[made.application == name]
-        np.testing.assert_array_equal(fold.test_label, (made.runtime_s[fold.test] > own.mean() + 1.5 * own.std()).astype(int))
+        own = control.runtime_s[control.application == name]
+        np.testing.assert_array_equal(fold.test_label, (control.runtime_s[fold.test] > own.mean() + 1.5 * own.std()).astype(int))
 
 
-def test_runs_without_a_baseline_are_counted_not_labelled(made):
-    runs = table_of(made)
+def test_runs_without_a_baseline_are_counted_not_labelled(control):
+    runs = table_of(control)
     runs.loc[5, "application"] = "only once"
     assert folds(runs, LEFT_OUT)[1] == 1
     assert folds(runs, BLOCKED)[1] == 1
 
 
 @pytest.mark.slow
-def test_what_is_measured_is_what_scikit_learn_measures(made, said):
+def test_what_is_measured_is_what_scikit_learn_measures(control, predicted):
     asked = f"protocol == '{LEFT_OUT}' and features == 'own' and classifier == 'lightgbm'"
-    own, rows = measured(said).query(asked), said.query(asked)
+    own, rows = measured(predicted).query(asked), predicted.query(asked)
     for application, part in [("all", rows), ("LBANN", rows[rows["application"] == "LBANN"])]:
         for against, truth in [("label", part["label"]), ("truth", part["truth"])]:
             chosen = own.query(f"application == '{application}' and against == '{against}'").set_index("measure")
@@ -92,8 +94,8 @@ def test_what_is_measured_is_what_scikit_learn_measures(made, said):
 
 
 @pytest.mark.slow
-def test_what_is_put_in_is_found_and_the_ceiling_is_above(said):
-    table = measured(said)
+def test_what_is_put_in_is_found_and_the_ceiling_is_above(predicted):
+    table = measured(predicted)
     f1 = table[(table["measure"] == "f1") & (table["application"] == "all") & (table["against"] == "label")]
     own, top = (f1[f1["features"] == name].groupby("protocol")["value"].max() for name in ("own", "told"))
     assert top[BLOCKED] > 0.75
@@ -102,13 +104,13 @@ def test_what_is_put_in_is_found_and_the_ceiling_is_above(said):
         assert 0.5 < own[protocol] <= top[protocol] + 0.05  # both from some 60 runs that varied
 
 
-def test_own_nodes_against_all_nodes_is_the_difference_of_both_on_the_same_runs(said):
-    chosen = said[(said["protocol"] == BLOCKED) & (said["classifier"] == "extra-trees")]
+def test_own_nodes_against_all_nodes_is_the_difference_of_both_on_the_same_runs(predicted):
+    chosen = predicted[(predicted["protocol"] == BLOCKED) & (predicted["classifier"] == "extra-trees")]
     own, every = (chosen[chosen["features"] == kind] for kind in ("own", "all"))
-    found = difference(own, every.sample(frac=1, random_state=0)).set_index("measure")
+    gap = difference(own, every.sample(frac=1, random_state=0)).set_index("measure")
     expected = f1_score(own["label"], own["varies"]) - f1_score(every["label"], every["varies"])
-    assert found["value"]["f1"] == pytest.approx(expected, abs=1e-12)
-    assert found["low"]["f1"] < expected < found["high"]["f1"]
+    assert gap["value"]["f1"] == pytest.approx(expected, abs=1e-12)
+    assert gap["low"]["f1"] < expected < gap["high"]["f1"]
     assert difference(own, own).set_index("measure").loc["f1"].tolist() == [0, 0, 0]
     with pytest.raises(ValueError, match="same runs in the same folds"):
         difference(own, every.iloc[1:])
@@ -150,10 +152,10 @@ def test_few_days_have_no_interval():
 
 
 @pytest.mark.slow
-def test_three_classes_count_the_last_as_variation(made):
+def test_three_classes_count_the_last_as_variation(control):
     some = predictions(
-        {"own": made.features.iloc[:, ::18]},
-        table_of(made),
+        {"own": control.features.iloc[:, ::18]},
+        table_of(control),
         Learning(("lightgbm",), (1.2, 1.5), options=FAST),
         protocols=(BLOCKED,),
     )
@@ -164,17 +166,17 @@ def test_three_classes_count_the_last_as_variation(made):
     assert table["all", "f1_likeliest"] == pytest.approx(f1_score(some["label"] == 2, some["likeliest"] == 2))
 
 
-def test_the_same_seed_gives_the_same_predictions(made, said):
-    sets, quick = {"own": made.features.iloc[:, ::12]}, Learning(("lightgbm",), options=FAST)
-    again = predictions(sets, table_of(made), quick, protocols=(BLOCKED,), truth=made.truth)
-    first = said.query(f"protocol == '{BLOCKED}' and features == 'own' and classifier == 'lightgbm'")
+def test_the_same_seed_gives_the_same_predictions(control, predicted):
+    sets, quick = {"own": control.features.iloc[:, ::12]}, Learning(("lightgbm",), options=FAST)
+    again = predictions(sets, table_of(control), quick, protocols=(BLOCKED,), truth=control.truth)
+    first = predicted.query(f"protocol == '{BLOCKED}' and features == 'own' and classifier == 'lightgbm'")
     pd.testing.assert_frame_equal(first.reset_index(drop=True), again)
 
 
 def test_sizes_fall_by_the_root_of_two():
-    found = sizes(282)
-    assert found[:8] == [282, 199, 141, 100, 70, 50, 35, 25]
-    assert found[-1] >= SMALLEST
+    steps = sizes(282)
+    assert steps[:8] == [282, 199, 141, 100, 70, 50, 35, 25]
+    assert steps[-1] >= SMALLEST
 
 
 @pytest.mark.slow
@@ -184,15 +186,15 @@ def test_elimination_keeps_what_matters_and_prefers_the_smaller_of_equals():
     label = (table["c3"] + table["c17"] > 1.8).astype(np.int64).to_numpy()
     times = Times(3600.0 * np.arange(600), 3600.0 * np.arange(600) + 60)
     for name in ("extra-trees", "knn", "lightgbm"):
-        found = eliminate(name, table, label, times, seed=0, options=FAST.get(name))
-        assert set(found.columns[:2]) == {"c3", "c17"}, name
-        assert len(found.columns) <= 14, name
-        assert found.path["columns"].tolist() == sizes(40)
-        assert found.path["f1"].max() - found.path.set_index("columns")["f1"][len(found.columns)] <= 0.005
+        kept = eliminate(name, table, label, times, seed=0, options=FAST.get(name))
+        assert set(kept.columns[:2]) == {"c3", "c17"}, name
+        assert len(kept.columns) <= 14, name
+        assert kept.path["columns"].tolist() == sizes(40)
+        assert kept.path["f1"].max() - kept.path.set_index("columns")["f1"][len(kept.columns)] <= 0.005
 
 
 @pytest.mark.slow
-def test_elimination_in_an_evaluation_sees_the_training_part_alone(made, monkeypatch):
+def test_elimination_in_an_evaluation_sees_the_training_part_alone(control, monkeypatch):
     seen = []
 
     def watched(name, features, label, times, **given):
@@ -200,9 +202,9 @@ def test_elimination_in_an_evaluation_sees_the_training_part_alone(made, monkeyp
         return eliminate(name, features.iloc[:, :6], label, times, **given)
 
     monkeypatch.setattr(evaluation, "eliminate", watched)
-    runs = table_of(made)
+    runs = table_of(control)
     learning = Learning(("lightgbm",), elimination=True, options={"lightgbm": {"trees": 2}})
-    found = predictions({"own": made.features.iloc[:, ::9]}, runs, learning, protocols=(BLOCKED,))
-    assert (found["columns"] <= 6).all()
+    forecast = predictions({"own": control.features.iloc[:, ::9]}, runs, learning, protocols=(BLOCKED,))
+    assert (forecast["columns"] <= 6).all()
     judged = [fold.train for fold in folds(runs, BLOCKED)[0]]
     assert sorted(map(tuple, seen)) == sorted(map(tuple, judged))

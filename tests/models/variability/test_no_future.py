@@ -56,7 +56,7 @@ def test_no_feature_sees_the_future_or_other_runs(seed: int) -> None:
     probes = probes_of(runs, rng)
     for scope in ("own", "all"):
         windows = getattr(window_features([case.samples], runs, SAMPLER, scope=scope, **case.options), scope)
-        known = feature_matrix(windows, probes, TYPES, runs)
+        matrix = feature_matrix(windows, probes, TYPES, runs)
         for place, run in enumerate(runs.itertuples()):
             until = int(run.start_s) * 10**6 - round(case.options["lag_s"] * 10**6)
             changed = other_runs(runs, place, rng)
@@ -65,7 +65,7 @@ def test_no_feature_sees_the_future_or_other_runs(seed: int) -> None:
             others = changed[changed["run_id"] != run.run_id]
             changed_probes = pd.concat([probes_of(others, rng), probes[probes["run_id"] == run.run_id]])
             row = feature_matrix(again, changed_probes, TYPES, changed).loc[run.run_id]
-            assert row.to_numpy().tobytes() == known.loc[run.run_id].to_numpy().tobytes()
+            assert row.to_numpy().tobytes() == matrix.loc[run.run_id].to_numpy().tobytes()
 
 
 def test_the_last_sample_before_the_end_does_move_the_features() -> None:

@@ -37,23 +37,21 @@ def signatures() -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
 @pytest.mark.parametrize(("name", "protocol"), [*zip(("extra-trees", "lightgbm"), PROTOCOLS, strict=True), ("knn", PROTOCOLS[1])])
 def test_a_signature_of_the_hour_predicts_no_better_than_chance(signatures, name, protocol):
     features, runs, _ = signatures
-    said = predictions({"own": features}, runs, Learning((name,), options=OPTIONS), protocols=(protocol,))
-    found = measured(said).set_index(["application", "measure"]).loc["all"]
-    chance = said["varied"].mean()
+    predicted = predictions({"own": features}, runs, Learning((name,), options=OPTIONS), protocols=(protocol,))
+    measures = measured(predicted).set_index(["application", "measure"]).loc["all"]
+    chance = predicted["varied"].mean()
     assert 0.1 < chance < 0.3
-    assert found["low"]["average_precision"] < chance
-    assert found["value"]["average_precision"] < chance + 0.1
-    assert found["value"]["f1"] < 2 * chance / (1 + chance) + 0.02  # what is got by saying so of every run
+    assert measures["low"]["average_precision"] < chance
+    assert measures["value"]["average_precision"] < chance + 0.1
+    assert measures["value"]["f1"] < 2 * chance / (1 + chance) + 0.02  # what is got by saying so of every run
 
 
 @pytest.mark.parametrize("name", ["extra-trees", "knn"])
 def test_elimination_sees_that_a_signature_is_worth_nothing(signatures, name):
     features, runs, _ = signatures
     slow = (runs["runtime_s"] > 250).to_numpy()
-    found = eliminate(name, features, slow.astype(np.int64), times_of(runs), seed=0, options=OPTIONS.get(name))
-    assert (
-        found.path["f1"].max() < 2 * slow.mean() / (1 + slow.mean()) + 0.05
-    )  # its cutoff is chosen on the very runs that judge it
+    kept = eliminate(name, features, slow.astype(np.int64), times_of(runs), seed=0, options=OPTIONS.get(name))
+    assert kept.path["f1"].max() < 2 * slow.mean() / (1 + slow.mean()) + 0.05  # its cutoff is chosen on the very runs that judge it
 
 
 def test_neighbours_of_the_same_block_do_not_make_a_column_important(signatures):
@@ -72,11 +70,11 @@ def test_no_run_that_trains_sees_a_minute_of_a_judged_run(protocol):
     start = np.sort(rng.integers(0, 200_000, 300))
     runtime = np.where(rng.random(300) < 0.02, 20_000.0, rng.uniform(10, 900, 300))
     runs = pd.DataFrame({"application": np.array(NAMES, object)[rng.integers(0, 3, 300)], "start_s": start, "runtime_s": runtime})
-    found, left = folds(runs, protocol)
+    parts, left = folds(runs, protocol)
     begin, end = start - WINDOW_S, start + runtime
-    judged = np.concatenate([fold.test for fold in found])
+    judged = np.concatenate([fold.test for fold in parts])
     assert len(np.unique(judged)) == len(judged) == len(runs) - left
-    for fold in found:
+    for fold in parts:
         for row in fold.test:
             assert ((end[fold.train] < begin[row]) | (begin[fold.train] > end[row])).all()
 
@@ -108,9 +106,9 @@ def test_what_varied_in_one_stretch_alone_is_judged_by_no_model_that_knows_no_va
     start = 3600 * np.arange(60)
     runtime = np.where(np.isin(np.arange(60), (3, 5, 6)), 150.0, 100.0)
     runs = pd.DataFrame({"application": "A", "start_s": start, "runtime_s": runtime})
-    found, left = folds(runs, "blocks-of-time")
-    assert (len(found), left) == (4, 12)
-    assert all(fold.train_label.sum() == 3 for fold in found)
+    parts, left = folds(runs, "blocks-of-time")
+    assert (len(parts), left) == (4, 12)
+    assert all(fold.train_label.sum() == 3 for fold in parts)
     once = runs.assign(runtime_s=np.where(np.isin(np.arange(60), (3, 4, 5)), 150.0, 100.0), start_s=np.minimum(start, 20_000))
     with pytest.raises(InputError, match="none of 60 runs can be judged: 3 of them varied, all in one of 5 stretches"):
         folds(once.assign(runtime_s=once["runtime_s"].where(once.index < 6, 100.0), start_s=100), "blocks-of-time")

@@ -78,8 +78,8 @@ def test_rows_are_what_simulate_and_evaluate_give_one_by_one() -> None:
 def test_a_planner_is_judged_by_what_it_told_first() -> None:
     asked = Campaign(schedulers=("PlanRS", "EASY"), seeds=(0, 3), shake_s=60)
     for row in run(asked, None).to_dict("records"):
-        made = simulate(JOBS, procs=WIDTH, scheduler=row["scheduler"], seed=row["seed"], shake_s=60, plans=True)
-        error = evaluate(made)["predicted_start_error_s"]
+        schedule = simulate(JOBS, procs=WIDTH, scheduler=row["scheduler"], seed=row["seed"], shake_s=60, plans=True)
+        error = evaluate(schedule)["predicted_start_error_s"]
         assert row["predicted_start_error_s"] == pytest.approx(error, rel=0, nan_ok=True)
         assert (error > 0) == (row["scheduler"] == "PlanRS")
 
@@ -153,10 +153,10 @@ class Learner:
     """A Python predictor that would notice if it were shared: it keeps the state of one simulation, and knows its thread."""
 
     name = "half-learnt"
-    made = 0
+    instances = 0
 
     def __init__(self) -> None:
-        type(self).made += 1
+        type(self).instances += 1
         self.begun, self.ends = 0, 0
 
     def begin(self, jobs: pd.DataFrame) -> None:
@@ -178,7 +178,7 @@ class Learner:
 
 def test_a_python_predictor_is_made_anew_for_each_simulation() -> None:
     table = run(Campaign(schedulers=("EASY", "EASY-SJBF"), predictors=(Learner,)), map_points=threads(4))
-    assert Learner.made >= len(table) == 2 * 5
+    assert Learner.instances >= len(table) == 2 * 5
     assert set(table["predictor"]) == {"half-learnt"}
     alone = simulate(WEEKS.windows[2].jobs, procs=WIDTH, scheduler="EASY-SJBF", predictor=Learner())
     assert table.query("window == 3 and scheduler == 'EASY-SJBF'")["mean_wait_s"].item() == evaluate(alone)["mean_wait_s"]
@@ -260,12 +260,12 @@ def test_threads_drop_what_has_not_begun_when_a_point_fails() -> None:
 
 def test_schedules_of_the_whole_workload_come_in_the_order_of_the_points() -> None:
     asked = Campaign(schedulers=("EASY", "List"), predictors=("requested", "last2"))
-    made = campaign_schedules(JOBS, asked, procs=WIDTH, trace="toy", generated=True, map_points=backwards)
-    assert [(each.scheduler, each.predictor, each.trace, each.generated) for each in made] == [
+    schedules = campaign_schedules(JOBS, asked, procs=WIDTH, trace="toy", generated=True, map_points=backwards)
+    assert [(each.scheduler, each.predictor, each.trace, each.generated) for each in schedules] == [
         (scheduler, predictor, "toy", True) for scheduler in asked.schedulers for predictor in asked.predictors
     ]
     alone = simulate(JOBS, procs=WIDTH, scheduler="List", predictor="last2")
-    pd.testing.assert_frame_equal(made[3].jobs, alone.jobs)
+    pd.testing.assert_frame_equal(schedules[3].jobs, alone.jobs)
 
 
 def test_dependencies_are_those_of_simulate_and_stay_within_their_window() -> None:
@@ -274,13 +274,13 @@ def test_dependencies_are_those_of_simulate_and_stay_within_their_window() -> No
     preceding[first + 5], preceding[first] = JOBS["job_id"][first], JOBS["job_id"][first - 1]  # the latter in the week before
     jobs = JOBS.assign(preceding_job=preceding, think_s=pd.array([50_000] * len(JOBS), dtype="Int64"))
     weeks = split_windows(jobs, "weeks")
-    made = {
+    makespans = {
         follow: run_campaign(jobs, Campaign(schedulers=("EASY",), dependencies=follow), procs=WIDTH, windows=weeks)["makespan_s"]
         for follow in (False, True)
     }
     alone = evaluate(simulate(weeks.windows[0].jobs, procs=WIDTH, dependencies=True))
-    assert made[True][0] == alone["makespan_s"] >= made[False][0] + 40_000
-    assert made[True][1:].tolist() == made[False][1:].tolist()
+    assert makespans[True][0] == alone["makespan_s"] >= makespans[False][0] + 40_000
+    assert makespans[True][1:].tolist() == makespans[False][1:].tolist()
     with pytest.raises(InputError, match="no job names a preceding job"):
         run(Campaign(schedulers=("EASY",), dependencies=True))
 

@@ -68,7 +68,7 @@ def test_policies_with_and_without_expansion_go_together_in_one_sweep() -> None:
 
 def test_threads_and_chunks_change_nothing_and_progress_reaches_the_end() -> None:
     weights = random_weights(600)
-    told: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
     one = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor="last2"), map_pieces=serial)
     two = sweep(
         LOAD.table(),
@@ -76,11 +76,11 @@ def test_threads_and_chunks_change_nothing_and_progress_reaches_the_end() -> Non
         procs=LOAD.machine,
         policy=MIXED._replace(predictor="last2"),
         map_pieces=threads(2),
-        progress=lambda *done: told.append(done),
+        progress=lambda *done: reports.append(done),
     )
     assert one.equals(two)
-    assert told[-1] == (600, 600)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert reports[-1] == (600, 600)
+    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
 
 
 def test_random_weights_lie_on_the_unit_sphere_of_the_l1_norm_in_all_directions() -> None:

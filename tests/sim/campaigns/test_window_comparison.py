@@ -176,5 +176,5 @@ def test_seeds_are_replicates_that_are_paired_and_widen_the_interval() -> None:
 def test_ties_are_counted() -> None:
     third = ("LCFS-EASY", "requested", "requested")
     summary = over_windows(results({BASE: [2.0, 4.0], OTHER: [4.0, 2.0], third: [1.0, 1.0]}), metrics=["mean_wait_s"])
-    found = {policy: row_of(summary, policy)[["rank", "tied"]].tolist() for policy in (BASE, OTHER, third)}
-    assert found == {BASE: [2, 1], OTHER: [2, 1], third: [1, 0]}
+    ranks = {policy: row_of(summary, policy)[["rank", "tied"]].tolist() for policy in (BASE, OTHER, third)}
+    assert ranks == {BASE: [2, 1], OTHER: [2, 1], third: [1, 0]}

@@ -67,12 +67,12 @@ def by_oracle(cluster: Cluster, jobs: pd.DataFrame, seed: int, scaling: str = "w
     return simulated(cluster, jobs, *drawn(cluster, jobs, seed, scaling), scaling, **policy)
 
 
-def agree(made: ClusterRun, runs: Iterable[Run]) -> None:
+def agree(kernel: ClusterRun, runs: Iterable[Run]) -> None:
     """Starts to the second, everything else to rounding."""
-    found, runs = made.runs, list(runs)
-    first = found["submit_s"].min()
-    assert (found["start_s"] - first).tolist() == [run.job.start for run in runs]
-    assert made.schedule.jobs["runtime_s"].tolist() == [run.job.runtime for run in runs]
+    table, runs = kernel.runs, list(runs)
+    first = table["submit_s"].min()
+    assert (table["start_s"] - first).tolist() == [run.job.start for run in runs]
+    assert kernel.schedule.jobs["runtime_s"].tolist() == [run.job.runtime for run in runs]
     expected = {
         "runtime_s": [run.runtime_s for run in runs],
         "work_s": [run.work for run in runs],
@@ -84,7 +84,7 @@ def agree(made: ClusterRun, runs: Iterable[Run]) -> None:
         "cut": [run.done - run.job.start > run.job.requested for run in runs],
     }
     for column, values in expected.items():
-        np.testing.assert_allclose(found[column].to_numpy(np.float64), np.array(values, np.float64), rtol=1e-9, err_msg=column)
+        np.testing.assert_allclose(table[column].to_numpy(np.float64), np.array(values, np.float64), rtol=1e-9, err_msg=column)
 
 
 # Against the oracle
@@ -95,11 +95,11 @@ def agree(made: ClusterRun, runs: Iterable[Run]) -> None:
 def test_starts_and_runtimes_are_the_oracles(name: str, seed: int) -> None:
     cluster = CLUSTERS[name]
     jobs = jobs_of(seed, widest=min(32, cluster.procs))
-    made = simulate_on(cluster, jobs, seed=seed, places=True)
+    kernel = simulate_on(cluster, jobs, seed=seed, places=True)
     runs = by_oracle(cluster, jobs, seed)
-    agree(made, runs)
-    assert [nodes.tolist() for nodes in made.places] == [run.nodes for run in runs]
-    assert made.runs["contention"].max() > 1.2  # there is something to agree on
+    agree(kernel, runs)
+    assert [nodes.tolist() for nodes in kernel.places] == [run.nodes for run in runs]
+    assert kernel.runs["contention"].max() > 1.2  # there is something to agree on
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_starts_and_runtimes_are_the_oracles(name: str, seed: int) -> None:
 )
 def test_under_any_scheduler_and_scaling(scheduler: str, scaling: str, policy: dict) -> None:
     jobs = jobs_of(7)
-    made = simulate_on(SMALL, jobs, scheduler=scheduler, seed=7, scaling=scaling)
-    agree(made, by_oracle(SMALL, jobs, 7, scaling, **policy))
+    kernel = simulate_on(SMALL, jobs, scheduler=scheduler, seed=7, scaling=scaling)
+    agree(kernel, by_oracle(SMALL, jobs, 7, scaling, **policy))
 
 
 def test_a_cluster_is_not_simulated_for_centuries() -> None:
@@ -125,21 +125,23 @@ def test_a_cluster_is_not_simulated_for_centuries() -> None:
 
 def test_jobs_that_ask_for_too_little_are_cut() -> None:
     jobs = jobs_of(3, requested_s=300)
-    made = simulate_on(SMALL, jobs, seed=3)
-    agree(made, by_oracle(SMALL, jobs, 3))
-    assert 0 < made.runs["cut"].sum() < len(jobs)
-    assert (made.runs.loc[made.runs["cut"], "runtime_s"] == 300.0).all()
+    kernel = simulate_on(SMALL, jobs, seed=3)
+    agree(kernel, by_oracle(SMALL, jobs, 3))
+    assert 0 < kernel.runs["cut"].sum() < len(jobs)
+    assert (kernel.runs.loc[kernel.runs["cut"], "runtime_s"] == 300.0).all()
 
 
 @pytest.mark.parametrize("scheduler", ["EASY", "Conservative", "FCFS-JustBF"])
 def test_with_start_decisions(scheduler: str) -> None:
-    jobs, told, heard = jobs_of(11), Whim(1, 40), Whim(1, 40)
-    made = simulate_on(SMALL, jobs, scheduler=f"{scheduler}+RUSH(skips=3)", seed=11, start_decision=heard)
-    runs = by_oracle(SMALL, jobs, 11, algorithm=scheduler.split("-")[-1], decision=Shifted(told), skips=3)
-    agree(made, runs)
-    assert heard.said == told.said
-    assert made.runs["skips"].tolist() == [sum(said.skipped for said in told.said if said.job == row) for row in range(len(jobs))]
-    assert made.runs["skips"].max() == 3
+    jobs, whim, heard = jobs_of(11), Whim(1, 40), Whim(1, 40)
+    kernel = simulate_on(SMALL, jobs, scheduler=f"{scheduler}+RUSH(skips=3)", seed=11, start_decision=heard)
+    runs = by_oracle(SMALL, jobs, 11, algorithm=scheduler.split("-")[-1], decision=Shifted(whim), skips=3)
+    agree(kernel, runs)
+    assert heard.answers == whim.answers
+    assert kernel.runs["skips"].tolist() == [
+        sum(answer.skipped for answer in whim.answers if answer.job == row) for row in range(len(jobs))
+    ]
+    assert kernel.runs["skips"].max() == 3
 
 
 FIRST_FIT = SMALL.but(nodes=128, noise_leaves=4, uplink=25.0, storage=30.0, placement="first-fit")
@@ -162,14 +164,14 @@ def test_waiting_with_patience_is_the_oracles(cluster: Cluster, jobs: pd.DataFra
     kinds = list(zip(jobs["executable"].astype(str), jobs["procs"], strict=True))
     limits = {kind: factor * min(work[row] for row, other in enumerate(kinds) if other == kind) for kind in kinds}
     name = f"EASY+RUSH(model={model},patience=200,every=7,harm={harm})"
-    made = simulate_on(cluster, jobs, scheduler=name, seed=13, limits=limits, places=True)
-    told = Foreseeing(limits, model == "oracle", 200, 7, harm == "yes")
-    runs = simulated(cluster, jobs, work, background, decision=told, skips=10**9)
-    agree(made, runs)
-    assert [nodes.tolist() for nodes in made.places] == [run.nodes for run in runs]
-    assert made.asked == told.asked
-    assert made.runs["skips"].max() > 3
-    assert len(told.first) > 3
+    kernel = simulate_on(cluster, jobs, scheduler=name, seed=13, limits=limits, places=True)
+    foresight = Foreseeing(limits, model == "oracle", 200, 7, harm == "yes")
+    runs = simulated(cluster, jobs, work, background, decision=foresight, skips=10**9)
+    agree(kernel, runs)
+    assert [nodes.tolist() for nodes in kernel.places] == [run.nodes for run in runs]
+    assert kernel.asked == foresight.asked
+    assert kernel.runs["skips"].max() > 3
+    assert len(foresight.first) > 3
 
 
 def test_harm_needs_a_model_that_foresees_running_jobs() -> None:
@@ -209,11 +211,11 @@ CALM = SMALL.but(network_gain=0.0, storage_gain=0.0)
 @pytest.mark.parametrize("scheduler", ["EASY", "SAF-EASY-SPF", "EASY(reservations=3)", "LQF-JustBF", "Conservative", "Strict"])
 def test_without_gains_schedules_are_those_of_a_trace_of_fixed_runtimes(scheduler: str, semantics: str) -> None:
     jobs = jobs_of(4, 80)
-    made = simulate_on(CALM, jobs, scheduler=scheduler, seed=4, semantics=semantics)
-    fixed = jobs.assign(runtime_s=np.ceil(made.runs["work_s"]).astype(np.int64))
+    on_cluster = simulate_on(CALM, jobs, scheduler=scheduler, seed=4, semantics=semantics)
+    fixed = jobs.assign(runtime_s=np.ceil(on_cluster.runs["work_s"]).astype(np.int64))
     as_trace = simulate(fixed, procs=CALM.procs, scheduler=scheduler, semantics=semantics)
-    assert made.schedule.jobs["start_s"].tolist() == as_trace.jobs["start_s"].tolist()
-    assert made.schedule.jobs["end_s"].tolist() == as_trace.jobs["end_s"].tolist()
+    assert on_cluster.schedule.jobs["start_s"].tolist() == as_trace.jobs["start_s"].tolist()
+    assert on_cluster.schedule.jobs["end_s"].tolist() == as_trace.jobs["end_s"].tolist()
 
 
 @pytest.mark.parametrize("which", ["storage_background", "core_background", "noise_background"])

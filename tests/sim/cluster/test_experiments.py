@@ -20,13 +20,13 @@ SEEDS = range(100, 103)
 
 
 @pytest.fixture(scope="module")
-def known() -> pd.DataFrame:
+def baselines() -> pd.DataFrame:
     return usual(SMALL, WORKLOAD, days=0.4, seed=2)
 
 
 @pytest.fixture(scope="module")
-def runs(known: pd.DataFrame) -> pd.DataFrame:
-    return trials(SMALL, WORKLOAD, ("EASY", ORACLE), SEEDS, usual_times=known)
+def runs(baselines: pd.DataFrame) -> pd.DataFrame:
+    return trials(SMALL, WORKLOAD, ("EASY", ORACLE), SEEDS, usual_times=baselines)
 
 
 def test_trials_of_all_schedulers_are_of_the_same_jobs_with_the_same_luck(runs: pd.DataFrame) -> None:
@@ -36,20 +36,20 @@ def test_trials_of_all_schedulers_are_of_the_same_jobs_with_the_same_luck(runs: 
     assert len(runs) == 2 * 3 * 150
 
 
-def test_a_scheduler_that_may_not_skip_is_easy(known: pd.DataFrame) -> None:
-    made = trials(SMALL, WORKLOAD, ("EASY", "EASY+RUSH(model=oracle,skips=0)"), SEEDS[:1], usual_times=known)
-    first, second = (rows.drop(columns=["scheduler", "asked"]) for _, rows in made.groupby("scheduler", sort=False))
+def test_a_scheduler_that_may_not_skip_is_easy(baselines: pd.DataFrame) -> None:
+    both = trials(SMALL, WORKLOAD, ("EASY", "EASY+RUSH(model=oracle,skips=0)"), SEEDS[:1], usual_times=baselines)
+    first, second = (rows.drop(columns=["scheduler", "asked"]) for _, rows in both.groupby("scheduler", sort=False))
     pd.testing.assert_frame_equal(first.reset_index(drop=True), second.reset_index(drop=True))
 
 
-def test_a_run_varies_beyond_the_sigma_of_control_runs(runs: pd.DataFrame, known: pd.DataFrame) -> None:
+def test_a_run_varies_beyond_the_sigma_of_control_runs(runs: pd.DataFrame, baselines: pd.DataFrame) -> None:
     for name, rows in runs.groupby("application"):
-        of_kind = known.loc[(name, 16)]
+        of_kind = baselines.loc[(name, 16)]
         assert (rows["varied"] == (rows["runtime_s"] > of_kind["mean_s"] + VARIES * of_kind["sigma_s"])).all()
     assert runs["varied"].any()
 
 
-def test_what_is_measured_of_a_trial_is_what_anybody_would_count(runs: pd.DataFrame, known: pd.DataFrame) -> None:
+def test_what_is_measured_of_a_trial_is_what_anybody_would_count(runs: pd.DataFrame, baselines: pd.DataFrame) -> None:
     values = by_trial(runs)
     seed = values.index[1]
     rows = [row for row in runs.to_dict("records") if row["seed"] == seed and row["scheduler"] == ORACLE]
@@ -59,7 +59,7 @@ def test_what_is_measured_of_a_trial_is_what_anybody_would_count(runs: pd.DataFr
     laghos = [row for row in rows if row["application"] == "Laghos"]
     assert of_trial["Laghos", "wait_s"] == pytest.approx(np.mean([row["start_s"] - row["submit_s"] for row in laghos]))
     longest = max(row["runtime_s"] for row in laghos)
-    assert of_trial["Laghos", "worst"] == pytest.approx(longest / known.loc[("Laghos", 16), "mean_s"])
+    assert of_trial["Laghos", "worst"] == pytest.approx(longest / baselines.loc[("Laghos", 16), "mean_s"])
 
 
 def shifted(trials: int, by: np.ndarray) -> pd.DataFrame:

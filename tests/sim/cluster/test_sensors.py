@@ -59,21 +59,21 @@ def recorded(interval: str) -> tuple[Cluster, pd.DataFrame, ClusterRun, np.ndarr
         assert first == 1 - cluster.warm_s // cluster.interval_s + sum(map(len, taken))
         taken.append(grown.copy())
 
-    made = simulate_on(cluster, jobs, seed=21, features=np.ones(len(jobs), bool), record=record)
-    return cluster, jobs, made, np.concatenate(taken), by_oracle(cluster, jobs, 21)
+    simulated = simulate_on(cluster, jobs, seed=21, features=np.ones(len(jobs), bool), record=record)
+    return cluster, jobs, simulated, np.concatenate(taken), by_oracle(cluster, jobs, 21)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("interval", INTERVALS)
 def test_features_at_the_start_are_those_of_the_recorded_samples(interval: str) -> None:
-    cluster, jobs, made, grown, runs = recorded(interval)
+    cluster, jobs, simulated, grown, runs = recorded(interval)
     first = 1 - cluster.warm_s // cluster.interval_s
     time = jobs["submit_s"].min() + cluster.interval_s * np.arange(first - 1, first + len(grown))
     started = pd.DataFrame(
         {
             "run_id": [f"r{run.job.index}" for run in runs],
             "nodes": [[names(cluster)[node] for node in run.nodes] for run in runs],
-            "start_s": made.runs["start_s"],
+            "start_s": simulated.runs["start_s"],
         }
     )
     parts, at = [], 0
@@ -89,7 +89,7 @@ def test_features_at_the_start_are_those_of_the_recorded_samples(interval: str) 
         keys = {"time_s": np.repeat(time, cluster.nodes).astype(float), "node": np.tile(names(cluster), len(time))}
         parts.append(window_features([pd.DataFrame(keys | columns)], started, sampler, lag_s=cluster.lag_s))
     made_of = side_by_side(parts)
-    for table, expected in ((made.own, made_of.own), (made.all, made_of.all)):
+    for table, expected in ((simulated.own, made_of.own), (simulated.all, made_of.all)):
         assert tuple(table.columns) == FEATURES
         counters = list(counter_features())
         np.testing.assert_allclose(table[counters], expected[counters], rtol=1e-12, equal_nan=True)
@@ -98,7 +98,7 @@ def test_features_at_the_start_are_those_of_the_recorded_samples(interval: str) 
 
 @pytest.mark.parametrize("interval", list(INTERVALS)[:2])
 def test_probes_are_the_formula_of_what_each_node_is_exposed_to(interval: str) -> None:
-    _, _, made, _, runs = recorded(interval)
+    _, _, simulated, _, runs = recorded(interval)
     for row, run in enumerate(runs):
         worst = max(run.exposed)
         waited = {
@@ -107,24 +107,24 @@ def test_probes_are_the_formula_of_what_each_node_is_exposed_to(interval: str) -
             "allreduce_s": [0.24 * (1.0 + worst) for mine in run.exposed],
         }
         expected = [summary(seconds) for seconds in waited.values() for summary in (min, max, np.mean)]
-        for table in (made.own, made.all):
+        for table in (simulated.own, simulated.all):
             np.testing.assert_allclose(table.loc[row, list(PROBE_FEATURES)].to_numpy(float), expected, rtol=1e-12)
 
 
 def test_noise_of_probes_is_relative_and_every_nodes_own() -> None:
     jobs = jobs_of(22).assign(procs=32)
     quiet = SMALL.but(network_gain=0.0, probe_noise=0.05)  # no waits but for the probes themselves
-    found = simulate_on(quiet, jobs, seed=22, features=np.ones(len(jobs), bool)).own
-    assert found["probe.send_s.mean"].mean() == pytest.approx(0.16, rel=0.01)
-    assert found["probe.send_s.mean"].std() == pytest.approx(0.16 * 0.05 / np.sqrt(32), rel=0.3)
-    assert (found["probe.send_s.min"] < 0.155).all()
-    assert (found["probe.send_s.max"] > 0.165).all()
+    probes = simulate_on(quiet, jobs, seed=22, features=np.ones(len(jobs), bool)).own
+    assert probes["probe.send_s.mean"].mean() == pytest.approx(0.16, rel=0.01)
+    assert probes["probe.send_s.mean"].std() == pytest.approx(0.16 * 0.05 / np.sqrt(32), rel=0.3)
+    assert (probes["probe.send_s.min"] < 0.155).all()
+    assert (probes["probe.send_s.max"] > 0.165).all()
 
 
 def test_types_are_those_of_the_applications() -> None:
-    _, _, made, _, _ = recorded("10 s, seen at once")
-    expected = [[float(application(name).type == kind) for kind in TYPES] for name in made.runs["application"]]
-    for table in (made.own, made.all):
+    _, _, simulated, _, _ = recorded("10 s, seen at once")
+    expected = [[float(application(name).type == kind) for kind in TYPES] for name in simulated.runs["application"]]
+    for table in (simulated.own, simulated.all):
         assert table[list(TYPE_FEATURES)].to_numpy().tolist() == expected
 
 
@@ -156,15 +156,15 @@ def test_counters_show_the_noise_job_before_the_first_submission_as_after_it() -
 def test_no_feature_sees_what_is_submitted_later() -> None:
     jobs, keep = jobs_of(23, 60, over_s=4000), 30
     features = np.ones(len(jobs), bool)
-    made = simulate_on(SMALL, jobs, seed=23, features=features)
+    simulated = simulate_on(SMALL, jobs, seed=23, features=features)
     later = np.random.default_rng(0).permutation(np.arange(keep, len(jobs)))
     changed = jobs.copy()
     for column in ("executable", "procs"):  # others come, though as many and as long: the same is drawn
         changed[column] = jobs[column].to_numpy()[np.concatenate([np.arange(keep), later])]
     other = simulate_on(SMALL, changed, seed=23, features=features)
-    before = (made.runs["start_s"] < jobs["submit_s"].iloc[keep]).to_numpy()
+    before = (simulated.runs["start_s"] < jobs["submit_s"].iloc[keep]).to_numpy()
     assert before.sum() > 15
-    for one, two in ((made.own, other.own), (made.all, other.all)):
+    for one, two in ((simulated.own, other.own), (simulated.all, other.all)):
         pd.testing.assert_frame_equal(one[before], two[before], check_exact=True)
         assert not one[~before].equals(two[~before])
 
@@ -209,9 +209,9 @@ def test_little_variation_is_compared_with_its_own_cutoff(learned: ClusterRun) -
         answered = (asked.runs["skips"] < 3).to_numpy()
         assert 0 < asked.skipped < asked.asked
         assert answered.sum() > 5
-        said = model.probabilities(asked.own)[:, first:].sum(axis=1)
-        np.testing.assert_allclose(asked.runs["predicted"][answered], said[answered], rtol=1e-9)
-        assert (said[answered] < model.cutoffs[first - 1]).all()
+        chances = model.probabilities(asked.own)[:, first:].sum(axis=1)
+        np.testing.assert_allclose(asked.runs["predicted"][answered], chances[answered], rtol=1e-9)
+        assert (chances[answered] < model.cutoffs[first - 1]).all()
 
 
 def test_a_model_of_delays_skips_from_its_class_of_variation_on_by_the_cutoff_of_the_scheduler(learned: ClusterRun) -> None:
@@ -229,9 +229,9 @@ def test_a_model_of_delays_skips_from_its_class_of_variation_on_by_the_cutoff_of
         answered = (asked.runs["skips"] < 3).to_numpy()
         assert (asked.skipped > 0) == skips
         seen = pd.concat([asked.all, asked.situation], axis=1)
-        said = model.variation_of(model.probabilities(seen))
-        np.testing.assert_allclose(asked.runs["predicted"][answered], said[answered], rtol=1e-9)
-        assert (said[answered] < cutoff).all()
+        chances = model.variation_of(model.probabilities(seen))
+        np.testing.assert_allclose(asked.runs["predicted"][answered], chances[answered], rtol=1e-9)
+        assert (chances[answered] < cutoff).all()
 
 
 @pytest.mark.parametrize(("name", "nodes"), [("LBANN", 16), ("SWFFT", 32), ("sw4lite", 8)])
@@ -240,48 +240,48 @@ def test_the_oracle_foresees_to_the_digit_how_long_a_job_alone_will_take(name: s
     runtime = simulate_on(SMALL, jobs, seed=3).runs["runtime_s"].iloc[0]
     for factor, skips in ((1.0 + 1e-9, 0), (1.0 - 1e-9, 1)):
         limits = {(name, nodes): runtime * factor}
-        made = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=oracle,skips=1)", seed=3, limits=limits)
-        assert (made.asked, made.skipped) == (1, skips)
+        simulated = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=oracle,skips=1)", seed=3, limits=limits)
+        assert (simulated.asked, simulated.skipped) == (1, skips)
 
 
 def test_the_newest_sample_is_the_mean_over_all_nodes_of_the_last_that_can_be_read() -> None:
-    cluster, jobs, made, grown, _ = recorded("60 s, seen 90 s later")
+    cluster, jobs, simulated, grown, _ = recorded("60 s, seen 90 s later")
     first = 1 - cluster.warm_s // cluster.interval_s
     rates = grown.mean(axis=2) / cluster.interval_s
-    since = made.runs["start_s"].to_numpy() - jobs["submit_s"].min()
+    since = simulated.runs["start_s"].to_numpy() - jobs["submit_s"].min()
     last = (since - 1 - cluster.lag_s) // cluster.interval_s - first
     gauge = list(NEWEST_FEATURES).index("opa_info.link_quality_indicator.newest")
     rates[:, gauge] *= cluster.interval_s
-    np.testing.assert_allclose(made.situation[list(NEWEST_FEATURES)], rates[last], rtol=1e-12)
+    np.testing.assert_allclose(simulated.situation[list(NEWEST_FEATURES)], rates[last], rtol=1e-12)
 
 
 def test_the_situation_is_what_a_scheduler_knows_of_the_nodes_and_of_the_jobs_beside() -> None:
-    cluster, _, made, _, runs = recorded("30 s, seen 30 s later")
+    cluster, _, simulated, _, runs = recorded("30 s, seen 30 s later")
     seen = 0
     for run in runs:
-        if (beside := beside_at_start(made, run, runs)) is not None:
+        if (beside := beside_at_start(simulated, run, runs)) is not None:
             seen += 1
-            got = made.situation.loc[run.job.index, list(SITUATION_FEATURES)]
-            np.testing.assert_allclose(got, situation(cluster, made, run, beside), rtol=1e-12, err_msg=str(run.job.index))
+            got = simulated.situation.loc[run.job.index, list(SITUATION_FEATURES)]
+            np.testing.assert_allclose(got, situation(cluster, simulated, run, beside), rtol=1e-12, err_msg=str(run.job.index))
     assert seen > 20
-    assert (made.situation["job.leaves"] > 1).any()
+    assert (simulated.situation["job.leaves"] > 1).any()
 
 
-def beside_at_start(made: ClusterRun, run: Placed, runs: Sequence[Placed]) -> list[Placed] | None:
+def beside_at_start(simulated: ClusterRun, run: Placed, runs: Sequence[Placed]) -> list[Placed] | None:
     """Jobs that run as one starts; None if others start in the same second: which of them came first is not in the table."""
-    begun = made.runs["start_s"]
-    ends = np.ceil(begun + made.runs["runtime_s"])
+    begun = simulated.runs["start_s"]
+    ends = np.ceil(begun + simulated.runs["runtime_s"])
     start = begun.iloc[run.job.index]
     if (begun == start).sum() > 1:
         return None
     return [each for each in runs if begun.iloc[each.job.index] < start < ends.iloc[each.job.index]]
 
 
-def situation(cluster: Cluster, made: ClusterRun, run: Placed, beside: Sequence[Placed]) -> list[float]:
+def situation(cluster: Cluster, simulated: ClusterRun, run: Placed, beside: Sequence[Placed]) -> list[float]:
     """SITUATION_FEATURES of a job beside others."""
     size, everyone = cluster.nodes_per_leaf, (run, *beside)
     mine = Counter(node // size for node in run.nodes)
-    usual = {each.job.index: behaviour(made, each) for each in everyone}
+    usual = {each.job.index: behaviour(simulated, each) for each in everyone}
 
     def crossing(each: Placed, leaf: int) -> float:
         there = sum(node // size == leaf for node in each.nodes)
@@ -289,7 +289,7 @@ def situation(cluster: Cluster, made: ClusterRun, run: Placed, beside: Sequence[
 
     io = sum(len(each.nodes) * (usual[each.job.index].read + usual[each.job.index].write) for each in everyone)
     network = max(sum(crossing(each, leaf) for each in everyone) for leaf in mine) if len(mine) > 1 else 0.0
-    by_type = [[node for each in beside if kind_of(made, each) == kind for node in each.nodes] for kind in TYPES]
+    by_type = [[node for each in beside if kind_of(simulated, each) == kind for node in each.nodes] for kind in TYPES]
     return [
         len(run.nodes),
         len(mine),
@@ -310,7 +310,7 @@ def test_a_start_adds_what_the_model_says_of_running_jobs_with_it_and_without(le
     runs = [Placed(Number(row), nodes.tolist()) for row, nodes in enumerate(asked.places or [])]
     begun, usual = asked.runs["start_s"], [behaviour(asked, run).runtime_s for run in runs]
 
-    def said(run: Placed, beside: Sequence[Placed]) -> float:
+    def chance_of(run: Placed, beside: Sequence[Placed]) -> float:
         kinds = [float(kind_of(asked, run) == kind) for kind in TYPES]
         row = pd.DataFrame([situation(SMALL, asked, run, beside) + kinds], columns=[*SITUATION_FEATURES, *TYPE_FEATURES])
         return float(adviser.model.variation_of(adviser.model.probabilities(row))[0])
@@ -325,9 +325,9 @@ def test_a_start_adds_what_the_model_says_of_running_jobs_with_it_and_without(le
         for other in beside:
             rest = [each for each in beside if each is not other]
             ahead = max(1 - (begun.iloc[here] - begun.iloc[other.job.index]) / usual[other.job.index], 0.0)
-            more += ahead * (said(other, [*rest, run]) - said(other, rest))
+            more += ahead * (chance_of(other, [*rest, run]) - chance_of(other, rest))
         seen, changed = seen + 1, changed + (more != 0.0)
-        assert asked.runs["predicted"].iloc[here] == pytest.approx(said(run, beside), rel=1e-9)
+        assert asked.runs["predicted"].iloc[here] == pytest.approx(chance_of(run, beside), rel=1e-9)
         assert asked.runs["added"].iloc[here] == pytest.approx(more, rel=1e-9, abs=1e-12)
         assert asked.runs["predicted"].iloc[here] + more < 0.2
     assert seen > 15
@@ -348,9 +348,9 @@ class Placed(NamedTuple):
     nodes: list[int]
 
 
-def behaviour(made: ClusterRun, run: Placed) -> Behaviour:
-    return application(made.runs["application"].iloc[run.job.index]).on(len(run.nodes))
+def behaviour(simulated: ClusterRun, run: Placed) -> Behaviour:
+    return application(simulated.runs["application"].iloc[run.job.index]).on(len(run.nodes))
 
 
-def kind_of(made: ClusterRun, run: Placed) -> str:
-    return application(made.runs["application"].iloc[run.job.index]).type
+def kind_of(simulated: ClusterRun, run: Placed) -> str:
+    return application(simulated.runs["application"].iloc[run.job.index]).type

@@ -44,7 +44,7 @@ def named_by(rule: Harm) -> str:
     return f"Harm({','.join(f'{option}={value}' for option, value in asdict(rule).items())})"
 
 
-def made(load: Workload, rule: Harm, predictor: Any = None, **policy: Any) -> list[int]:
+def kernel_starts(load: Workload, rule: Harm, predictor: Any = None, **policy: Any) -> list[int]:
     return load.schedule(named_by(rule), predictor, **policy).jobs["start_s"].tolist()
 
 
@@ -78,26 +78,26 @@ class SurvivalTold(SurvivalByHand):
         if elapsed or self.keys[job][1] is None:
             return [self.requested[job]] * len(levels)
         points = sorted((runtime, weight) for runtime, weight in self.of(job) if weight)
-        total, told = sum(weight for _, weight in points), []
+        total, answers = sum(weight for _, weight in points), []
         for number in range(1, len(levels) + 1):
             reached = 0
             for runtime, weight in points or [(self.requested[job], 1)]:
                 reached += weight
                 if reached * (len(levels) + 1) >= number * total:
-                    told.append(runtime)
+                    answers.append(runtime)
                     break
-        return told
+        return answers
 
 
 class Known(Foggy):
     """Tells what another schedule was told, a row a job, and the request once that is outlived."""
 
-    def __init__(self, told: np.ndarray) -> None:
+    def __init__(self, runtimes: np.ndarray) -> None:
         super().__init__()
-        self.told = told
+        self.runtimes = runtimes
 
     def quantiles(self, job: int, now_s: int, elapsed_s: int, levels: Any) -> Any:
-        return [self._requested[job]] * len(levels) if elapsed_s else self.told[job]
+        return [self._requested[job]] * len(levels) if elapsed_s else self.runtimes[job]
 
 
 # Against the oracle
@@ -114,17 +114,17 @@ class Known(Foggy):
     st.none() | st.integers(0, 99),
     st.integers(0, 4),
 )
-def test_any_small_workload(load: Workload, rule: Harm, told: Any, policy: dict, seed: int, whim: int | None, skips: int) -> None:
+def test_any_small_workload(load: Workload, rule: Harm, source: Any, policy: dict, seed: int, whim: int | None, skips: int) -> None:
     """Starts are the oracle's, for points and distributions told in Python, with start decisions and without."""
-    kernel, oracle = (told(), told()) if told is Foggy else (told, told)
-    policy |= {"dependencies": bool(load.preceding), "seed": seed if told is Foggy else 0}
-    heard, said = (None, None) if whim is None else (Whim(whim), Whim(whim))
+    kernel, oracle = (source(), source()) if source is Foggy else (source, source)
+    policy |= {"dependencies": bool(load.preceding), "seed": seed if source is Foggy else 0}
+    heard, oracle_whim = (None, None) if whim is None else (Whim(whim), Whim(whim))
     name = named_by(rule) if whim is None else f"{named_by(rule)}+RUSH(skips={skips})"
-    found = load.schedule(name, kernel, start_decision=heard, **policy).jobs["start_s"].tolist()
-    deciding = {} if whim is None else {"decision": said, "skips": skips}
-    assert found == starts(load, rule, oracle, **deciding, **policy)
-    assert heard is None or said is None or heard.said == said.said
-    assert told is not Foggy or sorted(kernel.again) == sorted(oracle.again)
+    started = load.schedule(name, kernel, start_decision=heard, **policy).jobs["start_s"].tolist()
+    deciding = {} if whim is None else {"decision": oracle_whim, "skips": skips}
+    assert started == starts(load, rule, oracle, **deciding, **policy)
+    assert heard is None or oracle_whim is None or heard.answers == oracle_whim.answers
+    assert source is not Foggy or sorted(kernel.again) == sorted(oracle.again)
 
 
 @pytest.mark.parametrize("semantics", SEMANTICS)
@@ -136,7 +136,7 @@ def test_crowds(predictor: Any, semantics: str) -> None:
         policy = {"semantics": semantics, "starvation_s": 3000 if seed % 4 == 2 else None, "dependencies": seed % 2 == 1}
         expected = starts(load, Harm(), predictor, **policy)
         other += load.schedule("EASY", predictor, **policy).jobs["start_s"].tolist() != expected
-        assert made(load, Harm(), predictor, **policy) == expected
+        assert kernel_starts(load, Harm(), predictor, **policy) == expected
         assert not isinstance(predictor, Foggy) or predictor.again
     assert other >= 3, "as EASY's"
 
@@ -148,8 +148,8 @@ def test_a_starving_head_is_protected_by_requests_too() -> None:
     blind = TablePredictor("blind", lambda jobs: np.ones(len(jobs)), quantiles=lambda jobs: pd.DataFrame(1.0, jobs.index, LEVELS))
 
     def longest(starvation_s: int | None) -> int:
-        made = load.schedule("Harm(width_credit=0)", blind, starvation_s=starvation_s).jobs
-        return int((made["start_s"] - made["submit_s"]).max())
+        table = load.schedule("Harm(width_credit=0)", blind, starvation_s=starvation_s).jobs
+        return int((table["start_s"] - table["submit_s"]).max())
 
     assert longest(None) > 50_000
     assert longest(20_000) <= 20_000 + max(load.requested)
@@ -158,8 +158,8 @@ def test_a_starving_head_is_protected_by_requests_too() -> None:
 def test_widths_that_share_a_place() -> None:
     load = crowd(np.random.default_rng(12), size=100, machine=1030)
     load = replace(load, procs=[1 + 256 * (procs % 5) for procs in load.procs])
-    told = np.outer(load.requested, LEVELS)
-    assert made(load, Harm(), Known(told)) == starts(load, Harm(), Known(told))
+    runtimes = np.outer(load.requested, LEVELS)
+    assert kernel_starts(load, Harm(), Known(runtimes)) == starts(load, Harm(), Known(runtimes))
 
 
 @pytest.mark.parametrize("dependencies", [False, True])
@@ -168,9 +168,9 @@ def test_distributions_of_sp(dependencies: bool) -> None:
     longest = max(load.requested)
     load = replace(load, requested=[longest + seconds % 2 for seconds in load.requested], procs=[min(n, 2) for n in load.procs])
     hand = SurvivalTold("20", "0.8", "0.5")
-    told = load.schedule("Harm", hand.label(), dependencies=dependencies).jobs["start_s"].tolist()
-    assert told == starts(load, Harm(), hand, dependencies=dependencies)
-    assert told != load.schedule("Harm", "requested", dependencies=dependencies).jobs["start_s"].tolist()
+    started = load.schedule("Harm", hand.label(), dependencies=dependencies).jobs["start_s"].tolist()
+    assert started == starts(load, Harm(), hand, dependencies=dependencies)
+    assert started != load.schedule("Harm", "requested", dependencies=dependencies).jobs["start_s"].tolist()
 
 
 @pytest.mark.slow
@@ -178,9 +178,9 @@ def test_distributions_of_quantile() -> None:
     load = days(seed=2, size=400)
     schedule = load.schedule("Harm", "quantile(fit=0.83)")
     assert schedule.quantiles is not None
-    told = schedule.quantiles[list(LEVELS)].to_numpy()
-    assert (told[:, 0] < told[:, -1]).sum() > 50
-    assert schedule.jobs["start_s"].tolist() == starts(load, Harm(), Known(told))
+    runtimes = schedule.quantiles[list(LEVELS)].to_numpy()
+    assert (runtimes[:, 0] < runtimes[:, -1]).sum() > 50
+    assert schedule.jobs["start_s"].tolist() == starts(load, Harm(), Known(runtimes))
 
 
 FROZEN = {0: "97f3ca9e01536d09", 1: "48994b668e879c7e"}
@@ -219,15 +219,15 @@ def test_a_table_tells_its_quantiles_as_a_predictor_in_python_does() -> None:
     requested = np.array(load.requested, np.float64)
     table = pd.DataFrame({0.5: 0.3 * requested, 0.8: 0.5 * requested, 0.95: 0.9 * requested})
     source = TablePredictor("served", lambda jobs: 0.3 * requested, quantiles=lambda jobs: table)
-    told = np.column_stack([np.interp(level, [0.5, 0.8, 0.95], [0.3, 0.5, 0.9]) * requested for level in LEVELS])
-    assert made(load, Harm(), source) == starts(load, Harm(), Known(told))
-    assert made(load, Harm(), source) != made(load, Harm(), "requested")
+    runtimes = np.column_stack([np.interp(level, [0.5, 0.8, 0.95], [0.3, 0.5, 0.9]) * requested for level in LEVELS])
+    assert kernel_starts(load, Harm(), source) == starts(load, Harm(), Known(runtimes))
+    assert kernel_starts(load, Harm(), source) != kernel_starts(load, Harm(), "requested")
 
 
 def test_a_table_without_quantiles_is_a_point() -> None:
     load = crowd(np.random.default_rng(5), size=60, machine=16)
     source = TablePredictor("t", lambda jobs: np.array(load.estimates), quantiles=lambda jobs: pd.DataFrame(index=jobs.index))
-    assert made(load, Harm(), source) == made(load, Harm(), load.estimates)
+    assert kernel_starts(load, Harm(), source) == kernel_starts(load, Harm(), load.estimates)
 
 
 @pytest.mark.parametrize("answer", [[1.0, 2.0], [float("nan")] * len(LEVELS)], ids=["too few", "no numbers"])
@@ -252,9 +252,9 @@ def test_draws_are_stratified_and_depend_on_nothing_but_row_and_seed() -> None:
 
 def test_the_seed_decides_where_runtimes_are_uncertain_and_only_there() -> None:
     load = crowd(np.random.default_rng(6), size=150, machine=16)
-    first, again, other = (made(load, Harm(), Known(np.outer(load.requested, LEVELS)), seed=seed) for seed in (1, 1, 2))
+    first, again, other = (kernel_starts(load, Harm(), Known(np.outer(load.requested, LEVELS)), seed=seed) for seed in (1, 1, 2))
     assert first == again != other
-    assert made(load, Harm(), "clairvoyant", seed=1) == made(load, Harm(), "clairvoyant", seed=2)
+    assert kernel_starts(load, Harm(), "clairvoyant", seed=1) == kernel_starts(load, Harm(), "clairvoyant", seed=2)
     with pytest.raises(InputError, match="seed 1 changes nothing"):
         load.schedule("EASY", "requested", seed=1)
 
@@ -263,7 +263,7 @@ def test_corrections_have_no_meaning() -> None:
     load = crowd(np.random.default_rng(9), size=80, machine=16)
     for correction in ("tsafrir", "conditional", "conditional(when=pass)"):
         schedule = load.schedule("Harm", correction=correction)
-        assert schedule.jobs["start_s"].tolist() == made(load, Harm())
+        assert schedule.jobs["start_s"].tolist() == kernel_starts(load, Harm())
         assert not schedule.jobs["corrections"].any()
 
 

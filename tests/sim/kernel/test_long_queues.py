@@ -43,9 +43,9 @@ def waiting(load: Workload, start: list[int]) -> int:
 )
 def test_schedules_over_a_long_queue_are_the_oracles(scheduler: str, policy: dict) -> None:
     load = flood(3, 1300)
-    made = columns(load.schedule(scheduler, **policy))
-    assert waiting(load, made[0]) > LONG + (1 << GROUP_BITS), "not long enough to use blocks and groups of blocks"
-    assert made == load.by_oracle(**policy_of(scheduler), estimates=load.estimates, **policy)
+    kernel = columns(load.schedule(scheduler, **policy))
+    assert waiting(load, kernel[0]) > LONG + (1 << GROUP_BITS), "not long enough to use blocks and groups of blocks"
+    assert kernel == load.by_oracle(**policy_of(scheduler), estimates=load.estimates, **policy)
 
 
 @pytest.mark.parametrize(
@@ -71,17 +71,17 @@ def test_jobs_that_arrive_behind_times_at_which_nothing_changes_any_more_get_the
 def test_a_plan_that_leaves_far_places_open_starts_the_same_jobs(order: str, correction: str) -> None:
     """EASY with a reservation for every job plans the whole queue before each start."""
     load = flood(6, 800)
-    made = columns(load.schedule(f"{order}-JustBF", correction=correction))
-    assert waiting(load, made[0]) > 250
-    assert made == columns(load.schedule(f"{order}-EASY(reservations=800)-{order}", correction=correction))
+    just_bf = columns(load.schedule(f"{order}-JustBF", correction=correction))
+    assert waiting(load, just_bf[0]) > 250
+    assert just_bf == columns(load.schedule(f"{order}-EASY(reservations=800)-{order}", correction=correction))
 
 
 @pytest.mark.thorough
 def test_ten_thousand_waiting_jobs_are_served_as_by_a_plain_scan() -> None:
     """Compare with List written as a scan: each second, all jobs that fit, in order. The oracle would take minutes."""
     load = flood(5, 10_000)
-    made = load.schedule("SPF-List", load.requested).jobs["start_s"].to_numpy()
-    assert waiting(load, made.tolist()) > 5_000
+    started = load.schedule("SPF-List", load.requested).jobs["start_s"].to_numpy()
+    assert waiting(load, started.tolist()) > 5_000
     submit, runtime, procs = np.array(load.submit), np.array(load.runtime), np.array(load.procs)
     rank = np.lexsort((np.arange(len(submit)), submit, load.requested))
     start = np.full(len(submit), -1)
@@ -102,7 +102,7 @@ def test_ten_thousand_waiting_jobs_are_served_as_by_a_plain_scan() -> None:
                 start[job], waits[job] = now, False
                 free -= procs[job]
                 ends[now + runtime[job]] = ends.get(now + runtime[job], 0) + procs[job]
-    assert np.array_equal(made, start)
+    assert np.array_equal(started, start)
 
 
 @pytest.mark.parametrize("procs", [1, 2, 3, 100, NARROW, NARROW + 1, 5 * NARROW, PROCESSORS])

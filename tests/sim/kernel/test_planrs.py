@@ -59,8 +59,8 @@ def some_policy(rng: np.random.Generator) -> dict[str, Any]:
 
 def some_name(rng: np.random.Generator) -> str:
     """PlanRS with about half of its options stated."""
-    stated = {option: rng.choice(values) for option, values in OPTIONS.items() if rng.random() < 0.4}
-    return f"PlanRS(iterations={rng.choice([0, 5, 12])}{''.join(f',{option}={value}' for option, value in stated.items())})"
+    options = {option: rng.choice(values) for option, values in OPTIONS.items() if rng.random() < 0.4}
+    return f"PlanRS(iterations={rng.choice([0, 5, 12])}{''.join(f',{option}={value}' for option, value in options.items())})"
 
 
 @pytest.mark.slow
@@ -73,8 +73,8 @@ def test_a_pool_is_planned_as_the_oracle_plans_it(seed: int) -> None:
     load = replace(load, user=[user if rng.random() < 0.8 else None for user in load.user])
     scheduler, policy = some_name(rng), some_policy(rng) | {"dependencies": bool(load.preceding)}
     drawn = seed if named(scheduler).draws else 0
-    made = load.schedule(scheduler, seed=drawn, **policy)
-    assert made.jobs["start_s"].tolist() == starts_by_oracle(load, scheduler, drawn, **policy)
+    schedule = load.schedule(scheduler, seed=drawn, **policy)
+    assert schedule.jobs["start_s"].tolist() == starts_by_oracle(load, scheduler, drawn, **policy)
 
 
 @pytest.mark.slow
@@ -90,10 +90,10 @@ def test_queues_are_backfilled_by_fair_share_as_the_oracle_does_it(seed: int) ->
         on = site, [random_ask(rng, site) for _ in load.submit]
         machine["machine"], outages = described(*on), random_outages(rng, site, load.submit[-1])
         load = replace(load, procs=[ask.chunks * ask.each[0] for ask in on[1]], machine=machine["machine"].procs)
-    stated = ",".join(f"{option}={rng.choice(values)}" for option, values in BACKFILLING.items())
+    options = ",".join(f"{option}={rng.choice(values)}" for option, values in BACKFILLING.items())
     policy = some_policy(rng) if not outages else {"semantics": "per-second"}
-    made = load.schedule(f"OrigBF({stated})", failures=given_as(outages), **machine, **policy)
-    assert made.jobs["start_s"].tolist() == starts_by_oracle(load, f"OrigBF({stated})", on=on, outages=outages, **policy)
+    schedule = load.schedule(f"OrigBF({options})", failures=given_as(outages), **machine, **policy)
+    assert schedule.jobs["start_s"].tolist() == starts_by_oracle(load, f"OrigBF({options})", on=on, outages=outages, **policy)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_clusters_are_planned_as_the_oracle_plans_them(seed: int) -> None:
     scheduler, outages = some_name(rng), random_outages(rng, site, load.submit[-1])
     policy = some_policy(rng) if not outages else {"semantics": "per-second"}
     drawn = seed if named(scheduler).draws else 0
-    made = load.schedule(scheduler, machine=machine, seed=drawn, failures=given_as(outages), **policy)
-    assert made.jobs["start_s"].tolist() == starts_by_oracle(load, scheduler, drawn, (site, asks), outages, **policy)
+    schedule = load.schedule(scheduler, machine=machine, seed=drawn, failures=given_as(outages), **policy)
+    assert schedule.jobs["start_s"].tolist() == starts_by_oracle(load, scheduler, drawn, (site, asks), outages, **policy)
 
 
 @settings(max_examples=20)
@@ -137,11 +137,11 @@ def test_without_search_and_with_exact_estimates_it_is_conservative(seed: int) -
 def test_what_was_planned_is_told(scheduler: str) -> None:
     """The first row of a job is of its submission, and the last is its start; schedules are what they are untold."""
     load = crowd(np.random.default_rng(3), size=60)
-    made, untold = load.schedule(scheduler, plans=True), load.schedule(scheduler)
-    plans, jobs = made.plans, made.jobs.set_index("job_id")
+    planned, untold = load.schedule(scheduler, plans=True), load.schedule(scheduler)
+    plans, jobs = planned.plans, planned.jobs.set_index("job_id")
     assert plans is not None
     assert untold.plans is None
-    assert columns(made) == columns(untold)
+    assert columns(planned) == columns(untold)
     assert plans["time_s"].is_monotonic_increasing
     first, last = (plans.drop_duplicates("job_id", keep=keep).set_index("job_id") for keep in ("first", "last"))
     assert first["time_s"].to_dict() == jobs["submit_s"].to_dict()
@@ -153,11 +153,11 @@ def test_what_was_planned_is_told(scheduler: str) -> None:
 
 
 def test_moves_and_costs_of_searches_are_kept() -> None:
-    made = crowd(np.random.default_rng(3), size=60).schedule("PlanRS(interval=1)")
-    assert made.searches is not None
-    assert made.search_costs is not None
-    assert len(made.searches) == made.search_costs["accepted"].sum() > 0
-    assert made.searches["search"].max() < len(made.search_costs)
+    schedule = crowd(np.random.default_rng(3), size=60).schedule("PlanRS(interval=1)")
+    assert schedule.searches is not None
+    assert schedule.search_costs is not None
+    assert len(schedule.searches) == schedule.search_costs["accepted"].sum() > 0
+    assert schedule.searches["search"].max() < len(schedule.search_costs)
 
 
 def test_nodes_are_told_by_their_numbers_in_the_cluster() -> None:
@@ -172,11 +172,11 @@ def test_nodes_are_told_by_their_numbers_in_the_cluster() -> None:
 @pytest.mark.parametrize("search", METHODS)
 def test_every_search_accepts_moves_by_its_rule(search: str) -> None:
     load = crowd(np.random.default_rng(8), size=120)
-    made = load.schedule(f"PlanRS(search={search},iterations=40,interval=1)")
-    assert made.searches is not None
-    assert (made.jobs["start_s"] >= made.jobs["submit_s"]).all()
-    assert len(made.searches) > 0
-    weighed = made.searches["wait_gain"] + made.searches["slowdown_gain"] + 10 * made.searches["fairness_gain"]
+    schedule = load.schedule(f"PlanRS(search={search},iterations=40,interval=1)")
+    assert schedule.searches is not None
+    assert (schedule.jobs["start_s"] >= schedule.jobs["submit_s"]).all()
+    assert len(schedule.searches) > 0
+    weighed = schedule.searches["wait_gain"] + schedule.searches["slowdown_gain"] + 10 * schedule.searches["fairness_gain"]
     assert (weighed > 0).all()
 
 
@@ -185,9 +185,9 @@ def test_every_search_accepts_moves_by_its_rule(search: str) -> None:
 def test_plans_of_a_deep_queue_are_told_however_often_their_log_is_full(scheduler: str) -> None:
     count = 300
     load = Workload(2, [30 * job for job in range(count)], [500] * count, [1] * count, [600] * count, [None] * count, [600] * count)
-    made = load.schedule(scheduler, plans=True)
-    assert len(made.plans) > 10 * count
-    assert (made.jobs["start_s"] == load.schedule(scheduler).jobs["start_s"]).all()
+    schedule = load.schedule(scheduler, plans=True)
+    assert len(schedule.plans) > 10 * count
+    assert (schedule.jobs["start_s"] == load.schedule(scheduler).jobs["start_s"]).all()
 
 
 @pytest.mark.parametrize("scheduler", ["PlanRS", "OrigBF"])

@@ -82,9 +82,9 @@ def test_on_any_small_workload_as_in_plain_python(load: Workload, name: str, sch
 @pytest.mark.parametrize("scheduler", ["FCFS-EASY-SPF", "SAF-JustBF", CONSERVATIVE])
 def test_on_a_busy_machine_as_in_plain_python(scheduler: str, semantics: str) -> None:
     load = crowd(np.random.default_rng(11), size=250, longest_s=3000, origin_s=1_000_000)
-    made = agree(load, "hierarchy", scheduler, semantics=semantics)
-    assert max(made.corrections) > 0
-    assert made.start != by_kernel(load, scheduler, "hierarchy", correction="conditional", semantics=semantics).start
+    outcome = agree(load, "hierarchy", scheduler, semantics=semantics)
+    assert max(outcome.corrections) > 0
+    assert outcome.start != by_kernel(load, scheduler, "hierarchy", correction="conditional", semantics=semantics).start
 
 
 TRAINED = [BoostedByHand(trees=5), SvrByHand(jobs=250)]

@@ -29,9 +29,9 @@ def test_a_patience_bounds_how_long_a_job_is_skipped_and_a_pause_how_often_it_is
     """Two jobs that fit at once: always told to wait, they are asked about at 0 and 60 s, and start at 120 s."""
     load = Workload(10, [0, 0], [500, 500], [4, 4], [500, 500], [None, None], [500, 500])
     whim = Whim(percent=100)
-    made = load.schedule("EASY+RUSH(patience=120,every=60)", None, start_decision=whim)
-    assert made.jobs["start_s"].tolist() == [120, 120]
-    assert [(said.job, said.now_s) for said in whim.said] == [(job, second) for second in (0, 60) for job in (0, 1)]
+    schedule = load.schedule("EASY+RUSH(patience=120,every=60)", None, start_decision=whim)
+    assert schedule.jobs["start_s"].tolist() == [120, 120]
+    assert [(answer.job, answer.now_s) for answer in whim.answers] == [(job, second) for second in (0, 60) for job in (0, 1)]
 
 
 def asking(load: Workload, scheduler: str, decision: Any, skips: int = 10, predictor: Any = None, **policy: Any) -> Schedule:
@@ -41,14 +41,14 @@ def asking(load: Workload, scheduler: str, decision: Any, skips: int = 10, predi
 
 def agree(load: Workload, scheduler: str, whim: Whim, skips: int = 10, predictor: Any = None, **policy: Any) -> Whim:
     """Check that kernel and oracle ask the same and start the same; returns what was said."""
-    told = Whim(whim.seed, whim.percent)
-    jobs = decided(load, scheduler, told, skips=skips, predictor=predictor, **policy)
+    oracle_whim = Whim(whim.seed, whim.percent)
+    jobs = decided(load, scheduler, oracle_whim, skips=skips, predictor=predictor, **policy)
     heard = Whim(whim.seed, whim.percent)
-    made = asking(load, scheduler, heard, skips, predictor, **policy)
-    assert heard.said == told.said
-    assert made.jobs["start_s"].tolist() == [job.start for job in jobs]
-    assert made.jobs["corrections"].tolist() == [job.corrections for job in jobs]
-    return told
+    schedule = asking(load, scheduler, heard, skips, predictor, **policy)
+    assert heard.answers == oracle_whim.answers
+    assert schedule.jobs["start_s"].tolist() == [job.start for job in jobs]
+    assert schedule.jobs["corrections"].tolist() == [job.corrections for job in jobs]
+    return oracle_whim
 
 
 # Against the oracle
@@ -71,10 +71,10 @@ def test_where_the_order_depends_on_who_waits(algorithm: str, semantics: str) ->
     scheduler = f"{order}-{algorithm}" + (f"-{order}" if algorithm == "EASY" else "")
     policy: dict[str, Any] = {"order": oracle.Standardised(weights), "backfill": oracle.Standardised(weights)}
     for seed in seeds(4):
-        load, told, heard = crowd(np.random.default_rng(seed), size=60, machine=16), Whim(seed, 40), Whim(seed, 40)
-        jobs = decided(load, f"FCFS-{algorithm}", told, skips=3, semantics=semantics, **policy)
-        made = asking(load, scheduler, heard, 3, semantics=semantics)
-        assert (heard.said, made.jobs["start_s"].tolist()) == (told.said, [job.start for job in jobs])
+        load, oracle_whim, heard = crowd(np.random.default_rng(seed), size=60, machine=16), Whim(seed, 40), Whim(seed, 40)
+        jobs = decided(load, f"FCFS-{algorithm}", oracle_whim, skips=3, semantics=semantics, **policy)
+        schedule = asking(load, scheduler, heard, 3, semantics=semantics)
+        assert (heard.answers, schedule.jobs["start_s"].tolist()) == (oracle_whim.answers, [job.start for job in jobs])
 
 
 @pytest.mark.parametrize("semantics", SEMANTICS)
@@ -82,9 +82,9 @@ def test_where_the_order_depends_on_who_waits(algorithm: str, semantics: str) ->
 def test_crowds_with_queues_of_hundreds(scheduler: str, semantics: str) -> None:
     load = crowd(np.random.default_rng(5), size=340, machine=64)
     burst = replace(load, submit=(1_000_000 + np.array(load.submit) // 20).tolist())
-    said = agree(burst, scheduler, Whim(1, 50), 2, semantics=semantics).said
-    assert min(answer.now_s for answer in said) == 1_000_000
-    assert sum(answer.skipped for answer in said) > 200
+    answers = agree(burst, scheduler, Whim(1, 50), 2, semantics=semantics).answers
+    assert min(answer.now_s for answer in answers) == 1_000_000
+    assert sum(answer.skipped for answer in answers) > 200
 
 
 @pytest.mark.thorough

@@ -137,10 +137,10 @@ def test_jobs_that_no_cluster_can_hold_are_dropped_and_counted() -> None:
 
 def test_a_schedule_has_its_machines_processors_and_name() -> None:
     table = jobs({"procs": 80, "nodes": 1}, {"procs": 81, "nodes": 2}, {"procs": 41, "nodes": 1}, {"memory_kib": 600})
-    made = simulate(table, machine=SITE)
-    assert (made.procs, made.machine) == (236, "site")
+    schedule = simulate(table, machine=SITE)
+    assert (schedule.procs, schedule.machine) == (236, "site")
     # job 2 asks for 41 processors on each of two nodes: the third has only 40, so it waits for the first
-    assert made.jobs["start_s"].tolist() == [0, 5, 0, 0]
+    assert schedule.jobs["start_s"].tolist() == [0, 5, 0, 0]
     for given, complaint in (
         ({"procs": 5, "machine": SITE}, "machine site has 236 processors, not 5"),
         ({}, "give procs, the number"),

@@ -49,14 +49,14 @@ def test_schedules_are_the_oracles(seed: int, scheduler: str, loses: bool, **pol
         **policy,
     )
     going = {"failures": given_as(outages, "lost" if loses else "requeued")} if outages else {}
-    made = load.schedule(scheduler, machine=machine, **going, **policy)
+    schedule = load.schedule(scheduler, machine=machine, **going, **policy)
     started = [job for job in jobs if job.start >= 0]
-    assert made.jobs["job_id"].tolist() == [job.index + 1 for job in started]
-    assert made.jobs[["start_s", "end_s", "corrections"]].to_numpy().tolist() == [
+    assert schedule.jobs["job_id"].tolist() == [job.index + 1 for job in started]
+    assert schedule.jobs[["start_s", "end_s", "corrections"]].to_numpy().tolist() == [
         [job.start, job.end, job.corrections] for job in started
     ]
-    assert made.never_started == tuple(job.index + 1 for job in jobs if job.start < 0)
-    assert (made.lost, made.requeued) == ((len(state.evicted), 0) if loses else (0, len(state.evicted)))
+    assert schedule.never_started == tuple(job.index + 1 for job in jobs if job.start < 0)
+    assert (schedule.lost, schedule.requeued) == ((len(state.evicted), 0) if loses else (0, len(state.evicted)))
 
 
 TWO = Site([[Node((4,)), Node((4,))], [Node((2,))]], [[], []])
@@ -75,22 +75,22 @@ def on_two(outages: Outages, scheduler: str, jobs: str = "requeued", **policy: A
 @pytest.mark.parametrize("semantics", ["per-second", "per-event", "per-second(every=30)"])
 def test_where_a_cluster_disappears_for_good_jobs_that_it_alone_can_hold_never_start(scheduler: str, semantics: str) -> None:
     # A and B lose their nodes at 20 and 30 and no other can hold them; C runs in the second cluster.
-    made = on_two([(20, 0, 0, False), (30, 0, 1, False)], scheduler, semantics=semantics)
-    assert (made.jobs["job_id"].tolist(), made.jobs["start_s"].tolist()) == ([3], [50])
-    assert (made.never_started, made.requeued, made.lost) == ((1, 2), 2, 0)
+    schedule = on_two([(20, 0, 0, False), (30, 0, 1, False)], scheduler, semantics=semantics)
+    assert (schedule.jobs["job_id"].tolist(), schedule.jobs["start_s"].tolist()) == ([3], [50])
+    assert (schedule.never_started, schedule.requeued, schedule.lost) == ((1, 2), 2, 0)
     # With the first node back at 200 they start there, one after the other.
-    made = on_two([(20, 0, 0, False), (30, 0, 1, False), (200, 0, 0, True)], scheduler, semantics=semantics)
-    assert (made.jobs["start_s"].tolist(), made.never_started) == ([200, 300, 50], ())
+    schedule = on_two([(20, 0, 0, False), (30, 0, 1, False), (200, 0, 0, True)], scheduler, semantics=semantics)
+    assert (schedule.jobs["start_s"].tolist(), schedule.never_started) == ([200, 300, 50], ())
 
 
 def test_lost_jobs_end_with_their_node_and_give_back_what_they_held() -> None:
-    made = on_two([(20, 0, 0, False)], "EASY", "lost")
-    assert made.jobs[["start_s", "end_s", "runtime_s"]].to_numpy().tolist() == [[0, 20, 20], [10, 110, 100], [50, 60, 10]]
-    assert (made.lost, made.requeued, made.never_started) == (1, 0, ())
+    schedule = on_two([(20, 0, 0, False)], "EASY", "lost")
+    assert schedule.jobs[["start_s", "end_s", "runtime_s"]].to_numpy().tolist() == [[0, 20, 20], [10, 110, 100], [50, 60, 10]]
+    assert (schedule.lost, schedule.requeued, schedule.never_started) == (1, 0, ())
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "refusal"),
     [
         ({"time_s": [1], "cluster": [0], "node": [0]}, "no column up"),
         ({"time_s": [1.5], "cluster": [0], "node": [0], "up": [0]}, "time_s of failure 1 is 1.5"),
@@ -102,9 +102,9 @@ def test_lost_jobs_end_with_their_node_and_give_back_what_they_held() -> None:
         ({"time_s": [1], "cluster": [0], "node": [0], "up": [2]}, "up of failure 1 is 2"),
     ],
 )
-def test_failures_that_cannot_be_are_one_line(table: dict[str, list], said: str) -> None:
+def test_failures_that_cannot_be_are_one_line(table: dict[str, list], refusal: str) -> None:
     load = crowd(np.random.default_rng(1), size=3, machine=10)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=refusal):
         load.schedule("EASY", machine=described(TWO, [Ask(1, (1,))] * 3), failures=failures(pd.DataFrame(table)))
 
 

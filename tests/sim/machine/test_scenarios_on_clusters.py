@@ -57,41 +57,41 @@ def wide_ask(rng: np.random.Generator, site: Site) -> Ask:
     True,
     0,
 )
-def test_starts_are_the_oracles(seed: int, rule: Harm, policy: dict, told: Any, wide: bool, whim: int | None) -> None:
+def test_starts_are_the_oracles(seed: int, rule: Harm, policy: dict, source: Any, wide: bool, whim: int | None) -> None:
     rng = np.random.default_rng(seed)
     load, on, machine = crowded(rng, 30, wide_site, wide_ask) if wide else crowded(rng, 30)
-    kernel, oracle = (Foggy(), Foggy()) if told is Foggy else (told, told)
-    heard, said = (None, None) if whim is None else (Whim(whim), Whim(whim))
+    kernel, oracle = (Foggy(), Foggy()) if source is Foggy else (source, source)
+    heard, oracle_whim = (None, None) if whim is None else (Whim(whim), Whim(whim))
     name = named_by(rule) if whim is None else f"{named_by(rule)}+RUSH(skips=3)"
-    made = load.schedule(name, kernel, machine=machine, start_decision=heard, **policy).jobs["start_s"].tolist()
-    deciding = {} if whim is None else {"decision": said, "skips": 3}
-    assert made == starts(load, rule, oracle, on=on, **deciding, **policy)
-    assert heard is None or said is None or heard.said == said.said
+    started = load.schedule(name, kernel, machine=machine, start_decision=heard, **policy).jobs["start_s"].tolist()
+    deciding = {} if whim is None else {"decision": oracle_whim, "skips": 3}
+    assert started == starts(load, rule, oracle, on=on, **deciding, **policy)
+    assert heard is None or oracle_whim is None or heard.answers == oracle_whim.answers
 
 
 @needs_shared
 @pytest.mark.parametrize("predictor", ["requested", "clairvoyant", "prior"])
 def test_kth_sp2_on_one_node_is_kth_sp2(predictor: str) -> None:
     jobs = clean(read_trace(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz", procs=100), 100, "drop").jobs[:5000]
-    made: list[Any] = [
+    schedules: list[Any] = [
         simulate(jobs, procs=100, scheduler="Harm", predictor=predictor, machine=each) for each in (None, one_node(100))
     ]
-    pd.testing.assert_frame_equal(made[1].jobs, made[0].jobs)
+    pd.testing.assert_frame_equal(schedules[1].jobs, schedules[0].jobs)
 
 
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(0, 10**9), test_rollout.rules, test_rollout.policies, st.sampled_from([Foggy, None, "requested", "clairvoyant"]))
-def test_starts_of_rollout_are_the_oracles(seed: int, rule: Rollout, policy: dict, told: Any) -> None:
+def test_starts_of_rollout_are_the_oracles(seed: int, rule: Rollout, policy: dict, source: Any) -> None:
     load, on, machine = crowded(np.random.default_rng(seed), 16)
-    kernel, oracle = (Foggy(), Foggy()) if told is Foggy else (told, told)
-    made = load.schedule(test_rollout.named_by(rule), kernel, machine=machine, **policy).jobs["start_s"].tolist()
-    assert made == rollout.starts(load, rule, oracle, on=on, **policy)
+    kernel, oracle = (Foggy(), Foggy()) if source is Foggy else (source, source)
+    started = load.schedule(test_rollout.named_by(rule), kernel, machine=machine, **policy).jobs["start_s"].tolist()
+    assert started == rollout.starts(load, rule, oracle, on=on, **policy)
 
 
 def test_another_policy_is_gone_by_than_the_first() -> None:
     load, on, machine = crowded(np.random.default_rng(0), 40)
     rule = replace(test_rollout.MANY, scenarios=2, every=1)
-    made = load.schedule(test_rollout.named_by(rule), machine=machine).jobs["start_s"].tolist()
-    assert made == rollout.starts(load, rule, on=on)
-    assert made not in [load.schedule(name, machine=machine).jobs["start_s"].tolist() for name in rule.policies]
+    started = load.schedule(test_rollout.named_by(rule), machine=machine).jobs["start_s"].tolist()
+    assert started == rollout.starts(load, rule, on=on)
+    assert started not in [load.schedule(name, machine=machine).jobs["start_s"].tolist() for name in rule.policies]

@@ -74,10 +74,10 @@ def test_intervals_leave_out_the_jobs_of_one_week_at_a_time(weeks):
         squares = (without - without.mean()) ** 2
         freedom = squares.sum() ** 2 / (squares**2).sum()
         reach = stats.t.ppf(0.95, freedom) * np.sqrt((weeks - 1) / weeks * squares.sum())
-        found = row(table, "EASY-SJBF", metric)
-        centre = np.log1p(found["relative"])
-        assert [found["low"], found["high"]] == pytest.approx(np.expm1([centre - reach, centre + reach]), rel=1e-7), metric
-        assert found["weeks"] == weeks
+        change = row(table, "EASY-SJBF", metric)
+        centre = np.log1p(change["relative"])
+        assert [change["low"], change["high"]] == pytest.approx(np.expm1([centre - reach, centre + reach]), rel=1e-7), metric
+        assert change["weeks"] == weeks
 
 
 def test_values_and_changes_are_those_of_evaluate():
@@ -85,12 +85,12 @@ def test_values_and_changes_are_those_of_evaluate():
     table = compare([base, other])
     ours, theirs = evaluate(other), evaluate(base)
     for metric in COMPARED:
-        found = row(table, "EASY-SJBF", metric)
+        change = row(table, "EASY-SJBF", metric)
         if metric == "underprediction_rate":
-            assert found["value"] == ours["underpredicted_jobs"] / ours["jobs"]
+            assert change["value"] == ours["underpredicted_jobs"] / ours["jobs"]
             continue
-        assert (found["value"], found["baseline"]) == (ours[metric], theirs[metric])
-        assert found["relative"] == ours[metric] / theirs[metric] - 1
+        assert (change["value"], change["baseline"]) == (ours[metric], theirs[metric])
+        assert change["relative"] == ours[metric] / theirs[metric] - 1
     assert list(table["metric"]) == [*COMPARED, *COMPARED]
 
 
@@ -104,8 +104,8 @@ def test_intervals_of_95_per_cent_cover_the_true_change_about_95_times_in_100(we
     covered = 0
     for _ in range(trials):
         table = compare(pair_of(rng, weeks), metrics=("mean_wait_s",))
-        found = row(table, "EASY-SJBF", "mean_wait_s")
-        covered += bool(found["low"] <= truth <= found["high"])
+        change = row(table, "EASY-SJBF", "mean_wait_s")
+        covered += bool(change["low"] <= truth <= change["high"])
     assert 0.90 <= covered / trials <= 0.985
 
 
@@ -119,27 +119,27 @@ def test_a_schedule_against_itself_has_not_changed_and_its_interval_is_nothing()
 
 def test_pairing_makes_intervals_narrower_than_the_weeks_differ():
     base, other = pair_of(np.random.default_rng(8), 30)
-    found = row(compare([base, other]), "EASY-SJBF", "mean_wait_s")
+    change = row(compare([base, other]), "EASY-SJBF", "mean_wait_s")
     weekly = (
         base.jobs.assign(wait=base.jobs["start_s"] - base.jobs["submit_s"]).groupby(base.jobs["submit_s"] // WEEK_S)["wait"].mean()
     )
     unpaired = 2 * 1.96 * weekly.std() / np.sqrt(30) / weekly.mean()
-    assert found["high"] - found["low"] < unpaired / 3
+    assert change["high"] - change["low"] < unpaired / 3
 
 
 def test_metrics_that_are_not_means_have_a_change_and_no_interval():
     table = compare(pair_of(np.random.default_rng(10), 12))
     for metric in ("max_bounded_slowdown", "utilization", "makespan_s"):
-        found = row(table, "EASY-SJBF", metric)
-        assert np.isfinite(found["relative"])
-        assert found[["low", "high"]].isna().all()
-        assert found["note"] == "no interval: not a mean over jobs"
+        change = row(table, "EASY-SJBF", metric)
+        assert np.isfinite(change["relative"])
+        assert change[["low", "high"]].isna().all()
+        assert change["note"] == "no interval: not a mean over jobs"
 
 
 @pytest.mark.parametrize(
     ("weeks", "note"),
     [
-        *((weeks, f"no interval: {said} too few") for weeks, said in ((1, "1 week is"), (2, "2 weeks are"), (4, "4 weeks are"))),
+        *((weeks, f"no interval: {words} too few") for weeks, words in ((1, "1 week is"), (2, "2 weeks are"), (4, "4 weeks are"))),
         *((weeks, f"rough interval: only {weeks} weeks") for weeks in (5, 7)),
         (8, ""),
     ],
@@ -154,9 +154,9 @@ def test_a_change_of_few_weeks_has_a_rough_interval_or_none(weeks, note):
 
 def test_sums_by_week_and_user_are_those_of_their_jobs():
     over_jobs = Ratio(np.array([1.0, 2.0, 4.0, 8.0]), np.ones(4))
-    found = by_week_and_user(over_jobs, np.array([0, 0, 1, 1]), np.array([2, -1, 0, 2]))
-    assert found.numerator.tolist() == [[2, 0, 0, 1], [0, 4, 0, 8]]
-    assert found.denominator.tolist() == [[1, 0, 0, 1], [0, 1, 0, 1]]
+    sums = by_week_and_user(over_jobs, np.array([0, 0, 1, 1]), np.array([2, -1, 0, 2]))
+    assert sums.numerator.tolist() == [[2, 0, 0, 1], [0, 4, 0, 8]]
+    assert sums.denominator.tolist() == [[1, 0, 0, 1], [0, 1, 0, 1]]
 
 
 def test_weeks_without_jobs_do_not_count():
@@ -169,10 +169,10 @@ def test_a_baseline_of_zero_gives_no_change_and_says_so():
     submit, common = np.arange(6) * WEEK_S, ([10] * 6, [1] * 6)
     base = schedule_of(submit, [0] * 6, *common)
     other = replace(schedule_of(submit, [5, 0, 0, 0, 0, 0], *common), scheduler="late")
-    found = row(compare([base, other]), "late", "mean_wait_s")
-    assert found["value"] > 0
-    assert found[["relative", "low", "high"]].isna().all()
-    assert found["note"] == "no change: the baseline is 0"
+    change = row(compare([base, other]), "late", "mean_wait_s")
+    assert change["value"] > 0
+    assert change[["relative", "low", "high"]].isna().all()
+    assert change["note"] == "no change: the baseline is 0"
     sometimes = row(compare([replace(other, scheduler="EASY"), replace(base, scheduler="late")]), "late", "mean_wait_s")
     assert sometimes["relative"] == -1.0
     assert sometimes["note"] == "no interval: the baseline is 0 without one week or user"
@@ -218,15 +218,15 @@ def test_replicates_are_compared_with_the_baseline_of_their_seed_and_widen_the_i
             for waits in [each.jobs["start_s"] - each.jobs["submit_s"]]
         )
         pairs.append((base, other))
-    found = row(compare([each for pair in pairs for each in pair]), "EASY-SJBF", "mean_wait_s")
+    change = row(compare([each for pair in pairs for each in pair]), "EASY-SJBF", "mean_wait_s")
     singly = [row(compare(list(pair)), "EASY-SJBF", "mean_wait_s") for pair in pairs]
-    assert found["replicates"] == 4
+    assert change["replicates"] == 4
     assert singly[0]["replicates"] == 1
-    assert found["value"] == pytest.approx(np.mean([each["value"] for each in singly]))
-    assert found["baseline"] == pytest.approx(np.mean([each["baseline"] for each in singly]))
+    assert change["value"] == pytest.approx(np.mean([each["value"] for each in singly]))
+    assert change["baseline"] == pytest.approx(np.mean([each["baseline"] for each in singly]))
     changes = [each["relative"] for each in singly]
-    assert (found["least"], found["most"]) == (min(changes), max(changes))
-    assert found["high"] - found["low"] > max(each["high"] - each["low"] for each in singly)
+    assert (change["least"], change["most"]) == (min(changes), max(changes))
+    assert change["high"] - change["low"] > max(each["high"] - each["low"] for each in singly)
     with pytest.raises(InputError, match="has a replicate of seed 2, and the baseline has none"):
         compare([pairs[0][0], pairs[2][1]])
 

@@ -77,9 +77,9 @@ def test_a_job_that_does_not_wait_has_a_level_too(monkeypatch):
 def test_a_user_accepts_the_sum_over_its_jobs_present_when_it_last_submitted(rows):
     rows = sorted(rows)
     submit, wait, runtime, procs, user = zip(*rows, strict=True)
-    found = dissatisfaction(user_jobs(schedule_of(submit, wait, runtime, procs, user=user)))
+    ratios = dissatisfaction(user_jobs(schedule_of(submit, wait, runtime, procs, user=user)))
     expected = [wait[i] / accepted_s(rows, i) for i in range(len(rows))]
-    assert found.tolist() == pytest.approx(expected, rel=1e-11)
+    assert ratios.tolist() == pytest.approx(expected, rel=1e-11)
 
 
 @pytest.mark.parametrize(("users", "complaints"), [("open", 0), ("open(patience=program)", 0), ("open(patience=paper)", 1)])

@@ -209,10 +209,10 @@ def test_metrics_of_reference_schedules_are_the_verified_ones(name, column, expe
 
 
 def test_every_metric_of_a_schedule_is_in_the_registry_that_tables_ask() -> None:
-    made = schedule_of([0, 0], [0, 10], [10, 10], [10, 10])
-    measured = evaluate(made).drop("jobs")
+    schedule = schedule_of([0, 0], [0, 10], [10, 10], [10, 10])
+    measured = evaluate(schedule).drop("jobs")
     assert set(measured.index) - METRICS.keys() == set()
-    assert set(ratios(made)) <= set(COMPARED) <= METRICS.keys()
+    assert set(ratios(schedule)) <= set(COMPARED) <= METRICS.keys()
     assert all(METRICS[name].short and format(measured[name], METRICS[name].form) for name in SHOWN)
 
 
@@ -221,23 +221,23 @@ def test_jobs_that_do_not_wait_are_better_by_every_metric_that_differs():
     plans = pd.DataFrame({"job_id": [1, 2, 3, 4], "time_s": submit, "planned_start_s": submit})
 
     def measured(wait: list[int]) -> dict:
-        made = schedule_of(submit, wait, runtime, procs, user=user, plans=plans)
-        return {**evaluate(made), **fairness(made)}
+        schedule = schedule_of(submit, wait, runtime, procs, user=user, plans=plans)
+        return {**evaluate(schedule), **fairness(schedule)}
 
-    known = METRICS | FAIRNESS
+    metrics = METRICS | FAIRNESS
     prompt, late = measured([0] * 4), measured([9000, 20_000, 30_000, 90_000])
-    differ = {name for name in known if name in prompt and abs(prompt[name] - late[name]) > 0}
+    differ = {name for name in metrics if name in prompt and abs(prompt[name] - late[name]) > 0}
     assert {"mean_wait_s", "utilization", "throughput_per_day", "carried_load", "nuwt_below_1", "predicted_start_error_s"} <= differ
-    assert {name for name in differ if (prompt[name] < late[name]) != known[name].lower_is_better} == set()
+    assert {name for name in differ if (prompt[name] < late[name]) != metrics[name].lower_is_better} == set()
 
 
 def test_nothing_waits_below_a_hundredth_of_the_runtime_and_a_slowdown_of_eleven_tenths():
-    def said(wait: float, slowdown: float, runtime: float = 1000.0) -> str:
+    def note(wait: float, slowdown: float, runtime: float = 1000.0) -> str:
         calm = {"mean_wait_s": 0.0, "mean_response_s": 5.0, "mean_bounded_slowdown": 1.0, "utilization": 0.125}
         row = {"mean_wait_s": wait, "mean_response_s": wait + runtime, "mean_bounded_slowdown": slowdown, "utilization": 0.25}
         return nothing_waits([calm, row, calm], 2048)
 
     words = "nothing waits here: mean waits are at most 9.9 s, and 25.0% of 2,048 processors are used at most; "
-    assert said(9.9, 1.09).startswith(words)
-    assert said(10.0, 1.0) == said(0.0, 1.1) == said(5000.0, 3.0) == ""
-    assert said(0.005, 1.0, runtime=0.1), "means below a second count as one"
+    assert note(9.9, 1.09).startswith(words)
+    assert note(10.0, 1.0) == note(0.0, 1.1) == note(5000.0, 3.0) == ""
+    assert note(0.005, 1.0, runtime=0.1), "means below a second count as one"

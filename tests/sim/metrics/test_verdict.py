@@ -40,15 +40,15 @@ tables = st.dictionaries(st.sampled_from([SJBF, HARM, BOUND, RECORDED]), changes
 @given(tables, st.integers(1, 3))
 def test_the_best_surely_lowers_slowdown_makes_nothing_surely_worse_and_can_be_done(changes: dict, replicates: int) -> None:
     asked = table(changes, replicates)
-    made = verdict(asked, BASE[:2])
-    if made.best is None:
+    judged = verdict(asked, BASE[:2])
+    if judged.best is None:
         return
-    assert made.best in {SJBF, HARM}
-    assert (replicates > 1, made.worse[made.best]) == (True, ())
-    assert changes[made.best][0][0] < 0
+    assert judged.best in {SJBF, HARM}
+    assert (replicates > 1, judged.worse[judged.best]) == (True, ())
+    assert changes[judged.best][0][0] < 0
     rows = len({SJBF, HARM} & changes.keys())
-    assert changes[made.best][0][1] <= 0.05
-    assert not any(relative > 0 and p * rows <= 0.05 for relative, p in changes[made.best])
+    assert changes[judged.best][0][1] <= 0.05
+    assert not any(relative > 0 and p * rows <= 0.05 for relative, p in changes[judged.best])
 
 
 @pytest.mark.slow
@@ -102,10 +102,10 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str) -> None:
     changes, best, text = CASES[name]
-    made = best_of(changes)
-    assert made.best == best
-    assert text in made.text
-    assert 1 <= len(made.sentences) <= 3
+    judged = best_of(changes)
+    assert judged.best == best
+    assert text in judged.text
+    assert 1 <= len(judged.sentences) <= 3
 
 
 def test_a_change_sure_alone_is_not_sure_as_the_luckiest_of_many() -> None:
@@ -122,8 +122,8 @@ def test_a_tie_is_called_one() -> None:
 
 
 def test_one_replay_is_one_draw_and_tells_sizes_alone() -> None:
-    made = best_of({SJBF: [(-0.1, SURE)] * 4, HARM: [(-0.6, SURE), (0.0, SURE), (10.9, SURE), (0.0, SURE)]}, replicates=1)
-    assert (made.best, made.worse[HARM], made.sure) == (None, ("p2sf_s",), False)
-    assert made.sentences[0].startswith("One replay of each is one draw: no combination is surely better")
-    assert re.search(r"P²SF \(\+1,090.0 %.* it is that of EASY-SJBF", made.text)
-    assert made.record(HARM) == {"best": False, "worse": ["p2sf_s"], "verdict": made.text}
+    judged = best_of({SJBF: [(-0.1, SURE)] * 4, HARM: [(-0.6, SURE), (0.0, SURE), (10.9, SURE), (0.0, SURE)]}, replicates=1)
+    assert (judged.best, judged.worse[HARM], judged.sure) == (None, ("p2sf_s",), False)
+    assert judged.sentences[0].startswith("One replay of each is one draw: no combination is surely better")
+    assert re.search(r"P²SF \(\+1,090.0 %.* it is that of EASY-SJBF", judged.text)
+    assert judged.record(HARM) == {"best": False, "worse": ["p2sf_s"], "verdict": judged.text}

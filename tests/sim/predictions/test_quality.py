@@ -59,20 +59,20 @@ def pair(jobs: pd.DataFrame) -> list[Schedule]:
     return [schedule(jobs, worse, "last2"), schedule(jobs, better, "better", wait=30_000)]
 
 
-def completed_by_hand(jobs: pd.DataFrame, made: Schedule) -> np.ndarray:
-    users, ends, submit = (jobs["user"].to_numpy(), made.jobs["end_s"].to_numpy(), jobs["submit_s"].to_numpy())
+def completed_by_hand(jobs: pd.DataFrame, replayed: Schedule) -> np.ndarray:
+    users, ends, submit = (jobs["user"].to_numpy(), replayed.jobs["end_s"].to_numpy(), jobs["submit_s"].to_numpy())
     return np.array([int(((users == users[j]) & (ends <= submit[j])).sum()) for j in range(len(jobs))])
 
 
 def test_jobs_are_grouped_by_what_had_ended_in_the_predictors_own_simulation(jobs, pair):
     quality = judge(jobs, pair, clock(jobs))
-    for made in pair:
-        done = completed_by_hand(jobs, made)
+    for replayed in pair:
+        done = completed_by_hand(jobs, replayed)
         accuracy = np.minimum(
-            *(lambda r, p: (r / p, p / r))(made.jobs["runtime_s"].to_numpy(), made.jobs["predicted_s"].to_numpy())
+            *(lambda r, p: (r / p, p / r))(replayed.jobs["runtime_s"].to_numpy(), replayed.jobs["predicted_s"].to_numpy())
         )
-        stages = rows(quality, made.predictor, "experience")
-        bins = rows(quality, made.predictor, "completed")
+        stages = rows(quality, replayed.predictor, "experience")
+        bins = rows(quality, replayed.predictor, "completed")
         expected = {"first": done == 0, "learning": (done > 0) & (done <= 25), "experienced": done > 25}
         for name, chosen in expected.items():
             assert stages.loc[name, "jobs"] == chosen.sum()
@@ -87,7 +87,7 @@ def test_jobs_are_grouped_by_what_had_ended_in_the_predictors_own_simulation(job
             assert bins.loc[name, "value"] == pytest.approx(accuracy[chosen].mean())
         assert bins["jobs"].sum() == stages["jobs"].sum() == len(jobs)
         month = jobs["submit_s"].to_numpy() // MONTH_S
-        by_month = rows(quality, made.predictor, "month")
+        by_month = rows(quality, replayed.predictor, "month")
         assert by_month["jobs"].tolist() == np.bincount(month).tolist()
         assert by_month["value"].tolist() == pytest.approx([accuracy[month == number].mean() for number in range(month.max() + 1)])
         assert by_month[["low", "high"]].isna().all(axis=None)
@@ -96,8 +96,8 @@ def test_jobs_are_grouped_by_what_had_ended_in_the_predictors_own_simulation(job
 
 def test_differences_are_paired_and_over_jobs_of_the_same_stage_in_both(jobs, pair):
     quality = judge(jobs, pair, clock(jobs))
-    done = [completed_by_hand(jobs, made) for made in pair]
-    accuracy = [np.minimum(a := made.jobs["predicted_s"].to_numpy() / made.jobs["runtime_s"].to_numpy(), 1 / a) for made in pair]
+    done = [completed_by_hand(jobs, each) for each in pair]
+    accuracy = [np.minimum(a := each.jobs["predicted_s"].to_numpy() / each.jobs["runtime_s"].to_numpy(), 1 / a) for each in pair]
     everyone = rows(quality, "better", "all").loc["all"]
     assert quality.baseline == "last2"
     assert everyone["difference"] == pytest.approx((accuracy[1] - accuracy[0]).mean())
@@ -127,10 +127,10 @@ def test_few_weeks_have_figures_without_intervals_and_say_so():
     jobs = trace(np.random.default_rng(3), weeks=3, size=60)
     quality = judge(jobs, [schedule(jobs, jobs["requested_s"].to_numpy(), "requested")], clock(jobs))
     assert quality.baseline == "requested"
-    found = rows(quality, "requested", "all").loc["all"]
-    assert found["value"] == pytest.approx(0.25)
-    assert found[["low", "high"]].isna().all()
-    assert found["note"] == "no interval: 3 weeks are too few"
+    overall = rows(quality, "requested", "all").loc["all"]
+    assert overall["value"] == pytest.approx(0.25)
+    assert overall[["low", "high"]].isna().all()
+    assert overall["note"] == "no interval: 3 weeks are too few"
 
 
 def test_jobs_of_nobody_are_in_no_stage_and_a_trace_of_nobody_has_none(jobs, pair):
@@ -150,12 +150,12 @@ def test_a_true_distribution_is_calibrated_over_all_and_a_biased_one_is_caught()
     jobs = trace(rng, weeks=26, size=6000, users=60)
     levels = np.array([0.1, 0.5, 0.9])
     true = np.exp(7 + 1.5 * np.sqrt(2) * np.array([-0.9061938, 0.0, 0.9061938]))  # of the lognormal runtimes above
-    made = {}
+    schedules = {}
     for name, bias in (("true", 1.0), ("short", 0.6)):
         table = pd.DataFrame(np.tile(bias * true, (len(jobs), 1)), columns=list(levels))
         plain = schedule(jobs, jobs["requested_s"].to_numpy(), name)
-        made[name] = replace(plain, quantiles=table)
-    quality = judge(jobs, list(made.values()), clock(jobs))
+        schedules[name] = replace(plain, quantiles=table)
+    quality = judge(jobs, list(schedules.values()), clock(jobs))
     curve = quality.calibration.set_index(["predictor", "level"])
     for level in levels:
         row = curve.loc["true", level]
@@ -180,15 +180,15 @@ def forecasts(jobs: pd.DataFrame) -> list[Schedule]:
     noise = np.exp(0.5 * np.random.default_rng(11).normal(size=len(jobs)))
     spread = np.exp(0.5 * np.array([-1.2815516, -0.6744898, 0.0, 0.6744898, 0.8416212, 1.6448536]))
     table = pd.DataFrame(np.outer(runtime * noise, spread), columns=[0.1, 0.25, 0.5, 0.75, 0.8, 0.95])
-    made = [schedule(jobs, jobs["requested_s"].to_numpy(float), "requested"), schedule(jobs, runtime * noise, "last2")]
-    return [*made, replace(schedule(jobs, runtime * noise, "quantile"), quantiles=table)]
+    points = [schedule(jobs, jobs["requested_s"].to_numpy(float), "requested"), schedule(jobs, runtime * noise, "last2")]
+    return [*points, replace(schedule(jobs, runtime * noise, "quantile"), quantiles=table)]
 
 
 def test_a_distribution_is_scored_beside_the_request_points_and_what_knows_nothing(jobs):
-    made = forecasts(jobs)
-    found = judge(jobs, made, clock(jobs)).sharpness
+    schedules = forecasts(jobs)
+    judged = judge(jobs, schedules, clock(jobs)).sharpness
     runtime = jobs["runtime_s"].to_numpy(float)
-    scores = found.scores.set_index("predictor")
+    scores = judged.scores.set_index("predictor")
     assert scores["kind"].to_dict() == {
         "requested": "point",
         "last2": "point",
@@ -197,16 +197,16 @@ def test_a_distribution_is_scored_beside_the_request_points_and_what_knows_nothi
     }
     # of a point the score is its absolute error, and the difference is to the bare request
     assert scores.at["requested", "crps_s"] == pytest.approx(np.abs(jobs["requested_s"] - runtime).mean())
-    assert scores.at["last2", "crps_s"] == pytest.approx(np.abs(made[1].jobs["predicted_s"] - runtime).mean())
+    assert scores.at["last2", "crps_s"] == pytest.approx(np.abs(schedules[1].jobs["predicted_s"] - runtime).mean())
     assert scores["difference"].to_numpy() == pytest.approx((scores["crps_s"] - scores.at["requested", "crps_s"]).to_numpy())
     assert scores.at["quantile", "difference_high"] < 0
     assert scores["crps_s"].idxmin() == "quantile"
-    loss = found.losses.set_index(["predictor", "level"])["pinball_s"]
-    short = runtime - made[2].quantiles[0.5]
+    loss = judged.losses.set_index(["predictor", "level"])["pinball_s"]
+    short = runtime - schedules[2].quantiles[0.5]
     assert loss["quantile", 0.5] == pytest.approx(np.abs(short).mean() / 2)
     assert loss["requested", 0.95] == pytest.approx(0.05 * (3 * runtime).mean())
     so_far = runtimes_so_far(
-        clock(jobs), made[2].jobs["end_s"].to_numpy(), runtime, jobs["requested_s"].to_numpy(), np.array([0.8])
+        clock(jobs), schedules[2].jobs["end_s"].to_numpy(), runtime, jobs["requested_s"].to_numpy(), np.array([0.8])
     )
     short = runtime - so_far[:, 0]
     assert loss[NO_FEATURES, 0.8] == pytest.approx(np.maximum(0.8 * short, -0.2 * short).mean())
@@ -214,11 +214,11 @@ def test_a_distribution_is_scored_beside_the_request_points_and_what_knows_nothi
 
 def test_coverage_is_told_by_tenths_of_the_request_by_width_and_by_work(jobs):
     wide = jobs.assign(procs=np.where(np.arange(len(jobs)) % 3 == 0, 6, 1))
-    made = [replace(each, jobs=each.jobs.assign(procs=wide["procs"])) for each in forecasts(jobs)]
-    table = judge(wide, made, clock(jobs)).sharpness.coverage
+    schedules = [replace(each, jobs=each.jobs.assign(procs=wide["procs"])) for each in forecasts(jobs)]
+    table = judge(wide, schedules, clock(jobs)).sharpness.coverage
     mine = table[(table["predictor"] == "quantile") & (table["level"] == 0.8)]
     runtime, request = jobs["runtime_s"].to_numpy(float), jobs["requested_s"].to_numpy()
-    holds = runtime <= made[2].quantiles[0.8].to_numpy()
+    holds = runtime <= schedules[2].quantiles[0.8].to_numpy()
     work = runtime * wide["procs"].to_numpy()
     whole = mine[mine["by"] == "all"].iloc[0]
     assert whole["at_most"] == pytest.approx(holds.mean())
@@ -233,17 +233,17 @@ def test_coverage_is_told_by_tenths_of_the_request_by_width_and_by_work(jobs):
 
 
 def test_only_where_levels_are_updated_is_there_a_band_with_feedback(jobs):
-    made = forecasts(jobs)
-    frozen = replace(made[2], predictor="quantile(rate=0)")
-    found = judge(jobs, [made[0], made[2], frozen], clock(jobs)).sharpness.windows
-    told = found.assign(told=found["feedback_low"].notna()).groupby("predictor")["told"].agg(["all", "any"])
-    assert told["all"].to_dict() == told["any"].to_dict()
-    assert told["all"].to_dict() == {"quantile": True, "quantile(rate=0)": False, NO_FEATURES: False, CONSTANT: True, RANDOM: True}
-    counted = outside(found).set_index(["predictor", "level"])
+    schedules = forecasts(jobs)
+    frozen = replace(schedules[2], predictor="quantile(rate=0)")
+    rates = judge(jobs, [schedules[0], schedules[2], frozen], clock(jobs)).sharpness.windows
+    band = rates.assign(band=rates["feedback_low"].notna()).groupby("predictor")["band"].agg(["all", "any"])
+    assert band["all"].to_dict() == band["any"].to_dict()
+    assert band["all"].to_dict() == {"quantile": True, "quantile(rate=0)": False, NO_FEATURES: False, CONSTANT: True, RANDOM: True}
+    counted = outside(rates).set_index(["predictor", "level"])
     assert counted["with_feedback"].isna().sum() == 6
-    mine = found[(found["predictor"] == "quantile") & (found["level"] == 0.8)]
+    mine = rates[(rates["predictor"] == "quantile") & (rates["level"] == 0.8)]
     assert counted.at[("quantile", 0.8), "by_chance"] == (~mine["inside"]).sum()
-    assert counted.at[("quantile", 0.8), "rate"] == pytest.approx((jobs["runtime_s"] > made[2].quantiles[0.8]).mean())
+    assert counted.at[("quantile", 0.8), "rate"] == pytest.approx((jobs["runtime_s"] > schedules[2].quantiles[0.8]).mean())
     assert [update_rate(name) for name in ("quantile", "quantile(order=accuracy,rate=0.02)", "nag", "quantile(rate=0)")] == [
         float(USUAL["rate"]),
         0.02,
@@ -294,7 +294,7 @@ def test_the_cost_is_that_of_the_predictor_and_not_of_the_simulation():
 def test_a_table_made_beforehand_costs_nothing_here_and_none_is_told():
     load = crowd(np.random.default_rng(8), 20)
     jobs = load.table()
-    made = simulate(jobs, procs=load.machine, predictor="requested")
-    assert prediction_cost(jobs, made, "requested") is None
-    assert prediction_cost(jobs, made, TablePredictor("t", lambda jobs: np.ones(len(jobs)))) is None
-    assert prediction_cost(jobs, made, "last2", repeats=0) is None
+    replayed = simulate(jobs, procs=load.machine, predictor="requested")
+    assert prediction_cost(jobs, replayed, "requested") is None
+    assert prediction_cost(jobs, replayed, TablePredictor("t", lambda jobs: np.ones(len(jobs)))) is None
+    assert prediction_cost(jobs, replayed, "last2", repeats=0) is None

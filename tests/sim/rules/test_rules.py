@@ -72,9 +72,9 @@ def test_closings_are_read_from_the_starts_alone() -> None:
 def test_a_rule_that_drains_has_closings_and_no_limits() -> None:
     planted = replace(PLANTED, procs=40, limits=(Limit(("user",), "processors", 16),))
     jobs = drawn(8000)
-    found = infer(recorded(jobs.assign(wait_s=replayed(planted, jobs).astype(np.int64)), 40, CLOCK, 1.0), drains=True).rule
-    assert set(planted.closings) <= set(found.closings)
-    assert replace(found, closings=(), algorithm="EASY") == Rule(40, origin_s=planted.origin_s)
+    inferred = infer(recorded(jobs.assign(wait_s=replayed(planted, jobs).astype(np.int64)), 40, CLOCK, 1.0), drains=True).rule
+    assert set(planted.closings) <= set(inferred.closings)
+    assert replace(inferred, closings=(), algorithm="EASY") == Rule(40, origin_s=planted.origin_s)
     free = replace(planted, closings=())
     log = recorded(jobs.assign(wait_s=replayed(free, jobs).astype(np.int64)), 40, CLOCK, 1.0)
     assert infer(log, drains=True).rule == Rule(40, origin_s=planted.origin_s)
@@ -85,25 +85,25 @@ def test_closings_are_changed_only_where_others_are_nearer() -> None:
     jobs = drawn(8000)
     planted = replace(PLANTED, procs=40)
 
-    def found(rule: Rule, since: Rule | None, until_s: int = 1 << 60) -> tuple[int, ...]:
+    def closings_of(rule: Rule, since: Rule | None, until_s: int = 1 << 60) -> tuple[int, ...]:
         start = jobs["submit_s"].to_numpy(np.int64) + replayed(rule, jobs).astype(np.int64)
-        made = drained(jobs, 40, CLOCK, start, start + jobs["runtime_s"].to_numpy(np.int64), until_s, since)
-        return made.closings if made else ()
+        inferred = drained(jobs, 40, CLOCK, start, start + jobs["runtime_s"].to_numpy(np.int64), until_s, since)
+        return inferred.closings if inferred else ()
 
-    assert found(planted, planted) == planted.closings
-    assert set(planted.closings) < set(found(planted, None)), "half an hour beside is read from the starts as well"
-    assert set(planted.closings) <= set(found(planted, replace(planted, closings=planted.closings[:-1])))
-    assert found(replace(planted, closings=()), planted) == ()
-    assert found(planted, None, until_s=DAY_S) == (), "jobs that end later are not looked at"
+    assert closings_of(planted, planted) == planted.closings
+    assert set(planted.closings) < set(closings_of(planted, None)), "half an hour beside is read from the starts as well"
+    assert set(planted.closings) <= set(closings_of(planted, replace(planted, closings=planted.closings[:-1])))
+    assert closings_of(replace(planted, closings=()), planted) == ()
+    assert closings_of(planted, None, until_s=DAY_S) == (), "jobs that end later are not looked at"
     assert closed(planted.text, 40) == planted
     assert closed("EASY", 40) is None
 
 
 def test_a_log_decided_by_the_rule_is_explained_by_it() -> None:
     log = recorded(record(PLANTED), 6, CLOCK)
-    found = decisions(PLANTED, log, moments=30)
-    assert found.starts > 0
-    assert found.explained == 1
+    checked = decisions(PLANTED, log, moments=30)
+    assert checked.starts > 0
+    assert checked.explained == 1
     assert decisions(Rule(6, "List"), log, moments=30).explained < 1
 
 

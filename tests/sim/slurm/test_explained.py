@@ -52,9 +52,9 @@ def recorded(table: pd.DataFrame, before: Site, after: Site, seed: int) -> pd.Da
     parts = []
     late = table["submit_s"] >= ORIGIN + CHANGED * DAY_S
     for on, rows in ((before, ~late), (after, late)):
-        made, part = replay(on, table[rows].reset_index(drop=True), seed), table[rows]
-        start = np.floor(made.start_s).astype(np.int64)
-        names = {"nodes": made.nodes, "started_by": made.started_by, "priority": 0}
+        replayed, part = replay(on, table[rows].reset_index(drop=True), seed), table[rows]
+        start = np.floor(replayed.start_s).astype(np.int64)
+        names = {"nodes": replayed.nodes, "started_by": replayed.started_by, "priority": 0}
         parts.append(part.assign(start_s=start, end_s=start + part["runtime_s"].to_numpy(), **names))
     assert parts[0]["end_s"].max() < parts[1]["submit_s"].min()
     return pd.concat(parts, ignore_index=True)
@@ -75,7 +75,7 @@ def test_the_date_of_a_changed_configuration_is_named_within_days(old: str, new:
     before = days[:CHANGED]
     assert before["explained"].sum() > 0.95 * (before["starts"] + before["extra"]).sum()
     nights = {night: fall(days[:night]) for night in range(8, DAYS + 1)}
-    named = {night: found.day for night, found in nights.items() if found is not None}
+    named = {night: drop.day for night, drop in nights.items() if drop is not None}
     assert CHANGED < min(named) <= CHANGED + 3, "and on no night before"
     assert set(named.values()) == {"2026-04-22"}
 
@@ -106,6 +106,6 @@ def test_a_fall_needs_days_before_it_and_a_size() -> None:
 
     assert fall(days([0.9] * 7)) is None
     assert fall(days([0.9] * 20 + [0.87] * 10)) is None
-    found = fall(days([0.9] * 20 + [0.6] * 10))
-    assert found is not None
-    assert (found.day, round(found.before, 2), round(found.after, 2)) == ("2026-03-21", 0.9, 0.6)
+    drop = fall(days([0.9] * 20 + [0.6] * 10))
+    assert drop is not None
+    assert (drop.day, round(drop.before, 2), round(drop.after, 2)) == ("2026-03-21", 0.9, 0.6)

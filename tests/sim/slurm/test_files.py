@@ -61,20 +61,20 @@ def test_partitions_have_defaults_tiers_and_limits() -> None:
 
 
 def test_limits_shares_and_usage_are_read() -> None:
-    found = site(qos=QOS, dump=DUMP, sshare=SHARE)
-    fast = found.qos["fast"]
+    described = site(qos=QOS, dump=DUMP, sshare=SHARE)
+    fast = described.qos["fast"]
     assert (fast.priority, fast.usage_factor, fast.over_partition) == (100, 2.0, True)
     assert (fast.limits.user, fast.limits.group) == ({"cpu": 24, "mem": 2048, "jobs": 3}, {"gres/gpu": 4})
-    tree = {(each.account, each.user): each for each in found.associations}
+    tree = {(each.account, each.user): each for each in described.associations}
     assert tree["physics", "u1"].parent == "physics"
     assert (tree["physics", "u1"].shares, tree["physics", "u1"].usage, tree["physics", "u1"].limits.user) == (2.0, 7.0, {"jobs": 7})
     assert (tree["physics", ""].parent, tree["physics", ""].limits.group) == ("root", {"cpu": 100})
 
 
 def test_keys_that_are_not_modelled_are_named_and_those_that_decide_are_warnings() -> None:
-    found = site(qos=QOS)
-    assert "SchedulerParameters defer" in found.not_modelled
-    assert found.warnings == ("SchedulerParameters defer",)
+    described = site(qos=QOS)
+    assert "SchedulerParameters defer" in described.not_modelled
+    assert described.warnings == ("SchedulerParameters defer",)
     changed = read_site({"slurm.conf": CONF.replace("include parts.conf", "PriorityWeightAssoc=32\n") + PARTS, "qos.txt": QOS}, "s")
     assert "priorityweightassoc=32" in changed.warnings
 
@@ -83,9 +83,9 @@ def test_default_lines_count_like_others_and_procs_is_an_older_name_of_cpus() ->
     conf = (
         "NodeName=DEFAULT Procs=2 TRESWeights=cpu=1\nNodeName=n[1-3]\nPartitionName=DEFAULT MinNodes=4\nPartitionName=p Nodes=ALL\n"
     )
-    found = read_site({"slurm.conf": conf}, "s")
-    assert [node.cpus for node in found.nodes] == [2, 2, 2]
-    assert found.not_modelled == ("minnodes", "tresweights")
+    described = read_site({"slurm.conf": conf}, "s")
+    assert [node.cpus for node in described.nodes] == [2, 2, 2]
+    assert described.not_modelled == ("minnodes", "tresweights")
 
 
 def test_outages_and_reservations_are_in_local_time() -> None:
@@ -94,13 +94,13 @@ def test_outages_and_reservations_are_in_local_time() -> None:
         "NodeName|TimeStart|TimeEnd|State\nn10|2026-03-01T10:00:00|Unknown|DRAIN\nn2|2026-03-01T00:00:00|2026-03-01T00:00:01|UNK\n"
     )
     texts = {"slurm.conf": CONF, "parts.conf": PARTS, "qos.txt": QOS, "reservations.txt": reservations, "events.txt": events}
-    found = read_site(texts, "site", "Europe/Berlin")
-    assert (found.reservations[0].start_s, found.reservations[0].nodes) == (1772355600, {"n2", "n3"})
-    assert [(each.node, each.start_s, each.end_s) for each in found.outages] == [("n10", 1772355600, UNLIMITED)]
+    described = read_site(texts, "site", "Europe/Berlin")
+    assert (described.reservations[0].start_s, described.reservations[0].nodes) == (1772355600, {"n2", "n3"})
+    assert [(each.node, each.start_s, each.end_s) for each in described.outages] == [("n10", 1772355600, UNLIMITED)]
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "refusal"),
     [
         (("Nodes=n[2-3] MaxTime=30", "Nodes=n[2-4] MaxTime=30"), r"parts.conf, line 3: partition fast has the unknown node n4"),
         (("MaxTime=30", "MaxTime=soon"), r"parts.conf, line 3: MaxTime=soon is no time"),
@@ -120,14 +120,14 @@ def test_outages_and_reservations_are_in_local_time() -> None:
         (("ClusterName=here", "some words"), r"slurm.conf, line 2: 'some words' is no KEY=VALUE"),
     ],
 )
-def test_a_wrong_file_is_refused_with_its_line(change: tuple[str, str], said: str) -> None:
+def test_a_wrong_file_is_refused_with_its_line(change: tuple[str, str], refusal: str) -> None:
     texts = {"slurm.conf": CONF.replace(*change), "parts.conf": PARTS.replace(*change), "qos.txt": QOS}
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=refusal):
         read_site(texts, "site")
 
 
 @pytest.mark.parametrize(
-    ("conf", "said"),
+    ("conf", "refusal"),
     [
         ("KillWait=soon", r"killwait=soon is no whole number"),
         ("PreemptExemptTime=long", r"preemptexempttime=long is no time"),
@@ -140,8 +140,8 @@ def test_a_wrong_file_is_refused_with_its_line(change: tuple[str, str], said: st
         ("PartitionName=p Nodes=n", r"line 3: describes the partition p a second time"),
     ],
 )
-def test_numbers_that_slurm_has_no_room_for_and_second_lines_are_refused(conf: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_numbers_that_slurm_has_no_room_for_and_second_lines_are_refused(conf: str, refusal: str) -> None:
+    with pytest.raises(InputError, match=refusal):
         read_site({"slurm.conf": f"NodeName=n CPUs=1\nPartitionName=p Nodes=n\n{conf}\n"}, "site")
 
 
@@ -150,7 +150,7 @@ _HELD = "ReservationName=m StartTime=2026-01-02T00:00:00 "
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "said"),
+    ("file", "text", "refusal"),
     [
         ("accounts.dump", _DUMP + "Parent - 'gone'\n", "line 3: no line above it describes the account gone"),
         ("accounts.dump", _DUMP + "Parent - 'a'\nAccount - 'b'\nParent - 'b'\nAccount - 'a'\n", "line 3: no line above it"),
@@ -172,8 +172,8 @@ _HELD = "ReservationName=m StartTime=2026-01-02T00:00:00 "
         ("epilog.txt", "9999999\n", "line 1: is no number of seconds"),
     ],
 )
-def test_files_that_are_cut_or_make_no_sense_are_refused_with_their_line(file: str, text: str, said: str) -> None:
-    with pytest.raises(InputError, match=f"site/{file}, {said}"):
+def test_files_that_are_cut_or_make_no_sense_are_refused_with_their_line(file: str, text: str, refusal: str) -> None:
+    with pytest.raises(InputError, match=f"site/{file}, {refusal}"):
         read_site({"slurm.conf": "NodeName=n CPUs=1\nPartitionName=p Nodes=n\n", file: text}, "site")
 
 

@@ -38,11 +38,11 @@ def test_a_job_over_a_limit_of_its_own_waits_for_ever_and_blocks_no_other(
 
 
 def test_minutes_that_running_jobs_may_still_use_hold_a_job_back() -> None:
-    known = qos(GrpTRESRunMins="cpu=25")
-    assert waits(ENFORCED, jobs_of({}, {}, {"qos": "free"}), qos=known) == [0, 100, 0]
-    assert waits(ENFORCED, jobs_of({}, {"cpus": 4}), qos=known) == [0, 0]
+    qos_text = qos(GrpTRESRunMins="cpu=25")
+    assert waits(ENFORCED, jobs_of({}, {}, {"qos": "free"}), qos=qos_text) == [0, 100, 0]
+    assert waits(ENFORCED, jobs_of({}, {"cpus": 4}), qos=qos_text) == [0, 0]
     jobs = jobs_of({"runtime_s": 120}, {})  # 25 minutes of which 16 are asked for: 9 min are 67 s of 8 processors
-    assert waits(DECAYING + ENFORCED, jobs, qos=known)[1] in (50, 60, 70)
+    assert waits(DECAYING + ENFORCED, jobs, qos=qos_text)[1] in (50, 60, 70)
 
 
 @pytest.mark.parametrize(
@@ -50,24 +50,24 @@ def test_minutes_that_running_jobs_may_still_use_hold_a_job_back() -> None:
 )
 def test_used_minutes_hold_jobs_back_until_they_have_decayed(limit: dict[str, str], expected: float) -> None:
     jobs = jobs_of({}, {"cpus": 32, "submit_s": 1_000_001})  # 94 s decayed in 100: below 75 and 60 of them after 199 and 392 s
-    found = waits(DECAYING + ENFORCED, jobs, qos=qos(**limit))
-    assert found[1] == pytest.approx(expected, abs=20)
+    waited = waits(DECAYING + ENFORCED, jobs, qos=qos(**limit))
+    assert waited[1] == pytest.approx(expected, abs=20)
     kept = read_site({"slurm.conf": DECAYING + ENFORCED, "qos.txt": qos(**limit, Flags="NoDecay")}, "site")
     assert np.isnan(replay(kept, jobs, 1).start_s[1]) == (expected != 100)
 
 
 def test_a_job_starts_safely_where_what_it_may_use_is_left() -> None:
-    known = qos(GrpTRESMins="cpu=30", Flags="NoDecay")
-    assert waits(DECAYING + ENFORCED, jobs_of({}, {}), qos=known) == [0, 0]
+    qos_text = qos(GrpTRESMins="cpu=30", Flags="NoDecay")
+    assert waits(DECAYING + ENFORCED, jobs_of({}, {}), qos=qos_text) == [0, 0]
     safe = DECAYING + ENFORCED.replace("limits", "safe")
-    assert waits(safe, jobs_of({}, {}), qos=known) == [0, 100]  # 16 run and 16 are asked for; then 13 have been used
+    assert waits(safe, jobs_of({}, {}), qos=qos_text) == [0, 100]  # 16 run and 16 are asked for; then 13 have been used
 
 
 def test_a_limit_of_nodes_counts_each_node_once() -> None:
     """Jobs of 4 processors share a node of 8 under a limit of one node; the third would need a second one."""
-    known = "Name|Priority|GrpTRES\nnormal|0|node=1\nfree|0|\n"
+    qos_text = "Name|Priority|GrpTRES\nnormal|0|node=1\nfree|0|\n"
     small = {"cpus": 4, "min_nodes": 1}
-    site = {"slurm.conf": ENFORCED, "qos.txt": known}
+    site = {"slurm.conf": ENFORCED, "qos.txt": qos_text}
     assert waits_of(site, jobs_of(small, small, small, {**small, "qos": "free"})) == [0, 0, 100, 0]
     assert waits_of(site, jobs_of({**small, "runtime_s": 50}, small, small)) == [0, 0, 50]
 
@@ -97,7 +97,7 @@ def test_usage_at_the_beginning_counts_against_the_minutes_of_an_account() -> No
 
 def test_a_qos_may_go_beyond_a_partitions_limits() -> None:
     conf = CONF.replace("low Nodes=ALL", "low Nodes=ALL MaxTime=1 MaxNodes=1")
-    known = "Name|Priority|Flags\nnormal|0|\nlong|0|PartitionTimeLimit\nwide|0|PartitionMaxNodes\n"
-    site = read_site({"slurm.conf": conf, "qos.txt": known}, "site")
+    qos_text = "Name|Priority|Flags\nnormal|0|\nlong|0|PartitionTimeLimit\nwide|0|PartitionMaxNodes\n"
+    site = read_site({"slurm.conf": conf, "qos.txt": qos_text}, "site")
     jobs = jobs_of({}, {"qos": "long"}, {"limit_s": 60, "min_nodes": 2}, {"limit_s": 60, "min_nodes": 2, "qos": "wide"})
     assert np.isnan(replay(site, jobs, 1).start_s).tolist() == [True, False, True, False]

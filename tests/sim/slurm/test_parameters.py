@@ -74,9 +74,9 @@ def test_a_cycle_and_a_pass_start_so_many_jobs_at_most() -> None:
 )
 def test_a_job_without_a_plan_is_overtaken(parameters: str, qos: str, expected: list[float]) -> None:
     conf = PRIORITY + "PriorityWeightQOS=100\n" + given(parameters, ONE)
-    known = "Name|Priority|Flags\nnormal|1|\nhigh|100|\nplain|1|NoReserve\n"
+    qos_text = "Name|Priority|Flags\nnormal|1|\nhigh|100|\nplain|1|NoReserve\n"
     jobs = jobs_of({"cpus": 4}, {"qos": qos}, {"cpus": 4, "limit_s": 300, "runtime_s": 300})
-    assert waits(conf, jobs, qos=known) == expected
+    assert waits(conf, jobs, qos=qos_text) == expected
 
 
 def test_a_job_for_two_partitions_is_planned_once() -> None:

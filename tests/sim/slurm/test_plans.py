@@ -43,12 +43,12 @@ def minutes(nodes: str, first: int, last: int) -> Minutes:
 
 def planned_now(slurm: Slurm, names: list[str], up: np.ndarray) -> Minutes:
     """Return what the plans of the last cycle hold."""
-    plans, found = slurm.plans, set[tuple[str, int]]()
+    plans, planned = slurm.plans, set[tuple[str, int]]()
     for k in range(slurm.numbers[INTERVALS]):
         for at, name in enumerate(names):
             if holds(up, at) and not holds(plans.free[plans.row[k]], at):
-                found |= {(name, minute) for minute in range(plans.begin[k] // 60, plans.end[k] // 60)}
-    return found
+                planned |= {(name, minute) for minute in range(plans.begin[k] // 60, plans.end[k] // 60)}
+    return planned
 
 
 @pytest.mark.slow
@@ -73,15 +73,15 @@ def test_plans_in_the_recorded_state_are_those_of_the_log(run: str) -> None:
                 cycle = when
                 cycles[cycle] = set()
                 events.append((when, recorded.CYCLE, 0, ""))
-            elif made := PLAN.search(text):
-                cycles[cycle] |= minutes(made[3], int(seconds(made[1])), int(seconds(made[2])))
-            elif made := SUBMIT.search(text):
-                events += [(when, recorded.SUBMIT, int(row), "") for row in np.flatnonzero(table["group"] == int(made[1]))]
-            elif (made := START.search(text)) and made[1] in row_of:
-                events.append((when, recorded.START, row_of[made[1]], made[2]))
-            elif (made := END.search(text)) and made[1] in row_of:
-                ended.add(row_of[made[1]])
-                events.append((when, recorded.END, row_of[made[1]], ""))
+            elif event := PLAN.search(text):
+                cycles[cycle] |= minutes(event[3], int(seconds(event[1])), int(seconds(event[2])))
+            elif event := SUBMIT.search(text):
+                events += [(when, recorded.SUBMIT, int(row), "") for row in np.flatnonzero(table["group"] == int(event[1]))]
+            elif (event := START.search(text)) and event[1] in row_of:
+                events.append((when, recorded.START, row_of[event[1]], event[2]))
+            elif (event := END.search(text)) and event[1] in row_of:
+                ended.add(row_of[event[1]])
+                events.append((when, recorded.END, row_of[event[1]], ""))
     events += [
         (end - origin + 0.9, recorded.END, row, "") for row, end in enumerate(table["end_s"]) if end > 0 and row not in ended
     ]

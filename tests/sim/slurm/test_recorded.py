@@ -55,8 +55,8 @@ def test_starts_with_the_phases_of_the_log_are_those_of_the_record(run: str) -> 
 @pytest.mark.parametrize("run", [pytest.param(run, marks=() if run in COVERED else pytest.mark.thorough) for run in RUNS])
 def test_the_recorded_mean_wait_lies_in_the_range_over_phases_and_decisions_agree(run: str) -> None:
     site, jobs, _ = recorded(run)
-    found = open_replays(site, jobs, 20, seed=0).summary()
-    assert (found["low_s"] <= found["recorded_mean_wait_s"] <= found["high_s"]) == (run not in OUTSIDE)
+    waits = open_replays(site, jobs, 20, seed=0).summary()
+    assert (waits["low_s"] <= waits["recorded_mean_wait_s"] <= waits["high_s"]) == (run not in OUTSIDE)
     asked = decisions(site, jobs).summary()
     assert asked["decisions"] >= 0.85
     assert asked["decisions_extra"] <= 0.2

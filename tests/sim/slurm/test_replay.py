@@ -121,9 +121,9 @@ def both(prototype: ModuleType, conf: Any, site: Site, jobs: list[Any], turn: fl
     table = pd.DataFrame([asked_of(job) for job in jobs])
     origin = origin_of(table)
     shifted = (model.t0 - origin + turn, (cycle - origin) % conf.bf_interval, (decay - origin) % conf.calc_period)
-    made = replay(site, table, Phases(*shifted, table["part"].to_numpy()))
-    starts = {"prototype": [int(job.start) for job in jobs], "ours": made.start_s.astype(np.int64)}
-    return pd.DataFrame({**starts, "by": [job.by for job in jobs], "our_by": made.started_by}, index=table["job_id"])
+    replayed = replay(site, table, Phases(*shifted, table["part"].to_numpy()))
+    starts = {"prototype": [int(job.start) for job in jobs], "ours": replayed.start_s.astype(np.int64)}
+    return pd.DataFrame({**starts, "by": [job.by for job in jobs], "our_by": replayed.started_by}, index=table["job_id"])
 
 
 @needs_shared
@@ -139,9 +139,9 @@ def test_recorded_submissions_start_in_the_seconds_of_the_prototype(
     conf = prototype.Conf(str(SLURM / f"{site}.conf"))
     rows = prototype.read_sacct(SLURM / f"{run}.sacct.txt")
     jobs = prototype.read_jobs(conf, rows, SLURM / f"{csv}.csv" if csv else None)
-    found = both(prototype, conf, load_site(SLURM / "sites" / site), jobs, *phases)
-    pd.testing.assert_series_equal(found["ours"], found["prototype"], check_names=False)
-    pd.testing.assert_series_equal(found["our_by"], found["by"], check_names=False)
+    start_s = both(prototype, conf, load_site(SLURM / "sites" / site), jobs, *phases)
+    pd.testing.assert_series_equal(start_s["ours"], start_s["prototype"], check_names=False)
+    pd.testing.assert_series_equal(start_s["our_by"], start_s["by"], check_names=False)
 
 
 @needs_shared
@@ -183,8 +183,8 @@ def test_random_workloads_start_in_the_seconds_of_the_prototype(prototype: Modul
         if job.after is not None and next(each for each in jobs if each.id == job.after).submit > job.submit:
             job.after = None
     jobs.sort(key=lambda job: (int(job.submit), job.id))
-    found = both(prototype, conf, site, jobs, 0.2371, 3.7713, 41.0)
-    pd.testing.assert_series_equal(found["ours"], found["prototype"], check_names=False)
+    start_s = both(prototype, conf, site, jobs, 0.2371, 3.7713, 41.0)
+    pd.testing.assert_series_equal(start_s["ours"], start_s["prototype"], check_names=False)
 
 
 @needs_shared
@@ -194,12 +194,12 @@ def test_random_workloads_start_in_the_seconds_of_the_prototype(prototype: Modul
     [pytest.param(run, *given, marks=pytest.mark.thorough if run in ("micro-1", "pair-B") else ()) for run, given in RUNS.items()],
 )
 def test_a_recorded_mean_wait_lies_in_the_range_over_phases_and_decisions_agree(run: str, site: str, off: float) -> None:
-    found = load_site(SLURM / "sites" / site)
-    jobs = read_slurm_jobs(SLURM / f"{run}.sacct.txt", found).table
-    made = open_replays(found, jobs, 20, seed=0).summary()
-    assert made["low_s"] <= made["recorded_mean_wait_s"] <= made["high_s"]
-    assert abs(made["mean_wait_s"] / made["recorded_mean_wait_s"] - 1) <= off
-    asked = decisions(found, jobs).summary()
+    loaded = load_site(SLURM / "sites" / site)
+    jobs = read_slurm_jobs(SLURM / f"{run}.sacct.txt", loaded).table
+    replays = open_replays(loaded, jobs, 20, seed=0).summary()
+    assert replays["low_s"] <= replays["recorded_mean_wait_s"] <= replays["high_s"]
+    assert abs(replays["mean_wait_s"] / replays["recorded_mean_wait_s"] - 1) <= off
+    asked = decisions(loaded, jobs).summary()
     assert asked["decisions"] >= (0.97 if site == "pool" else 0.90)
     assert asked["decisions_extra"] <= 0.03
 
@@ -209,9 +209,9 @@ def test_a_recorded_mean_wait_lies_in_the_range_over_phases_and_decisions_agree(
 def test_leaving_backfill_out_is_seen_and_a_rule_that_is_not_used_is_not_shown() -> None:
     site = load_site(SLURM / "sites" / "pool")
     jobs = read_slurm_jobs(SLURM / "pool-1.sacct.txt", site).table
-    found = without(site, jobs, 4, seed=0).set_index("rule")["mean_wait_s"]
-    assert found["backfill"] > 1.5 * 408
-    assert not {"fair share", "GPUs", "memory", "tiers", "reservations"} & set(found.index)
+    by_rule = without(site, jobs, 4, seed=0).set_index("rule")["mean_wait_s"]
+    assert by_rule["backfill"] > 1.5 * 408
+    assert not {"fair share", "GPUs", "memory", "tiers", "reservations"} & set(by_rule.index)
 
 
 CONF = """\
@@ -226,11 +226,11 @@ PartitionName=high Nodes=n[1-2] PriorityTier=5
 def jobs_of(*rows: dict[str, object], first: int = 1) -> pd.DataFrame:
     """Return jobs of eight processors, numbered from ``first``, submitted in the second of their number."""
     usual = USUAL | {"partition": "low", "runtime_s": 100, "limit_s": 120, "min_nodes": 1, "cpus": 8}
-    made = []
+    records = []
     for at, row in enumerate(rows, start=first):
         own = {"group": at, "job_id": str(at), "submit_s": 1_000_000 + at, "least_limit_s": row.get("limit_s", 120)}
-        made.append(usual | own | row)
-    return pd.DataFrame(made)
+        records.append(usual | own | row)
+    return pd.DataFrame(records)
 
 
 def waits(conf: str, jobs: pd.DataFrame, **texts: str) -> list[float]:
@@ -309,8 +309,8 @@ def test_a_job_that_nothing_can_hold_never_starts_and_the_others_do() -> None:
 def test_a_feature_named_twice_is_one_and_two_that_no_node_has_hold_no_other_job(features: str) -> None:
     conf = CONF.replace("CPUs=8", "CPUs=8 Feature=cpu,gpu")
     jobs = jobs_of({"features": features}, {"features": "absent&missing"})
-    made = replay(read_site({"slurm.conf": conf}, "site"), jobs, 1)
-    assert np.isnan(made.start_s).tolist() == [False, True]
+    replayed = replay(read_site({"slurm.conf": conf}, "site"), jobs, 1)
+    assert np.isnan(replayed.start_s).tolist() == [False, True]
 
 
 def test_a_seed_makes_a_replay_and_other_phases_make_another() -> None:
@@ -323,14 +323,14 @@ def test_a_seed_makes_a_replay_and_other_phases_make_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "refusal"),
     [
         ({"qos": "none"}, "QOS none, which the site's files do not name"),
         ({"partition": "gone"}, "partition gone, which slurm.conf"),
     ],
 )
-def test_jobs_that_the_site_does_not_know_are_refused(change: dict[str, object], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_jobs_that_the_site_does_not_know_are_refused(change: dict[str, object], refusal: str) -> None:
+    with pytest.raises(InputError, match=refusal):
         replay(read_site({"slurm.conf": CONF}, "site"), jobs_of(change), 0)
 
 

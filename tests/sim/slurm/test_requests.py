@@ -22,27 +22,27 @@ LABELS = ("user", "suits", "slot", "meter")
 @pytest.mark.parametrize("name", ["limits-A", "mixed-A", "jobs-A", "preemption-A"])
 def test_known_requests_in_another_order_are_those_of_the_jobs_in_that_order(name: str) -> None:
     site, jobs = read_site_jobs(GOLDEN / f"{name}.txt", GOLDEN / name, "UTC")
-    known = asked(site, jobs.table)
+    shared = asked(site, jobs.table)
     rows = np.random.default_rng(0).permutation(len(jobs.table))
     other = shaken(jobs.table, 90_000, 1).iloc[rows].reset_index(drop=True)
     anew = requests(site, other, _tree(site)[1], origin_of(other))
-    of_rows = known.of_rows(rows, other, origin_of(other))
+    of_rows = shared.of_rows(rows, other, origin_of(other))
     for field in anew.ask._fields:
         one, same = getattr(of_rows, field), getattr(anew.ask, field)
         if field in LABELS:
             one, same = pd.factorize(one)[0], pd.factorize(same)[0]
         assert one.dtype == same.dtype
         np.testing.assert_array_equal(one, same, err_msg=field)
-    np.testing.assert_array_equal(known.suits[of_rows.suits], anew.suits[anew.ask.suits])
-    for one, same in ((known.slots.most, anew.slots.most), (known.kinds, anew.kinds)):
+    np.testing.assert_array_equal(shared.suits[of_rows.suits], anew.suits[anew.ask.suits])
+    for one, same in ((shared.slots.most, anew.slots.most), (shared.kinds, anew.kinds)):
         np.testing.assert_array_equal(np.array(one)[of_rows.slot], np.array(same)[anew.ask.slot])
-    for one, same in zip(known.slots.meters(), anew.slots.meters(), strict=True):
+    for one, same in zip(shared.slots.meters(), anew.slots.meters(), strict=True):
         np.testing.assert_array_equal(one[of_rows.meter], same[anew.ask.meter])
 
 
 def test_replays_that_share_requests_start_jobs_as_each_alone() -> None:
     site, jobs = read_site_jobs(GOLDEN / "mixed-A.txt", GOLDEN / "mixed-A", "UTC")
-    known = asked(site, jobs.table)
+    shared = asked(site, jobs.table)
     for seed in range(3):
         moved = shaken(jobs.table, 60, seed)
-        np.testing.assert_array_equal(starts(site, moved, seed, known), replay(site, moved, seed).start_s)
+        np.testing.assert_array_equal(starts(site, moved, seed, shared), replay(site, moved, seed).start_s)

@@ -56,19 +56,19 @@ def test_any_small_workload_of_users_who_react(
     load = replace(load, wait=wait[: len(load.submit)])
     if not any(load.user):
         load = replace(load, user=["ann", *load.user[1:]])
-    made = by_kernel(load, scheduler, users=f"{loop}(rule={rule},session={session_s})", semantics=semantics)
-    told = oracle_waits(load, loop, session_s, rule)
-    jobs = load.jobs_by_oracle(waits=told, **policy_of(scheduler), estimates=load.estimates, semantics=semantics)
-    assert (made.submit, made.start) == ([job.submit for job in jobs], [job.start for job in jobs])
+    kernel = by_kernel(load, scheduler, users=f"{loop}(rule={rule},session={session_s})", semantics=semantics)
+    reactions = oracle_waits(load, loop, session_s, rule)
+    jobs = load.jobs_by_oracle(waits=reactions, **policy_of(scheduler), estimates=load.estimates, semantics=semantics)
+    assert (kernel.submit, kernel.start) == ([job.submit for job in jobs], [job.start for job in jobs])
 
 
 @pytest.mark.parametrize("scheduler", ["EASY", "SPF-JustBF", "Conservative"])
 @pytest.mark.parametrize("name", ["closed", "closed(rule=arrival,session=60)", "semi-open", "semi-open(rule=max,session=9)"])
 def test_users_who_react_to_the_schedule_they_reacted_to_make_it_again(scheduler: str, name: str) -> None:
-    made = recorded(CROWD, scheduler).schedule(scheduler, users=name)
-    assert columns(made) == columns(CROWD.schedule(scheduler))
-    assert made.jobs["submit_s"].tolist() == CROWD.submit
-    assert made.users == name
+    schedule = recorded(CROWD, scheduler).schedule(scheduler, users=name)
+    assert columns(schedule) == columns(CROWD.schedule(scheduler))
+    assert schedule.jobs["submit_s"].tolist() == CROWD.submit
+    assert schedule.users == name
 
 
 def test_a_faster_machine_is_asked_for_more_by_users_who_react() -> None:
@@ -82,9 +82,9 @@ def test_a_faster_machine_is_asked_for_more_by_users_who_react() -> None:
 
 
 def test_ends_may_be_those_of_a_scheduler() -> None:
-    made = CROWD.schedule("EASY", "requested", users="closed(ends=EASY-SJBF)")
+    schedule = CROWD.schedule("EASY", "requested", users="closed(ends=EASY-SJBF)")
     own = recorded(CROWD, "EASY-SJBF", predictor="requested").schedule("EASY", "requested", users="closed")
-    assert columns(made) == columns(own)
+    assert columns(schedule) == columns(own)
 
 
 def test_jobs_without_users_are_submitted_as_recorded() -> None:
@@ -126,10 +126,10 @@ def test_users_and_stated_dependencies_exclude_each_other() -> None:
 
 
 def test_a_shaken_closed_loop_moves_think_times_and_comes_back_in_order() -> None:
-    made = {seed: RECORDED.schedule("EASY", "last2", users="closed", shake_s=60, seed=seed).jobs for seed in (0, 1)}
-    assert made[0]["job_id"].tolist() == made[1]["job_id"].tolist() == RECORDED.table()["job_id"].tolist()
-    assert (made[0]["submit_s"] != made[1]["submit_s"]).mean() > 0.9
-    pd.testing.assert_frame_equal(made[1], RECORDED.schedule("EASY", "last2", users="closed", shake_s=60, seed=1).jobs)
+    by_seed = {seed: RECORDED.schedule("EASY", "last2", users="closed", shake_s=60, seed=seed).jobs for seed in (0, 1)}
+    assert by_seed[0]["job_id"].tolist() == by_seed[1]["job_id"].tolist() == RECORDED.table()["job_id"].tolist()
+    assert (by_seed[0]["submit_s"] != by_seed[1]["submit_s"]).mean() > 0.9
+    pd.testing.assert_frame_equal(by_seed[1], RECORDED.schedule("EASY", "last2", users="closed", shake_s=60, seed=1).jobs)
 
 
 def test_a_campaign_closes_the_loop_in_each_window() -> None:

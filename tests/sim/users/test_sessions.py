@@ -27,20 +27,20 @@ from tests.oracle.sessions import batches as plain_batches
 from tests.oracle.sessions import waits
 
 
-def waiting(made: Graph) -> list[tuple[list[int], int, bool] | None]:
+def waiting(links: Graph) -> list[tuple[list[int], int, bool] | None]:
     """What each job waits for: rows of jobs, seconds after their last end, and whether not before its recorded submission."""
-    parents: list[list[int]] = [[] for _ in made.parents]
-    for batch, (first, last) in enumerate(zip(made.first_child, made.last_child, strict=True)):
-        for child in made.child[first:last]:
-            parents[child] += np.flatnonzero(made.batch == batch).tolist()
+    parents: list[list[int]] = [[] for _ in links.parents]
+    for batch, (first, last) in enumerate(zip(links.first_child, links.last_child, strict=True)):
+        for child in links.child[first:last]:
+            parents[child] += np.flatnonzero(links.batch == batch).tolist()
     return [
         None if after == OPEN else (sorted(parents[batch]), after, late)
-        for batch, after, late in zip(made.batch.tolist(), made.after_s.tolist(), made.not_before.tolist(), strict=True)
+        for batch, after, late in zip(links.batch.tolist(), links.after_s.tolist(), links.not_before.tolist(), strict=True)
     ]
 
 
-def plainly(found: list[Waits | None]) -> list[tuple[list[int], int, bool] | None]:
-    return [None if each is None else (sorted(each.jobs), each.think, each.earliest > 0) for each in found]
+def plainly(by_job: list[Waits | None]) -> list[tuple[list[int], int, bool] | None]:
+    return [None if each is None else (sorted(each.jobs), each.think, each.earliest > 0) for each in by_job]
 
 
 any_jobs = st.lists(
@@ -51,7 +51,7 @@ any_jobs = st.lists(
 """User, seconds since the submission before, and from submission to end."""
 
 
-def counted(found: list[Waits | None], user: list, submit: list[int], end: list[int], session_s: int, rule: str) -> Facts:
+def counted(by_job: list[Waits | None], user: list, submit: list[int], end: list[int], session_s: int, rule: str) -> Facts:
     """The facts as plain Python counts them."""
     jobs = {name: [job for job, other in enumerate(user) if other == name] for name in user if name is not None}
     every = {name: plain_batches(submit, end, mine, session_s, rule) for name, mine in jobs.items()}
@@ -63,7 +63,7 @@ def counted(found: list[Waits | None], user: list, submit: list[int], end: list[
                 first = batch.jobs[0]
                 earlier = [job for job in jobs[of_job[first][0]] if job < first]
                 think.append(submit[first] - (max(end[job] for job in earlier) if rule == "max" else end[earlier[-1]]))
-    parents = [0 if each is None else len({of_job[job] for job in each.jobs}) for each in found]
+    parents = [0 if each is None else len({of_job[job] for job in each.jobs}) for each in by_job]
     return Facts(
         users=len(jobs),
         sessions=len({(name, batch.session) for name, mine in every.items() for batch in mine}),
@@ -71,10 +71,10 @@ def counted(found: list[Waits | None], user: list, submit: list[int], end: list[
         jobs=len(user),
         unnamed=user.count(None),
         median_think_s=int(np.median(think)) if think else None,
-        as_recorded=found.count(None),
+        as_recorded=by_job.count(None),
         of_several=sum(number > 1 for number in parents),
         most=max(parents),
-        beyond_swf=sum(each is not None and (len(each.jobs) > 1 or each.earliest > 0) for each in found),
+        beyond_swf=sum(each is not None and (len(each.jobs) > 1 or each.earliest > 0) for each in by_job),
     )
 
 
@@ -83,26 +83,26 @@ def test_graphs_are_those_of_plain_python(jobs: list[tuple[int, int, int]], loop
     user, gaps, response = (np.array(column) for column in zip(*jobs, strict=True))
     submit = 1000 + np.cumsum(gaps)
     end = submit + response
-    made, found = graph(user, submit, end, Users(loop, session_s, rule))
+    links, batched = graph(user, submit, end, Users(loop, session_s, rule))
     names = [None if code < 0 else code for code in user.tolist()]
     expected = waits(names, submit.tolist(), end.tolist(), loop, session_s, rule)
-    assert waiting(made) == plainly(expected)
-    assert facts_of(made, found, names.count(None)) == counted(expected, names, submit.tolist(), end.tolist(), session_s, rule)
-    assert all(len(each[0]) > 0 for each in waiting(made) if each is not None)
+    assert waiting(links) == plainly(expected)
+    assert facts_of(links, batched, names.count(None)) == counted(expected, names, submit.tolist(), end.tolist(), session_s, rule)
+    assert all(len(each[0]) > 0 for each in waiting(links) if each is not None)
 
 
-def recorded_again(made: Graph, submit: np.ndarray, end: np.ndarray) -> list[int]:
+def recorded_again(links: Graph, submit: np.ndarray, end: np.ndarray) -> list[int]:
     """Submissions in the closed loop where jobs end as recorded, batch by batch."""
-    ended = [0] * len(made.parents)
-    for batch, at in zip(made.batch.tolist(), end.tolist(), strict=True):
+    ended = [0] * len(links.parents)
+    for batch, at in zip(links.batch.tolist(), end.tolist(), strict=True):
         ended[batch] = max(ended[batch], at)
-    released, left = [0] * len(made.parents), made.parents.tolist()
-    for batch, (first, last) in enumerate(zip(made.first_child, made.last_child, strict=True)):
-        for child in made.child[first:last].tolist():
+    released, left = [0] * len(links.parents), links.parents.tolist()
+    for batch, (first, last) in enumerate(zip(links.first_child, links.last_child, strict=True)):
+        for child in links.child[first:last].tolist():
             released[child], left[child] = max(released[child], ended[batch]), left[child] - 1
     assert not any(left)
-    told = zip(made.batch.tolist(), made.after_s.tolist(), made.not_before.tolist(), submit.tolist(), strict=True)
-    return [at if after == OPEN else max(released[batch] + after, at if late else 0) for batch, after, late, at in told]
+    rows = zip(links.batch.tolist(), links.after_s.tolist(), links.not_before.tolist(), submit.tolist(), strict=True)
+    return [at if after == OPEN else max(released[batch] + after, at if late else 0) for batch, after, late, at in rows]
 
 
 @needs_shared
@@ -111,9 +111,9 @@ def test_jobs_that_end_as_recorded_are_submitted_as_recorded_on_all_of_kth_sp2(n
     jobs = clean(read_trace(str(SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"))).jobs
     submit = jobs["submit_s"].to_numpy(np.int64)
     end = submit + jobs["wait_s"].to_numpy(np.int64) + jobs["runtime_s"].to_numpy(np.int64)
-    made, _ = user_graph(jobs, users(name))
-    assert (made.after_s == OPEN).mean() < 0.02
-    assert recorded_again(made, submit, end) == submit.tolist()
+    links, _ = user_graph(jobs, users(name))
+    assert (links.after_s == OPEN).mean() < 0.02
+    assert recorded_again(links, submit, end) == submit.tolist()
 
 
 @pytest.mark.parametrize(
@@ -139,16 +139,16 @@ def test_by_default_a_session_begins_twenty_minutes_after_the_end_of_the_last_jo
 
 def test_codes_of_unknown_users_make_batches_of_their_own() -> None:
     frame = pd.DataFrame({"user": pd.Categorical(["a", None, None, "a"])})
-    made = batches(codes(frame, "user"), np.arange(4), np.arange(4) + 9, Users())
-    assert made.of_job.tolist() == [0, 1, 2, 0]
+    grouped = batches(codes(frame, "user"), np.arange(4), np.arange(4) + 9, Users())
+    assert grouped.of_job.tolist() == [0, 1, 2, 0]
 
 
 def test_no_jobs_have_no_batches() -> None:
     nothing = np.zeros(0, np.int64)
     for loop in LOOPS[1:]:
-        made = graph(nothing, nothing, nothing, Users(loop))
-        assert len(made[0].parents) == 0
-        assert facts_of(*made, 0) == Facts(0, 0, 0, 0, 0, None, 0, 0, 0, 0)
+        empty = graph(nothing, nothing, nothing, Users(loop))
+        assert len(empty[0].parents) == 0
+        assert facts_of(*empty, 0) == Facts(0, 0, 0, 0, 0, None, 0, 0, 0, 0)
 
 
 def test_facts_are_told_in_sentences() -> None:
