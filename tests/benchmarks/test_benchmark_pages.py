@@ -12,9 +12,9 @@ from benchmarks.common.pages import commit, kept, made_by
 
 
 def test_a_page_says_its_command_and_its_commit():
-    said = made_by("studies.picture", ["--write", "--shared", "/somewhere", "--keep=/elsewhere", "--trials", "5"])
+    line = made_by("studies.picture", ["--write", "--shared", "/somewhere", "--keep=/elsewhere", "--trials", "5"])
     assert re.fullmatch(
-        r"Made by `python -m benchmarks.studies.picture --write --trials 5` at (commit [0-9a-f]{10}|an unknown).*\.", said
+        r"Made by `python -m benchmarks.studies.picture --write --trials 5` at (commit [0-9a-f]{10}|an unknown).*\.", line
     )
 
 
@@ -38,11 +38,11 @@ def test_code_that_was_not_committed_is_said(tmp_path):
 
 
 def test_a_kept_table_is_made_anew_for_other_settings_and_other_code(tmp_path, monkeypatch):
-    made: list[int] = []
+    calls: list[int] = []
 
     def make() -> pd.DataFrame:
-        made.append(1)
-        return pd.DataFrame({"value": [len(made)]})
+        calls.append(1)
+        return pd.DataFrame({"value": [len(calls)]})
 
     assert kept(tmp_path, "studies.picture", [1, "a"], make)["value"].item() == 1
     assert kept(tmp_path, "studies.picture", [1, "a"], make)["value"].item() == 1

@@ -15,8 +15,8 @@ def test_probabilities_of_classes_add_up_from_above():
 
 
 def test_bins_hold_their_lower_edge_and_the_last_one_both():
-    said, came = np.array([0.0, 0.1, 0.1, 0.3, 1.0]), np.array([False, True, False, True, True])
-    table = reliability(said, came, np.zeros(5), (0.0, 0.1, 0.2, 0.5, 1.0))
+    chance, came = np.array([0.0, 0.1, 0.1, 0.3, 1.0]), np.array([False, True, False, True, True])
+    table = reliability(chance, came, np.zeros(5), (0.0, 0.1, 0.2, 0.5, 1.0))
     assert table[["above", "runs"]].to_numpy().tolist() == [[0.0, 1], [0.1, 2], [0.2, 1], [0.5, 1]]
     assert table["said"].tolist() == pytest.approx([0.0, 0.1, 0.3, 1.0])
     assert table["came"].tolist() == [0.0, 0.5, 1.0, 1.0]
@@ -28,7 +28,7 @@ def test_what_is_drawn_by_the_said_probability_is_reliable_and_half_of_it_is_not
     start_s, truth = np.arange(20_000) * (40 * DAY_S / 20_000), random.uniform(0, 0.4, 20_000)
     came = random.random(20_000) < truth
     edges = (0.0, 0.1, 0.2, 0.3, 0.4)
-    right, half = (reliability(said, came, start_s, edges) for said in (truth, truth / 2))
+    right, half = (reliability(chances, came, start_s, edges) for chances in (truth, truth / 2))
     assert right["came"].to_numpy() == pytest.approx(right["said"].to_numpy(), abs=0.02)
     assert ((right["low"] < right["came"]) & (right["came"] < right["high"])).all()
     assert (half["said"] < half["low"]).all()

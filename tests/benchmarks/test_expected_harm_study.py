@@ -44,32 +44,32 @@ def test_the_first_half_is_simulated_alone_and_the_second_behind_it(trace):
 def test_waits_are_of_the_judged_jobs_alone(trace, place):
     for half, rows in zip(HALVES, (slice(0, 1000), slice(1000, 2000)), strict=True):
         jobs = trace.jobs if half == HALVES[1] else trace.jobs.iloc[:1000].reset_index(drop=True)
-        made = runs.waits(place._replace(half=half), "any", [Run("EASY-SJBF", "last2", "tsafrir")], 2)
+        waits = runs.waits(place._replace(half=half), "any", [Run("EASY-SJBF", "last2", "tsafrir")], 2)
         expected = simulate(
             jobs, procs=16, scheduler="EASY-SJBF", predictor="last2", correction="tsafrir", seed=1, shake_s=60, clock=trace.clock
         ).jobs
         wait = (expected["start_s"] - expected["submit_s"]).to_numpy()
-        np.testing.assert_array_equal(made[Run("EASY-SJBF", "last2", "tsafrir")][1], wait if half == HALVES[0] else wait[rows])
+        np.testing.assert_array_equal(waits[Run("EASY-SJBF", "last2", "tsafrir")][1], wait if half == HALVES[0] else wait[rows])
 
 
 def test_a_finished_simulation_is_used_again(place, monkeypatch):
-    made = runs.waits(place, "any", [Run("Harm")], 2)[Run("Harm")]
+    waits = runs.waits(place, "any", [Run("Harm")], 2)[Run("Harm")]
     monkeypatch.setattr(runs, "simulated", lambda *_: pytest.fail("simulated again"))
-    np.testing.assert_array_equal(runs.waits(place, "any", [Run("Harm")], 2)[Run("Harm")], made)
+    np.testing.assert_array_equal(runs.waits(place, "any", [Run("Harm")], 2)[Run("Harm")], waits)
 
 
 def test_metrics_of_waits_are_those_of_the_schedule(trace, place):
     half = runs.half_of("any", place.shared, place.half)
-    made = runs.waits(place, "any", [Run()], 2)[Run()]
-    sums = tables.judged_sums(half, made[1:]).weekly
+    waits = runs.waits(place, "any", [Run()], 2)[Run()]
+    sums = tables.judged_sums(half, waits[1:]).weekly
     record = evaluate(simulate(half.trace.jobs, procs=16, seed=1, shake_s=60))
     assert [sums[metric].value() for metric in METRICS] == pytest.approx([record[metric] for metric in METRICS], rel=1e-12)
 
 
 def test_quantiles_along_a_schedule_are_those_told_in_it(trace):
     schedule = simulate(trace.jobs, procs=16, predictor="quantile", clock=trace.clock)
-    told = runs.told_along(trace.jobs, schedule.jobs["start_s"].to_numpy(), 16, trace.clock)
-    np.testing.assert_array_equal(told, schedule.quantiles)
+    quantiles = runs.told_along(trace.jobs, schedule.jobs["start_s"].to_numpy(), 16, trace.clock)
+    np.testing.assert_array_equal(quantiles, schedule.quantiles)
 
 
 def test_a_load_of_two_halves_the_time_between_submissions(trace):
@@ -92,9 +92,9 @@ def test_a_cell_misses_what_its_interval_or_its_mean_says(changes, wrong):
         for name in (LEARNED, REQUESTS)
         for metric, each in changes.items()
     ]
-    found = missed(pd.DataFrame(rows)).set_index("name")["missed"]
-    assert found[LEARNED] == wrong
-    assert found[REQUESTS] == wrong.replace("slowdown", "")
+    misses = missed(pd.DataFrame(rows)).set_index("name")["missed"]
+    assert misses[LEARNED] == wrong
+    assert misses[REQUESTS] == wrong.replace("slowdown", "")
     unknown = pd.DataFrame(rows).assign(low=np.nan)
     assert missed(unknown)["missed"].str.contains("AWF, P2SF").all()
 
@@ -130,9 +130,9 @@ def test_the_card_is_the_same_from_the_data_as_from_what_was_measured(place, mon
 
 def test_a_variant_is_compared_at_its_own_load(place, monkeypatch):
     monkeypatch.setattr(tables, "VARIANTS", ("Harm",))
-    made = tables.variants(place, "any", Counts(1, 1))
-    assert sorted(set(made["load"])) == [1.0, 1.1, 1.2, 1.3]
+    rows = tables.variants(place, "any", Counts(1, 1))
+    assert sorted(set(rows["load"])) == [1.0, 1.1, 1.2, 1.3]
     base = runs.waits(place, "any", [Run(load=1.3)], 1)[Run(load=1.3)]
     half = runs.half_of("any", place.shared, place.half)
     expected = tables.judged_sums(half, base).weekly["awf_s"].value()
-    assert set(made.loc[(made["load"] == 1.3) & (made["metric"] == "AWF"), "baseline"]) == {expected}
+    assert set(rows.loc[(rows["load"] == 1.3) & (rows["metric"] == "AWF"), "baseline"]) == {expected}

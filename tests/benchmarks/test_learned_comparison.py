@@ -32,13 +32,13 @@ def look(slowdowns: dict[str, list[float]], replicates: int = 3) -> pd.DataFrame
 def test_a_gain_of_one_week_is_told_from_a_gain_of_all() -> None:
     saf = [10.0, 20.0, 30.0, 10.0, 20.0, 110.0]
     one = [*saf[:5], 10.0]
-    told = compared(look({"SAF": saf, "one": one, "all": (np.array(saf) / 2).tolist()})).set_index("policy")
-    assert told.loc["one", ["ratio", "without_best", "best_week", "median", "wins"]].tolist() == pytest.approx(
+    gains = compared(look({"SAF": saf, "one": one, "all": (np.array(saf) / 2).tolist()})).set_index("policy")
+    assert gains.loc["one", ["ratio", "without_best", "best_week", "median", "wins"]].tolist() == pytest.approx(
         [0.5, 1.0, 5, 1.0, 1.0]
     )
-    assert told.loc["all", ["ratio", "without_best", "median"]].tolist() == pytest.approx([0.5, 0.5, 0.5])
-    assert told.loc["all", "high"] < 1.0 <= told.loc["one", "high"]
-    assert told.loc["SAF", ["ratio", "wins", "max_wait_s"]].tolist() == [1.0, 0.0, 52.0]
+    assert gains.loc["all", ["ratio", "without_best", "median"]].tolist() == pytest.approx([0.5, 0.5, 0.5])
+    assert gains.loc["all", "high"] < 1.0 <= gains.loc["one", "high"]
+    assert gains.loc["SAF", ["ratio", "wins", "max_wait_s"]].tolist() == [1.0, 0.0, 52.0]
 
 
 def test_the_best_so_far_is_a_policy_of_its_own() -> None:

@@ -42,11 +42,11 @@ def test_no_job_of_other_weeks_is_in_any_copy() -> None:
     mine = site(range(2, 4))
     submit = mine.jobs["submit_s"].to_numpy(np.int64)
     week = (submit - submit[0]) // WEEK_S
-    found = copies("small", mine.jobs, mine.weeks, offsets=(0, 3), seed=1)
-    rows = np.unique(np.concatenate([copy.rows for copy in found]))
+    samples = copies("small", mine.jobs, mine.weeks, offsets=(0, 3), seed=1)
+    rows = np.unique(np.concatenate([copy.rows for copy in samples]))
     assert set(week[rows]) == {2, 3}
-    assert len(found) == 3, "two weeks, and one of seven days between them"
-    for copy in found:
+    assert len(samples) == 3, "two weeks, and one of seven days between them"
+    for copy in samples:
         same = mine.jobs.iloc[copy.rows]
         assert (copy.jobs["runtime_s"].to_numpy() == same["runtime_s"].to_numpy()).all(), "rows name the jobs of the whole trace"
         assert np.abs(copy.jobs["submit_s"].to_numpy() - same["submit_s"].to_numpy()).max() <= 600
@@ -59,11 +59,11 @@ def test_training_measures_what_a_simulation_says_of_the_copy_and_counts_it() ->
     values = np.array([[1.0, 1.0, 0.0], [0.5, 2.0, 1.0]])
     measured = training.slowdowns(values, np.array([1, 3]))
     for row, numbers in zip(measured, values, strict=True):
-        for at, said in zip((1, 3), row, strict=True):
+        for at, score in zip((1, 3), row, strict=True):
             copy = training.copies[at]
             name = training.family.scheduler(training.family.start.with_values(numbers))
             expected = simulate(copy.jobs, procs=PROCS, scheduler=name, predictor=index[copy.rows], starvation_s=200_000)
-            assert said == pytest.approx(slowdown(expected), rel=1e-12)
+            assert score == pytest.approx(slowdown(expected), rel=1e-12)
     assert (training.trials, training.simulations) == (2, 4)
 
 

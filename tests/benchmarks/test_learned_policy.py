@@ -18,7 +18,7 @@ def test_each_example_has_the_evidence_of_the_study(name: str) -> None:
     kept = read_policy(EXAMPLES / f"learned-{name}.json")
     rows = pd.read_csv(STUDIES / "data" / "learned-policies.csv")
     assert kept.trained is not None
-    made = policy_of(name, kept.score, rows, kept.trained.trials)
-    assert replace(made, made_by=kept.made_by) == kept
+    rebuilt = policy_of(name, kept.score, rows, kept.trained.trials)
+    assert replace(rebuilt, made_by=kept.made_by) == kept
     training = pd.read_csv(STUDIES / "data" / "learned-policies-training.csv")
     assert (training["score"].dropna().iloc[-1], training["trials"].sum()) == (kept.score, kept.trained.trials)

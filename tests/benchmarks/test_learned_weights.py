@@ -55,6 +55,6 @@ def test_a_weight_is_the_mean_of_one_over_the_runtime() -> None:
     np.testing.assert_allclose(weight_of_chances(sure, asked), 1 / np.maximum(MIDDLES_S, 60.0), rtol=1e-3)
     short = weight_of_chances(np.ones((1, len(MIDDLES_S))), np.array([EDGES_S[2]]))
     assert short[0] == pytest.approx(1 / 60), "no runtime exceeds its request"
-    told = pd.DataFrame([[10.0, 60.0, 600.0]])
-    assert weight_of_quantiles(told)[0] == pytest.approx((1 / 60 + 1 / 60 + 1 / 600) / 3)
+    quantiles = pd.DataFrame([[10.0, 60.0, 600.0]])
+    assert weight_of_quantiles(quantiles)[0] == pytest.approx((1 / 60 + 1 / 60 + 1 / 600) / 3)
     assert index_s(np.array([3600.0, 30.0]), np.array([1 / 100, 1 / 60])).tolist() == [600.0, 30.0]

@@ -21,9 +21,9 @@ def texts(notebook: dict[str, Any]) -> list[list[str]]:
 
 def test_cells_answer_what_they_print_and_their_last_value() -> None:
     cell = {"cell_type": "code", "source": ["x = 2\n", "print(x)\n", "x + 1"], "outputs": []}
-    made = executed({"cells": [cell, {**cell, "source": ["y = x"]}, {"cell_type": "markdown", "source": ["z"]}]})
-    assert texts(made) == [["2\n"], ["3"]]
-    assert [each.get("execution_count") for each in made["cells"]] == [1, 2, None]
+    notebook = executed({"cells": [cell, {**cell, "source": ["y = x"]}, {"cell_type": "markdown", "source": ["z"]}]})
+    assert texts(notebook) == [["2\n"], ["3"]]
+    assert [each.get("execution_count") for each in notebook["cells"]] == [1, 2, None]
 
 
 @needs_shared

@@ -28,20 +28,20 @@ def last_runtimes(requested: np.ndarray, runtime: np.ndarray, user: list[str]) -
 
 def test_each_job_is_predicted_from_all_submitted_before_it_and_nothing_waits() -> None:
     jobs = LOAD.table()
-    made = predict_at_once(jobs, procs=LOAD.machine, predictor="knn(window=1)")
+    schedule = predict_at_once(jobs, procs=LOAD.machine, predictor="knn(window=1)")
     requested, runtime = (jobs[name].to_numpy() for name in ("requested_s", "runtime_s"))
-    assert made.jobs["predicted_s"].tolist() == last_runtimes(requested, runtime, jobs["user"].astype(str).tolist())
-    assert made.jobs["start_s"].tolist() == jobs["submit_s"].tolist()
-    assert (made.scheduler, made.correction, made.semantics) == (AT_ONCE, "", "")
-    assert made.clamped_predictions > 0
+    assert schedule.jobs["predicted_s"].tolist() == last_runtimes(requested, runtime, jobs["user"].astype(str).tolist())
+    assert schedule.jobs["start_s"].tolist() == jobs["submit_s"].tolist()
+    assert (schedule.scheduler, schedule.correction, schedule.semantics) == (AT_ONCE, "", "")
+    assert schedule.clamped_predictions > 0
 
 
 def test_a_predictor_in_python_says_the_same_as_the_compiled_one() -> None:
     jobs, oracle = LOAD.table(), OkcmByHand(switch=3, base="last")
-    made, expected = (
+    compiled, expected = (
         predict_at_once(jobs, procs=LOAD.machine, predictor=one).jobs["predicted_s"] for one in (oracle.label(), oracle)
     )
-    assert made.tolist() == expected.tolist()
+    assert compiled.tolist() == expected.tolist()
     table = predict_at_once(jobs, procs=LOAD.machine, predictor="requested*0.5").jobs["predicted_s"]
     assert table.tolist() == np.maximum(np.rint(0.5 * jobs["requested_s"]), 1).tolist()
 
@@ -64,11 +64,11 @@ def test_the_published_accuracy_of_okcm_is_that_of_the_last_runtime_known_at_onc
     jobs = clean(read_trace(str(SHARED / "traces" / "SDSC-SP2-filtered.swf.gz"))).jobs
     runtime = jobs["runtime_s"].to_numpy(float)
 
-    def found(name: str) -> float:
-        made = predict_at_once(jobs, procs=128, predictor=name).jobs["predicted_s"].to_numpy(float)
-        return 100 * float(accuracy(made, runtime).mean())
+    def percent_right(name: str) -> float:
+        predicted_s = predict_at_once(jobs, procs=128, predictor=name).jobs["predicted_s"].to_numpy(float)
+        return 100 * float(accuracy(predicted_s, runtime).mean())
 
-    near = found("okcm(delta=1,eta=1,lambda=0,base=last)")
+    near = percent_right("okcm(delta=1,eta=1,lambda=0,base=last)")
     assert abs(near - 66.3) < 2
-    assert near <= found("knn(window=1)")
-    assert found("okcm") < 60
+    assert near <= percent_right("knn(window=1)")
+    assert percent_right("okcm") < 60

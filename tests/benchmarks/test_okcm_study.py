@@ -18,7 +18,7 @@ def test_a_minute_between_two_submissions_is_not_less_than_a_minute() -> None:
 
 
 def test_rivals_are_those_of_the_page_about_predictors() -> None:
-    known = accuracies()
-    assert {"okcm", "svr", "lightgbm"} <= set(known.index)
-    assert known.notna().all(axis=None)
-    assert known.at["requested", "SDSC-SP2"] == 32.3
+    rivals = accuracies()
+    assert {"okcm", "svr", "lightgbm"} <= set(rivals.index)
+    assert rivals.notna().all(axis=None)
+    assert rivals.at["requested", "SDSC-SP2"] == 32.3

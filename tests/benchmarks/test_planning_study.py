@@ -48,11 +48,11 @@ def test_changes_are_means_over_pairs_of_seeds() -> None:
 
 
 def test_the_card_counts_what_its_table_shows() -> None:
-    made = contended.card(pd.read_csv(contended.DATA), made_before("planning"))
+    card = contended.card(pd.read_csv(contended.DATA), made_before("planning"))
     ways = (("lower", "-"), ("higher", "+"))
-    columns = [made.table[name].str for name in made.table.columns[1:]]
+    columns = [card.table[name].str for name in card.table.columns[1:]]
     counts = [f"{word} in {column.startswith(f'**{sign}').sum()}" for column in columns for word, sign in ways]
-    assert re.findall(r"(?:lower|higher) in \d", made.answer) == counts
+    assert re.findall(r"(?:lower|higher) in \d", card.answer) == counts
 
 
 def test_every_figure_is_drawn_of_schedules_that_search() -> None:
@@ -66,7 +66,7 @@ def test_every_figure_is_drawn_of_schedules_that_search() -> None:
 
 def test_with_memory_a_job_uses_the_share_of_the_machine_that_it_holds() -> None:
     # 10 processors: a job of one with half the memory counts as 5, unknown memory as no more than its processors
-    made = schedule_of([0, 0, 0], [10, 30, 6], [2, 5, 3], [1, 4, 2], user=["a", "b", "c"])
-    row = whole_traces.table({"EASY": [replace(made, procs=10)]}, np.array([0.5, 0.2, np.nan])).iloc[0]
+    schedule = schedule_of([0, 0, 0], [10, 30, 6], [2, 5, 3], [1, 4, 2], user=["a", "b", "c"])
+    row = whole_traces.table({"EASY": [replace(schedule, procs=10)]}, np.array([0.5, 0.2, np.nan])).iloc[0]
     assert row["nuwt_mean_larger"] == pytest.approx((10 / 10 + 30 / 20 + 6 / 6) / 3)
     assert row["nuwt_mean_mean"] == pytest.approx((10 / 6 + 30 / 15 + 6 / 6) / 3)

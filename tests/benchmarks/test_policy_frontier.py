@@ -27,9 +27,9 @@ def test_weekly_sums_give_the_intervals_of_compared_schedules():
     base, other = part(base, rows), part(other, rows)
     expected = compare([base, other], (base.scheduler, base.predictor)).set_index(["scheduler", "metric"])
     for metric in ("mean_bounded_slowdown", "awf_s", "p2sf_s", "mean_wait_s"):
-        made, row = change(weekly(other), weekly(base), metric), expected.loc[("EASY-SJBF", metric)]
-        assert made.weeks == row["weeks"] > 4
-        assert made[:5] == pytest.approx(tuple(row[["value", "baseline", "relative", "low", "high"]]), rel=1e-12)
+        gain, row = change(weekly(other), weekly(base), metric), expected.loc[("EASY-SJBF", metric)]
+        assert gain.weeks == row["weeks"] > 4
+        assert gain[:5] == pytest.approx(tuple(row[["value", "baseline", "relative", "low", "high"]]), rel=1e-12)
 
 
 def test_few_weeks_have_no_interval_and_a_baseline_of_zero_no_change():

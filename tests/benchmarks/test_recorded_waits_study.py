@@ -47,9 +47,9 @@ def test_seconds_without_room_are_those_in_which_no_node_was_free_enough() -> No
     machine, order = used(SITE, LISTS)
     table = jobs()
     log = log_of(table, LISTS, order)
-    found = seconds_of_waits(machine, table, log)
-    assert found.without.tolist() == [0, 0, 0, 40, 30, 0]
-    assert found.kept.tolist() == [0, 0, 0, 50, 0, 0]  # the user held 14 processors at most, and from 50 to 100 10 without this job
+    spans = seconds_of_waits(machine, table, log)
+    assert spans.without.tolist() == [0, 0, 0, 40, 30, 0]
+    assert spans.kept.tolist() == [0, 0, 0, 50, 0, 0]  # the user held 14 processors at most, and from 50 to 100 10 without this job
     # the fourth job takes the eight processors from 50 on
     assert seconds_of_waits(machine, table, log, together=np.arange(6)).without.tolist() == [0, 0, 0, 40, 80, 0]
     # the fifth before it takes two of the eight from 50 on

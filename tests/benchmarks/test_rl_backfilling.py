@@ -27,9 +27,9 @@ def test_the_exported_agent_makes_the_schedule_of_its_steps(name: str) -> None:
     while not over:
         seen, _, over, _, _ = env.step(trained.act(seen))
     jobs = replace(kth, jobs=kth.jobs.iloc[3_000:3_400].reset_index(drop=True))
-    made = qc.decide(jobs, trained)
-    assert (env._decisions.work.state.start + int(jobs.jobs["submit_s"].iloc[0]) == made.jobs["start_s"]).all()
-    assert (made.jobs["start_s"] != qc.simulate(jobs).jobs["start_s"]).any()
+    schedule = qc.decide(jobs, trained)
+    assert (env._decisions.work.state.start + int(jobs.jobs["submit_s"].iloc[0]) == schedule.jobs["start_s"]).all()
+    assert (schedule.jobs["start_s"] != qc.simulate(jobs).jobs["start_s"]).any()
 
 
 def test_a_registered_agent_answers_where_only_mlflow_and_numpy_are(tmp_path: Path) -> None:

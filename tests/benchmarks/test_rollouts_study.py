@@ -20,10 +20,10 @@ from sim.names import scheduler
 
 @pytest.fixture
 def trace(monkeypatch) -> CleanTrace:
-    made = clean(generate(Workload(jobs=150, procs=16, users=8, load=0.9, seed=3)))
-    monkeypatch.setattr(runs, "load", lambda *_: made)
+    log = clean(generate(Workload(jobs=150, procs=16, users=8, load=0.9, seed=3)))
+    monkeypatch.setattr(runs, "load", lambda *_: log)
     runs.half_of.cache_clear()
-    return made
+    return log
 
 
 def row(against: str, predictor: str, metric: str, relative: float, sure: bool, trace: str = "KTH-SP2") -> dict[str, object]:
@@ -66,15 +66,15 @@ def test_the_answer_counts_what_intervals_leave_out_and_nothing_else():
 
 
 def test_rollout_is_compared_with_rivals_that_know_as_much(trace, tmp_path):
-    found = measured(Place(Path("/nowhere"), HALVES[0], tmp_path), "KTH-SP2", 1)
-    rows = found[found["metric"] == "slowdown"].set_index(["against", "name"])
+    changes = measured(Place(Path("/nowhere"), HALVES[0], tmp_path), "KTH-SP2", 1)
+    rows = changes[changes["metric"] == "slowdown"].set_index(["against", "name"])
     for rival in ("Harm", *SINGLE):
-        for known in (known for known in KNOWN if f"{rival} / {known}" in RUNS):
-            mine, theirs = (rows.loc[("EASY", f"{name} / {known}"), "value"] for name in ("Rollout", rival))
-            assert tuple(rows.loc[(rival, f"Rollout / {known}"), ["value", "baseline"]]) == (mine, theirs)
+        for knowledge in (knowledge for knowledge in KNOWN if f"{rival} / {knowledge}" in RUNS):
+            mine, theirs = (rows.loc[("EASY", f"{name} / {knowledge}"), "value"] for name in ("Rollout", rival))
+            assert tuple(rows.loc[(rival, f"Rollout / {knowledge}"), ["value", "baseline"]]) == (mine, theirs)
     cost = costs(trace)
     assert (cost > 0).all(axis=None)
-    assert "nan" not in card(found, cost, "Made.").markdown()
+    assert "nan" not in card(changes, cost, "Made.").markdown()
 
 
 def test_the_look_is_listed_before_anything_is_simulated(tmp_path, monkeypatch):

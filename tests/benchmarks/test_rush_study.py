@@ -35,9 +35,9 @@ ADAA = EXPERIMENTS["ADAA"]
 
 @pytest.fixture(scope="module")
 def conducted() -> Conducted:
-    known = usual(SMALL, ADAA, days=0.4, seed=2)
-    runs = trials(SMALL, ADAA, ("EASY", ORACLE), range(100, 103), usual_times=known)
-    return Conducted(ADAA, pooled(runs.replace({"scheduler": {ORACLE: "model"}})), known)
+    runtimes = usual(SMALL, ADAA, days=0.4, seed=2)
+    runs = trials(SMALL, ADAA, ("EASY", ORACLE), range(100, 103), usual_times=runtimes)
+    return Conducted(ADAA, pooled(runs.replace({"scheduler": {ORACLE: "model"}})), runtimes)
 
 
 def test_runs_vary_by_the_baselines_own_runs_too(conducted: Conducted) -> None:
@@ -94,11 +94,11 @@ def test_every_setting_is_a_scheduler_with_a_model_that_can_be_learned() -> None
 def test_sums_over_days_are_those_of_the_runs() -> None:
     jobs = continuous(2.0, 1, procs=SMALL.procs, load=0.3)
     run = simulate_on(SMALL, jobs, seed=1)
-    known = usual(SMALL, ADAA, days=0.4, seed=2)
-    days = by_day(run, known, SMALL.procs)
+    runtimes = usual(SMALL, ADAA, days=0.4, seed=2)
+    days = by_day(run, runtimes, SMALL.procs)
     assert days["day"].tolist() == [0, 1]
     late = run.runs["submit_s"] >= 86_400
-    assert days["varied"].iloc[1] == judged(run.runs[late], known)["varied"].sum()
+    assert days["varied"].iloc[1] == judged(run.runs[late], runtimes)["varied"].sum()
     both = pd.concat([days.assign(scheduler="EASY", load=0.3, seconds=1.0), days.assign(scheduler="B", load=0.3, seconds=1.0)])
     assert tables.month(both).count("\n") == 3
 
@@ -107,8 +107,8 @@ def test_sums_over_days_are_those_of_the_runs() -> None:
 def test_tables_statements_and_figures_can_be_made(conducted: Conducted) -> None:
     assert rush.first_trials(conducted, 2).trials == 2
     row = tables.looked_up(conducted.strata)["model", ALL, "varied_pooled"]
-    said = {what: here for what, _, here in statements([conducted], "model")}
-    assert said["figure 5, ADAA: runs with variation a trial, by EASY's runs"].startswith(
+    measured = {what: here for what, _, here in statements([conducted], "model")}
+    assert measured["figure 5, ADAA: runs with variation a trial, by EASY's runs"].startswith(
         f"{row['baseline']:.1f} to {row['mean']:.1f}"
     )
     assert f"{asking_rate(conducted.runs, 'model'):.0%}".replace("%", " %") in tables.experiments(

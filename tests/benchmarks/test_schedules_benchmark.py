@@ -35,19 +35,19 @@ def test_corrections_are_chosen_on_the_first_half_alone(trace):
         return {"mean_bounded_slowdown": Ratio(np.array([slowdown]), np.ones(1))}
 
     one, other = (Policy("EASY", "last2", correction) for correction in ("requested", "tsafrir"))
-    made = {"first half": {one: sums(3), other: sums(2)}, "second half": {one: sums(1), other: sums(9)}, "whole": {}}
-    assert best_corrections(Results("", trace, made, {})) == [other]
+    parts = {"first half": {one: sums(3), other: sums(2)}, "second half": {one: sums(1), other: sums(9)}, "whole": {}}
+    assert best_corrections(Results("", trace, parts, {})) == [other]
 
 
 def test_a_finished_replay_is_used_again_and_says_the_same(trace, tmp_path, monkeypatch):
     policy = Policy("EASY-SJBF", "last2", "tsafrir")
-    made, seconds = replayed(trace, policy, 3, tmp_path, "jobs")
+    sums, seconds = replayed(trace, policy, 3, tmp_path, "jobs")
     monkeypatch.setattr(replays, "one_replay", lambda *_: pytest.fail("simulated again"))
     again, same = replayed(trace, policy, 3, tmp_path, "jobs")
     assert same == seconds
     for part in PARTS:
-        assert made[part].keys() == again[part].keys()
-        for metric, ratio in made[part].items():
+        assert sums[part].keys() == again[part].keys()
+        for metric, ratio in sums[part].items():
             assert ratio.numerator.shape[0] == 3
             np.testing.assert_array_equal(again[part][metric], ratio)
 
@@ -73,9 +73,9 @@ def test_replays_are_those_of_a_campaign_seed_by_seed(trace):
     table = compare(campaign_schedules(trace.jobs, asked, procs=trace.procs)).set_index(
         ["scheduler", "predictor", "correction", "metric"]
     )
-    found, expected = change(sums[policy], sums[BASE], "awf_s"), table.loc[(*policy.names().values(), "awf_s")]
-    assert (found.replicates, expected["replicates"]) == (3, 3)
-    assert found.relative == pytest.approx(expected["relative"], rel=1e-12)
+    gain, expected = change(sums[policy], sums[BASE], "awf_s"), table.loc[(*policy.names().values(), "awf_s")]
+    assert (gain.replicates, expected["replicates"]) == (3, 3)
+    assert gain.relative == pytest.approx(expected["relative"], rel=1e-12)
 
 
 def test_predictors_retrained_every_night_get_fewer_replays():
@@ -88,9 +88,9 @@ def test_the_table_holds_what_a_comparison_of_whole_schedules_says(trace):
     campaign = Campaign(schedulers=("EASY", "EASY-SJBF"), predictors=("requested", "last2"), corrections=("tsafrir",))
     expected = compare(campaign_schedules(trace.jobs, campaign, procs=trace.procs))
     expected = expected[(expected["scheduler"] == "EASY-SJBF") & (expected["predictor"] == "last2")].set_index("metric")
-    found = table[(table["part"] == "whole") & (table["against"] == "EASY / requested")]
-    found = found[(found["scheduler"] == "EASY-SJBF") & (found["predictor"] == "last2")].set_index("metric")
-    assert found["weeks"].min() > 4
+    rows = table[(table["part"] == "whole") & (table["against"] == "EASY / requested")]
+    rows = rows[(rows["scheduler"] == "EASY-SJBF") & (rows["predictor"] == "last2")].set_index("metric")
+    assert rows["weeks"].min() > 4
     for metric in ("mean_bounded_slowdown", "awf_s", "p2sf_s", "mean_wait_s"):
         for column in ("value", "relative"):
-            assert found.loc[metric, column] == pytest.approx(expected.loc[metric, column], rel=1e-12)
+            assert rows.loc[metric, column] == pytest.approx(expected.loc[metric, column], rel=1e-12)

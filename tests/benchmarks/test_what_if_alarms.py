@@ -15,11 +15,11 @@ SITE, JOBS = study.generated(11)
 
 def test_noise_is_todays_site_and_jobs_with_other_seeds_that_stay_with_them() -> None:
     for name in ("other phases 2", "other phases and submissions 3"):
-        found = study.sham_change(Candidate(name), SITE, JOBS)
-        assert found is not None
-        assert found.site is SITE
-        pd.testing.assert_frame_equal(found.jobs, JOBS)
-        kept = shaken(found.jobs[found.jobs["submit_s"] > 0].reset_index(drop=True), 60, 0).attrs
+        trial = study.sham_change(Candidate(name), SITE, JOBS)
+        assert trial is not None
+        assert trial.site is SITE
+        pd.testing.assert_frame_equal(trial.jobs, JOBS)
+        kept = shaken(trial.jobs[trial.jobs["submit_s"] > 0].reset_index(drop=True), 60, 0).attrs
         assert kept == {"phases": 1000 * int(name[-1]), "moves": 3000 * ("submissions" in name)}
 
 

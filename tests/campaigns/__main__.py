@@ -29,11 +29,11 @@ Row = dict[str, str | int]
 
 def names() -> list[str]:
     """List the campaigns, the longest first: the modules of this folder that have one."""
-    found = [each.name for each in pkgutil.iter_modules(tests.campaigns.__path__) if not each.name.startswith(("test_", "_"))]
-    return sorted((name for name in found if hasattr(campaign(name), "ATTEMPTS")), key=lambda name: -campaign(name).ATTEMPTS)
+    modules = [each.name for each in pkgutil.iter_modules(tests.campaigns.__path__) if not each.name.startswith(("test_", "_"))]
+    return sorted((name for name in modules if hasattr(campaign(name), "ATTEMPTS")), key=lambda name: -campaign(name).ATTEMPTS)
 
 
-def _made(name: str, part: float, seed: int) -> tuple[str, Counts, float]:
+def _run(name: str, part: float, seed: int) -> tuple[str, Counts, float]:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         module = campaign(name)
@@ -61,11 +61,11 @@ def main(chosen: tuple[str, ...], part: float, seed: int | None, workers: int, w
     Console(stderr=True).print(f"seed {seed}", highlight=False)
     findings = 0
     with ThreadPoolExecutor(workers) as pool:
-        for each in as_completed([pool.submit(_made, name, part, seed) for name in chosen or names()]):
+        for each in as_completed([pool.submit(_run, name, part, seed) for name in chosen or names()]):
             name, counts, seconds = each.result()
             findings += len(counts.findings)
-            said = f"{name}: {counts.attempts:,} attempts in {seconds:,.0f} s, {len(counts.findings)} findings"
-            Console(stderr=True).print(said, markup=False, highlight=False)
+            line = f"{name}: {counts.attempts:,} attempts in {seconds:,.0f} s, {len(counts.findings)} findings"
+            Console(stderr=True).print(line, markup=False, highlight=False)
             table([_row(name, counts, seconds, seed)]).show()
             for finding in counts.findings:
                 Console().print(f"{name}: {finding}", markup=False)

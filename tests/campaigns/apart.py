@@ -26,16 +26,16 @@ def apart(name: str, attempts: int, seed: int, folder: Path, *more: str, **varia
     environment |= variables
     for variable in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
         environment.pop(variable, None)
-    told = folder / "counts.json"
+    file = folder / "counts.json"
     asked = ["-m", "tests.campaigns.apart", name, str(attempts), str(seed), str(folder), *more]
     if variables:
         done = subprocess.run([sys.executable, *asked], cwd=_HOUSE, env=environment, capture_output=True, text=True, check=False)
     else:
         done = python(asked, cwd=_HOUSE, env=environment, timeout=None)
-    if done.returncode or not told.exists():
+    if done.returncode or not file.exists():
         raise RuntimeError(f"{name} ended with {done.returncode}: {(done.stdout + done.stderr)[-4000:]}")
-    stated = json.loads(told.read_text(encoding="utf-8"))
-    return Counts(stated["attempts"], Counter(stated["outcomes"]), stated["findings"])
+    fields = json.loads(file.read_text(encoding="utf-8"))
+    return Counts(fields["attempts"], Counter(fields["outcomes"]), fields["findings"])
 
 
 def campaign(name: str) -> ModuleType:
@@ -45,5 +45,5 @@ def campaign(name: str) -> ModuleType:
 
 if __name__ == "__main__":
     _, asked, *numbers, place = sys.argv[:5]
-    made = campaign(asked).campaign(*map(int, numbers), Path(place), *sys.argv[5:])
-    (Path(place) / "counts.json").write_text(json.dumps(vars(made)), encoding="utf-8")
+    counts = campaign(asked).campaign(*map(int, numbers), Path(place), *sys.argv[5:])
+    (Path(place) / "counts.json").write_text(json.dumps(vars(counts)), encoding="utf-8")

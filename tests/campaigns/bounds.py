@@ -168,15 +168,15 @@ def attempt(load: Workload, policy: dict[str, Any]) -> tuple[str, str | None]:
         scheduler += "+RUSH(skips=3)"
         given["start_decision"] = Whim(percent=asked)
     try:
-        made = load.schedule(scheduler, None if predictor == "estimates" else predictor, **given)
+        schedule = load.schedule(scheduler, None if predictor == "estimates" else predictor, **given)
     except InputError as error:
         return "refused", None if 0 < len(str(error)) <= 300 and "\n" not in str(
             error
         ) else f"an error of {len(str(error))} characters"
     moved = given["dependencies"] or given["users"] != "open" or given["load"] != 1
-    if wrong := faults(load, made, moved, shake_s=given.get("shake_s", 0)):
+    if wrong := faults(load, schedule, moved, shake_s=given.get("shake_s", 0)):
         return "wrong", wrong
-    by_table = predictor in TABLES or (made.quantiles is None and given["correction"] in TABLE_CORRECTIONS)
+    by_table = predictor in TABLES or (schedule.quantiles is None and given["correction"] in TABLE_CORRECTIONS)
     plain = (
         asked is None
         and not given.get("shake_s")
@@ -184,23 +184,23 @@ def attempt(load: Workload, policy: dict[str, Any]) -> tuple[str, str | None]:
         and len(load.submit) <= 60
         and given["correction"] in TABLE_CORRECTIONS
     )
-    told = {name: given[name] for name in ("correction", "semantics", "starvation_s", "dependencies")}
+    options = {name: given[name] for name in ("correction", "semantics", "starvation_s", "dependencies")}
     if not (by_table and plain) or "(every" in given["semantics"] or policy["scheduler"] in WEIGHING:
         return "whole", None
     if given["users"] != "open":
         end = [sum(times) for times in zip(load.submit, load.wait, load.runtime, strict=True)]
-        told["waits"] = waits(load.user, load.submit, end, *REACTING[given["users"]])
+        options["waits"] = waits(load.user, load.submit, end, *REACTING[given["users"]])
     wanted = load.by_oracle(
         **policy_of(policy["scheduler"]),
-        estimates=made.jobs["predicted_s"].tolist(),
-        **told,
+        estimates=schedule.jobs["predicted_s"].tolist(),
+        **options,
     )
-    return ("as the oracle", None) if columns(made) == wanted else ("wrong", f"another schedule than the oracle's of {load}")
+    return ("as the oracle", None) if columns(schedule) == wanted else ("wrong", f"another schedule than the oracle's of {load}")
 
 
-def faults(load: Workload, made: Schedule, moved: bool, shake_s: int) -> str:
+def faults(load: Workload, schedule: Schedule, moved: bool, shake_s: int) -> str:
     """Return what is wrong with a schedule of ``load``, or ""."""
-    jobs = made.jobs
+    jobs = schedule.jobs
     submit, procs = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "procs"))
     if jobs["job_id"].tolist() != list(range(1, len(load.submit) + 1)) or procs.tolist() != load.procs:
         return "not every job once"
@@ -208,20 +208,20 @@ def faults(load: Workload, made: Schedule, moved: bool, shake_s: int) -> str:
         return "a job does not run its runtime"
     if not moved and (np.abs(submit - np.array(load.submit)) > shake_s).any():
         return "a job was not submitted as recorded"
-    return impossible(made)
+    return impossible(schedule)
 
 
-def impossible(made: Schedule) -> str:
+def impossible(schedule: Schedule) -> str:
     """Return what no schedule may be, or "": jobs out of time, processors used twice, metrics that are not finite."""
-    submit, start, end, procs = (made.jobs[name].to_numpy(np.int64) for name in ("submit_s", "start_s", "end_s", "procs"))
-    if (start < submit).any() or (end - start != made.jobs["runtime_s"]).any():
+    submit, start, end, procs = (schedule.jobs[name].to_numpy(np.int64) for name in ("submit_s", "start_s", "end_s", "procs"))
+    if (start < submit).any() or (end - start != schedule.jobs["runtime_s"]).any():
         return "a job starts before its submission, or ends at another time than its runtime says"
     held = np.repeat(procs, 2)
     held[1::2] *= -1
     when = np.column_stack([start, end]).ravel()
     order = np.lexsort((held, when))  # ends of a second first
-    if np.cumsum(held[order]).max() > made.procs:
+    if np.cumsum(held[order]).max() > schedule.procs:
         return "more processors in use than there are"
-    told = evaluate(made).drop(list(ABSENT), errors="ignore")
-    bad = [name for name, value in told.items() if isinstance(value, (int, float)) and not math.isfinite(value)]
+    metrics = evaluate(schedule).drop(list(ABSENT), errors="ignore")
+    bad = [name for name, value in metrics.items() if isinstance(value, (int, float)) and not math.isfinite(value)]
     return f"metrics {bad} are not finite" if bad else ""

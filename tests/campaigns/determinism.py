@@ -90,20 +90,20 @@ def results(folder: Path, workers: int, whole: bool = False) -> dict[str, str]:
     """Return the digest of each result of the commands on ``trace.swf`` in ``folder``, by name."""
     learned = ("--predictor", "last2", "--predictor", "lightgbm", "--predictor", "quantile")
     schedulers = ("--scheduler", "EASY-SJBF", "--scheduler", "JustBF", "--scheduler", "SAF-EASY")
-    said = _told(folder, "simulate", *schedulers, *learned, "--shake", "60", "--seed", "3", "--schedule-out", "schedules.parquet")
+    rows = _rows(folder, "simulate", *schedulers, *learned, "--shake", "60", "--seed", "3", "--schedule-out", "schedules.parquet")
     policies = ("--scheduler", "EASY", "--scheduler", "EASY-SJBF", "--predictor", "requested", "--predictor", "nag")
     policies += ("--windows", "weeks", "--workers", str(workers), "--out", "campaign.parquet")
-    _told(folder, "campaign", *policies, json_lines=False)
-    said += _told(folder, "evaluate", *learned, "--repeat", "0", "--out", "evaluation.parquet", "--report", "evaluation.html")
-    found = {"metrics": said, "page of predictions": (folder / "evaluation.html").read_text(encoding="utf-8")}
+    _rows(folder, "campaign", *policies, json_lines=False)
+    rows += _rows(folder, "evaluate", *learned, "--repeat", "0", "--out", "evaluation.parquet", "--report", "evaluation.html")
+    texts = {"metrics": rows, "page of predictions": (folder / "evaluation.html").read_text(encoding="utf-8")}
     for table in ("schedules", "campaign", "evaluation"):
-        found[table] = _plain(pd.read_parquet(folder / f"{table}.parquet"))
+        texts[table] = _plain(pd.read_parquet(folder / f"{table}.parquet"))
     if whole:
-        found |= _run(folder)
-    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in found.items()}
+        texts |= _run(folder)
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
 
 
-def _told(folder: Path, command: str, *arguments: str, json_lines: bool = True) -> str:
+def _rows(folder: Path, command: str, *arguments: str, json_lines: bool = True) -> str:
     """Run a command in ``folder``; return what it says in JSON, without times."""
     done = queuecast(command, "trace.swf", *arguments, *(["--json"] if json_lines else []), home=folder / "home", cwd=folder)
     if done.returncode:
@@ -120,9 +120,9 @@ def _run(folder: Path) -> dict[str, str]:
     if done.returncode:
         raise RuntimeError(f"run: {done.stderr[-1000:]}")
     lake = Lake(folder / "home" / "lake")
-    found = {f"run: {table}": _plain(lake.read(table, "trace")[0]) for table in TABLES}
+    texts = {f"run: {table}": _plain(lake.read(table, "trace")[0]) for table in TABLES}
     page = (folder / "home" / "reports" / "trace.html").read_text(encoding="utf-8").replace(str(folder), "")
-    return found | {"run: page": _TIMES_AND_IDS.sub("", page)}
+    return texts | {"run: page": _TIMES_AND_IDS.sub("", page)}
 
 
 def _plain(table: pd.DataFrame) -> str:

@@ -34,23 +34,23 @@ def _treat(scene: Scene, kills: int, random_: random.Random, folder: Path, count
         watched(lambda: scene.act(place), place, _dies(random_.randrange(calls)))
         counts.add(f"{scene.name}: killed")
     before = forked(lambda: scene.seen(place))
-    first, found = _doctor(place)
+    first, findings = _doctor(place)
     code, repaired = _doctor(place, "--repair")
     last, left = _doctor(place)
     now = forked(lambda: scene.seen(place))
-    for finding in found:
+    for finding in findings:
         counts.outcomes[f"doctor: {finding['part']}, {finding['mend']}"] += 1
-    said = f"{scene.name} after {kills} kills"
-    if (first, code, last) != (int(bool(found)), 0, 0) or left:
-        counts.findings.append(f"{said}: exit codes {first}, {code}, {last}; left: {[each['what'] for each in left]}")
-    if bool(found) != bool(repaired):
-        counts.findings.append(f"{said}: found {len(found)}, and repaired {len(repaired)}")
+    case = f"{scene.name} after {kills} kills"
+    if (first, code, last) != (int(bool(findings)), 0, 0) or left:
+        counts.findings.append(f"{case}: exit codes {first}, {code}, {last}; left: {[each['what'] for each in left]}")
+    if bool(findings) != bool(repaired):
+        counts.findings.append(f"{case}: found {len(findings)}, and repaired {len(repaired)}")
     changed = {name for name in before if before[name] != now[name] and name not in ("aliases", "pages")}
     if changed or ("version" in now and version_followed(place, now)):
-        counts.findings.append(f"{said}: the doctor changed {sorted(changed)} of what was published")
+        counts.findings.append(f"{case}: the doctor changed {sorted(changed)} of what was published")
     again = watched(lambda: scene.act(place), place, None)
     if again.code:
-        counts.findings.append(f"{said}: the next one {again.how}")
+        counts.findings.append(f"{case}: the next one {again.how}")
 
 
 def _dies(left: int):
@@ -64,10 +64,10 @@ def _dies(left: int):
 
 def _doctor(place: Path, *options: str) -> tuple[int, list[dict[str, str]]]:
     done = watched(lambda: queuecast(place, "doctor", "--json", *options), place, None)
-    stated = [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
+    findings = [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
     if done.code not in (0, 1):
         raise RuntimeError(f"doctor {done.how}")
-    return done.code, stated
+    return done.code, findings
 
 
 campaign = InScenes(dict.fromkeys(("run", "night", "promotion", "ingestion"), 0.25), _disturb)

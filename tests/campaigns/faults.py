@@ -72,39 +72,39 @@ class Pattern:
 
 
 def _fail(scene: Scene, attempts: int, random_: random.Random, folder: Path, counts: Counts) -> None:
-    made = rehearsed(scene, folder)
-    place = made.place
-    names = Counter(call.name for call in made.calls)
+    rehearsal = rehearsed(scene, folder)
+    place = rehearsal.place
+    names = Counter(call.name for call in rehearsal.calls)
     for pattern in patterns(names, max(attempts, 4), random_):
-        restored(made.first, place)
+        restored(rehearsal.first, place)
         failed = watched(lambda: scene.act(place), place, pattern.answer())
-        _judge(made, str(pattern), failed, counts)
+        _judge(rehearsal, str(pattern), failed, counts)
     if (place / "home" / "mlflow.db").exists():
         for held_s in (0.5, 60.0):
-            restored(made.first, place)
+            restored(rehearsal.first, place)
             with locked(place / "home" / "mlflow.db", held_s):
                 failed = watched(partial(_acted, scene, place, 3 if held_s > 2 else 600), place, None)
-            said = f"the registry locked for {held_s:g} s"
+            case = f"the registry locked for {held_s:g} s"
             if held_s < 2 and failed.code:
-                counts.findings.append(f"{scene.name}, {said}: did not wait: {failed.output.strip()[-300:]}")
-            _judge(made, said, failed, counts)
+                counts.findings.append(f"{scene.name}, {case}: did not wait: {failed.output.strip()[-300:]}")
+            _judge(rehearsal, case, failed, counts)
 
 
 def patterns(names: Counter[str], attempts: int, random_: random.Random) -> list[Pattern]:
     """Return as many patterns as asked, of all kinds in turn, for a command that makes calls of these ``names``."""
-    found: list[Pattern] = []
+    drawn: list[Pattern] = []
     for number in range(attempts):
         name = list(FAULTS)[number % len(FAULTS)]
         calls = sum(names[each] for each in FAULTS[name])
         kind = number // len(FAULTS) % 4
         first = random_.randrange(1, calls + 1)
         if kind == 0:
-            found.append(Pattern(name, random_.randrange(1, 11), 10))
+            drawn.append(Pattern(name, random_.randrange(1, 11), 10))
         elif kind == 1:
-            found.append(Pattern(name, first))
+            drawn.append(Pattern(name, first))
         else:
-            found.append(Pattern(name, first, 1, 1))
-    return found
+            drawn.append(Pattern(name, first, 1, 1))
+    return drawn
 
 
 @contextmanager
@@ -132,16 +132,16 @@ def _acted(scene: Scene, place: Path, wait_s: int) -> int:
     return scene.act(place)
 
 
-def _judge(made: Rehearsed, said: str, failed: Ended, counts: Counts) -> None:
+def _judge(rehearsal: Rehearsed, case: str, failed: Ended, counts: Counts) -> None:
     """Count what became of a command whose calls failed; note what is wrong with it."""
-    said = f"{made.scene.name}, {said}"
+    case = f"{rehearsal.scene.name}, {case}"
     wrong = "it hangs" if failed.hung else _unclear(failed.code, failed.output)
     try:
-        outcome = forked(lambda: after(made.scene, made.place, made.before, made.wanted, failed.code))
+        outcome = forked(lambda: after(rehearsal.scene, rehearsal.place, rehearsal.before, rehearsal.wanted, failed.code))
     except AssertionError as error:
         wrong, outcome = f"{wrong} {error}", "LOST"
     ended = "succeeded" if failed.code == 0 else "a line"
-    counts.add(f"{made.scene.name}: {ended}, {outcome}", f"{said}: {wrong}" if wrong else None)
+    counts.add(f"{rehearsal.scene.name}: {ended}, {outcome}", f"{case}: {wrong}" if wrong else None)
 
 
 def _unclear(code: int, output: str) -> str:

@@ -73,21 +73,21 @@ def _worker(first: int, behind: int, seed: int, folder: Path) -> Iterator[tuple[
             os._exit(1)
     os.close(writer)
     at, kind, held = first, "warming up", b""
-    with contextlib.closing(os.fdopen(reader, "rb", 0)) as told:
+    with contextlib.closing(os.fdopen(reader, "rb", 0)) as pipe:
         while True:
-            if not Patience([child], WARM_S if kind == "warming up" else HANG_S).ready([told]):
+            if not Patience([child], WARM_S if kind == "warming up" else HANG_S).ready([pipe]):
                 os.kill(child, signal.SIGKILL)
                 break
-            more = told.read(1 << 16)
+            more = pipe.read(1 << 16)
             if not more:
                 break
             *lines, held = (held + more).split(b"\n")
             for line in lines:
-                number, *said = json.loads(line)
-                if len(said) == 1:
-                    at, kind = number, said[0]
+                number, *report = json.loads(line)
+                if len(report) == 1:
+                    at, kind = number, report[0]
                 else:
-                    yield number, said[0], said[1]
+                    yield number, report[0], report[1]
                     at = number + 1
     _, status = os.waitpid(child, 0)
     if kind == "warming up":
@@ -202,12 +202,12 @@ def _command(kind: str, folder: Path, *, alone: bool) -> str | None:
             done = queuecast(*arguments, home=folder / "home")
         finally:
             unlimited()
-    code, out, said = done.returncode, done.stdout, done.stderr
-    last = said.strip().splitlines()[-1:] or [""]
-    if code not in (0, 2) or "defect" in said or "Traceback" in said:
+    code, out, err = done.returncode, done.stdout, done.stderr
+    last = err.strip().splitlines()[-1:] or [""]
+    if code not in (0, 2) or "defect" in err or "Traceback" in err:
         return f"queuecast {arguments[0]} ends with {code}: {last[0][:300]}"
     if code == 2 and (len(last[0]) > MESSAGE or not last[0].startswith("queuecast: ")):
         return f"queuecast {arguments[0]} refuses with {len(last[0])} characters: {last[0][:200]}"
-    if not all(each.isprintable() or each in "\n\t\r" for each in out + said):
+    if not all(each.isprintable() or each in "\n\t\r" for each in out + err):
         return f"queuecast {arguments[0]} prints control characters"
     return None

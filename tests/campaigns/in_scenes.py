@@ -90,12 +90,12 @@ def restored(source: Path, place: Path) -> None:
     shutil.copytree(source, place)
 
 
-def count(counts: Counts, scene: Scene, said: str, seen: Callable[[], str], mark: str = "") -> None:
-    """Count what is ``seen`` in a fork after what is ``said``; where that raises, it is a finding."""
+def count(counts: Counts, scene: Scene, case: str, seen: Callable[[], str], mark: str = "") -> None:
+    """Count what is ``seen`` in a fork after what is ``case``; where that raises, it is a finding."""
     try:
         counts.add(f"{scene.name}: {forked(seen)}{mark}")
     except AssertionError as error:
-        counts.add(f"{scene.name}: LOST", f"{said}: {error}")
+        counts.add(f"{scene.name}: LOST", f"{case}: {error}")
 
 
 def after(scene: Scene, place: Path, before: Any, wanted: Any, code: int = 1) -> str:

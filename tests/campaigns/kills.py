@@ -23,35 +23,37 @@ SHARES = {"run": 0.14, "night": 0.22, "promotion": 0.28, "campaign": 0.22, "inge
 
 
 def _kill(scene: Scene, attempts: int, random_: random.Random, folder: Path, counts: Counts) -> None:
-    made = rehearsed(scene, folder)
-    place, calls = made.place, made.calls
+    rehearsal = rehearsed(scene, folder)
+    place, calls = rehearsal.place, rehearsal.calls
     points = chosen(calls, attempts, random_)
-    for number, killed in _left(scene, points, made.first, place, folder / "left"):
+    for number, killed in _left(scene, points, rehearsal.first, place, folder / "left"):
         call = calls[min(number, len(calls) - 1)]
-        said = f"{scene.name} killed before call {number}, {call.name} {Path(call.touched).relative_to(place)}"
-        count(counts, scene, said, partial(after, scene, place, made.before, made.wanted), " (in truth)" if killed else "")
+        case = f"{scene.name} killed before call {number}, {call.name} {Path(call.touched).relative_to(place)}"
+        count(
+            counts, scene, case, partial(after, scene, place, rehearsal.before, rehearsal.wanted), " (in truth)" if killed else ""
+        )
 
 
 def _left(scene: Scene, points: list[int], first: Path, place: Path, folder: Path) -> Iterator[tuple[int, bool]]:
     """Put in ``place`` what a kill at each point leaves; yield its number, and if it was killed in truth."""
-    told = {"number": -1}
+    call = {"number": -1}
 
     def copied(_: Call) -> int:
-        told["number"] += 1
-        if told["number"] in wanted:
-            shutil.copytree(place, folder / str(told["number"]))
+        call["number"] += 1
+        if call["number"] in wanted:
+            shutil.copytree(place, folder / str(call["number"]))
         return 0
 
     def killed(_: Call) -> int:
-        told["number"] += 1
-        return KILL if told["number"] == point else 0
+        call["number"] += 1
+        return KILL if call["number"] == point else 0
 
     in_truth = set(points[5::10])
     wanted = set(points) - in_truth
     restored(first, place)
     undisturbed(scene, place, copied)
     for point in points:
-        told["number"] = -1
+        call["number"] = -1
         if point in in_truth:
             restored(first, place)
             watched(lambda: scene.act(place), place, killed)

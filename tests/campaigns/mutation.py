@@ -60,18 +60,18 @@ def _cut(data: bytes, r: random.Random) -> bytes:
 
 
 def _number(data: bytes, r: random.Random) -> bytes:
-    found = list(re.finditer(rb"-?\d+(\.\d+)?", data))
-    if not found:
+    numbers = list(re.finditer(rb"-?\d+(\.\d+)?", data))
+    if not numbers:
         return _insert(data, r)
-    place = r.choice(found)
+    place = r.choice(numbers)
     return data[: place.start()] + r.choice(NUMBERS) + data[place.end() :]
 
 
 def _field(data: bytes, r: random.Random) -> bytes:
-    found = list(re.finditer(rb"[^|,\n\r]+", data))
-    if not found:
+    fields = list(re.finditer(rb"[^|,\n\r]+", data))
+    if not fields:
         return _insert(data, r)
-    place = r.choice(found)
+    place = r.choice(fields)
     return data[: place.start()] + r.choice((*TEXTS, *NUMBERS, b"")) + data[place.end() :]
 
 

@@ -87,29 +87,29 @@ class Survey(HTMLParser):
     def __init__(self, text: str, *, trusted: bool = True) -> None:
         """``trusted``: addresses and styles are our own, so they must look like it."""
         super().__init__()
-        self.found: list[str] = []
+        self.faults: list[str] = []
         self._trusted, self._policy = trusted, False
         self.feed(text)
         if not self._policy:
-            self.found.append("no content security policy")
+            self.faults.append("no content security policy")
         if match := _ORDERS.search(text):
-            self.found.append(f"the character {match[0]!r}")
+            self.faults.append(f"the character {match[0]!r}")
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in _ELEMENTS:
-            self.found.append(f"the element {tag}")
+            self.faults.append(f"the element {tag}")
         for name, value in attrs:
             if name not in _ATTRIBUTES:
-                self.found.append(f"the attribute {name} of {tag}")
+                self.faults.append(f"the attribute {name} of {tag}")
             form = {"src": _IMAGE, "href": _LINK, "style": _STYLE}.get(name)
             if self._trusted and form is not None and not form.fullmatch(value or ""):
-                self.found.append(f"{tag} {name}={(value or '')[:80]}")
+                self.faults.append(f"{tag} {name}={(value or '')[:80]}")
             if name == "src" and (value or "").startswith("data:image/svg+xml;base64,"):
-                self.found += svg_faults(base64.b64decode((value or "").partition(",")[2]))
+                self.faults += svg_faults(base64.b64decode((value or "").partition(",")[2]))
             self._policy = self._policy or (name == "content" and (value or "").startswith("default-src 'none'"))
 
     def handle_comment(self, data: str) -> None:
-        self.found.append(f"a comment {data[:40]}")
+        self.faults.append(f"a comment {data[:40]}")
 
 
 def svg_faults(content: bytes) -> list[str]:
@@ -118,16 +118,16 @@ def svg_faults(content: bytes) -> list[str]:
         root = ET.fromstring(content)
     except ET.ParseError as error:
         return [f"a drawing that is no XML: {error}"]
-    found = []
+    faults = []
     for each in root.iter():
         name = str(each.tag).rpartition("}")[2]
         if name in ("script", "foreignObject", "a", "iframe", "use-external"):
-            found.append(f"the element {name} in a drawing")
+            faults.append(f"the element {name} in a drawing")
         for key, value in each.attrib.items():
             own = key.rpartition("}")[2]
             if own.startswith("on") or (own == "href" and not value.startswith(("#", "data:image/png"))):
-                found.append(f"{name} {own}={value[:60]} in a drawing")
-    return found
+                faults.append(f"{name} {own}={value[:60]} in a drawing")
+    return faults
 
 
 class Poison(str):
@@ -166,9 +166,9 @@ class Poison(str):
 
 
 def poison(rng: np.random.Generator) -> Poison:
-    made = Poison(hostile(rng))
-    made.rng = rng
-    return made
+    value = Poison(hostile(rng))
+    value.rng = rng
+    return value
 
 
 def hostile(rng: np.random.Generator) -> str:
@@ -190,15 +190,15 @@ def templates() -> list[str]:
 
 def poisoned(name: str, rng: np.random.Generator) -> str:
     """Return the page of a template all of whose values are hostile."""
-    made = pages.template(name)
+    template = pages.template(name)
     folder = Path(pages.__file__).parent
     sources = [
-        made.environment.parse((folder / each).read_text(encoding="utf-8"))
+        template.environment.parse((folder / each).read_text(encoding="utf-8"))
         for each in dict.fromkeys((name, "site.html.j2", "base.html.j2"))
     ]
     names = set().union(*map(meta.find_undeclared_variables, sources))
     numbers = {each: 3 for each in names if each in ("weeks", "replicates", "repeat")}
-    return made.render({each: poison(rng) for each in names} | numbers)
+    return template.render({each: poison(rng) for each in names} | numbers)
 
 
 def report(rng: np.random.Generator) -> str:
@@ -243,12 +243,12 @@ def commands(rng: np.random.Generator, folder: Path) -> list[str]:
     from pipelines.ingest.canonical import write_canonical
 
     (folder / "own").mkdir(parents=True, exist_ok=True)
-    made = arriving(jobs=120)
+    jobs = arriving(jobs=120)
     for name in ("user", "group", "executable", "queue"):
-        texts = [stored(rng) for _ in range(len(made.jobs))]
-        made.jobs[name] = pd.Categorical(np.where(rng.random(len(texts)) < 0.5, texts, "ann"))
-    told = {"Computer": stored(rng), stored(rng): stored(rng), "Note": "\n".join(stored(rng) for _ in range(3))}
-    trace = Trace("t", made.jobs, made.procs, made.origin_unix_s, made.timezone, header=told, notes=(stored(rng),))
+        texts = [stored(rng) for _ in range(len(jobs.jobs))]
+        jobs.jobs[name] = pd.Categorical(np.where(rng.random(len(texts)) < 0.5, texts, "ann"))
+    header = {"Computer": stored(rng), stored(rng): stored(rng), "Note": "\n".join(stored(rng) for _ in range(3))}
+    trace = Trace("t", jobs.jobs, jobs.procs, jobs.origin_unix_s, jobs.timezone, header=header, notes=(stored(rng),))
     path = folder / re.sub(r"[\x00/]", "_", f"t{stored(rng)[:60]}.parquet")
     write_canonical(trace, path)
     asked: list[tuple[str, ...]] = [
@@ -257,13 +257,13 @@ def commands(rng: np.random.Generator, folder: Path) -> list[str]:
         ("evaluate", str(path), "--predictor", "last2", "--out", str(folder / "e.parquet"), "--report", str(folder / "e.html")),
         ("campaign", str(path), "--scheduler", "EASY", "--out", str(folder / "c.parquet"), "--report", str(folder / "c.html")),
     ]
-    found = []
+    faults = []
     for arguments in asked:
         done = queuecast(*arguments, home=folder / "own", cwd=folder)
-        said = terminal_faults(done.stdout) + terminal_faults(done.stderr) + (["a traceback"] if "Traceback" in done.stderr else [])
-        found += [f"{arguments[0]}: {fault}" for fault in said]
-    return found + [
-        f"{each.name}: {fault}" for each in folder.glob("?.html") for fault in Survey(each.read_text(encoding="utf-8")).found
+        hits = terminal_faults(done.stdout) + terminal_faults(done.stderr) + (["a traceback"] if "Traceback" in done.stderr else [])
+        faults += [f"{arguments[0]}: {fault}" for fault in hits]
+    return faults + [
+        f"{each.name}: {fault}" for each in folder.glob("?.html") for fault in Survey(each.read_text(encoding="utf-8")).faults
     ]
 
 
@@ -285,15 +285,15 @@ def printed(rng: np.random.Generator) -> str:
 def terminal_faults(text: str) -> list[str]:
     """List the orders to a terminal in ``text`` beyond those that set colours and weights."""
     plain = re.sub(r"\x1b\[[\d;]*m", "", text)
-    return [f"the character {found!r} on the terminal" for found in sorted(set(_ORDERS.findall(plain)))]
+    return [f"the character {character!r} on the terminal" for character in sorted(set(_ORDERS.findall(plain)))]
 
 
 def markdown_faults(text: str) -> list[str]:
     """List what a table of Markdown has beyond text: HTML, links, code, other numbers of cells."""
-    found = [f"HTML {tag}" for tag in re.findall(r"<(?!br>)[^ ]{,20}", text)]
-    found += [f"unescaped {each[-1]}" for each in re.findall(r"(?<!\\)(?:\\\\)*[`\[]", text)]
+    faults = [f"HTML {tag}" for tag in re.findall(r"<(?!br>)[^ ]{,20}", text)]
+    faults += [f"unescaped {each[-1]}" for each in re.findall(r"(?<!\\)(?:\\\\)*[`\[]", text)]
     widths = {len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in text.splitlines()}
-    return found + ([f"rows of {sorted(widths)} bars"] if len(widths) > 1 else [])
+    return faults + ([f"rows of {sorted(widths)} bars"] if len(widths) > 1 else [])
 
 
 def browser() -> str | None:
@@ -324,9 +324,9 @@ def campaign(attempts: int, seed: int, folder: Path) -> Counts:
     """Make pages, drawings and tables of hostile texts; every one must hold them as text."""
     counts, program = Counts(), browser()
     kinds: dict[str, Callable[[np.random.Generator], list[str]]] = {
-        **{name: lambda rng, name=name: Survey(poisoned(name, rng), trusted=False).found for name in templates()},
-        "report": lambda rng: Survey(report(rng)).found,
-        "campaign": lambda rng: Survey(campaign_page(rng)).found,
+        **{name: lambda rng, name=name: Survey(poisoned(name, rng), trusted=False).faults for name in templates()},
+        "report": lambda rng: Survey(report(rng)).faults,
+        "campaign": lambda rng: Survey(campaign_page(rng)).faults,
         "drawings": lambda rng: [fault for each in drawings(rng) for fault in svg_faults(each)],
         "terminal": lambda rng: terminal_faults(printed(rng)),
         "Markdown": lambda rng: markdown_faults(markdown_of(pd.DataFrame({stored(rng): [stored(rng), stored(rng)], "b": [1, 2]}))),
@@ -337,15 +337,15 @@ def campaign(attempts: int, seed: int, folder: Path) -> Counts:
     for attempt in range(attempts):
         name = order[attempt % len(order)]
         try:
-            found = kinds[name](np.random.default_rng([seed, attempt]))
+            faults = kinds[name](np.random.default_rng([seed, attempt]))
         except Exception as error:  # whatever a name makes a page raise is a finding
-            found = [f"{type(error).__name__}: {error}"]
+            faults = [f"{type(error).__name__}: {error}"]
         if program and attempt % _IN_BROWSER == 0 and name.endswith(".j2"):
-            found += runs_in(program, poisoned(name, np.random.default_rng([seed, attempt])), folder)
+            faults += runs_in(program, poisoned(name, np.random.default_rng([seed, attempt])), folder)
             counts.outcomes["opened in a browser"] += 1
         counts.add(
-            "text" if not found else "not text",
-            f"{name}, seed {seed}, attempt {attempt}: {'; '.join(found[:3])}" if found else None,
+            "text" if not faults else "not text",
+            f"{name}, seed {seed}, attempt {attempt}: {'; '.join(faults[:3])}" if faults else None,
         )
     if not program:
         counts.outcomes["no browser here"] += 1

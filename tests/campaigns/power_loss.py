@@ -74,7 +74,7 @@ class Disk:
         """Take up a call that is about to happen; the one before has happened."""
         self.settle()
         self._before = call
-        self._made = not Path(call.touched).exists()
+        self._new = not Path(call.touched).exists()
         for path in (call.path if call.name in ("unlink", "rmdir") else "", call.target):
             if path and Path(path).is_file():
                 self.last[_inode(path)] = Path(path).read_bytes()
@@ -86,7 +86,7 @@ class Disk:
             return
         if call.name == "fsync":
             self._sync(call.path)
-        elif call.name in ("open", "mkdir", "link") and self._made and Path(call.touched).exists():
+        elif call.name in ("open", "mkdir", "link") and self._new and Path(call.touched).exists():
             self.changes.append(Change("", call.touched, _inode(call.touched)))
         elif call.name == "rename" and Path(call.target).exists():
             self.changes.append(Change(call.path, call.target, _inode(call.target)))
@@ -126,8 +126,8 @@ class Disk:
 
 
 def _inode(path: str) -> int:
-    found = Path(path).stat()
-    return _FOLDER if Path(path).is_dir() else found.st_ino
+    status = Path(path).stat()
+    return _FOLDER if Path(path).is_dir() else status.st_ino
 
 
 def _database(path: str) -> bool:
@@ -139,19 +139,19 @@ def _torn(now: bytes, then: bytes, random_: random.Random) -> bytes:
 
 
 def _lose(scene: Scene, attempts: int, random_: random.Random, folder: Path, counts: Counts) -> None:
-    made, left = rehearsed(scene, folder), folder / "left"
-    place, calls = made.place, made.calls
+    rehearsal, left = rehearsed(scene, folder), folder / "left"
+    place, calls = rehearsal.place, rehearsal.calls
     left.mkdir()
     points = chosen(calls, attempts, random_)
-    restored(made.first, place)
+    restored(rehearsal.first, place)
     undisturbed(scene, place, _recorded(Disk(place), set(points), left, random_))
     for point in points:
         if not (left / str(point)).exists():
             continue  # the second time made fewer calls
         restored(left / str(point), place)
         call = calls[min(point, len(calls) - 1)]
-        said = f"{scene.name}, power lost before call {point}, {call.name} {Path(call.touched).relative_to(place)}"
-        count(counts, scene, said, partial(_after, scene, place, made.before, made.wanted))
+        case = f"{scene.name}, power lost before call {point}, {call.name} {Path(call.touched).relative_to(place)}"
+        count(counts, scene, case, partial(_after, scene, place, rehearsal.before, rehearsal.wanted))
 
 
 def _recorded(disk: Disk, points: set[int], left: Path, random_: random.Random) -> Callable[[Call], int]:

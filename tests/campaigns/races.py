@@ -79,13 +79,13 @@ def _later(seconds: float, command: Callable[[Path], int], place: Path) -> int:
 def _judge(place: Path, pair: tuple[str, ...], late: float, ended: list[Ended], counts: Counts) -> None:
     wrong = []
     for name, each in zip(pair, ended, strict=True):
-        said = each.output.strip().splitlines()[-1] if each.output.strip() else ""
+        last = each.output.strip().splitlines()[-1] if each.output.strip() else ""
         if each.hung:
             wrong.append(f"{name} {each.how}")
-        elif "Traceback" in each.output or "defect" in said:
+        elif "Traceback" in each.output or "defect" in last:
             wrong.append(f"{name}: {each.output.strip()[-300:]}")
-        elif each.code and not (name == "doctor" and each.code == 1) and not AT_WORK.search(said):
-            wrong.append(f"{name} ends with {each.code}: {said}")
+        elif each.code and not (name == "doctor" and each.code == 1) and not AT_WORK.search(last):
+            wrong.append(f"{name} ends with {each.code}: {last}")
     try:
         forked(lambda: _whole(place))
     except AssertionError as error:

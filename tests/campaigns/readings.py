@@ -69,8 +69,8 @@ class Reading:
         seed = r.choice(self.seeds())
         if self.kinds is TEXT and len(seed) > 2500 and r.random() < 0.5:
             seed = seed[: seed.rfind(b"\n", 0, 1500) + 1]  # a mutation of few lines is more often one of a line that matters
-        made = mutated(seed, r, self.kinds)
-        return packed(made, r) if self.gzip else made
+        case = mutated(seed, r, self.kinds)
+        return packed(case, r) if self.gzip else case
 
 
 def _small(trace: Trace) -> None:
@@ -96,10 +96,10 @@ def _small(trace: Trace) -> None:
 
 def _check_refusal(refused: InputError, name: str) -> None:
     """Hold a refusal to being one line, short, printable, and naming the file."""
-    said = str(refused)
-    short = "\n" not in said and len(said) <= limits.MESSAGE
-    assert short, f"a refusal of {len(said)} characters, {said.count(chr(10))} line ends: {said[:200]!r}"
-    assert Path(name).name in said, f"a refusal does not name its file: {said}"
+    text = str(refused)
+    short = "\n" not in text and len(text) <= limits.MESSAGE
+    assert short, f"a refusal of {len(text)} characters, {text.count(chr(10))} line ends: {text[:200]!r}"
+    assert Path(name).name in text, f"a refusal does not name its file: {text}"
 
 
 def _rows(trace: Trace) -> Iterable[dict[str, Any]]:
@@ -109,8 +109,8 @@ def _rows(trace: Trace) -> Iterable[dict[str, Any]]:
     )
 
 
-def _compare(found: Iterable[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> None:
-    rows = list(found)
+def _compare(records: Iterable[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> None:
+    rows = list(records)
     assert len(rows) == len(wanted), f"{len(rows)} rows, a second reader has {len(wanted)}"
     for place, (row, want) in enumerate(zip(rows, wanted, strict=True)):
         for name, value in want.items():
@@ -146,11 +146,11 @@ def _check_sacct(trace: Trace, content: bytes) -> None:
     if not other:
         origin = trace.origin_unix_s
         rows = [{**row, "submit": row["submit_s"] + origin} for row in _rows(trace)]
-        stated = [
+        bounds = [
             {name: value if name in ("submit", "user", "partition") else _within(value) for name, value in row.items()}
             for row in wanted
         ]
-        _compare(rows, stated)
+        _compare(rows, bounds)
     else:
         jobs, unread = len(trace.jobs), len(trace.unread)
         right = len(wanted) <= jobs + unread <= len(wanted) + other
@@ -188,12 +188,12 @@ def _check_finite(given: np.ndarray, content: bytes) -> None:
 def _check_submissions(table: pd.DataFrame, content: bytes) -> None:
     rows = _second(readers.table, content)
     assert len(rows) == len(table), f"{len(table)} rows, a second reader has {len(rows)}"
-    for row, found in zip(rows, table.to_dict("records"), strict=True):
-        same = float(row["procs"]) == found["procs"] and float(row["requested_s"]) == found["requested_s"]
+    for row, job in zip(rows, table.to_dict("records"), strict=True):
+        same = float(row["procs"]) == job["procs"] and float(row["requested_s"]) == job["requested_s"]
         with suppress(ValueError):
-            told = datetime.fromisoformat(row["submit_time"].strip())
-            same = same and told.replace(tzinfo=None) == found["submit_time"].to_pydatetime()
-        assert same, f"{row} is read as {found}"
+            submit = datetime.fromisoformat(row["submit_time"].strip())
+            same = same and submit.replace(tzinfo=None) == job["submit_time"].to_pydatetime()
+        assert same, f"{row} is read as {job}"
 
 
 def _read_ldms(path: Path) -> Any:
@@ -213,8 +213,8 @@ def ldms_rows(reader: LdmsReader, blocks: Iterable[Block]) -> list[tuple[int, st
     ]
 
 
-def _check_ldms(found: Any, content: bytes) -> None:
-    reader, blocks = found
+def _check_ldms(parsed: Any, content: bytes) -> None:
+    reader, blocks = parsed
     rows = ldms_rows(reader, blocks)
     assert len(rows) == reader.rows, f"{len(rows)} rows and {reader.rows} counted"
     assert all(0 < time < 2 * 10**6 * 2**33 for time, _, _ in rows), "a time is out of range"
@@ -233,26 +233,26 @@ def ldms_places(header: Header) -> tuple[int, int, int, int | None, tuple[int, .
     return len(header.columns), header.time, header.node, header.microseconds, tuple(header.metrics)
 
 
-def _check_runs(found: Any, content: bytes) -> None:
-    cells, runs = _cells(content), found.runs
+def _check_runs(table: Any, content: bytes) -> None:
+    cells, runs = _cells(content), table.runs
     assert (np.isfinite(runs["runtime_s"]) & (runs["runtime_s"] > 0)).all(), "a runtime is not above 0"
     starts = [math.floor(float(row["start_s"] if "start_s" in row else row["start_unix"])) for row in cells]
     wanted = [{"run_id": row["run_id"], "application": row["application"]} for row in cells]
     _compare(runs.to_dict("records"), [{**row, "start_s": start} for row, start in zip(wanted, starts, strict=True)])
 
 
-def _check_accounting_runs(found: Any, content: bytes) -> None:
+def _check_accounting_runs(table: Any, content: bytes) -> None:
     _, rows, other = _second(readers.accounting, content)
-    left, least, most = sum(found.left_out.values()), len(rows), len(rows) + other
-    assert least <= len(found.runs) + left <= most, f"{len(found.runs)} runs and {left} left out of {least} to {most} lines"
+    left, least, most = sum(table.left_out.values()), len(rows), len(rows) + other
+    assert least <= len(table.runs) + left <= most, f"{len(table.runs)} runs and {left} left out of {least} to {most} lines"
 
 
-def _check_table(found: pd.DataFrame, content: bytes) -> None:
+def _check_table(table: pd.DataFrame, content: bytes) -> None:
     wanted = [
-        {name: float(row[name]) if found[name].dtype.kind == "f" else row[name] for name in found.columns}
+        {name: float(row[name]) if table[name].dtype.kind == "f" else row[name] for name in table.columns}
         for row in _cells(content)
     ]
-    _compare(found.to_dict("records"), wanted)
+    _compare(table.to_dict("records"), wanted)
 
 
 def _read_catalogue(path: Path) -> Any:
@@ -270,8 +270,8 @@ def _read_catalogue(path: Path) -> Any:
 
 
 def _check_catalogue(entries: Any, content: bytes) -> None:
-    stated = tomllib.loads(content.decode().replace("\r\n", "\n")).get("traces", {})
-    for name, table in stated.items():
+    tables = tomllib.loads(content.decode().replace("\r\n", "\n")).get("traces", {})
+    for name, table in tables.items():
         for key, value in table.items():
             assert repr(getattr(entries[name], key)) == repr(value), f"{name} is not {table}"
 
@@ -286,16 +286,16 @@ def _read_systems(path: Path) -> Any:
         raise InputError(str(refused).replace(str(home / "systems.toml"), str(path))) from refused
 
 
-def _check_systems(found: Any, content: bytes) -> None:
-    assert all(re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name) for name in found), f"systems are called {list(found)}"
+def _check_systems(catalogue: Any, content: bytes) -> None:
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name) for name in catalogue), f"systems are called {list(catalogue)}"
 
 
 def _check_policy(policy: Any, content: bytes) -> None:
     """Write a policy, read it back, and simulate it: the same again, and every job has a start."""
     assert loads(dumps(policy), "again") == policy, "is not read back as it was written"
     jobs = clean(seeds.trace(), seeds.PROCS, "runtime").jobs
-    made = simulate(jobs, procs=seeds.PROCS, scheduler=f"SCORE({policy.score}){policy.behind}")
-    assert len(made.jobs) == len(jobs), "loses jobs"
+    schedule = simulate(jobs, procs=seeds.PROCS, scheduler=f"SCORE({policy.score}){policy.behind}")
+    assert len(schedule.jobs) == len(jobs), "loses jobs"
 
 
 def _read_predictions(path: Path) -> Any:
@@ -343,12 +343,12 @@ def judged(kind: str, content: bytes, folder: Path) -> tuple[str, str | None]:
     path = folder / f"case{READINGS[kind].suffix}"
     path.write_bytes(content)
     try:
-        found = READINGS[kind].read(path)
+        parsed = READINGS[kind].read(path)
     except InputError as refused:
         outcome, check = "refused", partial(_check_refusal, refused, str(path))
     else:
         text = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
-        outcome, check = "accepted", partial(READINGS[kind].check, found, text)
+        outcome, check = "accepted", partial(READINGS[kind].check, parsed, text)
     try:
         check()
     except AssertionError as wrong:

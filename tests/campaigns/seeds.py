@@ -122,25 +122,25 @@ def _changed(table: pa.Table, r: random.Random) -> pa.Table:
             return table.slice(0, r.choice((0, 1, 5)))
     metadata = table.schema.metadata or {}
     try:
-        stated = json.loads(metadata.get(b"queuecast", b"{}"))
+        fields = json.loads(metadata.get(b"queuecast", b"{}"))
     except (ValueError, RecursionError):  # changed before
         return table
-    stated = stated if isinstance(stated, dict) else {}
-    at = r.choice((stated, *[stated.get("metadata") or stated] * 3))
+    fields = fields if isinstance(fields, dict) else {}
+    at = r.choice((fields, *[fields.get("metadata") or fields] * 3))
     values = (None, 1, -1, 10**30, 1.5, "x", "../x", True, [], {}, ["a"], [[1, 2, "x"]], [[None] * 3], {"a": 1}, "9" * 5000)
     if isinstance(at, dict) and at:
         at[r.choice(list(at))] = r.choice(values)
-    text = json.dumps(stated)
-    said = r.choice((text, text, text, text[:-3], "[" * 100_000, "null", '{"kind": NaN}', "\udcff"))
-    return table.replace_schema_metadata({**metadata, b"queuecast": said.encode("utf-8", "surrogateescape")})
+    text = json.dumps(fields)
+    content = r.choice((text, text, text, text[:-3], "[" * 100_000, "null", '{"kind": NaN}', "\udcff"))
+    return table.replace_schema_metadata({**metadata, b"queuecast": content.encode("utf-8", "surrogateescape")})
 
 
 def _hostile_columns(rows: int) -> list[pa.Array]:
     cells = ("x", 2**63 - 1, -(2**63), 1.5, math.nan, math.inf, 1e300, [1], {"a": 1}, True, b"\xff", limits.SECONDS + 1, 7.0)
-    made = [pa.array([cell] * rows) for cell in (*cells, datetime(2024, 1, 1, tzinfo=UTC))]
-    made += [pa.array([None] * rows, kind) for kind in (pa.int64(), pa.null(), pa.string())]
-    made += [pa.array([2**64 - 1] * rows, pa.uint64()), pa.array([float(n) for n in range(rows)])]
-    return made + [pa.array([cell] * rows).dictionary_encode() for cell in ("=1+1", 7, b"\xff\xfe")]
+    columns = [pa.array([cell] * rows) for cell in (*cells, datetime(2024, 1, 1, tzinfo=UTC))]
+    columns += [pa.array([None] * rows, kind) for kind in (pa.int64(), pa.null(), pa.string())]
+    columns += [pa.array([2**64 - 1] * rows, pa.uint64()), pa.array([float(n) for n in range(rows)])]
+    return columns + [pa.array([cell] * rows).dictionary_encode() for cell in ("=1+1", 7, b"\xff\xfe")]
 
 
 @cache
@@ -152,11 +152,11 @@ def predictions() -> list[bytes]:
 
 @cache
 def foreign() -> list[bytes]:
-    made = []
+    files = []
     for dtype in ("int64", "float64", "str"):
         table = pd.DataFrame({"job_id": np.array(JOBS, dtype), "predicted_s": np.array(JOBS) * 2.5})
-        made.append(table.to_parquet(None))
-    return made
+        files.append(table.to_parquet(None))
+    return files
 
 
 @cache

@@ -37,10 +37,10 @@ def test_cases_depend_on_their_numbers_alone() -> None:
 
 @pytest.mark.slow
 def test_mutated_files_are_refused_in_a_line_or_read_as_a_second_reader_reads_them(tmp_path: Path) -> None:
-    found = apart("fuzz", 120, 0, tmp_path)
-    assert found.findings == []
-    assert found.attempts == 120
-    assert sum(count for outcome, count in found.outcomes.items() if outcome.endswith("accepted")) > 20
+    counts = apart("fuzz", 120, 0, tmp_path)
+    assert counts.findings == []
+    assert counts.attempts == 120
+    assert sum(count for outcome, count in counts.outcomes.items() if outcome.endswith("accepted")) > 20
 
 
 def test_a_reader_that_loses_a_value_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

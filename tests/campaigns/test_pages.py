@@ -30,9 +30,9 @@ ATTACKS = (
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_survivor_would_be_found(attack):
     sound = pages.poisoned("nights.html.j2", np.random.default_rng(0))
-    assert pages.Survey(sound, trusted=False).found == []
-    assert pages.Survey(sound.replace("</main>", f"{attack}</main>")).found
-    assert "no content security policy" in pages.Survey(sound.replace("default-src", "x")).found
+    assert pages.Survey(sound, trusted=False).faults == []
+    assert pages.Survey(sound.replace("</main>", f"{attack}</main>")).faults
+    assert "no content security policy" in pages.Survey(sound.replace("default-src", "x")).faults
 
 
 def test_without_escaping_the_campaign_finds_it(tmp_path, monkeypatch):

@@ -38,10 +38,10 @@ def test_nothing_is_found(
     outcomes: set[str],
     tmp_path: Path,
 ) -> None:
-    found = apart(campaign, attempts, seed, tmp_path, *what, **variables)
-    assert found.findings == []
-    assert found.attempts >= least
-    assert outcomes <= set(found.outcomes)
+    counts = apart(campaign, attempts, seed, tmp_path, *what, **variables)
+    assert counts.findings == []
+    assert counts.attempts >= least
+    assert outcomes <= set(counts.outcomes)
 
 
 def test_results_are_the_same_under_any_hash_seed_threads_and_workers(tmp_path: Path) -> None:

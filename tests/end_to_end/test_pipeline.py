@@ -183,15 +183,15 @@ def test_harm_weighs_the_quantiles_that_the_registered_model_served(ran: Ran) ->
     clean, (schedules, marks) = lake.read_clean("small"), lake.read("schedules", "small")
     store = tracking(f"sqlite:///{ran[0] / 'home' / 'mlflow.db'}")
     date, model = dated_of(marks), marks["model"]["version"]
-    known = whole_accounting(clean, read_history(lake, clean))
-    source = simulated_model("runtime-small", model, clean, known, date, store).predictor
+    accounting = whole_accounting(clean, read_history(lake, clean))
+    source = simulated_model("runtime-small", model, clean, accounting, date, store).predictor
     number = next(i for i, each in enumerate(marks["schedules"]) if (each["scheduler"], each["predictor"]) == ("Harm", source.name))
     start = schedules.loc[schedules["schedule"] == number, "start_s"].to_numpy()
-    told, point = (
+    by_quantiles, point = (
         simulate(clean.jobs, procs=clean.procs, scheduler="Harm", predictor=each)
         for each in (source, replace(source, quantiles=None))
     )
-    assert (told.jobs["start_s"] == start).all()
+    assert (by_quantiles.jobs["start_s"] == start).all()
     assert (point.jobs["start_s"] != start).any()
 
 

@@ -84,8 +84,8 @@ def checks_of(done: dg.ExecuteInProcessResult) -> dict[str, bool]:
 
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
+    with dg.DagsterInstance.ephemeral() as ephemeral:
+        yield ephemeral
 
 
 @pytest.fixture(scope="module")
@@ -145,17 +145,17 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
     simulated: dg.ExecuteInProcessResult, home: Path, instance: dg.DagsterInstance
 ) -> None:
     assert simulated.success
-    found = checks_of(simulated)
+    checks = checks_of(simulated)
     graph = defs.resolve_asset_graph()
-    made = {*STAGES, "published_system"} - {"monitored_schedules"}  # of a real system
-    assert set(found) == {
-        f"{key.asset_key.to_user_string()}:{key.name}" for key in graph.asset_check_keys if key.asset_key.to_user_string() in made
+    assets = {*STAGES, "published_system"} - {"monitored_schedules"}  # of a real system
+    assert set(checks) == {
+        f"{key.asset_key.to_user_string()}:{key.name}" for key in graph.asset_check_keys if key.asset_key.to_user_string() in assets
     }
     warnings = {
         "cluster_experiments:fewer_runs_vary",
         "variability_features:labels_balanced",
     }  # of a tiny cluster nothing is claimed
-    assert {name for name, passed in found.items() if not passed} <= warnings
+    assert {name for name, passed in checks.items() if not passed} <= warnings
     assert all(said_of(asset, "simulated", instance) is True for asset in STAGES)
     features, metadata = Lake(home / "lake").read(FEATURES_TABLE, SIMULATED)
     assert metadata["generated"] is True
@@ -177,8 +177,8 @@ def test_the_days_of_counters_are_partitions_of_their_own(
     simulated: dg.ExecuteInProcessResult, home: Path, instance: dg.DagsterInstance
 ) -> None:
     store = CountersStore(home / "lake", SIMULATED)
-    told = instance.get_materialized_partitions(dg.AssetKey("counters_by_day"))
-    assert told >= {str(dg.MultiPartitionKey({"day": day, "system": SIMULATED})) for day in store.days("sysclassib")}
+    partitions = instance.get_materialized_partitions(dg.AssetKey("counters_by_day"))
+    assert partitions >= {str(dg.MultiPartitionKey({"day": day, "system": SIMULATED})) for day in store.days("sysclassib")}
 
 
 def test_a_second_run_reads_nothing_twice_and_registers_nothing(
@@ -198,12 +198,12 @@ def test_a_second_run_reads_nothing_twice_and_registers_nothing(
 def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     half: Path, site: Path, home: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = next(known for known in systems(home) if known.startswith(NAME))
+    name = next(each for each in systems(home) if each.startswith(NAME))
     first = run(instance, "nightly_variability", name, day="2026-08-01")
     assert first.success
     assert checks_of(first)["variability_features:counters_move"]
-    stated = f"none: no trace of its jobs is stated: queuecast variability ingest --system {name} --trace"
-    assert str(said_of("monitored_schedules", "replays", instance)).startswith(stated)
+    reason = f"none: no trace of its jobs is stated: queuecast variability ingest --system {name} --trace"
+    assert str(said_of("monitored_schedules", "replays", instance)).startswith(reason)
     lake, client = Lake(home / "lake"), tracking().client
 
     def kept() -> tuple[list[bytes], dict[str, str]]:
@@ -260,12 +260,12 @@ def test_the_night_of_an_ingested_system_succeeds_and_a_champion_answers(
     ingested: tuple[CleanTrace, dg.ExecuteInProcessResult], site: Path, home: Path, instance: dg.DagsterInstance
 ) -> None:
     """From the files of a site to a decision: ingested by command, trained by night, asked by command, as the model itself says."""
-    made = ingested[1]
-    assert made.success
-    stages = {key.to_user_string() for key in map(attrgetter("asset_key"), made.get_asset_materialization_events()) if key}
+    night = ingested[1]
+    assert night.success
+    stages = {key.to_user_string() for key in map(attrgetter("asset_key"), night.get_asset_materialization_events()) if key}
     assert stages - {"counters_by_day"} == {*STAGES, "published_system", "variability_night"}
     assert not Lake(home / "lake").has(TRIALS_TABLE, "opal")
-    assert not any(name.startswith("cluster_experiments") for name in checks_of(made))
+    assert not any(name.startswith("cluster_experiments") for name in checks_of(night))
     assert (
         said_of("cluster_experiments", "trials", instance)
         == "none: opal is no simulated cluster; monitored_schedules asks its model"
@@ -284,9 +284,9 @@ def test_the_night_of_an_ingested_system_succeeds_and_a_champion_answers(
     asked = ["--system", "opal", "--nodes", ",".join(last["nodes"]), "--application", last["application"], "--json"]
     probes[probes["run_id"] == last["run_id"]].to_csv(home / "probes.csv", index=False)
     when = ["--at", str(last["start_s"]), "--probes", str(home / "probes.csv")]
-    said = json.loads(CliRunner().invoke(ask_command, [*asked, *when], catch_exceptions=False).stdout)
-    assert said["version"] == champion.version
-    assert said["probabilities"] == pytest.approx(champion.model.probabilities(table.features["all"].iloc[[row]])[0], abs=1e-12)
+    answer = json.loads(CliRunner().invoke(ask_command, [*asked, *when], catch_exceptions=False).stdout)
+    assert answer["version"] == champion.version
+    assert answer["probabilities"] == pytest.approx(champion.model.probabilities(table.features["all"].iloc[[row]])[0], abs=1e-12)
 
 
 def test_the_jobs_of_a_system_are_replayed_with_its_counters_in_a_night_and_on_its_page(
@@ -334,8 +334,8 @@ def test_every_remembered_system_has_its_night(home: Path, half: Path) -> None:
 def test_a_system_is_remembered_with_what_was_said_and_further_places_are_added(tmp_path: Path) -> None:
     remember_system(tmp_path, "a", {"counters": ("/x",), "runs": "/r.csv", "job_name": ""})
     remember_system(tmp_path, "a", {"counters": ("/y", "/x"), "probes": "/p.csv", "lag_s": 20.0})
-    known = system(tmp_path, "a")
-    assert known == System(name="a", counters=("/x", "/y"), runs="/r.csv", probes="/p.csv", lag_s=20.0)
+    kept_system = system(tmp_path, "a")
+    assert kept_system == System(name="a", counters=("/x", "/y"), runs="/r.csv", probes="/p.csv", lag_s=20.0)
 
 
 @pytest.fixture(scope="module")

@@ -21,17 +21,17 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     """A site with PostgreSQL, an object store and MLflow, and the accounting of 25 days."""
     root = Path(tempfile.mkdtemp(prefix="queuecast-server-", dir="/tmp"))  # not the tests' own place, which is its user's alone
     root.chmod(0o711)  # PostgreSQL is another user's process
-    made = Site(root)
-    request.config.stash[_SITE] = made
+    new_site = Site(root)
+    request.config.stash[_SITE] = new_site
     try:
-        made.start()
-        with made.timed("write the accounting"):
-            made.python(
+        new_site.start()
+        with new_site.timed("write the accounting"):
+            new_site.python(
                 f"from pathlib import Path; from tests.support.scenes import accounting; accounting(Path({str(root)!r}), 25)"
             )
-        yield made
+        yield new_site
     finally:
-        made.stop()
+        new_site.stop()
     if request.session.testsfailed:
         print(f"\nlogs and databases are kept in {root}")
     else:
@@ -73,5 +73,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.section("times")
     for what, seconds in site.times:
         terminalreporter.line(f"{seconds:8.1f} s  {what}")
-    for line in site.told:
+    for line in site.notes:
         terminalreporter.line(line)

@@ -73,16 +73,16 @@ class _Handler(BaseHTTPRequestHandler):
         upstream.close()
         proxy.received += len(body)
         proxy.sent += len(content)
-        told = {name: value for name, value in answer.getheaders() if name.lower() not in _HOPS}
+        reply_headers = {name: value for name, value in answer.getheaders() if name.lower() not in _HOPS}
         if "marks" in fault:
-            told = {name: value for name, value in told.items() if name.lower() != "etag"}
-            told |= {"ETag": f'"{proxy.requests:032x}"'} if fault == "marks" else {}
+            reply_headers = {name: value for name, value in reply_headers.items() if name.lower() != "etag"}
+            reply_headers |= {"ETag": f'"{proxy.requests:032x}"'} if fault == "marks" else {}
         length = answer.getheader("Content-Length") if self.command == "HEAD" else None
         if fault == "half":
-            self._answer(answer.status, told, content[: len(content) // 2], str(len(content)))
+            self._answer(answer.status, reply_headers, content[: len(content) // 2], str(len(content)))
             self._cut()
             return
-        self._answer(answer.status, told, content, length)
+        self._answer(answer.status, reply_headers, content, length)
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _pass_on
 

@@ -125,14 +125,14 @@ class Service:
 
     def wait(self, over: Callable[[], object]) -> None:
         """Wait until ``over`` is true; AssertionError, with the end of its log, if it and what it needs hang before."""
-        wait_until(over, self.among or self.place, lambda: f"{self.name}:\n{self._said()}")
+        wait_until(over, self.among or self.place, lambda: f"{self.name}:\n{self._tail()}")
 
     def _ready(self) -> bool:
         assert self.process is not None
-        assert self.process.poll() is None, f"{self.name} ended with exit code {self.process.poll()}:\n{self._said()}"
+        assert self.process.poll() is None, f"{self.name} ended with exit code {self.process.poll()}:\n{self._tail()}"
         return self.ready()
 
-    def _said(self) -> str:
+    def _tail(self) -> str:
         return self.log.read_text(errors="replace")[-2000:]
 
     def kill(self) -> None:
@@ -195,11 +195,11 @@ def postgres(root: Path, port: int, passwords: Mapping[str, str], env: Mapping[s
 
 def programs_of_postgres() -> Path:
     """Return the directory of PostgreSQL's programs; Debian keeps the servers' off the path."""
-    found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4])), shutil.which("initdb")]
-    known = [Path(each) for each in found if each]
-    if not known:
+    bins = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4])), shutil.which("initdb")]
+    paths = [Path(each) for each in bins if each]
+    if not paths:
         raise RuntimeError("PostgreSQL is missing: apt-get install postgresql (make server-test does so where it is root)")
-    return known[-1].resolve().parent
+    return paths[-1].resolve().parent
 
 
 def module(*arguments: str) -> list[str]:

@@ -40,13 +40,13 @@ class Running:
     """A command under way: its process, and the file with what it says."""
 
     process: subprocess.Popen[bytes]
-    said: IO[str]
+    printed: IO[str]
     root: Path
 
     def text(self) -> str:
         """Return what it has said."""
-        self.said.seek(0)
-        return self.said.read()
+        self.printed.seek(0)
+        return self.printed.read()
 
     def ended(self) -> int:
         """Wait for its end; return its exit code."""
@@ -61,7 +61,7 @@ class Site:
     root: Path
     services: dict[str, Service] = field(default_factory=dict)
     times: list[tuple[str, float]] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     ports: dict[str, int] = field(default_factory=dict)
     proxy: FaultyProxy | None = None
 
@@ -210,11 +210,11 @@ class Site:
         place.mkdir(parents=True, exist_ok=True)
         assert self.proxy is not None
         before = len(self.proxy.put)
-        with tempfile.TemporaryFile("w+") as said:
+        with tempfile.TemporaryFile("w+") as printed:
             process = subprocess.Popen(
-                self.command(*arguments), env=dict(env or self.machine("desk")), cwd=place, stdout=said, stderr=subprocess.STDOUT
+                self.command(*arguments), env=dict(env or self.machine("desk")), cwd=place, stdout=printed, stderr=subprocess.STDOUT
             )
-            running = Running(process, said, self.root)
+            running = Running(process, printed, self.root)
             try:
                 self.wait_for_table(before, running)
                 yield running
@@ -272,9 +272,9 @@ class Site:
         body = json.dumps({"query": query, "variables": variables}).encode()
         asked = urllib.request.Request(f"{address}/graphql", body, {"Content-Type": "application/json", "Origin": address})
         with urllib.request.urlopen(asked, timeout=FOREVER_S) as answer:
-            said = json.load(answer)
-        assert "errors" not in said, said["errors"]
-        return said["data"]
+            reply = json.load(answer)
+        assert "errors" not in reply, reply["errors"]
+        return reply["data"]
 
     def _daemon_is_healthy(self) -> bool:
         state = self.graphql("{instance{daemonHealth{allDaemonStatuses{healthy required}}}}")

@@ -47,8 +47,8 @@ def started(place: Path, settings: str = "") -> Iterator[dict[str, str]]:
             file.read_text(encoding="utf-8") + (_WAITS + settings) * (file.suffix == ".conf"), encoding="utf-8"
         )
     try:
-        made = run([SLURM / "up", place, place / "micro.conf"], place, env=env)
-        assert made.returncode == 0, made.stderr
+        done = run([SLURM / "up", place, place / "micro.conf"], place, env=env)
+        assert done.returncode == 0, done.stderr
         yield env
     finally:
         for end in (["scancel", "--me"], [SLURM / "down", place]):

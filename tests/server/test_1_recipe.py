@@ -47,9 +47,9 @@ def ended(site: Site, before: set[str]) -> dict:
 def launch(site: Site, day: str, trace: str = "arriving") -> str:
     """Launch the night of ``day`` as a backfill, as an operator does; return its id."""
     given = {"assetSelection": [{"path": [name]} for name in NIGHTLY], "partitionNames": [f"{day}|{trace}"]}
-    told = site.graphql(_BACKFILL, p=given)["launchPartitionBackfill"]
-    assert told["__typename"] == "LaunchBackfillSuccess", told
-    return told["backfillId"]
+    reply = site.graphql(_BACKFILL, p=given)["launchPartitionBackfill"]
+    assert reply["__typename"] == "LaunchBackfillSuccess", reply
+    return reply["backfillId"]
 
 
 def test_a_run_on_the_servers_settings(site: Site) -> None:
@@ -65,7 +65,7 @@ def test_a_run_and_a_night_through_dagsters_daemon(site: Site) -> None:
     site.start_dagster()
     before = {run["runId"] for run in runs(site)}
     assert len(before) == 1, "the web server sees the run of another machine"
-    known = site.published(SUBJECT)
+    current = site.published(SUBJECT)
     job = {"repositoryLocationName": "queuecast", "repositoryName": "__repository__", "jobName": "full_run"}
     tags = {"dagster/partition": f"{time.strftime('%Y-%m-%d', time.gmtime())}|arriving"}
     parts = {"dagster/partition/day": tags["dagster/partition"].partition("|")[0], "dagster/partition/trace": "arriving"}
@@ -74,11 +74,11 @@ def test_a_run_and_a_night_through_dagsters_daemon(site: Site) -> None:
         "runConfigData": {"ops": {"schedules": {"config": FEW}}},
         "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in {**tags, **parts}.items()]},
     }
-    told = site.graphql(_LAUNCH, p=given)["launchRun"]
-    assert told["__typename"] == "LaunchRunSuccess", told
+    reply = site.graphql(_LAUNCH, p=given)["launchRun"]
+    assert reply["__typename"] == "LaunchRunSuccess", reply
     done = ended(site, before)
     assert done["status"] == "SUCCESS", done
-    assert site.published(SUBJECT)["version"] != known["version"]
+    assert site.published(SUBJECT)["version"] != current["version"]
 
     launch(site, NIGHT)
     night = ended(site, before | {done["runId"]})
@@ -108,8 +108,8 @@ print(json.dumps(model.predict(jobs)["predicted_s"].tolist()))
         "QUEUECAST_DATABASE",
     ):  # the server has the store's keys, not its consumers
         env.pop(name)
-    said = site.python(plain, env=env, cwd=tmp_path)
-    assert json.loads(said.splitlines()[-1]) == answers
+    printed = site.python(plain, env=env, cwd=tmp_path)
+    assert json.loads(printed.splitlines()[-1]) == answers
     assert all(1 <= each <= 3600 for each in answers)
 
 
@@ -157,10 +157,10 @@ def test_a_campaign_on_a_dask_cluster(site: Site) -> None:
 def test_the_doctor_says_what_is_reached_and_finds_nothing(site: Site) -> None:
     done = site.queuecast("doctor")
     assert done.returncode == 0, done.stdout + done.stderr
-    said = done.stderr.splitlines()
-    assert [line.partition(": ")[0] for line in said[:3]] == ["lake", "database", "registry"]
-    assert f"PostgreSQL database queuecast at 127.0.0.1:{site.ports['postgres']}: PostgreSQL " in said[1]
-    assert said[-1] == "s3://site/home: 0 found"
+    lines = done.stderr.splitlines()
+    assert [line.partition(": ")[0] for line in lines[:3]] == ["lake", "database", "registry"]
+    assert f"PostgreSQL database queuecast at 127.0.0.1:{site.ports['postgres']}: PostgreSQL " in lines[1]
+    assert lines[-1] == "s3://site/home: 0 found"
 
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium here: the page was not looked at")
@@ -174,4 +174,4 @@ def test_the_page_of_the_web_server_in_a_browser(site: Site) -> None:
     assert "full_run" in text
     assert "2023-12-08|arriving" in text or "nightly" in text or "Success" in text
     assert picture.stat().st_size > 20_000
-    site.told.append(f"the page of the web server: {picture}")
+    site.notes.append(f"the page of the web server: {picture}")

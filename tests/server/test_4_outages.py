@@ -76,14 +76,14 @@ def test_a_night_outlasts_mlflow_restarted(ran: Site) -> None:
     if "web" not in site.services:
         site.start_dagster()
     site.queuecast("doctor", "--repair")  # Dagster lets a night wait for a run that it believes to be at work
-    known, day = {run["runId"] for run in runs(site)}, "2023-12-09"
+    earlier, day = {run["runId"] for run in runs(site)}, "2023-12-09"
     assert site.proxy is not None
     before = len(site.proxy.put)
     launch(site, day)
     site.wait_for_table(before)
     with stopped(site, "mlflow"):
         spend(GONE_S / 3, At(site.root))
-    night = ended(site, known)
+    night = ended(site, earlier)
     assert night["status"] == "SUCCESS", night
     assert day in site.published(SUBJECT)["made_by"]
 
@@ -104,9 +104,9 @@ def test_a_server_that_stays_away_ends_a_run_in_a_line_and_changes_nothing(serve
         with failing(site, "503") if server == "s3" else stopped(site, server):
             code = running.ended()
         assert code not in (0, -9), running.text()
-        said = [each for each in running.text().splitlines() if each.startswith("queuecast: ")]
-        assert len(said) == 1, running.text()
-        assert line.format(**site.ports) in said[0]
+        lines = [each for each in running.text().splitlines() if each.startswith("queuecast: ")]
+        assert len(lines) == 1, running.text()
+        assert line.format(**site.ports) in lines[0]
         assert "Traceback" not in running.text()
         assert "defect" not in running.text()
     assert site.published(SUBJECT) == before

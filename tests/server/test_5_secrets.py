@@ -48,11 +48,11 @@ def test_nothing_that_was_written_has_a_secret(site: Site) -> None:
     )
     assert failed.returncode == 2
     secrets = [secret.encode() for secret in SECRETS.values()]
-    looked_at, found = 0, []
+    looked_at, leaks = 0, []
     for name, content in written(site):
         looked_at += 1
-        found += [f"{name}: {secret.decode()}" for secret in secrets if secret in opened(content)]
+        leaks += [f"{name}: {secret.decode()}" for secret in secrets if secret in opened(content)]
     assert looked_at > 100
-    assert found == []
+    assert leaks == []
     commands = [Path(f"/proc/{each.process.pid}/cmdline").read_bytes() for each in site.services.values() if each.process]
     assert not [line for line in commands for secret in secrets if secret in line]

@@ -30,7 +30,7 @@ def env_of(site: Site, machine: str, locks: str) -> dict[str, str]:
     return env
 
 
-def told(log: TextIO) -> Counter[str]:
+def counts(log: TextIO) -> Counter[str]:
     """Return how often each line was said so far."""
     return Counter(Path(log.name).read_text().split("\n")[:-1])
 
@@ -38,7 +38,7 @@ def told(log: TextIO) -> Counter[str]:
 @pytest.mark.parametrize("locks", ["database", "alone"])
 def test_versions_are_whole_while_writers_on_three_machines_are_killed(site: Site, locks: str) -> None:
     random.seed(locks)
-    log, said = ((site.root / f"{what}-{locks}.log").open("w+") for what in ("writers", "reader"))
+    log, reader_log = ((site.root / f"{what}-{locks}.log").open("w+") for what in ("writers", "reader"))
 
     def writer(number: int) -> subprocess.Popen:
         code = "from tests.server.racing import write_forever; write_forever()"
@@ -52,19 +52,19 @@ def test_versions_are_whole_while_writers_on_three_machines_are_killed(site: Sit
             [*module("tests.server.program"), read],
             env=env_of(site, "reader", locks),
             cwd=site.root,
-            stdout=said,
-            stderr=said,
+            stdout=reader_log,
+            stderr=reader_log,
         )
 
         def attempted(before: int) -> bool:
-            assert reader.poll() is None, told(said)
-            return told(log).total() > before
+            assert reader.poll() is None, counts(reader_log)
+            return counts(log).total() > before
 
         kills = 0
-        while kills < KILLS or told(log)["published"] < PUBLISHED or told(said)["whole"] < READS:
-            begun, before = time.monotonic(), told(log).total()
-            assert before < MOST, (told(log), told(said))
-            wait_until(partial(attempted, before), site.root, lambda: (told(log), told(said)))
+        while kills < KILLS or counts(log)["published"] < PUBLISHED or counts(reader_log)["whole"] < READS:
+            begun, before = time.monotonic(), counts(log).total()
+            assert before < MOST, (counts(log), counts(reader_log))
+            wait_until(partial(attempted, before), site.root, lambda: (counts(log), counts(reader_log)))
             time.sleep(random.uniform(0, time.monotonic() - begun))  # at any moment of the next attempt, as long as this one
             number = random.randrange(3)
             writers[number].send_signal(signal.SIGKILL)
@@ -75,8 +75,8 @@ def test_versions_are_whole_while_writers_on_three_machines_are_killed(site: Sit
         for each in [*writers, reader]:
             each.kill()
             each.wait()
-    assert set(told(log)) <= {"published", "refused"}, told(log)
-    assert set(told(said)) == {"whole"}, told(said)
+    assert set(counts(log)) <= {"published", "refused"}, counts(log)
+    assert set(counts(reader_log)) == {"whole"}, counts(reader_log)
 
     now = """
 from pipelines.storage.home import home

@@ -48,12 +48,12 @@ class Cluster:
         """Submit a job; return what Slurm then says of it."""
         fields = submitted(self.env, "--hold", *options)
         comment = re.search(r"AdminComment=(.*?) [A-Z]\w*=", fields)
-        told = dict(each.split("=", 1) for each in fields.split() if "=" in each)
-        return {**told, "AdminComment": comment[1].strip() if comment else ""}
+        job = dict(each.split("=", 1) for each in fields.split() if "=" in each)
+        return {**job, "AdminComment": comment[1].strip() if comment else ""}
 
     def log(self) -> str:
-        said = self._file.read_text(encoding="utf-8", errors="replace")
-        self._seen, new = len(said), said[self._seen :]
+        text = self._file.read_text(encoding="utf-8", errors="replace")
+        self._seen, new = len(text), text[self._seen :]
         return new
 
 
@@ -76,8 +76,8 @@ def served(cluster: Cluster, place: Path) -> Iterator[None]:
     """Serve a champion of KTH-SP2 at the cluster's port."""
     env = {**os.environ, "QUEUECAST_HOME": str(place), "PYTHONPATH": str(HOUSE)}
     code = "import sys, pathlib; from benchmarks.speed.serving import register; register(pathlib.Path(sys.argv[1]), sys.argv[2:])"
-    made = [sys.executable, "-c", code, str(SHARED), "quantile(order=accuracy)"]
-    done = run(made, place, env=env)
+    training = [sys.executable, "-c", code, str(SHARED), "quantile(order=accuracy)"]
+    done = run(training, place, env=env)
     assert done.returncode == 0, done.stderr
     command = [sys.executable, "-m", "pipelines", "serve", "runtime-kth-sp2", "--port", str(cluster.port)]
     service = Service("serve", command, place, env, answers(f"http://{LOOPBACK}:{cluster.port}/health"))
@@ -146,7 +146,7 @@ def dribble(link: socket.socket) -> None:
         time.sleep(0.02)
 
 
-def said(text: bytes) -> Callable[[socket.socket], None]:
+def sending(text: bytes) -> Callable[[socket.socket], None]:
     def say(link: socket.socket) -> None:
         link.recv(4096)
         link.sendall(text)
@@ -189,14 +189,14 @@ def test_a_slow_service_is_waited_for_no_longer_than_the_time_out(cluster: Clust
 
 @pytest.mark.parametrize("kind", RUBBISH)
 def test_rubbish_is_no_prediction(cluster: Cluster, kind: str) -> None:
-    with talking(cluster.port, said(RUBBISH[kind])):
+    with talking(cluster.port, sending(RUBBISH[kind])):
         why = unanswered(cluster)
     assert why not in ("", "timeout")
 
 
 def test_a_job_that_is_refused_stops_no_questions_about_others(cluster: Cluster, tmp_path: Path) -> None:
     cluster.set("REST_S", 1e6)
-    with talking(cluster.port, said(b'HTTP/1.1 422 Unprocessable Entity\r\n\r\n{"error": "procs"}')):
+    with talking(cluster.port, sending(b'HTTP/1.1 422 Unprocessable Entity\r\n\r\n{"error": "procs"}')):
         assert [unanswered(cluster) for _ in range(2)] == ["answered HTTP/1.1 422 Unprocessable Entity"] * 2
 
 

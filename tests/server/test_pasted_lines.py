@@ -40,12 +40,12 @@ def pasted(env: dict[str, str], *, scripts_alone: bool = False, **given: object)
     """Make a change as its lines say it, and let Slurm read it."""
     conf = Path(env["SLURM_CONF"])
     table = jobs().assign(partition="normal", start_s=-1, end_s=-1)
-    made = change(Candidate("tried", **given), load_site(conf), table)  # type: ignore[arg-type]
-    assert made is not None
+    changed = change(Candidate("tried", **given), load_site(conf), table)  # type: ignore[arg-type]
+    assert changed is not None
     if not scripts_alone:
-        conf.write_text(in_place(conf.read_text(), made.lines))
+        conf.write_text(in_place(conf.read_text(), changed.lines))
     (conf.parent / "queuecast.lua").write_text(TOLD)
-    for script in (line for line in made.lines if line.startswith(SCRIPT)):
+    for script in (line for line in changed.lines if line.startswith(SCRIPT)):
         file = conf.parent / "job_submit.lua"
         later = max(file.stat().st_mtime, time.time()) + 5  # Slurm reads it again where it is newer, in whole seconds
         file.write_text(script.replace("/etc/slurm", str(conf.parent)).replace("express", "debug"))
@@ -65,9 +65,9 @@ def test_settings_and_whole_lines_of_partitions_are_what_slurm_then_has(slurm: d
         scheduler={"bf_interval": 33},
         partitions={"debug": {"PriorityTier": 7, "MaxTime": 9}},
     )
-    told = asked(slurm, "scontrol", "show", "config")
-    assert re.search(r"PriorityWeightAge += 100000\n", told)
-    assert "bf_interval=33,bf_resolution=60" in told
+    config = asked(slurm, "scontrol", "show", "config")
+    assert re.search(r"PriorityWeightAge += 100000\n", config)
+    assert "bf_interval=33,bf_resolution=60" in config
     part = asked(slurm, "scontrol", "show", "partition", "debug", "-o")
     for value in ("PriorityTier=7", "PriorityJobFactor=100", "MaxTime=00:09:00", "Nodes=n[1-2]", "DefMemPerCPU=3000"):
         assert f" {value} " in part
@@ -82,7 +82,7 @@ def test_scripts_shorten_limits_add_a_partition_and_give_priority_at_submission(
     pasted(slurm, time_min="predicted 0.9")
     assert [waiting(slurm, f"--time={minutes}")["TimeMin"] for minutes in (30, 2)] == ["00:05:00", "00:02:00"]
     pasted(slurm, scripts_alone=True, partition={"name": "express", "nodes": 1, "like": "normal", "MaxTime": 4})
-    told = [waiting(slurm, f"--time={minutes}")["Partition"] for minutes in (4, 5)]
-    assert [set(each.split(",")) for each in told] == [{"normal", "debug"}, {"normal"}]
+    partitions = [waiting(slurm, f"--time={minutes}")["Partition"] for minutes in (4, 5)]
+    assert [set(each.split(",")) for each in partitions] == [{"normal", "debug"}, {"normal"}]
     pasted(slurm, site_factor=100_000)
     assert int(waiting(slurm, "--time=30")["Priority"]) - before > 1_800_000  # 25 - 6 doublings, less what age and shares moved

@@ -42,9 +42,9 @@ class Serving:
         answer = link.getresponse()
         return answer.status, json.loads(answer.read())
 
-    def until(self, told: str) -> None:
-        """Wait until the service's health tells ``told``."""
-        self.service.wait(lambda: told in json.dumps(self.ask("GET", "/health")[1]))
+    def until(self, text: str) -> None:
+        """Wait until the service's health tells ``text``."""
+        self.service.wait(lambda: text in json.dumps(self.ask("GET", "/health")[1]))
 
 
 @pytest.fixture
@@ -87,9 +87,9 @@ def test_no_request_is_lost_or_wrong_while_the_alias_moves_ten_times(serving: Se
                 serving.service.wait(partial(followed, number + 1))
         finally:
             moved.set()
-    found = sum((each.result() for each in clients), Counter[str]())
-    assert set(found) == {"right of version 1", "right of version 2"}
-    assert found.total() >= CLIENTS * MOVES
+    outcomes = sum((each.result() for each in clients), Counter[str]())
+    assert set(outcomes) == {"right of version 1", "right of version 2"}
+    assert outcomes.total() >= CLIENTS * MOVES
 
 
 def test_a_registry_that_is_gone_or_names_a_broken_version_leaves_the_answers(serving: Serving) -> None:

@@ -52,7 +52,7 @@ def test_a_campaign_on_slurm_whose_jobs_are_cancelled_makes_the_table_of_threads
     wait_until(lambda: alone.poll() is not None, tmp_path)
     assert alone.wait() == 0
     work, cancelled = campaign(tmp_path / "slurm.parquet", slurm, "--on", "slurm(jobs=3)"), set[str]()
-    journal, told = tmp_path / "slurm.parquet.journal", tmp_path / "slurm.err"
+    journal, log = tmp_path / "slurm.parquet.journal", tmp_path / "slurm.err"
 
     def ended() -> bool:
         running = asked(slurm, "squeue", "--noheader", "--states=RUNNING", "--format=%A").split()
@@ -62,13 +62,13 @@ def test_a_campaign_on_slurm_whose_jobs_are_cancelled_makes_the_table_of_threads
         return work.poll() is not None
 
     try:
-        wait_until(ended, place, lambda: told.read_text(encoding="utf-8"), every_s=1)
+        wait_until(ended, place, lambda: log.read_text(encoding="utf-8"), every_s=1)
     finally:
         work.kill()
-    said = told.read_text(encoding="utf-8")
-    assert work.wait() == 0, said
+    text = log.read_text(encoding="utf-8")
+    assert work.wait() == 0, text
     assert cancelled
-    assert "worker lost" in said
+    assert "worker lost" in text
     one, two = (pd.read_parquet(tmp_path / f"{name}.parquet").drop(columns="simulate_s") for name in ("threads", "slurm"))
     pd.testing.assert_frame_equal(one, two, check_exact=True)
     wait_until(lambda: not asked(slurm, "squeue", "--noheader"), place, every_s=1)  # jobs that end

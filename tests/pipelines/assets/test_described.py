@@ -43,10 +43,10 @@ def test_an_unchanged_trace_is_not_stale_and_a_changed_feature_is(tmp_path: Path
         instance.add_dynamic_partitions("traces", ["arriving"])
 
         def run(*stages: dg.AssetsDefinition) -> None:
-            made = dg.map_asset_specs(described.described, stages)
+            assets = dg.map_asset_specs(described.described, stages)
             resources = {"lake": LakeResource(home=str(tmp_path))}
             done = dg.materialize(
-                [*made, *(each for each in STAGES if each not in stages)],
+                [*assets, *(each for each in STAGES if each not in stages)],
                 selection=dg.AssetSelection.assets(*stages),
                 partition_key=DAY,
                 instance=instance,

@@ -60,7 +60,7 @@ def test_publishing_comes_after_every_asset_and_a_night_makes_those_of_a_run() -
     ):
         above = {key.to_user_string() for key in graph.get(dg.AssetKey(last)).parent_keys}
         assert above == {*tables, mark}
-        made = [
+        stages = [
             {key.to_user_string() for key in defs.resolve_job_def(job).asset_layer.executable_asset_keys} for job in (run, night)
         ]
-        assert made == [{*tables, last}, {*tables, last, mark}], "a night makes what a run makes, and its mark"
+        assert stages == [{*tables, last}, {*tables, last, mark}], "a night makes what a run makes, and its mark"

@@ -50,10 +50,10 @@ def test_accounting_grows_and_nothing_else_does_unless_it_is_said(place: Path) -
         remembered(place, "old.swf", SWF),
         remembered(place, "live.swf", SWF, grows=True),
     ]
-    known = load_catalogue()
-    assert [grows(known[name]) for name in names] == [True, False, False, True]
-    assert not grows(known["generated"])
-    assert not grows(known["kth-sp2-1996-2.1-cln"])
+    catalogue = load_catalogue()
+    assert [grows(catalogue[name]) for name in names] == [True, False, False, True]
+    assert not grows(catalogue["generated"])
+    assert not grows(catalogue["kth-sp2-1996-2.1-cln"])
     remember("month", grows=True)
     assert grows(load_catalogue()["month"])
 
@@ -122,9 +122,9 @@ def test_a_file_that_was_replaced_and_is_whole_starts_one_run(place: Path) -> No
         def tick() -> list[str]:
             nonlocal cursor
             context = dg.build_sensor_context(instance, cursor=cursor, repository_def=defs.get_repository_def())
-            found = changed_traces(context)
-            cursor = found.cursor
-            return [str(request.partition_key) for request in found.run_requests or ()]
+            outcome = changed_traces(context)
+            cursor = outcome.cursor
+            return [str(request.partition_key) for request in outcome.run_requests or ()]
 
         assert tick() == tick() == []
         (place / "old.swf").write_text(SWF * 2)
@@ -162,25 +162,25 @@ def test_drift_and_failed_nights_leave_a_line_each(place: Path) -> None:
             key = dg.MultiPartitionKey({"day": day, "trace": "a"})
             return job.execute_in_process(partition_key=key, instance=instance, raise_on_error=False)
 
-        def told_of(made: dg.ExecuteInProcessResult, kind: dg.DagsterEventType, sensor) -> None:
-            event = next(each for each in made.all_events if each.event_type == kind)
-            context = dg.build_run_status_sensor_context(sensor.name, event, instance, made.dagster_run)
+        def told_of(execution: dg.ExecuteInProcessResult, kind: dg.DagsterEventType, sensor) -> None:
+            event = next(each for each in execution.all_events if each.event_type == kind)
+            context = dg.build_run_status_sensor_context(sensor.name, event, instance, execution.dagster_run)
             sensor(context.for_run_failure() if sensor is failed_nights else context)
 
         told_of(night("2026-03-01"), dg.DagsterEventType.PIPELINE_SUCCESS, drift)
         told_of(night("2026-03-02"), dg.DagsterEventType.PIPELINE_FAILURE, failed_nights)
-    told = [{key: value for key, value in line.items() if key != "at"} for line in lines()]
-    assert told[0] == {"kind": "drift", "subject": "a", "night": "2026-03-01", "what": "inputs_as_before: users"}
-    assert len(told) == 2
-    assert told[1]["what"].endswith("accounting.txt: no such file")
-    assert (told[1]["kind"], told[1]["subject"], told[1]["night"]) == ("night failed", "a", "2026-03-02")
+    events = [{key: value for key, value in line.items() if key != "at"} for line in lines()]
+    assert events[0] == {"kind": "drift", "subject": "a", "night": "2026-03-01", "what": "inputs_as_before: users"}
+    assert len(events) == 2
+    assert events[1]["what"].endswith("accounting.txt: no such file")
+    assert (events[1]["kind"], events[1]["subject"], events[1]["night"]) == ("night failed", "a", "2026-03-02")
 
 
 def wrapped(error: OSError) -> InputError:
     """Return the error as readers and writers of the lake tell it."""
-    told = InputError(f"a.parquet: {error.strerror}")
-    told.__cause__ = error
-    return told
+    refusal = InputError(f"a.parquet: {error.strerror}")
+    refusal.__cause__ = error
+    return refusal
 
 
 def tried(job: str, errors: list[Exception], monkeypatch: pytest.MonkeyPatch) -> tuple[bool, list[str]]:
@@ -199,9 +199,9 @@ def tried(job: str, errors: list[Exception], monkeypatch: pytest.MonkeyPatch) ->
     given = {"assets": [breaking], "jobs": [dg.define_asset_job(job, "*")], "resources": {"lake": LakeResource()}}
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["a"])
-        made = dg.Definitions(**given).resolve_job_def(job)
+        job_def = dg.Definitions(**given).resolve_job_def(job)
         key = trace_on("a", "2023-11-02")
-        return made.execute_in_process(partition_key=key, instance=instance, raise_on_error=False).success, nights
+        return job_def.execute_in_process(partition_key=key, instance=instance, raise_on_error=False).success, nights
 
 
 @pytest.mark.parametrize(

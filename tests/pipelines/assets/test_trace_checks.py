@@ -119,7 +119,7 @@ def test_every_kind_of_refusal_in_a_step_is_bad_input(kind):
 
 
 def test_a_failed_check_blocks_what_comes_after_and_is_told_in_words(capsys):
-    made = []
+    ran = []
 
     @dg.asset(check_specs=specs("first", {"sound": "It is sound."}))
     def first() -> dg.MaterializeResult:
@@ -127,15 +127,15 @@ def test_a_failed_check_blocks_what_comes_after_and_is_told_in_words(capsys):
 
     @dg.asset(deps=[first])
     def second() -> None:
-        made.append("second")
+        ran.append("second")
 
     with dg.DagsterInstance.ephemeral() as instance:
         result = dg.materialize([first, second], instance=instance, raise_on_error=False)
     assert not result.success
-    assert made == []
+    assert ran == []
     with pytest.raises(SystemExit) as ended:
         _explain(result)
     assert ended.value.code == 1
-    said = capsys.readouterr().err
-    assert "check failed: first sound (broken 3, of 4)" in said
-    assert "defect" not in said
+    err = capsys.readouterr().err
+    assert "check failed: first sound (broken 3, of 4)" in err
+    assert "defect" not in err

@@ -53,7 +53,7 @@ def windows(workload: CleanTrace) -> Windows:
 
 
 @pytest.fixture
-def stated(workload: CleanTrace, windows: Windows) -> dict:
+def easy_id(workload: CleanTrace, windows: Windows) -> dict:
     """What identifies a campaign of EASY alone."""
     return identity(workload, Campaign(schedulers=("EASY",)), windows)
 
@@ -130,14 +130,14 @@ def test_other_jobs_and_other_predictions_make_another_campaign(workload: CleanT
 
     from models.runtime.protocol import TablePredictor
 
-    def stated(jobs: pd.DataFrame, factor: float) -> dict:
+    def identity_of(jobs: pd.DataFrame, factor: float) -> dict:
         table = TablePredictor("mine", lambda jobs: factor * jobs["requested_s"].to_numpy())
         return identity(replace(workload, jobs=jobs), Campaign(schedulers=("EASY",), predictors=(table,)), windows)
 
-    same = stated(workload.jobs, 1.0)
-    assert stated(workload.jobs.copy(), 1.0) == same
-    assert stated(workload.jobs, 0.5)["predictions"] != same["predictions"]
-    assert stated(workload.jobs.assign(runtime_s=workload.jobs["runtime_s"] + 1), 1.0)["jobs"] != same["jobs"]
+    same = identity_of(workload.jobs, 1.0)
+    assert identity_of(workload.jobs.copy(), 1.0) == same
+    assert identity_of(workload.jobs, 0.5)["predictions"] != same["predictions"]
+    assert identity_of(workload.jobs.assign(runtime_s=workload.jobs["runtime_s"] + 1), 1.0)["jobs"] != same["jobs"]
     assert json.loads(json.dumps(same)) == same
 
 
@@ -156,10 +156,10 @@ def changed(content: bytes, place: int) -> bytes:
 
 
 def test_no_line_of_a_journal_in_which_one_byte_changed_is_resumed(
-    stated: dict, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    easy_id: dict, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.parquet"
-    with journal_of(out, stated) as journal:
+    with journal_of(out, easy_id) as journal:
         for number in (1, 2):
             journal.write(("crowd", Point(number, Policy())), [{"mean_wait_s": 1234.5678 * number, "jobs": 40 + number}])
     whole, kept = journal.path.read_bytes(), journal.done
@@ -167,41 +167,41 @@ def test_no_line_of_a_journal_in_which_one_byte_changed_is_resumed(
     for place in range(starts[0], len(whole)):
         journal.path.write_bytes(changed(whole, place))
         capsys.readouterr()
-        with journal_of(out, stated) as again:
+        with journal_of(out, easy_id) as again:
             line = sum(start <= place for start in starts)
             assert line not in {point.window for _, point in again.done}, f"byte {place}"
             assert again.done.items() <= kept.items()
         torn = place == len(whole) - 1  # the last line end: the line is cut off, as one that was half written
-        assert torn or (f"{journal.path}: " in (said := capsys.readouterr().err) and f"(line {line + 1}" in said)
+        assert torn or (f"{journal.path}: " in (err := capsys.readouterr().err) and f"(line {line + 1}" in err)
 
 
-def test_a_journal_without_a_finished_point_is_nobodys(stated: dict, tmp_path: Path) -> None:
-    with journal_of(tmp_path / "out.parquet", stated) as journal:
+def test_a_journal_without_a_finished_point_is_nobodys(easy_id: dict, tmp_path: Path) -> None:
+    with journal_of(tmp_path / "out.parquet", easy_id) as journal:
         first = journal.path.read_bytes()
     assert not journal.path.exists()
     other = first.replace(b"EASY", b"List")
     for content in (b"", first[:5], first[:50], first, other, other + b'{"point": '):
         journal.path.write_bytes(content)
-        with journal_of(tmp_path / "out.parquet", stated) as again:
+        with journal_of(tmp_path / "out.parquet", easy_id) as again:
             assert again.path.read_bytes() == first
             assert not again.done
 
 
-def test_a_journal_may_be_torn_and_taken_up_again_any_number_of_times(stated: dict, tmp_path: Path) -> None:
+def test_a_journal_may_be_torn_and_taken_up_again_any_number_of_times(easy_id: dict, tmp_path: Path) -> None:
     asked = [("crowd", Point(number, Policy())) for number in (1, 2, 3)]
     for before, point in enumerate(asked):
-        with journal_of(tmp_path / "out.parquet", stated) as journal:
+        with journal_of(tmp_path / "out.parquet", easy_id) as journal:
             assert list(journal.done) == asked[:before]
             journal.write(point, [{"mean_wait_s": 0.1 * before}])
         with journal.path.open("ab") as file:
             file.write(b'{"point": {"window"')
-    with journal_of(tmp_path / "out.parquet", stated) as journal:
+    with journal_of(tmp_path / "out.parquet", easy_id) as journal:
         assert journal.done == {point: [{"mean_wait_s": 0.1 * number}] for number, point in enumerate(asked)}
 
 
-def test_two_processes_do_not_write_one_journal(stated: dict, tmp_path: Path) -> None:
-    with journal_of(tmp_path / "out.parquet", stated), pytest.raises(InputError, match="another process is running this campaign"):
-        journal_of(tmp_path / "out.parquet", stated)
+def test_two_processes_do_not_write_one_journal(easy_id: dict, tmp_path: Path) -> None:
+    with journal_of(tmp_path / "out.parquet", easy_id), pytest.raises(InputError, match="another process is running this campaign"):
+        journal_of(tmp_path / "out.parquet", easy_id)
 
 
 def test_a_failed_point_leaves_the_last_results_and_what_is_done(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_generated_workload_is_called_so_everywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "times", "told", "said"),
+    ("options", "times", "steps", "lines"),
     [
         (  # the first is of an earlier call
             {},
@@ -286,16 +286,16 @@ def test_a_generated_workload_is_called_so_everywhere(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_progress_without_a_terminal_says_what_is_left(options, times, told, said, monkeypatch, capsys):
+def test_progress_without_a_terminal_says_what_is_left(options, times, steps, lines, monkeypatch, capsys):
     from pipelines.cli import progress as shown
 
     clock = iter(times)
     monkeypatch.setattr(shown.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(shown.sys.stderr, "isatty", lambda: False, raising=False)
     with shown.shown_progress(**options) as progress:
-        for each in told:
+        for each in steps:
             progress(*each)
-    assert capsys.readouterr().err.splitlines() == said
+    assert capsys.readouterr().err.splitlines() == lines
 
 
 @pytest.mark.slow
@@ -304,8 +304,8 @@ def test_a_registered_model_that_has_seen_the_jobs_is_refused_or_marked(
 ) -> None:
     def answered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
         assert spec == "runtime-crowd@champion"
-        told = submitted["requested_s"].to_numpy() // 2 + 1
-        return pd.DataFrame({"predicted_s": told, "predicted_80_s": told * 1.5, "snapshot_age_s": np.arange(len(told)) - 7})
+        half_s = submitted["requested_s"].to_numpy() // 2 + 1
+        return pd.DataFrame({"predicted_s": half_s, "predicted_80_s": half_s * 1.5, "snapshot_age_s": np.arange(len(half_s)) - 7})
 
     monkeypatch.setattr("pipelines.storage.registry.predict_registered", answered)
     out, page = tmp_path / "results.parquet", tmp_path / "page.html"
@@ -358,7 +358,7 @@ def test_a_suite_pools_its_traces_and_writes_tables(trace: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error"),
     [
         ('traces = ["crowd.swf"]\nschedular = ["EASY"]', "schedular is unknown; did you mean schedulers?"),
         ("traces = []", "traces "),
@@ -367,10 +367,10 @@ def test_a_suite_pools_its_traces_and_writes_tables(trace: Path, tmp_path: Path)
         ('traces = ["nasa-ipsc-1993-3.1-cln", "lanl-cm5-1994-4.1-cln"]', "93-3.1-cln`, `queuecast fetch lanl-cm5-1994-4.1-cln`"),
     ],
 )
-def test_a_wrong_suite_is_refused_in_one_line(text: str, said: str, tmp_path: Path) -> None:
+def test_a_wrong_suite_is_refused_in_one_line(text: str, error: str, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(text)
     done = queuecast("campaign", "--suite", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "out.parquet"), home=tmp_path)
     assert done.returncode == 2
     assert "mine.toml: " in done.stderr
-    assert said in done.stderr
+    assert error in done.stderr
     assert done.stderr.count("\n") == 1

@@ -81,8 +81,8 @@ def test_predictors_take_options_in_brackets(trace: Path, tmp_path: Path) -> Non
     assert [json.loads(line)["predictor"] for line in done.stdout.splitlines()] == [name, "hierarchy(alpha=0.5)"]
     done = queuecast("simulate", str(trace), "--predictor", "cv-triple(rate=1)", home=tmp_path)
     assert done.returncode == 2
-    known = "over, under, threshold, weight, eta, lambda"
-    assert done.stderr.splitlines()[-1] == f"queuecast: predictor cv-triple(rate=1): unknown option 'rate'; known: {known}"
+    options = "over, under, threshold, weight, eta, lambda"
+    assert done.stderr.splitlines()[-1] == f"queuecast: predictor cv-triple(rate=1): unknown option 'rate'; known: {options}"
 
 
 def test_schedule_out_has_every_job_of_every_combination(trace: Path, tmp_path: Path) -> None:

@@ -76,8 +76,8 @@ def test_json_parquet_and_the_simulation_itself_say_the_same(trace: Path, tmp_pa
     table, metadata = read_parquet(out, kind=KIND)
     assert metadata["predictors"] == names
     for record in records:
-        made = simulate(workload.jobs, procs=64, predictor=record["predictor"]).jobs
-        judged = made.iloc[len(made) // 2 :] if record["part"] == "second-half" else made
+        jobs = simulate(workload.jobs, procs=64, predictor=record["predictor"]).jobs
+        judged = jobs.iloc[len(jobs) // 2 :] if record["part"] == "second-half" else jobs
         short = judged["runtime_s"] - judged["predicted_s"]
         expected = {
             "jobs": len(judged),
@@ -97,8 +97,8 @@ def test_json_parquet_and_the_simulation_itself_say_the_same(trace: Path, tmp_pa
         [loss] = [row["pinball_s"] for row in record["losses"] if row["level"] == pytest.approx(0.2)]
         assert loss == pytest.approx(expected["pinball_0.2_s"])
         rows = table[(table["predictor"] == record["predictor"]) & (table["part"] == record["part"]) & (table["by"] == "all")]
-        found = rows.set_index("measure")["value"].to_dict()
-        assert found == pytest.approx({name: expected[name] for name in list(expected)[1:]} | {"crps_s": expected["mae_s"]})
+        measures = rows.set_index("measure")["value"].to_dict()
+        assert measures == pytest.approx({name: expected[name] for name in list(expected)[1:]} | {"crps_s": expected["mae_s"]})
 
 
 @pytest.mark.slow
@@ -187,8 +187,8 @@ def test_by_default_all_predictors_are_judged_and_the_two_answers_of_the_forest_
     assert {"lightgbm", "svr", "quantile", "quantile(order=accuracy)", "cv-triple", "sp4"} <= set(records)
     workload = clean(read_trace(str(trace)))
     for name, level in (("quantile", "0.5"), ("quantile(order=accuracy)", "accuracy")):
-        made = simulate(workload.jobs, procs=64, predictor=f"quantile(order={level})").jobs
-        assert records[name]["accuracy"] == pytest.approx(accuracies(made).mean())
+        jobs = simulate(workload.jobs, procs=64, predictor=f"quantile(order={level})").jobs
+        assert records[name]["accuracy"] == pytest.approx(accuracies(jobs).mean())
 
 
 @pytest.mark.slow
@@ -219,12 +219,12 @@ def test_on_kth_sp2_last2_is_surely_more_accurate_than_requests_and_experience_i
     done = queuecast("evaluate", str(file), *arguments, home=tmp_path)
     assert done.returncode == 0, done.stderr
     last2 = json.loads(done.stdout.splitlines()[1])
-    made = simulate(clean(read_trace(str(file))).jobs, procs=100, predictor="last2").jobs
-    ends = {user: np.sort(rows["end_s"].to_numpy()) for user, rows in made.groupby("user", observed=True)}
+    jobs = simulate(clean(read_trace(str(file))).jobs, procs=100, predictor="last2").jobs
+    ends = {user: np.sort(rows["end_s"].to_numpy()) for user, rows in jobs.groupby("user", observed=True)}
     done_before = np.array(
-        [np.searchsorted(ends[user], at, "right") for user, at in zip(made["user"], made["submit_s"], strict=True)]
+        [np.searchsorted(ends[user], at, "right") for user, at in zip(jobs["user"], jobs["submit_s"], strict=True)]
     )
-    accuracy = accuracies(made).to_numpy()
+    accuracy = accuracies(jobs).to_numpy()
     stages = {row["group"]: row for row in last2["by_experience"]}
     for name, chosen in {"first": done_before == 0, "experienced": done_before > 25}.items():
         assert stages[name]["jobs"] == chosen.sum()

@@ -38,7 +38,7 @@ def test_json_is_one_simulated_number_a_line_and_the_same_again(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         (("experiment", "--scheduler", "EASY", "--scheduler", "EASY+RUSH(model=nope)"), "known models"),
         (
@@ -49,14 +49,14 @@ def test_json_is_one_simulated_number_a_line_and_the_same_again(tmp_path: Path) 
         (("emit", "--out", "full"), "full: is there already and not empty"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_exit_code_2(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_done_is_one_line_and_exit_code_2(tmp_path: Path, arguments: tuple[str, ...], error: str) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("")
     done = queuecast(tmp_path, *arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1
-    assert said in done.stderr
+    assert error in done.stderr
     assert not (tmp_path / "new").exists()
 
 

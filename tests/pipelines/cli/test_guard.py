@@ -182,11 +182,11 @@ def test_a_name_that_is_none_is_refused(name):
 
 
 def test_servers_listen_on_loopback_by_default():
-    assert [{each.name: each.default for each in made.params}["host"] for made in (ui.command, serve.command)] == ["127.0.0.1"] * 2
+    assert [{each.name: each.default for each in app.params}["host"] for app in (ui.command, serve.command)] == ["127.0.0.1"] * 2
 
 
-@pytest.mark.parametrize(("host", "said"), [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)])
-def test_what_others_can_reach_is_said_of_both_servers_and_of_the_web_server_alone(host, said, monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)])
+def test_what_others_can_reach_is_said_of_both_servers_and_of_the_web_server_alone(host, warned, monkeypatch, tmp_path, capsys):
     served, alone = [], []
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
@@ -199,7 +199,7 @@ def test_what_others_can_reach_is_said_of_both_servers_and_of_the_web_server_alo
     asked = ["--host", host, "--port", port, "--allow-host", "q.example.org"]
     for only in ([], ["--only", "web"]):
         ui.command.main([*asked, *only], standalone_mode=False)
-        assert ("nothing asks for a password" in capsys.readouterr().err) == said
+        assert ("nothing asks for a password" in capsys.readouterr().err) == warned
         assert {f"localhost:{port}", f"{host}:{port}", "q.example.org"} <= served.pop()
     [(module, hosts, *options)] = alone
     assert (module, *options) == ("pipelines.cli.webserver", "-w", ui.WORKSPACE, "-p", port, "-h", host)
@@ -306,8 +306,8 @@ def asked(port, method, path, body=None, **headers):
 def test_a_real_server_does_what_its_own_page_asks_and_nothing_else(server):
     own, change = f"http://localhost:{server}", json.dumps({"query": CHANGES})
     done = (200, {"data": {"reloadWorkspace": {"__typename": "Workspace"}}})
-    status, told = asked(server, "POST", "/graphql", change, Content_Type="application/json", Origin=own)
-    assert (status, json.loads(told)) == done
+    status, body = asked(server, "POST", "/graphql", change, Content_Type="application/json", Origin=own)
+    assert (status, json.loads(body)) == done
     assert asked(server, "GET", "/")[0] == 200
     assert asked(server, "GET", "/graphql?query=" + quote(READS))[0] == 200
     assert asked(server, "GET", "/graphql?query=" + quote(CHANGES))[0] == 405

@@ -66,18 +66,18 @@ def no_memory() -> None:
 )  # fmt: skip
 def test_each_end_has_its_line_and_code(error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert tell(error) == code
-    said = capsys.readouterr().err
-    assert said.startswith(f"queuecast: {line}")
-    assert said.count("\n") == 1
-    assert ("defect" in said) == isinstance(error, KeyError)
+    err = capsys.readouterr().err
+    assert err.startswith(f"queuecast: {line}")
+    assert err.count("\n") == 1
+    assert ("defect" in err) == isinstance(error, KeyError)
 
 
 def test_long_and_hostile_messages_are_one_cut_line(capsys: pytest.CaptureFixture[str]) -> None:
     for message in ("begin " + "x" * 2_000_000 + " end", "a\nb\n" * 90_000, "\x1b[31mred\x07\x9b\u202e" * 50, "\udcff\x00"):
         tell(InputError(message))
-        said = capsys.readouterr().err.removesuffix("\n")
-        assert len(said) <= MESSAGE
-        assert said.isprintable()
+        err = capsys.readouterr().err.removesuffix("\n")
+        assert len(err) <= MESSAGE
+        assert err.isprintable()
     assert one_line("path " + "x" * 500 + " the cause").endswith(" the cause")
     assert printable("a\tb\nc\x1b") == "a\tb\nc\\x1b"
 
@@ -85,9 +85,9 @@ def test_long_and_hostile_messages_are_one_cut_line(capsys: pytest.CaptureFixtur
 def test_a_defect_shows_its_traceback_on_demand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv(SHOW, "1")
     assert tell(caught(lambda: {}["x"])) == 1
-    said = capsys.readouterr().err
-    assert "Traceback" in said
-    assert "(test_last_resort.py:" in said
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "(test_last_resort.py:" in err
 
 
 def test_no_exception_passes_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,9 +114,9 @@ def test_titles_and_names_give_the_terminal_no_orders(tmp_path: Path, monkeypatc
 
 def test_tables_show_control_characters_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(["name\x1b"], [["\x1b[31m[red]x"]], to=console())
-    said = capsys.readouterr().out
-    assert r"\x1b[31m[red]x" in said
-    assert "\x1b" not in said
+    out = capsys.readouterr().out
+    assert r"\x1b[31m[red]x" in out
+    assert "\x1b" not in out
 
 
 @pytest.mark.parametrize("cell", ['=HYPERLINK("http://a")', "+1+2", "-1+2", "@SUM(A1)", " =1", "\t=1", "\uff1d1"])

@@ -59,8 +59,8 @@ def test_jobs_run_on_nodes_that_have_what_they_ask_for(files: tuple[str, str], t
 def test_inspect_says_what_a_trace_asks_of_a_machine(files: tuple[str, str], tmp_path: Path) -> None:
     trace, machine = files
     done = queuecast("inspect", trace, "--machine", machine, "--json", home=tmp_path)
-    found = json.loads(done.stdout)
-    assert found["machine"] == {
+    report = json.loads(done.stdout)
+    assert report["machine"] == {
         "machine": "two",
         "procs": 24,
         "jobs": 7,
@@ -73,7 +73,7 @@ def test_inspect_says_what_a_trace_asks_of_a_machine(files: tuple[str, str], tmp
         "fit_nowhere_ids": [7],
         "unknown_properties": {"x86_64": 2},
     }
-    assert found["cleaning"]["drop"]["dropped"] == {"fits-no-cluster": 1}
+    assert report["cleaning"]["drop"]["dropped"] == {"fits-no-cluster": 1}
     assert "jobs that fit no cluster: 1 (7)" in " ".join(
         queuecast("inspect", trace, "--machine", machine, home=tmp_path).stdout.split()
     )

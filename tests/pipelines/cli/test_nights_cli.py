@@ -33,8 +33,8 @@ def nights(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("nights") / "arriving.parquet"
-    made = arriving(jobs=1500)
-    write_canonical(Trace("arriving", made.jobs, made.procs, made.origin_unix_s, made.timezone), path)
+    workload = arriving(jobs=1500)
+    write_canonical(Trace("arriving", workload.jobs, workload.procs, workload.origin_unix_s, workload.timezone), path)
     return path
 
 
@@ -60,7 +60,7 @@ def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_en
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         (("--start", "3", "--until", "2023-11-24"), "give one of them"),
         (("--until", "1999-01-01"), "the nights of arriving are 2023-11-16 to 2023-12-13"),
@@ -69,8 +69,8 @@ def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_en
         (("--status",), "no night of arriving was done or tried here"),
     ],
 )
-def test_nights_that_do_not_exist_are_one_line(trace: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_nights_that_do_not_exist_are_one_line(trace: Path, arguments: tuple[str, ...], error: str) -> None:
     done = nights(trace, *arguments)
     assert done.returncode == 2
-    assert said in done.stderr.splitlines()[-1]
+    assert error in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -44,8 +44,8 @@ def test_without_options_a_command_gets_the_settings_defaults(shape: type[Settin
 
 @pytest.mark.parametrize("shape", [Campaign, Protocol, RunSettings, Learning, System])
 def test_every_option_explains_itself_and_shows_its_default(shape: type[Settings]) -> None:
-    made = [name for name, field in shape.model_fields.items() if name != "trace" and field.description]
-    command = click.command()(options(shape, *made)(lambda settings: None))
+    names = [name for name, field in shape.model_fields.items() if name != "trace" and field.description]
+    command = click.command()(options(shape, *names)(lambda settings: None))
     for option in command.params:
         assert isinstance(option, click.Option)
         field = shape.model_fields[option.name or ""]

@@ -138,9 +138,9 @@ def test_a_formula_becomes_a_file_and_a_version_without_evidence_is_told(place: 
     assert done.stderr.startswith("area: nothing says what it gains\nregistered models:/policy-tiny/1, challenger; ")
     shown = queuecast("policies", "registry:policy-tiny@challenger", "--json", "--out", "back.json", home=home, cwd=place)
     assert loads(shown.stdout, "shown") == area == read_policy(place / "back.json")
-    told = queuecast("policies", "kth.json", home=home, cwd=place).stdout
-    assert "scheduler   SCORE(r**a*n;a=2.0)-EASY-SPF" in told
-    assert "on weeks 1-3 of kth-sp2: sum of weekly means, tau 60 s, seed 7, 1,000 trials" in told
+    printed = queuecast("policies", "kth.json", home=home, cwd=place).stdout
+    assert "scheduler   SCORE(r**a*n;a=2.0)-EASY-SPF" in printed
+    assert "on weeks 1-3 of kth-sp2: sum of weekly means, tau 60 s, seed 7, 1,000 trials" in printed
     for arguments, error in (
         (("area.json", "--register", "../x"), "registry: '../x' is no name"),
         (("area.json", "--register", "tiny@v1"), "alias 'v1': is no alias"),

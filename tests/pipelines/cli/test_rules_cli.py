@@ -63,10 +63,10 @@ def ran(*arguments: str) -> str:
 
 @pytest.mark.slow
 def test_parity_finds_the_rule_that_decided_the_log(log: Path) -> None:
-    found = json.loads(ran("parity", str(log), "--json"))
-    assert [found["rule"][name] for name in ("procs", "algorithm", "limits")] == [8, "EASY", []]
-    assert set(PLANTED.closings) <= set(found["rule"]["closings"])
-    inferred, others = found["rules"][-1], found["rules"][:-1]
+    parity = json.loads(ran("parity", str(log), "--json"))
+    assert [parity["rule"][name] for name in ("procs", "algorithm", "limits")] == [8, "EASY", []]
+    assert set(PLANTED.closings) <= set(parity["rule"]["closings"])
+    inferred, others = parity["rules"][-1], parity["rules"][:-1]
     assert inferred["correlation"] > 0.95 > 0.8 > max(each["correlation"] for each in others)
     assert inferred["decisions"] > 0.95
 
@@ -75,19 +75,19 @@ def test_parity_finds_the_rule_that_decided_the_log(log: Path) -> None:
 def test_whatif_changes_the_rule_and_says_what_it_leaves_unexplained(log: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     printed = ran("whatif", str(log), *TWO, "--replicates", "3", "--report", str(page), "--json")
-    *effects, told = [json.loads(line) for line in printed.splitlines()]
+    *effects, summary = [json.loads(line) for line in printed.splitlines()]
     wait = {each["candidate"]: each for each in effects if each["metric"] == "mean_wait_s"}
     assert wait["no closings"]["verdict"] == "better"
     assert wait["no closings"]["change"] < -0.4
     assert wait["no closings"]["low"] < wait["no closings"]["replays_low"] < wait["no closings"]["replays_high"]
     assert wait["no closings"]["lines"] == ["# closings: none"]
-    assert 0 <= told["unexplained"] < 0.2
-    assert told["replayed_mean_wait_s"] == pytest.approx(told["recorded_mean_wait_s"], rel=0.1)
-    assert "of the recorded waiting unexplained" in told["answer"][1]
+    assert 0 <= summary["unexplained"] < 0.2
+    assert summary["replayed_mean_wait_s"] == pytest.approx(summary["recorded_mean_wait_s"], rel=0.1)
+    assert "of the recorded waiting unexplained" in summary["answer"][1]
     assert "a rule inferred from the earlier part" in page.read_text()
     assert "A job starts only if it is planned to end by the next of" in page.read_text()
     table = queuecast.whatif(log, only=TWO[1::2], replicates=3)
-    assert table.attrs["answer"].splitlines() == told["answer"]
+    assert table.attrs["answer"].splitlines() == summary["answer"]
     pd.testing.assert_frame_equal(table, pd.DataFrame(effects))
     panels = queuecast.plot(table).axes
     assert [panel.lines[1].get_xdata()[0] for panel in panels] == [100 * each["change"] for each in effects[:4]]

@@ -28,8 +28,8 @@ def only() -> None:
 def _one_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    made = dg.Definitions(assets=[only], jobs=[dg.define_asset_job("full_run")])
-    monkeypatch.setattr(pipelines.definitions, "defs", made)
+    definitions = dg.Definitions(assets=[only], jobs=[dg.define_asset_job("full_run")])
+    monkeypatch.setattr(pipelines.definitions, "defs", definitions)
     monkeypatch.setattr("pipelines.cli.compiling.announce_compilation", lambda: None)
     with set_defs_state_storage(None):  # Dagster may still point to that of an earlier test's instance, which is gone
         yield
@@ -37,12 +37,12 @@ def _one_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     """Let the instance refuse what a run tells it before its first step."""
-    told = dg.DagsterInstance.handle_new_event
+    handle = dg.DagsterInstance.handle_new_event
 
     def refused(instance: dg.DagsterInstance, event: dg.EventLogEntry, **given: Any) -> None:
         if event.dagster_event is not None and event.dagster_event.is_engine_event:
             raise error
-        told(instance, event, **given)
+        handle(instance, event, **given)
 
     monkeypatch.setattr(dg.DagsterInstance, "handle_new_event", refused)
 
@@ -58,7 +58,7 @@ def _forgotten() -> BaseException:
 @pytest.mark.slow
 @pytest.mark.usefixtures("_one_stage")
 @pytest.mark.parametrize(
-    ("error", "told", "words"),
+    ("error", "raised", "words"),
     [
         (OSError(NO_ROOM), SystemExit, ["queuecast: no room is left on the disk"]),
         (PermissionError(13, "Permission denied", "/site/mlartifacts"), InputError, ["/site/mlartifacts: Permission denied"]),
@@ -80,16 +80,16 @@ def _forgotten() -> BaseException:
 )
 def test_a_failure_between_steps_is_told_as_what_it_is(
     error: BaseException,
-    told: type[BaseException],
+    raised: type[BaseException],
     words: list[str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _fails(monkeypatch, error)
-    with pytest.raises(told) as ended:
+    with pytest.raises(raised) as ended:
         run._materialise("full_run", "arriving", {})
-    said = f"{ended.value} {capsys.readouterr().err}"
-    assert all(each in said for each in words)
+    text = f"{ended.value} {capsys.readouterr().err}"
+    assert all(each in text for each in words)
     assert not isinstance(ended.value, SystemExit) or ended.value.code == 1
 
 

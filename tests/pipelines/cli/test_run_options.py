@@ -22,37 +22,37 @@ from sim import simulate
 
 def test_every_learned_predictor_is_simulated_under_every_correction():
     trace = clean(generate(Workload(jobs=300, procs=64)))
-    told = []
-    made = campaign(
+    steps = []
+    replays = campaign(
         trace,
         ("EASY", "EASY-SJBF"),
         ("requested", "last2", "knn", "clairvoyant"),
         ("tsafrir", "requested"),
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda done, total: steps.append((done, total)),
     )
     one = [
         ("requested", "requested"),
         *((name, fix) for name in ("last2", "knn") for fix in ("tsafrir", "requested")),
         ("clairvoyant", "requested"),
     ]
-    assert [(each.scheduler, each.predictor, each.correction) for each in made] == [
+    assert [(each.scheduler, each.predictor, each.correction) for each in replays] == [
         (name, *rest) for name in ("EASY", "EASY-SJBF") for rest in one
     ]
-    assert sorted(told)[-1] == (12, 12)
+    assert sorted(steps)[-1] == (12, 12)
     again = simulate(trace.jobs, procs=trace.procs, scheduler="EASY-SJBF", predictor="last2", correction="tsafrir")
-    found = next(each for each in made if (each.scheduler, each.predictor, each.correction) == ("EASY-SJBF", "last2", "tsafrir"))
-    assert (again.jobs["start_s"] == found.jobs["start_s"]).all()
+    twin = next(each for each in replays if (each.scheduler, each.predictor, each.correction) == ("EASY-SJBF", "last2", "tsafrir"))
+    assert (again.jobs["start_s"] == twin.jobs["start_s"]).all()
 
 
 def test_a_scheduler_that_weighs_takes_the_prior_for_requests_and_no_correction():
     trace = clean(generate(Workload(jobs=300, procs=64)))
     half = TablePredictor("registry:half", lambda jobs: jobs["requested_s"].to_numpy(np.float64) / 2)
     sources = ("requested", "last2", half, "clairvoyant")
-    made = campaign(trace, ("EASY", "Harm"), sources, ("tsafrir", "doubling"))
-    assert [(each.predictor, each.correction) for each in made if each.scheduler == "Harm"] == [
+    schedules = campaign(trace, ("EASY", "Harm"), sources, ("tsafrir", "doubling"))
+    assert [(each.predictor, each.correction) for each in schedules if each.scheduler == "Harm"] == [
         (name, "requested") for name in ("prior", "last2", "registry:half", "clairvoyant")
     ]
-    assert len([each for each in made if each.scheduler == "EASY"]) == 2 + 2 * 2
+    assert len([each for each in schedules if each.scheduler == "EASY"]) == 2 + 2 * 2
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_a_wrong_name_is_said_before_anything_runs(arguments, words, tmp_path, m
 )
 def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_cluster(asked, jobs, other, tmp_path, monkeypatch):
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
-    made, beside = [], []
-    monkeypatch.setattr(run, "_materialise", lambda job, name, ops: made.append(f"{job} {name}") or True)
+    runs, beside = [], []
+    monkeypatch.setattr(run, "_materialise", lambda job, name, ops: runs.append(f"{job} {name}") or True)
     monkeypatch.setattr(run, "_also", lambda system, seed: beside.append(system) or nullcontext())
     for name in ("print_comparison", "_serves", "_print_variability"):
         monkeypatch.setattr(run, name, lambda *_: "")
@@ -104,7 +104,7 @@ def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_
     monkeypatch.setattr("pipelines.storage.publishing.check_registry", lambda *_: None)
     done = CliRunner().invoke(cli, ["run", *asked], catch_exceptions=False)
     assert done.exit_code == 0
-    assert (made, beside) == (jobs, other)
+    assert (runs, beside) == (jobs, other)
     assert ("Lars Malinowsky" in done.stdout) == bool(other), "the log is acknowledged"
 
 
@@ -121,12 +121,12 @@ def test_what_runs_beside_is_printed_afterwards_and_its_failure_is_the_command_s
 
 def test_replicates_are_shaken_replays_and_a_single_one_is_as_recorded():
     trace = clean(generate(Workload(jobs=300, procs=64)))
-    made = campaign(trace, ("EASY", "Harm"), ("requested",), replicates=2)
-    assert [(each.scheduler, each.seed, each.shake_s) for each in made] == [
+    schedules = campaign(trace, ("EASY", "Harm"), ("requested",), replicates=2)
+    assert [(each.scheduler, each.seed, each.shake_s) for each in schedules] == [
         (name, seed, 60) for name in ("EASY", "Harm") for seed in (0, 1)
     ]
-    table, settings = pack_schedules(made)
-    for kept, schedule in zip(unpack_schedules(trace, table, settings), made, strict=True):
+    table, settings = pack_schedules(schedules)
+    for kept, schedule in zip(unpack_schedules(trace, table, settings), schedules, strict=True):
         pd.testing.assert_frame_equal(kept.jobs, schedule.jobs)
     (alone, _) = campaign(trace, ("EASY", "Harm"), ("requested",))
     assert (alone.jobs["submit_s"] == trace.jobs["submit_s"]).all()

@@ -60,10 +60,10 @@ def test_a_command_that_reaches_nothing_names_the_service_and_no_secret(
 ) -> None:
     done = queuecast(*arguments, home=unreachable / "home", cwd=unreachable)
     assert done.returncode != 0
-    said = done.stdout + done.stderr
+    printed = done.stdout + done.stderr
     for service in services:
-        assert service in said
-    assert PLANTED not in said
+        assert service in printed
+    assert PLANTED not in printed
     assert not [path for path in unreachable.rglob("*") if path.is_file() and PLANTED.encode() in path.read_bytes()]
 
 
@@ -113,9 +113,9 @@ def test_no_mistyped_address_shows_its_password(form: str, tmp_path: Path, monke
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("QUEUECAST_WAIT_S", "0")
     settings = tmp_path / "queuecast.toml"
-    for command, stated in (("run", ""), ("doctor", ""), ("run", f'[site]\ndatabase = "{address}"\n')):
-        settings.write_text(stated)
-        monkeypatch.setenv("QUEUECAST_DATABASE", "" if stated else address)
+    for command, text in (("run", ""), ("doctor", ""), ("run", f'[site]\ndatabase = "{address}"\n')):
+        settings.write_text(text)
+        monkeypatch.setenv("QUEUECAST_DATABASE", "" if text else address)
         done = queuecast(command, home=tmp_path / "home", cwd=tmp_path)
         assert done.returncode != 0
         assert PLANTED not in done.stdout + done.stderr
@@ -136,12 +136,12 @@ def test_no_library_that_repeats_an_address_shows_its_password(form: str) -> Non
 
 
 def test_an_address_without_secrets_is_shown() -> None:
-    for said in (
+    for message in (
         "s3://bucket/site/lake: is gone",
         "registry http://mlflow.example.org:5000, tried 3 times",
         "sqlite:////home/u@x/a:b.db",
     ):
-        assert masked(said) == said
+        assert masked(message) == message
     assert masked("see http://u:x@mlflow:5000/a?b=c.") == "see http://***@mlflow:5000/a."
 
 

@@ -39,15 +39,15 @@ def run(*options: str):
 
 
 def test_it_starts_without_an_answer_of_the_registry_and_says_so(started):
-    said = run("runtime-a", "runtime-b@challenger", "--stale-after", "36h").stderr.splitlines()
-    assert said == [f"{name} does not answer yet: {Down.says}" for name in ("runtime-a@champion:", "runtime-b@challenger:")]
+    lines = run("runtime-a", "runtime-b@challenger", "--stale-after", "36h").stderr.splitlines()
+    assert lines == [f"{name} does not answer yet: {Down.says}" for name in ("runtime-a@champion:", "runtime-b@challenger:")]
     assert started[0].stale_after_s == 36 * 3600
     assert [each.alias for each in started[0].models] == ["champion", "challenger"]
 
 
 def test_elsewhere_than_on_loopback_it_says_that_nothing_asks_for_a_password(started):
-    said = run("runtime-a", "--host", "0.0.0.0").stderr
-    assert "0.0.0.0 can be reached from other machines, and nothing asks for a password" in said
+    err = run("runtime-a", "--host", "0.0.0.0").stderr
+    assert "0.0.0.0 can be reached from other machines, and nothing asks for a password" in err
     assert "password" not in run("runtime-a", "--host", "127.0.0.2").stderr
 
 

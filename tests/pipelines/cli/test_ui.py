@@ -36,9 +36,9 @@ def test_the_workspace_is_found_from_any_directory(tmp_path):
     workspace = web_server("127.0.0.1", 3000)[:2]
     environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}  # other tests set it
     environment |= {"PYTHONPATH": str(HOUSE), "QUEUECAST_HOME": str(tmp_path), "DAGSTER_DISABLE_TELEMETRY": "1"}
-    made = python(["-m", "dagster", "definitions", "validate", *workspace], cwd=tmp_path, env=environment)
-    assert made.returncode == 0, made.stderr
-    assert "Validation successful for code location queuecast" in made.stdout + made.stderr
+    done = python(["-m", "dagster", "definitions", "validate", *workspace], cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "Validation successful for code location queuecast" in done.stdout + done.stderr
 
 
 @pytest.mark.slow
@@ -57,8 +57,8 @@ def test_a_damaged_database_ends_it_in_a_line_before_anything_is_served(
         asked = queuecast("ui", "--port", str(taken.getsockname()[1]), home=tmp_path)
     assert asked.returncode == 1
     assert "queuecast: a database of the site is damaged: `queuecast doctor` says which and how to mend it\n" in asked.stderr
-    (told,) = databases(tmp_path)
-    assert told.where == f"dagster/{place}"
+    (fault,) = databases(tmp_path)
+    assert fault.where == f"dagster/{place}"
 
 
 def test_the_wheel_brings_the_workspace():

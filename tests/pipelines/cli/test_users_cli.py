@@ -43,8 +43,8 @@ def test_a_trace_without_waits_is_refused_unless_ends_are_simulated(trace: Path,
     assert "1 of 4 jobs record no wait, so it is unknown when they ended" in done.stderr.splitlines()[-1]
     done = queuecast("simulate", str(trace), "--users", "semi-open(ends=EASY)", "--json", home=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["users"]) == (0, "semi-open(ends=EASY)")
-    told = queuecast("inspect", str(trace), home=tmp_path)
-    assert "no sessions of users: 1 of 4 jobs record no wait" in told.stdout
+    shown = queuecast("inspect", str(trace), home=tmp_path)
+    assert "no sessions of users: 1 of 4 jobs record no wait" in shown.stdout
 
 
 def test_inspect_counts_sessions_and_batches(trace: Path, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_broken_file_is_shown_with_its_reason_and_the_exit_code_is_2(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         ((), "nothing to read: give --counters, --runs, --accounting, --probes, --types, --topology or --trace"),
         (("--runs", "runs.csv", "--counters", "nowhere"), "nowhere: no such file"),
@@ -94,11 +94,11 @@ def test_a_broken_file_is_shown_with_its_reason_and_the_exit_code_is_2(tmp_path:
         (("--system", "My Cluster"), "--system: 'My Cluster' is no name (such as my-cluster)"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_leaves_nothing(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_done_is_one_line_and_leaves_nothing(tmp_path: Path, arguments: tuple[str, ...], error: str) -> None:
     site(tmp_path)
     (tmp_path / "empty").mkdir()
     done = ingest(tmp_path, "--system", "quartz", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"queuecast: {said}")
+    assert done.stderr.startswith(f"queuecast: {error}")
     assert done.stderr.count("\n") == 1
     assert not list((tmp_path / "home").rglob("*.parquet"))

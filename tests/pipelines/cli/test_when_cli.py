@@ -41,9 +41,9 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
         f"902|PENDING|u2|normal|12|10:00|2026-12-01T09:01:00|N/A|{of}||Resources|bigmem|(null)\n"
     )
     site = SHARED / "slurm/micro-1.sacct.txt", "--machine", SHARED / "slurm/sites/micro", "--now"
-    told, _ = asked(path, *site, "2026-12-01T09:02:00", "--job", "procs=1 time=1:00 user=u3")
-    assert "a new job (1 processors, 60 s): starts at 2026-12-01 09:02 in the median" in told
-    assert "Told by 64 scenarios of the next 24 h under Slurm of parity." in told
+    printed, _ = asked(path, *site, "2026-12-01T09:02:00", "--job", "procs=1 time=1:00 user=u3")
+    assert "a new job (1 processors, 60 s): starts at 2026-12-01 09:02 in the median" in printed
+    assert "Told by 64 scenarios of the next 24 h under Slurm of parity." in printed
     waits = json.loads(asked(path, *site, "2026-12-01T09:02:00", "--id", "902", "--json")[0])
     assert waits["wait_10_s"] > 1, "only two nodes have what it asks for"
     table = queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:02:00", ids="902")
@@ -52,8 +52,8 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
     (panel,) = queuecast.plot(table).axes
     assert [text.get_text() for text in panel.get_yticklabels()] == ["902  (12 procs)"]
     assert panel.lines[0].get_xdata() == [waits["wait_50_s"] / 3_600]
-    told, _ = asked(path, *site, "2026-12-01T09:03:00", "--id", "902")
-    assert f"answered before, at 2026-12-01 09:02: {waits['at_50']} (80 %: " in told
+    printed, _ = asked(path, *site, "2026-12-01T09:03:00", "--id", "902")
+    assert f"answered before, at 2026-12-01 09:02: {waits['at_50']} (80 %: " in printed
 
 
 @pytest.mark.slow
@@ -70,9 +70,9 @@ def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
     assert rows["score"].notna().any()
     path = tmp_path / "queue.txt"
     path.write_text(f"{HEAD}\n9001|PENDING|user1|long|16|2:00:00|2023-12-20T09:01:00|N/A\n")
-    told, noted = asked(path, "waited", "--machine", tmp_path, "--now", "2023-12-20T09:02:00")
-    assert "job 9001 (16 processors, 2.0 h): starts at 2023-12-20 09:0" in told
-    assert re.search(r"such answers in the last 30 days: off by .*; 80 % intervals held \d+%", told)
-    assert re.search(r"Told by start-waited, version \d; EASY by requests on one pool ran ahead, in 64 scenarios\.", told)
+    printed, noted = asked(path, "waited", "--machine", tmp_path, "--now", "2023-12-20T09:02:00")
+    assert "job 9001 (16 processors, 2.0 h): starts at 2023-12-20 09:0" in printed
+    assert re.search(r"such answers in the last 30 days: off by .*; 80 % intervals held \d+%", printed)
+    assert re.search(r"Told by start-waited, version \d; EASY by requests on one pool ran ahead, in 64 scenarios\.", printed)
     assert "has no column account, so one pool under EASY is assumed" in noted
     assert "when jobs start" in (tmp_path / "reports" / "waited-starts.html").read_text()

@@ -60,9 +60,9 @@ def worse(name: str) -> pd.DataFrame:
 
 def test_of_the_candidates_with_enough_evidence_the_most_accurate_challenges() -> None:
     served = answered()
-    found = verdict(served)
-    assert found.challenger == "last2"
-    assert found.duel.evidence.enough
+    choice = verdict(served)
+    assert choice.challenger == "last2"
+    assert choice.duel.evidence.enough
     without = verdict(
         served.assign(last2=np.where(served["end_s"] > (DAYS - JUDGED_DAYS) * DAY_S, served["last2"], served["champion"]))
     )
@@ -108,46 +108,46 @@ def test_retrainings_on_several_days_ask_for_the_same_nights() -> None:
 def crowded():
     clean = replace(arriving(jobs=5000), procs=24)
     history = user_history(clean)
-    known = Accounting(clean.jobs, history.start_s, model_inputs(clean.jobs, history.table), clean.origin_unix_s, clean.timezone)
+    record = Accounting(clean.jobs, history.start_s, model_inputs(clean.jobs, history.table), clean.origin_unix_s, clean.timezone)
     runtime = clean.jobs["runtime_s"].to_numpy(np.float64)
     requested = clean.jobs["requested_s"].to_numpy(np.float64)
     served = pd.DataFrame(
         {
             "job_id": clean.jobs["job_id"],
             "submit_s": clean.jobs["submit_s"],
-            "end_s": known.end_s,
+            "end_s": record.end_s,
             "at_s": int(clean.jobs["submit_s"].iloc[0]),
             "requested": requested,
             "champion": runtime,
             "inverse": np.maximum(requested - runtime, 1.0),
         }
     )
-    return clean, known, served
+    return clean, record, served
 
 
 def test_schedules_with_the_challenger_s_predictions_are_compared_with_the_champion_s(crowded) -> None:
-    clean, known, served = crowded
-    found = against_the_champion(clean, known, served.sample(frac=1, random_state=0), 0, ("EASY-SJBF",))("inverse")
-    slowdown = found.set_index("metric").loc["mean_bounded_slowdown"]
-    assert set(found["scheduler"]) == {"EASY-SJBF"}
+    clean, record, served = crowded
+    changes = against_the_champion(clean, record, served.sample(frac=1, random_state=0), 0, ("EASY-SJBF",))("inverse")
+    slowdown = changes.set_index("metric").loc["mean_bounded_slowdown"]
+    assert set(changes["scheduler"]) == {"EASY-SJBF"}
     assert slowdown["relative"] > 0.1  # the worst order of all against the best
-    assert (found["replicates"] == REPLICATES).all()
+    assert (changes["replicates"] == REPLICATES).all()
     assert slowdown["least"] < slowdown["relative"] < slowdown["most"]
-    same = against_the_champion(clean, known, served, 0, ("EASY-SJBF",))("champion")
+    same = against_the_champion(clean, record, served, 0, ("EASY-SJBF",))("champion")
     assert (same["value"] == same["baseline"]).all()
 
 
 def test_harm_weighs_the_quantiles_that_were_served_and_easy_goes_by_the_point(crowded) -> None:
-    clean, known, served = crowded
+    clean, record, served = crowded
     rows = np.arange(len(served))
     point = served["requested"].to_frame(PREDICTED)
     wide = point.join(pd.DataFrame({0.5: 0.2 * served["requested"], 0.95: served["requested"]}))
     mixed = served.sample(frac=1, random_state=0).index
-    place = rows_served(known, rows, served.loc[mixed])
+    place = rows_served(record, rows, served.loc[mixed])
     tables = [answers_table(name, each.loc[mixed].iloc[place]) for name, each in (("point", point), ("wide", wide))]
-    made = campaign(clean, ("EASY", "Harm"), ["prior", *tables])
-    assert [each.predictor for each in made if each.scheduler == "Harm"] == ["prior", "point", "wide"]
-    start = {(each.scheduler, each.predictor): each.jobs["start_s"].to_numpy() for each in made}
+    schedules = campaign(clean, ("EASY", "Harm"), ["prior", *tables])
+    assert [each.predictor for each in schedules if each.scheduler == "Harm"] == ["prior", "point", "wide"]
+    start = {(each.scheduler, each.predictor): each.jobs["start_s"].to_numpy() for each in schedules}
     assert (start["EASY", "point"] == start["EASY", "wide"]).all()
     assert (start["Harm", "point"] != start["Harm", "wide"]).any()
     table = TablePredictor("wide", lambda _: served["requested"].to_numpy(), quantiles=lambda _: wide[[0.5, 0.95]])
@@ -165,19 +165,19 @@ def test_jobs_that_no_champion_answered_have_the_stand_in_s_answer_and_those_wit
             **{column: [1.0, 2.0, 70.0 + 100 * level] for level, column in quantile_columns(Quantile.name).items()},
         }
     )
-    told = champion_answers(served, Quantile.name)
+    answers = champion_answers(served, Quantile.name)
     levels = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95]
-    assert list(told) == [PREDICTED, *levels]
+    assert list(answers) == [PREDICTED, *levels]
     expected = [[40, *(100 * np.array(levels))], [50] * 10, [70, *(70 + 100 * np.array(levels))]]
-    np.testing.assert_array_equal(told, expected)
+    np.testing.assert_array_equal(answers, expected)
     assert champion_answers(served.iloc[1:], "last2").to_numpy().tolist() == [[50], [80]]
     assert champion_answers(served, "retired")[PREDICTED].tolist() == [40, 50, 900]
 
 
 def test_jobs_submitted_before_the_champion_was_trained_are_left_out(crowded) -> None:
-    clean, known, served = crowded
-    trained = known.until_s - 8 * DAY_S
+    clean, record, served = crowded
+    trained = record.until_s - 8 * DAY_S
     recent = served[served["submit_s"] > trained]
-    part = against_the_champion(clean, known, recent.assign(at_s=trained), trained, ("EASY",))("inverse")
+    part = against_the_champion(clean, record, recent.assign(at_s=trained), trained, ("EASY",))("inverse")
     assert part["weeks"].max() <= 2
-    assert against_the_champion(clean, known, served, known.until_s, ("EASY",))("inverse").empty
+    assert against_the_champion(clean, record, served, record.until_s, ("EASY",))("inverse").empty

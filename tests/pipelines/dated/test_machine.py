@@ -68,8 +68,8 @@ def test_runs_and_nights_simulate_on_the_machine_of_the_catalogue(clean: CleanTr
         return simulate(jobs, procs=32, machine=on).jobs["start_s"].tolist()  # type: ignore[arg-type]
 
     registered_in(tmp_path, clean)
-    made = simulate_run(work_in(tmp_path, "arriving"), clean, RunSettings(schedulers=("EASY",), predictors=("requested",)))
-    easy = next(each for each in made.schedules if (each.scheduler, each.predictor) == ("EASY", "requested"))
+    outcome = simulate_run(work_in(tmp_path, "arriving"), clean, RunSettings(schedulers=("EASY",), predictors=("requested",)))
+    easy = next(each for each in outcome.schedules if (each.scheduler, each.predictor) == ("EASY", "requested"))
     assert easy.jobs["start_s"].tolist() == starts(machine, clean.jobs) != starts(None, clean.jobs)
 
     night("arriving", "2026-01-01", lambda: clean, lambda: own_registry(tmp_path), tmp_path)

@@ -53,7 +53,7 @@ def home(prepared, tmp_path: Path):
 def do(home: Path, trace, number: int, read=None, connect=None):
     midnight = trace.midnights[FIRST + number]
     memo = Memo({} if read else dict(TRAINED))
-    made = night(
+    outcome = night(
         "arriving",
         trace.label(midnight),
         read or (lambda: trace.accounting(midnight)),
@@ -63,7 +63,7 @@ def do(home: Path, trace, number: int, read=None, connect=None):
     )
     if not read:
         TRAINED.update(memo.models)
-    return made
+    return outcome
 
 
 def aliases(home: Path) -> dict[str, str]:
@@ -106,11 +106,11 @@ def fails(home: Path, trace, stage: str) -> str:
     assert registered(home) == versions
     assert served_by_the_champion(home) == champion
     label = trace.label(trace.midnights[FIRST + 1])
-    said = (home / "reports/nights/arriving" / f"{label}.failed.txt").read_text()
-    assert said.count("\n") == 1
-    assert said.startswith(f"night {label} of arriving, while ")
-    assert said.endswith("boom; champion, tables and reports stay those of the night before\n")
-    return said
+    line = (home / "reports/nights/arriving" / f"{label}.failed.txt").read_text()
+    assert line.count("\n") == 1
+    assert line.startswith(f"night {label} of arriving, while ")
+    assert line.endswith("boom; champion, tables and reports stay those of the night before\n")
+    return line
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +129,11 @@ def test_a_night_that_raises_leaves_the_night_before(prepared, failing: Path, st
 
 def test_the_night_after_one_that_raised_works(prepared, home: Path) -> None:
     trace, champion = prepared[1], aliases(home)["champion"]
-    said = fails(home, trace, "moving the aliases")
-    made = do(home, trace, 2)
-    assert aliases(home)["champion"] == made.row["champion"] != champion
-    assert len(made.nights) == 2
-    assert said.strip() in (home / "reports/nights/arriving/index.html").read_text()
+    line = fails(home, trace, "moving the aliases")
+    outcome = do(home, trace, 2)
+    assert aliases(home)["champion"] == outcome.row["champion"] != champion
+    assert len(outcome.nights) == 2
+    assert line.strip() in (home / "reports/nights/arriving/index.html").read_text()
 
 
 def cut(folder: Path) -> None:
@@ -159,20 +159,20 @@ DAMAGES = {
 def test_a_version_damaged_on_its_way_into_the_registry_fails_the_night_and_changes_nothing(
     prepared, home: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    number, harm, said = DAMAGES[damage]
+    number, harm, refusal = DAMAGES[damage]
     before, named, versions = contents(home), aliases(home), registered(home)
-    real, made = registration.new_version, []
+    real, names = registration.new_version, []
 
     def damaged(tracking, name, logged, *rest):
-        made.append(name)
-        if len(made) == number:
+        names.append(name)
+        if len(names) == number:
             harm(Path(mlflow.artifacts.download_artifacts(logged.model_uri)) / "artifacts" / "runtime_model")
         return real(tracking, name, logged, *rest)
 
     monkeypatch.setattr(registration, "new_version", damaged)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=refusal):
         do(home, prepared[1], 1)
-    assert len(made) == number
+    assert len(names) == number
     assert contents(home) == before
     assert aliases(home) == named
     assert registered(home) == versions
@@ -247,14 +247,14 @@ def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(prepa
     if not happened:
         assert contents(home) == contents(prepared[0])
         assert aliases(home) == aliases(prepared[0])
-    made = do(home, trace, 2)
-    assert len(made.nights) == (3 if happened else 2)
-    assert aliases(home)["champion"] == made.row["champion"]
+    outcome = do(home, trace, 2)
+    assert len(outcome.nights) == (3 if happened else 2)
+    assert aliases(home)["champion"] == outcome.row["champion"]
     label = trace.label(trace.midnights[FIRST + 1])
-    told = " ".join(made.notes)
+    notes = " ".join(outcome.notes)
     if not happened:
-        assert f"night {label} had died while" in told
-    assert ("that was finished" in told) == (happened and name != "sweep")
+        assert f"night {label} had died while" in notes
+    assert ("that was finished" in notes) == (happened and name != "sweep")
     assert (home / f"reports/nights/arriving/{label}.html").exists() == happened
     assert versions_of(home).drafts() == []
 
@@ -283,9 +283,9 @@ def test_a_champion_chosen_by_hand_stays_and_is_not_refreshed(prepared, home: Pa
     chosen = aliases(home)["champion"]
     for tag in ("judged_accuracy", "method"):
         store.client.delete_model_version_tag("runtime-arriving", chosen, tag)
-    made = do(home, prepared[1], 1)
-    assert aliases(home)["champion"] == chosen == made.row["champion"]
-    assert "it was chosen by hand, and it stays" in str(made.row["why"])
+    outcome = do(home, prepared[1], 1)
+    assert aliases(home)["champion"] == chosen == outcome.row["champion"]
+    assert "it was chosen by hand, and it stays" in str(outcome.row["why"])
 
 
 def with_a_wait_of_three_years(clean: CleanTrace) -> CleanTrace:
@@ -306,19 +306,19 @@ def test_a_wait_of_three_years_is_left_out_and_a_night_that_went_too_far_is_take
 
     with pytest.raises(InputError, match="accounting is missing"):
         do(home, trace, 1, read=lambda: accounting[1])
-    found = status.status(home, accounting[1])
-    assert far.label in found.done
-    assert f"before that of the night {far.label}" in found.stuck[0]
-    said = status.clear(home, accounting[1], own_registry(home))
-    assert said == [
+    state = status.status(home, accounting[1])
+    assert far.label in state.done
+    assert f"before that of the night {far.label}" in state.stuck[0]
+    lines = status.clear(home, accounting[1], own_registry(home))
+    assert lines == [
         f"the night {far.label}: taken back, since accounting ends before; version {named['champion']} is champion again",
         "1 note of failed nights: removed",
     ]
     assert aliases(home) == named
     assert status.clear(home, accounting[1], own_registry(home)) == []
-    made = do(home, trace, 1, read=lambda: accounting[1])
-    assert len(made.nights) == 2
-    assert made.row["champion_before"] == named["champion"]
+    outcome = do(home, trace, 1, read=lambda: accounting[1])
+    assert len(outcome.nights) == 2
+    assert outcome.row["champion_before"] == named["champion"]
     assert status.status(home, accounting[1]).stuck == []
 
 
@@ -333,13 +333,13 @@ def test_a_version_that_cannot_be_finished_is_shown_and_cleared(prepared, home: 
         versions_of(home).publish("lost")
     with pytest.raises(mlflow.exceptions.MlflowException, match="98"):
         do(home, trace, 1)
-    found = status.status(home, clean)
-    assert "died while it was published" in found.stuck[0]
-    assert "while opening the registry" in found.failed[0]
-    said = status.clear(home, clean, own_registry(home))
-    assert said[0].startswith("what was published last could not be finished")
+    state = status.status(home, clean)
+    assert "died while it was published" in state.stuck[0]
+    assert "while opening the registry" in state.failed[0]
+    lines = status.clear(home, clean, own_registry(home))
+    assert lines[0].startswith("what was published last could not be finished")
     assert contents(home) == before
-    assert said[1] == "1 note of failed nights: removed"
+    assert lines[1] == "1 note of failed nights: removed"
     assert aliases(home) == named
     assert status.status(home, clean).stuck == status.status(home, clean).failed == []
     with publishing.alone(home, "arriving"):
@@ -353,5 +353,5 @@ def test_a_night_that_failed_after_it_was_published_says_that_it_was(tmp_path: P
     error.add_note(PUBLISHED)
     error.add_note("night 2026-03-01 of a, while publishing")
     tell_failure(tmp_path, "a", "2026-03-01", error)
-    said = (tmp_path / "reports/nights/a/2026-03-01.failed.txt").read_text()
-    assert said == f"night 2026-03-01 of a, while publishing: the registry is away; {PUBLISHED}\n"
+    line = (tmp_path / "reports/nights/a/2026-03-01.failed.txt").read_text()
+    assert line == f"night 2026-03-01 of a, while publishing: the registry is away; {PUBLISHED}\n"

@@ -77,9 +77,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         own.delenv("MLFLOW_TRACKING_URI", raising=False)
         own.setattr(tracking, "_SITE", None)
         own.chdir(place)
-        made = Home(place, instance)
-        assert made.do("full_run", DAY).success
-        yield made
+        new_home = Home(place, instance)
+        assert new_home.do("full_run", DAY).success
+        yield new_home
     mlflow.set_tracking_uri(before)
 
 
@@ -132,8 +132,8 @@ def all_of_a_night(home: Home, done: dg.ExecuteInProcessResult, day: int) -> Non
 
 def log_answer(home: Home) -> None:
     """Log an answer of a service: what a job will have run."""
-    made = home.trace.accounting(home.trace.midnights[DAY])
-    job, place = made.jobs.iloc[50], home.place / "home" / "asked"
+    clean = home.trace.accounting(home.trace.midnights[DAY])
+    job, place = clean.jobs.iloc[50], home.place / "home" / "asked"
     asked = {
         "user": job["user"],
         "procs": int(job["procs"]),
@@ -142,7 +142,7 @@ def log_answer(home: Home) -> None:
         "job_id": None,
     }
     asked |= {
-        "submit_unix_s": int(job["submit_s"]) + (made.origin_unix_s or 0),
+        "submit_unix_s": int(job["submit_s"]) + (clean.origin_unix_s or 0),
         "user_known": True,
         "model": SUBJECT,
         "version": "1",
@@ -176,8 +176,8 @@ def test_a_night_killed_between_its_stages_changes_nothing_and_the_next_one_says
     kill(home, DAY + 1, "simulating")
     done = home.do("nightly", DAY + 1)
     all_of_a_night(home, done, DAY + 1)
-    told = done.asset_materializations_for_node("night")[0].metadata["answers over HTTP"].value
-    assert (told["answers"], told["judged"], told["accuracy"]) == (1, 1, 1.0)
+    answers = done.asset_materializations_for_node("night")[0].metadata["answers over HTTP"].value
+    assert (answers["answers"], answers["judged"], answers["accuracy"]) == (1, 1, 1.0)
     assert f"The night {home.label(DAY + 1)} had died while describing the queue" in night_page(home, DAY + 1)
     left = {str(each.version) for each in all_versions(site(), SUBJECT)} - there
     assert left <= {*aliases(site(), SUBJECT).values()}, "what the killed ones registered was taken back"
@@ -206,10 +206,10 @@ def test_a_night_beside_a_run_of_the_same_day_does_not_mix(home: Home) -> None:
 def test_the_scheduled_job_leaves_the_same_as_a_replay(home: Home) -> None:
     """The second night by way of Dagster, the accounting a file that grows, against the same in a copy of the home after the first."""
     lake, trace = home.lake, home.trace
-    [made] = replay_nights(trace, [trace.midnights[DAY + 2]], home.place / "replayed")
-    ours, theirs = lake.read("nights", "arriving")[0], made.nights
+    [outcome] = replay_nights(trace, [trace.midnights[DAY + 2]], home.place / "replayed")
+    ours, theirs = lake.read("nights", "arriving")[0], outcome.nights
     pd.testing.assert_frame_equal(ours[theirs.columns], theirs, check_dtype=False)
-    pd.testing.assert_frame_equal(lake.read("comparison", "arriving")[0], made.comparison)
+    pd.testing.assert_frame_equal(lake.read("comparison", "arriving")[0], outcome.comparison)
     pages = sorted(each.name for each in (home.place / "home" / "reports" / "nights" / "arriving").iterdir())
     assert pages == [*(f"{home.label(day)}.html" for day in (DAY + 1, DAY + 2)), "index.html", "nights.csv"]
 
@@ -220,10 +220,10 @@ def test_a_night_of_a_day_before_the_last_one_publishes_nothing(home: Home) -> N
     done = home.do("nightly", DAY + 1, read=DAY + 2)
     assert done.success
     assert made_by(done) == OF_A_NIGHT
-    told = {name: done.asset_materializations_for_node(name)[-1].metadata for name in ("ingest", "night", "published_trace")}
+    metadata = {name: done.asset_materializations_for_node(name)[-1].metadata for name in ("ingest", "night", "published_trace")}
     ended = trace.start_s + trace.clean.jobs["runtime_s"].to_numpy() <= trace.midnights[DAY + 1] + 2 * 3600
-    assert (told["night"]["published"].value, told["ingest"]["jobs"].value) == (False, ended.sum())
-    assert all(home.label(DAY + 2) in str(each["why"].value) for each in told.values())
+    assert (metadata["night"]["published"].value, metadata["ingest"]["jobs"].value) == (False, ended.sum())
+    assert all(home.label(DAY + 2) in str(each["why"].value) for each in metadata.values())
     assert home.lake.versions(SUBJECT).current() == seen
     assert home.lake.versions(SUBJECT).drafts() == []
     assert home.days("night") == {trace_on("arriving", home.label(day)) for day in (DAY + 1, DAY + 2)}

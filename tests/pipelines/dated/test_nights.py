@@ -52,26 +52,26 @@ def versions(store) -> dict[str, object]:
 
 
 def test_every_morning_the_champion_has_the_histories_of_the_night(replayed) -> None:
-    _home, _, made, store = replayed
-    found = versions(store)
-    for each in made:
-        version = found[str(each.row["champion"])]
+    _home, _, outcomes, store = replayed
+    registered = versions(store)
+    for each in outcomes:
+        version = registered[str(each.row["champion"])]
         assert version.tags["snapshot_s"] == str(each.row["until_s"])
         assert version.tags["snapshot_fingerprint"] == each.row["fingerprint"]
         assert version.tags["night"] == each.label
         assert version.tags["data_fingerprint"]
-    assert len({each.row["champion"] for each in made}) == NIGHTS
-    assert str(store.client.get_model_version_by_alias("runtime-arriving", "champion").version) == made[-1].row["champion"]
+    assert len({each.row["champion"] for each in outcomes}) == NIGHTS
+    assert str(store.client.get_model_version_by_alias("runtime-arriving", "champion").version) == outcomes[-1].row["champion"]
 
 
 def test_a_refreshed_version_has_the_old_model_and_says_whose_it_is(replayed) -> None:
-    _, _, made, store = replayed
-    found = versions(store)
-    refreshed = [each for each in made if not each.row["promoted"]]
+    _, _, outcomes, store = replayed
+    registered = versions(store)
+    refreshed = [each for each in outcomes if not each.row["promoted"]]
     assert len(refreshed) == NIGHTS - 2
     for each in refreshed:
-        version = found[str(each.row["champion"])]
-        trained = found[str(each.row["trained_version"])]
+        version = registered[str(each.row["champion"])]
+        trained = registered[str(each.row["trained_version"])]
         assert version.tags["refreshed_from"] == str(trained.version)
         assert "refreshed_from" not in trained.tags
         for tag in ("method", "training_window_s", "training_jobs", "data_fingerprint", "recorded_accuracy"):
@@ -90,11 +90,11 @@ def learned(number: object) -> dict[str, bytes]:
 
 def test_what_counts_as_served_is_what_a_consumer_got_that_morning(replayed) -> None:
     """Loaded from the registry, each night's version is asked for the next day's submissions."""
-    home, trace, made, _ = replayed
+    home, trace, outcomes, _ = replayed
     served, _ = Lake(home / "lake").read("served", "arriving")
     everything = submissions(trace.clean).set_index(trace.clean.jobs["job_id"])
     compared = 0
-    for each in made[:-1]:
+    for each in outcomes[:-1]:
         rows = served[(served["at_s"] == each.row["until_s"]) & served["champion"].notna()]
         model = mlflow.pyfunc.load_model(f"models:/runtime-arriving/{each.row['champion']}")
         answers = model.predict(everything.loc[rows["job_id"]].reset_index(drop=True))
@@ -106,11 +106,11 @@ def test_what_counts_as_served_is_what_a_consumer_got_that_morning(replayed) -> 
 
 
 def test_nobody_is_promoted_until_people_change_their_ways_and_then_somebody_is(replayed) -> None:
-    _, trace, made, store = replayed
+    _, trace, outcomes, store = replayed
     change = trace.midnights[CHANGE_DAY - 1]
-    assert made[0].row["promoted"]
-    assert made[0].row["champion_before"] == ""
-    promoted = [each for each in made[1:] if each.row["promoted"]]
+    assert outcomes[0].row["promoted"]
+    assert outcomes[0].row["champion_before"] == ""
+    promoted = [each for each in outcomes[1:] if each.row["promoted"]]
     assert promoted
     assert all(each.row["until_s"] > change for each in promoted)
     for each in promoted:
@@ -118,19 +118,19 @@ def test_nobody_is_promoted_until_people_change_their_ways_and_then_somebody_is(
         why = versions(store)[str(each.row["champion"])].description
         assert why.startswith("Promoted over version")
         assert f"difference {each.row['difference']:+.4f} [{each.row['low']:+.4f}, {each.row['high']:+.4f}]" in why
-    stays = next(each for each in made[1:] if not each.row["promoted"])
+    stays = next(each for each in outcomes[1:] if not each.row["promoted"])
     assert "200 must judge" in str(stays.row["why"])
-    for each in made[1:]:
+    for each in outcomes[1:]:
         assert each.row["promoted"] <= (each.row["evidence"] >= each.row["evidence_needed"])
 
 
 def test_the_evidence_begins_anew_with_a_champion_and_can_be_told_again_from_what_was_served(replayed) -> None:
-    home, _, made, store = replayed
+    home, _, outcomes, store = replayed
     served, _ = Lake(home / "lake").read("served", "arriving")
-    found = versions(store)
-    for before, each in itertools.pairwise(made):
+    registered = versions(store)
+    for before, each in itertools.pairwise(outcomes):
         trained = str(before.row["trained_version"])
-        trained_until = int(found[trained].tags["training_window_s"].split("..")[1])
+        trained_until = int(registered[trained].tags["training_window_s"].split("..")[1])
         name, until = str(each.row["challenger_method"]), int(each.row["until_s"])
         rows = served[(served["champion_version"] == trained) & (served["end_s"] <= until)]
         score = {
@@ -144,15 +144,15 @@ def test_the_evidence_begins_anew_with_a_champion_and_can_be_told_again_from_wha
 
 
 def test_every_night_simulates_harm_with_the_champion_as_served(replayed) -> None:
-    home, _, made, _ = replayed
-    compared = made[-1].comparison
+    home, _, outcomes, _ = replayed
+    compared = outcomes[-1].comparison
     assert set(zip(compared["scheduler"], compared["predictor"], strict=True)) == {
         *itertools.product(("EASY", "EASY-SJBF"), ("requested", "champion")),
         *itertools.product(("Harm",), ("prior", "champion")),
     }
     slowdown = compared[compared["metric"] == "mean_bounded_slowdown"].set_index(["scheduler", "predictor"])["value"]
-    assert made[-1].row["slowdown_harm_champion"] == slowdown["Harm", "champion"]
-    assert made[-1].nights["slowdown_harm_champion"].notna().all()
+    assert outcomes[-1].row["slowdown_harm_champion"] == slowdown["Harm", "champion"]
+    assert outcomes[-1].nights["slowdown_harm_champion"].notna().all()
     assert "Harm, champion" in (home / "reports/nights/arriving/index.html").read_text()
 
 
@@ -161,19 +161,19 @@ def test_quantiles_are_kept_as_they_were_served(replayed) -> None:
     served, _ = Lake(home / "lake").read("served", "arriving")
     answered = served[served["champion"].notna()]
     for name in (Quantile.name, "champion"):
-        told = answered[[*quantile_columns(name).values()]].to_numpy()
-        assert told.shape[1] == 9
-        assert (np.diff(told, axis=1) >= 0).all()
+        quantiles = answered[[*quantile_columns(name).values()]].to_numpy()
+        assert quantiles.shape[1] == 9
+        assert (np.diff(quantiles, axis=1) >= 0).all()
     assert not {f"{Boosting.name}_80_s", "last2_80_s"} & set(served.columns)
 
 
 def test_only_jobs_that_no_judged_model_has_seen_judge(replayed) -> None:
-    home, trace, made, store = replayed
+    home, trace, outcomes, store = replayed
     served, _ = Lake(home / "lake").read("served", "arriving")
-    found = versions(store)
+    registered = versions(store)
     submit, end = trace.clean.jobs["submit_s"].to_numpy(), trace.start_s + trace.clean.jobs["runtime_s"].to_numpy()
-    for before, each in itertools.pairwise(made):
-        trained_until = int(found[str(before.row["trained_version"])].tags["training_window_s"].split("..")[1])
+    for before, each in itertools.pairwise(outcomes):
+        trained_until = int(registered[str(before.row["trained_version"])].tags["training_window_s"].split("..")[1])
         until = each.row["until_s"]
         since = submit[end <= until].max() - JUDGED_DAYS * DAY_S
         judges = served[(served["submit_s"] > trained_until) & (served["end_s"] > since) & (served["end_s"] <= until)]
@@ -183,21 +183,21 @@ def test_only_jobs_that_no_judged_model_has_seen_judge(replayed) -> None:
 
 
 def test_new_rows_only_appear_and_the_fingerprint_changes(replayed) -> None:
-    home, trace, made, _ = replayed
-    assert len({each.row["fingerprint"] for each in made}) == NIGHTS
-    assert all(each.row["gone_jobs"] == 0 for each in made)
-    for before, each in itertools.pairwise(made):
+    home, trace, outcomes, _ = replayed
+    assert len({each.row["fingerprint"] for each in outcomes}) == NIGHTS
+    assert all(each.row["gone_jobs"] == 0 for each in outcomes)
+    for before, each in itertools.pairwise(outcomes):
         assert each.row["jobs"] == before.row["jobs"] + each.row["new_jobs"]
     jobs, _ = Lake(home / "lake").read("jobs", "arriving")
     end = trace.start_s + trace.clean.jobs["runtime_s"].to_numpy()
     assert set(jobs["job_id"]) == set(trace.clean.jobs["job_id"][end <= trace.midnights[FIRST + NIGHTS - 1]])
-    assert fingerprint(jobs) == made[-1].row["fingerprint"]
+    assert fingerprint(jobs) == outcomes[-1].row["fingerprint"]
 
 
 def test_every_night_leaves_a_page_and_the_index_links_them(replayed) -> None:
-    home, _, made, _ = replayed
+    home, _, outcomes, _ = replayed
     index = (home / "reports" / "nights" / "arriving" / "index.html").read_text()
-    for each in made:
+    for each in outcomes:
         assert f'href="{each.label}.html"' in index
         page = each.report.read_text()
         assert numbers_from_nowhere(page) == set()
@@ -209,8 +209,8 @@ def test_every_night_leaves_a_page_and_the_index_links_them(replayed) -> None:
 
 
 def test_accuracy_as_served_is_logged_beside_that_up_to_the_second(replayed) -> None:
-    home, _, made, store = replayed
-    last = next(each for each in made[::-1] if not each.row["promoted"])
+    home, _, outcomes, store = replayed
+    last = next(each for each in outcomes[::-1] if not each.row["promoted"])
     version = versions(store)[str(last.registered["version"].iloc[0])]  # the one trained that night
     metrics = store.client.get_run(version.run_id).data.metrics
     served, _ = Lake(home / "lake").read("served", "arriving")
@@ -226,9 +226,9 @@ def test_accuracy_as_served_is_logged_beside_that_up_to_the_second(replayed) -> 
 
 
 def test_the_change_is_reported_as_drift_of_the_champion(replayed) -> None:
-    _, trace, made, _ = replayed
+    _, trace, outcomes, _ = replayed
     change = trace.midnights[CHANGE_DAY - 1]
-    before, after = ([each.drifted for each in made if (each.row["until_s"] > change) == late] for late in (False, True))
+    before, after = ([each.drifted for each in outcomes if (each.row["until_s"] > change) == late] for late in (False, True))
     assert any("accuracy" in drifted for drifted in after)
     assert len(before) == 2
     assert not any(before)
@@ -237,14 +237,14 @@ def test_the_change_is_reported_as_drift_of_the_champion(replayed) -> None:
 def test_a_night_without_news_is_a_night(replayed, begun: Path) -> None:
     _, trace, (first, *_), _ = replayed
     kept = trace.accounting(trace.midnights[FIRST])
-    made = [first, night("arriving", "two", lambda: kept, lambda: own_registry(begun), begun, run_id="replay")]
-    assert made[1].row["new_jobs"] == 0
-    assert made[1].row["champion"] == made[1].row["trained_version"] == made[0].row["champion"]
-    assert made[1].row["challenger"] == made[0].row["challenger"]
-    assert "nothing was registered" in made[1].report.read_text()
+    outcomes = [first, night("arriving", "two", lambda: kept, lambda: own_registry(begun), begun, run_id="replay")]
+    assert outcomes[1].row["new_jobs"] == 0
+    assert outcomes[1].row["champion"] == outcomes[1].row["trained_version"] == outcomes[0].row["champion"]
+    assert outcomes[1].row["challenger"] == outcomes[0].row["challenger"]
+    assert "nothing was registered" in outcomes[1].report.read_text()
     registered = own_registry(begun).client.search_model_versions("name = 'runtime-arriving'")
-    assert {str(each.version) for each in registered} == set(made[0].registered["version"].astype(str))
-    assert made[1].registered.set_index("alias")["accuracy"]["champion"] > 0
+    assert {str(each.version) for each in registered} == set(outcomes[0].registered["version"].astype(str))
+    assert outcomes[1].registered.set_index("alias")["accuracy"]["champion"] > 0
 
 
 def test_accounting_that_changed_is_counted_and_answered_anew(replayed, begun: Path) -> None:
@@ -254,18 +254,18 @@ def test_accounting_that_changed_is_counted_and_answered_anew(replayed, begun: P
     recent = jobs.index[-400]
     changed = jobs.assign(runtime_s=jobs["runtime_s"].where(jobs.index != recent, jobs["runtime_s"] - 1)).drop(index=recent - 100)
     second = replace(now, jobs=changed.reset_index(drop=True), jobs_read=len(changed))
-    made = night("arriving", "two", lambda: second, lambda: own_registry(begun), begun)
-    assert made.row["gone_jobs"] == 2
-    assert "2 jobs of the accounting of before changed or are gone" in made.report.read_text()
+    outcome = night("arriving", "two", lambda: second, lambda: own_registry(begun), begun)
+    assert outcome.row["gone_jobs"] == 2
+    assert "2 jobs of the accounting of before changed or are gone" in outcome.report.read_text()
     with pytest.raises(InputError, match="accounting is missing"):
         night("arriving", "three", lambda: before, lambda: own_registry(begun), begun)
 
 
 def test_a_trace_without_users_and_waits_has_nights_too(tmp_path: Path) -> None:
     trace = source(users=False, waits=False, jobs=900)
-    made = list(replay_nights(trace, trace.midnights[10:12], tmp_path))
-    assert len(made) == 2
-    assert "Waits are not recorded; starts were simulated" in " ".join(made[0].clean.notes)
+    outcomes = list(replay_nights(trace, trace.midnights[10:12], tmp_path))
+    assert len(outcomes) == 2
+    assert "Waits are not recorded; starts were simulated" in " ".join(outcomes[0].clean.notes)
     model = mlflow.pyfunc.load_model("models:/runtime-arriving@champion")
     asked = submissions(arriving(users=False, jobs=100))
     assert model.predict(asked)["predicted_s"].between(1, asked["requested_s"]).all()
@@ -276,9 +276,9 @@ def test_a_trace_without_users_and_waits_has_nights_too(tmp_path: Path) -> None:
 
 
 def test_one_row_is_answered_as_among_many(replayed) -> None:
-    home, trace, made, _ = replayed
+    home, trace, outcomes, _ = replayed
     own_registry(home)
-    model = mlflow.pyfunc.load_model(f"models:/runtime-arriving/{made[-1].row['champion']}")
+    model = mlflow.pyfunc.load_model(f"models:/runtime-arriving/{outcomes[-1].row['champion']}")
     asked = submissions(trace.clean).head(20)
     together = model.predict(asked)
     for row in (0, 7, 19):

@@ -24,7 +24,7 @@ class Judge:
 
     store: Tracking
     subject: str
-    found: Duel = BETTER
+    duel: Duel = BETTER
     vetoes: tuple[str, ...] = ()
     key: str = "these jobs"
     good: bool = True
@@ -37,7 +37,7 @@ class Judge:
         return {"simple": Score(0.5995, 300, below=self.below), "clever": Score(0.6, 300)}
 
     def against(self, present: object) -> Verdict:
-        return Verdict("clever", Score(0.6, 300), self.found, self.vetoes)
+        return Verdict("clever", Score(0.6, 300), self.duel, self.vetoes)
 
     def register(self, name: str, score: Score) -> Candidate:
         self.registered.append(name)
@@ -46,15 +46,15 @@ class Judge:
             client.create_registered_model(model)
         tags = {"method": name, "judged_accuracy": str(score.value), "judged_jobs": "300", "training_window_s": "0..9"}
         run = client.create_run(self.store.experiment_id)
-        made = client.create_model_version(
+        version = client.create_model_version(
             model,
             f"runs:/{run.info.run_id}/m",
             run.info.run_id,
             tags={**tags, "queuecast_format": str(FORMAT), MADE_FROM: self.key},
         )
-        return Candidate(name, str(made.version), score.value, score.judged)
+        return Candidate(name, str(version.version), score.value, score.judged)
 
-    def checks(self, made: Candidate) -> dict[str, bool]:
+    def checks(self, candidate: Candidate) -> dict[str, bool]:
         return {"it loads back": self.good}
 
     def refresh(self, present: object, verdict: Verdict) -> Candidate:
@@ -67,31 +67,31 @@ def read(number: str) -> str:
 
 def served(opened: Tracking, subject: str) -> Judge:
     """A subject whose first champion is version 1; the judge of another day."""
-    made = promote(opened, Judge(opened, subject), None)
-    set_aliases(opened, made.name, made.champion, made.challenger)
+    outcome = promote(opened, Judge(opened, subject), None)
+    set_aliases(opened, outcome.name, outcome.champion, outcome.challenger)
     return Judge(opened, subject, key="more jobs")
 
 
 def test_of_equal_candidates_the_first_named_is_champion_and_no_alias_moves(opened: Tracking) -> None:
     judge = Judge(opened, "first")
-    made = promote(opened, judge, None)
-    assert (made.champion, made.challenger, made.promoted, made.judged) == ("1", "2", True, 300)
+    outcome = promote(opened, judge, None)
+    assert (outcome.champion, outcome.challenger, outcome.promoted, outcome.judged) == ("1", "2", True, 300)
     assert judge.registered == ["simple", "clever"]
-    assert made.why.startswith("First champion by mean accuracy over 300 jobs (within 0.001 the simpler): simple (version 1)")
-    assert made.table(opened, KIND)["alias"].tolist() == ["champion", "challenger"]
-    assert aliases(opened, made.name) == {}
+    assert outcome.why.startswith("First champion by mean accuracy over 300 jobs (within 0.001 the simpler): simple (version 1)")
+    assert outcome.table(opened, KIND)["alias"].tolist() == ["champion", "challenger"]
+    assert aliases(opened, outcome.name) == {}
 
 
 def test_the_best_candidate_becomes_no_champion_if_it_is_too_weak_and_the_same_is_not_registered_again(opened: Tracking) -> None:
     judge = Judge(opened, "weak", below="it guesses")
-    made = promote(opened, judge, None)
-    assert made.serves == {"champion": "", "challenger": ""}
-    assert (made.promoted, made.simulated, made.beside(opened)) == (False, "1", {SIMULATED: "1"})
-    assert made.why.startswith("No champion: it guesses. First by mean accuracy over 300 jobs")
-    opened.client.set_registered_model_alias(made.name, SIMULATED, "1")
+    outcome = promote(opened, judge, None)
+    assert outcome.serves == {"champion": "", "challenger": ""}
+    assert (outcome.promoted, outcome.simulated, outcome.beside(opened)) == (False, "1", {SIMULATED: "1"})
+    assert outcome.why.startswith("No champion: it guesses. First by mean accuracy over 300 jobs")
+    opened.client.set_registered_model_alias(outcome.name, SIMULATED, "1")
     again = promote(opened, judge, None)
     assert again.nothing_new
-    assert (again.serves, again.simulated, again.why, judge.registered) == (made.serves, "1", made.why, ["simple", "clever"])
+    assert (again.serves, again.simulated, again.why, judge.registered) == (outcome.serves, "1", outcome.why, ["simple", "clever"])
     later = promote(opened, replace(judge, key="more jobs", below=""), None)
     assert (later.champion, later.challenger, later.beside(opened)) == ("3", "4", {SIMULATED: ""})
 
@@ -103,17 +103,17 @@ def test_a_first_champion_that_fails_a_check_is_refused(opened: Tracking) -> Non
 
 def test_over_the_same_nothing_is_registered(opened: Tracking) -> None:
     judge = replace(served(opened, "same"), key="these jobs")
-    made = promote(opened, judge, incumbent(opened, KIND, "same", read))
-    assert made.nothing_new
-    assert (made.champion, made.challenger, judge.registered) == ("1", "2", [])
+    outcome = promote(opened, judge, incumbent(opened, KIND, "same", read))
+    assert outcome.nothing_new
+    assert (outcome.champion, outcome.challenger, judge.registered) == ("1", "2", [])
 
 
 def test_a_challenger_that_is_surely_better_is_promoted_over_the_champion(opened: Tracking) -> None:
     judge = served(opened, "better")
-    made = promote(opened, judge, incumbent(opened, KIND, "better", read))
-    assert (made.champion, made.challenger, made.challenger_method, judge.registered) == ("3", "1", "clever", ["clever"])
-    assert made.why.startswith("Promoted over version 1 (simple): evidence 40 of the 20 needed")
-    assert aliases(opened, made.name) == {"champion": "1", "challenger": "2"}
+    outcome = promote(opened, judge, incumbent(opened, KIND, "better", read))
+    assert (outcome.champion, outcome.challenger, outcome.challenger_method, judge.registered) == ("3", "1", "clever", ["clever"])
+    assert outcome.why.startswith("Promoted over version 1 (simple): evidence 40 of the 20 needed")
+    assert aliases(opened, outcome.name) == {"champion": "1", "challenger": "2"}
 
 
 def test_a_champion_that_knows_what_is_simulated_stays_and_the_best_of_the_others_is_simulated_once(opened: Tracking) -> None:
@@ -130,19 +130,19 @@ def test_a_champion_that_knows_what_is_simulated_stays_and_the_best_of_the_other
 
 
 @pytest.mark.parametrize(
-    ("subject", "change", "said"),
+    ("subject", "change", "reason"),
     [
         ("vetoed", {"vetoes": ("its schedules are worse",)}, "its schedules are worse"),
         ("damaged", {"good": False}, "its check failed: it loads back"),
-        ("unsure", {"found": replace(BETTER, evidence=Evidence(2.0))}, "does not suffice"),
+        ("unsure", {"duel": replace(BETTER, evidence=Evidence(2.0))}, "does not suffice"),
     ],
 )
-def test_else_the_champion_is_kept_and_refreshed(opened: Tracking, subject: str, change: dict, said: str) -> None:
+def test_else_the_champion_is_kept_and_refreshed(opened: Tracking, subject: str, change: dict, reason: str) -> None:
     judge = replace(served(opened, subject), **change)
-    made = promote(opened, judge, incumbent(opened, KIND, subject, read))
-    assert not made.promoted
-    assert said in made.why
-    assert (made.champion, made.challenger, judge.registered) == ("4", "3", ["clever", "simple"])
+    outcome = promote(opened, judge, incumbent(opened, KIND, subject, read))
+    assert not outcome.promoted
+    assert reason in outcome.why
+    assert (outcome.champion, outcome.challenger, judge.registered) == ("4", "3", ["clever", "simple"])
 
 
 @pytest.mark.parametrize("unstated", ["judged_accuracy", "method", "training_window_s"])
@@ -153,9 +153,9 @@ def test_a_champion_chosen_by_hand_stays_whatever_is_better(opened: Tracking, un
     present = incumbent(opened, KIND, subject, read)
     assert present is not None
     assert present.stays
-    made = promote(opened, judge, present)
-    assert (made.champion, made.challenger, made.promoted, judge.registered) == ("1", "3", False, ["clever"])
-    assert "it was chosen by hand, and it stays" in made.why
+    outcome = promote(opened, judge, present)
+    assert (outcome.champion, outcome.challenger, outcome.promoted, judge.registered) == ("1", "3", False, ["clever"])
+    assert "it was chosen by hand, and it stays" in outcome.why
 
 
 def test_a_champion_that_can_no_longer_be_read_is_replaced_and_the_note_says_why(opened: Tracking) -> None:
@@ -163,9 +163,9 @@ def test_a_champion_that_can_no_longer_be_read_is_replaced_and_the_note_says_why
         raise Outdated("was grown by another Queuecast")
 
     judge = served(opened, "outdated")
-    made = promote(opened, judge, incumbent(opened, KIND, "outdated", outdated))
-    assert (made.champion, made.promoted) == ("3", True)
-    assert made.why.endswith("version 1, was grown by another Queuecast: it can be neither judged nor refreshed.")
+    outcome = promote(opened, judge, incumbent(opened, KIND, "outdated", outdated))
+    assert (outcome.champion, outcome.promoted) == ("3", True)
+    assert outcome.why.endswith("version 1, was grown by another Queuecast: it can be neither judged nor refreshed.")
     opened.client.set_model_version_tag("runtime-outdated", "1", "queuecast_format", "0")
     present = incumbent(opened, KIND, "outdated", read)
     assert present is not None

@@ -60,8 +60,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     accounting(tmp_path / "site.txt")
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf/slurm.conf").write_text(CONF)
-    stated = f'place = "site.txt"\nmachine = "conf"\ntimezone = "UTC"\nprocs = {PROCS}\n'
-    (tmp_path / "queuecast.toml").write_text(f"[traces.site]\n{stated}")
+    settings = f'place = "site.txt"\nmachine = "conf"\ntimezone = "UTC"\nprocs = {PROCS}\n'
+    (tmp_path / "queuecast.toml").write_text(f"[traces.site]\n{settings}")
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -92,9 +92,9 @@ def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, m
     assert clean.jobs["job_id"].min() == 1001, "canonical jobs have the raw numbers, not those of tasks"
     start = pd.Series(read_history(lake, clean).start_s, clean.jobs["job_id"])[table["job_id"]].to_numpy()
     assert (start >= table["at_s"]).all(), "each waits when it is asked about"
-    told, free = table[list(STARTS)].to_numpy(), table["spare"].to_numpy() >= 0
+    scenarios, free = table[list(STARTS)].to_numpy(), table["spare"].to_numpy() >= 0
     waits = start - table["at_s"].to_numpy()
-    assert np.corrcoef(np.log1p(np.median(told, axis=1)), np.log1p(waits))[0, 1] > 0.7
+    assert np.corrcoef(np.log1p(np.median(scenarios, axis=1)), np.log1p(waits))[0, 1] > 0.7
     assert free.any()
     assert not free.all()
     asked = read_states(lake, clean, read_history(lake, clean))
@@ -108,11 +108,11 @@ def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, m
     new = f"7_9001|PENDING|user1|batch|16|1:00:00|{local(now_s)}|N/A|all|normal|node=1||||"
     (place / "squeue.txt").write_text(f"{HEAD_OF_QUEUE}|{'|'.join(name.upper() for name in OF_SLURM.values())}\n{new}\n")
     given = {"trace": "site", "queue": place / "squeue.txt", "now": local(now_s)}
-    found = answered(WhenSettings(**given))
+    answer = answered(WhenSettings(**given))
     ran = "64 scenarios of the next 24 h under Slurm of site"
-    assert found.by == f"start-site, version {result.champion}, from {ran}"
-    assert found.records[0]["chance_1h"] > 0.5, "the machine is empty"
-    assert found.records[0]["last_30_days"]["answers"] > 0
+    assert answer.by == f"start-site, version {result.champion}, from {ran}"
+    assert answer.records[0]["chance_1h"] > 0.5, "the machine is empty"
+    assert answer.records[0]["last_30_days"]["answers"] > 0
     monkeypatch.setattr("models.registry.start_registration.load", lambda *given: replace(model, ahead=EASY))
     assert answered(WhenSettings(**given)).by == ran
     with pytest.raises(InputError, match="has not learned with the site's Slurm running ahead"):
@@ -122,13 +122,13 @@ def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, m
 @pytest.mark.slow
 def test_a_night_asks_what_is_new_and_sees_nothing_of_later(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_moments, "EVERY_S", 12 * 3_600)
-    made = []
+    tables = []
     for lake, days in ((Lake(place / "nights"), (14, 15)), (Lake(place / "anew"), (15,))):
         for day in days:
             night = f"2023-12-{day}"
             at_s = pd.Timestamp(night).timestamp() - ORIGIN_S
-            made.append(kept(lake, Dated("runtime-site", int(at_s), 0, night=night), at_s))
-    (_, first), (table, second), (whole, anew) = made
+            tables.append(kept(lake, Dated("runtime-site", int(at_s), 0, night=night), at_s))
+    (_, first), (table, second), (whole, anew) = tables
     assert 0 < int(str(second["asked_anew"])) < 0.4 * int(str(first["asked_anew"])), "what was asked before is kept"
     assert anew["asked_anew"] == len(whole)
     pd.testing.assert_frame_equal(table, whole)
@@ -152,7 +152,7 @@ def test_kept_snapshots_add_what_waited_and_never_started(place: Path) -> None:
         (place / f"kept/{pd.Timestamp(at_s, unit='s'):%Y%m%dT%H%M%SZ}.txt").write_text("\n".join([HEAD_OF_QUEUE, *lines]) + "\n")
     table, marks = kept(Lake(place / "home/lake"), Dated("runtime-site", UNTIL_S, UNTIL_S))
     asked = table.set_index(["job_id", "at_s"])
-    found = asked.loc[[(int(jobs["job_id"][row]) + 1000, int(asked_s[row]) - ORIGIN_S) for row in waits]]
-    assert (marks["ahead"], found["waiting"].tolist()) == (EASY, [3, 3, 3]), "three jobs wait that accounting does not hold"
+    rows = asked.loc[[(int(jobs["job_id"][row]) + 1000, int(asked_s[row]) - ORIGIN_S) for row in waits]]
+    assert (marks["ahead"], rows["waiting"].tolist()) == (EASY, [3, 3, 3]), "three jobs wait that accounting does not hold"
     assert (table["at_s"].diff().dropna() >= 0).all()
     assert len(table) > 500, "beside the questions about single jobs"

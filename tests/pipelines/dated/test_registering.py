@@ -52,10 +52,10 @@ def registered(tmp_path_factory: pytest.TempPathFactory):
     mlflow.set_tracking_uri(before)
 
 
-def answered(home: Path, made: Registered) -> pd.DataFrame:
+def answered(home: Path, run: Registered) -> pd.DataFrame:
     clean = trace()
-    known = whole_accounting(clean, user_history(clean))
-    return last_answers(clean, known, made.models["champion"], own_registry(home))
+    record = whole_accounting(clean, user_history(clean))
+    return last_answers(clean, record, run.models["champion"], own_registry(home))
 
 
 def numbers(store: Tracking) -> set[str]:
@@ -63,12 +63,12 @@ def numbers(store: Tracking) -> set[str]:
 
 
 def test_one_long_job_at_the_tail_leaves_jobs_to_judge(registered) -> None:
-    home, made = registered
-    assert sorted(made.versions["alias"]) == ["", "challenger", "champion"]
-    assert (made.versions["judged_jobs"] >= 200).all()
-    assert made.versions["accuracy"].between(0, 1).all()
+    home, run = registered
+    assert sorted(run.versions["alias"]) == ["", "challenger", "champion"]
+    assert (run.versions["judged_jobs"] >= 200).all()
+    assert run.versions["accuracy"].between(0, 1).all()
     assert numbers(own_registry(home)) == {"1", "2", "3"}  # two candidates, and the champion with the histories of the present
-    answers = answered(home, made)
+    answers = answered(home, run)
     np.testing.assert_allclose(answers["predicted_s"], answers["expected_s"], rtol=1e-9)
 
 
@@ -81,15 +81,15 @@ def test_nights_are_chosen_up_to_the_last_submission_and_not_the_last_end() -> N
 
 
 def test_a_re_run_over_the_same_jobs_registers_nothing_and_shows_what_serves(registered) -> None:
-    home, made = registered
+    home, run = registered
     store = own_registry(home)
     before = numbers(store)
     again = register(home)
     assert again.nothing_new
     assert numbers(store) == before
-    pd.testing.assert_frame_equal(again.versions, made.versions.sort_values("version", ignore_index=True), check_dtype=False)
+    pd.testing.assert_frame_equal(again.versions, run.versions.sort_values("version", ignore_index=True), check_dtype=False)
     assert again.versions.set_index("alias")["accuracy"]["champion"] > 0
-    assert (answered(home, again)["predicted_s"] == answered(home, made)["predicted_s"]).all()
+    assert (answered(home, again)["predicted_s"] == answered(home, run)["predicted_s"]).all()
 
 
 @pytest.mark.parametrize("name", ["arriving", "another"], ids=["beside a champion", "the first of its trace"])

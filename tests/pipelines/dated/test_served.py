@@ -42,7 +42,7 @@ def clean() -> CleanTrace:
 
 
 @pytest.fixture(scope="module")
-def known(clean: CleanTrace):
+def record(clean: CleanTrace):
     return whole_accounting(clean, user_history(clean))
 
 
@@ -55,89 +55,89 @@ def ran(tmp_path_factory: pytest.TempPathFactory, clean: CleanTrace):
     mlflow.set_tracking_uri(before)
 
 
-def simulated(ran, clean: CleanTrace, known, **options) -> SimulatedModel:
-    home, made = ran
-    return simulated_model(NAME, made.simulated, clean, known, made.date, own_registry(home), **options)
+def simulated(ran, clean: CleanTrace, record, **options) -> SimulatedModel:
+    home, run = ran
+    return simulated_model(NAME, run.simulated, clean, record, run.date, own_registry(home), **options)
 
 
-def test_the_champion_learned_up_to_the_date_and_serves_the_present(ran, clean: CleanTrace, known) -> None:
-    home, made = ran
+def test_the_champion_learned_up_to_the_date_and_serves_the_present(ran, clean: CleanTrace, record) -> None:
+    home, run = ran
     store = own_registry(home)
     served = store.client.get_model_version_by_alias(NAME, "champion")
-    assert served.tags["refreshed_from"] == made.simulated
+    assert served.tags["refreshed_from"] == run.simulated
     assert (
-        int(served.tags["training_window_s"].split("..")[1]) <= made.date.until_s < int(served.tags["snapshot_s"]) == known.until_s
+        int(served.tags["training_window_s"].split("..")[1]) <= run.date.until_s < int(served.tags["snapshot_s"]) == record.until_s
     )
-    left = clean.jobs["submit_s"].iloc[-1] - made.date.until_s
+    left = clean.jobs["submit_s"].iloc[-1] - run.date.until_s
     assert left >= (clean.jobs["submit_s"].iloc[-1] - clean.jobs["submit_s"].iloc[0]) / 3
-    answers = last_answers(clean, known, made.models["champion"], store)
+    answers = last_answers(clean, record, run.models["champion"], store)
     np.testing.assert_allclose(answers["predicted_s"], answers["expected_s"], rtol=1e-9)
 
 
 def test_what_happens_after_the_date_changes_neither_the_model_nor_the_choice(
-    ran, clean: CleanTrace, known, tmp_path: Path
+    ran, clean: CleanTrace, record, tmp_path: Path
 ) -> None:
-    home, made = ran
-    after = np.isin(np.arange(len(clean.jobs)), known.ended(made.date.until_s), invert=True)
+    home, run = ran
+    after = np.isin(np.arange(len(clean.jobs)), record.ended(run.date.until_s), invert=True)
     random = np.random.default_rng(1)
     request = clean.jobs["requested_s"].where(~after, 999_999)
-    late = np.maximum(made.date.until_s + 1 - known.start_s, 1) + random.integers(0, 9_999, len(after))
+    late = np.maximum(run.date.until_s + 1 - record.start_s, 1) + random.integers(0, 9_999, len(after))
     runtime = clean.jobs["runtime_s"].where(~after, np.minimum(late, request))
     jobs = clean.jobs.assign(runtime_s=runtime, requested_s=request, procs=clean.jobs["procs"].where(~after, 1))
     other = replace(clean, jobs=jobs)
-    again = registered_in(tmp_path, other, until=str(made.date.until_s))
-    assert again.simulated == made.simulated
-    first, second = (trained_method(own_registry(place), "arriving", made.simulated) for place in (home, tmp_path))
+    again = registered_in(tmp_path, other, until=str(run.date.until_s))
+    assert again.simulated == run.simulated
+    first, second = (trained_method(own_registry(place), "arriving", run.simulated) for place in (home, tmp_path))
     rows = np.arange(20)
-    inputs = known.served_inputs(rows, made.date.until_s), known.asked(rows)
+    inputs = record.served_inputs(rows, run.date.until_s), record.asked(rows)
     pd.testing.assert_frame_equal(pd.DataFrame(first.answer(*inputs)), pd.DataFrame(second.answer(*inputs)))
     kept = ["version", "method", "accuracy", "judged_jobs"]
-    chosen = [each.versions[each.versions["version"].astype(str) != each.models["champion"]][kept] for each in (made, again)]
+    chosen = [each.versions[each.versions["version"].astype(str) != each.models["champion"]][kept] for each in (run, again)]
     pd.testing.assert_frame_equal(*chosen)
     own_registry(home)
 
 
-def test_each_job_is_answered_by_the_night_before_its_submission_and_by_its_request_before_the_date(ran, clean, known) -> None:
-    home, made = ran
-    model = simulated(ran, clean, known)
+def test_each_job_is_answered_by_the_night_before_its_submission_and_by_its_request_before_the_date(ran, clean, record) -> None:
+    home, run = ran
+    model = simulated(ran, clean, record)
     assert model.agrees
     assert model.asked > 10
-    method = trained_method(own_registry(home), "arriving", made.simulated)
+    method = trained_method(own_registry(home), "arriving", run.simulated)
     predicted = model.predictor.estimate(clean.jobs)
-    rows = made.date.judged(clean.jobs["submit_s"].to_numpy())
-    for night in midnights(clean, made.date.until_s)[::4]:
+    rows = run.date.judged(clean.jobs["submit_s"].to_numpy())
+    for night in midnights(clean, run.date.until_s)[::4]:
         mine = rows[(clean.jobs["submit_s"].iloc[rows] >= night) & (clean.jobs["submit_s"].iloc[rows] < night + DAY_S)]
-        then = carried_on(method, known, night)
-        expected = then.answer(known.served_inputs(mine, night), known.asked(mine))["predicted_s"]
+        then = carried_on(method, record, night)
+        expected = then.answer(record.served_inputs(mine, night), record.asked(mine))["predicted_s"]
         np.testing.assert_array_equal(predicted[mine], expected)
     earlier = np.setdiff1d(np.arange(len(clean.jobs)), rows)
     np.testing.assert_array_equal(predicted[earlier], clean.jobs["requested_s"].iloc[earlier])
     assert (predicted[rows] != clean.jobs["requested_s"].iloc[rows]).mean() > 0.5
 
 
-def test_all_policies_replay_the_whole_trace_and_are_judged_on_the_same_jobs(ran, clean: CleanTrace, known) -> None:
-    home, made = ran
+def test_all_policies_replay_the_whole_trace_and_are_judged_on_the_same_jobs(ran, clean: CleanTrace, record) -> None:
+    home, run = ran
     named = ("requested", "last2", "clairvoyant")
     plan = RunSettings(schedulers=("EASY",), predictors=named, corrections=("conditional(when=pass)",))
-    found = simulate_run(work_in(home, "arriving"), clean, plan)
-    assert [each.predictor for each in found.schedules] == ["requested", "last2", f"registry:{NAME}", "clairvoyant"]
-    assert {len(each.jobs) for each in found.schedules} == {len(clean.jobs)}
-    parts = [judged(each, made.date.judged(clean.jobs["submit_s"].to_numpy())).jobs for each in found.schedules]
-    assert all((part["submit_s"] >= made.date.until_s).all() for part in parts)
+    outcome = simulate_run(work_in(home, "arriving"), clean, plan)
+    assert [each.predictor for each in outcome.schedules] == ["requested", "last2", f"registry:{NAME}", "clairvoyant"]
+    assert {len(each.jobs) for each in outcome.schedules} == {len(clean.jobs)}
+    parts = [judged(each, run.date.judged(clean.jobs["submit_s"].to_numpy())).jobs for each in outcome.schedules]
+    assert all((part["submit_s"] >= run.date.until_s).all() for part in parts)
     assert len({tuple(part["job_id"]) for part in parts}) == 1
-    requested, last2, registered, _ = found.schedules
-    before = clean.jobs["submit_s"] < made.date.until_s - 2 * DAY_S
+    requested, last2, registered, _ = outcome.schedules
+    before = clean.jobs["submit_s"] < run.date.until_s - 2 * DAY_S
     # the registered model begins where the baseline is
     pd.testing.assert_frame_equal(requested.jobs[before].iloc[:, :4], registered.jobs[before].iloc[:, :4])
     warm = simulate(clean.jobs, procs=clean.procs, predictor="last2", correction="conditional(when=pass)")
     pd.testing.assert_frame_equal(warm.jobs, last2.jobs)
-    quality = prediction_quality(clean, found.schedules, made.date)
+    quality = prediction_quality(clean, outcome.schedules, run.date)
     rows = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")
     of_registered = rows.loc[f"registry:{NAME}"]
     assert of_registered["jobs"] == len(parts[0])
     shares = parts[2]["runtime_s"] / parts[2]["predicted_s"]
     assert of_registered["value"] == pytest.approx(np.minimum(shares, 1 / shares).mean())
-    assert [kind_of(each.predictor) for each in found.schedules] == [
+    assert [kind_of(each.predictor) for each in outcome.schedules] == [
         "stated at submission",
         "learns in the simulator",
         "registered, as served",
@@ -145,10 +145,10 @@ def test_all_policies_replay_the_whole_trace_and_are_judged_on_the_same_jobs(ran
     ]
 
 
-def test_a_version_that_is_damaged_in_the_registry_is_not_simulated(ran, clean: CleanTrace, known, tmp_path: Path) -> None:
-    home, made = ran
+def test_a_version_that_is_damaged_in_the_registry_is_not_simulated(ran, clean: CleanTrace, record, tmp_path: Path) -> None:
+    home, run = ran
     store = own_registry(home)
-    source = store.client.get_model_version(NAME, made.simulated).source
+    source = store.client.get_model_version(NAME, run.simulated).source
     [where] = (home / "mlartifacts").rglob(str(source).removeprefix("models:/"))
     kept = tmp_path / "kept"
     shutil.copytree(where, kept)
@@ -156,21 +156,21 @@ def test_a_version_that_is_damaged_in_the_registry_is_not_simulated(ran, clean: 
         for damage in ("*.parquet", "model.json", "MLmodel"):
             for file in where.rglob(damage):
                 file.write_bytes(b"damaged")
-            with pytest.raises(InputError, match=f"models:/{NAME}/{made.simulated}: does not load"):
-                simulated(ran, clean, known)
+            with pytest.raises(InputError, match=f"models:/{NAME}/{run.simulated}: does not load"):
+                simulated(ran, clean, record)
             shutil.copytree(kept, where, dirs_exist_ok=True)
     finally:
         shutil.copytree(kept, where, dirs_exist_ok=True)
-    assert simulated(ran, clean, known).agrees
+    assert simulated(ran, clean, record).agrees
 
 
-def test_a_model_that_has_learned_from_what_is_replayed_is_refused_unless_asked_for_as_seen(ran, clean: CleanTrace, known) -> None:
-    home, made = ran
-    at_s = made.date.until_s - 5 * DAY_S
-    early = replace(made.date, until_s=at_s, simulate_from_s=at_s)
+def test_a_model_that_has_learned_from_what_is_replayed_is_refused_unless_asked_for_as_seen(ran, clean: CleanTrace, record) -> None:
+    home, run = ran
+    at_s = run.date.until_s - 5 * DAY_S
+    early = replace(run.date, until_s=at_s, simulate_from_s=at_s)
     with pytest.raises(InputError, match=r"has learned from jobs up to .* add \(seen=yes\)"):
-        simulated_model(NAME, made.simulated, clean, known, early, own_registry(home), shown="registry:x")
-    assert simulated_model(NAME, made.simulated, clean, known, early, own_registry(home), seen=True).method
+        simulated_model(NAME, run.simulated, clean, record, early, own_registry(home), shown="registry:x")
+    assert simulated_model(NAME, run.simulated, clean, record, early, own_registry(home), seen=True).method
     one_snapshot = "pipelines.storage.registry.tracking"
     with pytest.MonkeyPatch.context() as own:
         own.setattr(one_snapshot, lambda: own_registry(home))
@@ -191,23 +191,23 @@ def test_names_of_registered_models_that_cannot_be_read_are_refused(text: str) -
         registered_name(text)
 
 
-def test_a_champion_that_knows_what_is_simulated_stays_and_another_version_is_simulated(ran, clean: CleanTrace, known) -> None:
-    home, made = ran
+def test_a_champion_that_knows_what_is_simulated_stays_and_another_version_is_simulated(ran, clean: CleanTrace, record) -> None:
+    home, run = ran
     store = own_registry(home)
     before = aliases(store, NAME)
-    early = str(made.date.until_s - 6 * DAY_S)
+    early = str(run.date.until_s - 6 * DAY_S)
     other = registered_in(home, clean, until=early)
     assert other.models["champion"] == before["champion"]
-    assert other.simulated not in {before["champion"], made.simulated}
+    assert other.simulated not in {before["champion"], run.simulated}
     assert "has learned from jobs up to" in other.why
     assert aliases(store, NAME) == {**before, "simulated": other.simulated}
-    assert simulated_model(NAME, other.simulated, clean, known, other.date, store).learned_until_s <= other.date.until_s
-    assert registered_in(home, clean).simulated == made.simulated
+    assert simulated_model(NAME, other.simulated, clean, record, other.date, store).learned_until_s <= other.date.until_s
+    assert registered_in(home, clean).simulated == run.simulated
     assert aliases(store, NAME) == before
 
 
-def test_the_date_leaves_the_last_third_and_at_least_four_weeks(clean: CleanTrace, known) -> None:
-    short = dated(clean, known.end_s)
+def test_the_date_leaves_the_last_third_and_at_least_four_weeks(clean: CleanTrace, record) -> None:
+    short = dated(clean, record.end_s)
     assert "too few to leave 4 weeks" in short.note
     first, last = int(clean.jobs["submit_s"].iloc[0]), int(clean.jobs["submit_s"].iloc[-1])
     assert last - short.until_s >= (last - first) / 3 > last - short.until_s - DAY_S
@@ -215,28 +215,28 @@ def test_the_date_leaves_the_last_third_and_at_least_four_weeks(clean: CleanTrac
     for stretch, share in ((2.5, 28 * DAY_S), (6, None)):
         jobs = clean.jobs.assign(submit_s=(clean.jobs["submit_s"] * stretch).astype("int64"))
         ends = (jobs["submit_s"] + jobs["wait_s"].astype("int64") + jobs["runtime_s"]).to_numpy()
-        found = dated(replace(clean, jobs=jobs), ends)
+        date = dated(replace(clean, jobs=jobs), ends)
         wanted = share or stretch * (last - first) / 3
-        assert found.note == ""
-        assert wanted - 1 <= int(jobs["submit_s"].iloc[-1]) - found.until_s < wanted + 1.05 * DAY_S
+        assert date.note == ""
+        assert wanted - 1 <= int(jobs["submit_s"].iloc[-1]) - date.until_s < wanted + 1.05 * DAY_S
     with pytest.raises(InputError, match="neither a date"):
-        dated(clean, known.end_s, until="soon")
+        dated(clean, record.end_s, until="soon")
     with pytest.raises(InputError, match="give a date between"):
-        dated(clean, known.end_s, until="2031-01-01")
-    assert dated(clean, known.end_s, until="2023-12-05").until_s == 20 * DAY_S - 3600
+        dated(clean, record.end_s, until="2031-01-01")
+    assert dated(clean, record.end_s, until="2023-12-05").until_s == 20 * DAY_S - 3600
     alone = replace(clean, jobs=clean.jobs.iloc[:1])
     with pytest.raises(InputError, match="nothing is submitted after the first job has ended"):
-        dated(alone, known.end_s[:1])
+        dated(alone, record.end_s[:1])
 
 
-def test_nothing_of_a_job_that_had_not_ended_is_in_the_accounting_of_the_date(clean: CleanTrace, known) -> None:
-    date = dated(clean, known.end_s)
-    then_clean, then = as_of(clean, known, date.until_s)
+def test_nothing_of_a_job_that_had_not_ended_is_in_the_accounting_of_the_date(clean: CleanTrace, record) -> None:
+    date = dated(clean, record.end_s)
+    then_clean, then = as_of(clean, record, date.until_s)
     assert then.until_s <= date.until_s
-    assert len(then_clean.jobs) == (known.end_s <= date.until_s).sum()
+    assert len(then_clean.jobs) == (record.end_s <= date.until_s).sum()
     assert set(then_clean.jobs["user"].cat.categories) == set(then_clean.jobs["user"])
 
 
-def test_serving_night_by_night_refuses_what_was_submitted_before_the_first(clean: CleanTrace, known) -> None:
+def test_serving_night_by_night_refuses_what_was_submitted_before_the_first(clean: CleanTrace, record) -> None:
     with pytest.raises(ValueError, match="before the first night"):
-        serve(TRAINERS["last2"].train(known, 0, 0), known, np.array([0]), [int(clean.jobs["submit_s"].iloc[-1])])
+        serve(TRAINERS["last2"].train(record, 0, 0), record, np.array([0]), [int(clean.jobs["submit_s"].iloc[-1])])

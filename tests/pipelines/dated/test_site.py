@@ -92,10 +92,10 @@ def test_a_night_of_a_site_alerts_where_its_record_stops_being_explained(place: 
         event = next(each for each in done.all_events if each.event_type == dg.DagsterEventType.PIPELINE_SUCCESS)
         drift(dg.build_run_status_sensor_context("drift", event, instance, done.dagster_run))
     mlflow.set_tracking_uri(before)
-    said = "decisions explained fell from 98% to 40% on 2026-11-13"
-    assert said in alerts_file(place / "home").read_text()
+    alert = "decisions explained fell from 98% to 40% on 2026-11-13"
+    assert alert in alerts_file(place / "home").read_text()
     page = (place / "home" / "reports" / "nights" / "tiers" / f"{NIGHT}.html").read_text()
-    assert said in page
+    assert alert in page
     assert "twice the nodes" in page
     assert (place / "home" / "reports" / "tiers-what-if.html").exists()
     lake = Lake(place / "home" / "lake")

@@ -70,8 +70,8 @@ def test_a_run_registers_the_better_model_and_judges_it_on_what_follows(tmp_path
     assert (rows["at_s"] >= UNTIL_S).all()
     start = pd.Series(read_history(lake, clean).start_s, clean.jobs["job_id"])
     assert (rows["at_s"] + rows["waited_s"] == start[rows["job_id"]].to_numpy()).all()
-    told = rows[[f"by_{edge:.0f}_s" for edge in EDGES_S]].to_numpy()
-    assert rows["score"].to_numpy() == pytest.approx(ranked_scores(told, rows["waited_s"].to_numpy()))
+    chances = rows[[f"by_{edge:.0f}_s" for edge in EDGES_S]].to_numpy()
+    assert rows["score"].to_numpy() == pytest.approx(ranked_scores(chances, rows["waited_s"].to_numpy()))
     assert (rows["wait_50_s"] - rows["waited_s"]).abs().mean() < (rows["plan_s"] - rows["waited_s"]).abs().mean()
     assert not aliases(store, NAME), "no alias moves before the tables are published"
     point_start_champion(lake, "waited", store)
@@ -88,7 +88,7 @@ def test_a_run_registers_the_better_model_and_judges_it_on_what_follows(tmp_path
 
 @pytest.mark.slow
 def test_nights_ask_only_what_is_new_and_judge_what_was_answered_by_the_versions_of_before(tmp_path: Path, store: Tracking) -> None:
-    lake, made = Lake(tmp_path / "lake"), []
+    lake, nights = Lake(tmp_path / "lake"), []
     for day in (30, 31, 32):
         clean = ended_by(waited(), day * DAY_S)
         date = Dated("runtime-waited", day * DAY_S, 0, night=f"day-{day}")
@@ -96,35 +96,35 @@ def test_nights_ask_only_what_is_new_and_judge_what_was_answered_by_the_versions
         table, marks = lake.read_for(clean, "queue_states")
         keep_start_model(lake, clean, asked, date, store)
         point_start_champion(lake, "waited", store)
-        made.append((table, marks["asked_anew"], lake.read_for(clean, "starts")[0]))
-    assert made[0][1] == len(made[0][0])
-    assert 0 < made[1][1] < 0.3 * len(made[1][0]), "what was asked before is kept"
+        nights.append((table, marks["asked_anew"], lake.read_for(clean, "starts")[0]))
+    assert nights[0][1] == len(nights[0][0])
+    assert 0 < nights[1][1] < 0.3 * len(nights[1][0]), "what was asked before is kept"
     anew = Lake(tmp_path / "other")
     kept(anew, ended_by(waited(), 32 * DAY_S), Dated("runtime-waited", 32 * DAY_S, 0, night="day-32"))
-    whole, last = anew.read("queue_states", "waited")[0], made[2][0]
+    whole, last = anew.read("queue_states", "waited")[0], nights[2][0]
     assert (
         (whole[["job_id", "at_s", "free", "waiting", "ahead"]] == last[["job_id", "at_s", "free", "waiting", "ahead"]]).all().all()
     )
-    rows = made[2][2]
-    assert len(made[0][2]) == 0 < len(made[1][2]) < len(rows)
+    rows = nights[2][2]
+    assert len(nights[0][2]) == 0 < len(nights[1][2]) < len(rows)
     assert (rows["at_s"] >= 30 * DAY_S).all()
     assert not rows.duplicated(["job_id", "at_s"]).any()
-    first = rows.merge(made[1][2], on=["job_id", "at_s"], suffixes=("", "_then"))
+    first = rows.merge(nights[1][2], on=["job_id", "at_s"], suffixes=("", "_then"))
     assert (first["by_3600_s"] == first["by_3600_s_then"]).all(), "an answer stays what it was"
-    known = rows[rows["score"].notna()]
-    assert known["challenger_score"].notna().all()
-    assert len(known) > 10
+    judged = rows[rows["score"].notna()]
+    assert judged["challenger_score"].notna().all()
+    assert len(judged) > 10
 
 
 @pytest.mark.thorough
 def test_a_later_run_judges_the_champion_on_what_neither_has_learned_from(tmp_path: Path, store: Tracking) -> None:
-    clean, lake, made = waited(), Lake(tmp_path / "lake"), []
+    clean, lake, runs = waited(), Lake(tmp_path / "lake"), []
     for day in (28, 36, 32):  # a run, one with eight days more, and one whose date the champion has seen past
         date = Dated("runtime-waited", day * DAY_S, day * DAY_S)
         asked = kept(lake, clean, date)
-        made.append(keep_start_model(lake, clean, asked, date, store))
+        runs.append(keep_start_model(lake, clean, asked, date, store))
         point_start_champion(lake, "waited", store)
-    first, later, before = made
+    first, later, before = runs
     assert (first.champion, later.comparison is not None) == ("2", True)
     assert later.comparison.jobs > 50  # type: ignore[union-attr]
     assert later.simulated in (first.champion, later.challenger, later.champion)
@@ -164,14 +164,14 @@ def test_jobs_that_share_a_number_are_not_asked_about(tmp_path: Path, store: Tra
 @pytest.mark.slow
 def test_closings_of_a_log_run_ahead_once_they_are_found(tmp_path: Path, store: Tracking, monkeypatch: pytest.MonkeyPatch) -> None:
     times = tuple(day * DAY_S + 8 * 3_600 for day in range(7))
-    clean, lake, made = waited(rule=Rule(PROCS, closings=times, origin_s=1_700_003_600)), Lake(tmp_path / "lake"), []
+    clean, lake, runs = waited(rule=Rule(PROCS, closings=times, origin_s=1_700_003_600)), Lake(tmp_path / "lake"), []
     date = Dated("runtime-waited", UNTIL_S, UNTIL_S)
     for least in (10_000, 10):
         monkeypatch.setattr("sim.rules.infer._LEAST_DRAINED", least)
         asked = kept(lake, clean, date)
-        made.append((asked, keep_start_model(lake, clean, asked, date, store)))
+        runs.append((asked, keep_start_model(lake, clean, asked, date, store)))
         point_start_champion(lake, "waited", store)
-    (blind, first), (knows, later) = made
+    (blind, first), (knows, later) = runs
     monkeypatch.setattr("sim.rules.infer._LEAST_DRAINED", 10_000)
     nightly = kept(lake, ended_by(clean, 31 * DAY_S), Dated("runtime-waited", 31 * DAY_S, 0, night="day-31"))
     assert blind.ahead == "EASY"

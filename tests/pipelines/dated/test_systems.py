@@ -46,9 +46,9 @@ def learning(names: tuple[str, ...] = ("lightgbm",), seed: int = 0) -> Learning:
     return Learning(names, THREE_CLASSES, options=FAST, seed=seed)
 
 
-def table_of(made: Runs, rows: slice = slice(None), system: str = "ours", every: int = 6) -> TrainingTable:
-    runs = pd.DataFrame({"application": made.application, "start_s": made.start_s, "runtime_s": made.runtime_s})
-    sets = {"own": made.features.iloc[:, ::every], "all": made.all_nodes.iloc[:, ::every]}
+def table_of(control: Runs, rows: slice = slice(None), system: str = "ours", every: int = 6) -> TrainingTable:
+    runs = pd.DataFrame({"application": control.application, "start_s": control.start_s, "runtime_s": control.runtime_s})
+    sets = {"own": control.features.iloc[:, ::every], "all": control.all_nodes.iloc[:, ::every]}
     return TrainingTable(
         system,
         runs.iloc[rows].reset_index(drop=True),
@@ -66,21 +66,21 @@ def retrained(table, scope, store, learning, **tags):
 
 
 @pytest.fixture(scope="module")
-def made():
+def control():
     return control_runs(900, seed=4)
 
 
-def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(opened, made):
-    table = table_of(made, slice(0, 400), "first")
-    found = retrained(table, "own", opened, learning(NAMES), tags={"dagster_run_id": "r9"})
-    assert found.promoted
-    assert found.registered["f1"].between(0.3, 1).all()
-    champion = found.registered.set_index("alias").loc["champion"]
-    assert champion["f1"] >= found.registered["f1"].max() - 0.001
+def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(opened, control):
+    table = table_of(control, slice(0, 400), "first")
+    outcome = retrained(table, "own", opened, learning(NAMES), tags={"dagster_run_id": "r9"})
+    assert outcome.promoted
+    assert outcome.registered["f1"].between(0.3, 1).all()
+    champion = outcome.registered.set_index("alias").loc["champion"]
+    assert champion["f1"] >= outcome.registered["f1"].max() - 0.001
     model = registered_classifier(opened, "variability-first").model
     assert model.classifier == champion["method"]
     assert model.classes == 3
-    assert set(model.baselines.index) == set(made.application)
+    assert set(model.baselines.index) == set(control.application)
     tags = opened.client.get_model_version_by_alias("variability-first", "champion").tags
     runs = table.runs[["application", "start_s", "runtime_s"]]
     assert tags["data_fingerprint"] == fingerprint(pd.concat([runs, table.features["own"]], axis=1))
@@ -90,9 +90,9 @@ def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(ope
         retrained(table, "all", opened, learning(NAMES))
 
 
-def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened, made):
+def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened, control):
     """A champion trained on a few runs whose counters said nothing is judged on runs it never saw, and loses."""
-    blind = table_of(made, slice(0, 150), "second")
+    blind = table_of(control, slice(0, 150), "second")
     shuffled = blind.features["own"].sample(frac=1, random_state=0).reset_index(drop=True)
     blind = TrainingTable("second", blind.runs, {"own": shuffled})
     weak = retrain(blind, "own", opened, learning())
@@ -105,38 +105,38 @@ def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened,
     assert again.nothing_new
     assert (again.champion, again.versions, again.model_version, again.why) == ("", ("1",), "1", weak.why)
     set_aliases(opened, weak.name, "1")
-    found = retrained(table_of(made, system="second"), "own", opened, learning(NAMES))
-    assert found.promoted, found.why
-    assert (found.champion, found.challenger) == ("2", "1")
-    assert found.comparison.low > 0
-    first, last = blind.runs["start_s"].max(), made.start_s.max()
-    expected = (made.start_s > max(first, last - 90 * DAY_S)).sum()
-    assert 0.9 * expected <= found.judged <= expected
-    assert found.comparison.evidence.value >= found.comparison.evidence.needed == 40
-    assert f"Promoted over version 1 (lightgbm): {found.comparison.evidence}; F1 0." in found.why
+    outcome = retrained(table_of(control, system="second"), "own", opened, learning(NAMES))
+    assert outcome.promoted, outcome.why
+    assert (outcome.champion, outcome.challenger) == ("2", "1")
+    assert outcome.comparison.low > 0
+    first, last = blind.runs["start_s"].max(), control.start_s.max()
+    expected = (control.start_s > max(first, last - 90 * DAY_S)).sum()
+    assert 0.9 * expected <= outcome.judged <= expected
+    assert outcome.comparison.evidence.value >= outcome.comparison.evidence.needed == 40
+    assert f"Promoted over version 1 (lightgbm): {outcome.comparison.evidence}; F1 0." in outcome.why
     assert opened.client.get_model_version_by_alias("variability-second", "champion").version == 2
 
 
-def test_what_is_said_of_a_run_that_judges_stays_as_runs_are_added(made):
-    few, many = (table_of(made, slice(0, count)) for count in (400, 480))
-    since = int(made.start_s[150])
-    told = [forward(each.features["own"], each.runs, since, Learning(("lightgbm",), options=FAST)) for each in (few, many)]
-    assert len(told[1]) > len(told[0]) > 200
-    pd.testing.assert_frame_equal(told[0], told[1].iloc[: len(told[0])])
+def test_what_is_said_of_a_run_that_judges_stays_as_runs_are_added(control):
+    few, many = (table_of(control, slice(0, count)) for count in (400, 480))
+    since = int(control.start_s[150])
+    answers = [forward(each.features["own"], each.runs, since, Learning(("lightgbm",), options=FAST)) for each in (few, many)]
+    assert len(answers[1]) > len(answers[0]) > 200
+    pd.testing.assert_frame_equal(answers[0], answers[1].iloc[: len(answers[0])])
 
 
-def test_over_the_same_data_nothing_is_registered_what_serves_is_shown_and_one_chosen_by_hand_stays(opened, made):
-    table = table_of(made, slice(0, 300), "third")
+def test_over_the_same_data_nothing_is_registered_what_serves_is_shown_and_one_chosen_by_hand_stays(opened, control):
+    table = table_of(control, slice(0, 300), "third")
     first = retrained(table, "own", opened, learning())
-    found = retrained(table, "own", opened, learning(), tags={"dagster_run_id": "another"})
-    assert found.nothing_new
-    assert not found.promoted
-    assert "Nothing new" in found.why
+    outcome = retrained(table, "own", opened, learning(), tags={"dagster_run_id": "another"})
+    assert outcome.nothing_new
+    assert not outcome.promoted
+    assert "Nothing new" in outcome.why
     assert [each.version for each in all_versions(opened, "variability-third")] == [1]
-    assert (found.champion, found.challenger, found.model_version) == ("1", "", "1")
-    row = found.registered.iloc[0]
+    assert (outcome.champion, outcome.challenger, outcome.model_version) == ("1", "", "1")
+    row = outcome.registered.iloc[0]
     assert (row["version"], row["alias"], row["f1"], row["judged_runs"]) == (1, "champion", first.registered["f1"].iloc[0], 300)
-    assert asked_back(found, table.features["own"]) == (pytest.approx(0, abs=1e-9), 50)
+    assert asked_back(outcome, table.features["own"]) == (pytest.approx(0, abs=1e-9), 50)
     again = retrained(table, "own", opened, learning(seed=1))  # other settings are something new
     assert not again.nothing_new
     assert (again.champion, again.challenger) == ("1", "2")
@@ -190,22 +190,22 @@ def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path
     assert asked[2] == ("own", False, ("adaboost",))
 
 
-def test_elimination_shortens_what_is_registered(opened, made):
-    small = table_of(made, slice(0, 300), "fifth")
-    few = TrainingTable("fifth", small.runs, {"own": made.features.iloc[:300, 66:108:3]})
-    found = retrained(few, "own", opened, Learning(("lightgbm",), THREE_CLASSES, True, {"lightgbm": {"trees": 5}}))
-    assert len(found.model.columns) < 14
+def test_elimination_shortens_what_is_registered(opened, control):
+    small = table_of(control, slice(0, 300), "fifth")
+    few = TrainingTable("fifth", small.runs, {"own": control.features.iloc[:300, 66:108:3]})
+    outcome = retrained(few, "own", opened, Learning(("lightgbm",), THREE_CLASSES, True, {"lightgbm": {"trees": 5}}))
+    assert len(outcome.model.columns) < 14
     version = opened.client.get_model_version("variability-fifth", "1")
-    assert version.tags["columns"] == str(len(found.model.columns))
+    assert version.tags["columns"] == str(len(outcome.model.columns))
     wanted = mlflow.models.get_model_info("models:/variability-fifth/1").signature.inputs.required_input_names()
-    assert wanted == list(found.model.columns)
+    assert wanted == list(outcome.model.columns)
     assert opened.client.get_run(version.run_id).data.params["elimination"] == "True"
-    assert found.importance.index.tolist() == sorted(found.model.columns, key=lambda name: -found.importance[name])
+    assert outcome.importance.index.tolist() == sorted(outcome.model.columns, key=lambda name: -outcome.importance[name])
 
 
-def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
+def test_the_commands_say_what_was_found(opened, control, monkeypatch, tmp_path):
     monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 15)
-    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(made, slice(0, 300), "sixth"))
+    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(control, slice(0, 300), "sixth"))
     monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: opened)
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     arguments = ["--system", "sixth", "--classifier", "lightgbm", "--classes", "2"]
@@ -220,7 +220,7 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     assert Lake(tmp_path / "lake").read(MODEL_TABLE, "sixth")[0]["alias"].tolist() == ["champion"]
     monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
     monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
-    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(made, slice(0, 150), "sixth", every=30))
+    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(control, slice(0, 150), "sixth", every=30))
     arguments = ["--system", "sixth", "--classifier", "ordinal"]
     done = CliRunner().invoke(evaluate_command, arguments, catch_exceptions=False)
     for protocol in PROTOCOLS:
@@ -229,18 +229,18 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     assert re.search(
         r"calibration, blocks-of-time, own, ordinal: said [\d.]+%, came [\d.]+%; Brier score 0\.\d+, skill ", done.output
     )
-    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(made, slice(0, 60), "sixth", every=30))
+    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(control, slice(0, 60), "sixth", every=30))
     done = CliRunner().invoke(evaluate_command, [*arguments, "--classifier", "lightgbm", "--json"], catch_exceptions=False)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {"system", "generated", "protocol", "classifier", "measure", "value", "low", "high"} <= rows[0].keys()
-    found = {(row["protocol"], row["features"], row["classifier"]) for row in rows}
-    assert found == {*itertools.product(PROTOCOLS, ("own", "all"), ("lightgbm", "ordinal"))}
+    cells = {(row["protocol"], row["features"], row["classifier"]) for row in rows}
+    assert cells == {*itertools.product(PROTOCOLS, ("own", "all"), ("lightgbm", "ordinal"))}
     assert all(row["generated"] is True for row in rows)
 
 
-def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(made, monkeypatch):
+def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(control, monkeypatch):
     monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
-    few = table_of(made, slice(0, 60), "seventh", every=30)
+    few = table_of(control, slice(0, 60), "seventh", every=30)
     monkeypatch.setattr(variability_table, "training_table", lambda *_: few)
     days = len(np.unique(few.runs["start_s"] // DAY_S))
     assert days < 5

@@ -84,24 +84,24 @@ def test_a_csv_of_control_runs_becomes_the_canonical_table(tmp_path: Path) -> No
         "r1,AMG,weak 16,n1 n2;n3,1500000000.75,61.5",
         'r2,Kripke,,"quartz[1-2,7]",1500000100,62',
     )
-    found = read_runs(path)
-    assert found.runs.to_dict("records") == [
+    control = read_runs(path)
+    assert control.runs.to_dict("records") == [
         {"run_id": "r1", "application": "AMG", "input": "weak 16", "nodes": ["n1", "n2", "n3"], "start_s": 1500000000, "runtime_s": 61.5},
         {"run_id": "r2", "application": "Kripke", "input": "", "nodes": ["quartz1", "quartz2", "quartz7"], "start_s": 1500000100, "runtime_s": 62},
     ]  # fmt: skip
-    assert found.notes == ("Starts are rounded down to the second: 1.",)
-    assert found.runs.dtypes.map(str).to_dict()["start_s"] == "int64"
+    assert control.notes == ("Starts are rounded down to the second: 1.",)
+    assert control.runs.dtypes.map(str).to_dict()["start_s"] == "int64"
 
 
 @needs_shared
 def test_real_runs_that_only_count_their_nodes_are_read_and_said_to_lack_them() -> None:
     path = SHARED / "clusters" / "volta-proxy-runs.csv"
-    found, plain = read_runs(path), pd.read_csv(path)
-    assert len(found.runs) == 462
-    assert found.runs["runtime_s"].tolist() == plain["duration_s"].tolist()
-    assert found.runs["start_s"].tolist() == plain["start_unix"].tolist()
-    assert found.runs["nodes"].isna().all()
-    assert "not which" in found.notes[-1]
+    control, plain = read_runs(path), pd.read_csv(path)
+    assert len(control.runs) == 462
+    assert control.runs["runtime_s"].tolist() == plain["duration_s"].tolist()
+    assert control.runs["start_s"].tolist() == plain["start_unix"].tolist()
+    assert control.runs["nodes"].isna().all()
+    assert "not which" in control.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_completed_jobs_whose_name_matches_are_control_runs_and_others_are_count
         job(10, elapsed="00:00:00"),
         job(11, "my-ctl-AMG-weak"),
     )
-    found = read_accounting_runs(path, PATTERN, ZONE)
+    control = read_accounting_runs(path, PATTERN, ZONE)
     start = int(datetime(2017, 10, 11, 1, 43, 39, tzinfo=ZoneInfo(ZONE)).timestamp())
-    assert found.runs.to_dict("records") == [
+    assert control.runs.to_dict("records") == [
         {
             "run_id": "1",
             "application": "AMG",
@@ -171,7 +171,7 @@ def test_completed_jobs_whose_name_matches_are_control_runs_and_others_are_count
         },
         {"run_id": "2", "application": "Kripke", "input": "strong", "nodes": ["quartz7"], "start_s": start, "runtime_s": 81.0},
     ]
-    assert found.left_out == {
+    assert control.left_out == {
         "another job name": 2,
         "job step": 1,
         "state FAILED": 1,
@@ -251,9 +251,9 @@ def test_rows_are_kept_once_and_what_was_first_stays(tmp_path: Path) -> None:
     changed = runs.assign(runtime_s=[81.0, 99.0])
     assert keep(lake, RUNS, "q", changed).contradicting == ("2",)
     assert lake.path(RUNS, "q").read_bytes() == before
-    found = stored(lake, RUNS, "q")
-    pd.testing.assert_frame_equal(found, runs)
-    assert isinstance(found["nodes"][0], list)
+    kept = stored(lake, RUNS, "q")
+    pd.testing.assert_frame_equal(kept, runs)
+    assert isinstance(kept["nodes"][0], list)
     counted = ControlRuns(runs.assign(run_id=["8", "9"], nodes=None)).runs
     assert keep(lake, RUNS, "q", counted).added == 2
     assert stored(lake, RUNS, "q")["nodes"].tolist() == [["quartz1", "quartz2"], ["quartz7"], None, None]
@@ -261,12 +261,12 @@ def test_rows_are_kept_once_and_what_was_first_stays(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_two_that_add_control_runs_at_once_lose_none(tmp_path: Path) -> None:
-    known = {number: read_accounting_runs(sacct(tmp_path, job(number)), PATTERN, ZONE).runs for number in (1, 2)}
+    by_number = {number: read_accounting_runs(sacct(tmp_path, job(number)), PATTERN, ZONE).runs for number in (1, 2)}
     for trial in range(10):
         lake, ready = Lake(tmp_path / str(trial)), threading.Barrier(2)
 
         def add(number: int, lake: Lake = lake, ready: threading.Barrier = ready) -> int:
-            runs = known[number]
+            runs = by_number[number]
             ready.wait(60)
             return keep(lake, RUNS, "q", pd.concat([runs.assign(run_id=f"{number}-{row}") for row in range(50)])).added
 

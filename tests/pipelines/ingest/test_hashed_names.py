@@ -60,10 +60,10 @@ def both(accounting_file) -> tuple[CleanTrace, CleanTrace]:
 def predictor(clean: CleanTrace, method: str, directory) -> RuntimePredictor:
     start = start_s(clean.jobs)
     assert start is not None
-    known = accounting(clean.jobs, start, clean.origin_unix_s, clean.timezone)
-    at = known.until_s - 2 * DAY_S
-    users = Snapshot(known.snapshot(at), at, clean.origin_unix_s, clean.timezone, hashed_with=clean.hashed_with)
-    content = RuntimeContent(train(method, known, at, 0), users)
+    record = accounting(clean.jobs, start, clean.origin_unix_s, clean.timezone)
+    at = record.until_s - 2 * DAY_S
+    users = Snapshot(record.snapshot(at), at, clean.origin_unix_s, clean.timezone, hashed_with=clean.hashed_with)
+    content = RuntimeContent(train(method, record, at, 0), users)
     directory.mkdir()
     return RuntimePredictor(assemble(directory, "runtime", content.write).data)
 
@@ -74,8 +74,8 @@ def test_predictions_are_those_without_hashing(both, tmp_path, monkeypatch, meth
     plain, hidden = (predictor(each, method, tmp_path / name) for each, name in zip(both, ("plain", "hidden"), strict=True))
     asked = submissions(both[0]).tail(400)
     monkeypatch.setenv(VARIABLE, KEY)
-    expected, found = plain.predict(asked), hidden.predict(asked)
-    pd.testing.assert_frame_equal(found, expected)
+    expected, answers = plain.predict(asked), hidden.predict(asked)
+    pd.testing.assert_frame_equal(answers, expected)
     pd.testing.assert_frame_equal(hidden.predict(submissions(both[1]).tail(400)), expected)  # names as they are stored
     assert expected["user_known"].mean() > 0.5
 

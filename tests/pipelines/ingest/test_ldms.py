@@ -264,7 +264,7 @@ def test_text_that_continues_a_known_one_is_recognised_whatever_its_name(
     monkeypatch.setattr(ldms_files, "BLOCK", block)
     rows = [f"{number},0,n,1,0,{number}" for number in range(1, 400)]
     short = scan(written(tmp_path, f"{HEAD},a", *rows[:100]), {})
-    known = {short.first: {short.length: short.sha256}}
-    assert scan(written(tmp_path, f"{HEAD},a", *rows, name="other"), known).known_length == short.length
+    scanned = {short.first: {short.length: short.sha256}}
+    assert scan(written(tmp_path, f"{HEAD},a", *rows, name="other"), scanned).known_length == short.length
     other = written(tmp_path, f"{HEAD},a", *rows[:50], "51,0,n,1,0,52", *rows[51:], name="another")
-    assert scan(other, known).known_length == 0
+    assert scan(other, scanned).known_length == 0

@@ -55,8 +55,8 @@ def test_predictions_outside_one_and_the_request_are_clamped_and_counted(trace: 
 )
 def test_a_table_that_cannot_be_used_is_refused_by_file_and_line(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "p.csv").write_text(text)
-    said = refusal(table_predictor, f"table:{tmp_path / 'p.csv'}", pd.DataFrame({"job_id": [1, 2, 3]}))
-    assert said.startswith(f"{tmp_path}/{words}")
+    message = refusal(table_predictor, f"table:{tmp_path / 'p.csv'}", pd.DataFrame({"job_id": [1, 2, 3]}))
+    assert message.startswith(f"{tmp_path}/{words}")
 
 
 def test_a_command_refuses_a_table_and_says_nothing_else(trace: Path, tmp_path: Path) -> None:

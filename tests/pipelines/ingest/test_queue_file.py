@@ -24,14 +24,14 @@ SQUEUE = """JOBID|STATE|USER|PARTITION|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME
 def test_squeue_is_read_with_the_sites_clock(tmp_path: Path) -> None:
     path = tmp_path / "squeue.txt"
     path.write_text(SQUEUE)
-    found = read_queue(path, "Europe/Stockholm")
-    assert (found.left_out, found.jobs["job_id"].tolist()) == (1, ["11_3", "12", "14"])
-    assert found.jobs["runs"].tolist() == [True, False, False]
-    assert found.jobs["requested_s"].tolist() == [1800, 93_600, 7200]
+    queue = read_queue(path, "Europe/Stockholm")
+    assert (queue.left_out, queue.jobs["job_id"].tolist()) == (1, ["11_3", "12", "14"])
+    assert queue.jobs["runs"].tolist() == [True, False, False]
+    assert queue.jobs["requested_s"].tolist() == [1800, 93_600, 7200]
     midnight = 1_774_738_800  # 2026-03-29 00:00 in Stockholm, where the clock skips from 2:00 to 3:00
-    assert found.jobs["submit_unix_s"].tolist() == [midnight + 600, midnight + 5400, midnight + 2 * 3600 + 1800]
-    assert found.jobs["start_unix_s"].iloc[0] == midnight + 1200
-    assert found.jobs["start_unix_s"].isna().tolist() == [False, True, True]
+    assert queue.jobs["submit_unix_s"].tolist() == [midnight + 600, midnight + 5400, midnight + 2 * 3600 + 1800]
+    assert queue.jobs["start_unix_s"].iloc[0] == midnight + 1200
+    assert queue.jobs["start_unix_s"].isna().tolist() == [False, True, True]
 
 
 def test_what_a_slurm_site_needs_is_read_too_or_missed(tmp_path: Path) -> None:
@@ -50,11 +50,11 @@ def test_what_a_slurm_site_needs_is_read_too_or_missed(tmp_path: Path) -> None:
     )  # fmt: skip
     queue = read_queue(path, "UTC")
     assert queue.absent == ()
-    found = asked_of(queue.jobs, read_site({"slurm.conf": SITE}, "site")).set_index("job_id")
-    assert found["nodes"].tolist() == ["n[1-2]", "", ""]
-    assert found[["min_nodes", "memory_node", "gpus"]].drop_duplicates().to_numpy().tolist() == [[2, 12_000, 2]]
-    assert (found["group"].tolist(), found["task"].tolist(), found["throttle"].tolist()) == ([7, 7, 8], [1, 2, -1], [0, 1, 0])
-    assert found.loc["8", ["after", "eligible_s"]].tolist() == ["7", 1_774_774_800]
+    jobs = asked_of(queue.jobs, read_site({"slurm.conf": SITE}, "site")).set_index("job_id")
+    assert jobs["nodes"].tolist() == ["n[1-2]", "", ""]
+    assert jobs[["min_nodes", "memory_node", "gpus"]].drop_duplicates().to_numpy().tolist() == [[2, 12_000, 2]]
+    assert (jobs["group"].tolist(), jobs["task"].tolist(), jobs["throttle"].tolist()) == ([7, 7, 8], [1, 2, -1], [0, 1, 0])
+    assert jobs.loc["8", ["after", "eligible_s"]].tolist() == ["7", 1_774_774_800]
     with pytest.raises(InputError, match="job 7_1 is of the partition batch, which site does not name; known: low, high, other"):
         asked_of(queue.jobs.assign(queue="batch"), read_site({"slurm.conf": SITE}, "site"))
 
@@ -62,8 +62,8 @@ def test_what_a_slurm_site_needs_is_read_too_or_missed(tmp_path: Path) -> None:
 def test_a_table_with_commas_and_seconds_is_read_too(tmp_path: Path) -> None:
     path = tmp_path / "queue.csv"
     path.write_text("job_id,state,procs,requested_s,submit,start\n7,R,2,3600,2026-01-01T00:00:00,2026-01-01T00:00:05\n")
-    found = read_queue(path, None).jobs.iloc[0]
-    assert (found["requested_s"], found["procs"], found["user"], found["start_unix_s"]) == (3600, 2, None, 1_767_225_605)
+    job = read_queue(path, None).jobs.iloc[0]
+    assert (job["requested_s"], job["procs"], job["user"], job["start_unix_s"]) == (3600, 2, None, 1_767_225_605)
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_accounting_tells_the_queue_that_squeue_showed() -> None:
     seen = pd.read_csv(f"{run}.queue.gz", sep="|", header=None, usecols=[0, 1, 2], names=["s", "job_id", "state"])
     started = seen[seen["state"] == "RUNNING"].merge(jobs, on="job_id")
     began = int((started["start_s"] - started["s"]).max())
-    told = shown = wrong = 0
+    counted = shown = wrong = 0
     for second in sorted(set(seen["s"]))[5::20]:
         there = seen[seen["s"] == second]
         queue = queue_at(jobs, began + second)
         for runs, state in ((True, "RUNNING"), (False, "PENDING")):
             theirs, ours = set(there["job_id"][there["state"] == state]), set(queue["job_id"][queue["runs"] == runs])
-            shown, told, wrong = shown + len(theirs), told + len(ours), wrong + len(theirs ^ ours)
-    assert min(shown, told) > 200
+            shown, counted, wrong = shown + len(theirs), counted + len(ours), wrong + len(theirs ^ ours)
+    assert min(shown, counted) > 200
     assert wrong < 0.02 * shown, "but what changed in the seconds that the sample took"
 
 
@@ -114,16 +114,16 @@ def test_a_queue_made_of_accounting_knows_nothing_of_later() -> None:
     jobs.loc[[1, 2, 3, 4], ["start_s", "nodes"]] = [[NOW_S + 60, "n2"], [-1, ""], [NOW_S + 60, "n2"], [-1, ""]]
     for row, column, late_s in ((2, "cancel_s", -1), (3, "eligible_s", 30), (4, "cancel_s", 5), (5, "end_s", 0)):
         jobs.loc[row, column] = NOW_S + late_s
-    found = queue_at(jobs, NOW_S)
-    assert found["job_id"].tolist() == jobs["job_id"].iloc[[0, 1, 3, 4]].tolist()
-    assert found["runs"].tolist() == [True, False, False, False]
-    assert is_held(found).tolist() == [False, False, True, False]
-    assert found["nodes"].tolist() == ["n1", "", "", ""]
+    queue = queue_at(jobs, NOW_S)
+    assert queue["job_id"].tolist() == jobs["job_id"].iloc[[0, 1, 3, 4]].tolist()
+    assert queue["runs"].tolist() == [True, False, False, False]
+    assert is_held(queue).tolist() == [False, False, True, False]
+    assert queue["nodes"].tolist() == ["n1", "", "", ""]
     later = jobs.assign(
         **{name: jobs[name].where(jobs[name] <= NOW_S, jobs[name] + 7) for name in ("start_s", "end_s", "eligible_s", "cancel_s")}
     )
-    pd.testing.assert_frame_equal(queue_at(later, NOW_S), found)
-    asked_of(found, read_site({"slurm.conf": SITE}, "site"))
+    pd.testing.assert_frame_equal(queue_at(later, NOW_S), queue)
+    asked_of(queue, read_site({"slurm.conf": SITE}, "site"))
 
 
 def test_kept_snapshots_are_found_by_the_time_in_their_names(tmp_path: Path) -> None:

@@ -274,9 +274,9 @@ def test_lines_that_cannot_be_split_are_dropped_counted_named_and_kept(tmp_path:
     assert cleaned.touched() == {"unreadable-line dropped": 2}
     assert cleaned.jobs_read == 4 == len(cleaned.jobs) + len(cleaned.rejected_jobs)
     assert cleaned.rejected_jobs[["job_id", "line", "text"]].values.tolist() == [[8, 3, "8|2024-05-01"], [8, 5, long]]
-    found = inspect_trace(trace, procs=4)
-    assert (found.jobs, found.unreadable_lines) == (2, 2)
-    assert found.cleaning["drop"].dropped == {"unreadable-line": 2}
+    report = inspect_trace(trace, procs=4)
+    assert (report.jobs, report.unreadable_lines) == (2, 2)
+    assert report.cleaning["drop"].dropped == {"unreadable-line": 2}
     Lake(tmp_path).write_clean(cleaned)
     assert Lake(tmp_path).read_clean("sacct").rejected_jobs.equals(cleaned.rejected_jobs)
     write_canonical(trace, tmp_path / "sacct.parquet")
@@ -371,13 +371,13 @@ def test_local_times_find_their_way_back(zone: str, second: int) -> None:
     """Unix to local by the standard library, and back by ours: the same, or the earlier of two when the clocks repeat."""
     place = ZoneInfo(zone)
     local = datetime.fromtimestamp(second, place).replace(tzinfo=None)
-    found = to_unix(np.array([local], "datetime64[s]"), place)
+    times = to_unix(np.array([local], "datetime64[s]"), place)
     earlier = int(local.replace(tzinfo=place, fold=0).timestamp())
     later = int(local.replace(tzinfo=place, fold=1).timestamp())
-    assert found.unix_s.tolist() == [earlier]
+    assert times.unix_s.tolist() == [earlier]
     assert second in (earlier, later)
-    assert found.repeated.tolist() == [earlier != later]
-    assert not found.skipped.any()
+    assert times.repeated.tolist() == [earlier != later]
+    assert not times.skipped.any()
     assert to_unix(np.array([local], "datetime64[s]"), place, np.array([second])).unix_s.tolist() == [second]
 
 
@@ -440,8 +440,8 @@ def test_a_bad_file_is_refused_with_file_line_and_cause(kind: str, tmp_path: Pat
     text, zone, message = BAD[kind]
     path = tmp_path / "sacct.txt"
     path.write_text(text)
-    said = refusal(lambda: parse_sacct(load(path), zone)).removeprefix(str(path))
-    assert said == message
+    cause = refusal(lambda: parse_sacct(load(path), zone)).removeprefix(str(path))
+    assert cause == message
     assert list(tmp_path.iterdir()) == [path]
 
 

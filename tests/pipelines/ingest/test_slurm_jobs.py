@@ -48,8 +48,8 @@ def read(place: Path, *rows: dict[str, str], without: tuple[str, ...] = (), clus
 
 
 def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> None:
-    found = read(tmp_path, {"Constraints": "[gpu&big]", "Reservation": "maint"}).table.iloc[0].to_dict()
-    assert found == {
+    row = read(tmp_path, {"Constraints": "[gpu&big]", "Reservation": "maint"}).table.iloc[0].to_dict()
+    assert row == {
         **{"number": 7, "job_id": "7", "group": 7, "user": "ann", "account": "phys", "partition": "main", "qos": "normal"},
         **{
             "submit_s": BEGIN,
@@ -72,8 +72,8 @@ def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> No
 def test_jobs_wait_until_they_are_eligible_unless_a_dependency_tells_why(tmp_path: Path) -> None:
     lines = ("sbatch run.sh", "sbatch -d afterok:3 run.sh", "sbatch -a 1-9%2 run.sh", "sbatch -d after:3 run.sh")
     late = [{"JobID": str(number), "Eligible": at(20), "SubmitLine": line} for number, line in enumerate(lines, start=1)]
-    found = read(tmp_path, *late, {"JobID": "5", "Eligible": at(1)}, {"JobID": "6", "Eligible": "Unknown"}).table
-    assert found["eligible_s"].tolist() == [BEGIN + 20, -1, BEGIN + 20, BEGIN + 20, -1, -1]
+    jobs = read(tmp_path, *late, {"JobID": "5", "Eligible": at(1)}, {"JobID": "6", "Eligible": "Unknown"}).table
+    assert jobs["eligible_s"].tolist() == [BEGIN + 20, -1, BEGIN + 20, BEGIN + 20, -1, -1]
     assert read(tmp_path, late[0], zone="Europe/Berlin").table["eligible_s"].tolist() == [BEGIN + 20 - 3600]
 
 
@@ -81,8 +81,8 @@ def test_a_preempted_and_requeued_job_is_one_row_with_its_first_start_and_its_la
     first = {"State": "PREEMPTED", "End": at(50), "ElapsedRaw": "20", "Flags": "SchedMain"}
     last = {"Submit": at(51), "Eligible": at(51), "Start": at(100), "End": at(170), "ElapsedRaw": "70", "NodeList": "n2"}
     for rows in ((first, last, {"JobID": "8"}), (last, {"JobID": "8"}, first)):
-        found = read(tmp_path, *rows).table
-        columns = found[["job_id", "requeues", "submit_s", "start_s", "end_s", "runtime_s", "started_by", "nodes", "killed"]]
+        jobs = read(tmp_path, *rows).table
+        columns = jobs[["job_id", "requeues", "submit_s", "start_s", "end_s", "runtime_s", "started_by", "nodes", "killed"]]
         assert columns.to_numpy().tolist() == [
             ["7", True, BEGIN, BEGIN + 30, BEGIN + 50, 70, "main", "n1", False],
             ["8", False, BEGIN, BEGIN + 30, BEGIN + 90, 60, "backfill", "n1", False],
@@ -90,42 +90,42 @@ def test_a_preempted_and_requeued_job_is_one_row_with_its_first_start_and_its_la
 
 
 def test_a_job_cancelled_while_it_waited_is_kept_with_its_end(tmp_path: Path) -> None:
-    found = read(tmp_path, {}, GONE | {"JobID": "8"}, GONE | {"JobID": "9", "Start": at(50)}, PENDING | {"JobID": "10"})
-    waited = found.table.set_index("job_id").loc[["8", "9", "10"]]
+    log = read(tmp_path, {}, GONE | {"JobID": "8"}, GONE | {"JobID": "9", "Start": at(50)}, PENDING | {"JobID": "10"})
+    waited = log.table.set_index("job_id").loc[["8", "9", "10"]]
     assert waited[["start_s", "end_s", "cancel_s", "runtime_s"]].to_numpy().tolist() == [
         *[[-1, -1, BEGIN + 50, 60]] * 2,
         [-1, -1, -1, 60],
     ]
-    assert found.notes == (
+    assert log.notes == (
         "Jobs that never started, and wait until they were cancelled: 3. Where they run on or start in a replay, it is for 50% of "
         "their limits.",
     )
 
 
 def test_a_waiting_job_that_never_became_eligible_is_left_out(tmp_path: Path) -> None:
-    found = read(tmp_path, {}, GONE | {"JobID": "8", "Eligible": "Unknown"})
-    assert (found.table["job_id"].tolist(), found.notes) == (["7"], ("Jobs that never became eligible are left out: 1.",))
+    log = read(tmp_path, {}, GONE | {"JobID": "8", "Eligible": "Unknown"})
+    assert (log.table["job_id"].tolist(), log.notes) == (["7"], ("Jobs that never became eligible are left out: 1.",))
 
 
 def test_a_running_job_runs_for_the_usual_share_of_its_limit_and_at_least_on(tmp_path: Path) -> None:
     running = {"State": "RUNNING", "End": "Unknown"}
     rows = ({}, running | {"JobID": "8", "ElapsedRaw": "20", "TimelimitRaw": "10"}, running | {"JobID": "9", "ElapsedRaw": "100"})
-    found = read(tmp_path, *rows)
-    assert found.table[["runtime_s", "end_s", "cancel_s"]].to_numpy().tolist() == [
+    log = read(tmp_path, *rows)
+    assert log.table[["runtime_s", "end_s", "cancel_s"]].to_numpy().tolist() == [
         [60, BEGIN + 90, -1],
         [300, BEGIN + 50, -1],
         [101, BEGIN + 130, -1],
     ]
-    assert "were stopped, or still ran: 2" in found.notes[0]
+    assert "were stopped, or still ran: 2" in log.notes[0]
     open_ended = read(tmp_path, *({**row, "TimelimitRaw": "UNLIMITED"} for row in rows)).table  # the partition's limit
     assert open_ended[["limit_s", "runtime_s"]].to_numpy().tolist() == [[7200, 60], [7200, 60], [7200, 101]]
 
 
 def test_steps_are_ignored_and_tasks_are_jobs_of_one_group_without_those_that_wait(tmp_path: Path) -> None:
     tasks = [{"JobID": "12_3"}, {"JobID": "12_10"}, PENDING | {"JobID": "12_[4-9%2]"}, PENDING | {"JobID": "13_[1,3,...]"}]
-    found = read(tmp_path, *tasks, {"JobID": "12_3.batch", "ReqCPUS": "", "Eligible": ""}, {"JobID": "14+1"})
-    assert found.table[["job_id", "group", "task"]].to_numpy().tolist() == [["12_3", 12, 3], ["12_10", 12, 10], ["14+1", 14, -1]]
-    assert found.notes == ("Array tasks that had not started are left out: 8 in 2 lines.",)
+    log = read(tmp_path, *tasks, {"JobID": "12_3.batch", "ReqCPUS": "", "Eligible": ""}, {"JobID": "14+1"})
+    assert log.table[["job_id", "group", "task"]].to_numpy().tolist() == [["12_3", 12, 3], ["12_10", 12, 10], ["14+1", 14, -1]]
+    assert log.notes == ("Array tasks that had not started are left out: 8 in 2 lines.",)
 
 
 def test_json_gives_the_table_that_text_gives(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_json_gives_the_table_that_text_gives(tmp_path: Path) -> None:
     rows[0] |= {"Eligible": at(20), "Constraints": "big", "Reservation": "maint", "SubmitLine": "sbatch --nice=5 run.sh"}
     text = read(tmp_path, *rows)
     (tmp_path / "sacct.json").write_text(document([USUAL | row for row in rows], "UTC"))
-    found = read_slurm_jobs(tmp_path / "sacct.json", SITE, "Europe/Berlin")  # its times need no zone
-    pd.testing.assert_frame_equal(found.table, text.table)
-    assert (found.notes, found.name) == (text.notes, text.name)
+    log = read_slurm_jobs(tmp_path / "sacct.json", SITE, "Europe/Berlin")  # its times need no zone
+    pd.testing.assert_frame_equal(log.table, text.table)
+    assert (log.notes, log.name) == (text.notes, text.name)
 
 
 def test_of_several_clusters_one_must_be_named(tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_of_several_clusters_one_must_be_named(tmp_path: Path) -> None:
 
 
 def test_a_bar_in_a_constraint_or_in_the_line_of_submission_is_part_of_it(tmp_path: Path) -> None:
-    found = read(tmp_path, {"SubmitLine": "sbatch --wrap='a | b'"}, {"JobID": "8", "Constraints": "a|b"}, {"JobID": "9"})
-    assert found.table[["features", "started_by"]].to_numpy().tolist() == [["", "backfill"], ["a|b", "backfill"], ["", "backfill"]]
+    log = read(tmp_path, {"SubmitLine": "sbatch --wrap='a | b'"}, {"JobID": "8", "Constraints": "a|b"}, {"JobID": "9"})
+    assert log.table[["features", "started_by"]].to_numpy().tolist() == [["", "backfill"], ["a|b", "backfill"], ["", "backfill"]]
     notes = read(tmp_path, {}, {"JobID": "8", "User": "a|b"}).notes
     assert notes == ("Lines that cannot be split into the header's columns are left out: 1 (3).",)
 
@@ -159,8 +159,8 @@ def test_a_bar_in_a_constraint_or_in_the_line_of_submission_is_part_of_it(tmp_pa
 @needs_shared
 def test_real_accounting_is_read() -> None:
     site = load_site(SHARED / "slurm" / "sites" / "micro")
-    found = read_slurm_jobs(SHARED / "slurm" / "micro-1.sacct.txt", site).table
-    assert (len(found), (found["gpus"] > 0).sum(), (found["task"] >= 0).sum(), found["group"].nunique()) == (244, 27, 30, 220)
+    jobs = read_slurm_jobs(SHARED / "slurm" / "micro-1.sacct.txt", site).table
+    assert (len(jobs), (jobs["gpus"] > 0).sum(), (jobs["task"] >= 0).sum(), jobs["group"].nunique()) == (244, 27, 30, 220)
     eagle = read_slurm_jobs(SHARED / "traces" / "NREL-Eagle-sample-sacct.csv", site, "America/Denver")
     first = eagle.table.set_index("job_id").loc["532209"]
     assert len(eagle.table) == 549
@@ -169,7 +169,7 @@ def test_real_accounting_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ({"JobID": "seven"}, "sacct.txt:3: JobID 'seven' is no number of a job or a task"),
         ({"JobID": "9" * 20}, f"sacct.txt:3: JobID '{'9' * 20}' is no number of a job or a task"),
@@ -183,12 +183,12 @@ def test_real_accounting_is_read() -> None:
         ({"Submit": "Unknown"}, "sacct.txt:3: Submit 'Unknown' says no time of submission"),
     ],
 )
-def test_a_bad_line_is_refused_with_its_number(row: dict[str, str], said: str, tmp_path: Path) -> None:
-    assert refusal(read, tmp_path, {}, row).startswith(f"{tmp_path}/{said}")
+def test_a_bad_line_is_refused_with_its_number(row: dict[str, str], message: str, tmp_path: Path) -> None:
+    assert refusal(read, tmp_path, {}, row).startswith(f"{tmp_path}/{message}")
 
 
 @pytest.mark.parametrize(
-    ("rows", "without", "said"),
+    ("rows", "without", "message"),
     [
         ([{}], ("TimelimitRaw",), "sacct.txt: the header line has no column TimelimitRaw, only JobID, "),
         ([PENDING, GONE | {"JobID": "8"}], (), "sacct.txt: holds no job that has run"),
@@ -197,9 +197,9 @@ def test_a_bad_line_is_refused_with_its_number(row: dict[str, str], said: str, t
     ],
 )
 def test_a_file_of_nothing_to_replay_is_refused(
-    rows: list[dict[str, str]], without: tuple[str, ...], said: str, tmp_path: Path
+    rows: list[dict[str, str]], without: tuple[str, ...], message: str, tmp_path: Path
 ) -> None:
-    assert refusal(read, tmp_path, *rows, without=without).startswith(f"{tmp_path}/{said}")
+    assert refusal(read, tmp_path, *rows, without=without).startswith(f"{tmp_path}/{message}")
 
 
 def test_jobs_released_in_one_second_were_held_once_the_last_of_them_was_submitted(tmp_path: Path) -> None:
@@ -207,9 +207,9 @@ def test_jobs_released_in_one_second_were_held_once_the_last_of_them_was_submitt
     lines = ("sbatch run.sh", "sbatch run.sh", "sbatch --hold run.sh", "sbatch -H run.sh", "sbatch --begin=now+60 run.sh")
     jobs = [{"JobID": str(number), "Submit": at(number), "SubmitLine": line, **held} for number, line in enumerate(lines, start=1)]
     alone = {"JobID": "8", "Eligible": at(95), "Reason": "JobHeldUser"}
-    found = read(tmp_path, *jobs, alone).table.set_index("job_id")
-    assert found["held_s"].to_dict() == {"1": BEGIN + 2, "2": BEGIN + 2, "3": 0, "4": 0, "5": 0, "8": 0}
-    assert set(found["eligible_s"]) == {BEGIN + 90, BEGIN + 95}
+    table = read(tmp_path, *jobs, alone).table.set_index("job_id")
+    assert table["held_s"].to_dict() == {"1": BEGIN + 2, "2": BEGIN + 2, "3": 0, "4": 0, "5": 0, "8": 0}
+    assert set(table["eligible_s"]) == {BEGIN + 90, BEGIN + 95}
 
 
 def test_a_hold_beyond_a_dependency_counts_and_the_dependency_alone_does_not(tmp_path: Path) -> None:

@@ -53,13 +53,13 @@ def test_sites_are_told_from_machines_of_clusters(folder: Path) -> None:
 
 def test_what_is_no_site_is_refused_by_name_in_one_line(folder: Path) -> None:
     whole = packed(folder).read_bytes()
-    for name, content, said in (
+    for name, content, message in (
         ("cut.tar.gz", whole[: len(whole) // 2], "is damaged or cut: "),
         ("junk.tar", b"junk" * 200, "is no site: neither a folder, nor a tar of one, nor a file of the name slurm.conf"),
         ("other.conf", CONF.encode(), "is no site: "),
     ):
         (folder / name).write_bytes(content)
-        assert refusal(load_site, folder / name).startswith(f"{folder / name}: {said}")
+        assert refusal(load_site, folder / name).startswith(f"{folder / name}: {message}")
     with pytest.raises(InputError, match=r"gone: No such file or directory"):
         load_site(folder / "gone")
     with pytest.raises(InputError, match=r"unknown time zone 'Berlin'"):
@@ -97,21 +97,21 @@ def test_phases_come_from_when_clocks_turned_and_jobs_were_submitted(tmp_path: P
     (tmp_path / "slurmctld.log.gz").write_bytes(gzip.compress(LOG.encode()))
     table = jobs(2, 9)
     for name in ("slurmctld.log", "slurmctld.log.gz"):
-        found = read_phases(tmp_path / name, SITE, table)
+        phases = read_phases(tmp_path / name, SITE, table)
         begin = int(BEGIN.timestamp()) - origin_of(table)
-        assert found.turn_s == pytest.approx(begin + 0.25, abs=0.01)
-        assert found.cycle_s == pytest.approx(begin + 3.5, abs=0.01)
-        assert (found.turn_length_s, found.cycle_length_s) == (pytest.approx(1.004, abs=1e-3), pytest.approx(10.004, abs=1e-3))
-        np.testing.assert_allclose(found.parts_s, [0.75, 0.5])
-        np.testing.assert_allclose(found.runtimes_s, [20.25, np.nan])
-        assert found.full_s == pytest.approx(15.4 - 2 - 20)  # that of 15.4 s, one interval before
+        assert phases.turn_s == pytest.approx(begin + 0.25, abs=0.01)
+        assert phases.cycle_s == pytest.approx(begin + 3.5, abs=0.01)
+        assert (phases.turn_length_s, phases.cycle_length_s) == (pytest.approx(1.004, abs=1e-3), pytest.approx(10.004, abs=1e-3))
+        np.testing.assert_allclose(phases.parts_s, [0.75, 0.5])
+        np.testing.assert_allclose(phases.runtimes_s, [20.25, np.nan])
+        assert phases.full_s == pytest.approx(15.4 - 2 - 20)  # that of 15.4 s, one interval before
     assert read_phases(tmp_path / "slurmctld.log", SITE, jobs(-3598), "Europe/Berlin").turn_s == pytest.approx(
         int(BEGIN.timestamp()) - 3600 - origin_of(jobs(-3598)) + 0.25, abs=0.01
     )
 
 
 @pytest.mark.parametrize(
-    ("content", "zone", "said"),
+    ("content", "zone", "error"),
     [
         (b"", "UTC", "shows no scheduling pass: Slurm logs them with SlurmctldDebug=debug"),
         (log((1, "sched: Allocate JobId=1")).encode(), "UTC", "shows no scheduling pass: Slurm logs them"),
@@ -123,9 +123,9 @@ def test_phases_come_from_when_clocks_turned_and_jobs_were_submitted(tmp_path: P
         (gzip.compress(LOG.encode())[:-30], "UTC", "truncated: the gzip data end before their end mark"),
     ],
 )
-def test_a_log_that_shows_nothing_of_the_time_is_refused_in_one_line(content: bytes, zone: str, said: str, tmp_path: Path) -> None:
+def test_a_log_that_shows_nothing_of_the_time_is_refused_in_one_line(content: bytes, zone: str, error: str, tmp_path: Path) -> None:
     (tmp_path / "log.gz").write_bytes(content)
-    assert refusal(read_phases, tmp_path / "log.gz", SITE, jobs(0), zone).startswith(f"{tmp_path}/log.gz: {said}")
+    assert refusal(read_phases, tmp_path / "log.gz", SITE, jobs(0), zone).startswith(f"{tmp_path}/log.gz: {error}")
 
 
 def test_a_log_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_log_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_real_log_shows_the_clocks_that_the_site_is_set_to() -> None:
     site = load_site(SHARED / "slurm" / "sites" / "pair")
     table = read_slurm_jobs(SHARED / "slurm" / "pair-A.sacct.txt", site).table
-    found = read_phases(SHARED / "slurm" / "pair-A.slurmctld.log.gz", site, table)
-    assert found.turn_length_s == pytest.approx(1.0, abs=0.01)
-    assert found.cycle_length_s == pytest.approx(10.0, abs=0.05)
-    assert len(found.parts_s) == 97
+    phases = read_phases(SHARED / "slurm" / "pair-A.slurmctld.log.gz", site, table)
+    assert phases.turn_length_s == pytest.approx(1.0, abs=0.01)
+    assert phases.cycle_length_s == pytest.approx(10.0, abs=0.05)
+    assert len(phases.parts_s) == 97

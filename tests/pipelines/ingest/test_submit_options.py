@@ -114,6 +114,6 @@ def test_jobs_that_no_node_suits_are_counted(tmp_path: Path) -> None:
 
 
 def test_without_a_line_of_submission_several_nodes_are_just_so_many_and_a_note_says_what_is_lost(tmp_path: Path) -> None:
-    found = read(tmp_path, {"ReqTRES": "cpu=8,node=3"}, {"JobID": "8"}, without=("SubmitLine",))
-    assert found.table[["min_nodes", "max_nodes"]].to_numpy().tolist() == [[3, 3], [1, 0]]
-    assert found.notes == ("The file has no SubmitLine: dependencies and throttles are taken from when jobs became eligible.",)
+    log = read(tmp_path, {"ReqTRES": "cpu=8,node=3"}, {"JobID": "8"}, without=("SubmitLine",))
+    assert log.table[["min_nodes", "max_nodes"]].to_numpy().tolist() == [[3, 3], [1, 0]]
+    assert log.notes == ("The file has no SubmitLine: dependencies and throttles are taken from when jobs became eligible.",)

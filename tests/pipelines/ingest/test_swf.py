@@ -75,7 +75,7 @@ def test_numbers_of_the_header_beyond_the_limits_are_told_with_their_line(number
 
 
 def test_memory_is_of_the_whole_job_and_what_is_absurd_is_left_to_cleaning() -> None:
-    stated = [
+    fields = [
         ("100", 8, 4),
         ("0.5", 8, 4),
         ("100", -1, 4),
@@ -86,7 +86,7 @@ def test_memory_is_of_the_whole_job_and_what_is_absurd_is_left_to_cleaning() -> 
         ("9" * 30, 8, 4),
     ]
     trace = parse(
-        "\n".join(job(f1=number, f5=allocated, f8=procs, f10=text) for number, (text, procs, allocated) in enumerate(stated))
+        "\n".join(job(f1=number, f5=allocated, f8=procs, f10=text) for number, (text, procs, allocated) in enumerate(fields))
     )
     kib = trace.jobs["memory_kib"]
     assert kib.isna().tolist() == [False, False, False, True, True, True, False, False]

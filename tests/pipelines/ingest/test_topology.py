@@ -25,9 +25,9 @@ def test_slurms_file_and_csv_say_the_same(tmp_path: Path) -> None:
         "# leaves\nswitchname=s1 Nodes=n[1-2],login LinkSpeed=9 # x\nSwitchName=s2 \\\n  Nodes=n3\nSwitchName=top Switches=s[1-2]\n"
     )
     csv.write_text("leaf,node\ns1,n2\ns2,n3\ns1,login\ns1,n1\n")
-    found = read_topology(conf)
-    assert found.to_dict("list") == {"node": ["login", "n1", "n2", "n3"], "leaf": ["s1", "s1", "s1", "s2"]}
-    pd.testing.assert_frame_equal(read_topology(csv), found)
+    leaves = read_topology(conf)
+    assert leaves.to_dict("list") == {"node": ["login", "n1", "n2", "n3"], "leaf": ["s1", "s1", "s1", "s2"]}
+    pd.testing.assert_frame_equal(read_topology(csv), leaves)
 
 
 def test_what_is_wrong_is_said_with_file_and_line(tmp_path: Path) -> None:

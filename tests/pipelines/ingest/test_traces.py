@@ -155,8 +155,8 @@ def plain_rows(name: str) -> list[tuple[float, ...]]:
         with (TRACES / name).open(newline="") as file:
             rows = list(csv.DictReader(file))
         submits = [datetime.fromisoformat(row["submit_time"]).replace(tzinfo=zone).timestamp() for row in rows]
-        stated = [[float(row[column]) for column in ("job_id", "run_time", "processors_req", "wallclock_req")] for row in rows]
-        return [(job, submit - min(submits), ran, -1, *asked) for submit, (job, ran, *asked) in zip(submits, stated, strict=True)]
+        cells = [[float(row[column]) for column in ("job_id", "run_time", "processors_req", "wallclock_req")] for row in rows]
+        return [(job, submit - min(submits), ran, -1, *asked) for submit, (job, ran, *asked) in zip(submits, cells, strict=True)]
     with gzip.open(TRACES / name, "rt") as file:
         fields = [line.split() for line in file if line.strip() and not line.startswith(";")]
     return [tuple(float(row[place]) for place in (0, 1, 3, 4, 7, 8)) for row in fields]
@@ -202,8 +202,8 @@ def test_every_job_of_a_real_trace_is_read_and_accounted_for(name: str) -> None:
     assert trace.notes == expected.notes
 
     cleaned = clean(trace, missing_request=expected.way)
-    found = {action: dict(cleaned.counts()[action]) if action in cleaned.counts() else {} for action in ("dropped", "altered")}
-    assert found == {"dropped": expected.dropped, "altered": expected.altered}
+    counted = {action: dict(cleaned.counts()[action]) if action in cleaned.counts() else {} for action in ("dropped", "altered")}
+    assert counted == {"dropped": expected.dropped, "altered": expected.altered}
     assert len(cleaned.jobs) == expected.kept == expected.read - sum(expected.dropped.values())
 
     counts, kept = plain_count(plain_rows(name), expected.procs, expected.way)
@@ -224,13 +224,13 @@ def test_a_trace_without_any_request_says_so_instead_of_coming_out_empty() -> No
 def test_cerits_extra_columns_say_what_jobs_ask_for() -> None:
     jobs = read("CERIT-wagap-2013.swf.gz").jobs
     with gzip.open(TRACES / "CERIT-wagap-2013.swf.gz", "rt") as file:
-        stated = [line.split()[20] for line in file]
+        specs = [line.split()[20] for line in file]
     properties = jobs["properties"].astype("str").fillna("")
     assert len(jobs) == jobs["memory_kib"].notna().sum() == 17_900
     assert (properties.str.contains("cl_zewura").sum(), properties.str.contains("cl_zegox").sum()) == (576, 320)
     assert properties.str.contains(r"\^cl_zewura").sum() == 1  # of the 576 one excludes the cluster
     assert (jobs["exclusive"] == 1).sum() == 231
-    assert [sum(not text.startswith(one) for text in stated) for one in ("1:", "1:ppn")] == [341, 345]
+    assert [sum(not text.startswith(one) for text in specs) for one in ("1:", "1:ppn")] == [341, 345]
     assert (jobs["nodes"] != 1).fillna(
         True
     ).sum() == 334  # 19 of the 341 are one node in other words, and 12 joined ones begin with 1:
@@ -246,5 +246,5 @@ def test_cerits_extra_columns_say_what_jobs_ask_for() -> None:
 @needs_shared
 def test_cerit_needs_to_be_told_its_processors() -> None:
     path = TRACES / "CERIT-wagap-2013.swf.gz"
-    said = "the number of processors is unknown; give --procs 1531, the most in use at once by its own records, or the true number"
-    assert refusal(clean, read_trace(str(path))) == f"{path}: {said}"
+    error = "the number of processors is unknown; give --procs 1531, the most in use at once by its own records, or the true number"
+    assert refusal(clean, read_trace(str(path))) == f"{path}: {error}"

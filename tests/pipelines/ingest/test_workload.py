@@ -105,8 +105,8 @@ def last2_accuracy(jobs: pd.DataFrame, user: np.ndarray) -> float:
         while running and running[0][0] <= now:
             _, length, owner = heapq.heappop(running)
             ended.setdefault(owner, []).append(length)
-        known = ended.get(who, [])
-        predicted = max(1, min(limit, sum(known[-2:]) // 2)) if len(known) > 1 else limit
+        past = ended.get(who, [])
+        predicted = max(1, min(limit, sum(past[-2:]) // 2)) if len(past) > 1 else limit
         accuracy.append(min(predicted / actual, actual / predicted))
         heapq.heappush(running, (now + actual, actual, who))
     return float(np.mean(accuracy))

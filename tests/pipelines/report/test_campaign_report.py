@@ -47,13 +47,13 @@ def text(html: str) -> str:
 
 def tables(page: str) -> list[dict[str, list[str]]]:
     """Texts of the cells of each table, by scheduler."""
-    made = []
+    cells = []
     for body in re.findall(r"<tbody>(.*?)</tbody>", page, re.DOTALL):
         rows = re.findall(r"<tr class=\"\w*\"><th>(.*?)</th>(.*?)</tr>", body, re.DOTALL)
-        made.append(
+        cells.append(
             {text(name).split(" / ")[0]: list(map(text, re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL))) for name, row in rows}
         )
-    return made
+    return cells
 
 
 @pytest.mark.usefixtures("drawn_empty")

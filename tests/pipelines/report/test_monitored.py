@@ -18,7 +18,7 @@ def foresees(low: float) -> Unseen:
 
 
 @pytest.fixture
-def made() -> Monitored:
+def monitored() -> Monitored:
     times = {f"{name} start_s": [1_600_000_000, 1_600_009_000] for name in ("EASY", SCHEDULER)}
     chances = {"EASY chance": [0.5, 0.25], f"{SCHEDULER} chance": [0.25, None]}
     rows = [
@@ -30,15 +30,15 @@ def made() -> Monitored:
     return Monitored(SCHEDULER, "jobs", runs, table, 5, {"questions": 4, "skips": 2, "without counters": 1})
 
 
-def test_what_is_predicted_is_said_to_be_unsure_where_the_model_is(made: Monitored) -> None:
-    sure, unsure = (render_monitored("quartz", made, foresees(low), {}) for low in (0.05, -0.05))
+def test_what_is_predicted_is_said_to_be_unsure_where_the_model_is(monitored: Monitored) -> None:
+    sure, unsure = (render_monitored("quartz", monitored, foresees(low), {}) for low in (0.05, -0.05))
     assert ("what it predicts is not sure" in sure, "what it predicts is not sure" in unsure) == (False, True)
     for page in (sure, unsure):
         assert "Assumed: the recorded congestion does not depend on the decision" in page
         assert "9.0 of 2 runs would vary instead of 10.0 (−10.0 % [−20.0, −5.0])" in page
         assert "Recorded varying runs: 1." in page
     tones = [
-        [mark for cell in cast(Any, overall(made.table, SCHEDULER, each).rows[1][1:]) for _, mark in cell.below]
+        [mark for cell in cast(Any, overall(monitored.table, SCHEDULER, each).rows[1][1:]) for _, mark in cell.below]
         for each in (True, False)
     ]
     assert tones == [["better"] * 5, ["", *["better"] * 4]]

@@ -38,12 +38,12 @@ def schedules_of(weeks: int = 9, jobs: int = 120, generated: bool = False) -> li
     submit = np.sort(rng.integers(0, weeks * WEEK_S, jobs))
     wait, runtime = rng.integers(0, 20_000, jobs), rng.integers(1, 40_000, jobs)
     common = {"runtime": runtime, "procs": rng.integers(1, 9, jobs), "user": rng.choice(list("abc"), jobs), "machine": 64}
-    made = {"trace": "toy", "generated": generated}
+    origin = {"trace": "toy", "generated": generated}
     return [
-        schedule_of(submit, wait, predicted=runtime * 3, **common, **made),
-        schedule_of(submit, wait * 8 // 10, predicted=runtime * 0.9, **common, **made, scheduler="EASY-SJBF", predictor="last2"),
-        schedule_of(submit, wait // 2, **common, **made, scheduler="EASY-SJBF", predictor="clairvoyant"),
-        schedule_of(submit, wait * 3, **common, **made, scheduler="recorded", predictor="", correction=""),
+        schedule_of(submit, wait, predicted=runtime * 3, **common, **origin),
+        schedule_of(submit, wait * 8 // 10, predicted=runtime * 0.9, **common, **origin, scheduler="EASY-SJBF", predictor="last2"),
+        schedule_of(submit, wait // 2, **common, **origin, scheduler="EASY-SJBF", predictor="clairvoyant"),
+        schedule_of(submit, wait * 3, **common, **origin, scheduler="recorded", predictor="", correction=""),
     ]
 
 
@@ -148,16 +148,16 @@ def test_the_table_prints_value_change_and_interval_in_colour_where_the_verdict_
     table = compare(schedules)
     combinations = looks((s.scheduler, s.predictor, s.correction) for s in schedules)
     weighed, metric = verdict(table, BASELINE), "longest_wait_s"
-    made, place = metric_table(table, combinations, leading(table, weighed), weighed), 1 + READ_FIRST.index(metric)
-    assert made.classes == ["baseline", "", "recorded", "bound"]
+    grid, place = metric_table(table, combinations, leading(table, weighed), weighed), 1 + READ_FIRST.index(metric)
+    assert grid.classes == ["baseline", "", "recorded", "bound"]
     row = table[(table["predictor"] == "last2") & (table["metric"] == metric)].iloc[0]
-    assert made.cells[1][place].lines()[:3] == [f"{row['value']:,.0f}", change(row["relative"]), interval(row["low"], row["high"])]
-    assert {tone for row in made.cells for cell in row for _, tone in cell.below} == {""}  # one replay shows nothing of chaos
+    assert grid.cells[1][place].lines()[:3] == [f"{row['value']:,.0f}", change(row["relative"]), interval(row["low"], row["high"])]
+    assert {tone for row in grid.cells for cell in row for _, tone in cell.below} == {""}  # one replay shows nothing of chaos
     last2 = leading(table, weighed)[1]
     sure = replace(weighed, sure=True, better={last2: ("awf_s",)}, worse={last2: (metric,)})
     cells = metric_table(table, combinations, leading(table, weighed), sure).cells[1]
     assert [cell.below[0][1] for cell in cells[1:]] == ["", "", "better", "", "worse"]
-    assert [row[place].best for row in made.cells] == [False, True, False, False]
+    assert [row[place].best for row in grid.cells] == [False, True, False, False]
 
 
 def test_a_figure_names_a_registered_model_by_its_trace_and_a_score_without_its_formula():
@@ -198,8 +198,8 @@ def test_every_number_of_the_answer_stands_below_it(schedules):
         for each in schedules
         for seed in range(3)
     ]
-    for made in (schedules, moved):
-        page = page_of(made, comparison=compare(made))
+    for compared in (schedules, moved):
+        page = page_of(compared, comparison=compare(compared))
         assert numbers_from_nowhere(page) == set()
         assert numbers_from_nowhere(page.replace("</section>", "4,321.0 %</section>")) == {"4,321.0"}
 
@@ -222,10 +222,10 @@ def test_a_generated_workload_says_so_on_the_page_and_in_every_figure(generated,
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize(("count", "said"), [(30, "for 30 of 120 jobs (25.0 %)"), (120, "for all 120 jobs")])
-def test_requests_taken_from_runtimes_are_said_above_all_numbers(schedules, count, said):
+@pytest.mark.parametrize(("count", "phrase"), [(30, "for 30 of 120 jobs (25.0 %)"), (120, "for all 120 jobs")])
+def test_requests_taken_from_runtimes_are_said_above_all_numbers(schedules, count, phrase):
     text = Page(page_of(schedules, requests_from_runtimes=count)).text
-    assert said in text
+    assert phrase in text
     assert text.index("The requested time is the runtime") < text.index("jobs of a real trace")
     assert "the baseline EASY / requested, is clairvoyant" in text
     assert "no predictor can over-predict" in text
@@ -273,12 +273,12 @@ def test_a_predictor_has_one_colour_and_a_scheduler_one_mark():
 
 def test_prior_takes_no_colour_from_the_predictors_that_learn():
     names = ["requested", "last2", "lightgbm", "quantile", "registry:runtime-x"]
-    made = looks(
+    styles = looks(
         [*(("EASY", name, "requested") for name in names), ("Harm", "prior", "requested"), ("Harm", "quantile", "requested")]
     )
-    colours = {name: made["EASY", name, "requested"].colour for name in names}
-    assert len({*colours.values(), made["Harm", "prior", "requested"].colour}) == 6
-    assert made["Harm", "quantile", "requested"].colour == colours["quantile"]
+    colours = {name: styles["EASY", name, "requested"].colour for name in names}
+    assert len({*colours.values(), styles["Harm", "prior", "requested"].colour}) == 6
+    assert styles["Harm", "quantile", "requested"].colour == colours["quantile"]
 
 
 def test_where_schedulers_outnumber_predictors_colours_tell_schedulers():
@@ -291,9 +291,9 @@ def test_where_schedulers_outnumber_predictors_colours_tell_schedulers():
 
 def test_no_correction_is_told_of_a_scheduler_that_takes_none(schedules):
     last2 = schedules[1]
-    made = [schedules[0], last2, replace(last2, scheduler="Harm")]
-    comparison = compare(made)
-    table = metric_table(comparison, looks(map(key, made)), list(map(key, made)), verdict(comparison, BASELINE))
+    compared = [schedules[0], last2, replace(last2, scheduler="Harm")]
+    comparison = compare(compared)
+    table = metric_table(comparison, looks(map(key, compared)), list(map(key, compared)), verdict(comparison, BASELINE))
     assert [row[0].below for row in table.cells] == [(), ((f"correction: {last2.correction}", ""),), ()]
 
 
@@ -304,7 +304,7 @@ def test_a_correction_is_named_where_it_tells_two_combinations_apart():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "made",
+    "compared",
     [
         pytest.param([schedule_of([0], [0], [5], [1])], id="one job that never waits"),
         pytest.param([schedule_of([0, 9], [0, 0], [5, 5], [1, 1], user=[None, None])], id="no users and no waits"),
@@ -322,15 +322,17 @@ def test_a_correction_is_named_where_it_tells_two_combinations_apart():
         ),
     ],
 )
-def test_extreme_comparisons_are_drawn_without_a_warning(made):
+def test_extreme_comparisons_are_drawn_without_a_warning(compared):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        page = page_of(made, quality=pd.DataFrame(columns=list(predictions_of(made))), cleaning_counts=pd.Series(dtype="int64"))
+        page = page_of(
+            compared, quality=pd.DataFrame(columns=list(predictions_of(compared))), cleaning_counts=pd.Series(dtype="int64")
+        )
     text = Page(page).text
     assert "No predictions were measured." in text
     assert "No job was dropped or altered." in text
     assert text.count("correction: ") <= 2 * MOST_ROWS
-    assert ("The trace names no users." in text) == made[0].jobs["user"].isna().all()
+    assert ("The trace names no users." in text) == compared[0].jobs["user"].isna().all()
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -356,9 +358,9 @@ def test_a_report_that_cannot_be_written_leaves_the_last_one(tmp_path, monkeypat
 def test_where_nothing_waits_the_page_says_that_the_comparison_says_nothing(schedules):
     started = [replace(each, jobs=each.jobs.assign(start_s=each.jobs["submit_s"]), machine="site") for each in schedules]
     assert nothing_waited(compare(schedules), 64) == ""
-    said = nothing_waited(compare(started), 64)
-    assert said.startswith("Nothing waits here: mean waits are at most 0.0 s, and ")
-    assert said.endswith(
+    notice = nothing_waited(compare(started), 64)
+    assert notice.startswith("Nothing waits here: mean waits are at most 0.0 s, and ")
+    assert notice.endswith(
         "of 64 processors are used at most; this comparison says nothing about schedulers or predictors: check --procs."
     )
     text = Page(page_of(started)).text

@@ -17,20 +17,20 @@ from pipelines.report.starts_plots import bins
 _DAY_S = 86_400
 
 
-def made(count: int = 400, seed: int = 0) -> pd.DataFrame:
+def answers(count: int = 400, seed: int = 0) -> pd.DataFrame:
     """Return answers that are right of waits drawn from what they tell; the job 7 is asked about five times."""
     draw = np.random.default_rng(seed)
     scale, room = np.exp(draw.uniform(6.0, 10.0, count)), draw.random(count) < 0.4
     waited = np.where(room, 0.0, np.maximum(scale * draw.exponential(size=count), 61.0))
     at = np.sort(draw.integers(0, 90 * _DAY_S, count))
-    told = {name: np.where(room, 0.0, -scale * np.log1p(-level)) for name, level in zip(QUANTILES, LEVELS, strict=True)}
+    quantiles = {name: np.where(room, 0.0, -scale * np.log1p(-level)) for name, level in zip(QUANTILES, LEVELS, strict=True)}
     chances = {
         name: np.where(room, 1.0, 1.0 - np.exp(-wait / scale)) for name, wait in zip(CHANCES, CHANCES_S.values(), strict=True)
     }
     place = np.where(room, np.nan, 1.0 - np.exp(-waited / scale))
     head = {"job_id": np.arange(1000, 1000 + count), "at_s": at, "user": "user3", "age_s": 0, "version": 3, "method": "hazard"}
     table = pd.DataFrame(
-        {**head, "waited_s": waited, "fits": room, "plan_s": 2.0 * scale, **told, **chances, "place": place, "score": 0.9}
+        {**head, "waited_s": waited, "fits": room, "plan_s": 2.0 * scale, **quantiles, **chances, "place": place, "score": 0.9}
     )
     first, ages = int(at[50]), (0, 600, 3_600, 14_400, 86_400)
     for row, age in enumerate(ages, 50):
@@ -46,59 +46,59 @@ def shown(page: str) -> str:
 
 
 def test_the_page_says_what_its_table_says() -> None:
-    table = made()
-    known, page = judged(table), shown(render_starts(table, {"seed": 0}, "KTH-SP2", 843_468_000, generated=True))
+    table = answers()
+    judgements, page = judged(table), shown(render_starts(table, {"seed": 0}, "KTH-SP2", 843_468_000, generated=True))
     waits = table[table["waited_s"] > 60]
     held = (np.abs(waits["place"] - 0.5) <= 0.4).mean()
     assert f"Of {len(waits):,} answers about jobs that waited over a minute, {100 * held:.0f} % of the 80 % intervals held." in page
     assert "KTH-SP2: when jobs start" in page
     assert "Job 7, asked about 5 times, first at 1996-" in page
     assert "Generated workload" in page
-    row = quality(known).rows[0]
+    row = quality(judgements).rows[0]
     median = np.median(np.abs(table["wait_50_s"] - table["waited_s"]))
     assert f"told median was off by {row[2]} (median), the plan by {row[3]}" in page
     assert str(row[2]) == f"{median / 60:,.1f} min"
 
 
 def test_losses_are_those_of_the_answers_the_plan_and_a_constant_that_knows_the_waits() -> None:
-    table = made()
-    known, waited = judged(table), table["waited_s"].to_numpy()
+    table = answers()
+    judgements, waited = judged(table), table["waited_s"].to_numpy()
 
     def loss(quantiles: np.ndarray) -> np.ndarray:
         return np.mean(
             [np.maximum(q * (waited - each), (q - 1) * (waited - each)) for q, each in zip(LEVELS, quantiles, strict=True)], axis=0
         )
 
-    assert known["loss"].to_numpy() == pytest.approx(loss(table[list(QUANTILES)].to_numpy().T))
-    assert known["plan_loss"].to_numpy() == pytest.approx(np.abs(waited - table["plan_s"]) / 2)
-    assert known["constant_loss"].to_numpy() == pytest.approx(loss(np.quantile(waited, LEVELS)[:, None]))
+    assert judgements["loss"].to_numpy() == pytest.approx(loss(table[list(QUANTILES)].to_numpy().T))
+    assert judgements["plan_loss"].to_numpy() == pytest.approx(np.abs(waited - table["plan_s"]) / 2)
+    assert judgements["constant_loss"].to_numpy() == pytest.approx(loss(np.quantile(waited, LEVELS)[:, None]))
 
 
 def test_bins_and_months_count_each_answer_once() -> None:
-    known = judged(made())
-    table = bins(known)
-    assert table["answers"].sum() == len(known)
-    assert (table["answers"] * table["came"]).sum() == (known["waited_s"] <= 3_600).sum()
-    every, *by_month = [int(str(row[1])) for row in months(known).rows]
-    assert every == sum(by_month) == known["waits"].sum()
+    judgements = judged(answers())
+    table = bins(judgements)
+    assert table["answers"].sum() == len(judgements)
+    assert (table["answers"] * table["came"]).sum() == (judgements["waited_s"] <= 3_600).sum()
+    every, *by_month = [int(str(row[1])) for row in months(judgements).rows]
+    assert every == sum(by_month) == judgements["waits"].sum()
     assert len(by_month) == 3
 
 
 def test_the_worst_answers_come_with_the_reason() -> None:
-    table = made().head(4)
-    told = dict(zip(QUANTILES, (100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0), strict=True))
+    table = answers().head(4)
+    quantiles = dict(zip(QUANTILES, (100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0), strict=True))
     cases = {"started at once though it did not fit when asked": (0.0, False), "waited though it fitted": (9e3, True)}
     cases |= {"waited longer than the 95 % quantile": (8e3, False), "started earlier than the 5 % quantile": (61.0, False)}
     for row, (waited, fits) in enumerate(cases.values()):
-        table.loc[row, [*told, "waited_s", "place"]] = [*told.values(), waited, 0.5]
+        table.loc[row, [*quantiles, "waited_s", "place"]] = [*quantiles.values(), waited, 0.5]
         table.loc[row, "fits"] = fits
-    found = worst(judged(table), None).rows
-    assert sorted(str(row[-1]) for row in found) == sorted(cases)
-    assert [str(row[-1]) for row in found][:2] == ["waited though it fitted", "waited longer than the 95 % quantile"]
+    rows = worst(judged(table), None).rows
+    assert sorted(str(row[-1]) for row in rows) == sorted(cases)
+    assert [str(row[-1]) for row in rows][:2] == ["waited though it fitted", "waited longer than the 95 % quantile"]
 
 
 @pytest.mark.parametrize(
-    ("rows", "waited", "said"),
+    ("rows", "waited", "notice"),
     [
         (0, 0.0, "No answers are kept yet."),
         (3, np.nan, "none of the jobs that 3 answers are about has started"),
@@ -106,14 +106,14 @@ def test_the_worst_answers_come_with_the_reason() -> None:
         (1, 500.0, "Of 1 answers about jobs that waited over a minute"),
     ],
 )
-def test_tables_with_little_in_them_say_what_is_missing(rows: int, waited: float, said: str) -> None:
-    table = made().head(rows)
+def test_tables_with_little_in_them_say_what_is_missing(rows: int, waited: float, notice: str) -> None:
+    table = answers().head(rows)
     place = 0.5 if waited > 60 else np.nan
-    assert said in shown(render_starts(table.assign(waited_s=waited, place=place), {}))
+    assert notice in shown(render_starts(table.assign(waited_s=waited, place=place), {}))
 
 
 def test_jobs_that_still_wait_are_counted_and_not_judged() -> None:
-    table = made()
+    table = answers()
     table.loc[0, "waited_s"] = np.nan
     assert len(judged(table)) == len(table) - 1
     assert "1 about jobs that still wait" in shown(render_starts(table, {}))

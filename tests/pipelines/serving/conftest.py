@@ -53,18 +53,18 @@ def versions(tmp_path_factory) -> dict[str, RuntimePredictor]:
     jobs, start = workload(2000, weeks=4)
     jobs = people(jobs)
     at = int(jobs["submit_s"].iloc[-1]) - DAY_S
-    known = accounting(jobs, start, ORIGIN_S, ZONE)
+    history = accounting(jobs, start, ORIGIN_S, ZONE)
     trained = {
         Requested.name: Requested(),
         Last2.name: Last2(),
-        Boosting.name: Boosting(boosting_training.grow(known, at, seed=0)),
-        Quantile.name: Quantile(quantile_training.grow(known, at, seed=0)),
+        Boosting.name: Boosting(boosting_training.grow(history, at, seed=0)),
+        Quantile.name: Quantile(quantile_training.grow(history, at, seed=0)),
     }
-    users, made = snapshot(jobs, start, at), {}
+    users, predictors = snapshot(jobs, start, at), {}
     for name in METHODS:
         content = RuntimeContent(trained[name], Snapshot(users, at, ORIGIN_S, ZONE))
-        made[KIND[name]] = RuntimePredictor(assemble(tmp_path_factory.mktemp("version"), "runtime", content.write).data)
-    return made
+        predictors[KIND[name]] = RuntimePredictor(assemble(tmp_path_factory.mktemp("version"), "runtime", content.write).data)
+    return predictors
 
 
 @pytest.fixture(scope="session")

@@ -76,8 +76,8 @@ def test_one_job_has_one_answer_and_the_others_are_counted(tmp_path):
 
 def test_answers_about_one_task_are_those_of_one_job(tmp_path):
     asked = [{"job_id": number, "submit_unix_s": ORIGIN_S + 100} for number in ("9_1", "9_2", "9_1", "13")]
-    found = rows_of([each | {"user": "ada", "procs": 4, "requested_s": 600} for each in asked], clean(MADE).jobs, ORIGIN_S)
-    assert found == [1, 2, 1, 2]
+    rows = rows_of([each | {"user": "ada", "procs": 4, "requested_s": 600} for each in asked], clean(MADE).jobs, ORIGIN_S)
+    assert rows == [1, 2, 1, 2]
 
 
 def test_a_log_without_answers_of_the_model_is_refused(tmp_path):
@@ -95,9 +95,9 @@ def test_a_night_judges_the_log_of_the_home_directory(tmp_path, monkeypatch):
     log(tmp_path / "asked", entry(0, model="runtime-other"))
     assert answered(clean(MADE)) is None
     log(tmp_path / "asked", entry(0), entry(700))
-    found = answered(clean(MADE))
-    assert found is not None
-    assert (found["answers"], found["judged"], found["not_joined"], found["accuracy"]) == (2, 1, 1, 1.0)
+    record = answered(clean(MADE))
+    assert record is not None
+    assert (record["answers"], record["judged"], record["not_joined"], record["accuracy"]) == (2, 1, 1, 1.0)
 
 
 def test_the_command_prints_a_row_a_version_and_what_is_missing(tmp_path):

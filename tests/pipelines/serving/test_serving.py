@@ -39,8 +39,8 @@ def registry(versions) -> Registry:
 
 
 def predict(app: FastAPI, body: object, status: int = 200) -> dict:
-    found, answer = asked(app, "POST", "/predict", body)
-    assert found == status, answer
+    code, answer = asked(app, "POST", "/predict", body)
+    assert code == status, answer
     return answer
 
 
@@ -48,8 +48,8 @@ def predict(app: FastAPI, body: object, status: int = 200) -> dict:
 def test_it_answers_exactly_what_the_registered_model_answers(registry, versions, submitted, method):
     registry.aliases["champion"] = KIND[method]
     app, expected = service(registry), versions[KIND[method]].predict(submitted)
-    jobs, told = as_json(submitted), [output for output in versions[KIND[method]].method.outputs if output in LEVELS]
-    body = {"quantiles": [LEVELS[output] for output in told]} if told else {}
+    jobs, outputs = as_json(submitted), [output for output in versions[KIND[method]].method.outputs if output in LEVELS]
+    body = {"quantiles": [LEVELS[output] for output in outputs]} if outputs else {}
     batch = predict(app, {"jobs": jobs, **body})["answers"]
     singly = [predict(app, {**job, **body}) for job in jobs[:60]]
     for answers in (batch, singly):
@@ -57,7 +57,7 @@ def test_it_answers_exactly_what_the_registered_model_answers(registry, versions
         assert [each["predicted_s"] for each in answers] == rows["predicted_s"].tolist()
         assert [each["snapshot_age_s"] for each in answers] == rows["snapshot_age_s"].tolist()
         assert [each["user_known"] for each in answers] == rows["user_known"].tolist()
-        for output in told:
+        for output in outputs:
             assert [each["quantiles"][repr(LEVELS[output])] for each in answers] == rows[output].tolist()
     assert len(set(expected["predicted_s"])) > 20
 
@@ -285,9 +285,9 @@ def test_a_log_has_files_of_bounded_size_and_counts_what_it_drops(registry, tmp_
     for _ in range(6):
         predict(app, {"jobs": [JOB] * 40})
     log.close()
-    told = lines(tmp_path / "asked")
-    dropped = sum(line.get("dropped", 0) for line in told)
-    written = sum("predicted_s" in line for line in told)
+    logged = lines(tmp_path / "asked")
+    dropped = sum(line.get("dropped", 0) for line in logged)
+    written = sum("predicted_s" in line for line in logged)
     state = asked(app)[1]["log"]
     assert (written, dropped) == (state["written"], state["dropped"])
     assert written + dropped == 240

@@ -77,7 +77,7 @@ def queue(count: int = 40, seed: int = 1) -> tuple[list[dict], Jobs]:
     waits, ran = draw.integers(0, 9_000, count), draw.integers(1, 9_000, count)
     runs, procs, requested = draw.random(count) < 0.4, draw.integers(1, 9, count), draw.integers(60, 40_000, count)
     user, of = draw.integers(0, 5, count), draw.integers(0, 2, count)
-    told = [
+    entries = [
         {"user": f"user{user[row]}", "procs": int(procs[row]), "requested_s": int(requested[row]), "waits_s": int(waits[row])}
         | {"running_s": int(ran[row]) if runs[row] else None, "queue": f"q{of[row]}"}
         for row in range(count)
@@ -87,23 +87,23 @@ def queue(count: int = 40, seed: int = 1) -> tuple[list[dict], Jobs]:
     order = np.append(np.argsort(submit[:-1], kind="stable"), count)
     requested = np.append(requested, 3_600)
     columns = (submit, start, np.full(count + 1, NEVER), np.append(procs, 8), requested, np.append(user, 3), np.append(of, 0))
-    return told, Jobs(*(each[order].astype(np.int64) for each in columns), requested[order, None])
+    return entries, Jobs(*(each[order].astype(np.int64) for each in columns), requested[order, None])
 
 
 JOB = {"user": "user3", "procs": 8, "requested_s": 3_600, "queue": "q0"}
 
 
 def start(app: FastAPI, body: object, status: int = 200) -> dict:
-    found, answer = asked(app, "POST", "/start", body)
-    assert found == status, answer
+    code, answer = asked(app, "POST", "/start", body)
+    assert code == status, answer
     return answer
 
 
 def expected(predictor: StartPredictor, jobs: Jobs) -> pd.Series:
     """Return what the registered model answers about the last of ``jobs``."""
     at = np.array([CLOCK_S])
-    found = pd.DataFrame(states(jobs, np.array([len(jobs.submit) - 1]), at, at, MACHINE), columns=list(FEATURES))
-    return predictor.predict(found.assign(at_s=NOW_S - ORIGIN_S)).iloc[0]
+    features = pd.DataFrame(states(jobs, np.array([len(jobs.submit) - 1]), at, at, MACHINE), columns=list(FEATURES))
+    return predictor.predict(features.assign(at_s=NOW_S - ORIGIN_S)).iloc[0]
 
 
 def same(answer: dict, row: pd.Series) -> bool:
@@ -112,15 +112,15 @@ def same(answer: dict, row: pd.Series) -> bool:
 
 
 def test_an_answer_is_what_the_registered_model_answers_to_the_same_state(registry, predictor):
-    (told, jobs), app = queue(), service(registry)
-    answer, row = start(app, {"queue": told, "job": JOB}), expected(predictor, jobs)
+    (entries, jobs), app = queue(), service(registry)
+    answer, row = start(app, {"queue": entries, "job": JOB}), expected(predictor, jobs)
     assert same(answer, row)
     assert answer["snapshot_age_s"] == row["snapshot_age_s"] == DAY_S
     named = {name: answer[name] for name in ("model", "alias", "version", "stale")}
     assert named == {"model": NAME, "alias": "champion", "version": "9", "stale": False}
     median = datetime.fromtimestamp(CLOCK_S, UTC) + timedelta(seconds=answer["quantiles"]["0.5"])
     assert answer["times"]["0.5"] == f"{median:%Y-%m-%d %H:%M:%S}"
-    assert not same(start(app, {"queue": told[:5], "job": JOB}), row)
+    assert not same(start(app, {"queue": entries[:5], "job": JOB}), row)
     assert asked(app)[1]["models"][NAME]["method"] == HAZARD
 
 
@@ -130,44 +130,44 @@ def test_answers_are_logged_and_judged_by_when_their_jobs_start(registry, tmp_pa
     first, second = (start(app, {"queue": queue()[0], "job": job, "job_id": number}) for number in (None, 99))
     log.close()
     jobs = pd.DataFrame({"job_id": [7, 8], "submit_s": [NOW_S + 3, NOW_S + 4], "procs": 4, "requested_s": 600, "user": "ada"})
-    found = started(NAME, jobs, np.array([NOW_S + 500, NOW_S + 900]), 0, tmp_path)
-    assert found["at_s"].tolist() == [NOW_S, NOW_S]
-    assert found["waited_s"].tolist() == pytest.approx([500, np.nan], nan_ok=True), "no job has the number 99"
-    assert found["wait_50_s"].tolist() == [each["quantiles"]["0.5"] for each in (first, second)]
-    assert quality(found)["median_error_s"] == abs(500 - first["quantiles"]["0.5"])
+    answers = started(NAME, jobs, np.array([NOW_S + 500, NOW_S + 900]), 0, tmp_path)
+    assert answers["at_s"].tolist() == [NOW_S, NOW_S]
+    assert answers["waited_s"].tolist() == pytest.approx([500, np.nan], nan_ok=True), "no job has the number 99"
+    assert answers["wait_50_s"].tolist() == [each["quantiles"]["0.5"] for each in (first, second)]
+    assert quality(answers)["median_error_s"] == abs(500 - first["quantiles"]["0.5"])
     assert started("start-other", jobs, np.zeros(2), 0, tmp_path).empty
     with pytest.raises(InputError, match="no answer of runtime-made"):
         judge(tmp_path, clean(Trace("made", conform({"submit_s": [0], "runtime_s": [9], "procs": [1], "requested_s": [9]}, 1), 8)))
 
 
 def test_times_may_be_given_as_the_wall_clock(registry):
-    (told, _), app = queue(), service(registry)
+    (entries, _), app = queue(), service(registry)
     clock = [
         {
             **each,
             "waits_s": None,
             "submit_time": str(datetime.fromtimestamp(CLOCK_S - each["waits_s"] - (each["running_s"] or 0), UTC))[:19],
         }
-        for each in told
+        for each in entries
     ]
     now = str(datetime.fromtimestamp(CLOCK_S, UTC))[:19]
-    assert start(app, {"queue": clock, "job": JOB, "now": now, "procs": MACHINE}) == start(app, {"queue": told, "job": JOB})
+    assert start(app, {"queue": clock, "job": JOB, "now": now, "procs": MACHINE}) == start(app, {"queue": entries, "job": JOB})
 
 
 def test_runtimes_are_those_of_the_model_of_the_same_trace_where_it_is_served(registry, predictor):
-    (told, jobs), app = queue(), service(registry, NAME, "runtime-made")
-    assert not same(answer := start(app, {"queue": told, "job": JOB}), expected(predictor, jobs))
-    assert start(app, {"queue": told, "job": JOB}) == answer  # of runtimes that are kept
-    assert same(start(service(registry, NAME, "runtime-other"), {"queue": told, "job": JOB}), expected(predictor, jobs))
+    (entries, jobs), app = queue(), service(registry, NAME, "runtime-made")
+    assert not same(answer := start(app, {"queue": entries, "job": JOB}), expected(predictor, jobs))
+    assert start(app, {"queue": entries, "job": JOB}) == answer  # of runtimes that are kept
+    assert same(start(service(registry, NAME, "runtime-other"), {"queue": entries, "job": JOB}), expected(predictor, jobs))
     assert asked(app, "POST", "/predict", {"user": "user3", "procs": 8, "requested_s": 3_600})[1]["model"] == "runtime-made"
 
 
 def test_a_queue_that_was_told_before_is_answered_as_if_it_was_not_and_as_strictly(registry):
-    (told, _), app = queue(70), service(registry, NAME, "runtime-made")
+    (entries, _), app = queue(70), service(registry, NAME, "runtime-made")
     before, now, later = (str(datetime.fromtimestamp(CLOCK_S + after, UTC))[:19] for after in (-60, 0, 900))
-    told[3] = {**told[3], "procs": 1, "waits_s": None, "submit_time": now}
+    entries[3] = {**entries[3], "procs": 1, "waits_s": None, "submit_time": now}
     questions = [
-        {"queue": told, "job": {**JOB, **other}, "now": at} for at in (now, later) for other in ({}, {"user": "new", "procs": 9})
+        {"queue": entries, "job": {**JOB, **other}, "now": at} for at in (now, later) for other in ({}, {"user": "new", "procs": 9})
     ]
     answers = [start(app, each) for each in (*questions, *questions[::-1])]
     assert answers[:4] == answers[:3:-1]
@@ -176,25 +176,25 @@ def test_a_queue_that_was_told_before_is_answered_as_if_it_was_not_and_as_strict
         starts._lines.clear()
         assert start(service(registry, NAME, "runtime-made"), question) == answer
     assert start(app, {**questions[0], "now": before}, status=422)["field"] == "queue[3].submit_time"
-    told[3]["procs"] = True
+    entries[3]["procs"] = True
     assert start(app, questions[0], status=422)["field"] == "queue[3].procs"
-    told[3] = {**told[3], "procs": 1, "user": "\ud800"}
+    entries[3] = {**entries[3], "procs": 1, "user": "\ud800"}
     assert start(app, questions[0], status=422)["field"] == "queue"
 
 
 def test_questions_at_once_about_a_queue_ask_for_each_runtime_once(registry, monkeypatch: pytest.MonkeyPatch):
-    (told, _), app, keys = queue(150), service(registry, NAME, "runtime-made"), list[object]()
+    (entries, _), app, keys = queue(150), service(registry, NAME, "runtime-made"), list[object]()
     quantiles = Loaded.quantiles
     monkeypatch.setattr(Loaded, "quantiles", lambda model, jobs: keys.extend(jobs) or quantiles(model, jobs))
-    questions = [{"queue": told, "job": {**JOB, "procs": each}} for each in (1, 2, 3)]
+    questions = [{"queue": entries, "job": {**JOB, "procs": each}} for each in (1, 2, 3)]
 
     async def at_once() -> list[tuple[int, dict]]:
         return await asyncio.gather(*(asked_in_loop(app, "POST", "/start", each) for each in questions))
 
-    found = asyncio.run(at_once())
-    assert [status for status, _ in found] == [200] * 3
+    replies = asyncio.run(at_once())
+    assert [status for status, _ in replies] == [200] * 3
     assert len(keys) == len(set(keys)) > 150
-    assert [start(app, each) for each in questions] == [answer for _, answer in found]
+    assert [start(app, each) for each in questions] == [answer for _, answer in replies]
 
 
 @pytest.mark.parametrize(
@@ -211,8 +211,8 @@ def test_questions_at_once_about_a_queue_ask_for_each_runtime_once(registry, mon
     ],
 )
 def test_a_queue_with_a_wrong_field_is_refused_in_one_line_that_names_it(registry, changes, field):
-    told, _ = queue(5)
-    answer = start(service(registry), {"queue": [*told[:3], {**told[3], **changes}], "job": JOB}, status=422)
+    entries, _ = queue(5)
+    answer = start(service(registry), {"queue": [*entries[:3], {**entries[3], **changes}], "job": JOB}, status=422)
     assert answer["field"] == f"queue[3].{field}"
     assert answer["field"] in answer["error"]
     assert "\n" not in answer["error"]
@@ -234,8 +234,8 @@ def test_what_cannot_be_asked_is_refused(registry, predictor):
 
 def test_a_model_without_dates_asks_for_the_clock_and_one_without_a_machine_for_its_processors(registry, predictor):
     registry.versions["9"] = replace(predictor.model, origin_unix_s=None, timezone=None, procs=0, method=RECENT)
-    (told, _), app, now = queue(), service(registry), "1970-02-01 00:00:00"
-    assert start(app, {"queue": told, "job": JOB}, status=422)["field"] == "now"
-    assert start(app, {"queue": told, "job": JOB, "now": now}, status=422)["field"] == "procs"
-    answer = start(app, {"queue": told, "job": JOB, "now": now, "procs": MACHINE})
+    (entries, _), app, now = queue(), service(registry), "1970-02-01 00:00:00"
+    assert start(app, {"queue": entries, "job": JOB}, status=422)["field"] == "now"
+    assert start(app, {"queue": entries, "job": JOB, "now": now}, status=422)["field"] == "procs"
+    answer = start(app, {"queue": entries, "job": JOB, "now": now, "procs": MACHINE})
     assert (answer["stale"], answer["snapshot_age_s"]) == (None, 31 * DAY_S - predictor.model.at_s)

@@ -162,14 +162,14 @@ def test_a_file_is_told_by_its_content_not_its_name(name: str, elsewhere: Path) 
 def test_what_is_given_overrules_the_catalogue_and_that_the_file(elsewhere: Path) -> None:
     (elsewhere / "a.swf").write_text("; TimeZoneString: Europe/Stockholm\n" + SWF)
     (elsewhere / "queuecast.toml").write_text("[traces.b]\nplace = 'a.swf'\nprocs = 32\ntimezone = 'Europe/Paris'\n")
-    for spec, options, found in (
+    for spec, options, expected in (
         ("a.swf", {}, ("a", 64, "Europe/Stockholm")),
         ("a.swf", {"procs": 5, "timezone": "UTC"}, ("a", 5, "UTC")),
         ("b", {}, ("b", 32, "Europe/Paris")),
         ("B", {"procs": 5, "timezone": "UTC"}, ("b", 5, "UTC")),
     ):
         trace = read_trace(spec, **options)  # type: ignore[arg-type]
-        assert (trace.name, trace.procs, trace.timezone) == found
+        assert (trace.name, trace.procs, trace.timezone) == expected
 
 
 def test_a_name_of_the_catalogue_goes_before_a_file(elsewhere: Path) -> None:
@@ -234,9 +234,9 @@ def test_what_a_processor_is_can_be_said_without_a_settings_file(elsewhere: Path
     ):
         arguments = ["june.txt", "--time-zone", "UTC", "--procs", "4096", *options]
         shown = CliRunner().invoke(inspect_command, [*arguments, "--json"], standalone_mode=False)
-        found = json.loads(shown.stdout)["distributions"]
-        assert (found["procs"]["q0"], found["procs"]["q100"]) == (min(procs), max(procs))
-        assert found.get("allocated_procs", {"count": 0})["count"] == len(allocated)
+        spread = json.loads(shown.stdout)["distributions"]
+        assert (spread["procs"]["q0"], spread["procs"]["q100"]) == (min(procs), max(procs))
+        assert spread.get("allocated_procs", {"count": 0})["count"] == len(allocated)
     given = {"procs": 4096, "timezone": "UTC", "missing_request": "runtime", "processors": None, "cpus_per_node": 64}
     assert remember("june.txt", **given) == "june"
     assert read_known("june")[0].jobs["procs"].tolist() == [128, 64]
@@ -299,13 +299,13 @@ def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
     (elsewhere / "rubbish.swf").write_bytes(bytes(range(256)))
     (elsewhere / "empty.swf").write_bytes(b"")
     (elsewhere / "damaged.parquet").write_bytes(b"PAR1 and no more")
-    known = ", ".join(sorted(load_catalogue()))
+    names = ", ".join(sorted(load_catalogue()))
     for spec, error in (
         (
             "sdsc-sp2",
-            f"sdsc-sp2: no such file and no trace of the catalogue; did you mean sdsc-sp2-1998-4.2-cln? known: {known}",
+            f"sdsc-sp2: no such file and no trace of the catalogue; did you mean sdsc-sp2-1998-4.2-cln? known: {names}",
         ),
-        ("xyz", f"xyz: no such file and no trace of the catalogue; known: {known}"),
+        ("xyz", f"xyz: no such file and no trace of the catalogue; known: {names}"),
         ("xyz.swf", "xyz.swf: no such file"),
         ("logs/xyz", "logs/xyz: no such file"),
         (str(elsewhere), f"{elsewhere}: is a directory, not a file"),

@@ -52,11 +52,11 @@ def windows(site: Site, runs: pd.DataFrame) -> WindowFeatures:
 
 
 def test_the_accounting_read_back_is_the_schedule_and_its_jobs_are_the_control_runs(site: Site) -> None:
-    trace, known = read_file(site.folder / JOBS, timezone="UTC"), site.emitted.run.runs
+    trace, simulated = read_file(site.folder / JOBS, timezone="UTC"), site.emitted.run.runs
     assert trace.origin_unix_s == ORIGIN_S
     for column, of in (("submit_s", "submit_s"), ("wait_s", "wait_s"), ("procs", "nodes"), ("executable", "application")):
-        assert trace.jobs[column].tolist() == known[of].tolist()
-    assert (trace.jobs["runtime_s"] - known["runtime_s"]).abs().max() <= 1
+        assert trace.jobs[column].tolist() == simulated[of].tolist()
+    assert (trace.jobs["runtime_s"] - simulated["runtime_s"]).abs().max() <= 1
     runs = read_accounting_runs(site.folder / JOBS, "(?P<application>.+)", "UTC").runs
     assert runs["nodes"].tolist() == site.emitted.runs["nodes"].tolist()
     assert runs[["run_id", "start_s"]].equals(site.emitted.runs[["run_id", "start_s"]])
@@ -65,30 +65,30 @@ def test_the_accounting_read_back_is_the_schedule_and_its_jobs_are_the_control_r
 def test_features_made_from_the_files_are_the_simulators(site: Site) -> None:
     runs = read_runs(site.folder / RUNS).runs
     types = read_types(site.folder / TYPES).set_index("application")["type"].to_dict()
-    found = windows(site, runs)
+    sampled = windows(site, runs)
     for scope in ("own", "all"):
-        known = getattr(site.emitted.run, scope)
-        made = feature_matrix(getattr(found, scope), read_probes(site.folder / PROBE_RESULTS), types, runs)
-        assert tuple(made.columns) == tuple(known.columns) == FEATURES
-        np.testing.assert_allclose(made.to_numpy(), known.to_numpy(), rtol=1e-12, atol=0)
+        expected = getattr(site.emitted.run, scope)
+        matrix = feature_matrix(getattr(sampled, scope), read_probes(site.folder / PROBE_RESULTS), types, runs)
+        assert tuple(matrix.columns) == tuple(expected.columns) == FEATURES
+        np.testing.assert_allclose(matrix.to_numpy(), expected.to_numpy(), rtol=1e-12, atol=0)
     assert len(runs) > 100
     assert runs["runtime_s"].tolist() == site.emitted.run.runs["runtime_s"].tolist()
     assert runs["input"].str.startswith("simulated").all()
     assert "SIMULATED" in (site.folder / README).read_text()
-    assert not known.isna().any().any()
+    assert not expected.isna().any().any()
     assert (site.emitted.run.own[counter_features()[0]] != site.emitted.run.all[counter_features()[0]]).any()
 
 
 def test_the_newest_samples_and_the_situation_made_from_the_files_are_the_simulators(site: Site) -> None:
     runs = read_runs(site.folder / RUNS).runs.sample(frac=1, random_state=0)
     machine = Machine.of(read_topology(site.folder / TOPOLOGY), read_types(site.folder / TYPES))
-    known = site.emitted.run.situation
+    expected = site.emitted.run.situation
     newest = newest_before(site.store, runs, pd.Series(dict.fromkeys(SAMPLERS, float(SMALL.interval_s))), SMALL.lag_s)
-    made = newest.join(situations_of(runs, machine)).loc[site.emitted.runs["run_id"]]
-    assert tuple(made.columns) == tuple(known.columns) == MORE_FEATURES
+    features = newest.join(situations_of(runs, machine)).loc[site.emitted.runs["run_id"]]
+    assert tuple(features.columns) == tuple(expected.columns) == MORE_FEATURES
     for name in MORE_FEATURES:
-        np.testing.assert_allclose(made[name], known[name], rtol=1e-12, atol=0, err_msg=name)
-    assert (known[[*SITUATION_FEATURES]].nunique() > 1).sum() > 9
+        np.testing.assert_allclose(features[name], expected[name], rtol=1e-12, atol=0, err_msg=name)
+    assert (expected[[*SITUATION_FEATURES]].nunique() > 1).sum() > 9
     assert site.emitted.runs["start_s"].duplicated().any()  # of which the later ones see the earlier ones
 
 
@@ -140,10 +140,10 @@ def test_the_same_seed_writes_the_same_bytes_packed_or_not(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_few_control_runs_of_each_application_can_be_had(tmp_path: Path) -> None:
-    made = emit(SMALL, tmp_path / "few", days=0.125, seed=3, each=4, packed=True)
-    assert (made.run.runs["application"].value_counts() == 4).all()
-    assert len(made.run.own) == len(made.runs) == 28
-    assert [len(nodes) for nodes in made.run.places] == [len(nodes) for nodes in made.runs["nodes"]]
+    emitted = emit(SMALL, tmp_path / "few", days=0.125, seed=3, each=4, packed=True)
+    assert (emitted.run.runs["application"].value_counts() == 4).all()
+    assert len(emitted.run.own) == len(emitted.runs) == 28
+    assert [len(nodes) for nodes in emitted.run.places] == [len(nodes) for nodes in emitted.runs["nodes"]]
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:

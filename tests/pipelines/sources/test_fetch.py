@@ -94,7 +94,7 @@ def test_a_server_is_asked_not_to_unpack_so_that_the_file_is_the_archives(server
 @pytest.mark.parametrize(
     ("path", "keys", "error"),
     [
-        ("A-1.swf.gz", {"sha256": "0" * 64}, "is not the trace a of site.toml: sha256 is {found}..., not 000000000000..."),
+        ("A-1.swf.gz", {"sha256": "0" * 64}, "is not the trace a of site.toml: sha256 is {packed}..., not 000000000000..."),
         ("html/A-1.swf.gz", {"sha256_content": "0" * 64}, "is not the trace a of site.toml: sha256_content is {html}..., not 000000000000..."),
         ("truncated/A-1.swf.gz", {}, "cannot be fetched: the connection ended before the file did"),
         ("chunked/A-1.swf.gz", {}, "truncated: the gzip data end before their end mark"),
@@ -105,8 +105,8 @@ def test_what_does_not_arrive_whole_and_right_leaves_nothing_and_keeps_what_was_
     path: str, keys: dict[str, str], error: str, server: HTTPServer
 ) -> None:
     catalogue = remote(server, path, **keys)
-    found, html = sha256(PACKED).hexdigest()[:12], sha256(b"<html>gone</html>").hexdigest()[:12]
-    expected = f"{catalogue['a'].place}: {error.format(found=found, html=html)}"
+    packed, html = sha256(PACKED).hexdigest()[:12], sha256(b"<html>gone</html>").hexdigest()[:12]
+    expected = f"{catalogue['a'].place}: {error.format(packed=packed, html=html)}"
     assert refusal(fetch, "a", catalogue, archive()) == expected
     assert list(archive().iterdir()) == []
     (archive() / "A-1.swf.gz").write_bytes(b"old")
@@ -114,7 +114,7 @@ def test_what_does_not_arrive_whole_and_right_leaves_nothing_and_keeps_what_was_
     assert [file.read_bytes() for file in archive().iterdir()] == [b"old"]
 
 
-def known(elsewhere: Path, server: HTTPServer, path: str = "A-1.swf.gz") -> dict[str, Entry]:
+def reload(elsewhere: Path, server: HTTPServer, path: str = "A-1.swf.gz") -> dict[str, Entry]:
     """Return a site's catalogue, read anew, whose trace has the checksum of its first download."""
     address = f"http://127.0.0.1:{server.server_port}/{path}"
     (elsewhere / "queuecast.toml").write_text(f'[traces.a-1]\nplace = "{address}"\nsha256_content = "{RECORDED}"\n')
@@ -123,19 +123,19 @@ def known(elsewhere: Path, server: HTTPServer, path: str = "A-1.swf.gz") -> dict
 
 def test_an_unknown_checksum_is_that_of_the_first_download_and_checked_ever_after(server: HTTPServer, elsewhere: Path) -> None:
     notes: list[str] = []
-    catalogue = known(elsewhere, server)
+    catalogue = reload(elsewhere, server)
     assert refusal(read_trace, "a-1", catalogue=catalogue) == "a-1: not fetched yet: run `queuecast fetch a-1`"
     path = fetching.fetch("a-1", catalogue, archive(), notes.append)
     right = sha256(SWF.encode()).hexdigest()
-    (said,) = notes
-    assert said.startswith("a-1: Queuecast does not know this file's checksum, so that of this first copy was recorded")
-    assert right[:12] in said
+    (note,) = notes
+    assert note.startswith("a-1: Queuecast does not know this file's checksum, so that of this first copy was recorded")
+    assert right[:12] in note
     assert tomllib.loads(checksums().read_text())[catalogue["a-1"].place]["sha256_content"] == right
     listed = CliRunner().invoke(traces_command, env={"COLUMNS": "300"}).output
     assert "recorded 2" in next(line for line in listed.splitlines() if "a-1" in line)
     assert "by first download" in next(line for line in listed.splitlines() if "ctc-sp2" in line)
 
-    catalogue = known(elsewhere, server)
+    catalogue = reload(elsewhere, server)
     assert fetching.fetch("a-1", catalogue, archive(), notes.append) == path
     assert (len(notes), len(server.asked)) == (1, 1)  # type: ignore[attr-defined]
     assert read_trace("a-1", catalogue=catalogue).procs == 64
@@ -148,47 +148,47 @@ def test_an_unknown_checksum_is_that_of_the_first_download_and_checked_ever_afte
 def test_a_changed_file_of_the_archive_is_refused_and_the_stored_one_stays(
     server: HTTPServer, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unresolved = known(elsewhere, server)
+    unresolved = reload(elsewhere, server)
     path = fetching.fetch("a-1", unresolved, archive(), [].append)
     monkeypatch.setattr(f"{__name__}.PACKED", gzip.compress(SWF.replace("3600", "7200").encode()))
     path.unlink()
     path.with_name("other").write_bytes(b"")
-    for catalogue in (known(elsewhere, server), unresolved):  # as another process sees it that read the catalogue before
-        said = refusal(fetching.fetch, "a-1", catalogue, archive(), [].append)
-        assert said.startswith(f"{catalogue['a-1'].place}: is not the trace a-1 of checksums.toml, as first downloaded on 2")
+    for catalogue in (reload(elsewhere, server), unresolved):  # as another process sees it that read the catalogue before
+        message = refusal(fetching.fetch, "a-1", catalogue, archive(), [].append)
+        assert message.startswith(f"{catalogue['a-1'].place}: is not the trace a-1 of checksums.toml, as first downloaded on 2")
         assert [file.name for file in archive().iterdir()] == ["other"]
-    assert said.endswith(f"; to take another, remove {path} and its address's table in {checksums()}")
+    assert message.endswith(f"; to take another, remove {path} and its address's table in {checksums()}")
     path.write_bytes(b"mine")
-    refusal(fetching.fetch, "a-1", known(elsewhere, server), archive(), [].append)
+    refusal(fetching.fetch, "a-1", reload(elsewhere, server), archive(), [].append)
     assert path.read_bytes() == b"mine"
     path.unlink()
     checksums().unlink()
-    assert read_trace(fetching.fetch("a-1", known(elsewhere, server), archive(), [].append)).jobs["requested_s"].tolist() == [7200]
+    assert read_trace(fetching.fetch("a-1", reload(elsewhere, server), archive(), [].append)).jobs["requested_s"].tolist() == [7200]
 
 
 def test_no_page_of_errors_becomes_the_trace_for_good(server: HTTPServer, elsewhere: Path) -> None:
-    catalogue = known(elsewhere, server, "html/A-1.swf.gz")
-    said = refusal(fetching.fetch, "a-1", catalogue, archive(), [].append)
-    assert said.startswith(f"{catalogue['a-1'].place}: is no trace")
+    catalogue = reload(elsewhere, server, "html/A-1.swf.gz")
+    message = refusal(fetching.fetch, "a-1", catalogue, archive(), [].append)
+    assert message.startswith(f"{catalogue['a-1'].place}: is no trace")
     assert list(archive().iterdir()) == []
     assert not checksums().exists()
 
 
 def test_a_file_that_is_there_already_is_taken_for_the_first_copy(server: HTTPServer, elsewhere: Path) -> None:
-    catalogue = known(elsewhere, server)
+    catalogue = reload(elsewhere, server)
     mine = elsewhere / "A-1.swf"
     mine.write_text(SWF)
     assert read_trace(str(mine), catalogue=catalogue).name == "a-1"  # whose options of the catalogue hold
-    found = find_entry(str(mine), catalogue)
-    assert found is not None
-    assert found.sha256_content == sha256(SWF.encode()).hexdigest()
+    entry = find_entry(str(mine), catalogue)
+    assert entry is not None
+    assert entry.sha256_content == sha256(SWF.encode()).hexdigest()
     archive().mkdir(parents=True)
     (archive() / "A-1.swf.gz").write_bytes(PACKED)
     assert "has no recorded checksum yet" in refusal(read_trace, "a-1", catalogue=catalogue)
     notes: list[str] = []
     fetching.fetch("a-1", catalogue, archive(), notes.append)
     assert (len(notes), server.asked) == (1, [])  # type: ignore[attr-defined]
-    assert read_trace("a-1", catalogue=known(elsewhere, server)).procs == 64
+    assert read_trace("a-1", catalogue=reload(elsewhere, server)).procs == 64
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ ELSEWHERE = {
 
 
 def test_every_file_is_written_through_the_one_module() -> None:
-    found = {}
+    counts = {}
     for path in sorted((HOUSE / "pipelines").rglob("*.py")):
         lines = [
             line
@@ -31,18 +31,18 @@ def test_every_file_is_written_through_the_one_module() -> None:
             if WRITES.search(line) and not re.search(r"temporary\.|replacing\(", line)
         ]
         if lines:
-            found[path.relative_to(HOUSE).as_posix()] = len(lines)
-    assert {name: count for name, count in found.items() if count > ELSEWHERE.get(name, 0)} == {}
+            counts[path.relative_to(HOUSE).as_posix()] = len(lines)
+    assert {name: count for name, count in counts.items() if count > ELSEWHERE.get(name, 0)} == {}
 
 
 def test_a_file_its_directory_and_a_new_directory_are_synced_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda file: told.append(os.readlink(f"/proc/self/fd/{file}")))
+    steps: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: steps.append(os.readlink(f"/proc/self/fd/{file}")))
     replace = os.replace
-    monkeypatch.setattr(os, "replace", lambda *paths: (told.append("moved"), replace(*paths)))
+    monkeypatch.setattr(os, "replace", lambda *paths: (steps.append("moved"), replace(*paths)))
     places.write(tmp_path / "new" / "page.html", "text")
-    assert [told[0], *told[2:]] == [str(tmp_path), "moved", str(tmp_path / "new")]
-    assert told[1].startswith(str(tmp_path / "new" / ".page.html."))
+    assert [steps[0], *steps[2:]] == [str(tmp_path), "moved", str(tmp_path / "new")]
+    assert steps[1].startswith(str(tmp_path / "new" / ".page.html."))
     assert (tmp_path / "new" / "page.html").read_text() == "text"
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["page.html"]
 

@@ -49,11 +49,11 @@ def gone(home: Path, **options: float) -> dict[str, int]:
 
 def test_what_nothing_names_goes_after_its_time_and_what_is_held_stays(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_store = at(lake).shared
-    found = {each.name: each for each in contents(lake)}
-    assert [*found] == ["counters-q", SUBJECT]
-    assert found[SUBJECT].made_by == "run 2"
-    assert (found[SUBJECT].held, found[SUBJECT].loose_bytes) == (2 if at_store else 1, 4)
-    assert (found["counters-q"].made_by, found["counters-q"].loose_bytes) == ("variability ingest", 4)
+    subjects = {each.name: each for each in contents(lake)}
+    assert [*subjects] == ["counters-q", SUBJECT]
+    assert subjects[SUBJECT].made_by == "run 2"
+    assert (subjects[SUBJECT].held, subjects[SUBJECT].loose_bytes) == (2 if at_store else 1, 4)
+    assert (subjects["counters-q"].made_by, subjects["counters-q"].loose_bytes) == ("variability ingest", 4)
     there = set(at(lake).listed(lake / "lake"))
     assert gone(lake) == ({} if at_store else {SUBJECT: 1, "counters-q": 1})
     if not at_store:
@@ -71,11 +71,11 @@ def test_what_nothing_names_goes_after_its_time_and_what_is_held_stays(lake: Pat
 
 
 def test_the_command_says_what_it_does_and_copies_pages(lake: Path, tmp_path: Path) -> None:
-    said = CliRunner().invoke(command, [], env={"COLUMNS": "200"}, catch_exceptions=False)
-    assert "run 2" in said.output
-    assert "2 subjects" in said.output
-    said = CliRunner().invoke(command, ["collect", "--older-than", "7d"], catch_exceptions=False)
-    assert "0 files, 0 B (0 bytes) removed" in said.output
+    printed = CliRunner().invoke(command, [], env={"COLUMNS": "200"}, catch_exceptions=False)
+    assert "run 2" in printed.output
+    assert "2 subjects" in printed.output
+    printed = CliRunner().invoke(command, ["collect", "--older-than", "7d"], catch_exceptions=False)
+    assert "0 files, 0 B (0 bytes) removed" in printed.output
     refused = CliRunner().invoke(command, ["collect", "--older-than", "soon"])
     assert (refused.exit_code, "'soon' is not a duration such as 36h" in refused.output) == (2, True)
     write(lake / "reports" / "nights" / "t" / "index.html", "nights")

@@ -284,12 +284,12 @@ def test_a_failure_at_any_stage_leaves_what_was_and_the_next_run_completes(
     where, name = STAGES[stage]
     real = getattr(where, name)
 
-    def fails(*given: object, **stated: object) -> object:
+    def fails(*given: object, **options: object) -> object:
         nonlocal calls
         calls += 1
         if calls > after:
             raise KeyboardInterrupt
-        return real(*given, **stated)
+        return real(*given, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(where, name, fails)

@@ -37,8 +37,8 @@ def refusing() -> Iterator[Callable[..., str]]:
                     connection.recv(length - 4)
                     connection.sendall(b"N")
                 connection.recv(length - 4)
-                code, said = answers.pop(0) if len(answers) > 1 else answers[0]
-                body = f"SFATAL\0VFATAL\0C{code}\0M{said}\0\0".encode()
+                code, text = answers.pop(0) if len(answers) > 1 else answers[0]
+                body = f"SFATAL\0VFATAL\0C{code}\0M{text}\0\0".encode()
                 connection.sendall(b"E" + struct.pack("!i", len(body) + 4) + body)
 
     thread = threading.Thread(target=serve, daemon=True)
@@ -54,7 +54,7 @@ def refusing() -> Iterator[Callable[..., str]]:
     thread.join(5)
 
 
-def said(url: str) -> str:
+def refusal(url: str) -> str:
     with pytest.raises(InputError) as refused:
         connected(url)
     assert SECRET not in str(refused.value)
@@ -68,7 +68,7 @@ def test_a_database_that_starts_is_waited_for_and_one_that_refuses_is_not(refusi
         ("28P01", 'password authentication failed for user "reader"'),
     )
     port = url.rpartition(":")[2].partition("/")[0]
-    assert said(url) == (
+    assert refusal(url) == (
         f'PostgreSQL database jobs at 127.0.0.1:{port} refuses: connection to server at "127.0.0.1", port {port} failed: '
         'FATAL: password authentication failed for user "reader"'
     )
@@ -78,7 +78,7 @@ def test_a_database_that_stays_away_is_given_up_after_the_sites_wait(monkeypatch
     monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    message = said(f"postgresql://reader:{SECRET}@127.0.0.1:{port}/jobs")
+    message = refusal(f"postgresql://reader:{SECRET}@127.0.0.1:{port}/jobs")
     assert message.startswith(
         f"PostgreSQL database jobs at 127.0.0.1:{port} does not answer (waited 0 s): connection to server at "
     )

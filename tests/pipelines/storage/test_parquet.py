@@ -56,9 +56,9 @@ def test_a_compressed_table_comes_back_with_types_categories_and_metadata(tmp_pa
     path = tmp_path / "new" / "table.parquet"
     metadata = {"procs": np.int64(5), "share": np.float64(0.5), "none": None, "list": ["a"], "nested": {"b": True}, "text": "ü\n"}
     write_parquet(FRAME, path, kind="things", metadata=metadata, units={"wait_s": "s", "predicted_s": "s", "job_id": ""})
-    frame, found = read_parquet(path, kind="things")
+    frame, stored = read_parquet(path, kind="things")
     pd.testing.assert_frame_equal(frame, FRAME)
-    assert found == {"procs": 5, "share": 0.5, "none": None, "list": ["a"], "nested": {"b": True}, "text": "ü\n"}
+    assert stored == {"procs": 5, "share": 0.5, "none": None, "list": ["a"], "nested": {"b": True}, "text": "ü\n"}
     assert frame["user"].cat.categories.tolist() == ["c", "b", "a"]
     assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
 
@@ -87,11 +87,11 @@ def test_other_kinds_and_formats_are_refused(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "table.parquet"
     write_parquet(FRAME, path, kind="things", metadata={})
     assert refusal(path, kind="jobs") == f"{path}: holds things, not jobs"
-    for made, mend in ((OLDEST_FORMAT - 1, "make it anew"), (JOBS_FORMAT + 1, "update Queuecast")):
-        monkeypatch.setattr(parquet, "JOBS_FORMAT", made)
+    for number, mend in ((OLDEST_FORMAT - 1, "make it anew"), (JOBS_FORMAT + 1, "update Queuecast")):
+        monkeypatch.setattr(parquet, "JOBS_FORMAT", number)
         write_parquet(FRAME, path, kind="things", metadata={})
         monkeypatch.undo()
-        expected = f"{path}: is in format {made}, and this version reads formats {OLDEST_FORMAT} to {JOBS_FORMAT}: {mend}"
+        expected = f"{path}: is in format {number}, and this version reads formats {OLDEST_FORMAT} to {JOBS_FORMAT}: {mend}"
         assert refusal(path, kind="things") == expected
 
 

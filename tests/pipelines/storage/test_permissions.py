@@ -64,12 +64,12 @@ def test_a_site_that_shares_says_so(tmp_path, monkeypatch):
     assert (mode(tmp_path / "named"), mode(tmp_path / "named" / "file")) == (0o755, 0o644)
 
 
-@pytest.mark.parametrize("stated", ["0999", "abc", "700", "-1", "1777"])
-def test_a_umask_that_is_none_is_one_line(monkeypatch, stated, tmp_path):
-    monkeypatch.setenv("QUEUECAST_UMASK", stated)
+@pytest.mark.parametrize("mask", ["0999", "abc", "700", "-1", "1777"])
+def test_a_umask_that_is_none_is_one_line(monkeypatch, mask, tmp_path):
+    monkeypatch.setenv("QUEUECAST_UMASK", mask)
     done = queuecast("traces", home=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert f"$QUEUECAST_UMASK: {stated} is no umask such as 027" in done.stderr
+    assert f"$QUEUECAST_UMASK: {mask} is no umask such as 027" in done.stderr
 
 
 def given_away(path: Path, monkeypatch) -> Path:
@@ -154,15 +154,15 @@ def test_registries_instances_and_compiled_kernels_of_others_are_refused(tmp_pat
     path.chmod(0o777)
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "own"))
     monkeypatch.setenv(variable, value.format(tmp_path))
-    said = refusal(ask) if ask else refused("traces", home=tmp_path / "own")
-    assert f"{name}: can be changed by other users" in said
+    line = refusal(ask) if ask else refused("traces", home=tmp_path / "own")
+    assert f"{name}: can be changed by other users" in line
 
 
 def test_a_home_that_is_looked_at_is_believed_no_more_than_others(tmp_path):
     (tmp_path / "theirs" / "dagster").mkdir(parents=True)
     (tmp_path / "theirs" / "dagster").chmod(0o777)
-    said = refused("doctor", "--home", str(tmp_path / "theirs"), home=tmp_path / "own")
-    assert f"{tmp_path / 'theirs' / 'dagster'}: can be changed by other users" in said
+    line = refused("doctor", "--home", str(tmp_path / "theirs"), home=tmp_path / "own")
+    assert f"{tmp_path / 'theirs' / 'dagster'}: can be changed by other users" in line
 
 
 def test_a_home_of_a_user_that_is_unknown_is_one_line(monkeypatch):

@@ -37,11 +37,11 @@ def within(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused(name: str) -> str:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as raised:
         resolved(name)
-    assert "\n" not in str(told.value)
-    assert len(str(told.value)) <= 300
-    return str(told.value)
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) <= 300
+    return str(raised.value)
 
 
 def test_a_policy_says_what_its_features_are() -> None:
@@ -76,9 +76,9 @@ def test_the_formula_stands_in_the_place_of_the_policy(name: str, expected: str)
 
 def test_a_resolved_policy_makes_the_schedule_of_its_formula() -> None:
     load = crowd(np.random.default_rng(7), size=60, machine=16)
-    found = resolve("POLICY(a-b(1).json)-EASY-SPF")
-    assert found.policies == {"a-b(1).json": read_policy("a-b(1).json")}
-    starts = load.schedule(found.scheduler).jobs["start_s"]
+    policy = resolve("POLICY(a-b(1).json)-EASY-SPF")
+    assert policy.policies == {"a-b(1).json": read_policy("a-b(1).json")}
+    starts = load.schedule(policy.scheduler).jobs["start_s"]
     assert starts.equals(load.schedule("SCORE(r**2*n-min(wait,2))-EASY-SPF").jobs["start_s"])
     assert not starts.equals(load.schedule("EASY-SPF").jobs["start_s"])
     for name in ("POLICY(a-b(1).json)-EASY-SPF", "policy(a-b(1).json)", "Rollout(policies=EASY+POLICY(x)-EASY)"):
@@ -124,8 +124,8 @@ def test_an_unknown_policy_is_refused(name: str, error: str) -> None:
     ],
 )
 def test_a_file_that_cannot_be_simulated_is_refused(changes: dict[str, object], error: str) -> None:
-    stated = json.loads(Path("plain.json").read_text())
-    Path("wrong.json").write_text(json.dumps({**stated, **changes}))
-    told = refused("POLICY(wrong.json)-EASY-SPF")
-    assert error in told
-    assert told.startswith("wrong.json: ")
+    plain = json.loads(Path("plain.json").read_text())
+    Path("wrong.json").write_text(json.dumps({**plain, **changes}))
+    message = refused("POLICY(wrong.json)-EASY-SPF")
+    assert error in message
+    assert message.startswith("wrong.json: ")

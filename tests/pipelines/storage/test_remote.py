@@ -126,12 +126,12 @@ def test_what_is_published_while_it_is_looked_for_stays(store: Path, tmp_path: P
     kept = Versions.kept
 
     def publishing(self: Versions) -> tuple[Version, Version]:
-        found = kept(self)
+        versions = kept(self)
         if not looks:
             looks.append("another machine, with other lock files")
             monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "other"))
             lake.versions(SUBJECT).publish("late")
-        return found
+        return versions
 
     other = Lake(store / "lake").versions(SUBJECT)
     monkeypatch.setattr(Versions, "kept", publishing)
@@ -277,7 +277,7 @@ def test_a_store_with_wrong_marks_is_told_and_changes_nothing(fault: str, why: s
     write(place / "a", "kept")
     proxy.fault = fault
     for change in (lambda: write(place / "a", "another", seen(place / "a")), lambda: at(place).append(place / "a", b"more")):
-        with pytest.raises(InputError, match=why) as told:
+        with pytest.raises(InputError, match=why) as raised:
             change()
-        assert type(told.value) is InputError
+        assert type(raised.value) is InputError
         assert seen(place / "a").content == b"kept"

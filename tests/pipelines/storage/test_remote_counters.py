@@ -204,13 +204,13 @@ def test_rows_of_two_that_add_to_a_table_at_once_are_all_there(
     def types(*names: str) -> pd.DataFrame:
         return pd.DataFrame({"application": names, "type": "io"})
 
-    def writing(self: Lake, *given: object, **stated: object) -> Path:
+    def writing(self: Lake, *given: object, **options: object) -> Path:
         if not others:
             others.append(True)
             with monkeypatch.context() as patch:
                 patch.setenv("QUEUECAST_HOME", str(tmp_path / "elsewhere"))
                 keep(lake, TYPES, "q", types("theirs"))
-        return write(self, *given, **stated)  # type: ignore[arg-type]
+        return write(self, *given, **options)  # type: ignore[arg-type]
 
     lake = Lake(store / "lake")
     monkeypatch.setattr(Lake, "write", writing)

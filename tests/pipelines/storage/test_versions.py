@@ -120,10 +120,10 @@ def test_a_registry_that_fails_leaves_the_version_before(tmp_path: Path) -> None
 
 
 def test_aliases_that_a_version_does_not_change_are_left_alone(tmp_path: Path) -> None:
-    told: list[Mapping[str, str]] = []
-    publish(tmp_path, "first", {"champion": "1"}, told.append, jobs=1)
-    publish(tmp_path, "second", None, told.append, jobs=2)
-    assert told == [{"champion": "1"}]
+    moves: list[Mapping[str, str]] = []
+    publish(tmp_path, "first", {"champion": "1"}, moves.append, jobs=1)
+    publish(tmp_path, "second", None, moves.append, jobs=2)
+    assert moves == [{"champion": "1"}]
     assert Versions(tmp_path / "lake", SUBJECT).current().models == {"champion": "1"}
 
 
@@ -136,11 +136,11 @@ def test_killed_at_any_change_of_a_file_a_version_is_there_whole_or_not(tmp_path
     """Every os.replace and unlink of writing and publishing is the last that happens, one after the other; then the next process comes."""
     outcomes = []
     monkeypatch.setattr(subject_files, "being_written", lambda _: False)  # whatever wrote is dead
-    made, aliases = tmp_path / "made", {}
-    publish(made, "first", {"champion": "1"}, aliases.update, "one", jobs=1, runtime_model=1, schedules=1)
-    publish(made, "second", {"champion": "2"}, aliases.update, "two", jobs=2, runtime_model=2, schedules=2)
+    base, aliases = tmp_path / "made", {}
+    publish(base, "first", {"champion": "1"}, aliases.update, "one", jobs=1, runtime_model=1, schedules=1)
+    publish(base, "second", {"champion": "2"}, aliases.update, "two", jobs=2, runtime_model=2, schedules=2)
     for at in range(100):
-        root, aliases = Path(shutil.copytree(made, tmp_path / str(at))), {"champion": "2"}
+        root, aliases = Path(shutil.copytree(base, tmp_path / str(at))), {"champion": "2"}
         left = at
         with monkeypatch.context() as broken:
 
@@ -162,9 +162,9 @@ def test_killed_at_any_change_of_a_file_a_version_is_there_whole_or_not(tmp_path
                 done = True
             except Killed:
                 done = False
-        found = seen(root)
-        happened = found["jobs"] == 3
-        assert found == dict.fromkeys(("jobs", "runtime_model", "schedules"), 3 if happened else 2)
+        numbers = seen(root)
+        happened = numbers["jobs"] == 3
+        assert numbers == dict.fromkeys(("jobs", "runtime_model", "schedules"), 3 if happened else 2)
         again = Versions(root / "lake", SUBJECT)
         again.follow(aliases.update)
         assert aliases == again.current().models == {"champion": "3" if happened else "2"}

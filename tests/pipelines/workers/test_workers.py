@@ -47,14 +47,14 @@ def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def here() -> Iterator[Any]:
     """Two workers in this process."""
-    with started(2, processes=False) as made:
-        yield made
+    with started(2, processes=False) as dask_cluster:
+        yield dask_cluster
 
 
 @pytest.fixture(scope="module")
 def on_workers(here: Any) -> Iterator[Map]:
-    with mapped(here.scheduler_address) as made:
-        yield made
+    with mapped(here.scheduler_address) as mapping:
+        yield mapping
 
 
 class Half:
@@ -83,9 +83,9 @@ def test_a_campaign_makes_the_same_table_on_workers_as_in_threads(on_workers: Ma
         shake_s=60,
     )
     seen: list[int] = []
-    made = run(asked, map_points=on_workers, progress=lambda done, total: seen.append(done))
-    assert_same(made, run(asked, map_points=threads(2)))
-    assert seen == list(range(1, len(made) + 1))
+    table = run(asked, map_points=on_workers, progress=lambda done, total: seen.append(done))
+    assert_same(table, run(asked, map_points=threads(2)))
+    assert seen == list(range(1, len(table) + 1))
 
 
 def test_sweeps_measure_the_same_on_workers(on_workers: Map) -> None:
@@ -98,12 +98,12 @@ def test_an_error_is_that_of_threads_and_what_was_done_before_is_told(on_workers
     seconds = JOBS["requested_s"].to_numpy(np.float64).copy()
     seconds[WEEKS.windows[1].rows[3]] = np.nan
     asked = Campaign(schedulers=("EASY",), predictors=(TablePredictor("broken", lambda jobs: seconds),))
-    said, done = [], []
+    refusals, done = [], []
     for each in (threads(1), on_workers):
         with pytest.raises(InputError) as raised:
             run(asked, map_points=each, finished=lambda point, rows: done.append(point.window))
-        said.append(str(raised.value))
-    assert said[0] == said[1]
+        refusals.append(str(raised.value))
+    assert refusals[0] == refusals[1]
     assert done[0] == 1
 
 
@@ -148,16 +148,16 @@ def test_an_error_that_cannot_be_sent_comes_back_as_words(on_workers: Map, error
 
 
 def test_a_worker_that_is_lost_changes_nothing(here: Any) -> None:
-    said: list[str] = []
+    lines: list[str] = []
 
     def lose(*_: object) -> None:
-        if not said:
-            said.append("one is lost")
+        if not lines:
+            lines.append("one is lost")
             here.sync(here.workers[0].close, executor_wait=False, nanny=False)
 
-    with mapped(here.scheduler_address, say=said.append) as on_workers:
+    with mapped(here.scheduler_address, say=lines.append) as on_workers:
         assert_same(run(ASKED, map_points=on_workers, finished=lose), run(ASKED, map_points=serial))
-    assert any("1 worker lost, 1 there" in line for line in said)
+    assert any("1 worker lost, 1 there" in line for line in lines)
 
 
 def test_a_first_answer_that_came_with_another_message_is_asked_for_again(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,13 +184,13 @@ def test_a_piece_that_kills_each_worker_is_found_and_named(monkeypatch: pytest.M
 
     monkeypatch.setitem(dask.config.config["distributed"]["scheduler"], "allowed-failures", 0)
     monkeypatch.setenv("QUEUECAST_WAIT_S", "600")  # for another worker to come, on a busy machine
-    found: list[str] = []
-    with started(1) as made, mapped(made.scheduler_address) as on_workers:
+    answers: list[str] = []
+    with started(1) as dask_cluster, mapped(dask_cluster.scheduler_address) as on_workers:
         results = on_workers(fatal, [("one", "fatal"), ("two",)])
         with pytest.raises(InputError, match=r"^fatal: each worker that computed it died"):
-            found.extend(results)
+            answers.extend(results)
         assert list(on_workers(str, [3])) == ["3"]  # another worker has come
-    assert set(found) <= {"one", "two"}  # which of them came before the failure depends on which death was told first
+    assert set(answers) <= {"one", "two"}  # which of them came before the failure depends on which death was told first
 
 
 def test_workers_of_other_versions_are_refused(on_workers: Map, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,14 +211,14 @@ def test_what_cannot_be_sent_is_refused(on_workers: Map) -> None:
 
 
 def test_a_scheduler_that_is_gone_ends_the_work_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with started(1, processes=False) as made:
-        address = made.scheduler_address
+    with started(1, processes=False) as dask_cluster:
+        address = dask_cluster.scheduler_address
         with mapped(address) as on_workers:
             results = iter(on_workers(str, range(5)))
             assert next(results) in "01234"
             monkeypatch.setattr(on_workers, "wait_s", 0.2)
             monkeypatch.setattr(on_workers.client, "_timeout", 0.2)
-            made.close()
+            dask_cluster.close()
             with pytest.raises(InputError, match="the scheduler is gone"):
                 list(results)
     monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
@@ -271,19 +271,19 @@ def test_results_that_are_lost_before_they_come_are_made_again_by_new_workers(mo
     def gathered(self: work.Work, futures: list[Any]) -> dict[Any, Any]:
         if futures and not lost:
             lost.append(len(futures))
-            for each in list(made.workers.values()):
-                made.sync(each.close)
+            for each in list(dask_cluster.workers.values()):
+                dask_cluster.sync(each.close)
         return real(self, futures)
 
     def mend() -> None:
-        if lost and len(made.workers) < 2:
-            made.scale(2)  # the first is one that is closed
+        if lost and len(dask_cluster.workers) < 2:
+            dask_cluster.scale(2)  # the first is one that is closed
 
     monkeypatch.setattr(work, "_GATHER_S", 0.5)
     monkeypatch.setattr(work.Work, "_gathered", gathered)
-    with started(1, processes=False) as made, distributed.Client(made) as client:
-        found = work.OnWorkers(client, "dask", lambda _: None, mend=mend)(lambda piece: piece**2, range(9))
-        assert sorted(found) == [piece**2 for piece in range(9)]
+    with started(1, processes=False) as dask_cluster, distributed.Client(dask_cluster) as client:
+        squares = work.OnWorkers(client, "dask", lambda _: None, mend=mend)(lambda piece: piece**2, range(9))
+        assert sorted(squares) == [piece**2 for piece in range(9)]
     assert lost
 
 
@@ -306,14 +306,14 @@ def test_a_lost_job_is_replaced_whoever_ends_it(
 
 
 def test_jobs_of_a_batch_system_are_workers_until_the_end(batch_system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    with mapped("slurm(jobs=1)", say=said.append) as on_workers:
+    lines: list[str] = []
+    with mapped("slurm(jobs=1)", say=lines.append) as on_workers:
         monkeypatch.setattr(on_workers, "wait_s", 120.0)  # a job that dies here is no reason to wait for ever
         assert sorted(on_workers(str, range(20))) == sorted(map(str, range(20)))
         assert on_workers.client.scheduler.address.startswith("tls://")
         folder = next((batch_system / ".cache" / "queuecast").iterdir())
         assert folder.stat().st_mode & 0o777 == 0o700
-    assert said == [f"slurm: 1 job submitted for workers; logs: {folder}"]
+    assert lines == [f"slurm: 1 job submitted for workers; logs: {folder}"]
     assert not folder.exists()
     job = int((batch_system / "jobs").read_text())
     deadline = time.monotonic() + 60

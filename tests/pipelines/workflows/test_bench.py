@@ -41,14 +41,14 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def said() -> list[str]:
+def notes() -> list[str]:
     return []
 
 
 @pytest.fixture(scope="module")
-def document(trace: Path, said: list[str]) -> dict[str, Any]:
+def document(trace: Path, notes: list[str]) -> dict[str, Any]:
     """What a run on tiny workloads measured."""
-    return bench.run([tiny(60, "EASY", "JustBF"), Case("small", str(trace), ("Strict",))], 3, said.append)
+    return bench.run([tiny(60, "EASY", "JustBF"), Case("small", str(trace), ("Strict",))], 3, notes.append)
 
 
 def test_every_workload_has_a_row_for_each_scheduler(document: dict[str, Any]) -> None:
@@ -72,8 +72,8 @@ def test_the_document_says_what_it_was_measured_with_and_survives_json(document:
     assert json.loads(json.dumps(document)) == document
 
 
-def test_what_cleaning_dropped_is_said(document: dict[str, Any], said: list[str]) -> None:
-    assert "small: 4 jobs read, 3 kept (no-runtime dropped 1)" in said
+def test_what_cleaning_dropped_is_said(document: dict[str, Any], notes: list[str]) -> None:
+    assert "small: 4 jobs read, 3 kept (no-runtime dropped 1)" in notes
 
 
 def test_waiting_is_that_of_the_queue_over_time() -> None:

@@ -58,7 +58,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     os.umask(before)
 
 
-def found(home: Path) -> list[str]:
+def findings(home: Path) -> list[str]:
     return [f"{each.what} -> {each.mend}" for each in examine(home, lambda: connect(home))]
 
 
@@ -66,7 +66,7 @@ def mended(home: Path) -> list[str]:
     """Repair; return what was done. Nothing is found afterwards."""
     done: list[str] = []
     assert repair(home, lambda: connect(home), lambda each: done.append(each.mend)) == []
-    assert found(home) == []
+    assert findings(home) == []
     return done
 
 
@@ -77,7 +77,7 @@ def seen(home: Path) -> tuple[int, str, str]:
 
 
 def test_a_sound_home_has_nothing_to_mend(home: Path) -> None:
-    assert found(home) == []
+    assert findings(home) == []
     assert queuecast("doctor", home=home).returncode == 0
 
 
@@ -100,8 +100,8 @@ def test_a_lake_at_an_object_store_is_looked_at_with_this_machines_home(tmp_path
     table = Lake(place / "lake").path("jobs", "t")
     table.write_bytes(b"cut")
     (tmp_path / "mlflow.db").write_bytes(b"")
-    told = [(each.part, each.mend.partition(", ")[0].partition(" (")[0]) for each in asked()]
-    assert told == [("registry", "begin anew without it"), ("lake", "go back to the version before")]
+    mends = [(each.part, each.mend.partition(", ")[0].partition(" (")[0]) for each in asked()]
+    assert mends == [("registry", "begin anew without it"), ("lake", "go back to the version before")]
 
 
 @pytest.mark.slow
@@ -109,16 +109,16 @@ def test_a_damaged_pointer_is_put_back_from_its_copy(home: Path) -> None:
     pointer = home / "lake" / "current" / f"{MODEL}.json"
     pointer.write_text(pointer.read_text()[:40])
     asked = queuecast("doctor", "--json", home=home)
-    stated = json.loads(asked.stdout.splitlines()[0])
+    finding = json.loads(asked.stdout.splitlines()[0])
     assert asked.returncode == 1
-    assert (stated["part"], stated["where"], stated["by_hand"], stated["repaired"]) == ("lake", MODEL, False, False)
+    assert (finding["part"], finding["where"], finding["by_hand"], finding["repaired"]) == ("lake", MODEL, False, False)
     with pytest.raises(InputError, match="is damaged"):
         Lake(home / "lake").read("jobs", "t")
     assert queuecast("doctor", "--repair", home=home).returncode == 0
     assert seen(home) == (2, "2", "2")
     pointer.write_text("")
     (home / "lake" / "current" / f"{MODEL}.followed").write_text("")
-    assert found(home)[0].endswith("by hand: restore it from a backup")
+    assert findings(home)[0].endswith("by hand: restore it from a backup")
     assert queuecast("doctor", "--repair", home=home).returncode == 1
 
 
@@ -144,7 +144,7 @@ def test_a_damaged_page_costs_no_table(home: Path) -> None:
 def test_a_subject_at_which_a_night_works_is_left_alone_and_no_night_begins_while_it_is_repaired(home: Path) -> None:
     Lake(home / "lake").path("jobs", "t").write_bytes(b"cut")
     with alone(home, "t"):
-        assert found(home) == []
+        assert findings(home) == []
     for finding in examine(home, lambda: connect(home)):
         with pytest.raises(InputError, match="is running"), alone(home, "t"):
             pass
@@ -189,7 +189,7 @@ def test_a_damaged_draft_stops_no_other_and_goes_after_a_week(home: Path) -> Non
     client.create_model_version(MODEL, home.as_uri())
     publish(home, 3)
     assert seen(home) == (3, "3", "3")
-    assert found(home) == []
+    assert findings(home) == []
     os.utime(draft, (0, 0))
     Versions(home / "lake", MODEL).sweep()
     assert not draft.exists()
@@ -197,16 +197,16 @@ def test_a_damaged_draft_stops_no_other_and_goes_after_a_week(home: Path) -> Non
 
 def test_a_registry_that_was_cut_is_told_and_begun_anew(home: Path) -> None:
     (home / "mlflow.db").write_bytes(b"")
-    assert found(home)[0].startswith("is empty: it was cut -> begin anew without it (mlflow.db.damaged is kept)")
+    assert findings(home)[0].startswith("is empty: it was cut -> begin anew without it (mlflow.db.damaged is kept)")
     with closing(sqlite3.connect(home / "mlflow.db")) as database:
         database.execute("CREATE TABLE t (a)")
         database.execute("INSERT INTO t VALUES (1)")
         database.commit()
     whole = (home / "mlflow.db").read_bytes()
     (home / "mlflow.db").write_bytes(whole[:4096] + b"x" * (len(whole) - 4096))
-    assert "by hand: restore it from a backup" in found(home)[0]
+    assert "by hand: restore it from a backup" in findings(home)[0]
     (home / "mlflow.db").write_text("a note\n" * 1000)
-    assert "by hand: restore it from a backup" in found(home)[0]
+    assert "by hand: restore it from a backup" in findings(home)[0]
     with pytest.raises(InputError, match=r"mlflow\.db: .*; queuecast doctor says how to mend it"):
         connect(home)
 
@@ -218,11 +218,11 @@ def test_beside_a_damaged_database_of_dagster_the_other_checks_go_on(home: Path)
     table = Lake(home / "lake").path("jobs", "t")
     table.write_bytes(b"cut")
     asked = queuecast("doctor", "--json", home=home)
-    stated = [json.loads(line) for line in asked.stdout.splitlines()]
+    rows = [json.loads(line) for line in asked.stdout.splitlines()]
     assert asked.returncode == 1
-    assert [(each["part"], each["where"]) for each in stated] == [("dagster", "dagster/runs.db"), ("lake", MODEL)]
-    assert "is damaged: file is not a database" in stated[0]["what"]
-    assert str(table.relative_to(home / "lake")) in stated[1]["what"]
+    assert [(each["part"], each["where"]) for each in rows] == [("dagster", "dagster/runs.db"), ("lake", MODEL)]
+    assert "is damaged: file is not a database" in rows[0]["what"]
+    assert str(table.relative_to(home / "lake")) in rows[1]["what"]
     done = mended(home)
     assert [each.partition(" ")[0] for each in done] == ["begin", "go", "let"]
 
@@ -232,7 +232,7 @@ def test_whatever_dagster_cannot_read_is_a_finding_beside_others(home: Path) -> 
     (home / "dagster" / ".ready").touch()
     (home / "dagster" / "dagster.yaml").write_text("storage: [")
     Lake(home / "lake").path("jobs", "t").write_bytes(b"cut")
-    dagster, lake = found(home)
+    dagster, lake = findings(home)
     assert dagster.startswith("cannot be read: ")
     assert dagster.endswith("by hand: restore its folder from a backup, or move it away")
     assert lake.startswith("missing or damaged in the current version")

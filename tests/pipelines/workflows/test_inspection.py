@@ -39,42 +39,42 @@ def shown(inspection: Inspection) -> str:
 
 
 def test_the_facts_of_a_small_trace() -> None:
-    found = inspect_trace(trace())
-    assert (found.jobs, found.procs, found.out_of_order) == (4, 8, 1)
-    assert found.distinct == {"user": 2, "group": 0, "executable": 0, "queue": 2, "partition": 0}
-    assert (found.first_submit_s, found.last_submit_s) == (0, 11 * DAY)
-    assert (found.first_local, found.last_local) == ("2024-01-01 01:00:00", "2024-01-12 01:00:00")
-    assert [(gap.from_s, gap.length_s, gap.from_local) for gap in found.gaps] == [
+    facts = inspect_trace(trace())
+    assert (facts.jobs, facts.procs, facts.out_of_order) == (4, 8, 1)
+    assert facts.distinct == {"user": 2, "group": 0, "executable": 0, "queue": 2, "partition": 0}
+    assert (facts.first_submit_s, facts.last_submit_s) == (0, 11 * DAY)
+    assert (facts.first_local, facts.last_local) == ("2024-01-01 01:00:00", "2024-01-12 01:00:00")
+    assert [(gap.from_s, gap.length_s, gap.from_local) for gap in facts.gaps] == [
         (0, 9 * DAY, "2024-01-01 01:00:00"),
         (9 * DAY, DAY, "2024-01-10 01:00:00"),
         (10 * DAY, DAY, "2024-01-11 01:00:00"),
     ]
-    assert found.gaps_over_a_week == 1
-    assert {name: number for name, number in found.missing.items() if 0 < number < 4} == {
+    assert facts.gaps_over_a_week == 1
+    assert {name: number for name, number in facts.missing.items() if 0 < number < 4} == {
         "wait_s": 1,
         "procs": 1,
         "requested_s": 1,
         "user": 1,
     }
-    assert (found.requests_stated, found.requests_exceeded) == (3, 1)
-    runtime = found.distributions["runtime_s"]
+    assert (facts.requests_stated, facts.requests_exceeded) == (3, 1)
+    runtime = facts.distributions["runtime_s"]
     assert (runtime["count"], runtime["mean"], runtime["q0"], runtime["q50"], runtime["q100"]) == (4, 40.0, 0, 10, 100)
-    assert found.distributions["wait_s"]["count"] == 3
+    assert facts.distributions["wait_s"]["count"] == 3
 
 
 def test_every_way_of_cleaning_is_shown_as_cleaning_does_it() -> None:
-    found = inspect_trace(trace(), missing_request="runtime")
-    assert {way: cleaning.kept for way, cleaning in found.cleaning.items()} == {"drop": 1, "runtime": 2, "queue-max": 2}
-    assert found.cleaning["drop"].dropped == {"no-runtime": 1, "no-request": 1, "wider-than-machine": 1}
-    assert found.cleaning["queue-max"].altered == {
+    facts = inspect_trace(trace(), missing_request="runtime")
+    assert {way: cleaning.kept for way, cleaning in facts.cleaning.items()} == {"drop": 1, "runtime": 2, "queue-max": 2}
+    assert facts.cleaning["drop"].dropped == {"no-runtime": 1, "no-request": 1, "wider-than-machine": 1}
+    assert facts.cleaning["queue-max"].altered == {
         "procs-from-allocated": 1,
         "request-from-queue-max": 1,
         "runtime-cut-to-request": 1,
     }
-    assert found.cleaning["runtime"].offered_load == (4 * 60 + 4 * 50) / (8 * 10 * DAY)
-    assert found.refused is None
+    assert facts.cleaning["runtime"].offered_load == (4 * 60 + 4 * 50) / (8 * 10 * DAY)
+    assert facts.refused is None
     assert inspect_trace(trace(), procs=16).cleaning["drop"].kept == 2
-    for way, cleaning in found.cleaning.items():
+    for way, cleaning in facts.cleaning.items():
         assert cleaning.kept == len(clean(trace(), missing_request=way).jobs)
 
 
@@ -87,26 +87,26 @@ def test_every_way_of_cleaning_is_shown_as_cleaning_does_it() -> None:
     ],
 )  # fmt: skip
 def test_a_trace_that_cannot_be_cleaned_is_inspected_all_the_same(case: Trace, refusal: str) -> None:
-    found = inspect_trace(case)
-    assert found.refused is not None
-    assert found.refused.startswith(refusal)
-    assert refusal in shown(found).replace("\n", "")
-    assert found.jobs == len(case.jobs)
+    facts = inspect_trace(case)
+    assert facts.refused is not None
+    assert facts.refused.startswith(refusal)
+    assert refusal in shown(facts).replace("\n", "")
+    assert facts.jobs == len(case.jobs)
 
 
 def test_where_nothing_states_the_processors_it_counts_with_the_most_in_use_at_once() -> None:
-    found, stated = inspect_trace(trace(header="")), inspect_trace(trace(header=""), procs=16)
-    assert (found.procs, found.cleaning) == (None, stated.cleaning)
-    assert "not stated: give --procs 16, as is counted with below, or the true number" in shown(found)
+    facts, with_procs = inspect_trace(trace(header="")), inspect_trace(trace(header=""), procs=16)
+    assert (facts.procs, facts.cleaning) == (None, with_procs.cleaning)
+    assert "not stated: give --procs 16, as is counted with below, or the true number" in shown(facts)
 
 
 def test_what_is_shown_and_what_is_json_say_the_same() -> None:
-    found = inspect_trace(trace(lines=[line + " 7" for line in LINES]))
-    as_json = json.loads(json.dumps(found.to_json()))
+    facts = inspect_trace(trace(lines=[line + " 7" for line in LINES]))
+    as_json = json.loads(json.dumps(facts.to_json()))
     assert as_json["jobs"] == 4
     assert as_json["cleaning"]["drop"]["dropped"] == {"no-runtime": 1, "no-request": 1, "wider-than-machine": 1}
     assert set(as_json["cleaning"]) == set(MISSING_REQUEST)
-    text = shown(found)
+    text = shown(facts)
     for part in (
         "2024-01-01 01:00:00 to 2024-01-12 01:00:00 (Europe/Berlin)",
         "1 of 3 jobs (33.3%) ran for longer than they had requested",
@@ -124,10 +124,10 @@ def test_times_of_over_a_year_are_told_of() -> None:
         f"6 {13 * DAY} 1 100 4 -1 -1 4 {400 * DAY} -1 1 1 -1 -1 0 -1 -1 -1",
         f"7 {13 * DAY} 1 100 4 -1 -1 4 {730 * DAY} -1 1 1 -1 -1 0 -1 -1 -1",
     ]
-    found = inspect_trace(trace(lines=[*LINES, *long]))
-    assert found.over_a_year == {"wait_s": Outlier(1, 366 * DAY, 5), "requested_s": Outlier(2, 730 * DAY, 7)}
-    assert json.loads(json.dumps(found.to_json()))["over_a_year"]["requested_s"]["jobs"] == 2
-    text = shown(found)
+    facts = inspect_trace(trace(lines=[*LINES, *long]))
+    assert facts.over_a_year == {"wait_s": Outlier(1, 366 * DAY, 5), "requested_s": Outlier(2, 730 * DAY, 7)}
+    assert json.loads(json.dumps(facts.to_json()))["over_a_year"]["requested_s"]["jobs"] == 2
+    text = shown(facts)
     assert "1 job of over a year, the longest 31,622,400 s (1.0 years) of job 5: is it a mistake?" in text
     assert "2 jobs of over a year, the longest 63,072,000 s (2.0 years) of job 7: is it a mistake?" in text
     assert inspect_trace(trace()).over_a_year == {}
@@ -150,8 +150,8 @@ def test_an_empty_trace_and_an_unknown_way_are_refused() -> None:
 @pytest.mark.thorough
 @needs_shared
 def test_the_gaps_between_the_chunks_of_theta_are_seen() -> None:
-    found = inspect_trace(read_trace(str(SHARED / "traces" / "ALCF-Theta-2022-chunks.swf.gz")))
-    assert found.gaps_over_a_week == 6
-    assert [round(gap.length_s / DAY, 1) for gap in found.gaps] == [13.2, 13.1, 13.0, 11.8, 10.2]
-    assert found.requests_exceeded == 7_093
-    assert found.first_local == "2021-12-23 22:23:27"
+    facts = inspect_trace(read_trace(str(SHARED / "traces" / "ALCF-Theta-2022-chunks.swf.gz")))
+    assert facts.gaps_over_a_week == 6
+    assert [round(gap.length_s / DAY, 1) for gap in facts.gaps] == [13.2, 13.1, 13.0, 11.8, 10.2]
+    assert facts.requests_exceeded == 7_093
+    assert facts.first_local == "2021-12-23 22:23:27"

@@ -93,21 +93,21 @@ def test_no_moment_sees_a_later_counter(site: Site) -> None:
 
 @pytest.mark.slow
 def test_no_decision_sees_a_later_counter_and_without_decisions_the_replay_is_the_record(site: Site) -> None:
-    made, other = site.replay("as-it-was"), site.replay("changed")
+    plain, other = site.replay("as-it-was"), site.replay("changed")
     for name in ("EASY", SCHEDULER):
-        before, columns = made.runs[f"{name} start_s"] <= CHANGE_S, [f"{name} start_s", f"{name} chance"]
+        before, columns = plain.runs[f"{name} start_s"] <= CHANGE_S, [f"{name} start_s", f"{name} chance"]
         assert 20 < before.sum() < len(before)
         assert before.equals(other.runs[f"{name} start_s"] <= CHANGE_S)
-        pd.testing.assert_frame_equal(made.runs.loc[before, columns], other.runs.loc[before, columns])
-    assert not made.runs.equals(other.runs)
-    assert made.counts["skips"] > 0
-    jobs, table = site.trace.jobs, made.table.set_index("metric")
-    assert made.jobs == len(jobs) == len(made.runs)
+        pd.testing.assert_frame_equal(plain.runs.loc[before, columns], other.runs.loc[before, columns])
+    assert not plain.runs.equals(other.runs)
+    assert plain.counts["skips"] > 0
+    jobs, table = site.trace.jobs, plain.table.set_index("metric")
+    assert plain.jobs == len(jobs) == len(plain.runs)
     assert table.loc["mean_wait_s", "baseline"] == pytest.approx(jobs["wait_s"].mean())
     recorded = site.trace.origin_unix_s + jobs["submit_s"] + jobs["wait_s"]
-    assert made.runs["EASY start_s"].tolist() == recorded.tolist()
+    assert plain.runs["EASY start_s"].tolist() == recorded.tolist()
     assert [*table.index] == [VARYING, *METRICS]
-    both = made.runs[["EASY chance", f"{SCHEDULER} chance"]].dropna()
+    both = plain.runs[["EASY chance", f"{SCHEDULER} chance"]].dropna()
     assert table.loc[VARYING, ["baseline", "value"]].tolist() == pytest.approx(both.sum().tolist())
     assert len(both) > len(jobs) - 5  # the last starts are delayed beyond the last counters
 

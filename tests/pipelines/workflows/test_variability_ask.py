@@ -65,8 +65,8 @@ def model(home: Path):
 
 @pytest.fixture
 def registered(model, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    found = Registered("variability-small", "7", model, "own", (1.2, 1.5))
-    monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: found)
+    version = Registered("variability-small", "7", model, "own", (1.2, 1.5))
+    monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: version)
     return SimpleNamespace(uri="here")
 
 
@@ -112,8 +112,8 @@ def test_a_champion_of_delays_answers_with_leaf_switches_and_neighbours(tree: Pa
     assert (model.cutoff, model.variation) == (ORDINAL_CUTOFF, 3)
     content = VariabilityContent(model, "own", DELAYS, features)
     assert "beside.io" in content.signature.inputs.input_names()
-    found = Registered("variability-small", "8", model, "own", DELAYS)
-    monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: found)
+    version = Registered("variability-small", "8", model, "own", DELAYS)
+    monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: version)
     for name in ("r1", "r20"):  # while both long runs run, and while one does
         row = table.runs["run_id"].tolist().index(name)
         run = table.runs.iloc[row]
@@ -135,12 +135,12 @@ def test_a_champion_of_delays_answers_with_leaf_switches_and_neighbours(tree: Pa
     (tree / "running.csv").write_text(f"job_id,application,nodes,start_s\n7,HPL,n[2-3],{FIRST_S}\n")
     asked = ["--system", "small", "--nodes", "n0", "--application", "AMG", "--at", str(FIRST_S + 9500)]
     asked += ["--running", str(tree / "running.csv")]
-    said = CliRunner().invoke(command, asked, catch_exceptions=False).stdout
+    printed = CliRunner().invoke(command, asked, catch_exceptions=False).stdout
     assert (
         "leaf switches a (1 of 1 nodes)\nbeside it     1 of 1 running jobs\n              7: HPL (type not known), 1 of 2 nodes"
-        in said
+        in printed
     )
-    assert f"z > 6         {0:.3f} ({6 * sigma:,.1f} s longer)" in said
+    assert f"z > 6         {0:.3f} ({6 * sigma:,.1f} s longer)" in printed
     row = json.loads(CliRunner().invoke(command, [*asked, "--json"], catch_exceptions=False).stdout)
     assert row["neighbours"] == [{"job_id": "7", "application": "HPL", "type": None, "nodes": 2, "beside": 1}]
     assert "offered.io" in row["missing"]  # of HPL it is not known
@@ -168,10 +168,10 @@ def test_the_command_prints_the_answer(home: Path, registered, monkeypatch: pyte
     monkeypatch.setenv("QUEUECAST_HOME", str(home))
     monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: registered)
     asked = ["--system", "small", "--nodes", "n[0-1]", "--application", "AMG", "--at", str(FIRST_S + 11_000)]
-    said = CliRunner().invoke(command, asked, catch_exceptions=False).stdout
-    assert said.startswith("AMG on 2 nodes at 2020-09-13T15:30:00+00:00: will ")
-    assert "varies above  130 s" in said
-    assert "variability-small version 7, decision-forest, counters of own nodes" in said
+    printed = CliRunner().invoke(command, asked, catch_exceptions=False).stdout
+    assert printed.startswith("AMG on 2 nodes at 2020-09-13T15:30:00+00:00: will ")
+    assert "varies above  130 s" in printed
+    assert "variability-small version 7, decision-forest, counters of own nodes" in printed
     row = json.loads(CliRunner().invoke(command, [*asked, "--json"], catch_exceptions=False).stdout)
     assert row["nodes"] == ["n0", "n1"]
     assert sum(row["probabilities"]) == pytest.approx(1)

@@ -35,7 +35,7 @@ def tried(adviser: Adviser) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.mark.parametrize(
-    ("schedulers", "said"),
+    ("schedulers", "error"),
     [
         (SCHEDULERS[::-1], "is the baseline and takes no start decisions"),
         (("EASY", "EASY"), "twice"),
@@ -44,8 +44,8 @@ def tried(adviser: Adviser) -> tuple[pd.DataFrame, pd.DataFrame]:
         (("EASY", "nothing"), "unknown scheduler"),
     ],
 )
-def test_schedulers_that_cannot_be_compared_are_refused(schedulers: tuple[str, ...], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_schedulers_that_cannot_be_compared_are_refused(schedulers: tuple[str, ...], error: str) -> None:
+    with pytest.raises(InputError, match=error):
         replace(PLAN, schedulers=schedulers)
 
 

@@ -36,14 +36,14 @@ def recorded() -> tuple[Site, SlurmJobs]:
 
 
 def test_every_candidate_of_the_catalogue_changes_the_site_or_nothing(recorded: tuple[Site, SlurmJobs]) -> None:
-    made = {each.name: what_if.change(each, recorded[0], recorded[1].table) for each in read_candidates()}
-    assert len(made) > 12
-    assert all(each is None or each.lines for each in made.values())
-    assert made["no backfill"] is not None
+    changes = {each.name: what_if.change(each, recorded[0], recorded[1].table) for each in read_candidates()}
+    assert len(changes) > 12
+    assert all(each is None or each.lines for each in changes.values())
+    assert changes["no backfill"] is not None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error"),
     [
         ("[[candidate]\n", "is no TOML"),
         ("name = 'x'\n", "has no list of"),
@@ -53,10 +53,10 @@ def test_every_candidate_of_the_catalogue_changes_the_site_or_nothing(recorded: 
         ("[[candidate]]\nname = 'x'\nslurm = 'x2'\n", "candidate x: slurm is not of the right form"),
     ],
 )
-def test_a_wrong_file_of_candidates_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_file_of_candidates_is_refused(tmp_path: Path, text: str, error: str) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(text)
-    with pytest.raises(InputError, match=rf"mine\.toml: .*{said}"):
+    with pytest.raises(InputError, match=rf"mine\.toml: .*{error}"):
         read_candidates(file)
 
 
@@ -68,15 +68,15 @@ def test_a_long_log_is_screened_on_its_earlier_half_and_judged_on_its_later(
     monkeypatch.setattr(what_if, "_FEWEST_DAYS", 0)
     monkeypatch.setattr(what_if, "MOST_PASSED", 1)
     tried = [Candidate("no backfill", slurm={"SchedulerType": "sched/builtin"}), Candidate("twice the nodes", nodes="x2")]
-    found = measure(*recorded, tried, 3, 5, 0, serial, lambda done, of: None)
-    assert found.split
-    assert list(found.effects) == ["twice the nodes"]
-    assert found.screened["no backfill"] > 0
-    judged = sum(each.jobs for each in found.effects["twice the nodes"].groups if each.by == "size")
+    study = measure(*recorded, tried, 3, 5, 0, serial, lambda done, of: None)
+    assert study.split
+    assert list(study.effects) == ["twice the nodes"]
+    assert study.screened["no backfill"] > 0
+    judged = sum(each.jobs for each in study.effects["twice the nodes"].groups if each.by == "size")
     assert judged == pytest.approx(len(recorded[1].table) / 2, abs=2)
-    said = answer(found)
-    assert len(said) <= 3
-    assert "the later half of" in " ".join(said)
+    lines = answer(study)
+    assert len(lines) <= 3
+    assert "the later half of" in " ".join(lines)
 
 
 @pytest.mark.slow
@@ -150,19 +150,19 @@ def test_limits_of_a_registered_version_are_its_quantiles(
     jobs = what_if.asked_of_registry(recorded[1], [tried, Candidate("another", limits="x0.5")], "UTC")
     assert list(asked) == ["registry:runtime-here@night"]
     assert (asked["registry:runtime-here@night"]["user"] == jobs.table["user"]).all()
-    made = what_if.change(tried, recorded[0], jobs.table)
-    assert made is not None
-    told = np.maximum(-(-(jobs.table["runtime_s"].clip(lower=1) - 1) // 60) * 60, 60)
-    assert (made.jobs["limit_s"] == np.minimum(told, jobs.table["limit_s"])).all()
-    assert made.lines[0] == "queuecast serve runtime-here@night"
+    changed = what_if.change(tried, recorded[0], jobs.table)
+    assert changed is not None
+    limit_s = np.maximum(-(-(jobs.table["runtime_s"].clip(lower=1) - 1) // 60) * 60, 60)
+    assert (changed.jobs["limit_s"] == np.minimum(limit_s, jobs.table["limit_s"])).all()
+    assert changed.lines[0] == "queuecast serve runtime-here@night"
     with pytest.raises(InputError, match=r"registry:runtime-here 0\.8: tells no such quantile; known: 0\.9"):
         what_if.asked_of_registry(jobs, [replace(tried, limits="registry:runtime-here 0.8", time_min="")], "UTC")
 
 
 def test_a_page_without_a_candidate_that_passed_says_so(recorded: tuple[Site, SlurmJobs]) -> None:
-    found = WhatIf(*recorded, {}, {}, (), {"no backfill": 0.5}, {}, {}, 10.0, 10.0, True, 8)
-    assert answer(found)[0].startswith("Nothing here is surely better")
-    assert "Nothing here is surely better" in render_what_if(found, {})
+    study = WhatIf(*recorded, {}, {}, (), {"no backfill": 0.5}, {}, {}, 10.0, 10.0, True, 8)
+    assert answer(study)[0].startswith("Nothing here is surely better")
+    assert "Nothing here is surely better" in render_what_if(study, {})
 
 
 def test_other_schedulers_stand_below_and_a_bound_is_called_one_and_never_leads(recorded: tuple[Site, SlurmJobs]) -> None:
@@ -171,10 +171,10 @@ def test_other_schedulers_stand_below_and_a_bound_is_called_one_and_never_leads(
         Candidate("EASY", rule={"scheduler": "EASY"}),
         Candidate("no backfill", slurm={"SchedulerType": "sched/builtin"}),
     ]
-    found = measure(*recorded, tried, 2, 60, 0, serial, lambda done, of: None)
-    assert found.ranked == ["no backfill", "EASY", "bound"]
-    assert found.verdicts["bound"] == "bound"
-    assert "bound" in render_what_if(found, {})
+    study = measure(*recorded, tried, 2, 60, 0, serial, lambda done, of: None)
+    assert study.ranked == ["no backfill", "EASY", "bound"]
+    assert study.verdicts["bound"] == "bound"
+    assert "bound" in render_what_if(study, {})
     alone = measure(*recorded, tried[:1], 2, 60, 0, serial, lambda done, of: None)
     assert answer(alone)[0].startswith("Nothing here is surely better")
 
@@ -194,23 +194,23 @@ def judged(recorded: tuple[Site, SlurmJobs], *tried: tuple[Candidate, int], kill
 
 
 def test_settings_stand_before_other_nodes_however_good(recorded: tuple[Site, SlurmJobs]) -> None:
-    found = judged(recorded, (Candidate("more nodes", nodes="x2"), 5), (Candidate("a setting"), 10))
-    assert found.ranked == ["a setting", "more nodes"]
+    study = judged(recorded, (Candidate("more nodes", nodes="x2"), 5), (Candidate("a setting"), 10))
+    assert study.ranked == ["a setting", "more nodes"]
 
 
 def test_a_candidate_that_loses_many_jobs_never_leads_and_is_said_to(recorded: tuple[Site, SlurmJobs]) -> None:
     table = recorded[1].table
     kills = frozenset(table["job_id"][: len(table) // 2])
-    found = judged(recorded, (Candidate("half limits", limits="x0.5"), 5), (Candidate("other"), 11), kills=kills)
-    assert found.ranked == ["other", "half limits"]
-    assert answer(found)[0] == "Nothing here is surely better; the nearest of 2 candidates is “other”."
-    assert "better, loses 50% of jobs" in render_what_if(found, {})
-    alone = replace(found, effects={"half limits": found.effects["half limits"]})
+    study = judged(recorded, (Candidate("half limits", limits="x0.5"), 5), (Candidate("other"), 11), kills=kills)
+    assert study.ranked == ["other", "half limits"]
+    assert answer(study)[0] == "Nothing here is surely better; the nearest of 2 candidates is “other”."
+    assert "better, loses 50% of jobs" in render_what_if(study, {})
+    alone = replace(study, effects={"half limits": study.effects["half limits"]})
     assert alone.lead is None
     assert answer(alone) == ["Nothing here is surely better: “half limits” would lose 50% of the jobs, killed or never started."]
-    some = replace(alone, changes={"half limits": found.changes["half limits"]._replace(kills=frozenset(list(kills)[:2]))})
+    some = replace(alone, changes={"half limits": study.changes["half limits"]._replace(kills=frozenset(list(kills)[:2]))})
     assert some.lead == "half limits"
-    only = replace(found, effects={"other": found.effects["other"]})
+    only = replace(study, effects={"other": study.effects["other"]})
     assert answer(only)[0] == "Nothing here is surely better; one candidate was judged, “other”."
 
 

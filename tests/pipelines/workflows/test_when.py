@@ -77,40 +77,40 @@ def test_a_live_queue_is_described_as_accounting_describes_it_later() -> None:
     at, clean = crowded(), waited()
     table, now = snapshot(at)
     start = user_history(clean).start_s
-    found = queue_of(record(), table, now)
-    live = states(found.jobs, found.waiting, np.full(len(found.waiting), now), np.full(len(found.waiting), now), PROCS)
+    queue = queue_of(record(), table, now)
+    live = states(queue.jobs, queue.waiting, np.full(len(queue.waiting), now), np.full(len(queue.waiting), now), PROCS)
     jobs = queued(clean, start, start + clean.jobs["runtime_s"].to_numpy(np.int64))
-    rows = np.flatnonzero(np.isin(clean.jobs["job_id"].astype(str), found.job_id[found.waiting]))
+    rows = np.flatnonzero(np.isin(clean.jobs["job_id"].astype(str), queue.job_id[queue.waiting]))
     later = states(jobs, rows, np.full(len(rows), now), np.full(len(rows), now), PROCS)
     assert len(rows) >= 5
     assert live == pytest.approx(later)
     _, _, runs, waits = next(queues(jobs, rows[-1:], np.array([now])))
     there = Ahead(PROCS).starts(jobs, runs, waits, now)
-    assert (Ahead(PROCS).starts(found.jobs, found.running, found.waiting, now) == there).all()
+    assert (Ahead(PROCS).starts(queue.jobs, queue.running, queue.waiting, now) == there).all()
 
 
 def test_closings_that_the_model_has_learned_with_run_a_queue_ahead() -> None:
     table, now = snapshot(crowded())
     rule = Rule(PROCS, closings=(9 * 3_600, 3 * DAY_S), origin_s=1_700_003_600)
-    easy, found = queue_of(record(), table, now), queue_of(replace(record(), ahead=rule.text), table, now)
-    assert (easy.ahead.by, found.ahead.by) == ("EASY", rule.text)
-    there = Ahead(PROCS, scenarios=64, rule=rule).starts(found.jobs, found.running, found.waiting, now)
-    assert (found.ahead.starts(found.jobs, found.running, found.waiting, now) == there).all()
-    assert "EASY by requests, with 2 closings a week, ran ahead, in 64 scenarios" in _by(found, "start-waited", "1")
+    easy, queue = queue_of(record(), table, now), queue_of(replace(record(), ahead=rule.text), table, now)
+    assert (easy.ahead.by, queue.ahead.by) == ("EASY", rule.text)
+    there = Ahead(PROCS, scenarios=64, rule=rule).starts(queue.jobs, queue.running, queue.waiting, now)
+    assert (queue.ahead.starts(queue.jobs, queue.running, queue.waiting, now) == there).all()
+    assert "EASY by requests, with 2 closings a week, ran ahead, in 64 scenarios" in _by(queue, "start-waited", "1")
 
 
 def test_a_shorter_limit_starts_a_job_sooner_only_where_it_does_in_simulation() -> None:
     table, now = snapshot(crowded())
     wide = {"procs": 32, "requested_s": 57_600, "user": "user1", "queue": "long"}
-    found = queue_of(record(), with_new(table, now, wide, {"procs": 1, "requested_s": 600, "user": "user1"}), now, 32)
-    new = np.array([row for row in found.waiting if found.job_id[row].startswith("new-")])
-    long, short = found.answered(MODEL, new)
+    queue = queue_of(record(), with_new(table, now, wide, {"procs": 1, "requested_s": 600, "user": "user1"}), now, 32)
+    new = np.array([row for row in queue.waiting if queue.job_id[row].startswith("new-")])
+    long, short = queue.answered(MODEL, new)
     assert (long.waited_s, long.procs, long.user) == (0, 32, "user1")
-    place = int(np.searchsorted(found.waiting, new[0]))
+    place = int(np.searchsorted(queue.waiting, new[0]))
     for change in long.changes:
-        other = changed(found.jobs, int(new[0]), change.procs, change.requested_s)
+        other = changed(queue.jobs, int(new[0]), change.procs, change.requested_s)
         starts = [
-            Ahead(PROCS, scenarios=32).starts(each, found.running, found.waiting, now)[:, place] for each in (found.jobs, other)
+            Ahead(PROCS, scenarios=32).starts(each, queue.running, queue.waiting, now)[:, place] for each in (queue.jobs, other)
         ]
         gained = starts[1] - starts[0]
         assert change.mean_s == pytest.approx(gained.mean())
@@ -142,12 +142,12 @@ def test_a_slurm_sites_queue_waits_for_its_own_nodes_and_rules() -> None:
     ]
     kept = record_of(site, SlurmJobs(jobs, (), "made"), "UTC")
     assert kept.numbered["job_id"].tolist() == [str(at) for at in range(1, 21)]
-    found = queue_of(kept, pd.DataFrame([usual | row for row in rows]), NOW_S, 16)
-    told = {each.job_id: each.forecast for each in found.answered(None, found.waiting)}
-    assert told["32"]["wait_95_s"] < 60 < told["31"]["wait_05_s"], "the free node is not of its partition"
-    assert told["33"]["wait_05_s"] > 60, "it waits for the job that runs"
-    assert (told["34"]["wait_05_s"], told["34"]["chance_24h"]) == (found.ahead.within_s, 1.0)
-    (answer,) = found.answered(None, found.waiting[:1])
+    queue = queue_of(kept, pd.DataFrame([usual | row for row in rows]), NOW_S, 16)
+    answers = {each.job_id: each.forecast for each in queue.answered(None, queue.waiting)}
+    assert answers["32"]["wait_95_s"] < 60 < answers["31"]["wait_05_s"], "the free node is not of its partition"
+    assert answers["33"]["wait_05_s"] > 60, "it waits for the job that runs"
+    assert (answers["34"]["wait_05_s"], answers["34"]["chance_24h"]) == (queue.ahead.within_s, 1.0)
+    (answer,) = queue.answered(None, queue.waiting[:1])
     assert {each.what for each in answer.changes} == {"half the limit", "a quarter of the limit", "half the processors"}
     assert not any(each.sure for each in answer.changes), "the node is taken whatever it asks for"
 
@@ -164,7 +164,7 @@ def test_earlier_answers_are_counted_of_jobs_alike() -> None:
             "chance_1h": 0.5,
         }
     )
-    told = {"told_1h": 0.5, "came_1h": 1.0}
-    assert like(rows, True, 30) == {"answers": 2, "median_error_s": 30.0, "held_80": 0.5, **told}
-    assert like(rows, False, 30) == {"answers": 1, "median_error_s": 0.0, "held_80": 1.0, **told}
+    shares = {"told_1h": 0.5, "came_1h": 1.0}
+    assert like(rows, True, 30) == {"answers": 2, "median_error_s": 30.0, "held_80": 0.5, **shares}
+    assert like(rows, False, 30) == {"answers": 1, "median_error_s": 0.0, "held_80": 1.0, **shares}
     assert like(rows.drop(columns="waited_s"), True, 30) == {"answers": 0}
