@@ -91,7 +91,7 @@ def restored(source: Path, place: Path) -> None:
 
 
 def count(counts: Counts, scene: Scene, case: str, seen: Callable[[], str], mark: str = "") -> None:
-    """Count what is ``seen`` in a fork after what is ``case``; where that raises, it is a finding."""
+    """Count what is ``seen`` in a fork after the ``case``; where that raises, it is a finding."""
     try:
         counts.add(f"{scene.name}: {forked(seen)}{mark}")
     except AssertionError as error:
