@@ -74,7 +74,7 @@ def test_texts_name_jobs_models_and_functions() -> None:
 def test_names_say_what_they_hold() -> None:
     files = [*CODE, *(file for folder in ("tests", "benchmarks") for file in sorted((HOUSE / folder).rglob("*.py")))]
     wrong = [(place(file), name) for file in files for _, name in named(file.read_bytes()) if name in VAGUE]
-    assert wrong == [("pipelines/workflows/inspection.py", "stated")], "name what it is, but for what `inspect --json` has printed since long"
+    assert wrong == [("pipelines/workflows/inspection.py", "stated")], "`inspect --json` prints that one; name what others are"
 
 
 def test_papers_are_named_by_their_authors() -> None:
@@ -89,5 +89,5 @@ def test_the_checks_find_what_they_look_for() -> None:
     assert dict(documented(bad, "m")) == {"m": "Who says whether a job had better wait", "m:f": "Short."}
     assert BANNED.findall(prose("nobody = 1  # whoever asks\n")) == ["whoever"]
     assert NUMBERED.search("paper " + "004")
-    every = "class A:\n    told: int\n    def f(self, known):\n        self._said = known\n        return [made for made in known]\n"
+    every = "class A:\n    told: int\n    def f(self, known):\n        self._said = known\n        [made for made in known]\n"
     assert {*named(every)} == {(1, "A"), (2, "told"), (3, "f"), (3, "self"), (3, "known"), (4, "said"), (5, "made")}
