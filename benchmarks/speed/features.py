@@ -14,8 +14,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from features.jobs.history import history
-from features.jobs.inputs import model_inputs
+from features.jobs.history import history, model_inputs
 
 JOBS_PER_USER = 300
 REPEATS = 5

@@ -238,7 +238,7 @@ def real_nights(shared: Path) -> pd.DataFrame:
 
     From jobs answered as served by methods trained each night and by models trained once, on the first.
     """
-    from features.jobs.inputs import model_inputs
+    from features.jobs.history import model_inputs
     from models.packed.methods import Boosting, Quantile
     from models.registry.accounting import Accounting
     from models.registry.as_served import CHAMPION, predict_served

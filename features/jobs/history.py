@@ -1,7 +1,7 @@
 """What is known of a job's user at submission: ended jobs' runtimes, running jobs' state.
 
 The union of the per-user features of Gaussier et al. 2015 (table 2) and of OKCM (Li, Zhang; table 1), in one compiled pass over a
-trace's starts, ends and submissions in time order. ``features.jobs.published`` gives each paper's own table, fills included.
+trace's starts, ends and submissions in time order; and with the submission the input matrix of runtime learners.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ ROW = np.dtype(
 )
 HISTORY: tuple[str, ...] = ROW.names or ()
 """Columns of :func:`history`, in order."""
+FEATURES: tuple[str, ...] = ("requested_s", "procs", *HISTORY)
+"""Columns of :func:`model_inputs`, in order; the submission's wall clock is among those of the history."""
 
 JOB = np.dtype([(name, np.int64) for name in ("user", "submit_s", "start_s", "end_s", "runtime_s", "procs", "allocated_procs")])
 """What the pass reads of a job; ``user`` is a category's code, -1 for none."""
@@ -98,6 +100,21 @@ def history(jobs: pd.DataFrame, start_s: np.ndarray, local_s: np.ndarray, end_s:
     rows["cos_week"], rows["sin_week"] = np.cos(week), np.sin(week)
     matrix = rows.view(np.float64).reshape(len(jobs), len(HISTORY))
     return pd.DataFrame(matrix, index=jobs.index, columns=list(HISTORY), copy=False)
+
+
+def model_inputs(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
+    """Return the inputs of runtime learners, float64 [jobs, len(FEATURES)], contiguous rows.
+
+    ``jobs`` is a cleaned canonical table and ``history`` its :func:`history`; NaN where a history does not exist. Raises ValueError
+    if their rows differ. ``models.packed.snapshot_inputs``, packed into registered models, makes the same columns from a snapshot.
+    """
+    if not jobs.index.equals(history.index):
+        raise ValueError("jobs and history have different rows")
+    matrix = np.empty((len(jobs), len(FEATURES)))
+    matrix[:, 0] = jobs["requested_s"]
+    matrix[:, 1] = jobs["procs"]
+    matrix[:, 2:] = history[list(HISTORY)]
+    return pd.DataFrame(matrix, index=jobs.index, columns=list(FEATURES), copy=False)
 
 
 def users_at(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndarray | None = None) -> np.ndarray:

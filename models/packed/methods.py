@@ -47,7 +47,7 @@ class Method:
     def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
         """Return answers by name, float64 [jobs].
 
-        ``inputs`` are model inputs (``features.jobs.inputs.model_inputs``, ``History.inputs``) and ``asked`` the same
+        ``inputs`` are model inputs (``features.jobs.history.model_inputs``, ``History.inputs``) and ``asked`` the same
         submissions: ``user procs requested_s submit_s``, the trace's seconds, and, if known, ``group`` and ``executable``.
         Both are arrays by name, or tables. Columns that a method does not read may be empty.
         """

@@ -1,8 +1,7 @@
 """Model inputs for new submissions from a snapshot of every user's history.
 
 Needs numpy and pandas alone. This file is packed unchanged into registered models and imported there under a private name, where
-Queuecast is not installed: it repeats the few formulas of ``features.jobs.history`` and ``features.jobs.inputs``, and a test
-holds the two equal.
+Queuecast is not installed: it repeats the few formulas of ``features.jobs.history``, and a test holds the two equal.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from features.clock import local_clock_s
-from features.jobs.history import history
-from features.jobs.inputs import model_inputs
+from features.jobs.history import history, model_inputs
 from features.jobs.schema import recorded_end_s
 from features.jobs.snapshot import snapshot
 from models.packed.snapshot_inputs import KNOWN, History
@@ -23,7 +22,7 @@ class Accounting:
     """Ended jobs: a cleaned canonical table, starts int64 [jobs], and model inputs.
 
     The table is in order of submission. Ends are those recorded, though the runtimes that models learn are cut at the request.
-    ``inputs`` (``features.jobs.inputs.model_inputs``), known at each submission, use histories up to the second.
+    ``inputs`` (``features.jobs.history.model_inputs``), known at each submission, use histories up to the second.
     ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
     """
 

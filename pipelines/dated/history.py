@@ -7,8 +7,7 @@ import pandas as pd
 
 from features.clock import local_clock_s
 from features.jobs.cleaning import CleanTrace
-from features.jobs.history import history
-from features.jobs.inputs import model_inputs
+from features.jobs.history import history, model_inputs
 from features.jobs.schema import recorded_end_s
 from models.registry.accounting import Accounting
 from pipelines.storage.lake import Lake

@@ -22,7 +22,7 @@ _LEVELS = (0.05, 0.2, 0.5, 0.8, 0.9, 0.95)
 def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], notes: Sequence[str] = (), data: str = "") -> str:
     """Return the page, from values alone.
 
-    ``evaluation`` comes from :func:`pipelines.workflows.evaluation.evaluate_predictions`, and ``data`` is the file beside the page
+    ``evaluation`` comes from :func:`pipelines.workflows.evaluation.evaluate_predictors`, and ``data`` is the file beside the page
     that holds its table; ``provenance`` and ``notes`` are printed in their order.
     """
     first = evaluation.schedules[0]

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from features.clock import local_clock_s
-from features.jobs.history import history
-from features.jobs.inputs import model_inputs
+from features.jobs.history import history, model_inputs
 from features.jobs.schema import conform
 from models.registry.accounting import Accounting
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from features.clock import local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
-from features.jobs.history import HISTORY, history
-from features.jobs.inputs import FEATURES, model_inputs
+from features.jobs.history import FEATURES, HISTORY, history, model_inputs
 from features.jobs.schema import Trace, conform, masked
 from features.jobs.schema import start_s as recorded_start_s
 from models.registry.accounting import accounting

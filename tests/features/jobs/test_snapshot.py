@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.jobs import inputs as whole_trace
-from features.jobs.history import history
-from features.jobs.inputs import model_inputs
+from features.jobs import history as whole_trace
+from features.jobs.history import history, model_inputs
 from features.jobs.snapshot import snapshot
 from models.packed import snapshot_inputs
 from models.packed.snapshot_inputs import FEATURES, History

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from features.clock import DAY_S
-from features.jobs.inputs import model_inputs
+from features.jobs.history import model_inputs
 from models.packed.methods import PREDICTED, Boosting, Quantile
 from models.registry.accounting import Accounting
 from models.registry.as_served import quantile_columns
