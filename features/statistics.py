@@ -123,7 +123,8 @@ def _around(centre: float, error: float, freedom: float, logarithms: bool, confi
     ends = [centre - reach, centre + reach]
     away = centre if logarithms else centre - 1.0
     p = _two_sided(away / error, freedom) if error > 0 else 1.0 if away == 0 else None  # nothing varies: no evidence of how sure
-    low, high = np.exp(ends) if logarithms else ends
+    with np.errstate(over="ignore"):  # few replicates that differ much leave the end open: infinity
+        low, high = np.exp(ends) if logarithms else ends
     return Interval(max(float(low) - 1.0, -1.0), float(high) - 1.0, coverage, p)
 
 

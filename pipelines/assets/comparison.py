@@ -97,7 +97,7 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
     """Read what the other stages kept and write the page; after a night, its page and row."""
     name = lake.name
     clean = lake.lake().read_clean(name)
-    work = lake.work(registry.tracking(), context.run_id)
+    work = lake.work(registry.tracking(), context.run.run_id)
     html = write_pages(work, clean)
     keep_evidence(work, clean, html)
     return dg.MaterializeResult(

@@ -37,7 +37,7 @@ def learned_policy(
     clean, store = lake.lake().read_clean(name), registry.tracking()
     accounting = whole_accounting(clean, read_history(lake.lake(), clean))
     until_s = dated_of(lake.lake().read_for(clean, "runtime_model")[1]).until_s
-    table = keep_learned_policy(lake.lake(), clean, accounting.end_s, until_s, store, Learning(**dict(config)), context.run_id)
+    table = keep_learned_policy(lake.lake(), clean, accounting.end_s, until_s, store, Learning(**dict(config)), context.run.run_id)
     row = table.iloc[0]
     return written_table(lake.lake(), "learned_policy", name).materialized(
         {

@@ -83,7 +83,7 @@ def _published(
     context: dg.AssetExecutionContext, resource: LakeResource, store: "Tracking"
 ) -> tuple[dict[str, Any], list[dg.AssetCheckResult]]:
     """Publish the draft, prune old registered versions, and report what is current."""
-    work, versions = resource.work(store, context.run_id), resource.lake().versions(resource.subject)
+    work, versions = resource.work(store, context.run.run_id), resource.lake().versions(resource.subject)
     draft = work.lake.draft
     if not versions.draft(draft):
         draft = _last_that_succeeded(context.instance, [each.id for each in versions.drafts()])

@@ -41,7 +41,7 @@ def runtime_model(
     A run learns from what had ended by a date inside the trace; a night judges the champion as served, and learns from everything.
     """
     name = lake.name
-    work = lake.work(registry.tracking(), context.run_id)
+    work = lake.work(registry.tracking(), context.run.run_id)
     model, store, clean = work.subject, work.store, work.lake.read_clean(name)
     with lake.alone(), all_or_nothing(store):
         train(work, clean, until=config.until, warm_up_weeks=config.warm_up_weeks, seed=config.seed, begun=work.begin())

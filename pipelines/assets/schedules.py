@@ -38,7 +38,7 @@ def schedules(
     After a night, the last days with the champion's answers as served, and with requests.
     """
     name = lake.name
-    work = lake.work(registry.tracking(), context.run_id)
+    work = lake.work(registry.tracking(), context.run.run_id)
     clean = work.lake.read_clean(name)
     settings = {**dict(config), "schedulers": [resolved(name, registry.tracking) for name in config.schedulers]}
     simulated = simulate(

@@ -40,7 +40,7 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
     date = dated_of(lake.lake().read_for(clean, "runtime_model")[1])
     provenance = {"code": code_version(), "software": software()}
     with lake.alone(), all_or_nothing(store):
-        result = keep_starts(lake.lake(), clean, date, store, provenance, lake.work(store, context.run_id).tags)
+        result = keep_starts(lake.lake(), clean, date, store, provenance, lake.work(store, context.run.run_id).tags)
     answers, marks = lake.lake().read_for(clean, "starts")
     drift = worse_than_before(answers) if date.night else pd.DataFrame()
     if result is None:

@@ -60,7 +60,7 @@ def variability_night(context: dg.AssetExecutionContext, lake: LakeResource) -> 
 
 def _new_files(context: dg.AssetExecutionContext) -> int:
     """Return how many counter files the run read or read on."""
-    for entry in context.instance.all_logs(context.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
+    for entry in context.instance.all_logs(context.run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
         event = entry.asset_materialization
         if event is not None and NEW_FILES in event.metadata:
             return int(str(event.metadata[NEW_FILES].value))
