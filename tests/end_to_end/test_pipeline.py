@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import subprocess
 from dataclasses import replace
@@ -26,7 +27,7 @@ from pipelines.definitions import defs
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 from sim import simulate
-from tests.support import command
+from tests.support import command, process
 from tests.support.modes import open_to_others
 
 CATALOGUE = """
@@ -87,7 +88,10 @@ def queuecast(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     directory = tmp_path_factory.mktemp("run")
     (directory / "queuecast.toml").write_text(CATALOGUE)
-    return directory, queuecast("run", "--trace", "small", cwd=directory)
+    place = {name: value for name, value in os.environ.items() if name not in ELSEWHERE} | {
+        "QUEUECAST_HOME": str(directory / "home")
+    }
+    return directory, process.python(["-m", "pipelines", "run", "--trace", "small"], cwd=directory, env=place)
 
 
 def test_what_a_run_leaves_is_the_users_alone(ran: Ran) -> None:
