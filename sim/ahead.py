@@ -1,9 +1,9 @@
 """Run a queue ahead: the starts of waiting jobs in scenarios of runtimes and arrivals.
 
-From a moment on a scheduler goes on with the jobs that run and wait then, in each scenario: runtimes are drawn of the predicted
-distributions, of running jobs of what they have not outlived, and what is submitted later comes as it came at the same hour of the
-week in an earlier week. The simulations are ordinary ones of the event loop. The jobs' starts are a sample of when they will start, as far as
-the scheduler is the site's own, distributions are right, and coming weeks are like past ones.
+In each scenario the scheduler goes on from a given moment with the jobs that then run and wait. Runtimes are drawn from the
+predicted distributions, those of running jobs given how long they have run. Later submissions repeat those of an earlier week
+from the same hour of the week on. Each scenario is an ordinary simulation of the event loop. The starts are a sample of when the
+jobs will start, as far as the scheduler is the site's own, the distributions are right, and coming weeks are like past ones.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from sim.rules.rule import Rule
 from sim.scores import as_scoring
 
 BY_REQUEST = Policy("EASY", "requested")
-"""What is run ahead where nothing else is known of a site: EASY that plans by requests."""
+"""The policy that is run ahead if nothing else is known of a site: EASY that plans by requests."""
 WEEKS = 8
-"""Earlier weeks that arrivals are drawn of."""
+"""Number of earlier weeks from which arrivals are drawn."""
 HORIZON_S, MOST_COMING = 2 * DAY_S, 400
-"""So long, and so many, jobs are submitted later; then no more."""
+"""Jobs are submitted later for at most this time, and at most this number of them."""
 _OVER_S = 60
-"""A running job that has outlived its request is planned to end so much later."""
+"""A running job that has outlived its request is planned to end this much later, seconds."""
 _BITS = 20
 
 
 class Coming(NamedTuple):
-    """Jobs that are submitted later: seconds from now on, and what they are, int64 [jobs]."""
+    """Jobs submitted later, int64 [jobs]: ``after_s`` from now, copies of past jobs ``row``."""
 
     after_s: np.ndarray
     procs: np.ndarray
@@ -57,8 +57,8 @@ _NO_JOBS = Coming(*(np.zeros(0, np.int64) for _ in range(5)))
 def arrivals(jobs: Queued, now_s: int, count: int, seed: int = 0, horizon_s: int = HORIZON_S) -> list[Coming]:
     """Draw ``count`` lists of jobs that are submitted after ``now_s``.
 
-    Each is what was submitted in ``horizon_s`` from the same second of an earlier week on, one of the last ``WEEKS``; of an earlier day where
-    there is no week yet. Only jobs that had ended by now are read.
+    Each list repeats the submissions of ``horizon_s`` seconds from the same second of one of the last ``WEEKS`` weeks on, or of
+    an earlier day if the record is shorter than a week. Only jobs that had ended by ``now_s`` are read.
     """
     drawn, age_s = np.random.default_rng((seed, now_s)), now_s - int(jobs.submit[0])
     step, most = (WEEK_S, min(age_s // WEEK_S, WEEKS)) if age_s >= WEEK_S else (DAY_S, age_s // DAY_S)
@@ -76,9 +76,9 @@ def arrivals(jobs: Queued, now_s: int, count: int, seed: int = 0, horizon_s: int
 class Ahead:
     """Run queues ahead on a pool of ``procs`` processors, in ``scenarios`` scenarios.
 
-    Under ``policy``, whose predictor is not asked: it plans by requests. Arrivals are drawn ``groups`` times. Reused from question to question.
-    Starts in ``within_s`` seconds or later are not told apart. Under a ``rule``, by default none, its scheduler runs ahead instead, with its
-    closings and limits; users and queues are by their codes.
+    ``policy`` plans by requests; its predictor is not asked. Arrivals are drawn ``groups`` times. Starts in ``within_s`` seconds
+    or later are not told apart. With a ``rule``, its scheduler runs ahead instead, with its closings and limits; users and queues
+    are then codes. One object answers many questions and reuses its arrays.
     """
 
     within_s = NEVER
@@ -120,8 +120,9 @@ class Ahead:
     ) -> np.ndarray:
         """Return seconds until each of ``waiting`` starts, int64 [scenarios, waiting].
 
-        Rows of ``jobs``, which hold more for the arrivals: those that run, and those that wait in the order of the queue. Only those that are ``asked``,
-        which ascend, by default all. One alone is answered sooner: a simulation ends with its start.
+        ``running`` and ``waiting`` are rows of ``jobs``, the latter in the order of the queue; ``jobs`` also has past jobs, for
+        the arrivals. ``asked``, ascending, restricts the answer to these waiting rows. A single one is faster: a simulation ends
+        with its start.
         """
         rows, first, requested, runtimes = self.drawn(jobs, running, waiting, now_s)
         wanted = _alone(rows, first, asked)
@@ -134,9 +135,10 @@ class Ahead:
     def drawn(
         self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int
     ) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:
-        """Return the rows, those that run first, how many these are, their requests, and runtimes.
+        """Return rows (running jobs first), the number of running jobs, requests and runtimes.
 
-        Runtimes int64 [scenarios, rows] are drawn from predicted distributions, of running jobs given how long they have run.
+        Runtimes int64 [scenarios, rows] are drawn from predicted distributions, those of running jobs given how long they have
+        run.
         """
         rows, first, elapsed, requested = _left(jobs, running, waiting, now_s)
         if len(rows) > len(self._uniforms):
@@ -155,9 +157,10 @@ class Ahead:
         coming: Coming = _NO_JOBS,
         asked: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the same, int64 [asked], where all jobs run for ``runtime_s``, int64 [jobs].
+        """Return seconds until each job starts if jobs run for ``runtime_s``, int64 [asked].
 
-        A job that has run for longer ends in the next second. ``coming`` are submitted later, by default none.
+        ``runtime_s`` is int64 [jobs]; a job that has run for longer ends in the next second. ``coming`` are submitted later, by
+        default none. Other arguments are those of :meth:`starts`.
         """
         rows, first, elapsed, requested = _left(jobs, running, waiting, now_s)
         runtimes = np.maximum(runtime_s[rows], elapsed + 1)[None]
@@ -205,21 +208,18 @@ class Ahead:
 
 
 def _alone(rows: np.ndarray, first: int, asked: np.ndarray | None) -> int:
-    """Return the place in ``rows``, plus one, of the one waiting job that is ``asked``; 0 if more or all are."""
+    """Return one plus the place in ``rows`` of the only waiting job ``asked``, else 0."""
     return 0 if asked is None or len(asked) != 1 else first + int(np.flatnonzero(rows[first:] == asked[0])[0]) + 1
 
 
 def _as_table(jobs: Queued) -> pd.DataFrame:
-    """Return what a rule reads of jobs."""
+    """Return the columns of jobs that a rule reads."""
     names = {"submit_s": jobs.submit, "procs": jobs.procs, "requested_s": jobs.requested}
     return pd.DataFrame(names | {name: pd.Categorical(each) for name, each in (("user", jobs.user), ("queue", jobs.queue))})
 
 
 def _left(jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:
-    """Return the rows, by start those that run, how many, how long they have run, and requests.
-
-    Requests that are over are put off.
-    """
+    """Return rows (running first, by start), number of running, elapsed s, extended requests."""
     rows, first = np.concatenate((running[np.argsort(jobs.start[running], kind="stable")], waiting)), len(running)
     elapsed = np.zeros(len(rows), np.int64)
     elapsed[:first] = now_s - jobs.start[rows[:first]]

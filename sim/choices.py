@@ -1,18 +1,18 @@
-"""Let policies run ahead over scenarios, and the best decide next: ``Rollout``.
+"""Let policies run ahead over scenarios and the best one decide next: ``Rollout``.
 
-At a pass, and at least ``every`` seconds after the last choice, if some waiting job fits into what is free but not all of them
-together, placed in order of submission: from this moment on each policy schedules the jobs that run and wait, in each of K
-scenarios, until the last has ended; nothing more is submitted. The simulations are ordinary ones of the event loop, with the
-state of this moment. A scenario decides how long jobs run: their predicted distributions, of running jobs what is left of them,
-at the stratified numbers of :mod:`sim.harm`. What policies see is what they see in any simulation, the estimates and plans as
-they stand; only a predictor cannot be asked again, so that a job which outlives its prediction has its request instead of an
-answer. With M_p the mean over the scenarios of a metric of
-all jobs submitted so far, and 1 the first policy, that policy is chosen whose
+A choice is made at a pass, at least ``every`` seconds after the last choice, if some waiting job fits into what is free but not
+all of them together, placed in order of submission. From this moment on each policy schedules the running and waiting jobs in
+each of K scenarios until the last one has ended; nothing more is submitted. Each run is an ordinary simulation of the event loop
+from the present state. A scenario fixes the runtimes: they are drawn from the predicted distributions, those of running jobs
+given how long they have run, at the stratified numbers of :mod:`sim.harm`. Policies see what they see in any simulation, the
+present estimates and plans. Only the predictor cannot be asked again: a job that outlives its prediction gets its request. With
+M_p the mean over the scenarios of a metric of all jobs submitted so far, and 1 the first policy, the policy is chosen that
+minimises
 
-    slowdown M_p / M_1 [mean bounded slowdown] + awf M_p / M_1 [AWF] + p2sf M_p / M_1 [P2SF]
+    slowdown M_p / M_1 [mean bounded slowdown] + awf M_p / M_1 [AWF] + p2sf M_p / M_1 [P2SF],
 
-is least; the first of these where several are. It decides what starts, alone, until the next choice. A predictor tells its quantiles
-at a job's submission, a compiled one (``sp``) at the first choice after it.
+the first one on ties. It alone decides which jobs start until the next choice. A Python predictor gives its quantiles at a job's
+submission, a compiled one (``sp``) at the first choice after it.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from sim.python_predictor import Conversation
 from sim.rollout import Rollout
 
 TIE = 1e-12
-"""Policies that differ by no more than this in what is made least are equal."""
+"""Policies whose costs differ by no more than this are equal."""
 BOUND_S = 10.0
 """The threshold of bounded slowdown."""
 _BOUNDS_S = np.array([BOUND_S])
 _WEIGHED = [MEASURED.index(name) for name in ("mean_bounded_slowdown", "awf_s", "p2sf_s")]
 _FEW = 256
-"""Jobs for which there is room at first."""
+"""Number of jobs for which there is room at first."""
 
 
 def room_for(plans: Sequence[Scheduler], settings: Sequence[Settings]) -> dict[str, Any]:
@@ -61,9 +61,9 @@ def room_for(plans: Sequence[Scheduler], settings: Sequence[Settings]) -> dict[s
 
 
 class Choices:
-    """Choose among the policies of ``plan`` in a simulation.
+    """Choose among the policies of ``plan`` in a simulation of ``workload`` on ``work``.
 
-    It is of ``workload`` on ``work``; ``settings`` are the policies' codes.
+    ``settings`` are the policies' codes.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Choices:
             for each in settings
         ]
         levels, quantiles = told_beforehand(source, workload.jobs, workload.arrays.requested)
-        self._count = self._rule.scenarios if levels > 1 else 1  # of a point all are alike
+        self._count = self._rule.scenarios if levels > 1 else 1  # with a point estimate all scenarios are alike
         self._told_beforehand = quantiles is not None
         self.quantiles = quantiles if quantiles is not None else np.zeros((len(workload.jobs), levels), np.int64)
         self._uniforms = uniforms(len(workload.jobs), self._count, seed)
@@ -96,9 +96,9 @@ class Choices:
         work.state.counters[CHOICE] = 0
 
     def choose(self, now: int, settings: Settings, given: Inputs, conversation: Conversation | None) -> Settings:
-        """Choose for the loop, which stopped for it; return the settings to go on with.
+        """Choose a policy for the loop, which stopped for it; return the settings to go on with.
 
-        It went by ``settings`` so far.
+        ``settings`` are those used so far.
         """
         work, state, counters = self._work, self._work.state, self._work.state.counters
         running = state.running[np.sort(state.plan[: counters[PLANS]] & ((1 << settings.bits) - 1))]
@@ -118,9 +118,9 @@ class Choices:
         return settings
 
     def _room_ahead(self, jobs: int) -> Work:
-        """Return arrays for so many jobs ahead, on an empty machine.
+        """Return arrays for ``jobs`` jobs ahead, on an empty machine.
 
-        Which nodes running jobs are on is noted where it is noted for now; a waiting job is on none yet.
+        The arrays with the nodes of running jobs are those of the present simulation; a waiting job holds no nodes yet.
         """
         scratch, clusters = Scratch(), None
         if self._work.clusters is not None and self._empty is not None:
@@ -131,7 +131,7 @@ class Choices:
         return scratch.work(jobs, self._procs, **self._room, clusters=clusters)
 
     def _tell(self, now: int, running: np.ndarray, given: Inputs, conversation: Conversation | None) -> None:
-        """Learn the quantiles of jobs submitted since, and of running jobs that have outlived theirs if there is more to be told."""
+        """Update quantiles of new jobs and, by a Python predictor, of jobs that outlived theirs."""
         state, row, levels = self._work.state, given.dependencies.row, self.quantiles.shape[1]
         first, last = self._seen_submits, int(state.counters[NEXT])
         self._seen_submits = last
@@ -145,7 +145,7 @@ class Choices:
             tell(given.code, given.memory, first, last, given.arrays, row, self.quantiles)
 
     def _best(self, now: int, running: np.ndarray, jobs: np.ndarray, given: Inputs) -> int:
-        """Return the number of the best policy for ``jobs``, of which the first are ``running`` and the others wait."""
+        """Return the index of the best policy for ``jobs``, of which the first are ``running``."""
         self._note_ends(given)
         state, row = self._work.state, given.dependencies.row
         if len(jobs) > len(self._ahead_on.state.start):
@@ -171,7 +171,7 @@ class Choices:
         return int(np.argmax(cost <= cost.min() + TIE))
 
     def _note_ends(self, given: Inputs) -> None:
-        """Add the jobs that have ended since to the sums."""
+        """Add the jobs that have ended since the last call to the sums."""
         state = self._work.state
         ended = state.ended[self._seen_ends : state.counters[ENDED]]
         self._seen_ends = int(state.counters[ENDED])

@@ -1,6 +1,6 @@
 """Compiled policies of :mod:`sim.decide`: functions that the kernel calls by address.
 
-A policy is compiled by itself, and the kernel not anew for it: what they share is an address, and a table of those of the simulation's arrays.
+Compiling one does not recompile the kernel: they share an address and a table of the addresses of the simulation's arrays.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from sim.kernel.outside import ADDRESSES, FIRST_NEW, HEAD, NEWS, NOW, SEEN
 from sim.kernel.state import COUNTERS, FREE, NEXT, PLANS, WAITING
 
 _PLAIN: dict[str, Any] = {"_nrt": False, "forceinline": True}
-"""Code that allocates nothing and counts no references, as that of kernels."""
+"""Options for code that allocates nothing and counts no references, like that of kernels."""
 
 
 class CompiledView(NamedTuple):
     """What a compiled policy sees, int64; seconds count from the first submission.
 
-    ``waiting`` are numbers of jobs in order of submission, the last ``new`` of them submitted since the policy was last asked; ``changed`` is 1
-    if anything else has happened since, else 0. By number of a job, of those submitted: ``submit procs requested user order fit end start``
-    (start -1: waits; user is a code, -1 unknown). Of running jobs in the order of their predicted ends: these, ``planned[i] >> bits``, and
-    ``planned_procs[i]``. ``memory`` float64 is what the policy keeps from one call to the next, 0 at first.
+    ``waiting`` are numbers of jobs in order of submission, the last ``new`` of them submitted since the last call. ``changed`` is
+    1 if anything else has happened since, else 0. By number of a submitted job: ``submit procs requested user order fit end
+    start`` (``start`` is -1 for a waiting job; ``user`` is a code, -1 if unknown). By running job, in the order of predicted
+    ends: the end ``planned[i] >> bits``, and ``planned_procs[i]``. ``memory`` float64 is kept between calls, 0 at first.
     """
 
     now: int
@@ -53,7 +53,7 @@ class CompiledView(NamedTuple):
 
 
 def _at_address(readonly: bool) -> Any:
-    """Return compiled code that returns the array of so many numbers of a kind, of eight bytes each, at an address."""
+    """Return compiled code: an address, a size and a kind of 8-byte numbers give an array."""
 
     def arrays(_: Any, address: Any, size: Any, kind: Any) -> Any:
         array = types.Array(kind.dtype, 1, "C", readonly=readonly)
@@ -81,17 +81,17 @@ class CompiledPolicy:
     address: int
     memory: int
     code: Any
-    """Keeps the machine code."""
+    """Keeps the machine code alive."""
 
 
 def compiled(function: Callable[[CompiledView, np.ndarray], int] | None = None, *, memory: int = 0, checked: bool = True) -> Any:
     """Compile ``function(view, chosen)``, a policy of :func:`sim.decide`.
 
-    It writes the numbers of the jobs to start into ``chosen``, which has room for all that wait, and returns how many. ``view`` is a
-    :class:`CompiledView`. As all kernels it allocates nothing, and what it keeps is in ``view.memory``, of so many numbers; global
-    variables stay what they are now. A place outside of an array ends the simulation; unless it is ``checked``, it may end Python, or show
-    jobs of the future. Compiling takes a second; the kernel is not compiled anew. InputError for what cannot be compiled, such as a
-    policy that writes to what it sees.
+    It writes the numbers of the jobs to start into ``chosen``, which has room for all waiting jobs, and returns how many.
+    ``view`` is a :class:`CompiledView`. Like all kernels it allocates nothing; it keeps values in ``view.memory``, which has
+    ``memory`` numbers. Global variables keep their present values. An index outside of an array ends the simulation; unless
+    ``checked``, it may end Python, or show jobs of the future. Compiling takes a second. Raises InputError for what cannot be
+    compiled, such as a policy that writes to what it sees.
     """
     if function is None:
         return lambda given: compiled(given, memory=memory, checked=checked)
@@ -130,7 +130,7 @@ def compiled(function: Callable[[CompiledView, np.ndarray], int] | None = None, 
             at[14],
             _own(at[15], memory, np.float64),
         )
-        return policy(view, _own(at[2], waits, int64)) + 1  # 0 where it raises
+        return policy(view, _own(at[2], waits, int64)) + 1  # 0 if it raises
 
     try:
         code: Any = cfunc(types.int64(types.int64), **_PLAIN)(entry)

@@ -1,7 +1,7 @@
 """Check what every predictor and every scheduler must do.
 
-As scikit-learn's ``check_estimator`` does for learners. Both checks simulate small generated workloads of a few days, drawn from
-``seed``. They return nothing, and raise :class:`BrokenContract`, which says the rule and where it broke.
+Both checks resemble scikit-learn's ``check_estimator``. They simulate small generated workloads of a few days, drawn from
+``seed``. They return nothing, and raise :class:`BrokenContract` with the rule and the place where it broke.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MakePredictor: TypeAlias = str | Callable[[], Predictor]
 _PROCS, _JOBS, _LONGEST_S = 16, 330, 36_000
 _SCHEDULER = "EASY-SJBF"
 _CUTS = 4
-"""Moments at which the future is changed."""
+"""Number of moments at which the future is changed."""
 _PREDICTED = ["start_s", "predicted_s", "corrections"]
 
 
 class BrokenContract(AssertionError):
-    """A predictor or scheduler that does not do what each must do."""
+    """Raised if a predictor or scheduler does not do what each must do."""
 
 
 def check_predictor(
@@ -44,13 +44,13 @@ def check_predictor(
 ) -> None:
     """Check what a predictor answers, and that the past alone decides it.
 
-    * Predictions are within 1 second and the request, unless a table says that they are not (``capped``).
+    * Predictions are within 1 second and the request, except those of a table that is not ``capped``.
     * The same jobs get the same predictions again, also from an object that was used before.
-    * No prediction, and no quantile, depends on what is submitted later, or on the runtime of a job that has not ended. Predictors that know
-      runtimes by design say so by ``knows_runtimes``; for others some later prediction must change with the future, or the check would prove nothing.
+    * No prediction or quantile depends on later submissions, or on runtimes of jobs that have not ended, unless the predictor
+      ``knows_runtimes`` by design. Some later prediction must change with the future, or the check would prove nothing.
     * Quantiles rise with the level.
     * Jobs without a user, group or executable, a single job, and jobs at the limits of :mod:`features.limits` are predicted.
-    * Campaigns and sweeps give the schedules that single simulations give.
+    * Campaigns and sweeps give the same schedules as single simulations.
     * ``plain``, the same predictor in plain Python, predicts the same under all semantics and when asked again.
     """
     if not callable(make) and not isinstance(make, str):
@@ -82,9 +82,9 @@ def check_scheduler(name: str, *, predictor: MakePredictor = "requested", semant
 
     * Each job runs once, for its runtime, after its submission, on processors that no other job holds.
     * The same jobs get the same schedule again, alone and in a campaign.
-    * No start depends on what is submitted later, or on the runtime of a job that has not ended.
-    * No job waits where all jobs fit at once.
-    * Other numbers of jobs and other names of users change nothing, nor does a trace that is whole days later.
+    * No start depends on later submissions, or on the runtime of a job that has not ended.
+    * No job waits if all jobs fit at once.
+    * Other job numbers, other user names, and a trace that is whole days later change nothing.
     """
     new = _maker(predictor)
 
@@ -121,7 +121,7 @@ def _hold(rule: bool, broken: str) -> None:
 
 
 def _jobs(seed: int) -> pd.DataFrame:
-    """Draw jobs of a few days on a busy machine, some without a user, a group or an executable; half their times are round."""
+    """Draw jobs on a busy machine; half come together, some lack a user, group or executable."""
     rng = np.random.default_rng(seed)
     requested = np.ceil(_LONGEST_S * rng.random(_JOBS) ** 2 / 60).astype(np.int64).clip(1) * 60
     runtime = np.ceil(requested * rng.random(_JOBS)).astype(np.int64).clip(1)
@@ -143,7 +143,7 @@ def _jobs(seed: int) -> pd.DataFrame:
 
 
 def _at_limits(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Return the jobs with times of a second and of three centuries, on one processor and on all that can be."""
+    """Return the jobs with times of 1 s to three centuries, on 1 to all possible processors."""
     rng = np.random.default_rng(len(jobs))
     requested = rng.choice([1, 2, SECONDS // 2, SECONDS - 1, SECONDS], len(jobs))
     runtime = np.minimum(rng.choice([1, SECONDS // 3, SECONDS], len(jobs)), requested)
@@ -171,9 +171,9 @@ def _alike(one: Schedule, other: Schedule, broken: str) -> None:
 
 
 def _other_futures(jobs: pd.DataFrame, schedule: Schedule, rng: np.random.Generator) -> list[tuple[int, pd.DataFrame]]:
-    """Return moments, the last rows submitted by then, and jobs with all changed that is unknown then.
+    """Return pairs of a row and the jobs, with all changed that is unknown at its submission.
 
-    That is later submissions, and the runtimes of jobs that had not ended.
+    That is later submissions, and the runtimes of jobs that had not ended. The row is the last one submitted by then.
     """
     count, submit, futures = len(jobs), jobs["submit_s"].to_numpy(), []
     start, end = schedule.jobs["start_s"].to_numpy(), schedule.jobs["end_s"].to_numpy()
@@ -217,7 +217,7 @@ def _past_decides(new: Callable[[], Predictor], jobs: pd.DataFrame, semantics: s
 
 
 def _same_together(new: Callable[[], Predictor], jobs: pd.DataFrame) -> None:
-    """Compare campaigns and sweeps, which use memory again, with single simulations."""
+    """Compare campaigns and sweeps, which reuse memory, with single simulations."""
     jobs = jobs[: _JOBS // 2]
     weights = random_weights(2)
     names = [f"MIXED({','.join(map(repr, row))})-EASY-SPF" for row in weights.tolist()]

@@ -1,7 +1,7 @@
-"""Schedulers from outside: policies that say which of the waiting jobs start.
+"""Policies from outside the simulator that choose the waiting jobs to start.
 
-A policy is asked at the moments at which a built-in scheduler would decide. It sees what a scheduler may see: jobs that wait and run,
-predictions, what is free, the clock; never how long a job will run. It is a Python callable, ``policy(view)``, or a compiled one
+A policy is asked when a built-in scheduler would decide. It sees what a scheduler may see: waiting and running jobs, predictions,
+what is free, and the clock; never how long a job will run. It is a Python callable, ``policy(view)``, or a compiled one
 (:mod:`sim.compiled_policy`), which the kernel calls at its own speed.
 """
 
@@ -29,14 +29,14 @@ from sim.schedule import Schedule
 from sim.simulate import simulate_policy
 
 UNDER = "List"
-"""The scheduler in whose place a policy decides."""
+"""The scheduler that a policy replaces."""
 
 
 class Job(NamedTuple):
-    """A submitted job. Times are seconds of the trace, lengths seconds.
+    """A submitted job; times are seconds of the trace, durations seconds.
 
-    ``number`` is its place in the order of submission. ``order_s``, ``fit_s`` and ``end_s`` are the predicted runtime: the answers to the three
-    questions of :mod:`models.runtime.protocol`, one of most predictors.
+    ``number`` is its place in the order of submission. ``order_s``, ``fit_s`` and ``end_s`` are the predicted runtime: the
+    answers to the three questions of :mod:`models.runtime.protocol`, which are equal for most predictors.
     """
 
     number: int
@@ -51,7 +51,7 @@ class Job(NamedTuple):
 
 
 class Running(NamedTuple):
-    """A running job, and until when it is predicted to run, as corrected so far."""
+    """A running job, and its predicted end as corrected so far."""
 
     job: Job
     start_s: int
@@ -61,7 +61,7 @@ class Running(NamedTuple):
 class View:
     """What a policy sees at ``now_s``; the ``queue`` is in order of submission.
 
-    So many of ``procs`` processors are ``free``. The view is of this moment, and not to be kept.
+    ``free`` of the ``procs`` processors are free. The view is valid at this moment only; do not keep it.
     """
 
     def __init__(self, asked: _Asked, now: int) -> None:
@@ -73,7 +73,7 @@ class View:
 
     @property
     def running(self) -> list[Running]:
-        """Return the jobs that run, in the order of their predicted ends."""
+        """Return the running jobs, in the order of their predicted ends."""
         asked, state = self._asked, self._asked.work.state
         plan = state.plan[: state.counters[PLANS]]
         jobs = state.running[plan & ((1 << asked.bits) - 1)]
@@ -81,7 +81,7 @@ class View:
         return [Running(asked.jobs[job], *when) for job, *when in zip(jobs.tolist(), starts.tolist(), ends.tolist(), strict=True)]
 
     def fits(self, job: Job, cluster: int = NOWHERE) -> bool:
-        """Tell whether ``job`` fits in what is free now; in a ``cluster``, by default in any."""
+        """Tell whether ``job`` fits now, in ``cluster`` or by default in any."""
         given, work = self._asked.given, self._asked.work
         now = self.now_s - self._asked.origin
         return bool(place_for(job.number, cluster, now, given.arrays, given.estimates, work.state, work.clusters) != NOWHERE)
@@ -89,7 +89,7 @@ class View:
 
 @runtime_checkable
 class OfItsOwn(Protocol):
-    """What makes its own side of a simulation, such as :class:`sim.environments.Agent`."""
+    """A policy that makes its own :class:`Decider`, such as :class:`sim.environments.Agent`."""
 
     @property
     def name(self) -> str: ...
@@ -102,7 +102,7 @@ Decides: TypeAlias = Asked | OfItsOwn
 
 
 class _Asked:
-    """The policy's side of one simulation: answers the loop, and tells what is wrong with an answer."""
+    """The policy's side of one simulation: answers the loop and reports wrong answers."""
 
     def __init__(self, policy: Asked, name: str) -> None:
         self.policy, self.name = policy, name
@@ -143,11 +143,11 @@ class _Asked:
             outside.chosen[count], outside.where[count] = self._choice(choice)
             count += 1
             if count > counters[WAITING]:
-                break  # one of them is wrong
+                break  # more than wait: one of them is wrong
         table[CHOSEN_JOBS], counters[CHOSEN] = count, 1
 
     def _catch_up(self) -> None:
-        """Take note of the jobs submitted and started since the last answer."""
+        """Record the jobs submitted and started since the last answer."""
         counters, arrays = self.work.state.counters, self.given.arrays
         first, new = len(self.jobs), slice(len(self.jobs), int(counters[NEXT]))
         submit, columns = arrays.submit[new] + self.origin, (arrays.procs, arrays.requested, *self.given.estimates)
@@ -189,7 +189,7 @@ class _Asked:
         return f"starts {name}, which does not fit in {'any cluster' if where == NOWHERE else f'cluster {where}'} now"
 
     def check(self) -> None:
-        """Raise InputError for jobs that never start."""
+        """Raise InputError if some jobs never start."""
         left = np.flatnonzero(self.work.state.start < 0)
         if len(left):
             first = self.job_ids[int(self.row[left[0]])]
@@ -200,10 +200,10 @@ class _Asked:
 
 
 def decider(policy: Decides, name: str = "", once: bool = False) -> tuple[str, Callable[[], Decider]]:
-    """Return a policy's name, by default its own, and what makes its side of a simulation.
+    """Return a policy's name and a function that makes its decider for a simulation.
 
-    A class makes a policy for each simulation. Of an object each takes a copy, so that none knows another one, unless it decides ``once``.
-    InputError for what is no policy, and for an object that cannot be copied.
+    The name is ``name``, by default the policy's own. A class makes a policy for each simulation; an object is copied for each,
+    so that they share nothing, unless it decides ``once``. Raises InputError for what is no policy or cannot be copied.
     """
     if not callable(policy) and not isinstance(policy, (CompiledPolicy, OfItsOwn)):
         raise InputError(f"a {type(policy).__name__} is no policy: give a function of a view, or sim.compiled(function)")
@@ -220,7 +220,7 @@ def decider(policy: Decides, name: str = "", once: bool = False) -> tuple[str, C
 def _copied(policy: Decides) -> Decides:
     try:
         return deepcopy(policy)
-    except Exception as error:  # whatever its parts say
+    except Exception as error:  # a copy may raise anything
         raise InputError(f"policy {policy}: cannot be copied for each simulation ({error}): give a class that makes it") from error
 
 
@@ -237,16 +237,16 @@ def decide(
 ) -> Schedule:
     """Schedule ``jobs`` as ``policy`` decides.
 
-    ``machine`` is a number of processors, or a machine of clusters. ``policy(view)`` returns the jobs of ``view.queue`` to start now, in
-    this order, on clusters each alone or with the number of its cluster; it is asked at each pass in which a job waits and, on a pool, a
-    processor is free, on clusters again until it starts nothing. A compiled one is described in :mod:`sim.compiled_policy`. The schedule's
-    scheduler is ``name``, by default the policy's own. ``settings`` are ``predictor``, ``correction``, ``semantics``, ``dependencies``,
-    ``seed``, ``shake_s``, ``users``, ``load`` and ``squeeze`` of :func:`sim.simulate`.
+    ``machine`` is a number of processors, or a machine of clusters. ``policy(view)`` returns the jobs of ``view.queue`` to start
+    now, in this order; on clusters as jobs or (job, cluster). It is asked at each pass in which a job waits and, on a pool, a
+    processor is free; on clusters again until it starts nothing. :mod:`sim.compiled_policy` describes compiled ones. The
+    schedule's scheduler is ``name``, by default the policy's own. ``settings`` are ``predictor``, ``correction``, ``semantics``,
+    ``dependencies``, ``seed``, ``shake_s``, ``users``, ``load`` and ``squeeze`` of :func:`sim.simulate`.
 
     Raises
     ------
     InputError
-        As :func:`sim.simulate`; for a job chosen that does not wait, does not fit, or is chosen twice; and where jobs are never started.
+        As :func:`sim.simulate`; if a chosen job does not wait, does not fit, or is chosen twice; if jobs are never started.
     """
     if wrong := sorted(set(settings) - (set(Policy._fields) - {"scheduler", "starvation_s"})):
         raise InputError(f"decide takes no {wrong[0]}: the policy decides which jobs start")

@@ -1,4 +1,4 @@
-"""What predictors say before a simulation: estimates, quantiles, memory, wall clock."""
+"""Predictors before a simulation: their estimates, quantiles, memory and wall clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sim.names import Scheduler
 
 
 def as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.Series) -> Predictor:
-    """Return a name, an object, or predicted runtimes as a predictor.
+    """Return the predictor given as a name, an object, or predicted runtimes.
 
     A Series is aligned by its index labels, anything else by position.
     """
@@ -37,7 +37,7 @@ def as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.
 
 
 def _aligned(predicted: pd.Series, jobs: pd.DataFrame) -> np.ndarray:
-    """Return predictions [jobs] by the index labels of the table; InputError for none or two."""
+    """Align predictions [jobs] by index label; InputError for a missing or repeated label."""
     if not predicted.index.equals(jobs.index):
         for index, whose in ((predicted.index, "the predictions"), (jobs.index, "the jobs")):
             if not index.is_unique:
@@ -68,7 +68,8 @@ def _numbers(predicted: Any) -> np.ndarray:
 class Foreknown(NamedTuple):
     """A predictor before a simulation: its estimates and its memory.
 
-    Estimates are filled if they are known beforehand. Of them so many were ``clamped``; ``code`` is the predictor's.
+    ``estimates`` are filled if they are known beforehand; ``clamped`` counts those that were clamped. ``code`` is the
+    predictor's.
     """
 
     estimates: Estimates
@@ -77,7 +78,7 @@ class Foreknown(NamedTuple):
     memory: Memory
 
     def again(self) -> Foreknown:
-        """Return the same for another simulation, which changes neither."""
+        """Return a copy for another simulation; a table is returned itself, as it never changes."""
         if self.code == TABLE:
             return self
         order, fit, end = self.estimates
@@ -87,10 +88,7 @@ class Foreknown(NamedTuple):
 
 
 def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clock) -> Foreknown:
-    """Return the predictor ``source`` before a simulation of ``jobs``.
-
-    Its memory has the wall ``clock``.
-    """
+    """Return ``source`` before a simulation of ``jobs``; its memory has the wall ``clock``."""
     total = len(jobs)
     if isinstance(source, TablePredictor):
         predicted = np.asarray(source.estimate(jobs), np.float64)
@@ -107,7 +105,7 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clo
 
 
 def planned_by(estimates: Estimates, arrays: Jobs, plan: Scheduler) -> Estimates:
-    """Return ``estimates``, which only order jobs where ``plan`` goes by their requests."""
+    """Return ``estimates``, with requests for fit and end if ``plan`` plans by requests."""
     return Estimates(estimates.order, arrays.requested, arrays.requested) if plan.by_request else estimates
 
 
@@ -122,7 +120,7 @@ def _table_memory(source: TablePredictor, jobs: pd.DataFrame) -> Memory:
 
 
 def told_quantiles(source: Predictor, memory: Memory, jobs: pd.DataFrame) -> pd.DataFrame | None:
-    """Return predicted quantiles at submission, a row a job, a column a level, or None."""
+    """Return quantiles predicted at submission, a row a job, a column a level, or None."""
     quantiles = None
     if isinstance(source, CompiledPredictor) and source.distribution is not None:
         quantiles = source.distribution(memory)
@@ -132,7 +130,7 @@ def told_quantiles(source: Predictor, memory: Memory, jobs: pd.DataFrame) -> pd.
 
 
 _LATER_S = 3650 * DAY_S
-"""How long after the last recorded submission changes of the wall clock are still known: where jobs follow others, submissions may be later."""
+"""How long after the last recorded submission the wall clock is known: jobs that wait for others may come later."""
 
 
 def wall_clock_steps(jobs: pd.DataFrame, clock: Clock) -> np.ndarray:
@@ -146,7 +144,7 @@ def wall_clock_steps(jobs: pd.DataFrame, clock: Clock) -> np.ndarray:
 def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str, jobs: pd.DataFrame) -> tuple[np.ndarray, int]:
     """Return predictions as whole seconds in 1..request, int64, and the number clamped.
 
-    1.. where ``requested`` is None.
+    There is no max if ``requested`` is None.
     """
     if not np.isfinite(predicted).all():
         first = int(np.argmin(np.isfinite(predicted)))
@@ -161,7 +159,7 @@ def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str
 
 
 def check_answerable(name: str, predicted: np.ndarray, runtime: np.ndarray) -> None:
-    """Raise InputError where a job outlives its prediction in a table; seconds [jobs] both.
+    """Raise InputError if a job outlives its prediction in a table; both are seconds [jobs].
 
     A table cannot be asked again.
     """
@@ -170,5 +168,5 @@ def check_answerable(name: str, predicted: np.ndarray, runtime: np.ndarray) -> N
 
 
 def plain(values: np.ndarray) -> np.ndarray:
-    """Return a contiguous, writable array: one argument type, so the kernel is compiled once."""
+    """Return a contiguous, writable int64 array, so that the kernel is compiled only once."""
     return np.require(values, np.int64, ["C", "W"])

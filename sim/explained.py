@@ -1,7 +1,7 @@
-"""Which starts of a record the rules of its site explain, and since when they do so less.
+"""Which recorded starts the site's rules explain, and since when they explain fewer.
 
-Slurm's rules are asked in the recorded state, so one decision that they do not explain does not spoil those after it. Where the share
-of explained decisions falls from one day on, the site's files are no longer what decides there.
+Slurm's rules are asked in the recorded state, so a decision that they do not explain does not spoil later ones. If the share of
+explained decisions falls from one day on, the site's files no longer describe what decides there.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from sim.slurm.site import Site
 from sim.slurm.state import DRAINED, NONE, RUNS, STAMP
 
 FALSE_ALARMS = 0.001
-"""Chance of an alarm in a night of a site whose days are alike: at most one in a thousand nights, in the mean."""
+"""Chance of an alarm in a night at a site whose days are alike: on average at most one in a thousand nights."""
 LEAST_FALL = 0.05
-"""A smaller fall of the share is none."""
+"""A smaller fall of the share is ignored."""
 FEWEST_DAYS = 7
-"""Days before a fall."""
+"""Min days before a fall."""
 _ORDERS = 4_999
 _PHASES = 12
-"""Phases of the computation of priorities that are tried."""
+"""Number of phases of the priority computation that are tried."""
 _MOST_ASKED = 5_000
 
 
 class Decisions(NamedTuple):
-    """Decisions from recorded states.
+    """Counts of decisions from recorded states.
 
-    Counts of recorded starts, of those ``predicted``, and of starts that did not happen.
+    ``starts`` are recorded starts, ``predicted`` those of them that the rules make, ``extra`` starts that did not happen.
     """
 
     starts: int
@@ -47,10 +47,10 @@ class Decisions(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What the rules give in a recorded state.
+    """What the rules give in a recorded state, as rows of jobs.
 
-    Rows of the jobs that start in the ``real`` record in this second, those ``predicted`` of them, and ``extra`` ones that the
-    record does not start soon.
+    ``real`` are the jobs that start in this second of the record, ``predicted`` those of them that the rules start, and ``extra``
+    those that the rules start but the record does not start soon.
     """
 
     second_s: int
@@ -70,10 +70,10 @@ class Fall(NamedTuple):
 def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
     """Ask at each second with recorded starts what would start from the recorded state.
 
-    A pass and a cycle are asked, with the ends of that second, its submissions, and both: their order is unknown. Of the six the best
-    is taken, and of the phases of the computation of priorities the one that explains most: it is in no accounting. A start did not
-    happen if the record does not make it within the time between two cycles; so did none that they would make at moments at which
-    nothing happens for longer than that. ``jobs`` has ``start_s end_s nodes`` beside the columns of a replay; the first 5,000 are asked about.
+    A pass and a cycle are tried after that second's ends, its submissions, and both, as their order is unknown. The best of the
+    six counts, at the phase of the priority computation that explains most: no accounting has it. A start is extra if the record
+    does not make it within the time between two cycles, or if nothing happens for longer than that. ``jobs`` has ``start_s end_s
+    nodes`` beside the columns of a replay; the first 5,000 are asked about.
     """
     jobs = jobs.head(_MOST_ASKED)
     drawn, period = draw_phases(site, len(jobs), seed), clock_settings(site)[2]
@@ -88,10 +88,10 @@ def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
 def by_day(site: Site, jobs: pd.DataFrame, from_s: int, timezone: str = "UTC", seed: int = 0) -> pd.DataFrame:
     """Return how many decisions from ``from_s`` on the rules explain, day by day.
 
-    Columns ``day starts explained extra``: the first is a date of the site's clock, ``starts`` those of jobs that had to wait (any
-    rules start a job at once where nodes are free), ``extra`` the jobs that the rules start and the record does not. ``jobs`` as in
-    :func:`decisions`, those before ``from_s`` too: they lead the state there. At most about 5,000 starts are asked about, evenly, and
-    of the phases of the computation of priorities one, the same for all.
+    Columns ``day starts explained extra``: ``day`` is a date of the site's clock, ``starts`` counts those of jobs that had to
+    wait (any rules start a job at once if nodes are free), ``extra`` counts jobs that the rules start and the record does not.
+    ``jobs`` is as in :func:`decisions`; those before ``from_s`` only build up the state. At most about 5,000 starts are asked
+    about, evenly spaced, with one phase of the priority computation.
     """
     starts = jobs["start_s"].to_numpy(np.int64)
     waited = set(np.flatnonzero(starts > jobs["submit_s"] + clock_settings(site)[1]).tolist())
@@ -110,13 +110,13 @@ def _distinct(sets: pd.Series) -> int:
 
 
 def fall(days: pd.DataFrame, seed: int = 0) -> Fall | None:
-    """Return since when fewer decisions are explained than before; None where they are not.
+    """Return since when fewer decisions are explained than before, or None.
 
-    ``days`` is a table of :func:`by_day`. Of all days that leave at least seven before them the one is taken that parts the shares
-    explained/(starts + extra) most, by the z of two proportions. It counts if that z is exceeded in at most one of a thousand random
-    orders of the days (:data:`FALSE_ALARMS`), and the share falls by :data:`LEAST_FALL`. So days may differ as they like, but each
-    must be as likely anywhere: over many nights of such a site there is at most one alarm in a thousand, in the mean. Where a
-    day resembles the day before there are more: on generated days, with a correlation of 0.3 in 0.3 % of nights, of 0.6 in 4 %.
+    ``days`` is a table of :func:`by_day`. Of all days with at least seven before them, the one is taken that best separates the
+    shares explained/(starts + extra), by the z of two proportions. It counts if at most one in a thousand random orders of the
+    days exceeds that z (:data:`FALSE_ALARMS`), and the share falls by :data:`LEAST_FALL`. Days may differ in any way, if each is
+    as likely anywhere: then there is at most one alarm in a thousand nights, on average. If a day resembles the day before there
+    are more: on generated days in 0.3 % of nights with a correlation of 0.3, in 4 % with 0.6.
     """
     good, of = days["explained"].to_numpy(np.float64), (days["starts"] + days["extra"]).to_numpy(np.float64)
     good, of, names = good[of > 0], of[of > 0], days["day"].to_numpy(object)[of > 0]
@@ -142,13 +142,13 @@ def _parted(good: np.ndarray, of: np.ndarray) -> np.ndarray:
 
 
 def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, every: int = 1) -> Iterator[Look]:
-    """Lead the state along the record; ask at each ``every``-th second with starts, and idle one, from ``from_s`` on."""
+    """Follow the record; look at each ``every``-th busy and idle second from ``from_s`` on."""
     origin = origin_of(jobs)
     slurm = begin(site, jobs, phases)
     state: list[np.ndarray] = [*slurm.now, slurm.numbers, slurm.tree.usage, slurm.tree.factor]
     held = held_nodes(site, jobs)
     start, end = (jobs[name].to_numpy(np.int64) - origin for name in ("start_s", "end_s"))
-    end, ran = np.maximum(end, start + 1), np.array(jobs["start_s"] >= 0)  # later than the start, where both are in one second
+    end, ran = np.maximum(end, start + 1), np.array(jobs["start_s"] >= 0)  # an end in the second of the start comes one later
     gone = jobs["cancel_s"].to_numpy(np.int64) - origin
     submit = jobs["submit_s"].to_numpy(np.int64) - origin
     answer = end + slurm.rules.epilog_ms // 1000

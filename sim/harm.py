@@ -20,21 +20,21 @@ from sim.machine.nodes import Nodes
 
 MOST_SCENARIOS = 1024
 KINDS = 1 << 12
-"""Rows of ``Tables.delayed``, and of ``Scenarios.until`` on nodes: kinds of jobs that have none to themselves share one."""
+"""Rows of ``Tables.delayed``, and of ``Scenarios.until`` on nodes; kinds of jobs without a row of their own share one."""
 
 
 @dataclass(frozen=True)
 class Harm:
     """The options of ``Harm(...)``: the number of scenarios and the constants of the rule.
 
-    Found on first halves of four traces at several loads (docs/studies/expected-harm.md). They have no unit: the scales of seconds and
-    processors follow the jobs that have ended.
+    They were fitted on the first halves of four traces at several loads (docs/studies/expected-harm.md). They have no unit: the
+    scales of seconds and processors follow the jobs that have ended.
     """
 
     scenarios: int = 16
-    """Under heavy load 4 are too few; 64 give what 16 give."""
+    """Number of scenarios. Under heavy load 4 are too few; 64 give the same as 16."""
     width_credit: float = 0.7
-    """Credit for width in the order of the queue, in parts of Z for a job as wide as the machine."""
+    """Credit for width in the order of the queue, in parts of Z, for a job as wide as the machine."""
     fairness: float = 4.0
     """Weight of a job's share of P2SF in its gain."""
     urgency: float = 0.5
@@ -42,11 +42,11 @@ class Harm:
     order_urgency: float = 0.5
     """Factor of the weight of slowdown in the order of candidates."""
     packing: float = 1.0
-    """Weight of the head's processors in harm."""
+    """Weight of the processors of the head of the queue in harm."""
     short: float = 0.03
-    """Jobs that end by then, in parts of Z, may pass a head that fits too."""
+    """Jobs that end within this time, in parts of Z, may pass a head of the queue that fits too."""
     short_level: float = 0.9
-    """The quantile that must lie below ``short``."""
+    """Level of the quantile of the runtime that must lie below ``short``."""
 
 
 def harm(text: str) -> Harm:
@@ -69,8 +69,8 @@ def harm(text: str) -> Harm:
 def uniforms(rows: int, count: int, seed: int) -> np.ndarray:
     """Return stratified numbers in [0, 1), float64 [rows, count].
 
-    Each row has one number in each ``count``-th of [0, 1), in an order of its own. A row's numbers depend on its place and the
-    seed alone: a counter is hashed (SplitMix64; Steele, Lea & Flood 2014).
+    Each row has one number in each ``count``-th of [0, 1), in a random order. A row's numbers depend only on its place and the
+    seed: a counter is hashed (SplitMix64; Steele, Lea & Flood 2014).
     """
     drawn = np.empty((rows, count))
     step = max(1, (1 << 16) // count)
@@ -91,9 +91,9 @@ def _mixed(counter: np.ndarray) -> np.ndarray:
 
 
 def told_beforehand(source: Predictor, jobs: pd.DataFrame, requested: np.ndarray) -> tuple[int, np.ndarray | None]:
-    """Return at how many levels ``source`` tells a runtime, and its quantiles if known.
+    """Return the number of levels at which ``source`` predicts, and its quantiles if known.
 
-    They are whole seconds, int64 [rows, levels]. One level where it knows but one number.
+    They are whole seconds, int64 [rows, levels]. A point prediction has one level.
     """
     if isinstance(source, TablePredictor):
         table = source.quantiles(jobs) if source.quantiles is not None else pd.DataFrame()
@@ -113,9 +113,9 @@ def as_scenarios(
     scratch: Scratch,
     nodes: Nodes | None = None,
 ) -> Scenarios:
-    """Return fresh arrays of ``rule`` for ``jobs`` on ``procs`` processors.
+    """Return fresh arrays of ``rule`` for ``jobs`` on ``procs`` processors or on ``nodes``.
 
-    Or on ``nodes`` with so many. ``arrays`` are the jobs' columns in the order of the table.
+    ``arrays`` are the jobs' columns in the order of the table.
     """
     total, count, most = len(jobs), rule.scenarios, min(len(jobs), 2 * procs)
     levels, predicted = told_beforehand(source, jobs, arrays.requested)

@@ -1,7 +1,7 @@
 """Start decisions of a replay that read recorded counters at the simulated moment.
 
-On a machine that is not simulated it is not known how counters and runtimes would have been under other decisions. A replay takes both
-as recorded: the congestion does not depend on the decision. What runs is the replay's own.
+For a real machine it is unknown what counters and runtimes would have been under other decisions. A replay takes both as
+recorded: congestion then does not depend on the decision. Which jobs run is the replay's own.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pandas as pd
 class Recorded:
     """A start decision by what was recorded up to the simulated moment.
 
-    ``chance`` returns the probability for which the job in a row of the table waits at a second of the trace while the jobs in other
-    rows run, NaN where nothing was recorded: then it starts, as do the jobs that are not in the rows ``asked``. ``answers`` are
-    (row, second, probability). To know what runs, it is the predictor ``requested``, too.
+    ``chance(row, second, running)`` returns a probability for the job in a row of the table while the jobs in other rows run. The
+    job waits if it is at least ``cutoff``, and starts if it is NaN (nothing was recorded) or the row is not in ``asked``.
+    ``answers`` are (row, second, probability). To know which jobs run, the object is the predictor ``requested``, too.
     """
 
     chance: Callable[[int, int, Collection[int]], float]
@@ -29,7 +29,7 @@ class Recorded:
     answers: list[tuple[int, int, float]] = field(default_factory=list)
 
     def skip(self, row: int, now_s: int) -> bool:
-        """Tell whether the job in ``row`` shall wait."""
+        """Tell whether the job in ``row`` must wait."""
         if row in self.asked:
             self.answers.append((row, now_s, self.chance(row, now_s, self._running)))
             return self.answers[-1][2] >= self.cutoff
@@ -47,7 +47,7 @@ class Recorded:
         self._running.add(job)
 
     def ended(self, job: int, now_s: int) -> None:
-        """Note that ``job`` runs no longer."""
+        """Note that ``job`` no longer runs."""
         self._running.remove(job)
 
     def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
@@ -58,7 +58,7 @@ class Recorded:
 def beside(start_s: np.ndarray, end_s: np.ndarray, row: int) -> np.ndarray:
     """Return the rows of jobs that run when the one in ``row`` starts.
 
-    Of those that start in the same second the rows before it.
+    Of jobs that start in the same second, those in earlier rows count.
     """
     at = start_s[row]
     begun = (start_s < at) | ((start_s == at) & (np.arange(len(start_s)) < row))

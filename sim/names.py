@@ -1,6 +1,6 @@
 """Scheduler names, ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(...)]``.
 
-A missing order is FCFS, in front and behind.
+A missing order is FCFS, both of the queue and of backfill candidates.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ BACKFILLING = ("EASY",)
 PLANNING = ("JustBF", "Conservative")
 """Algorithms that plan every waiting job."""
 PLANNERS = ("PlanRS", "OrigBF")
-"""Algorithms that plan nodes, on a pool of processors too."""
+"""Algorithms that plan nodes, also on a pool of processors."""
 
 
 @dataclass(frozen=True)
 class Order:
     """A queue order, with the weights of a mixed policy, or with a ``score``.
 
-    ``weights`` are on (n, r, wait, r/n, expansion, r n), the features raw or ``standardised``; or the values of the score.
+    ``weights`` are those of the features (n, r, wait, r/n, expansion, r n), raw or ``standardised``, or the values of the score.
     """
 
     name: str = "FCFS"
@@ -63,12 +63,12 @@ class Order:
 class Rush:
     """Start decisions of Nichols et al. (RUSH).
 
-    A model is asked about each job that could start, and skips it, ``skips`` times at most, if it predicts one of ``classes``. With a
-    ``patience`` a job is skipped for so many seconds from its first skip on, however often, unless ``skips`` is stated too; it is
-    asked about again after ``every`` seconds at the earliest. With ``harm`` a start also counts that makes running jobs vary. A model
-    skips from the probability ``cutoff`` on, by default its own.
-    ``model`` is ``oracle``, ``coin``, or any name for which the caller has a model; empty for a start decision given beside the
-    name.
+    A model is asked about each job that could start. The job is skipped, at most ``skips`` times, if the model predicts one of
+    ``classes``. With a ``patience``, a job may be skipped for that many seconds from its first skip on, any number of times
+    unless ``skips`` is given too. A skipped job is asked about again after ``every`` seconds at the earliest. With ``harm``,
+    variation that a start adds to running jobs counts too. A model skips from the probability ``cutoff`` on, by default its own.
+    ``model`` is ``oracle``, ``nowcast``, ``coin``, or any name for which the caller has a model; empty for a start decision given
+    beside the name.
     """
 
     model: str = ""
@@ -84,18 +84,18 @@ _RUSH = ("model", "skips", "patience", "every", "harm", "cutoff", "classes")
 UNTRAINED = ("oracle", "nowcast", "coin")
 """Models of RUSH that are not learned: see :mod:`sim.cluster.start_models`."""
 ANY_SKIPS = 999_999_999
-"""A number of skips that no job comes to."""
+"""A number of skips that no job reaches."""
 CLASSES = ("variation", "little")
-"""Predicted classes that skip a job: variation, or already little of it."""
+"""Predicted classes that skip a job: variation, or also little variation."""
 
 
 @dataclass(frozen=True)
 class Scheduler:
     """A scheduling algorithm with the order of its queue and of its backfill candidates.
 
-    ``rush`` is set if starts are decided on,
-    ``harm``, ``plan_rs`` and ``orig_bf`` for the algorithms of those names. ``rollout`` is set if one of ``policies`` is
-    chosen again and again. ``by_request``: jobs are planned by their requests, and predictions order the queue alone.
+    ``rush`` is set if a model decides on starts, ``harm``, ``plan_rs`` and ``orig_bf`` for the algorithms of those names, and
+    ``rollout`` if one of ``policies`` is chosen again and again. ``by_request``: jobs are planned by their requests; predictions
+    only order the queue.
     """
 
     name: str
@@ -113,18 +113,18 @@ class Scheduler:
 
     @property
     def promises(self) -> bool:
-        """Tell whether it plans a start for each job anyway, so that telling it costs little."""
+        """Tell whether it plans a start for each job anyway, so that logging plans costs little."""
         return self.algorithm in PLANNERS
 
     @property
     def draws(self) -> bool:
-        """Tell whether it draws scenarios or moves at random, so that the seed decides."""
+        """Tell whether it draws scenarios or moves at random, so that the seed matters."""
         searches = self.plan_rs is not None and self.plan_rs.iterations > 0
         return self.harm is not None or self.rollout is not None or searches
 
 
 def scheduler(name: str) -> Scheduler:
-    """Return the scheduler called ``name``, in any case; InputError with the known names else."""
+    """Return the scheduler ``name``, in upper or lower case; InputError for an unknown name."""
     if not isinstance(name, str):
         raise InputError(f"unknown scheduler {name!r}; {grammar()}")
     return _scheduler(name)
@@ -140,7 +140,7 @@ def _scheduler(name: str) -> Scheduler:
     base, rush = _rush(name)
     if base.upper() == SLURM.upper():
         raise InputError(f"scheduler {name!r}: needs the site's files: give the folder with its slurm.conf as --machine")
-    if not base.isascii():  # other letters may have those of a name as their capitals
+    if not base.isascii():  # the capitals of other letters may be ASCII
         raise InputError(f"unknown scheduler {name!r}: names are ASCII")
     if choosing := re.fullmatch(r"ROLLOUT(?:\((.+)\))?", base, re.IGNORECASE):
         return _choosing(name, choosing[1] or "", rush)
@@ -176,7 +176,7 @@ def _scheduler(name: str) -> Scheduler:
 
 
 def _easy_options(parts: list[str], name: str) -> dict[str, Any]:
-    """Take the options of ``EASY(reservations=k,plans=requested)`` out of its part; return them as fields."""
+    """Remove the options of ``EASY(reservations=k,plans=requested)``; return them as fields."""
     fields: dict[str, Any] = {}
     for at, part in enumerate(parts):
         if match := re.fullmatch(r"EASY\((.+)\)", part):
@@ -193,7 +193,7 @@ def _easy_options(parts: list[str], name: str) -> dict[str, Any]:
 
 
 def _parts(text: str) -> list[str]:
-    """Split a name at its hyphens, but not at signs between brackets."""
+    """Split a name at its hyphens, except inside brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
@@ -205,7 +205,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _choosing(name: str, options: str, rush: Rush | None) -> Scheduler:
-    """Return ``Rollout(OPTIONS)``; InputError for policies that cannot take over from one another."""
+    """Return ``Rollout(OPTIONS)``; InputError if a policy cannot take over from another."""
     try:
         rule = rollout(options.lower())
         policies = tuple(replace(scheduler(each), by_request=rule.plans == "requested") for each in rule.policies)
@@ -319,7 +319,7 @@ def with_numbers(plan: Scheduler, numbers: Sequence[float]) -> str:
 
 
 def _meant(base: str, parts: Sequence[str]) -> str:
-    """Return which name was meant, where a bracket is open, or else all names."""
+    """Return a hint: an open bracket, the name that was meant, or else all names."""
     if (opened := base.count("(") - base.count(")")) != 0:
         return "a bracket is not closed" if opened > 0 else "a bracket is closed that was not opened"
     algorithms = {each.upper(): each for each in (*ALGORITHMS, "Rollout")}

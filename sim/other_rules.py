@@ -1,6 +1,6 @@
-"""Other schedulers on the nodes of a Slurm site, and rules of logs: when they start jobs.
+"""Starts of jobs under other schedulers on a Slurm site's nodes, or under a log's rule.
 
-Nodes, partitions, memory, GPUs, features, and when jobs became eligible hold. Priorities, tiers, limits of accounts and QOS,
+Nodes, partitions, memory, GPUs, features and eligible times still apply. Priorities, tiers, limits of accounts and QOS,
 reservations and outages do not: they are Slurm's.
 """
 
@@ -23,8 +23,8 @@ from sim.slurm.site import Node, Site
 def started(site: Site | Rule, jobs: pd.DataFrame, scheduler: str, predictor: str, seed: int) -> np.ndarray:
     """Return when a scheduler starts each job on the site's nodes, or within a rule's limits.
 
-    Unix seconds, float64 [jobs], NaN for a job that no nodes hold. ``jobs`` has the columns of a replay. InputError for an unknown
-    scheduler or predictor.
+    Unix seconds, float64 [jobs], NaN for a job that no nodes can hold. ``jobs`` has the columns of a replay. Raises InputError
+    for an unknown scheduler or predictor.
     """
     ready = np.maximum(jobs["submit_s"].to_numpy(np.int64), jobs["eligible_s"].to_numpy(np.int64))
     order = np.argsort(ready, kind="stable")

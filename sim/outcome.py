@@ -1,6 +1,6 @@
 """One simulation without tables: a policy on prepared jobs.
 
-The kernel is stopped and resumed wherever it needs an answer from outside.
+The kernel stops whenever it needs an answer from outside, and is then resumed.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from sim.python_predictor import Conversation
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the jobs that have ended and all jobs, several times a second."""
 FIRST_LEG, LEG_S, LONGEST_LEG = 100_000, 0.1, 10_000_000
-"""Work until the kernel pauses first, in events and jobs that are planned; about the seconds between pauses, in which Python can report
-and be interrupted; and the most work between them, as a full log of plans pauses early and often."""
+"""Work until the first pause of the kernel, in events and planned jobs; about the seconds between pauses, in which Python can
+report and be interrupted; and the max work between them, as a full log of plans pauses early and often."""
 TRACE_SECONDS = Clock()
 """The default wall clock: the trace's seconds, as if its second 0 were a midnight."""
 
@@ -50,7 +50,7 @@ TRACE_SECONDS = Clock()
 class Machine(Protocol):
     """A machine that decides how long jobs take, such as a simulated cluster.
 
-    Without one, jobs run on processors without contention (:mod:`sim.cluster` has the other).
+    Without one, jobs run on processors without contention. :mod:`sim.cluster` has one.
     """
 
     @property
@@ -74,7 +74,7 @@ class Decider(Protocol):
         """Choose the jobs that start at ``now``."""
 
     def check(self) -> None:
-        """Raise InputError for jobs that were never started."""
+        """Raise InputError if jobs were never started."""
 
 
 _NONE = np.zeros(0, np.int64)
@@ -83,9 +83,9 @@ _NONE = np.zeros(0, np.int64)
 class Outcome(NamedTuple):
     """The results of a simulation, int64 [jobs] in the order of the table.
 
-    Times are in seconds from the trace's origin. ``runtime`` is the simulated one, ``skips`` are by start decisions,
-    ``predictor`` is its name, ``clamped`` counts its clamped predictions, ``seconds`` is the wall time of the simulation alone,
-    ``retraining`` that of the training in it, ``quantiles`` are the predicted distributions; ``plans``, ``searches`` and
+    Times are in seconds from the trace's origin. ``runtime`` is the simulated one; ``skips`` counts skips by start decisions.
+    ``predictor`` is the predictor's name, ``clamped`` the number of its clamped predictions, ``quantiles`` its distributions.
+    ``seconds`` is the wall time of the simulation alone, ``retraining`` that of the training in it. ``plans``, ``searches`` and
     ``search_costs`` are those of :class:`~sim.schedule.Schedule`.
     """
 
@@ -124,9 +124,9 @@ def simulation(
 ) -> Simulation:
     """Return a simulation without tables, before its first event.
 
-    As :func:`sim.simulate`, on the jobs as recorded, without shaking. ``tells``: with the ``plans`` of a scheduler that makes them.
-    ``foreknown`` is the predictor as :func:`sim.estimates.as_estimates` returns it, where it was made before.
-    ``decider`` decides in place of the scheduler.
+    As :func:`sim.simulate`, on the jobs as recorded, without shaking. ``tells``: log the ``plans`` of a scheduler that makes
+    them. ``foreknown`` is the predictor as :func:`sim.estimates.as_estimates` returns it, if that was called before. ``decider``
+    decides in place of the scheduler.
     """
     if len(failures.time_s):
         workload = failing(workload, failures)
@@ -204,7 +204,7 @@ def simulation(
 def planned_nodes(
     workload: Prepared, machine: OnClusters, plan: Scheduler, given: Inputs, *, pool: bool, tells: bool, scratch: Scratch
 ) -> tuple[Nodes, Planner]:
-    """Return fresh arrays of the nodes that jobs run on, and of what plans there."""
+    """Return fresh arrays of the nodes that jobs run on, and of the planner on them."""
     jobs, arrays = workload.jobs, workload.arrays
     nodes = scratch.nodes(*machine, given.dependencies.row if workload.waits is not None else np.arange(len(jobs)))
     planned = Planned(
@@ -250,7 +250,7 @@ class Simulation:
         return self._decided(self.seconds)
 
     def stops(self) -> Iterator[int]:
-        """Simulate to the last end, but yield the time wherever the policy outside must choose."""
+        """Simulate to the last end; yield the time whenever the policy outside must choose."""
         if self.machine is None:
             state = self.work.state
             load_kernel(
@@ -303,7 +303,7 @@ class Simulation:
         return run(self.settings, arrays, estimates, dependencies, *self.work, memory, now, NO_SWEEP)
 
     def _answer(self, reason: int, now: int) -> None:
-        """Answer the kernel: retrain the predictor, decide on a start, choose a policy, search for a plan, or ask a Python predictor."""
+        """Answer the kernel's request for training, a decision, choice, search or prediction."""
         state, origin = self.work.state, self.workload.origin
         if reason == RETRAIN and isinstance(self.source, CompiledPredictor) and self.source.retrain is not None:
             stopped = time.perf_counter()
@@ -323,9 +323,9 @@ class Simulation:
             self.conversation.answer(reason, now)
 
     def _rows(self) -> np.ndarray | None:
-        """Return rows of the table by the kernel's jobs, None where these are the same.
+        """Return the table's row of each job of the kernel, or None if they are the same.
 
-        They differ where jobs depend on each other.
+        They differ if jobs depend on each other.
         """
         return self.given.dependencies.row if self.settings.dependent else None
 
@@ -374,13 +374,13 @@ def check_decision(plan: Scheduler, decided: bool, monitored: bool) -> None:
 ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative", "Harm", "Rollout", *PLANNERS)
 """Algorithms that run on a machine of clusters."""
 WITH_HOURS = ("EASY", "List", "Strict")
-"""Those that know hours at which jobs may start."""
+"""Algorithms that support hours at which jobs may start."""
 
 
 def failing(workload: Prepared, failures: Failures) -> Prepared:
-    """Return a workload whose runtimes may change, as nodes of its machine fail.
+    """Return a workload with its own runtimes, which change as nodes of its machine fail.
 
-    InputError where that is not possible.
+    Raises InputError without a machine, with dependencies, and for a node that the machine does not have.
     """
     if workload.machine is None:
         raise InputError("nodes fail on a machine of clusters alone, and this is one pool of processors: give a machine")
@@ -391,7 +391,7 @@ def failing(workload: Prepared, failures: Failures) -> Prepared:
 
 
 def check_clusters(plan: Scheduler, monitored: bool, fails: bool, closes: bool = False) -> None:
-    """Raise InputError for what does not run on a machine of clusters."""
+    """Raise InputError if ``plan`` cannot run on a machine of clusters as asked."""
     if (plan.rush is not None and plan.harm is None) or plan.algorithm not in ON_CLUSTERS:
         raise InputError(
             f"scheduler {plan.name!r}: does not run on a machine of clusters; {', '.join(ON_CLUSTERS)} do, without +RUSH but for Harm"
@@ -419,8 +419,8 @@ def check_usable(state: State, name: str, jobs: pd.DataFrame, row: np.ndarray | 
 def load_kernel(weighs: bool = False, clustered: bool = False, decides: bool = False) -> None:
     """Compile the kernel or load it from its cache, by simulating no jobs.
 
-    Call it before measuring a simulation's time. Those of an algorithm that ``weighs`` scenarios, of one on a ``clustered``
-    machine, and of a policy outside that ``decides``, are others.
+    Call it before measuring a simulation's time. There are kernels of their own for an algorithm that ``weighs`` scenarios, for a
+    ``clustered`` machine, and for a policy outside that ``decides``.
     """
     nothing = np.zeros(0, np.int64)
     policy = Policy("Harm" if weighs else "EASY")

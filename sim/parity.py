@@ -1,7 +1,7 @@
-"""How far replays of a site are from its record, in waits.
+"""How far the waits in replays of a site are from the recorded waits.
 
-A record is one sample: the phases of Slurm's clocks are not in any accounting, and two real runs of the same submissions differ. So
-there are many replays, each with phases of its own, and the record is compared with their range.
+A record is one sample: no accounting has the phases of Slurm's clocks, and two real runs of the same submissions differ. So there
+are many replays, each with phases of its own, and the record is compared with their range.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WITHIN_S = (1, 5, 30)
 BY = ("partition", "qos", "account", "size", "hour")
 _SIZES = (1, 2, 5, 17, 65, 257, 1025)
 _NOISE_S = 30
-"""Seconds outside the range over phases that need no explanation: a cycle of backfilling earlier or later."""
+"""Seconds outside the range over phases that need no explanation: a backfill cycle earlier or later."""
 Rule = Callable[[Site, pd.DataFrame], tuple[Site, pd.DataFrame]]
 Progress = Callable[[int, int], None]
 
@@ -37,8 +37,8 @@ Progress = Callable[[int, int], None]
 class Open:
     """The waits of open replays.
 
-    ``wait_s`` float64 [replays, jobs], and the scheduler that started each job, ``by`` object [replays, jobs]. A job that a
-    replay never starts has the wait NaN. ``recorded_s`` [jobs] are the recorded waits, NaN for jobs that were cancelled before they started.
+    ``wait_s`` float64 [replays, jobs] is NaN for a job that a replay never starts. ``by`` object [replays, jobs] is the scheduler
+    that started the job. ``recorded_s`` [jobs] are the recorded waits, NaN for jobs cancelled before they started.
     """
 
     wait_s: np.ndarray
@@ -52,11 +52,11 @@ class Open:
 
     @property
     def lost(self) -> np.ndarray:
-        """Tell which of the jobs that ran some replay never starts, bool [jobs]."""
+        """Tell which of the jobs that ran do not start in every replay, bool [jobs]."""
         return np.asarray(np.isfinite(self.recorded_s) & ~self.starts)
 
     def summary(self) -> dict[str, float]:
-        """Return the figures of ``queuecast parity --json`` that open replays give.
+        """Return the figures of ``queuecast parity --json`` that come from open replays.
 
         Means are over the jobs that start in every replay.
         """
@@ -78,10 +78,10 @@ class Open:
 def open_replays(
     site: Site, jobs: pd.DataFrame, replays: int, seed: int, progress: Progress | None = None, phases: Phases | None = None
 ) -> Open:
-    """Replay ``jobs`` so many times.
+    """Replay ``jobs`` in ``replays`` replays.
 
-    With phases drawn from ``seed`` on, or a little beside these ``phases``. ``jobs`` has ``start_s`` beside the columns of a
-    replay; whole seconds are compared, as accounting has them.
+    Phases are drawn by the seeds from ``seed`` on, or are close to ``phases`` if given. ``jobs`` has ``start_s`` beside the
+    columns of a replay. Whole seconds are compared, as accounting has them.
     """
     submit = jobs["submit_s"].to_numpy(np.float64)
     waits, by = np.empty((replays, len(jobs))), np.empty((replays, len(jobs)), object)
@@ -107,8 +107,8 @@ def near(phases: Phases, seed: int, by_s: float = 0.02) -> Phases:
 def by_group(jobs: pd.DataFrame, replays: Open, by: str) -> pd.DataFrame:
     """Return recorded and replayed mean waits by one of :data:`BY`.
 
-    A size is the least number of processors of its class. Columns ``by value jobs recorded_s mean_s low_s high_s outside``: the last
-    tells whether the record lies outside the range over phases.
+    A size class is named by its min number of processors. Columns ``by value jobs recorded_s mean_s low_s high_s outside``;
+    ``outside`` tells whether the record lies outside the range over phases.
     """
     if by == "size":
         values = pd.Series(np.array(_SIZES)[np.searchsorted(_SIZES, jobs["cpus"], side="right") - 1])
@@ -141,7 +141,7 @@ def by_group(jobs: pd.DataFrame, replays: Open, by: str) -> pd.DataFrame:
 def unexplained(jobs: pd.DataFrame, replays: Open, most: int = 10) -> pd.DataFrame:
     """Return the jobs whose recorded wait lies over 30 s outside the range over phases.
 
-    The farthest first. Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s why``.
+    The farthest come first, at most ``most``. Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s why``.
     """
     low, high = np.quantile(np.nan_to_num(replays.wait_s), RANGE, axis=0)
     beyond = np.where(
@@ -158,7 +158,7 @@ def unexplained(jobs: pd.DataFrame, replays: Open, most: int = 10) -> pd.DataFra
 
 
 def _why(job: pd.Series, beyond: float) -> str:
-    """Return what may explain a wait that no replay has, in words of an operator."""
+    """Return in an operator's words what may explain a wait that no replay has."""
     if beyond < 0:
         return "started sooner than the rules let it: a raised priority, a reservation, or nodes that the site's files do not show"
     if job["reservation"]:
@@ -217,13 +217,13 @@ RULES: Mapping[str, Rule] = {
     "reservations": lambda site, jobs: (replace(site, reservations=()), jobs.assign(reservation="")),
     "outages": lambda site, jobs: (replace(site, outages=()), jobs),
 }
-"""What can be left out, to see what the figures can see."""
+"""Rules that can be left out, to see whether the figures change without them."""
 
 
 def without(
     site: Site, jobs: pd.DataFrame, replays: int, seed: int, rules: Sequence[str] = tuple(RULES), progress: Progress | None = None
 ) -> pd.DataFrame:
-    """Return what replays give with each rule left out that the site makes use of.
+    """Return the figures of replays without each rule that the site uses, one rule at a time.
 
     Columns ``rule mean_wait_s low_s high_s within_5_s``.
     """

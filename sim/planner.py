@@ -39,12 +39,12 @@ from sim.planning import OrigBF, PlanRS
 from sim.prepare import OnClusters
 
 KEPT_HEAP = 1 << 16
-"""Ends that are kept with states of a cluster's plan, in all."""
+"""Max number of ends kept with the states of a cluster's plan, in all."""
 KEPT_TABLES = 1 << 20
-"""Numbers that are kept of what is free, in all."""
+"""Max number of values kept of what is free, in all."""
 MOST_KEPT = 256
 TOGETHER, TOGETHER_LIMITED = 4096, 16
-"""Iterations between two looks at the clock, without and with a limit of time."""
+"""Iterations between two looks at the clock, without and with a time limit."""
 
 
 def pool_as_cluster(procs: int, arrays: Jobs) -> OnClusters:
@@ -58,7 +58,7 @@ def pool_as_cluster(procs: int, arrays: Jobs) -> OnClusters:
 class Planned(NamedTuple):
     """What is planned, and by which ``rule``.
 
-    For so many ``users`` and at most so many ``running`` jobs.
+    ``users`` is the number of users, ``running`` the max number of running jobs.
 
     ``pool``: the nodes are one pool of processors. ``tells``: changes of planned starts are logged. OrigBF also needs the
     ``queue`` of each row.
@@ -75,7 +75,7 @@ class Planned(NamedTuple):
 def as_planner(planned: Planned, nodes: Nodes, arrays: Jobs, estimates: Estimates, scratch: Scratch) -> Planner:
     """Return fresh arrays of a planner on ``nodes``.
 
-    The smallest that do where there is no rule and nothing is told.
+    They are as small as possible if there is no rule and nothing is logged.
     """
     rule, tells = planned.rule, planned.tells
     clusters = len(nodes.first) - 1
@@ -122,7 +122,7 @@ def as_planner(planned: Planned, nodes: Nodes, arrays: Jobs, estimates: Estimate
 
 
 def _numbers(rule: PlanRS | OrigBF | None, pool: bool, tells: bool) -> np.ndarray:
-    """Return the settings of a planner, by the names of :mod:`sim.kernel.planning_seats`."""
+    """Return the settings of a planner, by the codes of :mod:`sim.kernel.planning_seats`."""
     numbers = np.zeros(NUMBERS, np.int64)
     numbers[POOL], numbers[TELLS], numbers[WHOLE] = pool, tells, tells
     if isinstance(rule, OrigBF):
@@ -136,7 +136,7 @@ def _numbers(rule: PlanRS | OrigBF | None, pool: bool, tells: bool) -> np.ndarra
 
 
 def _spare(nodes: Nodes, scratch: Scratch) -> Nodes:
-    """Return ``nodes`` with places of their own, on which a search tries plans."""
+    """Return ``nodes`` with separate places, on which a search tries plans."""
     held = len(nodes.node)
     return nodes._replace(
         cluster=scratch.take("spare cluster", len(nodes.cluster)),
@@ -147,7 +147,7 @@ def _spare(nodes: Nodes, scratch: Scratch) -> Nodes:
 
 
 def _kept(nodes: Nodes, searched: int, scratch: Scratch) -> Kept:
-    """Return room for what a search over so many jobs keeps."""
+    """Return room for what a search over ``searched`` jobs keeps."""
     clusters, take = len(nodes.first) - 1, scratch.take
     states = max(1, min(MOST_KEPT, searched, KEPT_TABLES // max(nodes.free.size + nodes.left.size, 1)))
     return Kept(
@@ -163,20 +163,20 @@ def _kept(nodes: Nodes, searched: int, scratch: Scratch) -> Kept:
 
 
 def no_planner(nodes: Nodes) -> Planner:
-    """Return the planner of an algorithm that is none, on ``nodes``."""
+    """Return a planner on ``nodes`` for an algorithm that plans nothing."""
     nothing = np.zeros(0, np.int64)
     jobs, estimates = Jobs(*[nothing] * 5), Estimates(*[nothing] * 3)
     return as_planner(Planned(), nodes, jobs, estimates, Scratch())
 
 
 QUEUES_S = (3600, 7200, 86400, 2 * 86400, 4 * 86400, 7 * 86400, 14 * 86400, 61 * 86400)
-"""Requests that the queues of OrigBF hold at the most; the last is 2 months."""
+"""Max requests of the queues of OrigBF, seconds; the last is 2 months."""
 
 
 def queues(rule: OrigBF, jobs: pd.DataFrame, requested: np.ndarray) -> np.ndarray:
     """Return the place of each job's queue, 0 first, int64 [jobs].
 
-    InputError where ``jobs`` have none of their own.
+    Raises InputError if the trace's queues are asked for and it has none.
     """
     if rule.queues == "one":
         return np.zeros(len(jobs), np.int64)
@@ -186,7 +186,7 @@ def queues(rule: OrigBF, jobs: pd.DataFrame, requested: np.ndarray) -> np.ndarra
         own = codes(jobs, "queue")
         if len(own) == 0 or own.max() < 0:
             raise InputError("queues=trace: the trace names no queues; leave the option out for queues by walltime")
-        longest = np.zeros(own.max() + 2, np.int64)  # the last is of jobs without a queue
+        longest = np.zeros(own.max() + 2, np.int64)  # the last is that of jobs without a queue
         np.maximum.at(longest, own, requested)
         number = np.argsort(np.argsort(longest, kind="stable"))[own]
     return np.ascontiguousarray(number if rule.priority == "short" else number.max(initial=0) - number, dtype=np.int64)
@@ -195,7 +195,7 @@ def queues(rule: OrigBF, jobs: pd.DataFrame, requested: np.ndarray) -> np.ndarra
 def claims(usage: str, nodes: Nodes) -> np.ndarray:
     """Return for how many processors each job counts, float64 [rows].
 
-    By its shares of the machine.
+    With memory, by the larger or the mean of its shares of processors and memory.
     """
     asked = nodes.requests.chunks[:, None] * nodes.requests.each
     procs = asked[:, PROCS].astype(np.float64)
@@ -207,7 +207,7 @@ def claims(usage: str, nodes: Nodes) -> np.ndarray:
 
 
 def as_rules(rule: PlanRS) -> Rules:
-    """Return what is searched for as the kernel's codes."""
+    """Return the rule of a search as the kernel's codes."""
     return Rules(
         METHODS.index(rule.search),
         rule.iterations,
@@ -221,7 +221,7 @@ def as_rules(rule: PlanRS) -> Rules:
 
 
 def as_search(clusters: int, jobs: int, users: int, seed: int) -> Search:
-    """Return what a search remembers, with random numbers by ``seed``."""
+    """Return the memory of a search, with random numbers drawn by ``seed``."""
     first, second = np.random.SeedSequence(seed).generate_state(2, np.uint64)
     return Search(
         slots=np.zeros(SLOTS, np.int64),
@@ -239,7 +239,7 @@ def as_search(clusters: int, jobs: int, users: int, seed: int) -> Search:
 
 
 class PlanLog:
-    """What jobs were told of their starts in a simulation, as its ``planner`` logged it."""
+    """The planned starts of jobs in a simulation, as its ``planner`` logged them."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
@@ -247,7 +247,7 @@ class PlanLog:
         self._nodes: list[np.ndarray] = []
 
     def read(self) -> None:
-        """Take changes of plans out of the log."""
+        """Move the changes of plans out of the planner's log."""
         numbers = self._planner.numbers
         self._lines.append(self._planner.log[: numbers[TOLD]].copy())
         self._nodes.append(self._planner.log_nodes[: numbers[TOLD_NODES]].copy())
@@ -256,7 +256,7 @@ class PlanLog:
     def table(self, job_id: np.ndarray, origin: int, rows: np.ndarray | None) -> pd.DataFrame:
         """Return when the plan of each job changed, and to what.
 
-        ``job_id`` by rows of the table, ``rows`` of which the kernel's jobs are.
+        ``job_id`` is by rows of the table; ``rows`` are the rows of the kernel's jobs, None if they are the same.
         """
         self.read()
         lines, nodes = np.concatenate(self._lines), np.concatenate(self._nodes)
@@ -277,9 +277,9 @@ class PlanLog:
 
 
 class Searches:
-    """Search for better plans of a simulation, and remember what was found.
+    """Search for better plans of a simulation, and remember the results.
 
-    Of ``rule`` with random numbers by ``seed``, on ``state``.
+    The search follows ``rule``, with random numbers by ``seed``, on ``state``.
     """
 
     def __init__(self, rule: PlanRS, state: State, planner: Planner, bits: int, seed: int) -> None:
@@ -326,7 +326,7 @@ class Searches:
         )
 
     def costs(self, origin: int) -> pd.DataFrame:
-        """Return a row a search, with the wall time that it took."""
+        """Return a table with a row a search and its wall time."""
         names = ("time_s", "plan_jobs", "iterations", "accepted", "seconds")
         table = pd.DataFrame(self._costs, columns=names).astype(dict(zip(names, ("i8", "i4", "i4", "i4", "f8"), strict=True)))
         table["time_s"] += origin

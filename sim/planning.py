@@ -17,23 +17,23 @@ LONGEST_S = 10**9
 class PlanRS:
     """The options of ``PlanRS(...)``.
 
-    What the authors leave open is said with each; docs/reference.md has all of it.
+    Each states what the authors leave open; docs/reference.md has all of it.
     """
 
     iterations: int = 300
-    """Of one search; 0 for no search."""
+    """Iterations of one search; 0 for no search."""
     per: str = "search"
-    """``cluster``: so many for the jobs of each cluster, one after the other."""
+    """``cluster``: that many iterations for the jobs of each cluster, one cluster after the other."""
     interval: int = 60
-    """The least time from one search to the next, seconds."""
+    """Min time from one search to the next, seconds."""
     clock: str = "moment"
     """Whether the interval counts from the ``moment`` of a search or from its ``end``, which is ``takes`` seconds later."""
     takes: int = 0
     """How long a search takes in simulated time, seconds; its plan holds at once."""
     limit: float = 0.0
-    """The wall time after which a search is interrupted, seconds; 0 for none. With one, no run can be repeated exactly."""
+    """Wall time after which a search is interrupted, seconds; 0 for none. With a limit, no run can be repeated exactly."""
     search: str = "random"
-    """What is tried (:mod:`sim.kernel.planning_search`)."""
+    """The search method (:mod:`sim.kernel.planning_search`)."""
     wait: float = 1.0
     slowdown: float = 1.0
     fairness: float = 10.0
@@ -43,11 +43,11 @@ class PlanRS:
     bound: int = 10
     """The threshold of bounded slowdown, seconds; 0 for slowdown."""
     spread: str = "sum"
-    """How mean and standard deviation of NUWT are one number: their ``sum``, or ``squares``, the sum of (1 + mean - NUWT) squared."""
+    """How mean and standard deviation of NUWT become one number: ``sum``, or ``squares``, the sum of (1 + mean - NUWT)^2."""
     usage: str = "mean"
-    """What a user has consumed, of a machine with memory: the ``mean`` of the shares of processors and memory, the ``larger``, or ``procs``."""
+    """A user's usage on a machine with memory: ``mean`` or ``larger`` of the shares of processors and memory, or ``procs``."""
     least: float = 3600.0
-    """What each user counts as having consumed at the least, processor-seconds."""
+    """Min of each user's usage, processor-seconds."""
 
     @property
     def every_s(self) -> int:
@@ -60,19 +60,19 @@ class OrigBF:
     """The options of ``OrigBF(...)``."""
 
     queues: str = "walltime"
-    """Queues for requests up to 1 h, 2 h, 1 d, 2 d, 4 d, 1 w, 2 w, 2 months, and beyond; the ``trace``'s own, by their longest request; or ``one``."""
+    """By requests up to 1 h, 2 h, 1 d, 2 d, 4 d, 1 w, 2 w, 2 months and more; the ``trace``'s by longest request; or ``one``."""
     priority: str = "short"
-    """Whether the queue of the shortest or of the ``long``est requests comes first."""
+    """Whether the queue of the shortest (``short``) or of the longest (``long``) requests comes first."""
     reorder: int = 0
     """Seconds from one order by fair share to the next; 0: at each pass."""
     reservations: str = "kept"
-    """Whether they survive a new order, or are made ``anew`` at each pass."""
+    """Whether reservations are ``kept`` when the order changes, or made ``anew`` at each pass."""
     threshold: int = 0
-    """How long a job must have waited for a reservation, seconds."""
+    """How long a job must have waited before it gets a reservation, seconds."""
     decay: float = 72.0
     """Hours after which usage is halved; 0 for never."""
     usage: str = "procs"
-    """What a user has consumed: as of PlanRS."""
+    """A user's usage: as in PlanRS."""
 
     @property
     def every_s(self) -> int:
@@ -104,7 +104,7 @@ _WHOLE = {
 def plan_rs(text: str) -> PlanRS:
     """Return the options of ``PlanRS(TEXT)``; InputError for unknown options and values.
 
-    Those not given are of ``preset``: ``paper`` or ``program``.
+    The others come from ``preset``: ``paper`` or ``program``.
     """
     given = parse(text)
     preset = chosen(f"preset={given.get('preset')}", given.pop("preset", "paper"), tuple(PRESETS))

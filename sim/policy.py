@@ -24,7 +24,7 @@ from sim.users.names import OPEN
 from sim.users.names import users as named_users
 
 NAMES = ("scheduler", "predictor", "correction")
-"""The fields of a policy by which tables tell policies apart within one setting."""
+"""The fields that tell policies apart in tables of one setting."""
 
 
 class Policy(NamedTuple):
@@ -51,17 +51,14 @@ class Policy(NamedTuple):
 
     @property
     def changes(self) -> str:
-        """Return what makes another workload of a trace, else "".
-
-        Such as ``users closed, load 2``.
-        """
+        """Return what changes the workload, such as ``users closed, load 2``; empty for nothing."""
         changed = [f"users {self.users}"] if self.users != OPEN else []
         changed += [f"{name} {factor:g}" for name, factor in (("load", self.load), ("squeeze", self.squeeze)) if factor != 1]
         return ", ".join(changed)
 
     @property
     def as_recorded(self) -> bool:
-        """Tell whether jobs are submitted when they were recorded to be."""
+        """Tell whether jobs are submitted at the recorded times."""
         return not (self.dependencies or self.shake_s or self.changes)
 
     def label(self, trace: str) -> str:
@@ -88,7 +85,7 @@ class Policy(NamedTuple):
 
 
 def applied(policy: Policy, plan: Scheduler) -> Policy:
-    """Return ``policy`` without a correction where ``plan`` lets no prediction expire."""
+    """Return ``policy``, with the default correction if no prediction expires under ``plan``."""
     if plan.harm is not None or (plan.by_request and plan.rollout is None):
         return policy._replace(correction="requested")
     return policy
@@ -111,13 +108,13 @@ def kernel_settings(
 ) -> Settings:
     """Return the policy as the kernel's codes, with ``plan`` for its scheduler.
 
-    ``predictor`` is the predictor's code, ``bits`` are those of an event that number jobs, ``origin`` is the trace's second from
-    which the kernel counts, ``midnight`` the first at which a predictor is retrained; ``monitored``: on a cluster with counters;
-    ``dependent``: some jobs wait for others; ``scoring`` as :func:`sim.scores.as_scoring` makes it.
+    ``predictor`` is the predictor's code. ``bits`` is how many bits of an event hold the job. ``origin`` is the trace's second
+    from which the kernel counts, ``midnight`` the first at which a predictor is retrained. ``monitored``: on a cluster with
+    counters. ``dependent``: some jobs wait for others. ``scoring`` is as :func:`sim.scores.as_scoring` makes it.
     """
     rules = named_semantics(policy.semantics)
     order, backfill = plan.order.code, plan.backfill.code
-    # a starving job goes to the head of the primary queue only; where that queue is FCFS anyway nothing changes
+    # a starving job goes to the head of the primary queue only; if that queue is FCFS anyway nothing changes
     same_queue = plan.order == plan.backfill and (policy.starvation_s is None or order == FCFS)
     backfill_changing = plan.backfill.changes
     changing = backfill_changing or plan.order.changes
@@ -133,7 +130,7 @@ def kernel_settings(
         one_queue=plan.algorithm not in BACKFILLING or same_queue,
         changing=changing,
         backfill_changing=backfill_changing,
-        # where FIT and END have different answers, a job let in before the reservation can still move it; skipped jobs are asked again at any pass;
+        # if FIT and END differ, a backfilled job can still move the reservation; skipped jobs are asked about at any pass;
         # what Harm gains from a start changes with time, and planners search by the clock
         steady=plan.reservations == 1
         and plan.harm is None

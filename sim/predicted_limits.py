@@ -1,6 +1,6 @@
-"""What a predictor that learns along a record says of its jobs at their submissions.
+"""Predictions for the jobs of a record at their submissions, learned along the record.
 
-As inside a simulation: from each job when it has ended, and where it is trained, at each midnight.
+As in a simulation, the predictor learns from each job when it has ended, and one that is trained at each midnight.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _END, _SUBMIT = 0, 1
 def predicted_quantile(jobs: pd.DataFrame, level: float, seed: int = 0) -> np.ndarray:
     """Return a quantile of each job's runtime as predicted at its submission.
 
-    Seconds, int64 [jobs]. ``jobs`` in order of submission have ``start_s end_s`` beside the columns of a replay. Predictions lie in 1..limit; before the
-    predictor has learned anything they are the limit.
+    Seconds, int64 [jobs], in 1..limit; the limit until the predictor has learned. ``jobs`` in order of submission have ``start_s
+    end_s`` beside the columns of a replay.
     """
     at = f"{level:g}"
     source = quantile(order=at, fit=at, end=at, seed=str(seed))
@@ -46,9 +46,9 @@ def as_table(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def told_along(table: pd.DataFrame, end_s: np.ndarray, clock: Clock, seed: int = 0) -> pd.DataFrame:
-    """Return the distribution of each job's runtime as ``quantile`` tells it at submission.
+    """Return the distributions of runtimes that ``quantile`` predicts at submission.
 
-    Seconds, a row a job, a column a level; arguments as of :func:`along`.
+    Seconds, a row a job, a column a level; arguments are those of :func:`along`.
     """
     source = quantile(seed=str(seed))
     assert source.distribution is not None
@@ -56,15 +56,15 @@ def told_along(table: pd.DataFrame, end_s: np.ndarray, clock: Clock, seed: int =
 
 
 def along(source: CompiledPredictor, table: pd.DataFrame, end_s: np.ndarray, clock: Clock) -> np.ndarray:
-    """Return what a predictor that learns says of each job of a canonical table.
+    """Return what a learning predictor predicts for each job of a canonical table.
 
-    Seconds, float64 [jobs]. ``end_s`` int64 [jobs] are the ends of the record, below 0 for none; ends of a second come before its submissions.
+    Seconds, float64 [jobs]. ``end_s`` int64 [jobs] are recorded ends, below 0 for none. In a second, ends precede submissions.
     """
     return _walked(source, table, end_s, clock)[0]
 
 
 def _walked(source: CompiledPredictor, table: pd.DataFrame, end_s: np.ndarray, clock: Clock) -> tuple[np.ndarray, Memory]:
-    """Return the answers, and the predictor's memory behind the last event."""
+    """Return the answers, and the predictor's memory after the last event."""
     submit = table["submit_s"].to_numpy(np.int64)
     origin = int(submit[0])
     arrays = kernel_columns(table)._replace(submit=submit - origin)

@@ -35,8 +35,8 @@ TIMES_AND_PROCS = ("submit_s", "runtime_s", "procs", "requested_s")
 class Prepared(NamedTuple):
     """A checked jobs table with the kernel's columns, for a machine of ``procs`` processors.
 
-    Times count from the first submission, which is second ``origin``. ``waits`` says what jobs wait for, None: all are submitted as recorded.
-    Made once for many simulations.
+    Times count from the first submission, which is second ``origin``. ``waits`` says what jobs wait for; None if all are
+    submitted as recorded. One object serves many simulations.
     """
 
     jobs: pd.DataFrame
@@ -57,13 +57,13 @@ class OnClusters(NamedTuple):
 def prepare(jobs: pd.DataFrame, procs: int, machine: Description | None = None) -> Prepared:
     """Return ``jobs`` ready to be simulated; InputError as :func:`sim.simulate`.
 
-    On a pool of ``procs`` processors, or on a ``machine`` of clusters with so many.
+    They run on a pool of ``procs`` processors, or on a ``machine`` of clusters that has ``procs``.
     """
     return Prepared(jobs, *as_arrays(jobs, procs), int(procs), None if machine is None else on_clusters(jobs, machine))
 
 
 def on_clusters(jobs: pd.DataFrame, machine: Description) -> OnClusters:
-    """Return what ``jobs`` ask of ``machine``; InputError for jobs that it can never hold."""
+    """Return what ``jobs`` ask of ``machine``; InputError if it can never hold one of them."""
     layout, requests = machine.arrays_for(jobs)
     requests = requests._replace(eligible=could_hold(layout, requests))
     if (bad := requests.eligible == 0).any():
@@ -75,7 +75,7 @@ def on_clusters(jobs: pd.DataFrame, machine: Description) -> OnClusters:
 
 
 def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
-    """Return the kernel's columns of a table; check its assumptions and the limits.
+    """Return the kernel's columns of a checked table, and its first submission.
 
     Times count from the first submission. Within the limits of :mod:`features.limits` no sum of seconds wraps.
     """
@@ -86,7 +86,7 @@ def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
 def kernel_columns(jobs: pd.DataFrame) -> Jobs:
     """Return the kernel's columns of a table, as recorded.
 
-    InputError for what is no jobs table.
+    Raises InputError if ``jobs`` is no jobs table.
     """
     check_table(jobs)
     submit, runtime, wide, requested = (check_limit(jobs, name, _whole(jobs, name)) for name in TIMES_AND_PROCS)
@@ -94,9 +94,9 @@ def kernel_columns(jobs: pd.DataFrame) -> Jobs:
 
 
 def counted(columns: Jobs, jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
-    """Return ``columns`` with times that count from the first submission, and that.
+    """Return ``columns`` with times from the first submission on, and that submission.
 
-    They are those of ``jobs``; InputError for jobs that cannot be simulated.
+    ``columns`` are those of ``jobs``. Raises InputError for jobs that cannot be simulated.
     """
     submit, runtime, wide, requested, _ = columns
     for bad, what in (
@@ -169,7 +169,7 @@ def _whole(jobs: pd.DataFrame, name: str) -> np.ndarray:
 class Inputs(NamedTuple):
     """Inputs of the kernel beside its settings: jobs, estimates, dependencies and memory.
 
-    Of the predictor also its ``code`` and how many predictions were ``clamped``, and how many ``bits`` of an event number jobs.
+    Also the predictor's ``code``, how many predictions were ``clamped``, and how many ``bits`` of an event hold the job.
     """
 
     arrays: Jobs
@@ -191,9 +191,9 @@ def inputs(
 ) -> Inputs:
     """Return the kernel's inputs for ``policy``, whose scheduler is ``plan``.
 
-    ``foreknown`` is :func:`as_estimates` of the predictor ``source``, where it was made before.
+    ``foreknown`` is the result of :func:`as_estimates` for ``source``, if there is one.
 
-    InputError where the correction cannot ask it, and as :func:`sim.simulate`.
+    Raises InputError if the correction cannot ask the predictor, and as :func:`sim.simulate`.
     """
     arrays, waits = workload.arrays, workload.waits
     estimates, clamped, code, memory = foreknown or as_estimates(source, workload.jobs, arrays, clock)
@@ -212,17 +212,14 @@ def inputs(
 
 
 def scoring_of(plan: Scheduler, workload: Prepared, clock: Clock) -> Scoring:
-    """Return the programs of ``plan``, where its orders are scores.
-
-    With what they need of the workload.
-    """
+    """Return the programs of the scores in ``plan``, with the workload's values they need."""
     if plan.order.score is None and plan.backfill.score is None:
         return NO_SCORES
     return as_scoring(plan.order.score, plan.backfill.score, workload.procs, partial(wall_clock_steps, workload.jobs, clock))
 
 
 def clock_bits(arrays: Jobs, estimates: Estimates, later: int = 0) -> int:
-    """Return the bits of an event that number jobs; InputError if the seconds do not fit.
+    """Return how many bits of an event hold the job; InputError if the seconds do not fit.
 
     The other bits must hold the seconds, ``later`` ones included. A plan of all jobs, one after the other, then fits an int64.
     """
@@ -243,9 +240,9 @@ NO_SWEEP = Sweep(np.zeros((0, SUMS)), np.zeros((0, 6)), _NO_TIMES, _NOTHING, _NO
 
 
 def as_dependencies(graph: Graph, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:
-    """Return the dependencies, and empty tables of jobs and estimates for the kernel to fill.
+    """Return the dependencies, and empty tables of jobs and estimates.
 
-    The kernel fills them as jobs arrive.
+    The kernel fills the tables as jobs arrive.
     """
     total, batches = len(graph.batch), len(graph.parents)
     empty = Jobs(*(np.zeros(total, np.int64) for _ in arrays))
@@ -275,7 +272,7 @@ def as_dependencies(graph: Graph, arrays: Jobs, estimates: Estimates) -> tuple[D
 
 
 def _think_s(graph: Graph) -> int:
-    """Return more seconds than any chain of batches adds to the ends that it waits for."""
+    """Return an upper bound of the think times that any chain of batches adds, seconds."""
     longest = np.zeros(len(graph.parents), np.int64)
     np.maximum.at(longest, graph.batch, graph.after_s)
     return int(longest.sum())

@@ -20,8 +20,8 @@ from sim.kernel.state import ANSWER, ASKED, DOUBTED, ENDED, NEXT, STARTED, Estim
 class Conversation:
     """Reports starts and ends in order, asks for estimates, and counts clamped answers.
 
-    ``row`` maps the kernel's jobs to rows of the table, which differ where jobs depend on each other. ``quantiles`` [rows, levels]
-    are to be told too, where a scheduler weighs distributions.
+    ``row`` maps the kernel's jobs to rows of the table; they differ if jobs depend on each other. ``quantiles`` [rows, levels]
+    are filled too if a scheduler weighs distributions.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class Conversation:
                 self._state.scenarios.outlived[job] = RETOLD
 
     def tell_more(self, jobs: Iterable[int], now: int) -> None:
-        """Ask for quantiles of running jobs anew, if the predictor has any."""
+        """Ask again for quantiles of running jobs, if the predictor has any."""
         self._tell()
         for job in jobs if self._tells is not None else ():
             self._tell_quantiles(int(job), now, now - int(self._state.start[job]))
 
     def _tell(self) -> None:
-        """Report starts and ends since the last call, in order; ends before starts of a second."""
+        """Report starts and ends since the last call, in order; within a second ends come first."""
         state, counters = self._state, self._state.counters
         while self._told_starts < counters[STARTED] or self._told_ends < counters[ENDED]:
             starter = state.running[self._told_starts] if self._told_starts < counters[STARTED] else -1
@@ -96,7 +96,7 @@ class Conversation:
                 self._tell_quantiles(job, now, 0)
 
     def _tell_quantiles(self, job: int, now: int, elapsed: int) -> None:
-        """Ask for quantiles of ``job``, which has run ``elapsed`` seconds; the request where an answer is not longer than that."""
+        """Ask for quantiles of ``job``; those of at most ``elapsed`` seconds become the request."""
         assert self._tells is not None
         assert self._quantiles is not None
         row, requested = int(self._row[job]), int(self._arrays.requested[job])
@@ -107,7 +107,7 @@ class Conversation:
         self._quantiles[row] = whole_quantiles(np.sort(asked)[None], np.array([requested]))[0]
 
     def _answer_again(self) -> None:
-        """Ask how long a job takes that has outlived its prediction.
+        """Ask for a new runtime of a job that has outlived its prediction.
 
         An answer not longer than its elapsed time says nothing new; the request is then used.
         """

@@ -1,6 +1,6 @@
-"""Questions about starts, made of accounting, with all that may be read at that moment.
+"""Questions about starts, made from accounting, with all that is known at that moment.
 
-A job is asked about at its submission and, while it still waits, at fixed ages; whether it does is known at that moment.
+A job is asked about at its submission and, while it still waits, at fixed ages. At such a moment it is known that it waits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PLAN = "plan_s"
 def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int = 0) -> Jobs:
     """Return the jobs of a trace as recorded, with predicted distributions of runtimes.
 
-    These are told at submission by ``quantile``, which learns along the record (:func:`sim.predicted_limits.told_along`).
+    The predictor ``quantile`` learns along the record and predicts at submission (:func:`sim.predicted_limits.told_along`).
     """
     jobs = clean.jobs
     requested = jobs["requested_s"].to_numpy(np.int64)
@@ -44,7 +44,7 @@ def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int 
 def moments(submit_s: np.ndarray, start_s: np.ndarray, since_s: int, until_s: int) -> tuple[np.ndarray, np.ndarray]:
     """Return rows and seconds of all questions, by time, int64 [questions].
 
-    Asked from ``since_s`` to before ``until_s`` about jobs submitted and started so, int64 [jobs].
+    Questions lie from ``since_s`` to before ``until_s``. Submissions and starts are int64 [jobs].
     """
     row, at = np.arange(len(submit_s)), submit_s
     rows, times = [row], [at]
@@ -63,7 +63,7 @@ def ask(
 ) -> Questions:
     """Return questions about jobs ``row`` at ``at_s``, ascending.
 
-    With states, scenarios and plans of these moments.
+    They contain the states, scenarios and plans of these moments.
     """
     local = local_clock_s(at_s, *clock)
     described = states(jobs, row, at_s, local, ahead.procs)
@@ -78,9 +78,9 @@ def ask(
 
 
 def queues(jobs: Jobs, row: np.ndarray, at_s: np.ndarray) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
-    """Yield of each question the job, the second, and the jobs that run and wait then.
+    """Yield for each question the job, the second, and the jobs that run and wait then.
 
-    The latter are rows in order of submission.
+    Both are rows in order of submission.
     """
     gone_by = np.maximum.accumulate(jobs.end)
     for job, now in zip(row.tolist(), at_s.tolist(), strict=True):

@@ -1,6 +1,6 @@
-"""A trace made ready for a policy: at another load, shaken, with reacting users.
+"""A trace prepared for a policy: at another load, shaken, with reacting users.
 
-What a job waits for is found in the trace as recorded; only then are times scaled and submissions moved.
+What a job waits for comes from the trace as recorded; times are scaled and submissions moved afterwards.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from sim.users.sessions import Batches
 
 
 class Replay(NamedTuple):
-    """Jobs to be simulated: ``workload``, which are the ``rows`` of ``jobs`` where shaken.
+    """Jobs to be simulated: ``workload``, and ``jobs`` in the order of the trace.
 
-    ``jobs`` are in the order of the trace, with scaled times.
+    ``jobs`` have scaled times. If shaken, ``workload`` has the ``rows`` of ``jobs``, else ``rows`` is None.
     """
 
     workload: Prepared
@@ -39,7 +39,7 @@ class Replay(NamedTuple):
 
 
 def check_scaled(predictor: object, squeeze: float) -> None:
-    """Raise InputError for a table of predicted runtimes where runtimes are squeezed."""
+    """Raise InputError if runtimes are squeezed and predictions are a given table."""
     if squeeze != 1 and isinstance(predictor, TablePredictor):
         raise InputError(
             "squeeze divides runtimes, and given predictions are of the runtimes as recorded: name a predictor instead"
@@ -51,8 +51,8 @@ def as_replay(
 ) -> Replay:
     """Return ``jobs`` as ``policy`` submits them, moved by ``moves_s`` [jobs] if given.
 
-    Of jobs that wait for others, a move changes the think time; that of a job which names another (``dependencies``) is kept. Errors
-    are those of :func:`sim.simulate`.
+    For a job that waits for others a move changes the think time, unless the job names another (``dependencies``). Errors are
+    those of :func:`sim.simulate`.
     """
     if policy.changes:
         as_arrays(jobs, procs)  # checked before anything is made of it
@@ -92,7 +92,7 @@ def user_facts(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> Fac
 def user_graph(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> tuple[Graph, Batches]:
     """Return what users wait for in a cleaned table, and their batches.
 
-    Raises InputError where no user or not every wait is recorded; where ends are those of a scheduler, ``procs`` is needed.
+    Raises InputError if no job has a user, or if a recorded wait is needed and missing. Ends of a scheduler need ``procs``.
     """
     user = codes(jobs, "user")
     if len(user) and (user < 0).all():

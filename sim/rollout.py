@@ -15,20 +15,20 @@ PLANS = ("predicted", "requested")
 
 @dataclass(frozen=True)
 class Rollout:
-    """Hold the names of the policies of ``Rollout(...)``, and how one of them is chosen."""
+    """The names of the policies of ``Rollout(...)``, and how one of them is chosen."""
 
     policies: tuple[str, ...] = ("EASY", "EASY-SJBF", "EASY-SRF", "SAF-EASY", "SPF-EASY", "WFP3-EASY", "SRF-EASY")
     """The first decides until the first choice, and in ties."""
     scenarios: int = 16
-    """In how many scenarios each policy runs ahead."""
+    """Number of scenarios in which each policy runs ahead."""
     every: int = 60
-    """The least time from one choice to the next, seconds."""
+    """Min time from one choice to the next, seconds."""
     plans: str = PLANS[0]
-    """What policies plan by: predicted runtimes, or requested ones, so that predictions order the queue alone."""
+    """Whether plans use predicted or requested runtimes; with ``requested`` predictions only order the queue."""
     slowdown: float = 1.0
     awf: float = 1.0
     p2sf: float = 1.0
-    """Weights of the relative changes of mean bounded slowdown, AWF and P2SF in what is made least."""
+    """Weights of the relative changes of mean bounded slowdown, AWF and P2SF in the cost that is minimised."""
 
 
 def rollout(text: str) -> Rollout:

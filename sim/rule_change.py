@@ -1,6 +1,6 @@
 """Changes of a rule that was inferred from a log, and of the log's load.
 
-The log's jobs get the columns of a site's, so that changes of load and all statistics are those of sites.
+The log's jobs get the columns of a site's jobs, so that code for sites changes their load and computes all statistics.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sim.site_change import Candidate, Changed, factor_of, number_of, of_load, o
 
 _KEYS = ("closings", "hours", "queues", "limits", "scheduler")
 _GROUPS = 20
-"""Groups of users that keep their names."""
+"""Number of groups of users that keep their names."""
 
 
 def as_site(rule: Rule, log: Recorded, name: str) -> tuple[Rule, pd.DataFrame]:
-    """Return the rule and the jobs of a log, both by Unix seconds.
+    """Return the rule and the jobs of a log, both in Unix seconds.
 
-    The table has those columns of a site's jobs that changes, replays and statistics ask for.
+    The table has the columns of a site's jobs that changes, replays and statistics read.
     """
     jobs, rows = log.jobs, np.arange(len(log.jobs))
     ahead = log.clock.origin_unix_s or WEEK_S  # a table's times are above 0
@@ -50,15 +50,15 @@ def as_site(rule: Rule, log: Recorded, name: str) -> tuple[Rule, pd.DataFrame]:
 
 
 def fits(candidate: Candidate, rule: bool) -> bool:
-    """Tell whether a candidate is one of an inferred ``rule``, or of a Slurm site."""
+    """Tell whether a candidate applies to an inferred ``rule``, or else to a Slurm site."""
     of_slurm = (candidate.slurm, candidate.scheduler, candidate.partitions, candidate.qos, candidate.reservation)
     return not any((*of_slurm, candidate.partition, candidate.site_factor, candidate.time_min)) if rule else not candidate.inferred
 
 
 def change_rule(candidate: Candidate, rule: Rule, jobs: pd.DataFrame, seed: int = 0) -> Changed | None:
-    """Return the rule and jobs after a change; None where it changes nothing here.
+    """Return the rule and jobs after a change; None if it changes nothing here.
 
-    ``jobs`` is a table of :func:`as_site`. InputError for an unknown key, or a value that is none.
+    ``jobs`` is a table of :func:`as_site`. Raises InputError for an unknown key or an invalid value.
     """
     changed = rule
     for key, value in candidate.inferred.items():
@@ -94,7 +94,7 @@ def change_rule(candidate: Candidate, rule: Rule, jobs: pd.DataFrame, seed: int 
 
 
 def _part(rule: Rule, key: str, value: object, candidate: Candidate) -> Rule:
-    """Return ``rule`` without a part of it, or with so many times its limits on users."""
+    """Return ``rule`` without a part of it, or with its limits on users multiplied."""
     if value == "none":
         none: dict[str, Any] = {key: ()}
         return replace(rule, **none)
@@ -105,6 +105,6 @@ def _part(rule: Rule, key: str, value: object, candidate: Candidate) -> Rule:
 
 
 def _without_hours(rule: Rule) -> Rule:
-    """Return ``rule`` without closings and hours if its scheduler plans ahead and knows none."""
+    """Return ``rule`` without closings and hours if its scheduler does not support them."""
     plan = scheduler(rule.scheduler)
     return rule if plan.algorithm in WITH_HOURS and plan.reservations <= 1 else replace(rule, closings=(), hours=())

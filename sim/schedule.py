@@ -38,23 +38,23 @@ IDENTITY = (
 class Schedule:
     """One simulated (or recorded) schedule.
 
-    ``jobs`` has one row a job, in the order of the trace: ``job_id submit_s start_s end_s procs runtime_s requested_s user predicted_s
-    corrections``. Times are seconds from the trace's origin. ``submit_s`` is the recorded submission, moved where the replay is shaken (by up to
-    ``shake_s``, drawn by ``seed``: :mod:`features.jobs.shaking`), where jobs wait for others (``dependencies``, ``users``) the simulated one;
-    ``predicted_s`` is the estimate at submission (the one that orders the queue), ``corrections`` how often an outlived
-    prediction was replaced. The other fields say what produced the schedule; ``simulate_s`` is the wall time of the simulation alone, of which
-    ``retrain_s`` went into training predictors at midnight. ``machine`` names that of
-    clusters, "" is one pool of ``procs`` processors. ``quantiles``, of a predictor that knows distributions, is what it said of each job's
-    runtime at its submission: seconds, a row a job in the same order, a column a level in (0, 1).
+    ``jobs`` has one row a job, in the order of the trace: ``job_id submit_s start_s end_s procs runtime_s requested_s user
+    predicted_s corrections``. Times are seconds from the trace's origin. ``submit_s`` is the recorded submission, moved if the
+    replay is shaken (by up to ``shake_s``, drawn by ``seed``: :mod:`features.jobs.shaking`), and simulated if jobs wait for
+    others (``dependencies``, ``users``). ``predicted_s`` is the estimate at submission that orders the queue; ``corrections``
+    counts replacements of an outlived prediction. The other fields say what produced the schedule. ``simulate_s`` is the wall
+    time of the simulation alone; ``retrain_s`` of it trained predictors at midnight. ``machine`` names a machine of clusters, ""
+    is one pool of ``procs`` processors. ``quantiles``, of a predictor of distributions, are those of each job's runtime at its
+    submission: seconds, a row a job in the same order, a column a level in (0, 1).
 
-    Of a scheduler that plans, else None: ``plans`` has a row for each moment ``time_s`` at which the plan of a job changed, the first at its
-    submission, in the order of time: ``job_id time_s planned_start_s cluster nodes`` (``cluster`` is "" and ``nodes`` null on one pool of processors,
-    else text like "0-3,7"). ``searches`` has a row for each accepted move of a search: ``time_s search iteration plan_jobs wait_gain slowdown_gain
-    fairness_gain`` (relative improvements, before - after over before). ``search_costs`` has a row a search: ``time_s plan_jobs iterations accepted
-    seconds`` (wall time).
+    A scheduler that plans also gives three tables, else None. ``plans`` has a row for each moment ``time_s`` at which the plan of
+    a job changed, from its submission on, in order of time: ``job_id time_s planned_start_s cluster nodes`` (on one pool
+    ``cluster`` is "" and ``nodes`` null, else text like "0-3,7"). ``searches`` has a row for each accepted move: ``time_s search
+    iteration plan_jobs wait_gain slowdown_gain fairness_gain`` (relative improvements, before - after over before).
+    ``search_costs`` has a row a search: ``time_s plan_jobs iterations accepted seconds`` (wall time).
 
-    Where nodes fail, ``never_started`` are the numbers of jobs that no nodes were left for, which ``jobs`` leaves out; ``requeued`` and ``lost``
-    count how often jobs were requeued, and the jobs lost, whose ``runtime_s`` is how long they ran.
+    If nodes fail, ``never_started`` are the numbers of jobs for which no nodes were left; ``jobs`` leaves them out. ``requeued``
+    counts requeues, and ``lost`` the lost jobs, whose ``runtime_s`` is how long they ran.
     """
 
     jobs: pd.DataFrame
@@ -85,7 +85,7 @@ class Schedule:
     lost: int = 0
 
     def __repr__(self) -> str:
-        """Return five lines: what made it, on what, and what came of it."""
+        """Return five lines: the policy, the machine, settings, jobs and waits."""
         jobs, machine = self.jobs, self.machine or "one pool"
         wait = (jobs["start_s"] - jobs["submit_s"]) if len(jobs) else pd.Series([0])
         return "\n".join(
@@ -99,12 +99,12 @@ class Schedule:
         )
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: those lines, and its first and last jobs."""
+        """Return the HTML for a notebook: those lines, and the first and last jobs."""
         return f"<pre>{escape(repr(self))}</pre>{self.jobs.to_html(max_rows=10)}"
 
     @property
     def label(self) -> str:
-        """Return scheduler and predictor, as tables and plots name it."""
+        """Return scheduler and predictor, as tables and plots name the schedule."""
         return self.scheduler if self.predictor == "" else f"{self.scheduler} / {self.predictor}"
 
     @property
@@ -118,7 +118,7 @@ def as_schedule(
 ) -> Schedule:
     """Return the schedule that ``policy`` made of ``jobs``, from its outcome in that order.
 
-    A trace whose users react, or at another load, is named so.
+    The trace's name tells whether users react or the load differs.
     """
     table, never_started = (
         schedule_table(jobs, outcome.start, outcome.predicted, outcome.corrections, outcome.submit),
@@ -197,7 +197,7 @@ def schedule_table(
 
 
 def checked(schedule: object) -> Schedule:
-    """Return a schedule; InputError for anything else."""
+    """Return ``schedule``; InputError if it is no :class:`Schedule`."""
     if not isinstance(schedule, Schedule):
         raise InputError(f"a {type(schedule).__name__} is no schedule: give one that simulate, decide or recorded returned")
     return schedule

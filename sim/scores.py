@@ -1,8 +1,8 @@
 """Scores: queue orders that are formulas of a job and of the machine.
 
-Such as ``r*n`` (SAF) or ``r**a*n; a=2``. The job with the smallest score comes first; equal ones go by submission. A formula has numbers, features, parameters,
-``+ - * / **``, brackets, comparisons (1 or 0), ``log sqrt exp abs tanh min max`` and ``where(condition, a, b)``. Logarithms are
-natural and of at least 1e-9, roots of at least 0; a division by 0, and what is no number, is 0.
+Examples are ``r*n`` (SAF) and ``r**a*n; a=2``. The job with the smallest score comes first; ties go by submission. A formula has
+numbers, features, parameters, ``+ - * / **``, brackets, comparisons (1 or 0), ``log sqrt exp abs tanh min max`` and
+``where(condition, a, b)``. Logarithms are natural and of at least 1e-9, roots of at least 0; x / 0 and non-numbers are 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FEATURES: dict[str, tuple[int, str]] = {
 }
 """Code and meaning of each feature."""
 LONGEST = 20_000
-"""Max letters of a formula with its parameters."""
+"""Max characters of a formula with its parameters."""
 MOST_STEPS = 2_000
 """Max steps of a program."""
 
@@ -46,15 +46,15 @@ _OPERATORS: dict[type, int] = {
 FUNCTIONS = (*_OF_ONE, *_OF_TWO, "where")
 
 _SAME, _FIXED, _SHIFTS, _CHANGES = range(4)
-"""How the value of a part changes: never, and the same for all jobs; with the job alone; by the wait, alike for all jobs; else."""
+"""How the value of a part varies: not at all; by job only; with the wait, alike for all jobs; in another way."""
 
 
 @dataclass(frozen=True)
 class Score:
     """A formula with the values of its parameters, and its program.
 
-    ``code`` holds (operation, argument) of each step of :mod:`sim.kernel.scores`, whose values are those of the parameters and
-    then ``numbers``. ``changes``: the order of two waiting jobs can change.
+    ``code`` holds (operation, argument) of each step of :mod:`sim.kernel.scores`. The program's values are those of the
+    parameters, then ``numbers``. ``changes`` tells whether the order of two waiting jobs can change.
     """
 
     formula: str
@@ -92,10 +92,10 @@ class Score:
 
 
 def score(text: str) -> Score:
-    """Return the score of ``FORMULA`` or ``FORMULA; a=1.5; b=-2``, in any case.
+    """Return the score of ``FORMULA`` or ``FORMULA; a=1.5; b=-2``, in upper or lower case.
 
-    Each name that is no feature is a parameter and needs its value. What Python's parser leaves out (comments, continued lines) or
-    reads as other letters is refused: a formula is shown as it was written. InputError says what is wrong.
+    Each name that is no feature is a parameter and needs its value. Comments, continued lines and letters that Python's parser
+    would change are refused: a formula is shown as it was written. Raises InputError with the reason.
     """
     if len(text) > LONGEST:
         raise InputError(f"a score of {len(text):,} letters: the limit is {LONGEST:,}")
@@ -127,7 +127,7 @@ def score(text: str) -> Score:
     if len(writer.code) > MOST_STEPS or writer.deepest > DEEPEST:
         raise InputError(f"score {_short(formula)}: is longer than {MOST_STEPS:,} steps or deeper than {DEEPEST}")
     code = writer.code
-    if kind == _SHIFTS:  # time moves all scores alike: leave it out, and the order is known once
+    if kind == _SHIFTS:  # time moves all scores alike: without it the order never changes
         since = {(kernel.FEATURE, kernel.WAIT): (kernel.FEATURE, kernel.SINCE)}
         code = [since.get(step, step) for step in code]
     numbers = tuple(writer.numbers)
@@ -155,7 +155,7 @@ def _number(text: str, where: str) -> float:
 
 
 class _Writer:
-    """Translates the syntax tree of ``formula`` to a program; ``parameters`` come first among the values."""
+    """Translates the tree of ``formula`` to a program whose first values are ``parameters``."""
 
     def __init__(self, formula: str, parameters: tuple[str, ...]) -> None:
         self.formula, self.parameters = formula, parameters
@@ -241,7 +241,7 @@ class _Writer:
 
 
 def _together(kinds: Iterable[int], linear: bool) -> int:
-    """Return how a value made of such values changes; a ``linear`` one is shifted by what shifts them."""
+    """Return how a combined value varies; a ``linear`` one shifts as its parts do."""
     kind = max(kinds)
     return _CHANGES if kind == _SHIFTS and not linear else kind
 
@@ -256,9 +256,9 @@ _NO_CLOCK = np.zeros((1, 2), np.int64)
 
 
 def as_scoring(primary: Score | None, backfill: Score | None, procs: int, clock: Callable[[], np.ndarray] | None = None) -> Scoring:
-    """Return the kernel's arrays of the scores of both orders, None for an order that is none.
+    """Return the kernel's arrays of both scores; None is an order that is no score.
 
-    ``clock`` gives the steps of the wall clock, and is asked only if a score has the time of day.
+    ``clock`` gives the steps of the wall clock; it is called only if a score has the time of day.
     """
     first, behind = (NO_PROGRAM if each is None else each.program for each in (primary, backfill))
     tells = any((program == (kernel.FEATURE, kernel.HOUR)).all(axis=1).any() for program in (first, behind))

@@ -1,4 +1,4 @@
-"""Processors that each job of a schedule holds, where a pool only counts them.
+"""The processors that each job of a schedule holds; a pool only counts them.
 
 Files of other programs name processors, and pictures draw them.
 """
@@ -18,7 +18,7 @@ Span = tuple[int, int]
 def seats(schedule: Schedule) -> list[list[Span]]:
     """Return the processors of each job: the lowest free ones, in the order of starts.
 
-    InputError where jobs hold more processors at a time than there are, as recorded ones may.
+    Raises InputError if jobs hold more processors at a time than exist, as recorded jobs may.
     """
     jobs = schedule.jobs.reset_index(drop=True)
     free: list[Span] = [(0, schedule.procs - 1)]
@@ -44,7 +44,7 @@ def seats(schedule: Schedule) -> list[list[Span]]:
 
 
 def _give_back(free: list[Span], span: Span) -> None:
-    """Return a range to the free ones, which stay in order and apart."""
+    """Add a range to the free ones, which stay sorted and merged."""
     first, last = span
     at = bisect(free, span)
     if at < len(free) and free[at][0] == last + 1:

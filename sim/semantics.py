@@ -1,11 +1,11 @@
 """Semantics: the order of events, and the causes of a scheduling pass.
 
-Two semantics are published. ``per-second`` (Goponenko et al. 2022): everything that happens in one second, ends first, then
-submissions in file order, and then one pass. ``per-event`` (Gaussier et al. 2015): submissions before ends, one at a time, each
-followed by a pass. In both an expired prediction only extends the plan of running jobs. Options add passes, while jobs wait:
-``expiry=pass`` whenever a running job outlives its prediction, as Li & Zhang (OKCM) schedule; ``every=N`` at each multiple of N
-of the trace's seconds, as schedulers do that run by a timer. One at a time, the pass for all predictions that expire in a second
-comes before its submissions and ends, that of the timer after them.
+Two semantics are published. ``per-second`` (Goponenko et al. 2022): all events of one second, ends first, then submissions in
+file order, and then one pass. ``per-event`` (Gaussier et al. 2015): one event at a time, submissions before ends, each followed
+by a pass. In both an expired prediction only extends the plan of running jobs. Options add passes while jobs wait:
+``expiry=pass`` whenever a running job outlives its prediction, as in Li & Zhang (OKCM); ``every=N`` at each multiple of N of the
+trace's seconds, as a timer does. In ``per-event``, one pass for all predictions that expire in a second precedes its events; the
+timer's follows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _LONGEST_S = 10**9
 class Semantics:
     """Semantics as settings.
 
-    One event at a time, a pass at expired predictions, a pass every so many seconds (0: none).
+    ``per_event``: one event at a time. ``expiry_pass``: a pass at expired predictions. ``every_s``: period of timed passes, 0:
+    none.
     """
 
     per_event: bool = False
@@ -36,7 +37,7 @@ class Semantics:
 
     @property
     def timed(self) -> bool:
-        """Tell whether some passes are caused by no event."""
+        """Tell whether some passes have no event as their cause."""
         return self.expiry_pass or self.every_s > 0
 
 
@@ -44,7 +45,7 @@ class Semantics:
 def semantics(name: str) -> Semantics:
     """Return the semantics called ``name``, such as ``per-second(expiry=pass,every=30)``.
 
-    InputError with the known names for any other.
+    Raises InputError with the known names for any other.
     """
     try:
         plain, given = named(name)

@@ -1,7 +1,7 @@
-"""What a simulation is, as one value: each setting declared, explained and bounded once.
+"""The settings of a simulation as one value, each declared, explained and bounded once.
 
-The command line makes its options of these fields, journals and tables of results are identified by them, and Python gives them by
-name. A field's ``title`` is its name on the command line, where that differs.
+The fields are options of the command line, the identity of journals and tables of results, and arguments in Python. A field's
+``title`` is its name on the command line, if that differs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Factor = Annotated[float, Field(gt=0, le=LARGEST, json_schema_extra={"metavar": "FACTOR"})]
 SPLITS = ("whole", "weeks", "months")
-"""What is simulated separately: the whole trace, each 7 days, each 30 days."""
+"""What is simulated separately: the whole trace, each 7 days, or each 30 days."""
 CROSSING, NONE = DROP_RULES = ("crossing", "none")
 """Which jobs are in no window: those whose recorded start and end lie in different ones, or none."""
 
@@ -35,7 +35,7 @@ CROSSING, NONE = DROP_RULES = ("crossing", "none")
 class Settings(BaseModel):
     """Settings that are checked when they are made and never change.
 
-    InputError, in one line, for what is unknown or out of bounds.
+    Raises InputError, in one line, for unknown settings and values out of bounds.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -48,13 +48,13 @@ class Settings(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **given: Any) -> None:
-        """Let ``help`` tell what each setting is."""
+        """Add the description of each setting to the docstring, for ``help``."""
         descriptions = [f"{name}: {field.description}" for name, field in cls.model_fields.items() if field.description]
         cls.__doc__ = "\n\n".join((cls.__doc__ or "", *descriptions))
 
 
 class TraceSettings(Settings):
-    """How a trace is read; what is not given is the catalogue's, or the file's own."""
+    """How a trace is read; missing settings are the catalogue's, or the file's own."""
 
     trace: str = Field(
         default="",
@@ -85,11 +85,11 @@ class TraceSettings(Settings):
 class Campaign(TraceSettings):
     """All combinations of policies and seeds to simulate, on every window of a trace.
 
-    Each is judged with every ``taus_s``. ``dependencies``, ``users``, ``load`` and ``squeeze`` are as :func:`sim.simulate` takes them,
-    within each window: a job that waits for one of another window is submitted as recorded, and sessions and batches are those of the
-    window's jobs alone. Each of the ``seeds`` is a replicate, the same move of every job for all policies. Windows are those of the
-    recorded submissions. Predictors are names, or in Python tables for the whole trace, compiled ones, and what makes a Python
-    predictor (its class): an object that learns holds the state of one simulation.
+    Each is judged with every ``taus_s``. ``dependencies``, ``users``, ``load`` and ``squeeze`` are those of :func:`sim.simulate`,
+    within each window: a job that waits for one of another window is submitted as recorded, and sessions and batches are formed
+    of the window's jobs alone. Each of ``seeds`` is a replicate: the same move of every job for all policies. Windows are those
+    of the recorded submissions. Predictors are names; in Python also tables for the whole trace, compiled ones, and functions or
+    classes that make a Python predictor, as an object that learns holds the state of one simulation.
     """
 
     schedulers: tuple[str, ...] = Field(
@@ -196,7 +196,7 @@ class Campaign(TraceSettings):
 class Suite(Campaign):
     """A campaign on each of several traces under each of several loads, to be pooled.
 
-    What is shared is as of a :class:`Campaign`; what the traces differ by is the catalogue's, or their own.
+    Shared settings are those of a :class:`Campaign`; what traces differ by comes from the catalogue or the traces.
     """
 
     traces: tuple[str, ...] = Field(min_length=1, description="Names of the catalogue, or files.")

@@ -1,8 +1,8 @@
 """Shaken replays of a trace: jobs, predictions and schedule in both orders.
 
 Shaking (:mod:`features.jobs.shaking`) changes the order of submissions, in which the kernel takes jobs. Predictions known
-beforehand are those of the trace as recorded, and a schedule comes back in the order of the trace, so that replays can be
-compared job by job.
+beforehand are those of the trace as recorded. A schedule is returned in the order of the trace, so that replays can be compared
+job by job.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sim.outcome import Outcome
 
 
 def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int, schedulers: Iterable[str]) -> None:
-    """Raise InputError for a negative seed, and for one other than 0 that changes nothing."""
+    """Raise InputError for a negative seed, and for a seed other than 0 that changes nothing."""
     asked, ruling = list(predictors), list(schedulers)
     for seed in seeds:
         if seed < 0:
@@ -51,7 +51,7 @@ def seeded(predictor: Any, seed: int) -> Any:
 def in_order(source: Predictor, recorded: pd.DataFrame, rows: np.ndarray) -> Predictor:
     """Return ``source`` for jobs that are the ``rows`` of ``recorded``.
 
-    Predictions known beforehand follow their jobs.
+    Predictions known beforehand are reordered with their jobs.
     """
     if not isinstance(source, TablePredictor):
         return source

@@ -56,44 +56,44 @@ def simulate(
     scheduler
         ``[ORDER-]ALGORITHM[-BACKFILLORDER]``, such as ``EASY`` or ``EASY-SJBF``.
     predictor
-        A name, a predictor object (:mod:`models.runtime.protocol`), or predicted runtimes in seconds, one a job. Predictions are rounded to whole seconds;
-        those outside 1..request are clamped and counted, those that are not numbers an error.
+        A name, a predictor object (:mod:`models.runtime.protocol`), or predicted runtimes in seconds, one a job. Predictions are
+        rounded to whole seconds. Those outside 1..request are clamped and counted; one that is not a number is an error.
     correction
-        The new prediction of a job that outlives one: ``requested``, ``tsafrir``, ``doubling`` or ``conditional`` (:mod:`sim.kernel.corrections`).
+        Replaces an outlived prediction: ``requested``, ``tsafrir``, ``doubling``, ``conditional`` (:mod:`sim.kernel.corrections`).
     semantics
-        ``per-second``: all events of one second, then one scheduling pass. ``per-event``: a pass after every event. With options as in
-        ``per-second(expiry=pass,every=30)``: also a pass when a prediction expires, and one every so many seconds (:mod:`sim.semantics`).
+        ``per-second``: all events of one second, then one scheduling pass. ``per-event``: a pass after every event. With
+        ``per-second(expiry=pass,every=30)``: also a pass when a prediction expires, and one every 30 s (:mod:`sim.semantics`).
     starvation_s
-        A job that has waited longer than this goes to the head of the primary queue, first come first served among such; None: never.
+        A job that has waited longer than this goes to the head of the primary queue, in order of submission; None: never.
     dependencies
-        Submit a job that names a preceding job when that has ended and the think time is over, not as recorded (:mod:`features.jobs.dependencies`).
+        If a job names a preceding job, submit it a think time after the end of that job (:mod:`features.jobs.dependencies`).
     start_decision
-        The callback that decides, with a scheduler ``...+RUSH(...)``, whether a job that could start is skipped (:mod:`sim.kernel.start_decision`).
+        The callback of a scheduler ``...+RUSH(...)`` that decides whether to skip a job (:mod:`sim.kernel.start_decision`).
     clock
-        The Unix time of the trace's second 0 and its time zone: learners read the time of day from it, and are retrained at its midnights. Without it
-        both go by the trace's own seconds, whose second 0 counts as a midnight; so does the published ``cv-triple`` in any case.
+        The Unix time of the trace's second 0 and its time zone: learners read the time of day from it and are retrained at its
+        midnights. By default, and for the published ``cv-triple`` always, second 0 of the trace counts as a midnight.
     seed
-        Draws the shake and the scenarios of ``Harm`` and ``Rollout``, and is the seed by which ``lightgbm`` and ``quantile`` learn where their name
-        states none. Nothing else is random.
+        Draws the shake, the scenarios of ``Harm`` and ``Rollout`` and the moves of ``PlanRS``, and is the seed of ``lightgbm`` and
+        ``quantile`` if their name states none. Nothing else is random.
     shake_s
-        Move every submission by up to so many seconds (:mod:`features.jobs.shaking`): one of many replays that a trace stands for. 0: as recorded.
+        Move submissions by up to this many seconds: one of many possible replays (:mod:`features.jobs.shaking`). 0: as recorded.
     machine
-        A machine of clusters of nodes (:class:`sim.machine.description.Machine`), which says how many processors there are; None: one pool
-        of ``procs``.
+        A machine of clusters of nodes (:class:`sim.machine.description.Machine`), which states its number of processors; None: one
+        pool of ``procs``.
     users
-        How users react: ``open`` (submissions as recorded), ``closed`` or ``semi-open``, with options as in ``closed(session=1200,rule=last)``
-        (:mod:`sim.users.closed`).
+        How users react: ``open`` (submissions as recorded), ``closed`` or ``semi-open``, with options as in
+        ``closed(session=1200,rule=last)`` (:mod:`sim.users.closed`).
     load
-        Divide times between submissions, and think times, by this (:mod:`features.jobs.scaling`). The schedule's trace is named so.
+        Divide times between submissions, and think times, by this (:mod:`features.jobs.scaling`). The trace's name then says so.
     squeeze
         Divide all times by this: those between submissions, think times, runtimes and requests.
     plans
-        Remember when the planned start of each job changed, and to what: ``Schedule.plans``; of PlanRS, OrigBF,
-        Conservative and JustBF, others plan no starts.
+        Log when the planned start of each job changed, and to what (``Schedule.plans``). Only PlanRS, OrigBF, Conservative and
+        JustBF plan starts.
     failures
-        When nodes of the ``machine`` go and come back, and what becomes of their jobs (:mod:`sim.machine.failures`).
+        When nodes of the ``machine`` fail and come back, and what becomes of their jobs (:mod:`sim.machine.failures`).
     scratch
-        Working arrays of earlier simulations to use again, one a thread; the schedule holds none of them.
+        Working arrays of earlier simulations to reuse, one a thread; the schedule holds none of them.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def simulate_policy(
 def processors(procs: int | None, machine: Description | None) -> int:
     """Return the processors of a ``machine``, or of one pool.
 
-    InputError where both are given and differ, or neither.
+    Raises InputError if both are given and differ, or if neither is given.
     """
     if machine is None:
         if procs is None:

@@ -1,10 +1,8 @@
-"""When jobs that wait at a Slurm site will start, by running its scheduler ahead.
+"""When waiting jobs at a Slurm site will start, by running its scheduler ahead.
 
-It goes on from a moment, once for each scenario.
-
-The state of the moment is led along what is recorded of the jobs that are there (:mod:`sim.slurm.recorded`): they are submitted, and those
-that run start on the nodes that they hold. From then on the one event loop goes on as in a replay (:mod:`sim.site_replay`), with phases of
-Slurm's clocks that each scenario draws anew.
+It goes on from a moment, once for each scenario. The state at that moment follows from the record of the present jobs
+(:mod:`sim.slurm.recorded`): they are submitted, and those that run start on the nodes that they hold. From then on the one event
+loop goes on as in a replay (:mod:`sim.site_replay`), with phases of Slurm's clocks drawn anew in each scenario.
 """
 
 from __future__ import annotations
@@ -56,21 +54,21 @@ from sim.slurm.state import (
 from sim.slurm.state import DECAY as NEXT_DECAY
 
 _EVENTS = 2_000
-"""Events after which it is seen whether all jobs that wait have started."""
+"""Number of events after which it is checked whether all waiting jobs have started."""
 _IDLE_MS = 3_600_000
-"""The machine empty and nothing to come for so long: what waits then never starts."""
+"""If the machine is empty and nothing is to come for this long, jobs that still wait never start."""
 
 
 _APART = 1 << 40
-"""Between numbers of jobs that are there and of those that come, a draw."""
+"""Added per draw to the group numbers of coming jobs, to keep them apart from those of present jobs."""
 
 
 class SiteAhead(Ahead):
-    """Run a Slurm site's queue ahead, as :class:`sim.ahead.Ahead` does that of a pool.
+    """Run a Slurm site's queue ahead, as :class:`sim.ahead.Ahead` does for a pool.
 
-    ``table`` has a row for each of the jobs that are asked about, with the columns of :func:`starts_ahead` but times, processors and limits, which are those
-    of the jobs, whose second 0 is ``origin_s``. Ended jobs from the row ``first`` on count as usage. No start is later than ``within_s``, which stands for all
-    that are.
+    ``table`` has a row for each job of ``jobs``, with the columns of :func:`starts_ahead` except times, processors and limits,
+    which are those of ``jobs``, whose second 0 is ``origin_s``. Ended jobs from the row ``first`` on count as usage. A start
+    later than ``within_s`` is given as ``within_s``.
     """
 
     def __init__(
@@ -104,7 +102,7 @@ class SiteAhead(Ahead):
         return np.minimum(starts_s, self.within_s)
 
     def _asked(self, jobs: Queued, rows: np.ndarray) -> pd.DataFrame:
-        """Return what jobs ask for: on as many times the nodes as they have processors."""
+        """Return what jobs ask for, with node counts scaled like their processors."""
         table, procs = self._table.iloc[rows], jobs.procs[rows]
         nodes = {
             name: np.ceil(table[name].to_numpy() * procs / table["cpus"].to_numpy()).astype(np.int64)
@@ -118,7 +116,8 @@ class SiteAhead(Ahead):
 class Moment:
     """A site at a moment.
 
-    Of its jobs so many are ``there``, or gone; the others are to come. Milliseconds count from ``origin_s``. ``asked_ms`` is when a pass was asked for last.
+    The first ``there`` jobs have been submitted; the others are to come. Milliseconds count from ``origin_s``; ``asked_ms`` is
+    when a pass was last requested.
     """
 
     site: Site
@@ -142,16 +141,17 @@ def starts_ahead(
 ) -> np.ndarray:
     """Return in how many seconds from ``now_s`` each waiting job starts.
 
-    float64 [scenarios, waiting], inf: never. With a column ``asked`` of the jobs, of those alone: a scenario ends when they have started.
+    float64 [scenarios, waiting], inf: never, or later than ``within_s``. With a column ``asked`` of the jobs, of those alone: a
+    scenario ends when they have started.
 
-    ``jobs`` has the columns of a replay (:data:`sim.slurm.requests.COLUMNS`), in order of submission, and ``start_s`` (Unix seconds, NaN:
-    waits) and ``nodes`` (those that it holds). With ``end_s`` (NaN: runs) it may have jobs that have ended, from which dependencies,
-    throttles and usage follow; ``accrue_s`` is the time from which a waiting job's age counts, where it is known (NaN: as the rules say).
-    ``runtimes_s`` float64 [scenarios, jobs] are whole runtimes, of running jobs longer than what they ran. ``arrivals`` are jobs yet to
-    come, in order of submission, with ``runtime_s``; with a column ``draw`` of numbers below n, each comes in every n-th scenario
-    alone. The site's usage is that at ``usage_s``, or now. Each scenario has phases drawn by a seed, counted on from ``phases``, or
-    these; what these say of passes is when the last ones were. A start later than ``within_s`` is not looked for, and inf. InputError
-    as :func:`sim.site_replay.replay`, and for runtimes of another number of jobs.
+    ``jobs`` has the columns of a replay (:data:`sim.slurm.requests.COLUMNS`), in order of submission, ``start_s`` (Unix seconds,
+    NaN: waits) and ``nodes`` (those it holds). With ``end_s`` (NaN: runs) it may have ended jobs, which dependencies, throttles
+    and usage need. ``accrue_s``, if present, is the time from which a waiting job's age counts (NaN: by the rules).
+    ``runtimes_s`` float64 [scenarios, jobs] are whole runtimes, of running jobs longer than the time they ran. ``arrivals`` are
+    jobs to come, in order of submission, with ``runtime_s``; with a column ``draw`` of numbers below n, each comes only in every
+    n-th scenario. The site's usage is that at ``usage_s``, or now. ``phases`` are given, or each scenario draws its own by a
+    seed, counted from ``phases`` on; given ones say when the last passes were. Raises InputError as
+    :func:`sim.site_replay.replay`, and for runtimes of another number of jobs.
     """
     if missing := [name for name in (*COLUMNS, "start_s", "nodes") if name not in jobs]:
         raise InputError(f"the jobs have no column {missing[0]}")
@@ -196,13 +196,13 @@ def starts_ahead(
 
 
 def _waits(jobs: pd.DataFrame, now_s: float) -> np.ndarray:
-    """Tell which jobs have not started, and are not cancelled."""
+    """Tell which jobs have neither started nor been cancelled by ``now_s``."""
     gone = jobs["cancel_s"].to_numpy(np.float64)
     return np.asarray(np.isnan(jobs["start_s"].to_numpy(np.float64)) & ~((gone >= 0) & (gone <= now_s)))
 
 
 def lead(site: Site, table: pd.DataFrame, there: int, now_s: float, phases: Phases, usage_s: float | None) -> Moment:
-    """Return the site as it is at ``now_s``, by what is recorded of the jobs there."""
+    """Return the site as it is at ``now_s``, by the record of the first ``there`` jobs."""
     origin = origin_of(table)
     moment = Moment(site, table, there, origin, round((now_s - origin) * 1000), begin(site, table, phases))
     slurm, numbers, jobs = moment.slurm, moment.slurm.numbers, table.iloc[:there]
@@ -221,7 +221,7 @@ def lead(site: Site, table: pd.DataFrame, there: int, now_s: float, phases: Phas
 def _recorded(
     moment: Moment, jobs: pd.DataFrame, phases: Phases, usage_s: float | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return milliseconds, kinds and rows of what has happened until the moment, in order, int64 [events]."""
+    """Return milliseconds, kinds and rows of past events, in order, int64 [events]."""
     slurm, now_ms = moment.slurm, moment.now_ms
 
     def in_ms(seconds: np.ndarray) -> np.ndarray:
@@ -254,9 +254,9 @@ def _recorded(
 
 
 def _set_clocks(slurm: Slurm, phases: Phases, moment: Moment, charged: bool) -> None:
-    """Let Slurm's clocks stand as their phases say, and priorities be those of the last computation.
+    """Set Slurm's clocks by their phases, and priorities by their last computation.
 
-    ``charged``: the usage is that of now. Something has changed since the last pass and the last cycle, as far as is known.
+    ``charged``: the usage is that of now. As far as is known, something has changed since the last pass and the last cycle.
     """
     numbers, rules, now_ms = slurm.numbers, slurm.rules, moment.now_ms
     numbers[CYCLE] = _next(int(phases.cycle_s * 1000), rules.cycle_ms, now_ms)
@@ -280,9 +280,9 @@ def _next(first: int, period: int, now: int) -> int:
 def _advance(
     moment: Moment, slurm: Slurm, phases: Phases, runtime_s: np.ndarray, waiting: np.ndarray, within_s: float, scratch: Scratch
 ) -> None:
-    """Run the event loop until all ``waiting`` jobs have started, or can no more.
+    """Run the event loop until all ``waiting`` jobs have started or can no longer start.
 
-    No longer than ``within_s`` from the moment.
+    It ends at most ``within_s`` after the moment.
     """
     table, there, now = moment.jobs, moment.there, moment.now_ms
     runtime_s = np.concatenate((runtime_s, table["runtime_s"].to_numpy(np.float64)[there:]))
@@ -313,7 +313,7 @@ def _advance(
 
 
 def _idle(slurm: Slurm, counters: np.ndarray, now: int, total: int) -> bool:
-    """Tell whether nothing has happened for long, and nothing is to come."""
+    """Tell whether nothing has happened for long and nothing is to come."""
     numbers = slurm.numbers
     to_come = counters[ENDS] > 0 or counters[NEXT] < total or numbers[OUTAGE] < len(slurm.outages.time_ms)
     return bool(not to_come and now > numbers[CHANGED_AT] + _IDLE_MS)

@@ -1,7 +1,7 @@
 """Lines of slurm.conf, commands and scripts that make a change of a site.
 
-A line of slurm.conf takes the place of the one there. What is neither begins with what it is: a command with its program, a script
-for Slurm's plugin lua with :data:`SCRIPT`, what no setting makes with :data:`NO_SETTING`.
+A line of slurm.conf replaces the present one. Other lines begin with what they are: a command with its program, a script for
+Slurm's plugin lua with :data:`SCRIPT`, a change that no setting makes with :data:`NO_SETTING`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def length(seconds: int) -> str:
 
 
 def stating(line: str, values: Mapping[str, object]) -> str:
-    """Return a line of slurm.conf with other values of keys, or with further keys."""
+    """Return a line of slurm.conf in which these keys are replaced or added."""
     for key, value in values.items():
         line, replacements = re.subn(rf'(?i)\b({key})\s*=\s*("[^"]*"|\S+)', lambda old, value=value: f"{old[1]}={value}", line)  # type: ignore[misc]
         line += "" if replacements else f" {key}={value}"
@@ -41,7 +41,7 @@ def stating(line: str, values: Mapping[str, object]) -> str:
 
 
 def partition_lines(part: Partition, before: Partition | None) -> list[str]:
-    """Return the whole line of a partition that is new or changed, else none."""
+    """Return the whole line of a partition that is new or changed, else an empty list."""
     if before is None:
         return [part.line]
     new = {key: getattr(part, name) for key, name in PARTITION_KEYS.items() if getattr(part, name) != getattr(before, name)}
@@ -55,7 +55,7 @@ def partition_lines(part: Partition, before: Partition | None) -> list[str]:
 
 
 def qos_lines(each: Qos, before: Qos) -> list[str]:
-    """Return the command that gives a QOS its other values, if it has any."""
+    """Return the command that changes the values of a QOS, if any differ."""
     shown = [f"Priority={each.priority}"] if each.priority != before.priority else []
     for name, (resources, running) in LIMIT_KEYS.items():
         new: Mapping[str, int] = getattr(each.limits, name)
@@ -67,7 +67,7 @@ def qos_lines(each: Qos, before: Qos) -> list[str]:
 
 
 def node_lines(nodes: Iterable[Node]) -> list[str]:
-    """Return the lines of new nodes, one of each kind."""
+    """Return the lines of new nodes, one for each kind."""
     kinds: dict[Node, list[str]] = {}
     for node in nodes:
         kinds.setdefault(replace(node, name=""), []).append(node.name)
@@ -79,12 +79,12 @@ def node_lines(nodes: Iterable[Node]) -> list[str]:
 
 
 def at_submission(site: Site, *body: str) -> list[str]:
-    """Return what lets Slurm change ``job`` at its submission by lines of Lua."""
+    """Return the lines that let Slurm change ``job`` at its submission by the Lua ``body``."""
     return _script(site, _ALONE, body)
 
 
 def with_prediction(site: Site, level: float, *body: str, model: str = "") -> list[str]:
-    """Return what does so where ``s`` is a served quantile of the job's runtime, in s."""
+    """Return such lines, in which ``s`` is a served quantile of the job's runtime, seconds."""
     lua_lines = (
         "ask(job, partitions, uid)",
         f'local s = tonumber((job.admin_comment or ""):match("p{100 * level:g}_s=(%d+)"))',

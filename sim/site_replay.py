@@ -1,4 +1,4 @@
-"""Replays of a site: its accounting under Slurm's scheduler, on the one event loop."""
+"""Replays of a site's accounting under Slurm's scheduler, on the one event loop."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from sim.slurm.site import Site
 from sim.slurm.state import CYCLES, PASSES, Slurm
 
 _STARTED_BY = ("", "main", "backfill")
-"""By the values of ``Now.by``."""
+"""Schedulers by the values of ``Now.by``."""
 
 
 class Replay(NamedTuple):
     """One replay, in the order of the jobs.
 
-    ``start_s`` float64 [jobs] Unix seconds, NaN for a job that never started; ``started_by`` (``main`` or ``backfill``) and ``nodes``
-    object [jobs]. ``start_s`` is a job's first start of so many ``attempts``, int64 [jobs], ``nodes`` are those of the last.
-    ``passes`` and ``cycles`` count what the main and the backfill scheduler did.
+    ``start_s`` float64 [jobs] are first starts in Unix seconds, NaN for a job that never started. ``started_by`` (``main`` or
+    ``backfill``) and ``nodes`` (of the last start) are object [jobs]. ``attempts`` int64 [jobs] counts a job's starts. ``passes``
+    and ``cycles`` count those of the main and the backfill scheduler.
     """
 
     start_s: np.ndarray
@@ -46,8 +46,8 @@ class Replay(NamedTuple):
 def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
     """Replay ``jobs`` on ``site`` as Slurm would start them.
 
-    With these ``phases``, or those drawn by a seed. ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`, in order of
-    submission. InputError for a table without them, or jobs that the site does not admit.
+    ``phases`` are given, or drawn by a seed. ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`, in order of
+    submission. Raises InputError for a table without them, and for jobs that the site does not admit.
     """
     slurm, back = _ended(site, jobs, phases)
     now, names = slurm.now, np.array([node.name for node in site.nodes], object)
@@ -58,9 +58,9 @@ def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
 
 
 def starts(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Requests) -> np.ndarray:
-    """Return when the jobs of a replay start.
+    """Return the starts of a replay, as :func:`replay` does.
 
-    As :func:`replay` does; what they ask for is ``requests``, in the order of ``jobs``.
+    What the jobs ask for is given as ``requests``, in the order of ``jobs``.
     """
     slurm, back = _ended(site, jobs, phases, requests)
     return _start_s(slurm, jobs)[back]
@@ -71,7 +71,7 @@ def _start_s(slurm: Slurm, jobs: pd.DataFrame) -> np.ndarray:
 
 
 def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Requests | None = None) -> tuple[Slurm, np.ndarray]:
-    """Return the arrays at the end of a replay, in order of submission, and where each job stands in them."""
+    """Return the arrays after a replay, in order of submission, and each job's place in them."""
     if missing := [name for name in COLUMNS if name not in jobs]:
         raise InputError(f"the jobs have no column {missing[0]}")
     if len(jobs) == 0:
@@ -100,9 +100,9 @@ def _advance(slurm: Slurm, submit_ms: np.ndarray, runtime: np.ndarray, jobs: pd.
 
 
 def as_schedule(site: Site | Rule, jobs: pd.DataFrame, replayed: Replay, *, trace: str, seed: int, seconds: float) -> Schedule:
-    """Return a replay of ``jobs`` as a schedule in whole seconds, as accounting states them.
+    """Return a replay of ``jobs`` as a schedule in whole seconds, as in accounting.
 
-    Its jobs have ``started_by`` and ``nodes`` too; those that never started are left out and named.
+    Its jobs also have ``started_by`` and ``nodes``; those that never started are only listed.
     """
     started, origin = np.isfinite(replayed.start_s), int(jobs["submit_s"].min())
     start = np.floor(np.where(started, replayed.start_s, 0)).astype(np.int64) - origin

@@ -1,7 +1,7 @@
 """What replays of an inferred rule leave unexplained, and how that limits what they say.
 
-The record is compared with replays of the rule as a candidate is, over the same weeks and users. By as much as the one may lie off
-the other, on the scale of ratios, a change may do more or less than its replays say.
+The record is compared with replays of the rule like a candidate, over the same weeks and users. By as much as the record may lie
+off the replays, on the scale of ratios, a change may do more or less than its replays say.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sim.what_if import Effect, Measured, effect, shaken
 class Unexplained(NamedTuple):
     """What a rule leaves unexplained of a record.
 
-    ``share`` of the recorded waiting that the same job does not wait in the replays; ``metrics`` are those of the record over the replays'.
+    ``share`` of the recorded waiting does not occur in the replays, job by job; ``metrics`` are the record's over the replays'.
     """
 
     share: float
@@ -37,7 +37,7 @@ class Unexplained(NamedTuple):
         return abs(float(off)), float(np.abs(interval - off).max(initial=0))
 
     def record(self) -> dict[str, Any]:
-        """Return both for JSON; ``record_over_replay`` is less 1."""
+        """Return both for JSON; ``record_over_replay`` is the ratio less 1."""
         ends = {name: (of.relative, of.low, of.high) for name, of in self.metrics.items()}
         finite = {name: [None if each is None or np.isnan(each) else each for each in of] for name, of in ends.items()}
         return {"unexplained": self.share, "record_over_replay": finite}
@@ -59,8 +59,8 @@ def unexplained(today: Changed, starts: np.ndarray, shake_s: int, seeds: Sequenc
 def bounded(of: Effect, left: Unexplained) -> Effect:
     """Return an effect whose intervals allow for what the rule does not explain.
 
-    A change may be off by as much as today's replays, and both vary over weeks and users. What then reaches 0 has a p-value of 1.
-    Nothing is sure of these very jobs alone.
+    A change may be off by as much as today's replays, and both vary over weeks and users. If the interval then includes 0, the
+    p-value is 1. No effect on these very jobs alone is sure.
     """
     return of._replace(metrics={name: _bounded(each, *left.off(name)) for name, each in of.metrics.items()})
 
