@@ -1,11 +1,10 @@
 """Semantics: the order of events, and the causes of a scheduling pass.
 
-Two semantics are published. ``per-second`` (Goponenko et al. 2022): all events of one second, ends first, then submissions in
-file order, and then one pass. ``per-event`` (Gaussier et al. 2015): one event at a time, submissions before ends, each followed
-by a pass. In both an expired prediction only extends the plan of running jobs. Options add passes while jobs wait:
-``expiry=pass`` whenever a running job outlives its prediction, as in Li & Zhang (OKCM); ``every=N`` at each multiple of N of the
-trace's seconds, as a timer does. In ``per-event``, one pass for all predictions that expire in a second precedes its events; the
-timer's follows.
+Two semantics are published. ``per-second`` (Goponenko et al. 2022): all events of a second, ends first, then submissions in file
+order, then one pass. ``per-event`` (Gaussier et al. 2015): one event at a time, submissions before ends, each followed by a pass.
+In both an expired prediction only extends the plan of running jobs. Options add passes while jobs wait: ``expiry=pass`` whenever
+a running job outlives its prediction, as in Li & Zhang (OKCM); ``every=N`` at each multiple of N of the trace's seconds, as a
+timer does. In ``per-event``, the pass for all expiries of a second precedes its events; the timer's follows.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def simulate(
         A name, a predictor object (:mod:`models.runtime.protocol`), or predicted runtimes in seconds, one a job. Predictions are
         rounded to whole seconds. Those outside 1..request are clamped and counted; one that is not a number is an error.
     correction
-        Replaces an outlived prediction: ``requested``, ``tsafrir``, ``doubling``, ``conditional`` (:mod:`sim.kernel.corrections`).
+        Replaces outlived predictions: ``requested``, ``tsafrir``, ``doubling``, ``conditional`` (:mod:`sim.kernel.corrections`).
     semantics
         ``per-second``: all events of one second, then one scheduling pass. ``per-event``: a pass after every event. With
         ``per-second(expiry=pass,every=30)``: also a pass when a prediction expires, and one every 30 s (:mod:`sim.semantics`).
@@ -71,14 +71,14 @@ def simulate(
         The callback of a scheduler ``...+RUSH(...)`` that decides whether to skip a job (:mod:`sim.kernel.start_decision`).
     clock
         The Unix time of the trace's second 0 and its time zone: learners read the time of day from it and are retrained at its
-        midnights. By default, and for the published ``cv-triple`` always, second 0 of the trace counts as a midnight.
+        midnights. By default, and for the published ``cv-triple`` always, both go by the trace's seconds, and 0 is a midnight.
     seed
-        Draws the shake, the scenarios of ``Harm`` and ``Rollout`` and the moves of ``PlanRS``, and is the seed of ``lightgbm`` and
+        Draws the shake, the scenarios of ``Harm`` and ``Rollout`` and the moves of ``PlanRS``; is the seed of ``lightgbm`` and
         ``quantile`` if their name states none. Nothing else is random.
     shake_s
         Move submissions by up to this many seconds: one of many possible replays (:mod:`features.jobs.shaking`). 0: as recorded.
     machine
-        A machine of clusters of nodes (:class:`sim.machine.description.Machine`), which states its number of processors; None: one
+        A machine of clusters of nodes (:class:`sim.machine.description.Machine`), which has its number of processors; None: one
         pool of ``procs``.
     users
         How users react: ``open`` (submissions as recorded), ``closed`` or ``semi-open``, with options as in

@@ -28,11 +28,11 @@ _DEFAULTS = {
     **{"prioritymaxage": "7-0", "prioritydecayhalflife": "7-0"},
     **{f"priorityweight{name}": "0" for name in ("age", "fairshare", "jobsize", "partition", "qos")},
 }
-"""What Slurm 22.05 takes where slurm.conf says nothing, for changes that multiply."""
+"""Defaults of Slurm 22.05 for keys missing in slurm.conf, for changes that multiply."""
 _PARTITION = {key.lower(): name for key, name in PARTITION_KEYS.items()}
 _LIMITS = {resources.lower(): name for name, (resources, _) in LIMIT_KEYS.items()}
 _DOUBLINGS = 25
-"""Of a second that make a year."""
+"""Number of doublings of a second that make a year."""
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -40,17 +40,17 @@ _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "su
 class Candidate:
     """A change that a site can make.
 
-    ``what`` says what it does and ``risk`` what may go wrong. Values are Slurm's, or ``"x2"`` for twice what holds today. ``slurm`` has keys
-    of slurm.conf, ``scheduler`` of SchedulerParameters, ``partitions`` and ``qos`` keys by name, ``"*"`` for all. ``limits`` multiplies what
-    jobs ask for, or is ``"predicted 0.95"``, that quantile of their predicted runtimes, or ``"registry:NAME 0.95"``, which a column of
-    that name must tell; so does ``time_min``, with which they may be planned; ``nodes`` multiplies the number of nodes. ``demand``
-    (``account``, ``jobs``) multiplies the jobs of an account; ``reservation`` (``weekday``, ``start``, ``hours``, ``nodes``) keeps nodes
-    free each week; ``partition`` (``name``, ``nodes``, ``like``, ``MaxTime``) adds so many nodes like those of a partition, and a
-    partition of them for its jobs that fit. ``site_factor`` gives jobs so many points of priority less for each doubling of their
-    predicted median runtime. ``rule`` (``scheduler``, ``predictor``) is no change that Slurm can make: another
-    scheduler on the same nodes, and with the predictor ``clairvoyant`` a bound. ``inferred`` (``closings``, ``hours``,
-    ``queues``, ``limits``) takes a part of the rule inferred from a log without slurm.conf away (``"none"``; ``limits`` of users may be ``"x2"``), or gives it
-    another ``scheduler``. ``slow``, if it is not empty, says that a replay takes minutes on large sites.
+    ``what`` says what it does and ``risk`` what may go wrong. Values are Slurm's, or ``"x2"`` for twice today's. ``slurm`` has
+    keys of slurm.conf, ``scheduler`` of SchedulerParameters, ``partitions`` and ``qos`` keys by name, ``"*"`` for all. ``limits``
+    multiplies requested limits, or is ``"predicted 0.95"``, that quantile of predicted runtimes, or ``"registry:NAME 0.95"``, a
+    column of that name. ``time_min`` does so for min limits, ``nodes`` multiplies the number of nodes. ``demand`` (``account``,
+    ``jobs``) multiplies the jobs of an account. ``reservation`` (``weekday``, ``start``, ``hours``, ``nodes``) keeps nodes free
+    each week. ``partition`` (``name``, ``nodes``, ``like``, ``MaxTime``) adds nodes like those of a partition, in a new one for
+    its jobs that fit. ``site_factor`` takes that many points of priority from a job for each doubling of its predicted median
+    runtime. ``rule`` (``scheduler``, ``predictor``) is no change that Slurm can make: another scheduler on the same nodes, and
+    with the predictor ``clairvoyant`` a bound. ``inferred`` (``closings``, ``hours``, ``queues``, ``limits``) removes a part of a
+    rule inferred from a log without slurm.conf (``"none"``; user ``limits`` may be ``"x2"``), or gives it another ``scheduler``.
+    ``slow``, if set, says that a replay takes minutes on large sites.
     """
 
     name: str
@@ -73,15 +73,15 @@ class Candidate:
 
     @property
     def bound(self) -> bool:
-        """Tell whether it knows what no site can."""
+        """Tell whether it knows what no site can know."""
         return str(self.rule.get("predictor", "")).startswith("clairvoyant")
 
 
 class Changed(NamedTuple):
     """A site, or a rule inferred from a log, and its jobs after a change.
 
-    ``lines`` make the change; ``kills`` are the ids of jobs that a shorter limit would kill. ``rule`` are the scheduler and the predictor
-    that run instead of Slurm, if any.
+    ``lines`` make the change; ``kills`` are the ids of jobs that a shorter limit would kill. ``rule`` are the scheduler and
+    predictor that run instead of Slurm, if any.
     """
 
     site: Site | Rule
@@ -92,9 +92,9 @@ class Changed(NamedTuple):
 
 
 def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) -> Changed | None:
-    """Return the site and jobs after a change; None where it changes nothing here.
+    """Return the site and jobs after a change; None if it changes nothing here.
 
-    ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`. InputError for an unknown key, name, or a value that is none.
+    ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`. Raises InputError for unknown keys, names or values.
     """
     changed, lines = _settings(candidate, site)
     parts = {name: _partition(part, _chosen(candidate.partitions, name), candidate) for name, part in changed.partitions.items()}
@@ -131,7 +131,7 @@ def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) 
 
 
 def of_load(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, frozenset[str]]:
-    """Return the jobs with other time limits and another demand, and the ids of those killed."""
+    """Return the jobs with other time limits and another demand, and the ids of killed jobs."""
     kills = frozenset[str]()
     if candidate.limits:
         jobs, kills = _shorter(jobs, _asked_instead(jobs, candidate.limits, candidate, seed))
@@ -145,7 +145,7 @@ def of_load(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> tuple[pd.Dat
 
 
 def of_scheduler(candidate: Candidate) -> tuple[str, str] | None:
-    """Return the scheduler and the predictor of another scheduler, if the candidate is one."""
+    """Return the scheduler and predictor that replace Slurm, or None if there are none."""
     if not candidate.rule:
         return None
     rule = str(candidate.rule.get("scheduler", "EASY")), str(candidate.rule.get("predictor", "requested"))
@@ -178,7 +178,7 @@ def _settings(candidate: Candidate, site: Site) -> tuple[Site, list[str]]:
 
 
 def _value(value: Any, today: str, candidate: Candidate, key: str) -> str:
-    """Return a new value as text: as stated, or so many times today's."""
+    """Return a new value as text: as stated, or a multiple of today's."""
     text = str(value)
     if not text.startswith("x"):
         return text
@@ -192,7 +192,7 @@ def _value(value: Any, today: str, candidate: Candidate, key: str) -> str:
 
 
 def factor_of(text: str, candidate: Candidate, key: str) -> float:
-    """Return the number of a text such as x0.5; InputError for any other."""
+    """Return the number in a text such as x0.5; InputError for any other text."""
     try:
         factor = float(str(text).removeprefix("x"))
     except ValueError:
@@ -203,7 +203,7 @@ def factor_of(text: str, candidate: Candidate, key: str) -> float:
 
 
 def number_of(value: Any, today: int, candidate: Candidate, key: str) -> int:
-    """Return a count as stated, or so many times today's, at least 1 where there is one today."""
+    """Return a count as stated or as a multiple of today's, at least 1 if there is one today."""
     text = _value(value, str(today), candidate, key)
     if not text.lstrip("-").isdigit():
         raise InputError(f"candidate {candidate.name!r}: {key} = {value!r} is no whole number")
@@ -246,7 +246,7 @@ def _qos(each: Qos, changes: Mapping[str, Any], candidate: Candidate) -> Qos:
 
 
 def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[str]]:
-    """Give a site ``count`` nodes: copies of all in turn, or without the last of each turn."""
+    """Give a site ``count`` nodes: add copies of nodes, or remove nodes, evenly over all."""
     today = len(site.nodes)
     if count == today:
         return site, []
@@ -271,7 +271,7 @@ def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[s
 
 
 def _new_partition(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame, list[str]]:
-    """Add nodes in a partition of their own, which jobs of the one it is like may use, too."""
+    """Add nodes in a new partition, which jobs of the partition ``like`` may use too."""
     options = {"like": next(iter(site.partitions)), "nodes": 1, "MaxTime": "UNLIMITED", **candidate.partition}
     name, like, count = str(options.get("name", "new")), str(options["like"]), number_of(options["nodes"], 1, candidate, "nodes")
     if name in site.partitions or like not in site.partitions:
@@ -292,7 +292,7 @@ def _new_partition(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tupl
 
 
 def _also_in(part: Partition, like: str, default: bool) -> tuple[str, ...]:
-    """Return Lua that lets jobs of a partition that fit ask for a new one, too."""
+    """Return Lua that lets fitting jobs of a partition ask for the new one too."""
     asked = f'(job.partition or "{like if default else ""}")'
     return (
         f"local fits = job.min_nodes == slurm.NO_VAL or job.min_nodes <= {min(len(part.nodes), part.max_nodes)}",
@@ -303,7 +303,7 @@ def _also_in(part: Partition, like: str, default: bool) -> tuple[str, ...]:
 
 
 def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Reservation, str]:
-    """Return a reservation of each week, from the first such day of the log on."""
+    """Return a weekly reservation from the first such day of the log on, and its command."""
     options = {"weekday": "Tuesday", "start": "08:00", "hours": 4, "nodes": "ALL", **candidate.reservation}
     names = {node.name for node in site.nodes}
     nodes = names if str(options["nodes"]).upper() == "ALL" else set(expand_nodes(str(options["nodes"])))
@@ -321,7 +321,7 @@ def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[
 
 
 def _asked_instead(jobs: pd.DataFrame, text: str, candidate: Candidate, seed: int) -> np.ndarray:
-    """Return the limits that jobs would have instead, whole minutes in s; never more than predicted ones asked for."""
+    """Return other limits of jobs, whole minutes in s; predicted ones are at most the request."""
     asked = jobs["limit_s"].to_numpy(np.int64)
     kind, _, level = text.partition(" ")
     if text in jobs:
@@ -336,7 +336,7 @@ def _asked_instead(jobs: pd.DataFrame, text: str, candidate: Candidate, seed: in
 
 
 def _limit_lines(text: str, key: str, site: Site) -> list[str]:
-    """Return what makes Slurm give jobs shorter limits, or min limits, at their submission; none for no text."""
+    """Return lines that make Slurm shorten limits, or set min limits; none for no text."""
     if not text:
         return []
     kind, _, level = text.rpartition(" ")
@@ -351,7 +351,7 @@ def _limit_lines(text: str, key: str, site: Site) -> list[str]:
 
 
 def _shorter(jobs: pd.DataFrame, limit: np.ndarray) -> tuple[pd.DataFrame, frozenset[str]]:
-    """Give jobs other limits, s [jobs]; those that would run longer end there."""
+    """Give jobs other limits, s [jobs]; jobs that would run longer end there."""
     runtime = jobs["runtime_s"].to_numpy(np.int64)
     over = (runtime > limit) & (runtime <= jobs["limit_s"].to_numpy())
     changed = jobs.assign(
@@ -364,7 +364,7 @@ def _shorter(jobs: pd.DataFrame, limit: np.ndarray) -> tuple[pd.DataFrame, froze
 
 
 def _demand(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Take jobs of an account away, or add copies at times of its other jobs."""
+    """Remove jobs of an account, or add copies of them at the times of its other jobs."""
     demand = candidate.demand
     factor, account = factor_of(str(demand.get("jobs", "")), candidate, "demand"), str(demand.get("account", ""))
     rows = np.flatnonzero(jobs["account"].to_numpy(object) == account)

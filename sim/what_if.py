@@ -1,4 +1,4 @@
-"""What replays say that a change of a Slurm site brings.
+"""The effect of a change of a Slurm site, as replays show it.
 
 Each replay of a changed site is paired with a replay of today's site under the same phases of Slurm's clocks and the same shaken
 submissions, so that what both have in common cancels.
@@ -30,7 +30,7 @@ from sim.slurm.site import Site
 
 _NOT_SURE = "not sure"
 HERE = " here"
-"""Behind the verdict on a change that is sure of these very jobs, and not of those of other weeks or days."""
+"""Suffix of a verdict that is sure for these very jobs, but not for those of other weeks or days."""
 WEIGHED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 """The first decides; none of the others may be surely worse."""
 
@@ -38,7 +38,7 @@ WEIGHED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 def shaken(jobs: pd.DataFrame, shake_s: int, seed: int) -> pd.DataFrame:
     """Move submissions by up to ``shake_s`` seconds, tasks of an array together.
 
-    The order of rows stays.
+    The order of rows does not change.
     """
     _, group = np.unique(jobs["group"], return_inverse=True)
     by_s = moves(int(group.max()) + 1, shake_s, seed)[group]
@@ -48,7 +48,7 @@ def shaken(jobs: pd.DataFrame, shake_s: int, seed: int) -> pd.DataFrame:
 
 
 class _SharedRequests:
-    """What the jobs of a change ask for, which all its replays share; threads wait for the first that asks.
+    """What the jobs of a change ask for, shared by its replays; threads wait for the first.
 
     Only the last change is kept, as replays come in their order; another process makes its own.
     """
@@ -61,7 +61,7 @@ class _SharedRequests:
         return _SharedRequests, ()
 
     def of(self, row: int, site: Site, jobs: pd.DataFrame) -> Requests:
-        """Return the requests of the change of a row."""
+        """Return the requests of the change in ``row``."""
         with self._lock:
             if self._requests is None or self._requests[0] != row:
                 self._requests = row, asked(site, jobs)
@@ -70,7 +70,7 @@ class _SharedRequests:
 
 @dataclass(frozen=True)
 class Replays:
-    """The replays of sites, as a map over pieces of work takes them.
+    """The replays of sites, as a function that a map over pieces of work calls.
 
     A piece is a row of ``changes`` and a seed; the answer is the piece and when each job started, float64 [jobs].
     """
@@ -91,7 +91,7 @@ class Replays:
 
 
 def same(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray) -> bool:
-    """Tell whether a change starts all jobs as today's replays do, and kills no other."""
+    """Tell whether a change starts all jobs as today's replays do and kills the same jobs."""
     jobs = [side.jobs[["job_id", "killed"]] for side in (today, changed)]
     return jobs[0].equals(jobs[1]) and np.array_equal(before, after, equal_nan=True)
 
@@ -99,7 +99,7 @@ def same(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray
 class Measured(NamedTuple):
     """A metric under a change and today, and the relative change.
 
-    With its interval and p-value, None where there is none. ``p_here`` is that of these very jobs: over the replicates alone.
+    With its interval and p-value, None if there is none. ``p_here`` is that of these very jobs, over the replicates alone.
     """
 
     value: float
@@ -112,7 +112,7 @@ class Measured(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Mean waits, today and under a change, of the ``jobs`` that have the ``value`` of ``by``."""
+    """Mean waits, today and under a change, of the ``jobs`` whose ``by`` has this ``value``."""
 
     by: str
     value: str
@@ -127,9 +127,9 @@ class Group(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What a change does to jobs that both replays hold, by metric and by group.
+    """What a change does to the jobs of both replays, by metric and by group.
 
-    ``never`` jobs start today and not under the change.
+    ``never`` counts jobs that start today but not under the change.
     """
 
     metrics: dict[str, Measured]
@@ -149,9 +149,9 @@ def effect(
 ) -> Effect:
     """Compare the replays of a change with those of today, pair by pair.
 
-    ``before`` and ``after`` are starts, float64 [replicates, jobs], of jobs submitted from ``from_s`` on those that start in all replays
-    and are not killed count. Intervals are of ``family`` candidates together (Bonferroni), over weeks, or days, or where
-    there are fewer than five over the replicates alone.
+    ``before`` and ``after`` are starts, float64 [replicates, jobs]. Jobs count that are submitted from ``from_s`` on, start in
+    all replays and are not killed. Intervals are for ``family`` candidates together (Bonferroni), over weeks or days, or over the
+    replicates alone if there are fewer than five.
     """
     index = pd.Index(today.jobs["job_id"].astype(str))
     place = pd.Index(changed.jobs["job_id"].astype(str)).get_indexer(index)
@@ -193,7 +193,7 @@ def effect(
 
 
 def blocks(submit: np.ndarray) -> np.ndarray:
-    """Number the weeks of submissions, or the days where there are too few, or none."""
+    """Return the week of each submission, or the day if weeks are too few, or else 0."""
     for length in (WEEK_S, DAY_S):
         block = np.unique((submit - submit.min()) // length, return_inverse=True)[1]
         if block.max() + 1 >= FEWEST_BLOCKS:
@@ -216,9 +216,9 @@ def _in_classes(values: pd.Series, least: np.ndarray, names: list[str]) -> pd.Ca
 
 
 def _groups(jobs: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[Group]:
-    """Return mean waits before and after by partition, account, size and length, where there are several.
+    """Return mean waits by partition, account, size and length, if there are several of each.
 
-    Sizes and lengths grow.
+    Sizes and lengths ascend.
     """
     sizes, lengths = np.array([1, 2, 5, 17, 65, 257, 1025]), np.array([0, 600, 3600, 4 * 3600, DAY_S])
     words = ["under 10 min", "10 min to 1 h", "1 to 4 h", "4 to 24 h", "over 24 h"]
@@ -240,10 +240,10 @@ def _groups(jobs: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[G
 def judged(effects: Mapping[str, Effect]) -> dict[str, str]:
     """Return a verdict on each candidate.
 
-    ``better`` lowers mean waits surely and makes none of :data:`WEIGHED` surely worse; ``mixed`` lowers them at the cost of another;
-    ``worse`` makes some surely worse and lowers no waits; else ``not sure``. Holm's correction is over all candidates, in each metric;
-    of ``worse`` over all metrics too, or one of four would be so by chance more often. Either word then is wrong of some candidate in
-    at most 2.5 % of sites. What is not sure may be so of these very jobs, :data:`HERE`.
+    ``better`` surely lowers mean waits and makes none of :data:`WEIGHED` surely worse. ``mixed`` lowers them at the cost of
+    another. ``worse`` surely makes some worse and lowers no waits. Otherwise it is ``not sure``. Holm's correction is over all
+    candidates, in each metric; for ``worse`` also over all metrics, as one of four is worse by chance more often. Each verdict is
+    then wrong for some candidate at no more than 2.5 % of sites. What is not sure may be so for these very jobs, :data:`HERE`.
     """
     if not effects:
         return {}

@@ -34,7 +34,7 @@ from sim.names import CLASSES, Rush
 class Adviser:
     """A variability model as the scheduler asks it, with the nodes' counters it reads.
 
-    ``thresholds`` of z divide its classes.
+    ``thresholds`` of z separate its classes.
     """
 
     model: VariabilityModel
@@ -42,9 +42,9 @@ class Adviser:
     thresholds: tuple[float, ...] = THREE_CLASSES
 
     def first(self, classes: str) -> int:
-        """Return the class from which on a job is skipped.
+        """Return the lowest class that skips a job.
 
-        ``classes`` is one of :data:`sim.names.CLASSES`; InputError if the model does not tell little variation apart.
+        ``classes`` is one of :data:`sim.names.CLASSES`. Raises InputError if the model does not tell little variation apart.
         """
         if classes == CLASSES[0]:
             return self.model.variation
@@ -100,7 +100,7 @@ def sampled(codes: np.ndarray) -> np.ndarray:
 def column_codes(columns: tuple[str, ...], scope: str) -> np.ndarray:
     """Return the codes of a model's columns for :func:`sim.cluster.start_models.look`.
 
-    InputError for a column that the simulated cluster does not have.
+    Raises InputError for a column that the simulated cluster does not have.
     """
     first = EVERY if scope == "all" else 0
     codes = {name: first + at for at, name in enumerate(counter_features())}

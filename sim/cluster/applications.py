@@ -19,7 +19,7 @@ from features.monitoring.samplers import TYPES
 class Behaviour(NamedTuple):
     """An undisturbed application on some nodes: runtime in s, shares in communication and I/O.
 
-    Also average GB/s a node sends, reads and writes, and metadata operations a node and second.
+    Also average GB/s that a node sends, reads and writes, and metadata operations per node and second.
     """
 
     runtime_s: float
@@ -35,8 +35,8 @@ class Behaviour(NamedTuple):
 class Application:
     """An application on ``NODES`` nodes: runtime, shares, use of links and file system.
 
-    ``burst`` is GB/s a node sends while it communicates, ``read`` and ``write`` GB/s a node while it does I/O; ``type`` is the
-    one-hot label that the site gives it; ``noise`` the relative standard deviation of its runtime on an undisturbed machine.
+    ``burst`` is GB/s of a node while it communicates, ``read`` and ``write`` while it does I/O. ``type`` is the one-hot label
+    that the site gives it, ``noise`` the relative standard deviation of its runtime on an undisturbed machine.
     """
 
     name: str

@@ -15,9 +15,9 @@ import numpy as np
 class Level:
     """Parameters of one background level.
 
-    ``level``: the median in shares of capacity; ``spread``: standard deviation of its logarithm, and ``memory_s`` its correlation
-    time. Bursts: ``pause_s`` is the mean time between them (0: none), ``lasting_s`` and ``lasting_spread`` median and logarithmic
-    deviation of their length, ``height`` and ``height_spread`` those of what they add; ``most`` is the max of the sum.
+    ``level`` is the median in shares of capacity, ``spread`` the standard deviation of its logarithm, ``memory_s`` its
+    correlation time. Bursts: ``pause_s`` is the mean time between them (0: none), ``lasting_s`` and ``lasting_spread`` median and
+    logarithmic deviation of their length, ``height`` and ``height_spread`` those of what they add. ``most`` is the max sum.
     """
 
     level: float = 0.0
@@ -48,7 +48,7 @@ class Level:
         pauses = random.exponential(self.pause_s, count)
         lasting = self.lasting_s * np.exp(self.lasting_spread * random.standard_normal(count))
         height = self.height * np.exp(self.height_spread * random.standard_normal(count))
-        ends = np.cumsum(pauses + lasting) - random.uniform(0.0, usual)  # the first may be on already
+        ends = np.cumsum(pauses + lasting) - random.uniform(0.0, usual)  # the first may have begun already
         begins = ends - lasting
         steps = np.zeros(ticks + 1)
         inside = (begins < ticks * tick_s) & (ends > 0.0)

@@ -1,4 +1,4 @@
-"""Where a simulation of a cluster begins: its arrays, and how applications behave."""
+"""The initial arrays of a simulated cluster, and how its applications behave."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def behaviours(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return undisturbed seconds, profiles and the variant of each job.
 
-    float64 [jobs], float64 [variants, PROFILE] and int64 [jobs].
+    They are float64 [jobs], float64 [variants, PROFILE] and int64 [jobs].
     """
     kinds = pd.MultiIndex.from_arrays([names, nodes])
     variant, variants = pd.factorize(kinds)
@@ -74,7 +74,7 @@ LONGEST_S = 1000 * DAY_S
 def horizon_s(cluster: Cluster, arrays: object, work: np.ndarray) -> int:
     """Return the seconds after which the background repeats.
 
-    Three times the min that the jobs need, and a day more. InputError beyond ``LONGEST_S``: the background takes memory by seconds.
+    Three times the min time that the jobs need, plus a day. Raises InputError beyond ``LONGEST_S``, as memory grows with it.
     """
     submit, procs = arrays.submit, arrays.procs  # type: ignore[attr-defined]
     horizon = int(submit[-1] + 3 * (work * procs).sum() / cluster.procs) + DAY_S

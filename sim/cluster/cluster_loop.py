@@ -1,7 +1,7 @@
 """The event loop on a simulated cluster: answers the loop's requests, compiled.
 
-The loop is :mod:`sim.kernel.loop`; it stops before time advances if jobs have started or ended or the cluster's next event is
-due, and for start decisions.
+The loop is :mod:`sim.kernel.loop`. It stops for start decisions, and before time advances if jobs have started or ended or the
+cluster's next event is due.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def drive(settings, jobs, estimates, dependencies, front, back, profile, state, 
 def bring_up(now, bits, jobs, state, site, codes):
     """Bring the cluster to ``now``, with jobs ended and started by then.
 
-    The next event is the next change of the background or sample.
+    It sets the next event: the next change of the background or the next sample.
     """
     counters = state.counters
     account(now, site)
@@ -74,7 +74,7 @@ def bring_up(now, bits, jobs, state, site, codes):
         sample(site)
     for sequence in range(counters[SEEN_STARTS], counters[STARTED]):
         job = state.running[sequence]
-        if site.feature_row[job] >= 0:  # the machine as a start decision would see it
+        if site.feature_row[job] >= 0:  # the cluster as a start decision would see it
             settle(now, bits, jobs, state, site)
             choose(jobs.procs[job], site)
             look(now, job, jobs.procs[job], codes, site, site.features[site.feature_row[job]])

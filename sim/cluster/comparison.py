@@ -1,6 +1,6 @@
 """Comparison of schedulers on paired trials of the simulated cluster.
 
-Trials are paired by their seed, which decides the submissions, the background and each run's own noise; so differences within
+Trials are paired by their seed, which decides the submissions, the background and each run's own noise. So differences within
 trials are compared, with intervals from a bootstrap over trials (:mod:`features.statistics`).
 """
 
@@ -51,9 +51,9 @@ def compared(values: pd.DataFrame, baseline: str, seed: int = 0) -> pd.DataFrame
     """Return means over trials and paired differences from the ``baseline``'s.
 
     ``values`` come from :func:`by_trial`. Columns: ``scheduler application metric mean baseline difference low high relative
-    relative_low relative_high trials note mean_error error relative_error``; ends of 95 % intervals and standard errors (of
-    the mean, of the difference and of ``relative``) from a bootstrap over trials, NaN with fewer than five, ``relative`` NaN where
-    the baseline's mean is 0.
+    relative_low relative_high trials note mean_error error relative_error``. Ends of 95 % intervals and standard errors (of the
+    mean, the difference and ``relative``) are from a bootstrap over trials, NaN with fewer than five. ``relative`` is NaN if the
+    baseline's mean is 0.
     """
     columns: list[Any] = list(values.columns)
     count = len(values)
@@ -65,7 +65,7 @@ def compared(values: pd.DataFrame, baseline: str, seed: int = 0) -> pd.DataFrame
     draws, cut, wide = np.full((1, count), np.nan), 0.0, 1.0
     if count >= FEWEST_BLOCKS:
         draws, cut = drawn(count, _RESAMPLES, seed), tail(_CONFIDENCE, count)
-        wide = (count / (count - 1)) ** 0.5  # resamples spread as the sample does, trials a little more
+        wide = (count / (count - 1)) ** 0.5  # resamples spread a little less than trials do
     means, references, differences = (draws @ each / count for each in (own, base, own - base))
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(reference == 0, np.nan, mean / reference - 1.0)

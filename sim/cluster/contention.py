@@ -1,10 +1,10 @@
 """Contention: running jobs slow each other down on shared links and the file system.
 
-Jobs offer load: an all-to-all among a job's nodes sends from each leaf switch the data for nodes under other leaves through its
-uplinks; I/O goes to the one file system. Where load l of capacity is offered, time spent there is stretched by 1 + g l^p, the
-form in which traffic engineering has written congestion since the Bureau of Public Roads (1964). A job's slowest leaf delays all
-its nodes, which wait for each other. There is no slowdown outside communication and I/O, so with w and i their shares of its time
-a job is slowed down by 1 + w (S_net - 1) + i (S_io - 1), which changes whenever anything starts, ends or varies.
+Jobs offer load: an all-to-all among a job's nodes sends the data for nodes under other leaf switches through a leaf's uplinks;
+I/O goes to the one file system. At an offered load of l times the capacity, time spent there is stretched by 1 + g l^p, the form
+in which traffic engineering has written congestion since the Bureau of Public Roads (1964). A job's slowest leaf delays all its
+nodes, which wait for each other. There is no slowdown outside communication and I/O. With w and i their shares of its time, a job
+is slowed down by 1 + w (S_net - 1) + i (S_io - 1), which changes whenever anything starts, ends or varies.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def background(now, which, site):
 def offer(now, site):
     """Compute loads of all uplinks from the running jobs.
 
-    Returns the file system's load without background, and the core's.
+    Returns the loads of the file system and of the core, without background.
     """
     leaves = site.leaves
     for leaf in range(leaves.shape[0]):
@@ -162,7 +162,7 @@ def settle(now, bits, jobs, state, site):
         fresh = slots[FINISH] < 0.0
         slots[NETWORK_STRETCH] = 1.0 + held_up(slot, site)
         slots[IO_STRETCH] = 1.0 + in_storage
-        if now == state.start[job]:  # jobs started in the same second count, however often it is settled
+        if now == state.start[job]:  # counts all jobs started in this second, however often it is settled
             site.runs[job, START_NETWORK] = slots[NETWORK_STRETCH]
             site.runs[job, START_IO] = slots[IO_STRETCH]
         slots[FACTOR] = slowdown(profile, slots[NETWORK_STRETCH], slots[IO_STRETCH])

@@ -1,7 +1,7 @@
 """Control runs and trials on a simulated cluster, after Nichols et al. (RUSH).
 
-A run varied if its z is above 1.5, by mean and sigma of control runs of the same application on as many nodes, with the same
-scaling, on the same cluster: runs of another time, under a continuous load of ``LOAD``, that no trial is part of.
+A run varied if its z is above 1.5. Mean and sigma are those of control runs of the same application on as many nodes, with the
+same scaling, on the same cluster. Control runs are of another time, under a continuous load of ``LOAD``, and in no trial.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def control_runs(
 ) -> ClusterRun:
     """Simulate ``days`` days of continuous load under EASY; return control runs.
 
-    ``each`` runs of every application are chosen at random (all if None): only they are in the ``runs`` that are returned, and
-    with ``features`` in ``own`` and ``all``, in the same order.
+    ``each`` runs of every application are chosen at random, or all if None. Only they are in the returned ``runs`` and, with
+    ``features``, in ``own`` and ``all``, in the same order.
     """
     jobs = continuous(days, seed, procs=cluster.procs, load=LOAD, applications=applications, nodes=nodes)
     random = np.random.default_rng([seed, 3])
@@ -89,8 +89,8 @@ def trials(
 ) -> pd.DataFrame:
     """Run the trials ``seeds`` of a workload under each scheduler.
 
-    ``usual_times`` comes from :func:`usual`. A row a job: ``scheduler seed``, the columns of :class:`ClusterRun`'s runs and those of
-    :func:`judged`; ``asked``, ``skipped`` and ``storm_s`` are those of the whole trial, in every row of it.
+    ``usual_times`` comes from :func:`usual`. Returns a row a job: ``scheduler seed``, the columns of :class:`ClusterRun`'s runs
+    and of :func:`judged`; ``asked``, ``skipped`` and ``storm_s`` are those of the whole trial, in each of its rows.
     """
     limits = {
         (str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(usual_times.index, usual_times["limit_s"], strict=True)

@@ -1,9 +1,9 @@
 """Placement: which of the free nodes a job gets.
 
-``first-fit`` takes the free nodes of lowest number, whatever leaf switch they are under. ``best-fit`` keeps a job under few leaf
-switches, as schedulers that know a tree do (Slurm's topology/tree): it takes the leaf with the fewest free nodes that are enough, or
-where none has enough the one with the most, and goes on with the rest. Ties go to the leaf of lowest number, and under a leaf to
-the nodes of lowest number.
+``first-fit`` takes the free nodes of lowest number, under any leaf switch. ``best-fit`` keeps a job under few leaf switches, as
+schedulers that know a tree do (Slurm's topology/tree): it takes the leaf with the fewest free nodes that are enough, or if none
+has enough the one with the most, and goes on with the rest. Ties go to the leaf of lowest number, and under a leaf to the nodes
+of lowest number.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def first_fit(needed, site):
 
 @kernel
 def best_fit(needed, site):
-    """Write the free nodes under as few leaves as can be to ``site.chosen``."""
+    """Write the free nodes under as few leaves as possible to ``site.chosen``."""
     size = site.clock[NODES_PER_LEAF]
     for leaf in range(len(site.free)):
         site.free[leaf] = 0

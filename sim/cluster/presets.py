@@ -1,11 +1,11 @@
 """The simulated cluster: size, links, disturbances, sensors; and its preset ``congested``.
 
-``congested`` is like figure 1 of Nichols et al.: within two months of two to three runs a day several of the seven applications took
-over twice their min runtime, some up to 14 times; its largest runs take 4 to 5 times the min.
+``congested`` resembles figure 1 of Nichols et al.: within two months of two to three runs a day, several of the seven
+applications took over twice their min runtime, some up to 14 times. Its largest runs take 4 to 5 times the min.
 
 A figure of runtimes does not show how long disturbances last and where they act; this is assumed. In ``congested`` the cluster is
-one pod of a fat tree, as in the paper's experiments, so no outside job uses its switches: the network is disturbed by the noise
-job, which is always a little busy and very busy for about ten minutes an hour, and by the jobs themselves; the file system is
+one pod of a fat tree, as in the paper's experiments, so no outside job uses its switches. The network is disturbed by the noise
+job, which is always a little busy and very busy for about ten minutes an hour, and by the jobs themselves. The file system is
 shared with the rest of the machine, which loads it by a quarter and, twice a day for twenty minutes, by far more. The noise job,
 whose place is not stated, holds eight nodes under each of four leaf switches. Effective uplinks are 40 % of their nominal
 bandwidth, what static routing leaves of it (Hoefler, Schneider & Lumsdaine 2008).

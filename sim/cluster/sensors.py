@@ -31,7 +31,7 @@ from sim.cluster.site import (
 )
 
 _WORDS, _PACKETS, _PAGES = 2.5e8, 1.2e5, 2.4e5
-"""Number in a GB."""
+"""Number of these in a GB."""
 _ERRORS = 2e-5
 """Mean errors a second."""
 
@@ -113,7 +113,7 @@ _GAUGES = {"link_quality_indicator": 5.0}
 def sensors() -> np.ndarray:
     """Return the sensors, float64 [90, SENSOR]; unlisted counters count errors.
 
-    In the order of :data:`features.monitoring.samplers.SAMPLERS`.
+    They are in the order of :data:`features.monitoring.samplers.SAMPLERS`.
     """
     rows = []
     for sampler in SAMPLERS.values():

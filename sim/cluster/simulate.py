@@ -55,23 +55,22 @@ from sim.schedule import Schedule, schedule_table
 STORM = 0.75
 """Background on the file system, as a share of its capacity, above which there is a storm.
 
-Such a background alone stretches I/O by 13 %, which makes LBANN run 1.5 standard deviations of its own noise longer. On
-``congested`` the wandering level comes there 0.3 % of the time; the bursts do, about twice a day.
-"""
+Such a background alone stretches I/O by 13 %, so that LBANN runs 1.5 standard deviations of its own noise longer. On
+``congested`` the wandering level is there 0.3 % of the time; the bursts are, about twice a day."""
 
 
 @dataclass(frozen=True)
 class ClusterRun:
     """The results of jobs on a simulated cluster.
 
-    ``schedule`` in whole seconds; ``runs`` has a row a job in the same order: ``job_id application nodes submit_s start_s wait_s
-    runtime_s`` (unrounded), ``work_s`` (alone on the machine, its own noise included), ``contention`` (runtime over work),
+    ``schedule`` is in whole seconds. ``runs`` has a row a job in the same order: ``job_id application nodes submit_s start_s
+    wait_s runtime_s`` (unrounded), ``work_s`` (alone on the machine, its own noise included), ``contention`` (runtime over work),
     ``start_network start_io mean_network mean_io`` (stretch of communication and I/O at its start and on average: the truth,
-    which no model sees), ``skips``, ``predicted`` (the model's last probability, NaN if never asked), ``added`` (to those of
-    running jobs, with harm) and ``cut`` (at its request). ``own`` and ``all`` are the 282 features by scope of the requested
-    jobs, whose rows the index names, and ``situation`` the columns :data:`features.monitoring.samplers.MORE_FEATURES`.
-    ``asked`` and ``skipped`` count start decisions. ``storm_s`` is the time with a storm, in seconds (:data:`STORM`).
-    ``places`` are the nodes of each job in the order of ``runs``, int32, if asked for.
+    which no model sees), ``skips``, ``predicted`` (the model's last probability, NaN if never asked), ``added`` (with harm, the
+    addition to those of running jobs) and ``cut`` (at its request). ``own`` and ``all`` are the 282 features by scope of the
+    requested jobs, whose rows are the index; ``situation`` has the columns :data:`features.monitoring.samplers.MORE_FEATURES`.
+    ``asked`` and ``skipped`` count start decisions. ``storm_s`` is the time with a storm, in seconds (:data:`STORM`). ``places``
+    are the nodes of each job in the order of ``runs``, int32, if asked for.
     """
 
     schedule: Schedule
@@ -112,18 +111,18 @@ def simulate_on(
         ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(OPTIONS)]`` with the options of :class:`sim.names.Rush`; the model is one of
         ``advisers``, ``oracle``, ``nowcast`` or ``coin``.
     seed
-        Of everything random: background, applications' own noise, sensors. The background and the noise of a run are the same under any scheduler.
+        Seed of background, applications' own noise and sensors. The first two are the same under any scheduler.
     scaling
-        How applications behave on other than 16 nodes: ``weak`` or ``strong``.
+        How applications behave on other numbers of nodes than 16: ``weak`` or ``strong``.
     limits
-        Of oracle and nowcast: by (application, nodes), the runtime in seconds beyond which a run counts as varied.
+        For oracle and nowcast: by (application, nodes), the runtime in seconds beyond which a run counts as varied.
     coin
         Probability with which the coin skips.
     features
-        Of which jobs, bool [jobs], to keep the features at their start.
+        Jobs whose features at their start are kept, bool [jobs].
     record
-        Is told of samples as they fill up: the number of the first, and increments (values, for gauges) float64 [samples, 90, nodes]. A sample's number
-        times ``cluster.interval_s`` is its time from the first submission in seconds, negative for those before it.
+        Is called with the number of the first new sample, and increments (gauges: values) float64 [samples, 90, nodes]. A number
+        times ``cluster.interval_s`` is the sample's time in seconds from the first submission, negative before it.
     places
         Whether to keep the nodes of each job.
 
@@ -205,7 +204,7 @@ def _storm_s(site: Site, runs: pd.DataFrame) -> float:
 
 
 def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: Site, outcome: Outcome) -> pd.DataFrame:
-    """Return what came of each job, a row a job (:attr:`ClusterRun.runs`)."""
+    """Return the result of each job, a row a job (:attr:`ClusterRun.runs`)."""
     return pd.DataFrame(
         {
             "job_id": jobs["job_id"].to_numpy(),
@@ -241,7 +240,7 @@ def _features_of(site: Site, wanted: np.ndarray) -> tuple[pd.DataFrame, pd.DataF
 
 @dataclass(frozen=True)
 class Machine:
-    """The cluster, as :func:`sim.outcome.outcome` lets jobs run on it."""
+    """The cluster as a :class:`sim.outcome.Machine`, on which jobs run."""
 
     site: Site
     take: Callable[[], None]

@@ -1,10 +1,10 @@
 """Start-decision models: the classifier and three references (oracle, nowcast, coin).
 
-The classifier reads what a site could know: counters of the last five minutes as far as they have arrived, over the nodes the
-job would get or over all, two MPI probes run on those nodes now, and the type of the application; newer ones also the newest
-samples and what runs where. With harm it is asked about running jobs too, with and without the start. The oracle knows the
-current machine, the job's own noise and the background to come, and assumes that running jobs go on as they do. The nowcast
-knows what the oracle knows except the background to come: the bound of a model with perfect sensors. The coin knows nothing.
+The classifier reads what a site could know: counters of the last five minutes that have arrived, over the job's nodes or over
+all; two MPI probes run on those nodes now; and the type of the application. Newer ones also read the newest samples and what runs
+where. With harm it is asked about running jobs too, with and without the start. The oracle knows the present machine, the job's
+own noise and the coming background, and assumes that running jobs go on as they do. The nowcast knows the same except the coming
+background: the bound of a model with perfect sensors. The coin knows nothing.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ TYPED = PROBED + len(PROBE_FEATURES)
 NEWEST = TYPED + len(TYPES)
 SITUATED = NEWEST + COUNTERS
 LOOKS = SITUATED + len(SITUATION_FEATURES)
-"""Number of column codes: statistics of counters over own nodes, over all nodes, of probes, types, the newest sample of each counter
-over all nodes, and where the job and the others would run."""
+"""Number of column codes: statistics of counters over own nodes, over all nodes, of probes; types; the newest sample of each
+counter over all nodes; where the job and the others would run."""
 
 _RING_S, _REDUCE_S = 0.16, 0.24
-"""Seconds that a node waits in the two probes on an idle machine: 100 MB to a neighbour ten times, 100 MB reduced five times, at 12.5 GB/s, with some delay."""
+"""Seconds a node waits in the probes if idle: 10 x 100 MB to a neighbour, 5 x 100 MB reduced, at 12.5 GB/s with some delay."""
 
 
 @apart
 def look(now, job, needed, codes, site, features):
     """Write what is known ``now`` of ``job`` on the ``needed`` chosen nodes to ``features``.
 
-    One float64 for each of ``codes`` int64.
+    That is one float64 for each of ``codes``, int64.
     """
     probed = placed = False
     counted = -1
@@ -154,7 +154,7 @@ def offered_io(job, needed, own, site):
 def offered_network(job, needed, own, site):
     """Return GB/s that jobs send through the uplinks of the busiest leaf switch of ``job``.
 
-    ``job`` itself included; 0 where it is under one leaf switch. ``site.free`` has its nodes by leaf.
+    It includes ``job``, and is 0 if that is under one leaf switch. ``site.free`` has its nodes by leaf.
     """
     most = 0.0
     for leaf in range(len(site.free)):
@@ -213,7 +213,7 @@ def exposure(i, needed, site):
 def foresee(now, job, needed, site):
     """Return the runtime in seconds that ``job`` would have if it started now.
 
-    All other jobs go on as they do; the background goes on as it will, or for the nowcast stays as it is.
+    All other jobs go on as they do. The background takes its future course, or for the nowcast stays as it is.
     """
     profile = site.variants[site.variant[job]]
     slot = seat(job, needed, site)
@@ -234,10 +234,10 @@ def foresee(now, job, needed, site):
 
 @apart
 def outlook(now, new, job, start, site):
-    """Return how many running jobs will have run beyond their limits, if nothing else starts.
+    """Return how many running jobs will exceed their limits if nothing else starts.
 
-    ``new`` is the slot of ``job``, which starts now; -1 for none. The background goes on as it will, or for the nowcast stays as it
-    is.
+    ``new`` is the slot of ``job``, which starts now; -1 for none. The background takes its future course, or stays for the
+    nowcast.
     """
     tick = site.clock[TICK_S]
     beyond = 0
@@ -305,10 +305,10 @@ def variation(x, site):
 
 @apart
 def neighbour(slot, site):
-    """Return the model's probability that the running job in ``slot`` would vary.
+    """Return the probability, by the model, that the running job in ``slot`` would vary.
 
-    It is asked as if the job started now. Where it is and what runs beside it are its own, counters those that ``site.x``
-    holds, and probes, which nothing runs under it, are missing.
+    It is asked as if the job started now, at its own place and with what runs beside it. Counters are those in ``site.x``; probes
+    are missing, as nothing runs them under a running job.
     """
     job, needed = site.slot_job[slot], site.slot_nodes[slot]
     for leaf in range(len(site.free)):
@@ -348,9 +348,9 @@ def added(now, job, needed, start, site):
 
 @apart
 def decide(job, now, jobs, start, site):
-    """Tell whether ``job``, which could start, shall wait.
+    """Tell whether ``job``, which could start, must wait.
 
-    A job that has been skipped for as long as its patience starts; one that was asked about a moment ago is skipped again.
+    A job that has been skipped for as long as its patience starts. One that was asked about a moment ago is skipped again.
     """
     first = site.first_skip[job]
     if site.clock[PATIENCE_S] > 0 and first >= 0 and now - first >= site.clock[PATIENCE_S]:
@@ -385,7 +385,7 @@ def advised(job, now, jobs, start, site):
         skip = harms(now, job, needed, start, site)
     else:
         limit = site.variants[site.variant[job], LIMIT]
-        hopeless = site.clock[PATIENCE_S] > 0 and site.work[job] > limit  # its own spread alone exceeds the limit
+        hopeless = site.clock[PATIENCE_S] > 0 and site.work[job] > limit  # its own noise alone exceeds the limit
         skip = not hopeless and foresee(now, job, needed, site) > limit
     if skip:
         site.clock[SKIPPED_TIMES] += 1

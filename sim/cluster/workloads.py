@@ -12,9 +12,9 @@ from sim.cluster.applications import APPLICATIONS, NODES, application
 
 ALL_APPLICATIONS = tuple(APPLICATIONS)
 AT_ONCE, SPREAD_S = 0.2, 1200
-"""Share of the jobs submitted at once, and seconds over which the other jobs follow."""
+"""Share of jobs submitted at once, and seconds over which the others follow."""
 REQUEST_FACTOR = 20.0
-"""Jobs request this multiple of their undisturbed runtime, in whole minutes: enough for the worst of figure 1 of Nichols et al."""
+"""Request over undisturbed runtime, in whole minutes: enough for the worst of figure 1 of Nichols et al."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Workload:
 def trial(of: Workload, seed: int) -> pd.DataFrame:
     """Return the jobs of one trial as a canonical table.
 
-    A fifth is submitted at second 0, the others evenly over twenty minutes, equally many of each application and number of nodes,
-    in random order.
+    A fifth is submitted at second 0, the others evenly over twenty minutes. There are equally many of each application and number
+    of nodes, in random order.
     """
     random = np.random.default_rng([seed, 1])
     kinds = [(name, nodes) for nodes in of.nodes for name in of.applications]

@@ -1,10 +1,10 @@
-"""Machines as they are described: clusters of nodes, and limits on what is held.
+"""Descriptions of machines: clusters of nodes, and limits on what jobs hold.
 
-From a description and a table of jobs come the simulator's arrays (:meth:`Machine.arrays_for`). A job that requests nodes asks for
-that many chunks on different nodes; one that requests processors alone takes them wherever they are free in one cluster. Memory and
-GPUs are stated for the whole job, and each chunk takes its part of them, rounded up. A property is one stated for a cluster or its
-nodes, a cluster's own name (also after ``cl_``), a host (``NAME3`` is the third node of cluster NAME, also with a domain), or
-``nodecpus12`` for nodes with 12 processors. One that no node is said to have is not asked for, unless it names a cluster or a host.
+A description and a table of jobs give the simulator's arrays (:meth:`Machine.arrays_for`). A job that requests nodes asks for
+that many chunks on different nodes; one that requests only processors takes them anywhere in one cluster. Memory and GPUs are
+stated for the whole job; each chunk takes its part, rounded up. A property is one stated for a cluster or its nodes, a cluster's
+name (also after ``cl_``), a host (``NAME3`` is the third node of cluster NAME, also with a domain), or ``nodecpus12`` for nodes
+with 12 processors. Other properties are ignored, unless they name a cluster or a host.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COLUMNS: dict[Of, str] = {"user": "user", "group": "group", "class": "queue"}
 
 @dataclass(frozen=True)
 class Nodes:
-    """Equal nodes: ``count`` of them, each with these resources; None: never scarce."""
+    """Equal nodes: ``count`` of them, each with these resources; None is never scarce."""
 
     count: int
     procs: int
@@ -57,7 +57,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes inside which a job must find all its own, in the order in which they are taken."""
+    """Nodes within which a job must fit, in the order in which they are taken."""
 
     name: str
     nodes: tuple[Nodes, ...]
@@ -77,9 +77,9 @@ class Cluster:
 class Limit:
     """What one user, group or class may hold at any planned moment, in each cluster.
 
-    ``value`` counts processors or jobs, or is a share of the cluster's processors. Without ``name`` each user, group or class (the
-    trace's queue) has it for itself. With ``longer_than_s`` the class is that of all jobs that request more than these seconds, with
-    ``cluster`` it holds there alone.
+    ``value`` counts processors or jobs, or is a share of the cluster's processors. Without ``name`` each user, group or class
+    (the trace's queue) has a limit of its own. With ``longer_than_s`` the class is all jobs that request more seconds than that;
+    with ``cluster`` the limit holds only there.
     """
 
     of: Of
@@ -90,7 +90,7 @@ class Limit:
     cluster: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise InputError for what is no limit."""
+        """Raise InputError for an invalid limit."""
         for field, allowed in (("of", get_args(Of)), ("what", get_args(What))):
             if getattr(self, field) not in allowed:
                 raise InputError(f"{field} is {getattr(self, field)!r}; known: {', '.join(allowed)}")
@@ -103,9 +103,9 @@ class Limit:
             raise InputError("longer_than makes a class of its own: it goes with of = 'class' and without a name")
 
     def slots(self, jobs: pd.DataFrame) -> tuple[np.ndarray, int]:
-        """Return which of its limits counts each job, int64 [jobs], and how many there are.
+        """Return the slot that counts each job, int64 [jobs], and the number of slots.
 
-        NO_LIMIT where none does.
+        It is NO_LIMIT for a job that no slot counts.
         """
         if self.longer_than_s is not None:
             return np.where(jobs["requested_s"].to_numpy(np.int64) > self.longer_than_s, 0, NO_LIMIT), 1
@@ -115,7 +115,7 @@ class Limit:
         return codes(jobs, column), len(jobs[column].cat.categories)
 
     def left(self, cluster: Cluster) -> int:
-        """Return what it leaves to an empty cluster."""
+        """Return how much it allows in an empty cluster."""
         if self.cluster not in (None, cluster.name):
             return UNLIMITED
         return int(self.value * cluster.procs + 1e-9) if self.what == "share" else int(self.value)
@@ -123,7 +123,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Machine:
-    """Clusters with limits; ``asked`` are the columns of a job's wishes that count."""
+    """Clusters with limits; ``asked`` are the columns of job requests that count."""
 
     name: str
     clusters: tuple[Cluster, ...]
@@ -131,7 +131,7 @@ class Machine:
     asked: tuple[str, ...] = ASKED
 
     def __post_init__(self) -> None:
-        """Raise InputError for names that are used twice or unknown, and for a machine beyond the limits."""
+        """Raise InputError for repeated or unknown names and machines beyond the limits."""
         names = [cluster.name for cluster in self.clusters]
         if not names:
             raise InputError("a machine without clusters cannot run anything")
@@ -154,7 +154,7 @@ class Machine:
 
     @cached_property
     def _kinds(self) -> list[tuple[Cluster, Nodes, int, int]]:
-        """Return (cluster, nodes, number of the first one in its cluster, first row) of all kinds of nodes."""
+        """Return (cluster, nodes, number of the first in its cluster, first row) by kind."""
         kinds, row = [], 0
         for cluster in self.clusters:
             number = 1
@@ -166,7 +166,8 @@ class Machine:
     def arrays_for(self, jobs: pd.DataFrame) -> tuple[Layout, Requests]:
         """Return the machine when it is empty, and what the jobs of a cleaned table ask of it.
 
-        Any cluster counts as eligible: :meth:`could_hold` tells which could hold a job. InputError for too many properties.
+        Every cluster counts as eligible: :meth:`could_hold` tells which could hold a job. Raises InputError for too many
+        properties.
         """
         resources = self._resources(jobs)
         capacity = np.vstack(
@@ -190,10 +191,7 @@ class Machine:
         return self.could_hold(jobs) != 0
 
     def unknown_properties(self, jobs: pd.DataFrame) -> dict[str, int]:
-        """Return how many jobs ask for each property that no node is said to have.
-
-        Most frequent first.
-        """
+        """Return how many jobs ask for each property that no node has, most frequent first."""
         counts: dict[str, int] = {}
         for text, jobs_with in self._texts(jobs).items():
             for word in set(text.split(":")):
@@ -202,7 +200,7 @@ class Machine:
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def _column(self, jobs: pd.DataFrame, name: str) -> np.ndarray:
-        """Return a column of what jobs ask for, int64 [jobs], -1 where it is missing or does not count."""
+        """Return a requested column, int64 [jobs]; -1 if it is missing or does not count."""
         if name not in self.asked or name not in jobs:
             return np.full(len(jobs), -1)
         return jobs[name].to_numpy(np.int64, na_value=-1)
@@ -214,7 +212,7 @@ class Machine:
         return ["procs", "memory_kib", "gpus"] if gpus else ["procs", "memory_kib"] if memory else ["procs"]
 
     def _chunks(self, jobs: pd.DataFrame, resources: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return chunks [jobs], whether they lie apart [jobs], and what each takes [jobs, resources]."""
+        """Return chunks and whether they lie apart, [jobs], and what each takes [jobs, resources]."""
         procs, nodes, gpus = jobs["procs"].to_numpy(np.int64), self._column(jobs, "nodes"), self._column(jobs, "gpus")
         anywhere = np.where(gpus > 0, np.gcd(procs, np.maximum(gpus, 1)), procs)
         chunks = np.where(nodes > 0, nodes, anywhere)
@@ -226,7 +224,7 @@ class Machine:
         return chunks, ((nodes > 0) | (chunks == 1)).astype(np.int64), each
 
     def _limits(self, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return ``limit`` and ``weight`` [jobs, limits] of requests, and ``left`` [clusters, slots] of the layout."""
+        """Return ``limit`` and ``weight`` [jobs, limits], and ``left`` [clusters, slots]."""
         limit = np.full((len(jobs), len(self.limits)), NO_LIMIT)
         weight = np.zeros_like(limit)
         left: list[np.ndarray] = []
@@ -260,13 +258,13 @@ class Machine:
         return np.where(of_job >= 0, np.array([*by_text, 0], np.int64)[of_job], 0), have
 
     def _texts(self, jobs: pd.DataFrame) -> dict[str, int]:
-        """Return the different properties that jobs ask for, and how many do."""
+        """Return the different texts of properties of jobs, and how many jobs have each."""
         if "properties" not in self.asked or "properties" not in jobs:
             return {}
         return {str(text): int(count) for text, count in jobs["properties"].value_counts().items() if count}
 
     def _names_nodes(self, word: str) -> bool:
-        """Tell whether a property says something of this machine's nodes."""
+        """Tell whether a property refers to this machine's nodes."""
         rows = sum(cluster.count for cluster in self.clusters)
         return word.startswith("cl_") or self._host(word) is not None or bool(self._nodes_with(word, rows).any())
 

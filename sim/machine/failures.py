@@ -1,4 +1,4 @@
-"""Nodes that go and come back at given times."""
+"""Nodes that fail and come back at given times."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ COLUMNS = ("time_s", "cluster", "node", "up")
 
 @dataclass(frozen=True)
 class Failures:
-    """When which nodes go and come back, and what becomes of the ``jobs`` on a node that goes.
+    """When which nodes fail and come back, and what becomes of the ``jobs`` on a failed node.
 
-    ``time_s`` int64 [events] in seconds of the trace, ascending; ``cluster`` and ``node`` int64 [events] count clusters of the
-    machine, and nodes of one, from 0; ``up`` bool [events]. Requeued jobs wait again and start from their beginning; lost ones
-    end when their node goes.
+    ``time_s`` int64 [events] are seconds of the trace, ascending. ``cluster`` and ``node`` int64 [events] count clusters of the
+    machine, and nodes of a cluster, from 0. ``up`` is bool [events]. Requeued jobs wait again and start from the beginning; lost
+    jobs end when their node fails.
     """
 
     time_s: np.ndarray
@@ -51,7 +51,7 @@ NO_FAILURES = Failures(_NOTHING, _NOTHING, _NOTHING, np.zeros(0, bool))
 def failures(table: pd.DataFrame, jobs: Then = "requeued") -> Failures:
     """Return the failures of a table with the columns ``time_s cluster node up``.
 
-    Its rows are in any order. InputError for other columns or values.
+    Its rows are in any order. Raises InputError for other columns or values.
     """
     if jobs not in get_args(Then):
         raise InputError(f"jobs of nodes that fail are {jobs!r}; known: {', '.join(get_args(Then))}")

@@ -1,10 +1,10 @@
 """Clusters of nodes as arrays: what jobs ask for, and where they fit.
 
-A job runs inside one cluster. It asks for chunks: so many equal parts, each of which lies on one node. Chunks ``apart`` lie on
-nodes of their own ("4 nodes with 8 processors each"), others where there is room ("32 processors anywhere": 32 chunks of one).
-A job that asks for ``whole`` nodes gets nodes on which nothing runs, and all that is on them. Nodes are taken in their order.
+A job runs inside one cluster. It asks for chunks: equal parts, each of which lies on one node. Chunks that are ``apart`` lie on
+different nodes ("4 nodes with 8 processors each"), others where there is room ("32 processors anywhere": 32 chunks of one). A job
+that asks for ``whole`` nodes gets idle nodes with all their resources. Nodes are taken in their order.
 
-Whether a job fits is asked of a table ``free`` [nodes, resources] and a table ``left`` [clusters, limits], which are those of now
+Whether a job fits depends on a table ``free`` [nodes, resources] and a table ``left`` [clusters, limits]: those of now
 (``Nodes.free``, ``Nodes.left``) or of a planned moment.
 """
 
@@ -18,20 +18,20 @@ import pandas as pd
 from features.jit import apart, kernel
 
 PROCS, MEMORY_KIB, GPUS, DISK_KIB = range(4)
-"""Resources of a node. A machine has the first ones of them, as many as it needs."""
+"""Resources of a node. A machine has the first few of them, as many as it needs."""
 
 NOWHERE = -1
 """Value in ``Nodes.cluster``: the job holds no nodes."""
 
 NO_LIMIT = -1
-"""Value in ``Requests.limit``: none of this kind for the job."""
+"""Value in ``Requests.limit``: no limit of this kind counts the job."""
 
 
 class Hours(NamedTuple):
     """When jobs may start, int64.
 
-    From ``time`` on, jobs of ``kind`` start only if they are planned to end by ``until`` [events], long past: not at all. ``of`` [rows] is the
-    kind of each job of the table, ``latest`` [kinds] the ``until`` of now.
+    From ``time`` on, a job of ``kind`` starts only if it is planned to end by ``until`` [events]; one long past forbids all
+    starts. ``of`` [rows] is the kind of each job of the table, ``latest`` [kinds] the present ``until``.
     """
 
     time: np.ndarray
@@ -48,8 +48,8 @@ ALWAYS = Hours(*[_NOTHING] * 5)
 class Layout(NamedTuple):
     """An empty machine.
 
-    int64: ``first`` [clusters + 1], ``capacity`` [nodes, resources], ``properties`` [nodes], ``left`` [clusters, limits]. As in
-    :class:`Nodes`; clusters are asked in this order. ``hours`` are in seconds of the trace.
+    int64: ``first`` [clusters + 1], ``capacity`` [nodes, resources], ``properties`` [nodes], ``left`` [clusters, limits], as in
+    :class:`Nodes`. Clusters are tried in this order. ``hours`` are in seconds of the trace.
     """
 
     first: np.ndarray
@@ -62,9 +62,9 @@ class Layout(NamedTuple):
 class Requests(NamedTuple):
     """What the jobs of a table ask for, int64, a row a job.
 
-    ``chunks`` [jobs], ``each`` [jobs, resources] of one chunk, ``apart`` and ``whole`` [jobs] 0 or 1, ``properties`` [jobs]
-    bits that a node must have, ``eligible`` [jobs] bits of the clusters in which the job may run. ``limit`` [jobs, kinds]: the
-    limits that count the job, or -1, each in one column only; ``weight`` [jobs, kinds]: for how much of it the job counts.
+    ``chunks`` [jobs], ``each`` [jobs, resources] of one chunk, ``apart`` and ``whole`` [jobs] 0 or 1, ``properties`` [jobs] bits
+    that a node must have, ``eligible`` [jobs] bits of the clusters in which the job may run. ``limit`` [jobs, kinds] are the
+    limits that count the job, or -1, each in one column only; ``weight`` [jobs, kinds] is how much of a limit the job takes.
     """
 
     chunks: np.ndarray
@@ -81,10 +81,10 @@ class Nodes(NamedTuple):
     """The machine and what runs on it, int64.
 
     ``first`` [clusters + 1]: a cluster's nodes are ``first[c]`` to ``first[c + 1]``. ``capacity`` and ``free`` [nodes,
-    resources], ``properties`` [nodes] bits; ``left`` [clusters, limits]: what is left of each limit in each cluster. ``row``
-    [jobs]: the row of the table of each of the kernel's jobs. ``cluster`` [rows]: where the job runs or is planned. Its nodes
-    are ``node`` from ``begin[row]`` on, ``held[row]`` many, with so many ``chunk`` each; ``begin`` [rows + 1] leaves room for
-    all it can hold.
+    resources], ``properties`` [nodes] bits; ``left`` [clusters, limits] of each limit in each cluster. ``row`` [jobs] is the
+    table's row of each of the kernel's jobs. ``cluster`` [rows] is where the job runs or is planned. Its nodes are ``held[row]``
+    entries of ``node`` from ``begin[row]`` on, with this many ``chunk`` each; ``begin`` [rows + 1] leaves room for all it can
+    hold.
     """
 
     first: np.ndarray
@@ -103,7 +103,7 @@ class Nodes(NamedTuple):
 
 NO_LAYOUT = Layout(np.zeros(1, np.int64), _TABLE, _NOTHING, _TABLE)
 NO_REQUESTS = Requests(_NOTHING, _TABLE, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _TABLE, _TABLE)
-"""Of no nodes and no jobs."""
+"""A machine without nodes, and requests of no jobs."""
 
 
 class Description(Protocol):
@@ -111,7 +111,7 @@ class Description(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the name by which results call it."""
+        """Return the machine's name in results."""
         ...
 
     @property
@@ -128,7 +128,7 @@ class Description(Protocol):
 
 
 def empty(layout: Layout, requests: Requests) -> Nodes:
-    """Return the machine with nothing on it, for questions about jobs by their rows."""
+    """Return the machine with nothing on it, to check which jobs fit, by their rows."""
     row = np.arange(len(requests.chunks))
     return Nodes(
         layout.first, layout.capacity, layout.capacity, layout.properties, layout.left, requests, *[row] * 6
@@ -145,17 +145,14 @@ def could_hold(layout: Layout, requests: Requests) -> np.ndarray:
 def rooms(layout: Layout, requests: Requests) -> np.ndarray:
     """Return ``Nodes.begin``.
 
-    No job is on more nodes than it has chunks, or a cluster has nodes.
+    No job is on more nodes than it has chunks, or than a cluster has nodes.
     """
     most = int(np.diff(layout.first).max(initial=0))
     return np.concatenate(([0], np.cumsum(np.minimum(requests.chunks, most))))
 
 
 def kinds_of(requests: Requests) -> tuple[np.ndarray, int]:
-    """Return numbers from 0 on, equal for jobs that ask for the same, and how many.
-
-    The first are int64 [jobs].
-    """
+    """Return the kind of each job, int64 [jobs], equal for equal requests, and their number."""
     kind, kinds = np.zeros(len(requests.chunks), np.int64), 1
     for column in np.column_stack([np.asarray(field) for field in requests]).T:
         values, several = pd.factorize(column)
@@ -165,7 +162,7 @@ def kinds_of(requests: Requests) -> tuple[np.ndarray, int]:
 
 
 def levels(layout: Layout | Nodes, requests: Requests) -> int:
-    """Return how many chunks of one job a node can hold at most, at least 1."""
+    """Return the max number of chunks of one job on one node, at least 1."""
     if len(requests.chunks) == 0 or len(layout.capacity) == 0:
         return 1
     each, capacity = requests.each, layout.capacity.max(axis=0)
@@ -195,14 +192,14 @@ def room_on(node, row, nodes, free):
         needed = asked.each[row, resource]
         if needed > 0 and needed * room > free[node, resource]:
             if needed > free[node, resource]:
-                return 0  # most often so, and to divide takes long
+                return 0  # the most frequent case, and a division is slow
             room = free[node, resource] // needed
     return room
 
 
 @kernel
 def within_limits(row, cluster, nodes, left):
-    """Tell whether no limit is passed if the job runs in ``cluster``."""
+    """Tell whether all limits hold if the job runs in ``cluster``."""
     asked = nodes.requests
     for kind in range(asked.limit.shape[1]):
         limit = asked.limit[row, kind]
@@ -226,9 +223,9 @@ def fits(row, cluster, nodes, free, left):
 
 @apart
 def choose(row, cluster, begin, nodes, free):
-    """Put a job on the first nodes with room, and return whether there are enough.
+    """Assign a job the first nodes with room; return whether there are enough.
 
-    They are noted; nothing is taken yet. Nodes before ``begin`` are known to have no room.
+    The nodes are noted, but not taken yet. Nodes before ``begin`` are known to have no room.
     """
     asked, at = nodes.requests, nodes.begin[row]
     needed = asked.chunks[row]

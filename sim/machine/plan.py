@@ -1,7 +1,7 @@
-"""Plans of clusters: which jobs leave and come when, and the first gap for a job.
+"""Plans of clusters: when jobs leave and come, and the first gap for a job.
 
-A cluster's plan is a list of events in order of time. Jobs that run leave at their predicted ends; planned jobs come and leave, on
-the nodes chosen for them. What is free now is ``Nodes.free``; events up to now, if there are any, count as having happened.
+A cluster's plan is a list of events in order of time. Running jobs leave at their predicted ends; planned jobs come and leave, on
+the nodes chosen for them. What is free now is ``Nodes.free``; events up to now, if there are any, count as past.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ NO_START = 1 << 60
 class Plan(NamedTuple):
     """Events of each cluster, int64, and the working arrays of a search.
 
-    ``size`` [clusters] events: ``when`` [clusters, entries] is time << 1 | kind, ascending, ``row`` [clusters, entries] whose it
-    is. Of a search: ``free`` [nodes, resources] and ``left`` [kinds] of limits at its moment. A node's last few levels of room,
-    ascending, are ``room`` [nodes, levels], each held since ``since`` [nodes, levels]; ``levels`` [nodes] of them, of which
-    ``kept`` [nodes] are older than the start that is being looked at, and ``least`` [nodes] is its room from that start on.
+    ``size`` [clusters] events: ``when`` [clusters, entries] is time << 1 | kind, ascending, ``row`` [clusters, entries] is the
+    job. A search has ``free`` [nodes, resources] and ``left`` [kinds] of limits at its moment. A node's last few levels of room,
+    ascending, are ``room`` [nodes, levels], each held since ``since`` [nodes, levels]. ``levels`` [nodes] counts them; ``kept``
+    [nodes] of them are older than the start under consideration, and ``least`` [nodes] is the node's room from that start on.
     """
 
     size: np.ndarray
@@ -112,10 +112,9 @@ def withdraw(row, start, seconds, nodes, plan):
 def earliest(row, seconds, begin, latest, cluster, nodes, plan):
     """Return the earliest start of a job that stays ``seconds`` in ``cluster``, or NO_START.
 
-    From ``begin`` on, and not after ``latest``.
-
-    From the start to the end enough room must lie on nodes that keep it, and no limit be passed. Call :func:`settle_on` to choose
-    nodes for it. The events are gone through once: the start looked at moves on when too little of its room is left.
+    The start is from ``begin`` to ``latest``. From start to end enough room must lie on nodes that keep it, and no limit may be
+    passed. Call :func:`settle_on` to choose the nodes. The events are passed once: the start under consideration moves on when
+    too little of its room is left.
     """
     asked, size = nodes.requests, plan.size[cluster]
     chunks, start, i = asked.chunks[row], begin, 0
@@ -125,7 +124,7 @@ def earliest(row, seconds, begin, latest, cluster, nodes, plan):
     while i < size and plan.when[cluster, i] >> 1 <= begin:
         happen(i, row, cluster, nodes, plan)
         i += 1
-    within = begin if limits_hold(row, nodes, plan) else NO_START  # since when
+    within = begin if limits_hold(row, nodes, plan) else NO_START  # time since which limits hold
     room = 0  # now, on all nodes
     for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
         least = room_on(node, row, nodes, plan.free)
@@ -133,7 +132,7 @@ def earliest(row, seconds, begin, latest, cluster, nodes, plan):
         plan.room[node, 0], plan.since[node, 0] = least, begin
         plan.least[node] = least
         room += least
-    kept = room  # of it, held from the start looked at on
+    kept = room  # room held from the considered start on
     now = begin
     while True:
         after = plan.when[cluster, i] >> 1 if i < size else NO_START
@@ -175,7 +174,7 @@ def earliest(row, seconds, begin, latest, cluster, nodes, plan):
 
 @kernel
 def begin_search(row, cluster, nodes, plan):
-    """Begin with what is free and left now."""
+    """Begin a search with what is free and left now."""
     for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
         for resource in range(nodes.free.shape[1]):
             plan.free[node, resource] = nodes.free[node, resource]
@@ -187,7 +186,7 @@ def begin_search(row, cluster, nodes, plan):
 
 @kernel
 def happen(i, row, cluster, nodes, plan):
-    """Let event ``i`` happen to what is free, and to what is left for job ``row``."""
+    """Apply event ``i`` to what is free, and to what is left for job ``row``."""
     other, sign, asked = plan.row[cluster, i], 1 if plan.when[cluster, i] & 1 == LEAVES else -1, nodes.requests
     take(other, sign, nodes, plan.free)
     for kind in range(asked.limit.shape[1]):
@@ -197,7 +196,7 @@ def happen(i, row, cluster, nodes, plan):
 
 @kernel
 def limits_hold(row, nodes, plan):
-    """Tell whether no limit on the job is passed if it runs at the moment of the search."""
+    """Tell whether all limits hold if the job runs at the moment of the search."""
     asked = nodes.requests
     hold = True
     for kind in range(asked.limit.shape[1]):
@@ -216,7 +215,7 @@ def rise(node, room, now, plan):
     """Note that the room on ``node`` rises."""
     top = plan.levels[node]
     if top > 0 and plan.since[node, top - 1] == now and plan.kept[node] < top:
-        top -= 1  # that of this moment has not lasted
+        top -= 1  # a level of this moment has not lasted
     plan.room[node, top] = room
     plan.since[node, top] = now
     plan.levels[node] = top + 1
@@ -242,7 +241,7 @@ def fall(node, room, plan):
 
 @kernel
 def move_on(cluster, nodes, plan):
-    """Look at the next start at which some node has more room; return it and how much."""
+    """Move to the next start at which some node has more room; return it and how much."""
     start, more = NO_START, 0
     for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
         if plan.kept[node] < plan.levels[node]:
@@ -258,9 +257,9 @@ def move_on(cluster, nodes, plan):
 
 @kernel
 def settle_on(row, cluster, nodes, plan):
-    """Choose for a job the first nodes that keep room for it; take nothing yet.
+    """Choose the first nodes that keep room for a job; take nothing yet.
 
-    From the start on that was found last in ``cluster``.
+    They keep it from the start that was last found in ``cluster``.
     """
     needed, at, node = nodes.requests.chunks[row], nodes.begin[row], nodes.first[cluster]
     while needed > 0:
@@ -277,9 +276,9 @@ def settle_on(row, cluster, nodes, plan):
 
 @kernel
 def seat(row, seconds, begin, latest, nodes, plan):
-    """Choose nodes for a job where it can start first; return its start, or NO_START.
+    """Choose nodes for the earliest start of a job; return the start, or NO_START.
 
-    In the first such cluster, from ``begin`` on, and not after ``latest``. It is not put into the plan.
+    It is from ``begin`` to ``latest``, in the first such cluster. The job is not put into the plan.
     """
     best, start = NOWHERE, NO_START
     for cluster in range(len(nodes.first) - 1):
