@@ -208,10 +208,12 @@ def _choosing(name: str, options: str, rush: Rush | None) -> Scheduler:
     """Return ``Rollout(OPTIONS)``; InputError if a policy cannot take over from another."""
     try:
         rule = rollout(options.lower())
-        policies = tuple(replace(scheduler(each), by_request=rule.plans == "requested") for each in rule.policies)
+        policies = tuple(map(scheduler, rule.policies))
     except InputError as error:
         raise InputError(f"scheduler {name!r}: {error}") from error
     for each in policies:
+        if each.by_request and rule.plans != "requested":
+            raise InputError(f"scheduler {name!r}: {each.name} is planned as the others are; Rollout(plans=requested) plans all so")
         if each.algorithm in ("Conservative", "Harm", *PLANNERS) or each.rollout is not None:
             raise InputError(
                 f"scheduler {name!r}: {each.name} cannot take over from another policy in mid-run; EASY, JustBF, List and Strict can"
@@ -220,7 +222,9 @@ def _choosing(name: str, options: str, rush: Rush | None) -> Scheduler:
             raise InputError(f"scheduler {name!r}: takes orders by name, and {each.name} has one of its own")
     if rush is not None:
         raise InputError(f"scheduler {name!r}: Rollout does not foresee start decisions, and takes no +RUSH")
-    return Scheduler(name, "Rollout", rollout=rule, policies=policies, by_request=policies[0].by_request)
+    by_request = rule.plans == "requested"
+    policies = tuple(replace(each, by_request=by_request) for each in policies)
+    return Scheduler(name, "Rollout", rollout=rule, policies=policies, by_request=by_request)
 
 
 def _planning(name: str, algorithm: str, options: str, rush: Rush | None) -> Scheduler:
@@ -243,6 +247,7 @@ def _rush(name: str) -> tuple[str, Rush | None]:
     given: dict[str, str] = {}
     for option in (match[2] or "").split(","):
         key, equals, value = (part.strip() for part in option.partition("="))
+        key = key.lower()
         if option.strip() and (key not in _RUSH or not equals or not value or key in given):
             raise InputError(
                 f"scheduler {name!r}: RUSH takes model=NAME, skips=NUMBER, patience=SECONDS, every=SECONDS, harm=yes|no, cutoff=PROBABILITY and "
@@ -256,7 +261,7 @@ def _rush(name: str) -> tuple[str, Rush | None]:
             raise InputError(f"scheduler {name!r}: {key}={numbers[key]} is not a {what}")
     if given.get("harm", "no").lower() not in ("yes", "no"):
         raise InputError(f"scheduler {name!r}: harm={given['harm']} is neither yes nor no")
-    harm, classes = given.get("harm", "no").lower() == "yes", given.get("classes", Rush.classes)
+    harm, classes = given.get("harm", "no").lower() == "yes", given.get("classes", Rush.classes).lower()
     if classes not in CLASSES:
         raise InputError(f"scheduler {name!r}: classes={classes}; known: {', '.join(CLASSES)}")
     return match[1], Rush(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from features.errors import InputError
 from features.jobs.cleaning import MISSING_REQUEST
@@ -170,6 +170,12 @@ class Campaign(TraceSettings):
         "slurm.conf, not on one pool of processors.",
         json_schema_extra={"metavar": "FILE"},
     )
+
+    @field_validator("schedulers")
+    @classmethod
+    def _spell(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Spell the site's own scheduler as it is looked for; the others are found in any case."""
+        return tuple(SLURM if name.lower() == SLURM.lower() else name for name in names)
 
     @model_validator(mode="after")
     def _check(self) -> Campaign:

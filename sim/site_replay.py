@@ -76,7 +76,7 @@ def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Reque
         raise InputError(f"the jobs have no column {missing[0]}")
     if len(jobs) == 0:
         raise InputError("there are no jobs to replay")
-    drawn = draw_phases(site, len(jobs), phases) if isinstance(phases, int) else phases
+    drawn = phases if isinstance(phases, Phases) else draw_phases(site, len(jobs), phases)
     submit_ms = np.round((jobs["submit_s"].to_numpy(np.float64) - origin_of(jobs) + drawn.parts_s) * 1000).astype(np.int64)
     order = np.argsort(submit_ms, kind="stable")
     table = jobs.iloc[order].reset_index(drop=True)

@@ -45,6 +45,7 @@ def test_settings_never_change_and_are_equal_where_they_say_the_same() -> None:
     asked = Campaign(schedulers=["EASY", "List"], shake_s=60, replicates=2)  # type: ignore[arg-type]
     assert asked == Campaign(schedulers=("EASY", "List"), shake_s=60, replicates=2)
     assert asked.drawn == (0, 1)
+    assert Campaign(schedulers=("slurm",), seeds=(1,)) == Campaign(schedulers=("Slurm",), seeds=(1,))
     with pytest.raises(ValidationError, match="frozen"):
         asked.shake_s = 0
 

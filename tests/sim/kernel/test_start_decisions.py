@@ -102,6 +102,7 @@ def test_the_options_of_rush() -> None:
     assert named("EASY").rush is None
     assert named("EASY+RUSH").rush == named("easy+rush()").rush == Rush("", 10, "variation")
     assert named("SAF-JustBF+RUSH(model=m/x@champion, skips=3,classes=little)").rush == Rush("m/x@champion", 3, "little")
+    assert named("EASY+rush(MODEL=M,Skips=3,Classes=Little)").rush == Rush("M", 3, "little")
     assert named("EASY+RUSH(model=m,cutoff=0.25)").rush == Rush("m", 10, "variation", cutoff=0.25)
     assert named("EASY-SJBF+RUSH(skips=0)").backfill == named("EASY-SJBF").backfill
 
