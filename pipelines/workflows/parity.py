@@ -86,6 +86,8 @@ def measure(
     With the phases of slurmctld's ``log``, or drawn from ``seed``. InputError where no job starts.
     """
     table = jobs.table
+    if not (table["start_s"] >= 0).any():
+        raise InputError(f"{jobs.name}: none of its jobs has started: there is no schedule to compare with")
     phases = None if log is None else read_phases(log, site, table, timezone)
     replayed = open_replays(site, table, replays, seed, lambda done, of: progress("replays", done, of), phases)
     if not replayed.starts.any():

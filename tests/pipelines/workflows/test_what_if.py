@@ -18,7 +18,7 @@ from models.runtime.protocol import TablePredictor
 from pipelines.cli import cli
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.report.what_if import answer, render_what_if
-from pipelines.workflows import what_if
+from pipelines.workflows import parity, what_if
 from pipelines.workflows.parity import read_site_jobs
 from pipelines.workflows.what_if import WhatIf, measure, read_candidates
 from sim.campaigns.maps import serial
@@ -58,6 +58,13 @@ def test_a_wrong_file_of_candidates_is_refused(tmp_path: Path, text: str, error:
     file.write_text(text)
     with pytest.raises(InputError, match=rf"mine\.toml: .*{error}"):
         read_candidates(file)
+
+
+def test_a_record_without_starts_has_nothing_to_compare_a_replay_with(recorded: tuple[Site, SlurmJobs]) -> None:
+    site, jobs = recorded
+    waiting = jobs._replace(table=jobs.table.assign(start_s=-1, end_s=-1))
+    with pytest.raises(InputError, match="none of its jobs has started"):
+        parity.measure(site, waiting, 1, 0, lambda *_: None)
 
 
 @pytest.mark.slow
