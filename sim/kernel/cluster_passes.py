@@ -1,8 +1,8 @@
 """The scheduling passes on a machine of clusters: which jobs start now, and where.
 
-The algorithms are those of :mod:`sim.kernel.passes`, and on one cluster of one node their schedules are the same. A job starts in
-the first cluster, in their order, in which it may; one that has to wait gets, where the algorithm reserves for it, the earliest
-start of all clusters. EASY's one reservation is found by going through the predicted ends once. All others are made in the plan.
+The algorithms are those of :mod:`sim.kernel.passes`; on one cluster of one node they give the same schedules. A job starts in
+the first cluster, in their order, in which it may start. If the algorithm reserves for a waiting job, the job gets the earliest
+start of all clusters. One walk through the predicted ends finds EASY's single reservation; all others are made in the plan.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def first_room(job, clusters):
 def look_for_room(row, kind, clusters):
     """Return the first cluster in which a job fits now, or NOWHERE.
 
-    What is found out is noted of its kind.
+    The result is noted in ``Refusals`` for all jobs of its kind.
     """
     nodes, refusals = clusters.nodes, clusters.refusals
     note_gains(row, kind, clusters)
@@ -123,9 +123,9 @@ def look_for_room(row, kind, clusters):
 
 @kernel
 def note_gains(row, kind, clusters):
-    """Note for how many more chunks of a job there may be room since the last look, and where.
+    """Note how many more chunks of a job may have room since the last look, and where.
 
-    That is on nodes that something was given back on.
+    Only nodes given back since then are looked at.
     """
     nodes, refusals, gains = clusters.nodes, clusters.refusals, clusters.numbers[GAINS]
     since = refusals.looked[kind]
@@ -150,7 +150,7 @@ def note_gains(row, kind, clusters):
 
 @kernel
 def fits_somewhere(job, jobs, state, clusters):
-    """Tell whether ``job`` fits into what is free now, on clusters or on the one pool."""
+    """Tell whether ``job`` fits now, on clusters or on the single pool."""
     if clusters is None:
         return jobs.procs[job] <= state.counters[FREE]
     return first_room(job, clusters) != NOWHERE
@@ -160,7 +160,7 @@ def fits_somewhere(job, jobs, state, clusters):
 def leaves_a_choice_on_nodes(state, clusters):
     """Tell whether some waiting job fits now, but not all of them together.
 
-    All are placed in order of submission.
+    To find out, the waiting jobs are placed in order of submission and then removed again.
     """
     counters, nodes, numbers = state.counters, clusters.nodes, clusters.numbers
     some = False
@@ -190,9 +190,9 @@ def leaves_a_choice_on_nodes(state, clusters):
 
 @kernel
 def start_in_order(settings, now, jobs, estimates, state, clusters):
-    """Start what fits now, in the primary order; return the index of the first that does not.
+    """Start jobs that fit now, in primary order; return the index of the first that does not.
 
-    With List the others are looked at, too. Jobs that may not start at this hour are as absent.
+    Strict and EASY stop there; List goes on. Jobs that may not start at this hour are passed over.
     """
     first = NEVER
     i = 0
@@ -214,7 +214,7 @@ def start_in_order(settings, now, jobs, estimates, state, clusters):
 
 @kernel
 def backfill(settings, first, now, jobs, estimates, state, clusters):
-    """Start the jobs that may start although the head, number ``first``, waits."""
+    """Backfill: start jobs that may start while the head, at index ``first``, waits."""
     head, line = clusters.front.job[first], clusters.front if settings.one_queue else clusters.back
     for i in range(first + 1 if settings.one_queue else 0, state.counters[WAITING]):
         if not known_to_wait(line.kind[i], estimates.fit[line.job[i]], now, clusters) and state.start[line.job[i]] < 0:
@@ -223,9 +223,9 @@ def backfill(settings, first, now, jobs, estimates, state, clusters):
 
 @kernel
 def known_to_wait(kind, fit, now, clusters):
-    """Tell whether a job is known not to fit.
+    """Tell whether jobs of a kind are known to have no room now.
 
-    Or not beside the reservation, if it stays beyond the shadow time.
+    Also if they have none beside the reservation and this job would run beyond the shadow time.
     """
     numbers, refusals = clusters.numbers, clusters.refusals
     return refusals.refused[kind] == numbers[GAINS] or (
@@ -235,9 +235,9 @@ def known_to_wait(kind, fit, now, clusters):
 
 @apart
 def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
-    """Start ``job`` where it fits now and does not delay ``head``, if anywhere.
+    """Start ``job`` in the first cluster where it fits now and does not delay ``head``.
 
-    Return whether it has started.
+    Return whether a cluster was found.
     """
     nodes, ahead, numbers = clusters.nodes, clusters.ahead, clusters.numbers
     row, last = nodes.row[job], len(nodes.first) - 1
@@ -267,12 +267,12 @@ def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
 
 @kernel
 def submit_alone(settings, job, now, jobs, estimates, state, clusters):
-    """Start ``job``, just submitted, or let it wait; return False if that takes a pass.
+    """Start ``job``, just submitted, or let it wait; return False if a pass is needed.
 
-    Nothing has changed since the last pass, and what was refused stays so.
+    Nothing has changed since the last pass, so jobs that could not start then still cannot.
     """
     counters, front = state.counters, clusters.front
-    if len(clusters.hours.latest) > 0:  # the first in line may be closed
+    if len(clusters.hours.latest) > 0:  # the first in line may not be allowed to start at this hour
         join(settings, job, now, jobs, estimates, state, clusters)
         return False
     behind = settings.algorithm == LIST or (
@@ -295,10 +295,10 @@ def submit_alone(settings, job, now, jobs, estimates, state, clusters):
 
 @apart
 def reserve_ahead(head, bits, state, clusters):
-    """Reserve for the ``head``: in NOWHERE and NEVER if it fits at no time that is known.
+    """Reserve for the ``head``; with cluster NOWHERE at NEVER if it never fits.
 
-    The shadow time is the earliest predicted end by which it fits into a cluster; all that are predicted to end at that very
-    second have ended. ``Clusters.ahead`` is what remains then beside it.
+    The shadow time is the earliest predicted end after which it fits into a cluster; all jobs predicted to end in that very
+    second count as ended. ``Clusters.ahead`` is what remains then beside the head.
     """
     nodes, ahead, numbers, head_row = clusters.nodes, clusters.ahead, clusters.numbers, clusters.nodes.row[head]
     numbers[HEAD], numbers[RESERVED_IN], numbers[SHADOW_AT] = head + 1, NOWHERE, NEVER
@@ -342,7 +342,7 @@ def reserve_ahead(head, bits, state, clusters):
 
 @kernel
 def room_on_its_nodes(other, row, nodes, free):
-    """Return how many chunks of job ``row`` there is room for on the nodes of job ``other``."""
+    """Return how many chunks of job ``row`` have room on the nodes of job ``other``."""
     room = 0
     for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
         room += room_on(nodes.node[at], row, nodes, free)
@@ -351,7 +351,7 @@ def room_on_its_nodes(other, row, nodes, free):
 
 @kernel
 def note_both(row, nodes, ahead):
-    """Note what is free now and at the shadow time, too, where job ``row`` has started."""
+    """Update what is free now and at the shadow time, after the start of job ``row``."""
     for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
         node = nodes.node[at]
         for resource in range(nodes.free.shape[1]):
@@ -364,9 +364,9 @@ def note_both(row, nodes, ahead):
 
 @kernel
 def backfill_behind_several(settings, now, jobs, estimates, state, clusters):
-    """Reserve for the first jobs that cannot start, then start others that delay none.
+    """Reserve for the first jobs that cannot start, then start others that delay none of them.
 
-    Reservations are made anew after each start.
+    If one of the first jobs starts, all reservations are made again.
     """
     line, begun = clusters.front if settings.one_queue else clusters.back, True
     while begun:
@@ -387,9 +387,9 @@ def backfill_behind_several(settings, now, jobs, estimates, state, clusters):
 
 @kernel
 def plan_all(settings, now, jobs, estimates, state, clusters):
-    """Plan the waiting jobs in order, each where it delays none before it.
+    """Plan the waiting jobs in order, each at its earliest start that delays none before it.
 
-    Up to the last that may start now; all of them where their starts are kept or told.
+    Stop after the last job that may start now, unless planned starts are kept or logged.
     """
     planner = clusters.planner
     whole = planner.numbers[WHOLE] != 0
@@ -410,10 +410,7 @@ def plan_all(settings, now, jobs, estimates, state, clusters):
 
 @kernel
 def last_that_fits(last, state, clusters):
-    """Return the index of the last waiting job that fits into what is free now, or -1.
-
-    Of those up to ``last``.
-    """
+    """Return the index, up to ``last``, of the last waiting job that fits now, or -1."""
     while last >= 0 and (state.start[clusters.front.job[last]] >= 0 or first_room(clusters.front.job[last], clusters) == NOWHERE):
         last -= 1
     return last
@@ -423,9 +420,9 @@ def last_that_fits(last, state, clusters):
 def compress(settings, now, jobs, estimates, state, clusters):
     """Seat waiting jobs earlier where that has become possible, then new ones.
 
-    Their keys are their planned starts. Where all goes as planned, those due start. After early ends each job in turn is
-    planned anew among all others as they are planned: it is never planned later for that. Where some job may stay longer than
-    planned, plans may no longer hold: all are made anew, in order of the old ones.
+    Their keys are their planned starts. If all jobs run as planned, the jobs due start. After early ends each job in turn is
+    planned again among the plans of all others, so it is never planned later than before. If some job may run longer than
+    planned, plans may no longer hold: all are made again, in the order of the old ones.
     """
     counters, nodes, plan, line = state.counters, clusters.nodes, clusters.plan, clusters.front
     held = counters[AS_PLANNED] if settings.steady else LATER
@@ -455,9 +452,9 @@ def compress(settings, now, jobs, estimates, state, clusters):
 
 @apart
 def seat_job(job, now, latest, jobs, estimates, state, clusters, bits):
-    """Seat ``job`` in the plan, and start it if that is now; return its start, or NO_START.
+    """Seat ``job`` in the plan, not after ``latest``; return its start, or NO_START.
 
-    Not after ``latest``.
+    The job starts if that is now.
     """
     nodes, row, seconds = clusters.nodes, clusters.nodes.row[job], estimates.fit[job]
     searched, kind = clusters.searched, clusters.refusals.kind[row]

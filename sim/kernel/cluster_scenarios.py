@@ -1,13 +1,12 @@
 """Scenarios on a machine of clusters: when the head could start, and what delays it.
 
-The questions of :mod:`sim.kernel.scenarios` about the one pool, with the same answers on one cluster of one node. In scenario k
-running jobs give back what they hold at their ends there, all that end at one second together. The head starts as soon as it fits
-into a cluster, in the first of these, on the first nodes with room: these are its nodes in k. A job delays it by what it holds on
-the nodes that it would take now. It could itself start beside the head as soon as it fits into what the head's nodes leave, from now on.
+The questions are those of :mod:`sim.kernel.scenarios` about the single pool; one cluster of one node gives the same answers. In
+scenario k running jobs free their nodes at their ends in k, all jobs that end in one second together. The head starts as soon as
+it fits into a cluster, in the first such cluster and on the first nodes with room: these are its nodes in k. A job delays the
+head by what it would hold on the nodes that it would take now. It could start beside the head once it fits without them.
 
-Ends are gone through on the nodes themselves, and taken back: a copy for each scenario takes several times as long. The end of a job
-that shares no node with another makes the same room in each scenario, which is counted once. Scenarios are gone through until the rest of them
-can no longer change a decision.
+The ends of a scenario are applied to the node tables and undone: copies for each scenario take several times as long. A job that
+shares no node frees the same room in each scenario, which is counted once. Scenarios that cannot change a decision are skipped.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from sim.kernel.scenarios import AVAILABLE, FOUND, FOUND_AT, FOUND_FOR, LISTED, 
 from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, take, within_limits
 
 UNKNOWN = -1
-"""Value in ``Tables.delayed``: not asked for yet; in ``Room.gain``: to be looked up on the job's nodes."""
+"""Value in ``Tables.delayed``: not computed yet; in ``Room.gain``: to be computed on the job's nodes."""
 
 WIDE = 3
-"""Nodes from which on counting what a job's end gains once costs less than looking it up in each scenario."""
+"""Min nodes of a job for which counting the room it frees once is faster than doing so in each scenario."""
 
 NO_JOB, SEVERAL = -1, -2
-"""Values in ``Tables.sole``."""
+"""Values in ``Tables.sole``: no running job on the node, more than one."""
 
 
 @apart
@@ -48,7 +47,7 @@ def find_head_starts_on_nodes(head, now, scenarios, clusters):
 
 @kernel
 def count_room(row, nodes, room):
-    """Count the chunks of a job for which there is room."""
+    """Count the chunks of a job that have room on each node and in each cluster."""
     for cluster in range(len(room.total)):
         total = 0
         if nodes.requests.eligible[row] >> cluster & 1 != 0:
@@ -61,7 +60,7 @@ def count_room(row, nodes, room):
 
 @kernel
 def count_gains(row, scenarios, nodes, room):
-    """Count for how many more chunks of a job there is room once each running job has ended."""
+    """Count, for each running job, how many more chunks of a job have room once it has ended."""
     running, sole, listed, most = scenarios.running, scenarios.tables.sole, scenarios.numbers[LISTED], 0
     for i in range(listed):
         most = max(most, nodes.held[nodes.row[running[i]]])
@@ -81,9 +80,9 @@ def count_gains(row, scenarios, nodes, room):
 
 @kernel
 def gained(job, row, sole, nodes, room):
-    """Return for how many more chunks of ``row`` there is room once ``job`` has ended.
+    """Return how many more chunks of ``row`` have room once ``job`` has ended.
 
-    UNKNOWN if it holds few nodes, shares one or counts for a limit: then that depends on what else has ended.
+    UNKNOWN if it holds few nodes, shares a node, or counts against a limit; the last two depend on which other jobs have ended.
     """
     asked, other, more = nodes.requests, nodes.row[job], 0
     if nodes.held[other] < WIDE:
@@ -104,7 +103,7 @@ def gained(job, row, sole, nodes, room):
 
 @kernel
 def first_with_room(row, nodes, room):
-    """Return the first cluster in which a job fits by the room counted, or NOWHERE."""
+    """Return the first cluster in which a job fits by the counted room, or NOWHERE."""
     for cluster in range(len(room.total)):
         if room.total[cluster] >= nodes.requests.chunks[row] and within_limits(row, cluster, nodes, nodes.left):
             return cluster
@@ -113,9 +112,9 @@ def first_with_room(row, nodes, room):
 
 @apart
 def first_fit(k, now, before, row, scenarios, nodes, room):
-    """Let jobs end as in scenario k until a job fits; return when, and how many have ended.
+    """End jobs as in scenario k until job ``row`` fits; return when, and how many have ended.
 
-    NEVER if not ``before`` a second. Call :func:`take_back` then.
+    The time is NEVER if the job does not fit ``before`` that second. Undo the ends with :func:`take_back`.
     """
     ends, owner, listed, start, i = scenarios.ends, scenarios.owner, scenarios.numbers[LISTED], now, 0
     while first_with_room(row, nodes, room) == NOWHERE:
@@ -130,7 +129,7 @@ def first_fit(k, now, before, row, scenarios, nodes, room):
 
 @kernel
 def let_end(job, row, nodes, room):
-    """Let a running job end, and count the room for ``row``."""
+    """End a running job, and update the room for job ``row``."""
     other = nodes.row[job]
     if room.gain[job] == UNKNOWN:
         move(other, 1, row, nodes, room)
@@ -140,9 +139,9 @@ def let_end(job, row, nodes, room):
 
 @kernel
 def move(other, sign, row, nodes, room):
-    """Give back (``sign`` 1) or take (-1) what a job holds; count the room for ``row``.
+    """Give back (``sign`` 1) or take (-1) what a job holds; update the room for job ``row``.
 
-    Where that one may not run, nothing happens.
+    Nothing happens in a cluster in which job ``row`` may not run.
     """
     cluster = nodes.cluster[other]
     if nodes.requests.eligible[row] >> cluster & 1 != 0:
@@ -156,7 +155,7 @@ def move(other, sign, row, nodes, room):
 
 @kernel
 def take_back(k, ended, row, scenarios, nodes, room):
-    """Let the first ``ended`` jobs of scenario k run again."""
+    """Undo the first ``ended`` ends of scenario k."""
     for i in range(ended):
         other = nodes.row[scenarios.owner[k, i]]
         if room.gain[scenarios.owner[k, i]] == UNKNOWN and nodes.requests.eligible[row] >> nodes.cluster[other] & 1 != 0:
@@ -169,7 +168,7 @@ def take_back(k, ended, row, scenarios, nodes, room):
 
 @kernel
 def put(other, sign, row, nodes, room):
-    """Take or give back what a job holds, before any ends."""
+    """Take or give back what a job holds; change the room before any end, too."""
     move(other, sign, row, nodes, room)
     cluster = nodes.cluster[other]
     room.first_total[cluster] = room.total[cluster]
@@ -179,9 +178,9 @@ def put(other, sign, row, nodes, room):
 
 @kernel
 def found_for(asked, table, scenarios):
-    """Return the row of a table for what is asked.
+    """Return the row of a table for a key.
 
-    All in it is unknown if it was of something else, or of before.
+    The row is reset to UNKNOWN if it holds another key or is older than the head's starts.
     """
     at = asked & (len(table) - 1)
     if table[at, FOUND_AT] != scenarios.numbers[STAMP] or table[at, FOUND_FOR] != asked:
@@ -196,7 +195,7 @@ def found_for(asked, table, scenarios):
 def mean_delay_on_nodes(head, job, cluster, now, weight, least, most, scenarios, clusters):
     """Return the head's mean delay in seconds if ``job`` starts now in ``cluster``.
 
-    Or, as soon as it is known that this times ``weight`` is at most ``least``, or above ``most``, another number of which the same is true.
+    If the delay times ``weight`` is at most ``least``, or above ``most``, another number of which this is also true may return.
     """
     starts, delayed, nodes, room = scenarios.head, scenarios.tables.delayed, clusters.nodes, scenarios.tables.head
     row, head_row, count = nodes.row[job], nodes.row[head], scenarios.head.shape[1]
@@ -235,9 +234,9 @@ def mean_delay_on_nodes(head, job, cluster, now, weight, least, most, scenarios,
 
 @kernel
 def look_up_beside(row, head_row, there, sole, nodes, room):
-    """Let the gains of jobs beside ``row`` be looked up on their nodes while it is ``there``.
+    """Mark the gains of jobs on nodes of ``row`` as UNKNOWN while it is ``there``.
 
-    They are counted again after.
+    Count them again afterwards.
     """
     last = NO_JOB
     for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
@@ -249,9 +248,9 @@ def look_up_beside(row, head_row, there, sole, nodes, room):
 
 @kernel
 def most_lost(row, other, nodes):
-    """Return for how many chunks of ``other`` there is less room at most where ``row`` runs.
+    """Return an upper bound on the chunks of ``other`` that lose their room to job ``row``.
 
-    It holds at any time; NEVER for any number.
+    The bound holds at any time; NEVER means no bound.
     """
     asked, lost = nodes.requests, 0
     if share_a_limit(row, other, nodes):
@@ -272,7 +271,7 @@ def most_lost(row, other, nodes):
 
 @kernel
 def share_a_limit(row, other, nodes):
-    """Tell whether one limit counts both jobs."""
+    """Tell whether both jobs count against the same limit."""
     limit, shared = nodes.requests.limit, False
     for kind in range(limit.shape[1]):
         shared = shared or (limit[row, kind] != NO_LIMIT and limit[row, kind] == limit[other, kind])
@@ -281,9 +280,9 @@ def share_a_limit(row, other, nodes):
 
 @apart
 def waits_long_else(head, job, now, harm, gain, worth, scenarios, clusters):
-    """Tell whether the time that ``job`` would have to wait else makes up for its ``harm``.
+    """Tell whether the wait that ``job`` avoids by starting now outweighs its ``harm``.
 
-    That is the mean time until it could start beside or after the head: ``gain`` and ``worth`` times this must be at least ``harm``.
+    The wait is the mean time until it could start beside or after the head: ``gain`` + ``worth`` * wait must reach ``harm``.
     """
     until, starts, row, count = scenarios.until, scenarios.head, clusters.nodes.row[job], scenarios.head.shape[1]
     at, waits, longest, counted = found_for(clusters.refusals.kind[row], until, scenarios), 0, 0, False
@@ -293,7 +292,7 @@ def waits_long_else(head, job, now, harm, gain, worth, scenarios, clusters):
         if harm <= gain + worth * (waits / count) or harm > gain + worth * (longest / count):
             break
         if until[at, FOUND + k] == UNKNOWN and not counted:
-            clusters.numbers[HEAD] = 0  # the head's nodes are chosen anew, which were those of its reservation
+            clusters.numbers[HEAD] = 0  # choosing the head's nodes below overwrites those of its reservation
             count_room(row, clusters.nodes, scenarios.tables.other)
             counted = True
         if until[at, FOUND + k] == UNKNOWN:
@@ -306,7 +305,7 @@ def waits_long_else(head, job, now, harm, gain, worth, scenarios, clusters):
 
 @kernel
 def fits_beside(k, head, row, now, scenarios, nodes):
-    """Return when a job fits beside the head's nodes, or the head has ended."""
+    """Return when job ``row`` fits beside the head in scenario k, at most the head's end."""
     tables, head_row, begun = scenarios.tables, nodes.row[head], scenarios.head[START, k]
     headed = begun + scenarios.seconds[head, k]
     let_all_end(k, begun, 1, scenarios, nodes)
@@ -325,7 +324,7 @@ def fits_beside(k, head, row, now, scenarios, nodes):
 def fits_apart(row, other, nodes, room):
     """Tell whether a job fits now on nodes other than those of ``other``.
 
-    Always no of two jobs that one limit counts.
+    False if both jobs count against the same limit.
     """
     cluster = nodes.cluster[other]
     if share_a_limit(row, other, nodes):
@@ -340,7 +339,7 @@ def fits_apart(row, other, nodes, room):
 
 @kernel
 def let_all_end(k, by, sign, scenarios, nodes):
-    """Give back (``sign`` 1) or take (-1) what jobs hold that end ``by`` then in scenario k."""
+    """Give back (``sign`` 1) or take (-1) nodes of jobs that end ``by`` then in scenario k."""
     i = 0
     while i < scenarios.numbers[LISTED] and scenarios.ends[k, i] <= by:
         take(nodes.row[scenarios.owner[k, i]], sign, nodes, nodes.free)
@@ -349,7 +348,7 @@ def let_all_end(k, by, sign, scenarios, nodes):
 
 @kernel
 def longest_wait_else(head, now, scenarios):
-    """Return the mean time until the head has ended: no job has to wait longer for its nodes."""
+    """Return the mean time until the head has ended; no job waits longer for the head's nodes."""
     starts, waits = scenarios.head, 0
     for k in range(starts.shape[1]):
         waits += starts[START, k] + scenarios.seconds[head, k] - now
@@ -360,7 +359,7 @@ def longest_wait_else(head, now, scenarios):
 def easy_would_start_on_nodes(head, job, cluster, now, jobs, state, clusters, bits):
     """Tell whether EASY by requested times would let ``job`` start in ``cluster``.
 
-    It would where the head, which does not fit now, could still start when it can without the job.
+    The head does not fit now. EASY starts the job if the head could still start at its shadow time.
     """
     nodes, ahead, numbers, row = clusters.nodes, clusters.ahead, clusters.numbers, clusters.nodes.row[job]
     if numbers[HEAD] != head + 1:

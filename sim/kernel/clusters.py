@@ -1,6 +1,6 @@
-"""The state of a machine of clusters in the event loop, and the few ways it changes.
+"""The state of a machine of clusters in the event loop, and the functions that change it.
 
-Its waiting jobs are plain arrays in order, not the queues of the one pool: where a job fits depends on nodes, and no width tells.
+Its waiting jobs are plain sorted arrays, not the queues of the single pool: a job's width does not tell whether it fits on nodes.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from sim.machine.nodes import Hours, Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
 KEYED, GAINS, TAKES, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, HOUR, OLDEST, NUMBERS = range(13)
-"""Slots of ``Clusters.numbers``. KEYED: the row below which starving jobs have the key of such. GAINS: how often something was given back.
-TAKES: how often something was taken.
-Of EASY's reservation, HEAD: the job that has it, plus one, 0 if none is known; the cluster and the shadow time; how many there have been.
-Of outages: the next event; the jobs in ``Outages.returned``; whether jobs are lost with their nodes, and not requeued.
-HOUR: the next event of the hours. OLDEST: all jobs before it have started, as a choice among policies has seen."""
+"""Slots of ``Clusters.numbers``. KEYED: rows below it have the key of starving jobs. GAINS, TAKES: how often jobs gave nodes
+back, took nodes. EASY's reservation: HEAD, its job plus one, 0 for none; RESERVED_IN, its cluster; SHADOW_AT, its shadow time;
+RESERVATIONS, the number of the pass that made it. OUTAGE: the next event of the outages. RETURNED: jobs in
+``Outages.returned``. LOSES: whether jobs are lost with their nodes instead of requeued. HOUR: the next event of the hours.
+OLDEST: all jobs before it have started; set when a policy may be chosen."""
 
 MOST_GAINS = 8
-"""Gains that are looked through before a job is tried again; after more of them it is tried at once."""
+"""Max gains that are looked through one by one; after more of them all nodes are looked at again."""
 
 UNKNOWN = -1
-"""Value in ``Refusals``: no job of this kind has been refused, or looked for room, yet."""
+"""Value in ``Refusals``: no job of this kind has been tried yet."""
 
 
 class Line(NamedTuple):
     """Waiting jobs in order of their keys, then of submission.
 
-    int64 [jobs], ``key`` float64 [jobs]. The first ``counters[WAITING]`` are used. ``kind`` is what the job asks for, as in
+    int64 [jobs], ``key`` float64 [jobs]; the first ``counters[WAITING]`` are used. ``kind`` numbers equal requests, as in
     :class:`Refusals`.
     """
 
@@ -47,14 +47,14 @@ class Line(NamedTuple):
 
 
 class Refusals(NamedTuple):
-    """What is known not to fit, int64: jobs of one ``kind`` [rows] ask for the same.
+    """What is known not to fit, int64. Jobs of one ``kind`` [rows] have equal requests.
 
-    ``refused`` [kinds]: after how many gains none of this kind fitted anywhere; it fits only once something that it can use has
-    been given back. ``fitted`` [kinds]: the sum of gains and takes at which one was last found to fit, into cluster ``room`` [kinds].
-    After ``looked`` [kinds] gains no node before ``begin`` [kinds] had room, and all together for ``most`` [kinds] chunks at most, or one less than
-    a job has where a limit was in its way.
-    ``beside`` [kinds]: the number of the reservation beside which none fits that stays beyond its shadow time.
-    ``gained`` [jobs] are the rows whose nodes were given back last, in turn.
+    ``refused`` [kinds]: the count of gains at which jobs of the kind fitted nowhere; they cannot fit before the next gain.
+    ``fitted`` [kinds]: the sum of gains and takes at which one was last found to fit, in cluster ``room`` [kinds]. ``looked``
+    [kinds]: the count of gains at the last look. No node before ``begin`` [kinds] had room then, and all nodes together had room
+    for at most ``most`` [kinds] chunks, not counting clusters whose limits stop such a job. ``beside`` [kinds]: the
+    number of the reservation beside which no job of the kind fits beyond the shadow time. ``gained`` [jobs]: a ring of the rows
+    whose nodes were given back last.
     """
 
     kind: np.ndarray
@@ -71,8 +71,8 @@ class Refusals(NamedTuple):
 class Ahead(NamedTuple):
     """What remains beside EASY's reservation at its shadow time, and both then and now.
 
-    ``free`` and ``both`` int64 [nodes, resources], ``left`` and ``both_left`` int64 [clusters, limits]. ``room`` [clusters]:
-    chunks of the head for which there is room.
+    At the shadow time ``free`` int64 [nodes, resources] and ``left`` int64 [clusters, limits], at both times ``both`` and
+    ``both_left`` of the same shapes. ``room`` [clusters]: chunks of the head that have room.
     """
 
     free: np.ndarray
@@ -83,11 +83,11 @@ class Ahead(NamedTuple):
 
 
 class Outages(NamedTuple):
-    """Nodes that go and come back, and what becomes of their jobs, int64.
+    """Nodes that fail and come back, and what happens to their jobs, int64.
 
-    ``time``, ``node`` and ``up`` (0 or 1) [events] in order of time; ``down`` [nodes] 0 or 1. ``sequence`` [jobs] is a requeued
-    job's sequence number, which it keeps, plus one, else 0. ``requeues`` [jobs] counts, ``lost`` [jobs] is 0 or 1. ``returned``
-    [jobs] are jobs requeued since the planner has last looked.
+    ``time``, ``node`` and ``up`` (0 or 1) [events] in order of time; ``down`` [nodes] 0 or 1. ``sequence`` [jobs] is the sequence
+    number plus one of a requeued job, which keeps it, else 0. ``requeues`` [jobs] counts requeues, ``lost`` [jobs] is 0 or 1.
+    ``returned`` [jobs] lists jobs requeued since the planner's last pass.
     """
 
     time: np.ndarray
@@ -103,9 +103,9 @@ class Outages(NamedTuple):
 class Clusters(NamedTuple):
     """Nodes, plan and waiting jobs.
 
-    These are ``front`` in the primary order, ``back`` in that of backfilling. Both are one where the orders are. ``searched`` is what
-    searches in the plan ruled out (:mod:`sim.kernel.searched`). ``planner`` is of the algorithms that keep a plan, else as small as can
-    be.
+    ``front`` holds the waiting jobs in the primary order, ``back`` in the backfill order; both are the same arrays if the orders
+    are the same. ``searched`` is what searches in the plan ruled out (:mod:`sim.kernel.searched`). ``planner`` is minimal for
+    algorithms that keep no plan.
     """
 
     nodes: Nodes
@@ -123,14 +123,14 @@ class Clusters(NamedTuple):
 
 @kernel
 def closed(job, fit, now, clusters):
-    """Tell whether ``job``, planned to run for ``fit``, may not start at this hour."""
+    """Tell whether ``job`` may not start at this hour if it runs for ``fit`` seconds."""
     hours = clusters.hours
     return len(hours.latest) > 0 and now + fit > hours.latest[hours.of[clusters.nodes.row[job]]]
 
 
 @apart
 def join(settings, job, now, jobs, estimates, state, clusters):
-    """Let ``job``, just submitted, join the waiting jobs."""
+    """Add ``job`` to the waiting jobs."""
     waiting, kind = state.counters[WAITING], clusters.refusals.kind[clusters.nodes.row[job]]
     insert(clusters.front, waiting, job, primary_key(settings, job, now, jobs, estimates, state.counters), kind)
     if not settings.one_queue:
@@ -140,7 +140,7 @@ def join(settings, job, now, jobs, estimates, state, clusters):
 
 @apart
 def line_up_anew(settings, first, now, jobs, estimates, state, clusters):
-    """Line up the jobs that wait in the order of ``settings``, as another policy takes over.
+    """Line up all waiting jobs in the order of ``settings``, as the policy changes.
 
     All jobs before row ``first`` have started.
     """
@@ -154,7 +154,7 @@ def line_up_anew(settings, first, now, jobs, estimates, state, clusters):
 
 @kernel
 def insert(line, size, job, key, kind):
-    """Insert ``job`` into the first ``size``, which are in order, behind those before it."""
+    """Insert ``job`` into the first ``size`` entries, which are sorted by (key, job)."""
     i = size
     while i > 0 and (line.key[i - 1] > key or (line.key[i - 1] == key and line.job[i - 1] > job)):
         line.key[i] = line.key[i - 1]
@@ -168,7 +168,7 @@ def insert(line, size, job, key, kind):
 
 @apart
 def line_up(settings, now, jobs, estimates, state, clusters):
-    """Bring the waiting jobs into their current order, if that has changed."""
+    """Sort the waiting jobs anew if their order may have changed."""
     counters, numbers = state.counters, clusters.numbers
     waiting = counters[WAITING]
     starves = numbers[KEYED] < counters[STARVING]
@@ -191,9 +191,9 @@ def line_up(settings, now, jobs, estimates, state, clusters):
 
 @apart
 def start_in(job, cluster, now, jobs, estimates, state, clusters, bits):
-    """Start ``job`` on the first nodes of ``cluster`` that have room.
+    """Start ``job`` on the first nodes of ``cluster`` with room; return whether it started.
 
-    Return whether it started. It stays in line until :func:`leave`.
+    The job stays in line until :func:`leave`.
     """
     choose_now(clusters.nodes.row[job], cluster, clusters)
     return start_planned(job, now, jobs, estimates, state, clusters, bits)
@@ -201,16 +201,16 @@ def start_in(job, cluster, now, jobs, estimates, state, clusters, bits):
 
 @kernel
 def choose_now(row, cluster, clusters):
-    """Choose nodes of what is free now for a job that was found to fit.
+    """Choose nodes that are free now for a job that was found to fit.
 
-    Nothing may have been given back since.
+    No nodes may have been given back since it was found to fit.
     """
     return choose(row, cluster, clusters.refusals.begin[clusters.refusals.kind[row]], clusters.nodes, clusters.nodes.free)
 
 
 @apart
 def start_planned(job, now, jobs, estimates, state, clusters, bits):
-    """Start ``job`` on the nodes chosen for it; return whether no start decision held it back."""
+    """Start ``job`` on its chosen nodes; return False if a start decision holds it back."""
     nodes = clusters.nodes
     sequence = clusters.outages.sequence[job] - 1
     if sequence >= 0:
@@ -224,7 +224,7 @@ def start_planned(job, now, jobs, estimates, state, clusters, bits):
 
 @kernel
 def give_back(job, clusters):
-    """Give back what a job has run on."""
+    """Give back the nodes of a job, and note the gain."""
     nodes, numbers, gained = clusters.nodes, clusters.numbers, clusters.refusals.gained
     change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
     gained[numbers[GAINS] % len(gained)] = nodes.row[job]
@@ -233,7 +233,7 @@ def give_back(job, clusters):
 
 @kernel
 def plan_running(bits, state, clusters):
-    """Begin a plan with the predicted ends of the running jobs alone."""
+    """Begin a new plan that holds only the predicted ends of running jobs."""
     nodes, plan = clusters.nodes, clusters.plan
     forget_searches(clusters.searched)
     for cluster in range(len(plan.size)):
@@ -244,7 +244,7 @@ def plan_running(bits, state, clusters):
 
 @apart
 def leave(settings, state, clusters):
-    """Let the jobs that have started leave the lines."""
+    """Remove started jobs from the lines."""
     size = state.counters[WAITING]
     state.counters[WAITING] = drop_started(clusters.front, size, state)
     if not settings.one_queue:
@@ -253,7 +253,7 @@ def leave(settings, state, clusters):
 
 @kernel
 def drop_started(line, size, state):
-    """Drop the started of the first ``size``; return how many are left."""
+    """Remove started jobs from the first ``size`` entries; return how many are left."""
     left = 0
     for i in range(size):
         if state.start[line.job[i]] < 0:

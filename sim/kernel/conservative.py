@@ -1,10 +1,10 @@
 """Conservative backfilling (Mu'alem & Feitelson 2001): every job holds a reservation.
 
-A job gets its reservation on arrival and keeps it or an earlier one. When a job ends early the plan is compressed: waiting jobs
-are seated anew in the order of their reserved starts, each at the earliest time that delays none seated before it. This delays no
-job: one that moves forward takes nothing from those whose reservations start later. So a job need not be taken out of the plan to
-find where it would be seated: before its reserved start no job behind it has anything, and after it the job itself has what it needs.
-Only an outlived prediction can push reservations back, and all are seated anew.
+A job gets its reservation on arrival and keeps it or gets an earlier one. When a job ends early the plan is compressed: in the
+order of their reserved starts, waiting jobs are seated again, each at the earliest time that delays no job seated before it. This
+delays no job: a job that moves forward takes nothing from jobs with later reservations. So the search for a new seat can leave
+the job in the plan: before its reserved start no later job holds anything, and from then on the job itself holds what it needs.
+Only an outlived prediction can move reservations back; then all jobs are seated again.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from sim.kernel.state import (
 
 @kernel
 def compress(again, steady, now, jobs, estimates, queue, profile, state, bits):
-    """Seat all waiting jobs, whose keys are their reserved starts, anew; start those due now.
+    """Seat all waiting jobs again; start those due now. Their keys are their reserved starts.
 
-    Continues ``again`` from the job that was undecided. Where a plan is ``steady`` and no job stays longer than planned, only those
-    that can start earlier are moved.
+    With ``again`` the pass continues from the job that was undecided. If the plan is ``steady`` and no job may run longer than
+    planned, only jobs that can start earlier are moved.
     """
     counters = state.counters
     if not again:
@@ -62,12 +62,12 @@ def compress(again, steady, now, jobs, estimates, queue, profile, state, bits):
 
 @kernel
 def go_on(now, jobs, estimates, queue, profile, state, bits):
-    """Start the jobs due now, and move others into what has come free earlier than planned.
+    """Start the jobs due now, and move others into processors that came free early.
 
-    A job finds its place before ``freed``, when the last of what was given back ends: without that, none could start earlier. A time
-    that a search ruled out for a kind of jobs stays ruled out: the search looked no further than the reserved start of its job, and
-    jobs behind it, if moved, give back only what they held from their own reserved starts on. Returns False once so many were moved
-    that the profile, from which no time is dropped, is better made anew.
+    A job can only start earlier before ``freed``, the end of the last time given back. A time that a search has ruled out for a
+    kind of jobs stays ruled out: the search looked no further than the reserved start of its job, and later jobs that move give
+    back processors only from their own reserved starts on. Returns False after so many moves that rebuilding the profile is
+    better, as moves only add entries to it.
     """
     counters = state.counters
     pass_on(profile, counters, now)
@@ -110,7 +110,7 @@ def go_on(now, jobs, estimates, queue, profile, state, bits):
 
 @kernel
 def admit(now, jobs, estimates, queue, profile, state, bits):
-    """Seat the job at the end of the queue, just arrived, in a plan that still holds."""
+    """Seat the job just arrived, at the end of the queue, in a plan that still holds."""
     set_now(profile, now)
     if seat(queue.bounds[BEGIN] + state.counters[WAITING] - 1, now, jobs, estimates, queue, profile, state, bits):
         insert_last(queue, state.counters[WAITING])
@@ -118,9 +118,9 @@ def admit(now, jobs, estimates, queue, profile, state, bits):
 
 @apart
 def seat(at, now, jobs, estimates, queue, profile, state, bits):
-    """Give the job at index ``at`` its earliest start; return whether it waits.
+    """Reserve the earliest start for the job at index ``at``; return whether the job waits.
 
-    The job starts if that is now.
+    The job starts if that is now, and the pass stops if the job is undecided.
     """
     counters = state.counters
     procs, seconds = queue.procs[at], queue.fit[at]

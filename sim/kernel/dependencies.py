@@ -1,10 +1,10 @@
 """Jobs submitted when others have ended: a graph of batches, with think times.
 
-The users of Zakay & Feitelson react: a batch of jobs is submitted when all jobs of the batches it waits for have ended, each of
-its jobs so many seconds after that. A job with SWF's preceding job is a batch of one that waits for a batch of one. The kernel
-numbers jobs by the order of their submissions, which here is only known during the simulation. So its tables are filled as jobs
-arrive: the next row is the job due first, by second and then by row of the given table. One at a time (per-event semantics), a
-job released by an end of this very second comes after those submitted in it before.
+In the model of Zakay & Feitelson users react: the jobs of a batch are submitted when all jobs of the batches that it waits for
+have ended, each after its own think time. A job with a preceding job in SWF is a batch of one job that waits for another such
+batch. The kernel numbers jobs in order of submission, and here this order is only known during the simulation. So the kernel's
+tables are filled as jobs arrive: the next row is the job due first, by second and then by row of the given table. In per-event
+semantics, a job released by an end of this very second follows the jobs already submitted in it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from sim.kernel.state import DUE, STATED, Estimates, Jobs, heap_pop, heap_push
 
 
 class Dependencies(NamedTuple):
-    """The graph of batches, and the jobs due; int64 [jobs] except where said.
+    """The graph of batches, and the jobs due; int64 [jobs] unless another shape is given.
 
-    ``batch`` is each job's batch, ``after`` the seconds from the last end waited for to its submission, -1 if it waits for none,
-    ``earliest`` the second before which it is not submitted. The jobs of batch b are ``member[first_member[b] : first_member[b + 1]]``,
-    the batches that wait for it ``child[first_child[b] : last_child[b]]``. ``running`` [batches] counts jobs that have not ended, ``parents``
-    [batches] batches waited for that have not. ``due`` is a heap of ``second << bits | row`` of jobs whose submission is known;
-    ``row`` the row of the table of each job submitted so far. Rows are in the order of the table.
+    Each job has its ``batch``, its think time ``after`` (seconds from the last end that its batch waits for, -1 if it waits for
+    none), and ``earliest``, the second before which it is not submitted. Batch b has the jobs ``member[first_member[b] :
+    first_member[b + 1]]``; the batches ``child[first_child[b] : last_child[b]]`` wait for it. ``running`` [batches] counts its
+    jobs that have not ended, ``parents`` [batches] the batches it still waits for. ``due`` is a heap of ``second << bits | row``
+    of jobs with a known submission; ``row`` is the row in the given table of each job submitted so far. Rows are in the order of
+    that table.
     """
 
     given: Jobs
@@ -45,7 +46,7 @@ class Dependencies(NamedTuple):
 
 @kernel
 def next_submission(dependencies, counters, bits, never):
-    """Return the time of the next known submission; ``never`` if all others wait for ends."""
+    """Return the time of the next known submission, ``never`` if all jobs left wait for ends."""
     total = len(dependencies.after)
     while counters[STATED] < total and dependencies.after[counters[STATED]] >= 0:
         counters[STATED] += 1
@@ -59,7 +60,7 @@ def next_submission(dependencies, counters, bits, never):
 
 @kernel
 def take(dependencies, job, now, jobs, estimates, counters, bits):
-    """Make the first job due ``now``, by row, ``job``, the next to be submitted."""
+    """Copy the job due ``now`` with the lowest row to the kernel's row ``job``."""
     next_row = counters[STATED]
     row = next_row
     if counters[DUE] > 0 and dependencies.due[0] >> bits == now:
@@ -84,10 +85,7 @@ def take(dependencies, job, now, jobs, estimates, counters, bits):
 
 @kernel
 def release(dependencies, job, now, counters, bits):
-    """Handle the end of ``job``: after its batch's last, batches may be due.
-
-    A job that will never start counts as ended when this is called for it.
-    """
+    """Handle the end of ``job``: if its batch has ended, enter the jobs of batches now due."""
     batch = dependencies.batch[dependencies.row[job]]
     dependencies.running[batch] -= 1
     if dependencies.running[batch] > 0:

@@ -1,40 +1,40 @@
 """Harm: backfilling by expected harm, in scenarios of a predicted distribution.
 
-EASY lets a job pass the head of the queue if one number says that it ends before the reservation. Here each job that would pass
-is charged its expected delay of the head over K scenarios (:mod:`sim.kernel.scenarios`), in the currency in which it gains:
-processor-seconds, because AWF times the sum of areas is the time integral of unfinished work. Found in this project, by no paper.
+EASY lets a job pass the head of the queue if a single number says that the job ends before the reservation. Here the expected
+delay of the head over K scenarios (:mod:`sim.kernel.scenarios`) is weighed against the gain of the job that would pass. Both are
+in processor-seconds, because AWF times the sum of areas is the time integral of unfinished work. No paper has this rule.
 
-With P processors, n a job's, p its runtime in a scenario, E the mean over the scenarios, and constants by their options::
+P is the machine's processors, n a job's, p its runtime in a scenario, E the mean over scenarios; constants are named as options::
 
     Z        P2SF of the jobs that have ended, s; 0 before any has
     RATE     sum n p F / sum max(1, F / max(p, 10)) over the jobs that have ended; 0 before any has
-    order    smallest submit - width_credit Z sqrt(n / P) first, Z as of the submission; the first is the head h
+    order    smallest submit - width_credit Z sqrt(n / P) first, with Z at submission; the first is the head h
     S_k      when the head could start in scenario k; ES = E S_k - now
     B        sum n E[p] / P over the waiting jobs
-    share    n E[p] waited^3 over the sum of the same over the waiting jobs; 0 if that is 0
+    share    n E[p] waited^3 over its sum for the waiting jobs; 0 if the sum is 0
     urgent   E[1 / max(p, 10)] RATE / B
     D        E[S_k with the job started now - S_k]
     ER       E min(when n processors are free beside the head's, S_k + p_h) - now
     gain     n min(E p, ES) + (fairness P share + urgency urgent) ER
     harm     D (packing n_h + P share_h)
 
-Of the jobs that fit now, that with the largest order_urgency urgency urgent + P share starts, if its harm is at most its
-gain; else the next. Where the head fits too, it waits for those of them whose quantile ``short_level`` is at most
-``short`` Z; then it starts. All of this begins anew after each start, and a pass ends when no job may start.
+Jobs that fit now are tried from the largest order_urgency urgency urgent + P share down; the first with a harm of at most its
+gain starts. If the head fits too, only jobs whose quantile ``short_level`` is at most ``short`` Z may pass it; if none passes,
+the head starts. All of this is repeated after each start, and the pass ends when no job may start.
 
-Where the rule as first found leaves a choice: equal jobs go in the order of the queue, that by submission, then by file. Starving
-jobs come before all others, and a starving head is protected by requested times, too, so that no distribution can hold it back
-for long: a job passes it only if EASY would let it, and none does where it fits. Jobs that end at the same second in a
-scenario are all counted. Means of a job's runtime are over its draws, not its whole distribution. A job skipped by a start decision
-counts as absent for the rest of the pass. Predictions never expire, so that there are no corrections: what remains of a running job
-follows from how long it has run.
+Where the first version of the rule leaves a choice: ties go in the order of the queue, which breaks its own by submission, then
+file. Starving jobs come before all others. A starving head is protected by requested times, too, so that no distribution can hold
+it back for long: a job passes it only if EASY would allow that, and none passes a head that fits. Jobs that end in the same
+second of a scenario are all counted. Means of a job's runtime are over its draws, not its whole distribution. A job skipped by a
+start decision counts as absent for the rest of the pass. Predictions never expire, so there are no corrections: the remaining
+time of a running job follows from its elapsed time.
 
-Tried on first halves and left out: a second chance for starts that EASY would make, an age that every job counts as having waited
-already, memory of delays that a head has suffered, protection of the first two, four or eight jobs of the queue, urgency as a share of
-the queue's, and ``short`` in parts of the head's or the queue's mean runtime.
+Tried on first halves of traces and left out: a second chance for starts that EASY would make; a constant added to every job's
+waiting time; a memory of the delays that a head has suffered; protection of the first two, four or eight jobs of the queue;
+urgency as a share of the queue's; ``short`` as a part of the mean runtime of the head or the queue.
 
-Only what changed is computed again: a job's draws and means once, its place in the queue once, a running job's draws when it
-outlives a quantile, the lists of ends where a job starts, ends or outlives one. A pass without a job that fits looks at widths.
+Only what changes is computed again. A job's draws, means and place are computed once, a running job's draws again when it
+outlives a quantile, the lists of ends when a job starts, ends or outlives one. A pass in which no job fits only compares widths.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ CONSTANTS = ("width_credit", "fairness", "urgency", "order_urgency", "packing", 
     SHARES,
     SCALES,
 ) = range(len(CONSTANTS) + 8)
-"""Slots of ``Scenarios.scales``: the constants; the machine's processors; of ended jobs the sums above and below the line of P2SF, of n p F, and of
-bounded slowdowns; of waiting jobs their backlog in seconds, and the sum of the weights that shares are parts of."""
+"""Slots of ``Scenarios.scales``: the constants; the machine's processors; for ended jobs numerator and denominator of P2SF, the
+sums of n p F and of bounded slowdowns; for waiting jobs the backlog in seconds, and the sum that shares are divided by."""
 
 KEY, WORK, MEAN, URGENT, LATEST, FACTS = range(6)
 """Columns of ``Scenarios.facts``: the key in the queue; n E[p]; E[p]; E[1 / max(p, 10)]; the quantile ``short_level``."""
@@ -116,27 +116,27 @@ BOUND_S = 10
 """The threshold of bounded slowdown."""
 
 PARTS = 1 << 54
-"""Reciprocals are added up as whole parts, so that equal draws in another order are equal."""
+"""Reciprocals are summed as whole multiples of 1 / PARTS, so that the order of draws does not change the sum."""
 
 
 @apart
 def harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios, clusters):
     """Start every job that may start.
 
-    A pass that stopped at an undecided job goes on when called again.
+    A pass that stopped at an undecided job continues when this is called again.
     """
     note_ends(jobs, state, scenarios)
     while scenarios.numbers[TAKEN] < state.counters[NEXT]:
         take_in(settings, jobs, estimates, dependencies, state, memory, scenarios)
     move_up_starving(state, scenarios)
-    requests = Estimates(estimates.order, estimates.fit, jobs.requested)  # the plan of running jobs is by requested times
+    requests = Estimates(estimates.order, estimates.fit, jobs.requested)  # the plan of running jobs uses requested times
     while start_next(settings, now, jobs, requests, dependencies, state, scenarios, clusters):
         pass
 
 
 @kernel
 def note_ends(jobs, state, scenarios):
-    """Take note of the jobs that have ended: the scales follow them."""
+    """Add newly ended jobs to the scales."""
     numbers, scales = scenarios.numbers, scenarios.scales
     while numbers[SEEN_ENDS] < state.counters[ENDED]:
         job = state.ended[numbers[SEEN_ENDS]]
@@ -153,7 +153,7 @@ def note_ends(jobs, state, scenarios):
 
 @kernel
 def scale(scales):
-    """Return Z, seconds."""
+    """Return Z in seconds."""
     return 0.75 * scales[ABOVE] / scales[BELOW] if scales[BELOW] > 0.0 else 0.0
 
 
@@ -186,7 +186,7 @@ def take_in(settings, jobs, estimates, dependencies, state, memory, scenarios):
 
 @kernel
 def insert(job, key, scenarios):
-    """Insert ``job`` by its key into the queue, behind those of the same key."""
+    """Insert ``job`` by its key into the queue, behind jobs with the same key."""
     queue, facts = scenarios.queue, scenarios.facts
     facts[job, KEY] = key
     i = scenarios.numbers[QUEUED]
@@ -211,7 +211,7 @@ def remove(job, scenarios):
 
 @kernel
 def move_up_starving(state, scenarios):
-    """Move starving jobs to the head of the queue, first come, first served among them."""
+    """Move starving jobs to the head of the queue, in order of submission."""
     numbers = scenarios.numbers
     while numbers[STARVED] < state.counters[STARVING]:
         job = numbers[STARVED]
@@ -225,7 +225,7 @@ def move_up_starving(state, scenarios):
 def start_next(settings, now, jobs, requests, dependencies, state, scenarios, clusters):
     """Start the next job that may start, or hold it back; return whether there was one.
 
-    An undecided one counts as none.
+    Return False, too, if the job is undecided.
     """
     counters, numbers = state.counters, scenarios.numbers
     first = 0
@@ -259,9 +259,9 @@ def start_next(settings, now, jobs, requests, dependencies, state, scenarios, cl
 
 @apart
 def next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, bits):
-    """Return the job that starts next in front of the head, ``queue[first]``, and its cluster.
+    """Return the job that passes the head, ``queue[first]``, next, and its cluster.
 
-    Of the one pool that is 0. The job is -1 for none.
+    The cluster is 0 on the single pool; the job is -1 if none may pass.
     """
     numbers, facts, scales, queue = scenarios.numbers, scenarios.facts, scenarios.scales, scenarios.queue
     head = queue[first]
@@ -281,7 +281,7 @@ def next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, bit
             find_head_starts(needed, now, jobs, state, scenarios)
         else:
             find_head_starts_on_nodes(head, now, scenarios, clusters)
-        numbers[HEAD] = 0 if head_fits else head + 1  # of a head that need not wait found anew each time
+        numbers[HEAD] = 0 if head_fits else head + 1  # the starts of a head that fits now are computed each time
     wait = numbers[STARTS] / scenarios.head.shape[1] - now
     weigh(now, jobs, state, scenarios)
     weight = scales[PACKING] * needed + machine * share_of(head, now, jobs, scenarios)
@@ -312,9 +312,9 @@ def next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, bit
 
 @kernel
 def place_that_pays(head, job, now, gain, worth, weight, starving, jobs, state, scenarios, clusters, bits):
-    """Return the first cluster in which a job fits and its harm is not too great, or NOWHERE.
+    """Return the first cluster in which a job fits with harm at most its gain, or NOWHERE.
 
-    Its ``gain`` grows by ``worth`` with each second that it would have to wait else, which takes long to find and does not always matter.
+    ``gain`` grows by ``worth`` per second that the job would wait otherwise; this slow computation is skipped if possible.
     """
     nodes, last, row = clusters.nodes, len(clusters.nodes.first) - 1, clusters.nodes.row[job]
     first = first_room(job, clusters)
@@ -332,7 +332,7 @@ def place_that_pays(head, job, now, gain, worth, weight, starving, jobs, state, 
 
 @kernel
 def may_pass(job, head_fits, jobs, state, scenarios, clusters):
-    """Tell whether ``job`` is one that may pass the head if its harm is not too great."""
+    """Tell whether ``job`` may pass the head if its harm is at most its gain."""
     if state.start[job] >= 0 or (head_fits and scenarios.facts[job, LATEST] > scenarios.scales[SHORT] * scale(scenarios.scales)):
         return False
     return fits_somewhere(job, jobs, state, clusters)
@@ -340,7 +340,7 @@ def may_pass(job, head_fits, jobs, state, scenarios, clusters):
 
 @kernel
 def weigh(now, jobs, state, scenarios):
-    """Add up the backlog of the waiting jobs and the weights that their shares are parts of."""
+    """Sum up the waiting jobs' backlog, and the weights that their shares are divided by."""
     scales, facts = scenarios.scales, scenarios.facts
     work, shares = 0.0, 0.0
     for i in range(scenarios.numbers[QUEUED]):
@@ -355,7 +355,7 @@ def weigh(now, jobs, state, scenarios):
 
 @kernel
 def share_of(job, now, jobs, scenarios):
-    """Return what share of P2SF hangs on a waiting job."""
+    """Return a waiting job's share of the sum of n E[p] waited^3."""
     scales = scenarios.scales
     waited = 1.0 * (now - jobs.submit[job])
     return scenarios.facts[job, WORK] * waited**3 / scales[SHARES] if scales[SHARES] > 0.0 else 0.0
@@ -363,7 +363,7 @@ def share_of(job, now, jobs, scenarios):
 
 @kernel
 def urgency_of(job, scenarios):
-    """Return what slowdown a waiting job gains a second, in processors."""
+    """Return the slowdown that a second of wait costs a job, in processors."""
     scales = scenarios.scales
     rate = scales[RESPONSES] / scales[SLOWDOWNS] if scales[SLOWDOWNS] > 0.0 else 0.0
     return scenarios.facts[job, URGENT] * rate / scales[BACKLOG]
@@ -373,7 +373,7 @@ def urgency_of(job, scenarios):
 def easy_would_start(job, needed, now, jobs, state, bits):
     """Tell whether EASY by requested times would let ``job`` pass the head.
 
-    The head needs ``needed`` processors, more than are free.
+    The head needs ``needed`` processors, more than are free now.
     """
     counters = state.counters
     if counters[SHADOW_KNOWN] == 0:

@@ -1,10 +1,10 @@
-"""JustBF (Goponenko et al. 2022): every pass plans all waiting jobs anew, in queue order.
+"""JustBF (Goponenko et al. 2022): every pass plans all waiting jobs again, in queue order.
 
-Each job is planned at the earliest time that delays none planned before it; those planned for now start. Only starts now matter,
-so a job that fits beside what is planned already is looked for first, and the jobs in front of it are planned only as far ahead
-as it would run: up to a horizon. A job without a place before the horizon is left open; the plan is exact before the horizon, and
-beyond it has room that open jobs may take. A job whose place reaches beyond moves the horizon. All this goes on where it stopped
-if a job that fits arrives while nothing else has changed.
+Each job is planned at the earliest time that delays none planned before it; jobs planned for now start. Only starts now matter.
+So the pass first finds a job that fits now beside the plans made so far, and plans the jobs in front of it only up to a horizon,
+the time until which it would run. A job without a place before the horizon stays open: the plan is exact before the horizon, and
+beyond it open jobs may still take room. A job planned to run beyond the horizon moves it. If a job that fits arrives while
+nothing else has changed, planning continues where it stopped.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from sim.kernel.queue import BEGIN, BLOCK_BITS, END, HOLE, LONG, class_of, forge
 from sim.kernel.state import FREE, NEVER, RESERVED, WAITING, start_job, undecided
 
 HORIZON, OPEN, WIDEST = range(3)
-"""Slots of ``Profile.ahead``: the time before which the plan is exact; the index of the first open job, so that the plan of those
-in front of it is exact at any time; and how many processors at most are free at once before the horizon."""
+"""Slots of ``Profile.ahead``: the time before which the plan is exact; the index of the first open job (plans of all jobs in
+front of it are exact at any time); a bound on the processors free at once before the horizon."""
 
 AHEAD, NOW = range(2)
-"""Rows of ``Profile.longest``: of places that begin before the horizon; now, as far as it is looked for."""
+"""Rows of ``Profile.longest``, max seconds by class: for places that begin before the horizon, and for places that begin now."""
 
 MANY = 64
-"""Waiting jobs from which on there is a horizon."""
+"""Min waiting jobs for which a horizon is used."""
 
 
 @kernel
 def plan_anew(now, jobs, estimates, queue, profile, state, bits):
-    """Plan the waiting jobs; start those due now."""
+    """Begin a new plan, plan the waiting jobs, and start those due now."""
     state.counters[RESERVED] = 0
     profile.ahead[HORIZON] = profile.ahead[OPEN] = 0
     build_profile(now, profile, state, bits)
@@ -36,7 +36,7 @@ def plan_anew(now, jobs, estimates, queue, profile, state, bits):
 
 @apart
 def plan_on(now, jobs, estimates, queue, profile, state, bits):
-    """Plan the waiting jobs from the first that was not looked at; start those due now."""
+    """Plan the waiting jobs from the first not yet planned; start those due now."""
     counters = state.counters
     fitting = next_that_fits(counters[RESERVED], queue, profile, counters)
     while fitting < queue.bounds[END] - queue.bounds[BEGIN]:
@@ -69,7 +69,7 @@ def next_that_fits(index, queue, profile, counters):
         singly_until = at
         for class_ in range(1, class_of(queue, free) + 1):
             longest[class_] = free_for(profile, counters, narrowest(class_), NEVER)
-    wide, long = HOLE, HOLE  # does not fit, and so does none that is no narrower and no shorter
+    wide, long = HOLE, HOLE  # does not fit; nor does a job at least as wide and as long
     while at < end:
         if at >= singly_until:
             at = next_held(queue, at, end, free, longest)
@@ -87,7 +87,7 @@ def next_that_fits(index, queue, profile, counters):
 
 @kernel
 def look_ahead(upto, horizon, queue, profile, counters):
-    """Make the plan of the first ``upto`` jobs exact before ``horizon``."""
+    """Make the plan of the first ``upto`` jobs exact, at least before ``horizon``."""
     ahead, begin, longest = profile.ahead, queue.bounds[BEGIN], profile.longest[AHEAD]
     index, singly_until = counters[RESERVED], upto
     if ahead[OPEN] < upto and ahead[HORIZON] < horizon:
@@ -127,7 +127,7 @@ def look_ahead(upto, horizon, queue, profile, counters):
 
 @kernel
 def move_horizon(horizon, profile, counters):
-    """Move the horizon; return the index of the first job to look at again."""
+    """Move the horizon; return the index of the first job to plan again."""
     profile.ahead[HORIZON] = horizon
     profile.ahead[WIDEST] = most_free(profile, counters, horizon)
     profile.longest[AHEAD, :] = NEVER

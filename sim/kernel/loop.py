@@ -1,6 +1,6 @@
-"""The event loop, the only one: advances a simulation until it ends or needs an answer.
+"""The only event loop: advances a simulation until it ends or needs an answer.
 
-The order of events, and the causes of a scheduling pass, are defined in :mod:`sim.semantics`.
+:mod:`sim.semantics` defines the order of events and the causes of a scheduling pass.
 """
 
 from __future__ import annotations
@@ -68,30 +68,31 @@ from sim.slurm.clocks import next_clock, work
 from sim.slurm.state import STOPPED
 
 DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, CHOOSE, SEARCH, POLICY = range(10)
-"""Stop reasons. DONE: all jobs have ended. ASK: estimates are needed for the jobs submitted in this second, ``counters[ASKED]`` rows from
-``counters[NEXT]`` on. ASK_AGAIN: ``counters[ANSWER]`` must hold how long the running job ``counters[DOUBTED]`` takes, which has outlived its
-prediction ``State.planned``; under Harm, where one outlives all its quantiles, ``Scenarios.quantiles`` must hold new ones. RETRAIN: a midnight
-has passed, and the predictor must be retrained first. DECIDE: ``State.verdict`` must tell whether job ``counters[UNDECIDED] - 1`` starts.
-MOVED: the cluster on which jobs run must be brought up to now, before time advances. PAUSE: the work is done that ``counters[EVENTS]`` held.
-CHOOSE: the policy may be chosen by which this pass and the next ones go, ``counters[CHOICE]`` be set anew, and ``counters[CHOSEN]`` be set.
-SEARCH: the plan of this pass may be improved, and ``counters[CHOSEN]`` be set if it was, for another pass.
-POLICY: the policy outside must choose which jobs start, and ``counters[CHOSEN]`` be set; or has chosen wrongly (:mod:`sim.kernel.outside`)."""
+"""Stop reasons, and what the caller does before it calls again. DONE: no event is left, or the job ``WANTED`` has started. ASK:
+write estimates of the jobs just submitted, ``counters[ASKED]`` rows from ``counters[NEXT]`` on. ASK_AGAIN: the running job
+``counters[DOUBTED]`` has outlived its prediction ``State.planned``; write its new runtime to ``counters[ANSWER]``. Under Harm it
+has outlived all its quantiles; write new ``Scenarios.quantiles``. RETRAIN: a midnight has passed; retrain the predictor. DECIDE:
+write to ``State.verdict`` whether job ``counters[UNDECIDED] - 1`` starts. MOVED: bring the monitored cluster up to now. PAUSE:
+the work in ``counters[EVENTS]`` is used up. CHOOSE: choose a policy for this and the next passes, set ``counters[CHOICE]`` to the
+next such time, and ``counters[CHOSEN]`` to 1. SEARCH: improve the plan of this pass; if it has changed, set ``counters[CHOSEN]``
+to 1 for another pass. POLICY: let the policy outside choose jobs and set ``counters[CHOSEN]`` to 1, or report its wrong choice
+(:mod:`sim.kernel.outside`)."""
 
 
 class Settings(NamedTuple):
     """Integer codes of one simulation.
 
-    ``reservations``: how many EASY gives. ``given_weights`` and ``given_backfill_weights`` are a mixed policy's [6], or the values
-    of a score; ``weights`` and ``backfill_weights`` the current ones, the same but for standardised features. ``one_queue``: the primary queue is the
-    backfill queue too (same order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can change (in a
-    sweep, that of some policy), ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens and
-    the order stays, rejected jobs stay rejected. ``starvation``: seconds of waiting after which a job goes to the head.
-    ``gated``: a submission causes a pass only if the job fits in the processors free now. ``timed``: some passes are caused by
-    time alone, by ``expiry`` of a prediction or ``every`` so many seconds (0: none), ``phase`` of which had passed at second 0.
-    ``by_request``: jobs are planned by their requests, whatever is predicted, which then orders the queue alone.
-    ``dependent``: some jobs are submitted when others have ended. ``midnight``: the next one at which the predictor is retrained,
-    moved on by the code that retrains it. ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of
-    a sequence number inside an event. ``scoring``: the programs of orders that are scores.
+    ``reservations``: the number that EASY gives. ``given_weights`` and ``given_backfill_weights``: the weights [6] of a mixed
+    policy, or the values of a score. ``weights`` and ``backfill_weights``: the current ones, which differ for standardised
+    features only. ``one_queue``: the primary queue is the backfill queue too (same order, and nothing reorders one alone).
+    ``changing``: the order of waiting jobs can change (in a sweep, under some policy). ``backfill_changing``: the backfill order
+    can. ``steady``: while only submissions happen and the order stays, rejected jobs stay rejected. ``starvation``: seconds of
+    waiting after which a job moves to the head. ``gated``: a submission causes a pass only if the job fits now. ``timed``: time
+    alone causes some passes: the ``expiry`` of a prediction, or a timer ``every`` so many seconds (0: none), ``phase`` of which
+    had passed at second 0. ``by_request``: jobs are planned by their requests, and predictions only order the queue.
+    ``dependent``: some jobs are submitted when others have ended. ``midnight``: the second of the next retraining; the code that
+    retrains moves it on. ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of a sequence
+    number in an event. ``scoring``: the programs of orders that are scores.
     """
 
     algorithm: int
@@ -125,10 +126,11 @@ class Settings(NamedTuple):
 
 @kernel
 def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, scenarios, clusters, slurm, outside):
-    """Run until done or in need of an answer; return (reason, now).
+    """Run until the simulation ends or needs an answer; return (reason, now).
 
-    ``now`` is 0 at first, then the last returned value. ``scenarios`` and ``slurm`` are those of ``state``, and ``outside``
-    is None but for a policy outside: numba leaves out what a branch on an argument rules out. With ``slurm`` all times are in milliseconds.
+    ``now`` is 0 at first, then the value last returned. ``scenarios`` and ``slurm`` are those of ``state``; they are arguments,
+    as numba drops branches on arguments that are None. ``outside`` is None without a policy outside. With ``slurm`` all times are
+    in ms.
     """
     counters = state.counters
     total = len(jobs.submit)
@@ -136,7 +138,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
         again = False
         if slurm is None and outside is None and counters[UNDECIDED] > 0:
             again = True
-            counters[UNDECIDED] = 0  # decided: the same pass goes on
+            counters[UNDECIDED] = 0  # decided: the stopped pass continues
         elif slurm is None and scenarios is None and counters[CHOSEN] > 0:
             counters[CHOSEN] = 0  # chosen: the pass begins
         else:
@@ -214,7 +216,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 and not order_changes(settings)
                 and now < counters[CHOICE]
             ):
-                continue  # time alone starts no job
+                continue  # nothing has changed, and time alone starts no job
 
             if (
                 scenarios is None
@@ -271,7 +273,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
 
 @kernel
 def may_choose(settings, front, state, clusters):
-    """Tell whether it matters by which policy the next pass goes, and one may be chosen."""
+    """Tell whether the choice of a policy can matter in the next pass."""
     if clusters is None:
         return leaves_a_choice(settings, front, state)
     return settings.algorithm != PLANRS and leaves_a_choice_on_nodes(state, clusters)
@@ -279,7 +281,7 @@ def may_choose(settings, front, state, clusters):
 
 @kernel
 def run_again_or_first(job, now, jobs, estimates, state, bits, slurm):
-    """Let a job run that Slurm's scheduler has started, for the first time or after a stop."""
+    """Run a job that Slurm's scheduler has just started, for the first time or after a stop."""
     if slurm.now.attempts[job] > 1:
         begin_to_run(job, place_of(job, state), now, jobs, estimates, state, bits)
     else:
@@ -288,10 +290,7 @@ def run_again_or_first(job, now, jobs, estimates, state, bits, slurm):
 
 @kernel
 def next_event(settings, jobs, dependencies, state, last, clusters):
-    """Return the time of the next submission, end or timed pass; NEVER if there is none.
-
-    ``last`` is when something happened last. Timed passes serve jobs that were skipped or wait.
-    """
+    """Return the time of the next event or timed pass after ``last``; NEVER if there is none."""
     counters = state.counters
     now = NEVER
     if counters[NEXT] < len(jobs.submit):
@@ -303,7 +302,7 @@ def next_event(settings, jobs, dependencies, state, last, clusters):
     if clusters is not None:
         now = min(now, next_outage(state, jobs, clusters))
     if now == NEVER:
-        return now  # jobs may wait that no node is left for, or that a policy left, and time alone starts none
+        return now  # jobs for which no node is left, or that a policy left out, may still wait; time alone starts none
     if settings.timed and counters[WAITING] > 0:
         now = min(now, next_timed(settings, state, last))
     return now
@@ -311,9 +310,9 @@ def next_event(settings, jobs, dependencies, state, last, clusters):
 
 @apart
 def next_timed(settings, state, last):
-    """Return when time alone next causes a pass.
+    """Return when time alone next causes a pass: a prediction expires, or the timer is due.
 
-    A prediction expires, or the timer is due that has not been served in second ``last``.
+    ``last`` is the time of the last event; the timer is not due again in a second that it has served.
     """
     when = NEVER
     if settings.expiry and state.counters[PLANS] > 0:
@@ -328,7 +327,7 @@ def next_timed(settings, state, last):
 
 @kernel
 def arrivals(settings, most, now, jobs, estimates, dependencies, counters):
-    """Count the jobs, ``most`` at most, submitted in this second (rows from ``NEXT`` on)."""
+    """Count the jobs submitted in this second (rows from ``NEXT`` on), at most ``most``."""
     arriving = 0
     total = len(jobs.submit)
     while arriving < most and counters[NEXT] + arriving < total:
@@ -347,8 +346,8 @@ def arrivals(settings, most, now, jobs, estimates, dependencies, counters):
 def refresh_plan(settings, now, jobs, estimates, state, memory, clusters):
     """Bring the plan of running jobs up to ``now``; return True if the loop must ask outside.
 
-    Expired predictions are corrected. A job that ends this very second, as predicted, leaves the plan and its processors are
-    free, even if its end is still to be handled.
+    Expired predictions are corrected. A job that ends this very second, as predicted, leaves the plan and frees its processors,
+    although its end is handled later.
     """
     counters = state.counters
     bits = settings.bits
@@ -393,9 +392,9 @@ def refresh_plan(settings, now, jobs, estimates, state, memory, clusters):
 
 @apart
 def renew_plan(settings, now, jobs, estimates, state, memory):
-    """Ask a compiled predictor for the end of each running job, given its elapsed time.
+    """Renew the predicted end of each running job by a compiled predictor.
 
-    No prediction is outlived after that.
+    The predictor is given the elapsed time. Afterwards no running job has outlived its prediction.
     """
     counters = state.counters
     bits = settings.bits
@@ -423,7 +422,7 @@ def renew_plan(settings, now, jobs, estimates, state, memory):
 
 @kernel
 def end_job(settings, now, jobs, dependencies, state, memory, clusters):
-    """End the next running job: free its processors, train the predictor, release followers."""
+    """End the next running job: free processors, train the predictor, release dependent jobs."""
     counters = state.counters
     sequence = state.ends[0] & ((1 << settings.bits) - 1)
     heap_pop(state.ends, counters[ENDS])
@@ -450,7 +449,7 @@ def end_job(settings, now, jobs, dependencies, state, memory, clusters):
 def promote_starving(settings, now, jobs, estimates, front, state, scenarios, clusters):
     """Move jobs that waited longer than the threshold to the head of the primary queue.
 
-    First come, first served among them (Legrand, Trystram & Zrigui 2018). Rows below ``counters[STARVING]`` are done.
+    They are first come, first served (Legrand, Trystram & Zrigui 2018). Rows below ``counters[STARVING]`` have been moved.
     """
     counters = state.counters
     while counters[STARVING] < counters[NEXT] and now - jobs.submit[counters[STARVING]] > settings.starvation:
@@ -464,7 +463,7 @@ def promote_starving(settings, now, jobs, estimates, front, state, scenarios, cl
 
 @kernel
 def submit_job(settings, jobs, estimates, memory, state):
-    """Submit the next job, with estimates of a compiled predictor; return its row."""
+    """Submit the next job and write the estimates of a compiled predictor; return its row."""
     counters = state.counters
     job = counters[NEXT]
     counters[NEXT] = job + 1
@@ -488,8 +487,8 @@ def submit_job(settings, jobs, estimates, memory, state):
 def usable(seconds, least, instead, most, job, counters):
     """Return a compiled predictor's answer in whole seconds, clamped to its bounds.
 
-    ``most`` if it is above that, ``instead`` if below ``least``; both are counted. A ``job`` whose answer is not a number is
-    remembered.
+    An answer below ``least`` becomes ``instead``, any other outside the bounds ``most``; both are counted. If the answer is not
+    finite, ``counters[UNUSABLE]`` notes the ``job``.
     """
     if least <= seconds <= most:
         return np.int64(seconds)
@@ -501,7 +500,7 @@ def usable(seconds, least, instead, most, job, counters):
 
 @kernel
 def tell_starts(predictor, jobs, state, memory):
-    """Tell a compiled predictor that wants them of the new starts."""
+    """Pass new starts to the compiled predictor, if it uses them."""
     if wants_starts(predictor):
         counters = state.counters
         while counters[TOLD] < counters[STARTED]:

@@ -1,8 +1,8 @@
 """Queue orders: a key for each waiting job; smaller keys first, ties by submission order.
 
-The twelve pure policies and the mixed ones are those of Legrand, Trystram & Zrigui (2018), made of processors n, estimated
-runtime r, waiting time w, ratio r/n, expansion (w+r)/r and area r n; F1 to F4 are Carastan-Santos & de Camargo's (2017), WFP and
-UNICEF Tang et al.'s (2009). FAT, which the OKCM paper also names, is left out: no source gives its formula.
+The twelve pure policies and the mixed ones are those of Legrand, Trystram & Zrigui (2018), built from processors n, estimated
+runtime r, waiting time w, ratio r/n, expansion (w+r)/r and area r n. F1 to F4 are from Carastan-Santos & de Camargo (2017), WFP
+and UNICEF from Tang et al. (2009). FAT, which the OKCM paper also names, is left out: no source gives its formula.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ NAMES = (
 ORDERS: dict[str, int] = {name: code for code, name in enumerate(NAMES)}
 (FCFS, LCFS, SPF, LPF, SQF, LQF, SAF, LAF, SRF, LRF, SEXP, LEXP, F1, F2, F3, F4, WFP1, WFP3, UNICEF, MIXED) = range(len(NAMES))
 STANDARDISED = len(NAMES)
-"""A mixed policy whose features are divided by their standard deviations over the waiting jobs, anew at each pass."""
+"""A mixed policy whose features are divided, at each pass, by their standard deviations over the waiting jobs."""
 SCORE = STANDARDISED + 1
 """A formula, evaluated by :mod:`sim.kernel.scores`."""
 
 ALIASES = {"SJF": "SPF", "WFP": "WFP3"}
 ALIASES_BEHIND = {**ALIASES, "SJBF": "SPF"}
-"""Behind the algorithm the literature also uses SJBF, shortest job backfilled first."""
+"""For the backfill order the literature also uses SJBF, shortest job backfilled first."""
 
 NO_WEIGHTS = (0.0,) * 6
 
@@ -32,7 +32,7 @@ NO_WEIGHTS = (0.0,) * 6
 def changes_while_waiting(order: int, weights: tuple[float, ...]) -> bool:
     """Tell whether the order of two waiting jobs can change.
 
-    Waiting alone moves all keys of a mixed policy alike; its expansion does not.
+    Waiting moves all keys of a mixed policy alike, unless the expansion has a weight.
     """
     return order in (SEXP, LEXP, WFP1, WFP3, UNICEF, STANDARDISED) or (order == MIXED and weights[4] != 0.0)
 
@@ -41,8 +41,8 @@ def changes_while_waiting(order: int, weights: tuple[float, ...]) -> bool:
 def order_key(order, weights, submit, procs, estimate, now):
     """Return the sort key of a job, float64.
 
-    ``estimate`` answers the question ORDER, ``weights`` [6] are a mixed policy's. Where the order cannot change while jobs wait,
-    the key is free of ``now``. F1 to F4 count time from the first submission, in seconds of at least 1; UNICEF takes log2 of at
+    ``estimate`` answers the question ORDER; ``weights`` [6] are those of a mixed policy. The key does not depend on ``now`` if
+    the order cannot change while jobs wait. F1 to F4 count time from the first submission, at least 1 s; UNICEF takes log2 of at
     least 2 processors.
     """
     n = 1.0 * procs
@@ -87,7 +87,7 @@ def order_key(order, weights, submit, procs, estimate, now):
     elif order == UNICEF:
         key = -(now - submit) / (np.log2(max(n, 2.0)) * r)
     elif order in (MIXED, STANDARDISED):
-        # a positive weight favours fewer processors, shorter, longer waiting, smaller ratio, smaller expansion, smaller area
+        # positive weights favour few processors, short runtime, long wait, small ratio, small expansion, small area
         key = weights[0] * n + weights[1] * r + weights[2] * submit + weights[3] * r / n + weights[5] * r * n
         if weights[4] != 0.0:
             key += weights[4] * (now - submit + r) / r

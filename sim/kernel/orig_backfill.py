@@ -2,11 +2,11 @@
 
 It is the scheduler that PlanRS replaced (Klusacek & Chlumsky 2016).
 
-The waiting jobs stand in the order of their queues' priorities, in a queue in the order of their users' usage, least first, then of
-submission. Usage is processor-seconds, of running jobs up to now, halved every so many hours; the order is made anew so often. In
-that order each job gets the earliest start that delays none before it (conservative backfilling), if it has waited long enough for
-a reservation; others start now or not at all. Reservations are made anew at each pass, so that a job of a user with less usage can take
-the place of one that had a reservation; or they are kept, and jobs that have one come first, in the order of these.
+Waiting jobs are sorted by the priority of their queue, then by the usage of their user, least first, then by submission. Usage is
+in processor-seconds, for running jobs up to now, and is updated and halved at fixed intervals. In this order each job that has
+waited long enough for a reservation gets the earliest start that delays none before it (conservative backfilling). Other jobs
+start now or not in this pass. By option, reservations are made again at each pass, so that a user with less usage can take the
+place of a reservation, or they are kept, and jobs with a reservation come first, in order of their reserved starts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sim.kernel.state import ENDED, NEXT, PLANS, WAITING
 from sim.machine.plan import NO_START
 
 PRIORITY = 1 << 46
-"""Usage of a user, in whole processor-seconds, is below this."""
+"""Upper bound of a user's usage in a key, in whole processor-seconds."""
 BEFORE_ALL = 1 << 52
-"""Reservations that are kept come by so much before all queues; keys are whole numbers that a float holds."""
+"""Subtracted from the keys of kept reservations, to put them before all queues. Floats hold these whole numbers exactly."""
 
 
 @apart
 def line_up_by_usage(now, bits, state, clusters):
-    """Put the waiting jobs in order."""
+    """Sort the waiting jobs, after an update of usage if one is due."""
     planner, counters, line = clusters.planner, state.counters, clusters.front
     numbers = planner.numbers
     numbers[BITS] = bits
@@ -51,16 +51,16 @@ def line_up_by_usage(now, bits, state, clusters):
 def latest_start(job, now, planner):
     """Return the latest start that ``job`` may be planned for.
 
-    Any, or now if it has not waited enough for a reservation.
+    NO_START, which is no bound, or ``now`` if the job has not waited long enough for a reservation.
     """
     return NO_START if now - planner.jobs.submit[job] >= planner.numbers[THRESHOLD] else now
 
 
 @apart
 def account(now, planner, state):
-    """Add what jobs have consumed since the last time to their users' usage.
+    """Add what jobs have consumed since the last update to their users' usage.
 
-    Then it is halved where that is due.
+    Then usage is halved if that is due.
     """
     numbers, counters, jobs = planner.numbers, state.counters, planner.jobs
     last, bits = numbers[SEEN_AT], numbers[BITS]
@@ -81,7 +81,7 @@ def account(now, planner, state):
 
 @kernel
 def consume(job, until, last, planner, state):
-    """Add what ``job`` has consumed from ``last`` until then."""
+    """Add what ``job`` has consumed from ``last`` to ``until`` to the usage of its user."""
     seconds = until - max(state.start[job], last)
     if seconds > 0:
         planner.usage[user_of(job, planner)] += seconds * planner.claim[planner.nodes.row[job]]

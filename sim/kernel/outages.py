@@ -1,9 +1,9 @@
-"""Nodes that go and come back in the event loop.
+"""Nodes that fail and come back in the event loop.
 
-At its second, after predictions have expired and before jobs end or are submitted, a node goes with all that runs on it but what ends
-in this very second. Its jobs are lost: they end there, and count as jobs that ended. Or they are requeued: they wait again, in their
-old place by the order of the queue, and start from their beginning. A node that is gone counts as taken for good, as it is not known
-when it comes back: jobs are planned around it, and wait without a plan where nothing else can hold them.
+A node fails after the predictions of that second have expired and before its ends and submissions. Jobs that run on the node
+stop, except those that end in this very second. A stopped job is either lost: it ends at that second and counts as ended. Or it
+is requeued: it waits again, at its old place by the order of the queue, and restarts from its beginning. A failed node counts as
+taken for good, since its return is unknown: jobs are planned around it, and jobs that no other node can hold wait without one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from sim.machine.nodes import PROCS
 
 @kernel
 def next_outage(state, jobs, clusters):
-    """Return when nodes go or come back next, or hours begin.
+    """Return when nodes next fail or come back, or hours begin.
 
-    NEVER once no job is left to notice.
+    NEVER if no job is left that this could affect.
     """
     counters, outages, hours = state.counters, clusters.outages, clusters.hours
     i, j, when = clusters.numbers[OUTAGE], clusters.numbers[HOUR], NEVER
@@ -47,7 +47,7 @@ def next_outage(state, jobs, clusters):
 
 @apart
 def change_nodes(settings, now, jobs, estimates, state, clusters):
-    """Let the nodes go or come back that do so by ``now``, and hours begin."""
+    """Apply failures and returns of nodes, and begins of hours, up to ``now``."""
     nodes, numbers, outages, hours = clusters.nodes, clusters.numbers, clusters.outages, clusters.hours
     while numbers[HOUR] < len(hours.time) and hours.time[numbers[HOUR]] <= now:
         hours.latest[hours.kind[numbers[HOUR]]] = hours.until[numbers[HOUR]]
@@ -69,7 +69,7 @@ def change_nodes(settings, now, jobs, estimates, state, clusters):
         elif up != 0 and outages.down[node] != 0:
             outages.down[node] = 0
             nodes.free[node, PROCS] += nodes.capacity[node, PROCS]
-    numbers[GAINS] += MOST_GAINS + 1  # more than are looked through: requeued jobs may be on other nodes then
+    numbers[GAINS] += MOST_GAINS + 1  # more than are looked through one by one: requeued jobs may have other nodes then
     state.counters[CHANGED] = 1
     state.counters[AS_PLANNED] = LATER
 
@@ -85,7 +85,7 @@ def is_on(row, node, nodes):
 
 @kernel
 def evict(settings, job, sequence, now, jobs, estimates, state, clusters):
-    """Stop a running job."""
+    """Stop a running job, which is lost or requeued."""
     counters, numbers, outages = state.counters, clusters.numbers, clusters.outages
     take_out(settings.bits, job, sequence, jobs, state)
     give_back(job, clusters)
@@ -107,7 +107,7 @@ def evict(settings, job, sequence, now, jobs, estimates, state, clusters):
 
 @kernel
 def take_out(bits, job, sequence, jobs, state):
-    """Take a job out of those that run."""
+    """Remove a job from the running jobs."""
     counters = state.counters
     plan_remove(state.plan, state.plan_procs, counters[PLANS], state.planned[job] << bits | sequence)
     counters[PLANS] -= 1
@@ -118,7 +118,7 @@ def take_out(bits, job, sequence, jobs, state):
 
 @kernel
 def place_of(job, state):
-    """Return the place of a job in the order of first starts, -1 if it has not run."""
+    """Return the job's sequence number, which counts first starts; -1 if it has not run."""
     sequence = state.counters[STARTED] - 1
     while sequence >= 0 and state.running[sequence] != job:
         sequence -= 1
@@ -127,7 +127,7 @@ def place_of(job, state):
 
 @kernel
 def heap_remove(heap, size, event):
-    """Remove an event, which must be there, from a heap of ``size``."""
+    """Remove an event from a heap of ``size``; the heap must hold it."""
     i = 0
     while heap[i] != event:
         i += 1

@@ -1,8 +1,8 @@
-"""Passes of a policy from outside the kernel, which says what starts now, and where.
+"""Passes of a policy outside the kernel, which chooses the jobs that start now, and where.
 
-Either the loop stops, and whatever runs it writes the answer; or the policy is compiled, and called at its address. It is not
-compiled together with the loop: another policy is another address, and reads arrays of the simulation at addresses of theirs
-(:mod:`sim.compiled_policy`). Jobs that wait are ``Outside.waiting[table[HEAD] : counters[NEXT]]``, in order of submission.
+Either the loop stops, and its caller writes the answer; or the policy is compiled, and the loop calls it at its address. It is
+not compiled into the loop: another policy only has another address. It reads arrays of the simulation at their addresses
+(:mod:`sim.compiled_policy`). Jobs ``Outside.waiting[table[HEAD] : counters[NEXT]]`` wait, in order of submission.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from sim.kernel.state import CHANGED, FREE, NEXT, WAITING, start_job
 from sim.machine.nodes import NOWHERE, choose, fits
 
 NOW, POLICY, CHOSEN_JOBS, HEAD, FIRST_NEW, NEWS, REFUSED, ADDRESSES = range(8)
-"""Slots of ``Outside.table``. NOW: the second of the pass. POLICY: the address of a compiled policy, 0 to stop. CHOSEN_JOBS: how many it has
-chosen, UNASKED if not yet asked. HEAD: the place of the first job that waits. FIRST_NEW: the first job submitted since it was last asked.
-NEWS: whether anything but submissions has happened since. REFUSED: the place of a wrong choice among the chosen, plus one; or a number of
-jobs below 0. From ADDRESSES on: of arrays, for compiled policies."""
+"""Slots of ``Outside.table``. NOW: the second of the pass. POLICY: the address of a compiled policy, 0 to stop the loop.
+CHOSEN_JOBS: the number of chosen jobs, UNASKED before the policy is asked. HEAD: the index of the first waiting job. FIRST_NEW:
+the first job submitted since the policy was last asked. NEWS: whether anything but submissions has happened since. REFUSED: the
+index of a wrong choice in ``chosen``, plus one, or a count below 0. ADDRESSES and on: of arrays, for compiled policies."""
 
 SEEN = 16
-"""Slots from ADDRESSES on, in the order of :func:`sim.compiled_policy.compiled`."""
+"""Number of slots from ADDRESSES on, in the order of :func:`sim.compiled_policy.compiled`."""
 
 UNASKED = -1
 
 
 class Outside(NamedTuple):
-    """What a policy decides, int64: the ``chosen`` jobs, and ``where`` each starts.
+    """The choice of a policy, int64: the ``chosen`` jobs, and ``where`` each starts.
 
-    Both [jobs + 1]; ``where`` is a cluster, or NOWHERE for the first with room. ``waiting`` [jobs] as above.
+    Both are [jobs + 1]; ``where`` is a cluster, or NOWHERE for the first with room. ``waiting`` [jobs]: see the module.
     """
 
     table: np.ndarray
@@ -45,7 +45,7 @@ class Outside(NamedTuple):
 
 
 def _call(_: Any, address: Any, table: Any) -> Any:
-    """Call the function at ``address`` with that of the ``table``."""
+    """Call the function at ``address`` with the address of the ``table``."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         data = context.make_array(signature.args[1])(context, builder, given[1]).data
@@ -67,10 +67,10 @@ def wait_for_policy(job, state, outside):
 
 @kernel
 def outside_pass(now, jobs, estimates, state, outside, clusters, bits):
-    """Start what the policy has chosen; return True if it must be asked, or was wrong.
+    """Start the jobs that the policy chose; return True if it must be asked, or was wrong.
 
-    It is asked where a job waits and, on a pool, a processor is free; on clusters again until it starts nothing, as what fits depends
-    on what has been put where.
+    It is asked if a job waits and, on a pool, a processor is free. On clusters it is asked again until it starts no job, as what
+    fits depends on where the chosen jobs were put.
     """
     counters, table = state.counters, outside.table
     while True:
@@ -81,7 +81,7 @@ def outside_pass(now, jobs, estimates, state, outside, clusters, bits):
             table[NOW] = now
             if table[POLICY] == 0:
                 return True
-            table[CHOSEN_JOBS] = call(table[POLICY], table) - 1  # 0 where it raises
+            table[CHOSEN_JOBS] = call(table[POLICY], table) - 1  # -1 if the policy raised
         chosen = table[CHOSEN_JOBS]
         table[CHOSEN_JOBS], table[NEWS], table[FIRST_NEW] = UNASKED, 0, counters[NEXT]
         counters[CHANGED] = 0
@@ -95,12 +95,12 @@ def outside_pass(now, jobs, estimates, state, outside, clusters, bits):
 
 @apart
 def start_chosen(chosen, now, jobs, estimates, state, outside, clusters, bits):
-    """Start the ``chosen`` jobs in their order; return True at the first that cannot."""
+    """Start the ``chosen`` jobs in their order; return True at the first that cannot start."""
     counters, table, waiting = state.counters, outside.table, outside.waiting
     if chosen < 0:
         table[REFUSED] = chosen
         return True
-    for i in range(chosen):  # one of more than wait is wrong
+    for i in range(chosen):  # if more are chosen than wait, one of them is wrong
         job, place = outside.chosen[i], NOWHERE
         if 0 <= job < counters[NEXT] and state.start[job] < 0:
             place = place_for(job, outside.where[i], now, jobs, estimates, state, clusters)
@@ -118,7 +118,7 @@ def start_chosen(chosen, now, jobs, estimates, state, outside, clusters, bits):
         last += 1
         left -= state.start[waiting[last]] >= 0
     to = last
-    for i in range(last, table[HEAD] - 1, -1):  # those in front move up
+    for i in range(last, table[HEAD] - 1, -1):  # waiting jobs in front move up
         if state.start[waiting[i]] < 0:
             waiting[to] = waiting[i]
             to -= 1
@@ -130,7 +130,7 @@ def start_chosen(chosen, now, jobs, estimates, state, outside, clusters, bits):
 def place_for(job, cluster, now, jobs, estimates, state, clusters):
     """Return ``cluster`` if ``job`` fits there now, else NOWHERE.
 
-    If it is NOWHERE, return the first in which the job fits. The one pool is cluster 0.
+    If ``cluster`` is NOWHERE, return the first in which the job fits. The single pool is cluster 0.
     """
     if clusters is None:
         return 0 if cluster <= 0 and jobs.procs[job] <= state.counters[FREE] else NOWHERE

@@ -1,6 +1,6 @@
 """The scheduling passes: start waiting jobs, given the plan of the running ones.
 
-``full_pass`` covers the whole queue; ``submit_pass`` one job just submitted, where all others were rejected before and nothing
+``full_pass`` covers the whole queue. ``submit_pass`` covers one job just submitted, if all others were rejected before and no job
 has ended or been corrected since: a rejected candidate stays rejected while no processor comes free and the reservation stands,
 because time only brings the reservation nearer.
 """
@@ -54,18 +54,18 @@ from sim.kernel.state import (
 )
 
 STRICT, LIST, EASY, JUSTBF, CONSERVATIVE, HARM, PLANRS, ORIGBF = range(8)
-"""Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001); a plan for
-all jobs, made anew at each pass; reservations for all jobs, kept; expected harm, with a queue and passes of its own
-(:mod:`sim.kernel.harm`); a plan of all jobs that is searched for better ones, and backfilling of several queues by fair share, both
-on clusters (:mod:`sim.kernel.planning`, :mod:`sim.kernel.orig_backfill`)."""
+"""Algorithms. STRICT: no backfilling. LIST: start each job that fits. EASY: one reservation for the head (Lifka 1995; Mu'alem &
+Feitelson 2001). JUSTBF: a plan for all jobs, made again at each pass. CONSERVATIVE: reservations for all jobs, kept. HARM:
+expected harm, with its own queue and passes (:mod:`sim.kernel.harm`). On clusters, PLANRS: a plan of all jobs, improved by a
+search (:mod:`sim.kernel.planning`), and ORIGBF: backfilling of several queues by fair share (:mod:`sim.kernel.orig_backfill`)."""
 
 
 @kernel
 def reserve(needed, state, bits):
-    """Return shadow time and extra processors of a head job that does not fit now.
+    """Write the shadow time and extra processors of a head job that does not fit now.
 
-    It needs ``needed`` processors. The shadow time is the earliest predicted end by which enough processors are free; all jobs
-    predicted to end at that very second count towards the extra processors.
+    The head needs ``needed`` processors. The shadow time is the earliest predicted end by which they are free; all jobs
+    predicted to end in that very second count towards the extra processors.
     """
     counters = state.counters
     available = counters[FREE]
@@ -85,9 +85,9 @@ def reserve(needed, state, bits):
 
 @kernel
 def may_backfill(algorithm, procs, fit, now, head, jobs, state, bits):
-    """Tell whether a job that fits may start now, although ``head`` waits in front of it.
+    """Tell whether a job that fits may start now, although the ``head`` of the queue waits.
 
-    EASY computes its reservation when first needed; call :func:`started_behind` if the job starts.
+    EASY computes its reservation when it is first needed. Call :func:`started_behind` if the job starts.
     """
     if algorithm == LIST:
         return True
@@ -103,7 +103,7 @@ def may_backfill(algorithm, procs, fit, now, head, jobs, state, bits):
 def started_behind(algorithm, procs, fit, now, counters):
     """Account for a job started after :func:`may_backfill`.
 
-    It takes extra processors if it stays beyond the shadow time.
+    It takes extra processors if it runs beyond the shadow time.
     """
     if algorithm == EASY and now + fit > counters[SHADOW]:
         counters[EXTRA] -= procs
@@ -113,8 +113,8 @@ def started_behind(algorithm, procs, fit, now, counters):
 def full_pass(settings, again, now, jobs, estimates, front, back, profile, state):
     """Start every job that may start.
 
-    With one queue, ``front`` gives the backfill order too and ``back`` is not used. A pass that stopped at an undecided job
-    continues ``again``: order, reservations and plan are unchanged.
+    With one queue, ``front`` gives the backfill order too and ``back`` is not used. With ``again`` the pass that stopped at an
+    undecided job continues: order, reservations and plan are unchanged.
     """
     counters = state.counters
     bits = settings.bits
@@ -164,7 +164,7 @@ def full_pass(settings, again, now, jobs, estimates, front, back, profile, state
 def order_changes(settings):
     """Tell whether the order of two waiting jobs can change.
 
-    A sweep's mixed policies may differ in that: waiting moves all keys alike except the expansion.
+    In a sweep this may differ between mixed policies: waiting moves all keys alike unless the expansion has a weight.
     """
     return settings.changing and (settings.order != MIXED or settings.weights[4] != 0.0 or settings.backfill_changing)
 
@@ -173,7 +173,7 @@ def order_changes(settings):
 def anyone_fits(settings, queue, counters):
     """Tell whether a waiting job fits in the free processors.
 
-    Without one, a changed order need not be known.
+    If none does, the queue need not be sorted again.
     """
     i = queue.bounds[BEGIN]
     end = queue.bounds[END]
@@ -199,7 +199,7 @@ def leaves_a_choice(settings, queue, state):
 
 @apart
 def line_up_anew(settings, first, now, jobs, estimates, front, back, state):
-    """Line up the jobs that wait in the order of ``settings``, as another policy takes over.
+    """Line up all waiting jobs in the order of ``settings``, as the policy changes.
 
     All jobs before row ``first`` have started.
     """
@@ -220,7 +220,7 @@ def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
     if end - i <= LONG or settings.reservations > 1:
         backfill_from(settings, i, end, head, now, jobs, estimates, candidates, profile, state)
         return
-    longest, extra = HOLE - 1, 0  # List takes any length
+    longest, extra = HOLE - 1, 0  # List starts jobs of any length
     if settings.algorithm == EASY:
         if counters[SHADOW_KNOWN] == 0:
             reserve(jobs.procs[head], state, settings.bits)
@@ -305,7 +305,7 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
             settings.algorithm, procs, estimates.fit[job], now, front.job[front.bounds[BEGIN]], jobs, state, settings.bits
         )
     ):
-        if start_job(job, now, jobs, estimates, state, settings.bits):  # no start decision here
+        if start_job(job, now, jobs, estimates, state, settings.bits):  # with start decisions no job comes here
             started_behind(settings.algorithm, procs, estimates.fit[job], now, counters)
     else:
         enqueue(settings, job, now, jobs, estimates, front, back, state)
@@ -314,9 +314,9 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
 
 @kernel
 def enqueue(settings, job, now, jobs, estimates, front, back, state):
-    """Insert ``job`` into the primary queue and, where its order differs, the backfill queue.
+    """Insert ``job`` into the primary queue and, if there is one, the backfill queue.
 
-    Returns the first entry of the primary queue that is another now.
+    Return the first entry of the primary queue that has changed, -1 if all may have.
     """
     moved = line_up(settings, front, primary_key(settings, job, now, jobs, estimates, state.counters), job, jobs, estimates, state)
     if not settings.one_queue:
@@ -327,9 +327,9 @@ def enqueue(settings, job, now, jobs, estimates, front, back, state):
 
 @kernel
 def line_up(settings, queue, key, job, jobs, estimates, state):
-    """Insert ``job`` into a queue of ``counters[WAITING]`` others.
+    """Insert ``job`` into a queue of ``counters[WAITING]`` other jobs.
 
-    Returns the first entry that is another now.
+    Return the first entry that has changed, -1 if all may have. Conservative's packed queue returns 0.
     """
     waiting = state.counters[WAITING]
     if settings.algorithm == CONSERVATIVE:
@@ -353,7 +353,7 @@ def move_up(settings, job, now, jobs, estimates, front, state):
 def primary_key(settings, job, now, jobs, estimates, counters):
     """Return the sort key of ``job`` in the primary queue.
 
-    Before all others once it starves, and with Conservative behind all jobs that hold a reservation.
+    Once the job starves it goes before all others. With Conservative it goes behind all jobs that hold a reservation.
     """
     if settings.algorithm == CONSERVATIVE:
         return np.inf
@@ -374,7 +374,7 @@ def backfill_key(settings, job, now, jobs, estimates):
 
 @kernel
 def sort_anew(settings, now, jobs, estimates, front, back, state):
-    """Sort all waiting jobs by their current keys; they are nearly sorted before."""
+    """Sort all waiting jobs, nearly sorted already, by their current keys."""
     counters = state.counters
     pack(front, state.start)
     if settings.order == STANDARDISED:

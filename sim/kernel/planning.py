@@ -2,11 +2,12 @@
 
 After Klusacek & Chlumsky (2016).
 
-Each cluster has a list of planned jobs. A cycle (a pass of the event loop) is that of the authors: what has ended is out; the plan is
-updated, which means that jobs are seated one by one in the order of their planned starts, none before the one in front of it; each new
-job, in order of submission, goes into the earliest gap that any cluster has for it, the first of such clusters, behind all that are
-planned for no later, and the plan is updated; what is planned for now starts. The search follows (:mod:`sim.kernel.planning_search`),
-and after it the cycle once more, so that what it brought forward to now starts now. An update may choose other nodes of the cluster.
+Each cluster has a list of planned jobs. A cycle (a pass of the event loop) follows the authors. Ended jobs leave. The plan is
+updated: jobs are seated one by one in the order of their planned starts, none before the job in front of it. Each new job, in
+order of submission, goes into the earliest gap that any cluster has for it (on ties the first such cluster), behind all jobs
+planned for no later, and the plan is updated. Jobs planned for now start. Then comes the search
+(:mod:`sim.kernel.planning_search`), and after it a second cycle, so that jobs it moved forward to now start now. An update may
+choose other nodes of the same cluster.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ from sim.machine.nodes import NOWHERE, choose
 from sim.machine.plan import NO_START, earliest, foresee_end, reserve
 
 EVERY_ONE = 1 << 40
-"""A stride so long that no state of the plan is kept."""
+"""A stride so long that only the state before the first position is kept."""
 
 
 @apart
 def planned_pass(now, jobs, estimates, state, clusters, bits):
-    """Bring the plan up to date, place new jobs, and start what is planned for now."""
+    """Update the plan, place new jobs, and start the jobs planned for now."""
     planner, counters = clusters.planner, state.counters
     numbers, nodes = planner.numbers, clusters.nodes
     if counters[WAITING] == 0:
@@ -70,9 +71,9 @@ def planned_pass(now, jobs, estimates, state, clusters, bits):
 
 @kernel
 def search_is_due(now, state, clusters):
-    """Tell whether a search is due, and there is a job to be moved.
+    """Tell whether a search is due and has a job to move.
 
-    If it is due the next one is due an interval later.
+    If a search is due, set the time of the next one.
     """
     planner = clusters.planner
     if now < state.counters[CHOICE]:
@@ -86,7 +87,7 @@ def search_is_due(now, state, clusters):
 
 @kernel
 def update(cluster, first, planner):
-    """Seat the jobs of a cluster anew from position ``first`` on."""
+    """Seat the jobs of a cluster again, from position ``first`` on."""
     planner.numbers[TRIAL] += 1
     planner.kept.states[cluster] = 0
     while not seat(cluster, first, 0, 0, True, planner):
@@ -96,9 +97,9 @@ def update(cluster, first, planner):
 
 @kernel
 def take_out(cluster, planner):
-    """Take a job that fits at no time out of the plan, now that nodes are gone.
+    """Remove from the plan the job that fits at no time, after nodes have failed.
 
-    It is put in again when it fits.
+    :func:`insert_all` puts it back once it fits.
     """
     numbers, left = planner.numbers, 0
     numbers[TRIAL] += 1
@@ -113,7 +114,7 @@ def take_out(cluster, planner):
 
 @apart
 def gather_ends(state, planner):
-    """Note the predicted ends of the running jobs of each cluster, sorted."""
+    """Write the sorted predicted ends of the running jobs of each cluster."""
     nodes, ends = planner.nodes, planner.ends
     clusters = len(nodes.first) - 1
     bits = planner.numbers[BITS]
@@ -129,7 +130,7 @@ def gather_ends(state, planner):
 
 @apart
 def plan_cluster(cluster, planner, plan):
-    """List which jobs leave and come in a cluster, for the search of gaps."""
+    """List the ends and planned starts of a cluster's jobs, for the search of gaps."""
     nodes, ends, bits = planner.nodes, planner.ends[cluster], planner.numbers[BITS]
     plan.size[cluster] = 0
     i = 0
@@ -143,9 +144,9 @@ def plan_cluster(cluster, planner, plan):
 
 @apart
 def insert_all(now, state, clusters):
-    """Put jobs that have come back, and new ones, into the earliest gaps.
+    """Put requeued, removed and new jobs into the earliest gaps, in order of submission.
 
-    In order of submission.
+    A job that fits at no time gets NEVER, and counts in OUT.
     """
     planner, counters = clusters.planner, state.counters
     numbers = planner.numbers
@@ -171,9 +172,9 @@ def insert_all(now, state, clusters):
 
 @apart
 def insert_new(job, now, clusters):
-    """Put a job into the earliest gap, and seat those behind it anew.
+    """Put a job into the earliest gap, and seat the jobs behind it again.
 
-    Return whether it fits at any time.
+    Return whether the job fits at any time.
     """
     planner, plan = clusters.planner, clusters.plan
     nodes, row = planner.nodes, planner.nodes.row[job]
@@ -199,7 +200,7 @@ def insert_new(job, now, clusters):
     if planner.numbers[POOL] == 0:
         update(chosen, position, planner)
         plan_cluster(chosen, planner, plan)
-    else:  # there is one place to be, and a job in a gap moves no other
+    else:  # a pool has one node, and a job in a gap moves no other
         choose(row, chosen, 0, nodes, nodes.capacity)
         planner.at[job] = start
         reserve(row, start, planner.fit[job], nodes, plan)
@@ -208,7 +209,7 @@ def insert_new(job, now, clusters):
 
 @kernel
 def weigh(job, planner):
-    """Set for how much the wait and the slowdown of ``job`` count."""
+    """Set the weights of the wait and the slowdown of ``job``."""
     numbers = planner.numbers
     weight = 1.0
     planner.scale[job] = 1

@@ -1,8 +1,8 @@
-"""What makes a plan better: planned waits, slowdowns and fairness (Klusacek & Chlumsky).
+"""The criteria of a plan: planned waits, slowdowns and fairness (Klusacek & Chlumsky).
 
-Three criteria are made less: the sum of planned waits, the sum of bounded slowdowns with requested times for runtimes, and unfairness.
-A user's NUWT is the time that its jobs have waited and will by the plan, over what they have consumed so far. A plan is better if the
-weighted sum of relative improvements is positive.
+Three criteria are minimised: the sum of planned waits, the sum of bounded slowdowns with requested times as runtimes, and
+unfairness. A user's NUWT is the past and planned waiting time of its jobs over what they have consumed so far. A plan is better
+if the weighted sum of relative improvements is positive.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ SUM, SQUARES = range(2)
 """Unfairness: mean plus standard deviation of NUWT, or the sum over users of (1 + mean - NUWT) squared."""
 
 SMALLEST = 1e-9
-"""The least value that improvements are relative to."""
+"""Min value that an improvement is divided by."""
 WAIT, SLOWDOWN, UNFAIRNESS = range(3)
 (
-    ITERATION,  # the next
-    ACCEPTED,  # moves so far
+    ITERATION,  # the next iteration of this search
+    ACCEPTED,  # moves accepted in this search
     JOBS,  # planned jobs
-    SEARCHES,  # so far
+    SEARCHES,  # finished searches
     FOUND,  # accepted moves in the log
-    STARTED_FROM,  # orders that were tried
+    STARTED_FROM,  # orders by Smith's rule tried in this search
     SLOTS,
 ) = range(7)
 
 
 class Rules(NamedTuple):
-    """What is searched for, and how.
+    """The criteria's weights and the method of a search.
 
-    ``iterations`` of one search, ``per_cluster``: of the jobs of each cluster. ``wait``, ``slowdown`` and ``fairness``: weights.
-    ``least``: the least consumption of a user, processor-seconds.
+    ``iterations`` of one search; ``per_cluster``: so many for the jobs of each cluster. ``wait``, ``slowdown`` and ``fairness``:
+    weights. ``least``: min consumption of a user, processor-seconds.
     """
 
     method: int
@@ -63,12 +63,12 @@ class Rules(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What a search remembers: int64 unless stated.
+    """The arrays of a search: int64 unless stated.
 
-    ``slots``; ``random`` [2]; ``first``, ``best``, ``trial`` [3]: the criteria, float. ``saved`` [clusters, jobs] and ``saved_size``:
-    the lists of the plan before a change of all. ``key`` [jobs], float: what jobs are ordered by; ``steep`` [users + 1], float: by how
-    much a second of wait makes the weighted sum worse. ``log`` [rows, 3] and ``gains`` [rows, 3], float: of accepted moves search,
-    iteration and planned jobs, and relative improvements.
+    ``slots``; ``random`` [2]; criteria, float [3]: ``first``, ``best``, ``trial``. ``saved`` [clusters, jobs] and ``saved_size``:
+    the lists of the plan before all jobs are put in another order. ``key`` [jobs], float: the key of Smith's rule. ``steep``
+    [users + 1], float: how much a second of wait worsens the weighted sum by unfairness. For each accepted move ``log`` [rows, 3]
+    has search, iteration and number of planned jobs, ``gains`` [rows, 3], float, the relative improvements.
     """
 
     slots: np.ndarray
@@ -86,9 +86,9 @@ class Search(NamedTuple):
 
 @apart
 def account(planner, state):
-    """Add waits and consumption of jobs that have ended to their users' sums.
+    """Add waits and consumption of ended jobs to the sums of their users.
 
-    Of those that have since the last search.
+    Only jobs that ended since the last search are added.
     """
     numbers, counters, jobs = planner.numbers, state.counters, planner.jobs
     while numbers[SEEN_ENDS] < counters[ENDED]:
@@ -100,7 +100,7 @@ def account(planner, state):
 
 @apart
 def add_up(rules, planner, state):
-    """Add up waits and slowdowns as planned, and find the users that count."""
+    """Sum up planned waits and slowdowns, and list the users with planned jobs."""
     numbers, counters, jobs = planner.numbers, state.counters, planner.jobs
     for user in range(len(planner.waits)):
         planner.waits[user] = 0
@@ -129,9 +129,9 @@ def add_up(rules, planner, state):
 
 @kernel
 def let_count(user, unknown, planner):
-    """Note a user that counts, with what it has consumed in ``inverse``.
+    """List a user with planned jobs, and write its past consumption to ``inverse``.
 
-    Jobs of unknown users count for none.
+    Jobs of unknown users count for no user.
     """
     if user != unknown and planner.inverse[user] < 0.0:
         planner.inverse[user] = planner.usage[user]
@@ -141,7 +141,7 @@ def let_count(user, unknown, planner):
 
 @kernel
 def evaluate(wait, slowdown, waits, rules, planner, criteria):
-    """Write the criteria of a plan with these sums and waits of users."""
+    """Write the ``criteria`` of a plan, given its sums and the waits of users."""
     criteria[WAIT] = 1.0 * wait
     criteria[SLOWDOWN] = slowdown / UNIT
     users = planner.numbers[USERS]
@@ -171,9 +171,9 @@ def gain(before, after, rules):
 
 @apart
 def set_steepness(rules, planner, find):
-    """Set by how much a second of wait of each user's jobs makes unfairness worse.
+    """Set how much a second of wait of each user's jobs worsens unfairness.
 
-    Weighted and relative.
+    The result is weighted, and relative to the unfairness of the best plan.
     """
     users = planner.numbers[USERS]
     mean, squares = 0.0, 0.0
@@ -190,7 +190,7 @@ def set_steepness(rules, planner, find):
     for i in range(users):
         user = planner.present[i]
         off = (planner.past[user] + planner.waits[user]) * planner.inverse[user] - mean
-        # of squares, the others' part is the same for all
+        # for SQUARES, the terms left out are the same for all users
         slope = 2.0 * off if rules.spread == SQUARES else 1.0 + off / deviation
         slope *= planner.inverse[user] / max(users, 1)
         find.steep[user] = rules.fairness * slope / max(find.best[UNFAIRNESS], SMALLEST)
@@ -198,7 +198,7 @@ def set_steepness(rules, planner, find):
 
 @kernel
 def smith_key(job, rules, planner, find):
-    """Return the area of a job over what a second of its wait costs; the smallest goes first."""
+    """Return a job's area over the cost of a second of its wait; the smallest goes first."""
     cost = rules.wait * planner.scale[job] / max(find.best[WAIT], SMALLEST) + find.steep[user_of(job, planner)]
     if planner.slowdown[job] > planner.numbers[LEAST] * planner.scale[job]:
         cost += rules.slowdown * planner.rate[job] / UNIT / max(find.best[SLOWDOWN], SMALLEST)

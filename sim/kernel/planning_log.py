@@ -1,4 +1,4 @@
-"""Log what each job is told of its start, whenever that changes."""
+"""Log the planned start and place of each job whenever they change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sim.kernel.state import EVENTS
 
 @apart
 def tell(job, now, planner):
-    """Log the planned start of ``job`` and where it is, if either has changed."""
+    """Log the planned start and nodes of ``job`` if either has changed."""
     numbers, nodes = planner.numbers, planner.nodes
     row = nodes.row[job]
     digest = nodes.cluster[row]
@@ -32,7 +32,7 @@ def tell(job, now, planner):
 
 @kernel
 def tell_start(job, start, now, planner):
-    """Log the start that ``job`` is planned for, if starts are told."""
+    """Set the planned start of ``job``, and log it if planned starts are logged."""
     if planner.numbers[TELLS] != 0:
         planner.at[job] = start
         tell(job, now, planner)
@@ -40,7 +40,7 @@ def tell_start(job, start, now, planner):
 
 @kernel
 def pause_for_log(state, planner):
-    """Pause for the log to be read, when it is half full: the next pass needs no more."""
+    """Pause the loop when the log is half full, to be read: a pass needs at most half of it."""
     numbers = planner.numbers
     if numbers[TOLD] > len(planner.log) // 2 or numbers[TOLD_NODES] > len(planner.log_nodes) // 2:
         state.counters[EVENTS] = 0

@@ -1,11 +1,11 @@
-"""Search for a better plan: move jobs, seat, evaluate, and keep what is better.
+"""Search for a better plan: move jobs, seat them, evaluate, and keep improvements.
 
-After Klusacek & Chlumsky (2016); ours where it says so. The searches differ in what they try (``Rules.method``):
+After Klusacek & Chlumsky (2016), except SMITH, which is ours. The methods (``Rules.method``) try different moves:
 
-RANDOM    a random job to a random position of a random cluster that it may use; kept if better
-SMITH     ours: first all jobs in order of area over what a second of their wait costs, by the derivative of the weighted sum (the rule of
-          Smith 1956 for one machine), again while that is better; then of two random jobs of a cluster that stand in the other order the
-          later to the earlier's position
+RANDOM    move a random job to a random position of a random cluster that it may use
+SMITH     first sort all jobs by area over the cost of a second of their wait, which is the derivative of the weighted sum (rule
+          of Smith 1956 for one machine), and repeat while this improves the plan; then, of two random jobs of a cluster that
+          stand against this order, move the later to the position of the earlier
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from sim.kernel.planning_seats import (
 METHODS = ("random", "smith")
 RANDOM, SMITH = range(2)
 PAIRS = 4
-"""Pairs of jobs that are looked at for one in the other order."""
+"""Max pairs of jobs that are drawn to find one against the order of Smith's rule."""
 AGAIN = 5
-"""How often all jobs are put in the order of Smith's rule at most."""
+"""Max number of times that all jobs are sorted by Smith's rule."""
 SPACING = 32
 """Positions between kept states of the plan."""
 
 
 @apart
 def search(now, bits, count, rules, planner, state, find):
-    """Do ``count`` more iterations of a search, which the first call begins.
+    """Do up to ``count`` more iterations of a search; return whether it is over.
 
-    Return whether the search is over.
+    The first call begins the search.
     """
     slots = find.slots
     if slots[ITERATION] == 0:
@@ -75,7 +75,7 @@ def search(now, bits, count, rules, planner, state, find):
 
 @apart
 def begin(now, bits, rules, planner, state, find):
-    """Begin a search: account for users, and evaluate the plan as it is."""
+    """Begin a search: account for users, and evaluate the current plan."""
     numbers, slots = planner.numbers, find.slots
     numbers[NOW], numbers[BITS], numbers[STRIDE] = now, bits, SPACING
     gather_ends(state, planner)
@@ -94,9 +94,9 @@ def begin(now, bits, rules, planner, state, find):
 
 @kernel
 def draw(random, below):
-    """Return a random whole number from 0 to before ``below``.
+    """Return a random whole number of at least 0 and less than ``below``.
 
-    By the generator of L'Ecuyer (1988).
+    The generator is that of L'Ecuyer (1988).
     """
     random[0] = random[0] * 40014 % 2147483563
     random[1] = random[1] * 40692 % 2147483399
@@ -105,7 +105,7 @@ def draw(random, below):
 
 @kernel
 def seat_all(planner):
-    """Seat all jobs of the plan."""
+    """Seat all jobs of the plan again."""
     planner.numbers[TRIAL] += 1
     for cluster in range(len(planner.size)):
         planner.kept.states[cluster] = 0
@@ -114,7 +114,7 @@ def seat_all(planner):
 
 @kernel
 def start_trial(planner):
-    """Let the sums of a trial begin as those of the plan."""
+    """Begin a trial: copy the sums of the plan."""
     numbers = planner.numbers
     numbers[TRIAL] += 1
     numbers[TRIAL_WAIT], numbers[TRIAL_SLOWDOWN] = numbers[SUM_WAIT], numbers[SUM_SLOWDOWN]
@@ -151,7 +151,7 @@ def move(source, i, target, j, planner):
 
 @kernel
 def seat_moved(source, i, target, j, best, planner):
-    """Seat all that a move changes; return whether all jobs fit."""
+    """Seat the jobs whose seats a move may change; return whether all jobs fit."""
     if source == target:
         return seat(source, min(i, j), max(i, j), 0, best, planner)
     job = planner.order[target, j]
@@ -161,7 +161,7 @@ def seat_moved(source, i, target, j, best, planner):
 
 @apart
 def try_move(source, i, target, j, rules, planner, find):
-    """Evaluate a move in ``find.trial``, and take it back; return whether all jobs fit."""
+    """Write the criteria of a move to ``find.trial``, and undo it; return whether jobs fit."""
     move(source, i, target, j, planner)
     start_trial(planner)
     fits = seat_moved(source, i, target, j, False, planner)
@@ -174,7 +174,7 @@ def try_move(source, i, target, j, rules, planner, find):
 
 @apart
 def make_move(source, i, target, j, planner):
-    """Make a move."""
+    """Make a move and seat the jobs in the plan."""
     move(source, i, target, j, planner)
     planner.numbers[TRIAL] += 1
     seat_moved(source, i, target, j, True, planner)
@@ -182,7 +182,7 @@ def make_move(source, i, target, j, planner):
 
 @apart
 def accept(find):
-    """Go on from the trial, which is now the plan, the best so far."""
+    """Log the accepted trial; its criteria are now the best."""
     slots = find.slots
     row = slots[FOUND]
     if row < len(find.log):
@@ -197,7 +197,7 @@ def accept(find):
 
 @apart
 def save(planner, find):
-    """Save the lists of jobs."""
+    """Save the job lists of the plan."""
     for cluster in range(len(planner.size)):
         find.saved_size[cluster] = planner.size[cluster]
         for position in range(planner.size[cluster]):
@@ -206,7 +206,7 @@ def save(planner, find):
 
 @apart
 def restore(planner, find):
-    """Return to the lists saved."""
+    """Restore the saved job lists."""
     for cluster in range(len(planner.size)):
         planner.size[cluster] = find.saved_size[cluster]
         for position in range(planner.size[cluster]):
@@ -215,7 +215,7 @@ def restore(planner, find):
 
 @kernel
 def iterate(rules, planner, find):
-    """Try a move, and make it if it is better."""
+    """Try a move, and make it if it improves the plan."""
     slots = find.slots
     source, total = 0, slots[JOBS]
     if rules.per_cluster:
@@ -265,7 +265,7 @@ def random_target(source, i, planner, find):
 
 @apart
 def try_orders(stop, rules, planner, find):
-    """Put all jobs in the order of Smith's rule, each time an iteration, while it is better."""
+    """Sort all jobs by Smith's rule while this improves the plan; each time is an iteration."""
     slots = find.slots
     while slots[STARTED_FROM] < AGAIN and slots[ITERATION] < stop:
         save(planner, find)
@@ -289,7 +289,7 @@ def try_orders(stop, rules, planner, find):
 
 @apart
 def set_keys(rules, planner, find):
-    """Set the keys of all planned jobs, by Smith's rule."""
+    """Set the keys of all planned jobs by Smith's rule."""
     set_steepness(rules, planner, find)
     for cluster in range(len(planner.size)):
         for position in range(planner.size[cluster]):
@@ -299,9 +299,9 @@ def set_keys(rules, planner, find):
 
 @apart
 def sort_by_key(order, size, key, room):
-    """Sort the first ``size`` jobs by their keys, with as much ``room``.
+    """Sort the first ``size`` jobs by their keys; ``room`` is working space of that size.
 
-    Equal ones stay in their order.
+    Jobs with equal keys stay in their order.
     """
     width = 1
     while width < size:
@@ -322,9 +322,9 @@ def sort_by_key(order, size, key, room):
 
 @apart
 def pair_in_other_order(source, total, rules, planner, find):
-    """Return the move of a random later job to a random earlier one's position.
+    """Return the move of a random job to the position of a random earlier job.
 
-    The later has the smaller key, if such a pair is found soon.
+    The later job has the smaller key, unless no such pair is found in ``PAIRS`` draws, or the move is to another cluster.
     """
     i = j = cluster = 0
     set_steepness(rules, planner, find)

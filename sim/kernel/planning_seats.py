@@ -1,14 +1,14 @@
-"""Seat planned jobs in their order, each as early as those before it allow.
+"""Seat planned jobs in their order, each as early as the jobs before it allow.
 
-A plan is its lists of jobs, and this makes times of them.
+A plan is lists of jobs; seating gives them planned starts.
 
-None overtakes another, so that at the time of the last seat all jobs seated so far have begun, and from then on they only end. What
-is free never decreases after that time, so a job that fits then fits for all of its duration: no gap is searched, but time goes from
-end to end until the job fits. Ends are those of running jobs, sorted, and a heap of those of seated jobs.
+No job overtakes another, so at the time of the last seat all jobs seated so far have begun, and after it they only end. Free
+resources never decrease after that time, so a job that fits then fits for its whole duration: no gaps are searched; time moves
+from end to end until the job fits. The ends are the sorted ends of running jobs and a heap of the ends of seated jobs.
 
-A search tries plans that differ from the best one from some position on. What was free and which seated jobs had not ended are kept
-every few positions of the best plan, so that seating begins at the last such position before. It ends where jobs are seated as in the
-best plan and all that are not have ended by then in both.
+A search tries plans that differ from the best plan from some position on. Every few positions of the best plan, the free
+resources and the seated jobs that have not ended are kept, and seating begins at the last such position. It stops once jobs are
+seated as in the best plan and every job that is seated elsewhere has ended in both plans.
 """
 
 from __future__ import annotations
@@ -23,47 +23,46 @@ from sim.machine.nodes import Nodes, change, choose, within_limits
 
 (
     PLACED,  # the first job that is not in the plan yet
-    OUT,  # jobs before it that are in no plan, as no node is left that could hold them
+    OUT,  # jobs before it that are in no plan, as no node left could hold them
     POOL,  # whether the machine is one pool of processors
-    BITS,  # of an event that number jobs
+    BITS,  # the bits of an event that hold the job
     NOW,  # the time from which jobs are seated
-    EVERY,  # the least time between searches; of OrigBF between two orders
+    EVERY,  # min time between searches; of OrigBF between updates of usage
     STRIDE,  # positions from one kept state to the next
-    TRIAL,  # the number of the trial, noted for the jobs seated in it
+    TRIAL,  # the number of the trial, noted in ``stamp`` for the jobs seated in it
     SUM_WAIT,  # of the planned jobs: the sum of weighted waits
-    SUM_SLOWDOWN,  # and of slowdowns, in parts of UNIT
+    SUM_SLOWDOWN,  # of the planned jobs: the sum of slowdowns, in parts of UNIT
     TRIAL_WAIT,  # the same sums of the trial
     TRIAL_SLOWDOWN,
-    LEAST,  # the least slowdown, in parts of UNIT over the scale of a job
-    WIDTH,  # whether jobs count by the square root of their processors
+    LEAST,  # min slowdown, in parts of UNIT, divided by the scale of a job
+    WIDTH,  # whether jobs are weighted by the square root of their processors
     BOUND,  # the threshold of bounded slowdown
-    SEEN_ENDS,  # ends that are accounted for
-    SEEN_AT,  # and when
+    SEEN_ENDS,  # ends that usage accounts for
+    SEEN_AT,  # the time of the last update of usage
     USERS,  # users with planned jobs
     TOLD,  # rows in the log of plans
-    TOLD_NODES,  # and of their nodes
+    TOLD_NODES,  # entries in the log of their nodes
     TELLS,  # whether changes of planned starts are logged
     WHOLE,  # whether all jobs are planned, not only up to the last that may start
     KEEPS,  # of OrigBF: whether reservations are kept
-    THRESHOLD,  # how long a job must have waited for one, seconds
-    HALF_LIFE,  # after so many seconds usage is halved; 0 for never
+    THRESHOLD,  # of OrigBF: how long a job must wait for a reservation, seconds
+    HALF_LIFE,  # of OrigBF: seconds after which usage is halved; 0 for never
     NUMBERS,
 ) = range(26)
 """Slots of ``Planner.numbers``."""
 
 UNIT = 1 << 16
-"""Slowdowns are counted in whole parts of this, so that sums are the same in whatever order they are taken."""
+"""Slowdowns are whole multiples of 1 / UNIT, so that the order of summing does not change sums."""
 FINE = 1 << 10
-"""The square root of processors is counted in whole parts of this."""
+"""Square roots of processors are whole multiples of 1 / FINE."""
 
 
 class Kept(NamedTuple):
-    """States of the best plan: what was free, and which seated jobs had not ended.
+    """States of the best plan, every STRIDE positions, int64.
 
-    Every STRIDE positions, int64.
-
-    ``states`` [clusters] are kept; ``time``, ``run``, ``size`` and ``place`` [state, clusters]: the time, the running jobs that
-    had ended, the heap's size, and where in ``heap`` [clusters, room] it is. ``free`` and ``left`` [state, ...] as of Nodes.
+    A state is the free resources and the seated jobs that have not ended. ``states`` [clusters]: how many are kept. ``time``,
+    ``run``, ``size`` and ``place`` [state, clusters]: the time, the number of running jobs that have ended, and the heap's size
+    and place in ``heap`` [clusters, room]. ``free`` and ``left`` [state, ...] as in Nodes.
     """
 
     states: np.ndarray
@@ -77,19 +76,20 @@ class Kept(NamedTuple):
 
 
 class Planner(NamedTuple):
-    """A plan and what it takes to change it; int64 unless stated.
+    """A plan and the arrays to change it; int64 unless stated.
 
-    ``order`` [clusters, jobs]: the jobs planned in each cluster, ``size`` [clusters] many, in order of their planned starts ``at``
-    [jobs]; where they are planned is in ``nodes``. In a trial it is in ``spare`` for jobs whose ``stamp`` [jobs] is its number.
-    ``ends`` [clusters, running jobs]: events of the predicted ends of running jobs, sorted, NEVER last. ``heap`` [jobs] of the ends
-    of seated jobs; ``room`` [jobs] to sort in; ``free`` and ``left``: tables as those of ``nodes`` to work on.
+    ``order`` [clusters, jobs]: the jobs planned in each cluster, ``size`` [clusters] of them, in order of their planned starts
+    ``at`` [jobs]; ``nodes`` has their planned nodes. A trial puts its jobs in ``spare`` and its number in their ``stamp`` [jobs].
+    ``ends`` [clusters, running jobs]: sorted events of the predicted ends of running jobs, NEVER last. ``heap`` [jobs]: ends of
+    seated jobs. ``room`` [jobs]: working space of a sort. ``free`` and ``left``: working copies of those of ``nodes``.
 
-    ``scale`` [jobs]: for how much a second of wait counts; a job of wait w and duration d has slowdown max(LEAST ``scale``, (w + d)
-    ``rate``), ``slowdown`` [jobs] as planned. ``waits`` [users + 1] of planned and running jobs, those of a trial ``trial_waits``, in
-    the last place of unknown users; ``past`` and ``usage`` [users + 1], float: waits and consumption of ended jobs, ``inverse`` 1 over that in the search,
-    ``present`` [users]: those that count. ``claim`` [rows], float: the processors that a job counts for, ``queue`` [rows]: the place of
-    its queue in OrigBF. ``logged_start`` [jobs]: the planned start last logged, ``logged_nodes`` a digest of where; ``log`` [rows, 5]: job, time,
-    planned start, cluster, nodes; ``log_nodes``.
+    ``scale`` [jobs]: the weight of a second of wait. A job with wait w and duration d has slowdown max(LEAST ``scale``, (w + d)
+    ``rate``); ``slowdown`` [jobs] is that of the plan. Waits of planned and running jobs by user are ``waits`` [users + 1], in a
+    trial ``trial_waits``; the last entry is for unknown users. ``past`` and ``usage`` [users + 1], float: waits and consumption
+    of ended jobs; ``inverse``: 1 over consumption, in a search. ``present`` [users]: users with planned jobs. ``claim`` [rows],
+    float: the processors that a job counts for. ``queue`` [rows]: the place of its queue in OrigBF. ``logged_start`` and
+    ``logged_nodes`` [jobs]: the planned start last logged, a digest of its nodes. ``log`` [rows, 5]: job, time, planned start,
+    cluster, number of nodes; ``log_nodes``: the nodes.
     """
 
     numbers: np.ndarray
@@ -128,7 +128,7 @@ class Planner(NamedTuple):
 def load(cluster, first, planner):
     """Load the last state kept at or before position ``first``.
 
-    Return position, time, and where ends are: those of running jobs (index in ``ends``) and of seated ones (size of the heap).
+    Return its position, its time, the index of the next end in ``ends``, and the size of the heap.
     """
     numbers, kept, nodes = planner.numbers, planner.kept, planner.nodes
     state = min(first // numbers[STRIDE], kept.states[cluster] - 1)
@@ -152,7 +152,7 @@ def load(cluster, first, planner):
 
 @kernel
 def keep(cluster, position, time, run, size, planner):
-    """Keep the state before ``position`` if it is one of every STRIDE and there is room."""
+    """Keep the state before ``position`` if that is a multiple of STRIDE and there is room."""
     numbers, kept, nodes = planner.numbers, planner.kept, planner.nodes
     state = position // numbers[STRIDE]
     if position % numbers[STRIDE] != 0 or state >= len(kept.time) or state != kept.states[cluster]:
@@ -174,7 +174,7 @@ def keep(cluster, position, time, run, size, planner):
 
 @kernel
 def user_of(job, planner):
-    """Return the user of ``job``; the number of users where it is unknown."""
+    """Return the user of ``job``; if unknown, the number of users."""
     user = planner.jobs.user[job]
     return user if user >= 0 else len(planner.waits) - 1
 
@@ -188,7 +188,7 @@ def slowdown_at(job, time, planner):
 
 @kernel
 def note_best(job, time, planner):
-    """Seat ``job`` at ``time`` in the plan, and bring the sums up to date."""
+    """Seat ``job`` at ``time`` in the plan, and update the sums."""
     numbers = planner.numbers
     later, slowdown = time - planner.at[job], slowdown_at(job, time, planner)
     numbers[SUM_WAIT] += later * planner.scale[job]
@@ -200,7 +200,7 @@ def note_best(job, time, planner):
 
 @kernel
 def note_trial(job, time, planner):
-    """Account for ``job`` at ``time`` in the trial, which differs from the plan."""
+    """Update the trial's sums for ``job`` at ``time``, which is not its time in the plan."""
     numbers = planner.numbers
     later = time - planner.at[job]
     numbers[TRIAL_WAIT] += later * planner.scale[job]
@@ -216,7 +216,7 @@ def next_end(run, size, ends, heap):
 
 @kernel
 def pass_end(event, run, size, ends, heap):
-    """Pass the next end, ``event``; return where ends are then."""
+    """Pass the next end, ``event``; return the new index in ``ends`` and size of the heap."""
     if event == ends[run]:
         return run + 1, size
     heap_pop(heap, size)
@@ -227,7 +227,7 @@ def pass_end(event, run, size, ends, heap):
 def seat_pool(first, past, best, planner):
     """Seat the jobs of a pool of processors from position ``first`` on.
 
-    As the ``best`` plan, or as a trial that differs from it in jobs before position ``past``.
+    The result is the ``best`` plan, or a trial whose order differs from it only up to position ``past``.
     """
     numbers, bits, procs, fit = planner.numbers, planner.numbers[BITS], planner.jobs.procs, planner.fit
     order, ends, heap, at = planner.order[0], planner.ends[0], planner.heap, planner.at
@@ -275,12 +275,10 @@ def seat_pool(first, past, best, planner):
 
 @apart
 def seat_nodes(cluster, first, past, until, best, planner):
-    """Seat the jobs of a cluster of nodes from position ``first`` on.
+    """Seat the jobs of a cluster of nodes from position ``first`` on; return whether all fit.
 
-    As :func:`seat_pool`; return whether all fit.
-
-    ``until``: when a job has ended that the trial took from the cluster, 0 for none. Of the best plan a job
-    that fits at no time is planned for NEVER: take it out, and seat the others anew.
+    ``best`` and ``past`` as in :func:`seat_pool`. ``until``: the planned end of a job that the trial moved out of the cluster, 0
+    for none. In the best plan a job that fits at no time gets NEVER; the caller takes it out and seats the others again.
     """
     numbers, nodes, spare = planner.numbers, planner.nodes, planner.spare
     bits, row, fit, at, stamp = numbers[BITS], nodes.row, planner.fit, planner.at, planner.stamp
@@ -344,9 +342,9 @@ def seat_nodes(cluster, first, past, until, best, planner):
 
 @kernel
 def placed(row, cluster, best, planner):
-    """Put a job on the first nodes that have room for it, and return whether it fits.
+    """Put a job on the first nodes with room for it; return whether it fits.
 
-    In the best plan or a trial.
+    The nodes go to the ``best`` plan or else to the trial.
     """
     return within_limits(row, cluster, planner.nodes, planner.left) and choose(
         row, cluster, 0, planner.nodes if best else planner.spare, planner.free
@@ -355,7 +353,7 @@ def placed(row, cluster, best, planner):
 
 @kernel
 def same_place(row, one, other):
-    """Tell whether a job is on the same nodes in both."""
+    """Tell whether a job has the same chunks on the same nodes in both."""
     if one.cluster[row] != other.cluster[row] or one.held[row] != other.held[row]:
         return False
     at, end = one.begin[row], one.begin[row] + one.held[row]

@@ -1,9 +1,9 @@
 """Waiting jobs, sorted by (key, job), in one of two forms over the same arrays.
 
-Packed, for Conservative, which moves jobs by their reserved starts: entries stand side by side. With gaps, for all others: a
-started job leaves a hole until a new job needs the place or half of the entries are holes, so that taking a job out of thousands
-moves nothing. Over long queues blocks of entries, and groups of blocks, store their min width and, for each class of widths,
-their min estimate: a scan for a job that fits skips those that hold none.
+Packed queues have no holes. Conservative uses them, as it sorts jobs by their reserved starts. All other algorithms use queues
+with gaps: a started job leaves a hole until a new job needs the place or half of the entries are holes, so that removing one of
+thousands of jobs moves no entry. In long queues, blocks of entries and groups of blocks store their min width and, for each class
+of widths, their min estimate: a scan for a job that fits skips blocks and groups without one.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ import numpy as np
 from features.jit import apart, kernel
 
 BEGIN, END, MOVED, CLASSES = range(4)
-"""Slots of ``Queue.bounds``: the first entry, the one behind the last (of a queue with gaps), how far entries have been moved
-to make room since gaps were last spread evenly, and how many values are stored for each block."""
+"""Slots of ``Queue.bounds``: the first entry, the entry after the last (with gaps), by how many places entries have been moved
+to make room since gaps were last spread evenly, and the number of values stored for each block."""
 
 HOLE = 1 << 62
-"""Processors of a hole, so that it never fits, and the min estimate of a block without jobs."""
+"""Processors of a hole, so that it never fits; also the min estimate of a block without jobs."""
 
 BLOCK_BITS = 5
 GROUP_BITS = 9
 LONG = 256
-"""Entries in a block, entries in a group of blocks (as powers of two), and the min number of entries at which blocks are used."""
+"""Entries in a block and in a group of blocks, as powers of two; queues with more than ``LONG`` entries use blocks."""
 
 FEW = 16
-"""Number of holes below which they are not closed."""
+"""Holes are closed when they outnumber the waiting jobs by more than this."""
 
 UNKNOWN = -1
-"""Min processors of a block not scanned since its entries changed."""
+"""Min processors of a block whose entries have changed since its last scan."""
 
 
 class Queue(NamedTuple):
     """Arrays of a queue.
 
-    int64 [4] ``bounds``; by entry: sort key float64, int64 row (-1: a hole), processors and estimate for the question FIT;
-    ``least`` of each block, [blocks, classes] in one dimension: at 0 the min processors, at c the min estimate among jobs of a
-    class of widths up to c; ``group_least`` the same of each group; ``width_class`` of each number of processors up to ``NARROW``.
+    ``bounds`` is int64 [4]. Each entry has a sort key (float64), and int64 row (-1: a hole), processors and estimate for the
+    question FIT. ``least`` is [blocks, classes], flattened: at 0 the min processors of a block, at c the min estimate among its
+    jobs of width classes up to c; ``group_least`` the same for groups. ``width_class``: the class of each width up to ``NARROW``.
     """
 
     bounds: np.ndarray
@@ -54,14 +54,14 @@ class Queue(NamedTuple):
 
 NARROW_BITS = 12
 NARROW = (1 << NARROW_BITS) - 1
-"""Max processors in the table of classes; wider jobs have the class of their leading bits, plus that of so many doublings."""
+"""Max processors in the table of classes. Wider jobs get the class of their leading bits plus 2 for each bit shifted out."""
 
 
 @lru_cache(maxsize=8)
 def width_classes(procs: int) -> np.ndarray:
     """Return the class of each number of processors up to ``procs`` or ``NARROW``, int64.
 
-    1, 2, 3, 4, 6, 8, 12, 16, 24, ... begin a class each.
+    A new class begins at 1, 2, 3, 4, 6, 8, 12, 16, 24, ...
     """
     procs = min(procs, NARROW)
     begins = sorted({1, *(1 << i for i in range(procs.bit_length())), *(3 << i for i in range(procs.bit_length() - 1))})
@@ -70,7 +70,7 @@ def width_classes(procs: int) -> np.ndarray:
 
 @kernel
 def class_of(queue, procs):
-    """Return the class of a number of processors: never lower than that of a smaller number."""
+    """Return the class of a number of processors; it never falls as the number grows."""
     above = 0
     while procs > NARROW:
         procs >>= NARROW_BITS
@@ -90,7 +90,7 @@ def narrowest(class_):
 
 
 def queue_capacity(jobs: int) -> int:
-    """Return the entries that a queue with gaps needs for ``jobs`` jobs."""
+    """Return the number of entries that a queue with gaps needs for ``jobs`` jobs."""
     return jobs + jobs // 8 + 1
 
 
@@ -99,7 +99,7 @@ def queue_capacity(jobs: int) -> int:
 
 @kernel
 def packed_remove(queue, size, at):
-    """Close the gap of the entry at ``at``; the side with fewer entries moves."""
+    """Remove the entry at ``at``; the side with fewer entries moves to close the gap."""
     begin = queue.bounds[BEGIN]
     if at - begin < begin + size - 1 - at:
         for i in range(at, begin, -1):
@@ -112,14 +112,14 @@ def packed_remove(queue, size, at):
 
 @kernel
 def insertion_sort(queue, size):
-    """Sort a packed queue of ``size``, nearly sorted already, by (key, job)."""
+    """Sort a packed, nearly sorted queue of ``size`` jobs by (key, job)."""
     for first in range(2, size + 1):
         insert_last(queue, first)
 
 
 @kernel
 def insert_last(queue, size):
-    """Move the last of ``size`` jobs of a packed, sorted queue to its place."""
+    """Move the last of ``size`` jobs of a packed queue to its place; the others are sorted."""
     begin = queue.bounds[BEGIN]
     i = begin + size - 1
     key = queue.key[i]
@@ -137,9 +137,9 @@ def insert_last(queue, size):
 
 @kernel
 def append(queue, size, gaps, key, job, procs, fit):
-    """Append ``job`` behind the ``size`` jobs of a queue, wherever it belongs by its key.
+    """Append ``job`` behind the ``size`` jobs of a queue, whatever its key.
 
-    The queue is packed, or has ``gaps`` and none at the moment.
+    The queue is packed, or it is one with ``gaps`` that has no hole at the moment.
     """
     begin = queue.bounds[BEGIN]
     if begin + size == len(queue.key):
@@ -167,9 +167,9 @@ def find(queue, job):
 
 @apart
 def gapped_insert(queue, waiting, key, job, procs, fit, start):
-    """Insert by (key, job) into a queue with gaps in which ``waiting`` jobs wait.
+    """Insert ``job`` by (key, job) into a queue with gaps that holds ``waiting`` jobs.
 
-    No job of the same key is greater than ``job``. Returns the first entry that is another now.
+    ``job`` must be greater than all jobs with the same key. Return the first entry that has changed, -1 if all may have.
     """
     bounds, stay = queue.bounds, waiting > 0
     if waiting == 0:
@@ -227,7 +227,7 @@ def is_hole(queue, at, start):
 
 @kernel
 def settle(queue, start):
-    """Let the queue begin at a waiting job, or be empty."""
+    """Skip holes at the front: afterwards the queue begins at a waiting job or is empty."""
     bounds = queue.bounds
     while bounds[BEGIN] < bounds[END] and is_hole(queue, bounds[BEGIN], start):
         bounds[BEGIN] += 1
@@ -235,7 +235,7 @@ def settle(queue, start):
 
 @kernel
 def tidy(queue, waiting, start):
-    """Close all holes once they are more than the jobs."""
+    """Close all holes if they outnumber the waiting jobs by more than ``FEW``."""
     if queue.bounds[END] - queue.bounds[BEGIN] > 2 * waiting + FEW:
         pack(queue, start)
 
@@ -257,7 +257,7 @@ def pack(queue, start):
 
 @kernel
 def _spread(queue, start):
-    """Leave a hole between every eight jobs and the next."""
+    """Close all holes, then leave one after every eight jobs."""
     pack(queue, start)
     bounds = queue.bounds
     for i in range(bounds[END] - 1, 7, -1):
@@ -278,7 +278,7 @@ def _first_after(queue, key):
     low, left = queue.bounds[BEGIN], queue.bounds[END] - queue.bounds[BEGIN]
     while left > 0:
         half = (left + 1) >> 1
-        low += half * (queue.key[low + half - 1] <= key)  # multiplied, as a jump here would often be predicted wrongly
+        low += half * (queue.key[low + half - 1] <= key)  # a product instead of a branch that would often be mispredicted
         left -= half
     return low
 
@@ -295,9 +295,9 @@ def forget(queue, block):
 
 @kernel
 def may_hold(queue, least, which, free, longest, extra):
-    """Tell whether a block or group may hold a fitting job.
+    """Tell whether a block or group may hold a job that fits.
 
-    It fits with at most ``free`` processors and an estimate of at most ``longest``, or with at most ``extra`` processors.
+    A job fits with at most ``free`` processors if it also has an estimate of at most ``longest`` or at most ``extra`` processors.
     """
     at = which * queue.bounds[CLASSES]
     return least[at] <= min(free, extra) or least[at + class_of(queue, free)] <= longest
@@ -305,9 +305,9 @@ def may_hold(queue, least, which, free, longest, extra):
 
 @apart
 def next_held(queue, i, end, free, longest):
-    """Return the first entry from ``i`` on whose block may hold a fitting job.
+    """Return the first entry from ``i`` on whose block may hold a job that fits, or ``end``.
 
-    That is ``end`` if none does. A job fits with at most ``free`` processors and an estimate of at most that of its class in ``longest`` [classes].
+    A job fits with at most ``free`` processors and an estimate of at most ``longest`` [classes] at its class.
     """
     most = class_of(queue, free)
     while i < end:
@@ -325,7 +325,7 @@ def next_held(queue, i, end, free, longest):
 
 @apart
 def know_group(queue, group):
-    """Scan the unknown blocks of a group, and store its minima."""
+    """Scan the unknown blocks of a group; store their minima and those of the group."""
     bits = GROUP_BITS - BLOCK_BITS
     first = max(group << bits, queue.bounds[BEGIN] >> BLOCK_BITS)
     for block in range(first, min(((group + 1) << bits) - 1, (queue.bounds[END] - 1) >> BLOCK_BITS) + 1):
@@ -360,7 +360,7 @@ def look_through(queue, block):
 
 @kernel
 def look_through_group(queue, group):
-    """Combine the minima of a group's blocks; it stays unknown while one of them is."""
+    """Combine the minima of a group's blocks; the group stays unknown while one of them is."""
     bits = GROUP_BITS - BLOCK_BITS
     size, at = queue.bounds[CLASSES], group * queue.bounds[CLASSES]
     for i in range(at, at + size):
@@ -373,7 +373,7 @@ def look_through_group(queue, group):
 
 @kernel
 def _append_to_block(queue, at, procs, fit):
-    """Update the block of entry ``at``, which is new at its end."""
+    """Update the minima of the block and group of entry ``at``, just appended to the queue."""
     block = at >> BLOCK_BITS
     if at & ((1 << BLOCK_BITS) - 1) == 0:
         forget(queue, block)

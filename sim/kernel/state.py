@@ -1,8 +1,8 @@
-"""The arrays of a simulation, and the few ways they change: int64 seconds or counts.
+"""The arrays of a simulation and the functions that change them; int64 seconds or counts.
 
-Seconds count from the first submission. Jobs are rows in order of submission, so a job's row number settles every tie: earlier
-submission, then file order. A running job has a sequence number, the order of its start; an event is one integer, ``time << bits
-| sequence``, so sorting events needs one comparison.
+Seconds count from the first submission. Jobs are rows in order of submission, so the row number settles every tie: earlier
+submission, then file order. A running job's sequence number counts starts. An event is one integer, ``time << bits | sequence``,
+so one comparison orders two events.
 """
 
 from __future__ import annotations
@@ -21,54 +21,54 @@ from features.jit import apart, kernel
     WAITING,  # waiting jobs
     STARTED,  # jobs started so far
     ENDED,  # jobs ended so far
-    SHADOW,  # the reservation last computed: its time
-    EXTRA,  # and the processors left over at it
-    SHADOW_KNOWN,  # whether it still holds
-    ASKED,  # jobs just submitted whose estimates are asked for outside
+    SHADOW,  # the shadow time of EASY's last reservation
+    EXTRA,  # the extra processors at that time
+    SHADOW_KNOWN,  # whether that reservation still holds
+    ASKED,  # jobs just submitted for which the loop asks outside for estimates
     CHANGED,  # whether anything but submissions has happened since the last full pass
     STARVING,  # the row below which every waiting job starves
     BLOCKS,  # blocks of the profile
-    RESERVED,  # jobs at the head of the queue that are planned in it
-    DOUBTED,  # the running job whose end is asked for anew outside
-    ANSWER,  # and the answer; 0 for none
-    STATED,  # with dependencies: the next row that is submitted at a stated time
-    DUE,  # and the rows in the heap of those due
-    TOLD,  # of a compiled predictor: the starts it was told of
-    CLAMPED,  # its answers that were clamped
-    UNUSABLE,  # and the last job for which it had none that is a number, plus one
-    EXPIRED,  # whether predictions have expired since the last pass for that reason
-    TICKED,  # the second of the last pass of the timer, plus one
-    MOST_SKIPS,  # of start decisions: how often a job may be skipped
+    RESERVED,  # jobs at the head of the queue that the profile already covers
+    DOUBTED,  # the running job for which the loop asks outside for a new runtime
+    ANSWER,  # the answer: seconds from the job's start, 0 for none
+    STATED,  # with dependencies: the next row that is submitted at a given time
+    DUE,  # with dependencies: jobs in the heap of known submissions
+    TOLD,  # starts passed to the compiled predictor
+    CLAMPED,  # answers of the compiled predictor that were clamped
+    UNUSABLE,  # the last job for which its answer was not finite, plus one
+    EXPIRED,  # whether predictions have expired since the last pass that an expiry caused
+    TICKED,  # the last second handled with a timer, plus one
+    MOST_SKIPS,  # with start decisions: the max skips of a job; else 0
     PASS,  # the number of the pass
-    UNDECIDED,  # the job whose decision is asked for outside, plus one
+    UNDECIDED,  # the job for which the loop asks outside for a decision, plus one
     HELD,  # jobs skipped in this pass
-    WAKE,  # when a pass is due for their sake; 0 for never
-    MOMENT,  # on a monitored cluster: when it has to be seen to next
-    SEEN_STARTS,  # the starts it was told of
-    SEEN_ENDS,  # and the ends
+    WAKE,  # when a pass is due because of skipped jobs; 0 for never
+    MOMENT,  # when a monitored cluster must next be brought up to date
+    SEEN_STARTS,  # starts that the monitored cluster has handled
+    SEEN_ENDS,  # ends that it has handled
     AS_PLANNED,  # whether all went as planned since Conservative's last pass
-    HEARD,  # the jobs that had ended by then
-    ADVANCED,  # jobs moved forward in its plan since that was made anew
-    EVENTS,  # the work left until a pause, in events and in jobs that are planned
-    CHOICE,  # when a policy may be chosen next; NEVER unless it is one of several
-    CHOSEN,  # whether it has just been, so that a pass is due
-    WANTED,  # the job with whose start a simulation may end, plus one; 0 for none
+    HEARD,  # jobs that had ended by that pass
+    ADVANCED,  # jobs moved forward in Conservative's plan since it was last rebuilt
+    EVENTS,  # the work left until a pause, counted in events and searches of a plan
+    CHOICE,  # when a policy may be chosen, or a plan searched, next; NEVER if neither applies
+    CHOSEN,  # whether a choice was just made outside, so that a pass is due
+    WANTED,  # the job at whose start the simulation may end, plus one; 0 for none
     COUNTERS,
 ) = range(40)
 """Slots of ``State.counters``. A record with named fields was tried: JustBF is 3 % faster with it, and EASY 4 % slower."""
 
 
 NEVER = 1 << 62
-"""A time that never comes, and an amount of work that is never done."""
+"""A time that never comes, or an amount of work that is never used up."""
 
 LATER, PLANNED, EARLIER = range(3)
-"""Values of ``counters[AS_PLANNED]``: some job may stay longer than planned, all goes as planned, some job has ended earlier."""
+"""Values of ``counters[AS_PLANNED]``: some job may run longer than planned, all runs as planned, some job has ended early."""
 
 LEFT = -1
-"""Value in ``State.planned``: the job has left the plan of running jobs."""
+"""Value in ``State.planned``: the job is no longer in the plan of running jobs."""
 
 LET_START, SKIP = range(2)
-"""Start decisions: ``State.verdict`` holds one with the number of the pass in which it was made."""
+"""Start decisions. ``State.verdict`` holds ``pass << 1 | decision``, with the number of the pass of the decision."""
 
 
 class Jobs(NamedTuple):
@@ -93,9 +93,9 @@ class Estimates(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that changes.
+    """All arrays that change.
 
-    ``ends`` is a binary heap of actual ends, ``plan`` the sorted predicted ends with ``plan_procs`` beside it.
+    ``ends`` is a binary heap of actual ends. ``plan`` holds the sorted predicted ends, ``plan_procs`` their processors.
     """
 
     counters: np.ndarray
@@ -103,15 +103,15 @@ class State(NamedTuple):
     plan: np.ndarray
     plan_procs: np.ndarray
     running: np.ndarray  # sequence number -> job
-    ended: np.ndarray  # jobs in the order of their ends
+    ended: np.ndarray  # jobs in order of their ends
     start: np.ndarray
-    planned: np.ndarray  # job -> its predicted end, as corrected so far
+    planned: np.ndarray  # job -> its predicted end, after corrections
     corrections: np.ndarray
     held: np.ndarray  # jobs skipped in this pass
-    verdict: np.ndarray  # job -> the last decision on its start, and its pass
+    verdict: np.ndarray  # job -> its last start decision, with the number of the pass
     skips: np.ndarray  # job -> how often it was skipped
-    scenarios: Any  # None without the algorithm Harm, which is compiled separately; else sim.kernel.scenarios.Scenarios
-    slurm: Any = None  # None without Slurm's scheduler, which is compiled separately; else sim.slurm.state.Slurm
+    scenarios: Any  # sim.kernel.scenarios.Scenarios; None without Harm, which is compiled separately
+    slurm: Any = None  # sim.slurm.state.Slurm; None without Slurm's scheduler, which is compiled separately
 
 
 @kernel
@@ -135,7 +135,7 @@ def heap_pop(heap, size):
     child = 1
     while child < size:
         if child + 1 < size:
-            child += heap[child + 1] < heap[child]  # added, as a jump here would often be predicted wrongly
+            child += heap[child + 1] < heap[child]  # an addition instead of a branch that would often be mispredicted
         if heap[child] >= last:
             break
         heap[i] = heap[child]
@@ -160,7 +160,7 @@ def plan_remove(plan, plan_procs, size, event):
     low, left = 0, size
     while left > 1:
         half = left >> 1
-        low += half * (plan[low + half - 1] < event)  # multiplied, as a jump here would often be predicted wrongly
+        low += half * (plan[low + half - 1] < event)  # a product instead of a branch that would often be mispredicted
         left -= half
     for i in range(low, size - 1):
         plan[i] = plan[i + 1]
@@ -169,9 +169,9 @@ def plan_remove(plan, plan_procs, size, event):
 
 @kernel
 def start_job(job, now, jobs, estimates, state, bits):
-    """Start ``job``, or hold it back by a start decision; return whether it started.
+    """Start ``job`` unless a start decision holds it back; return whether it started.
 
-    A job held back returns to its place after the pass. In both cases the caller takes it out of the queue.
+    The caller takes the job out of the queue in both cases. A job held back returns to its place after the pass.
     """
     counters = state.counters
     if counters[MOST_SKIPS] > 0 and held_back(job, now, state):
@@ -185,7 +185,7 @@ def start_job(job, now, jobs, estimates, state, bits):
 
 @kernel
 def begin_to_run(job, sequence, now, jobs, estimates, state, bits):
-    """Let ``job`` run from ``now`` on."""
+    """Let ``job`` run from ``now`` on: take its processors and enter its ends."""
     counters = state.counters
     state.start[job] = now
     procs = jobs.procs[job]
@@ -200,16 +200,16 @@ def begin_to_run(job, sequence, now, jobs, estimates, state, bits):
 
 @kernel
 def undecided(job, state):
-    """Tell whether ``job``, which may start, still needs a decision.
+    """Tell whether ``job``, which may start, still needs a start decision.
 
-    Then the pass stops, and continues from there with the answer. Call it before the job is taken out of the queue.
+    If so, the pass stops here and continues with the answer. Call this before taking the job out of the queue.
     """
     return state.counters[MOST_SKIPS] > 0 and to_be_asked(job, state)
 
 
 @apart
 def to_be_asked(job, state):
-    """Record that ``job`` needs a decision, if it does."""
+    """Tell whether ``job`` needs a start decision; if so, write it to ``counters[UNDECIDED]``."""
     counters = state.counters
     if state.skips[job] >= counters[MOST_SKIPS] or state.verdict[job] >> 1 == counters[PASS]:
         return False
@@ -219,11 +219,11 @@ def to_be_asked(job, state):
 
 @apart
 def held_back(job, now, state):
-    """Tell whether ``job``, which may start, is skipped in this pass and keeps waiting."""
+    """Tell whether ``job``, which may start, is skipped in this pass; if so, hold it."""
     counters = state.counters
     if state.skips[job] >= counters[MOST_SKIPS] or state.verdict[job] != counters[PASS] << 1 | SKIP:
         return False
     state.held[counters[HELD]] = job
     counters[HELD] += 1
-    state.start[job] = now  # does not wait in this pass
+    state.start[job] = now  # counts as started until the pass ends
     return True
