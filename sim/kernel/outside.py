@@ -24,7 +24,7 @@ NOW, POLICY, CHOSEN_JOBS, HEAD, FIRST_NEW, NEWS, REFUSED, ADDRESSES = range(8)
 """Slots of ``Outside.table``. NOW: the second of the pass. POLICY: the address of a compiled policy, 0 to stop the loop.
 CHOSEN_JOBS: the number of chosen jobs, UNASKED before the policy is asked. HEAD: the index of the first waiting job. FIRST_NEW:
 the first job submitted since the policy was last asked. NEWS: whether anything but submissions has happened since. REFUSED: the
-index of a wrong choice in ``chosen``, plus one, or a count below 0. ADDRESSES and on: of arrays, for compiled policies."""
+index of a wrong choice in ``chosen``, plus one, or a count below 0. From ADDRESSES on: addresses of arrays for such policies."""
 
 SEEN = 16
 """Number of slots from ADDRESSES on, in the order of :func:`sim.compiled_policy.compiled`."""

@@ -2,12 +2,11 @@
 
 After Klusacek & Chlumsky (2016).
 
-Each cluster has a list of planned jobs. A cycle (a pass of the event loop) follows the authors. Ended jobs leave. The plan is
-updated: jobs are seated one by one in the order of their planned starts, none before the job in front of it. Each new job, in
+Each cluster has a list of planned jobs. A cycle (a pass of the event loop) follows the authors. Ended jobs leave. Then comes an
+update: jobs are seated one by one in the order of their planned starts, none before the job in front of it. Each new job, in
 order of submission, goes into the earliest gap that any cluster has for it (on ties the first such cluster), behind all jobs
-planned for no later, and the plan is updated. Jobs planned for now start. Then comes the search
-(:mod:`sim.kernel.planning_search`), and after it a second cycle, so that jobs it moved forward to now start now. An update may
-choose other nodes of the same cluster.
+planned for no later; another update follows. Jobs planned for now start. The search follows (:mod:`sim.kernel.planning_search`),
+then a second cycle, so that jobs moved forward to now start. An update may choose other nodes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Free processors over time, for algorithms that plan.
 
 The profile is a step function, kept in blocks of entries in order of time: a reservation moves entries of one block only, and a
-search skips blocks in which too few processors are free. It begins where the last one for jobs of the same kind ended in the same
-plan.
+search skips blocks in which too few processors are free. A search begins where the last search for jobs of the same kind in the
+same plan ended.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from sim.kernel.state import BLOCKS, EVENTS, FREE, NEVER, PLANS
 
 BITS = 6
 SIZE = 1 << BITS
-"""Max entries of a block, as a power of two; a full one is split."""
+"""Entries of a block, ``1 << BITS``; a full block is split."""
 FILLED = 32
-"""Entries of a new block, so that it can take some more."""
+"""Entries of a new block, which leaves room for more."""
 
 
 class Profile(NamedTuple):
-    """A step function: ``free[i]`` processors from ``time[i]`` on, int64 all.
+    """A step function: ``free[i]`` processors from ``time[i]`` on; all int64.
 
-    Its blocks in order of time, ``counters[BLOCKS]`` of them: ``order`` is the block's number, and its entries begin at ``SIZE`` times
-    that; ``first`` the time of its first entry; ``count`` its entries. Beside ``free`` of its entries, ``shift`` processors are free in
-    all of a block; ``least`` and ``most`` are bounds on both together. A place in the profile is one integer: place in ``order`` << BITS
-    | place in the block; the first is 0. ``searched`` is of :mod:`sim.kernel.searched`; jobs of one kind ask for as many processors. For
-    plans that leave far places open (:mod:`sim.kernel.just_backfill`): ``ahead`` [3]; ``longest`` [2, classes of a queue]; ``open``
-    [entries of a queue].
+    ``counters[BLOCKS]`` blocks stand in order of time. For each, ``order`` is its number, and its entries begin at ``SIZE`` times
+    that; ``first`` is the time of its first entry, ``count`` the number of its entries. ``shift`` processors are free in the
+    whole block in addition to ``free`` of an entry; ``least`` and ``most`` bound the sum. A place in the profile is one integer,
+    index in ``order`` << BITS | index in the block; the first place is 0. ``searched``: see :mod:`sim.kernel.searched`; the kind
+    of a job is its number of processors. For plans that leave far places open (:mod:`sim.kernel.just_backfill`): ``ahead`` [3],
+    ``longest`` [2, classes of a queue], ``open`` [entries of a queue].
     """
 
     time: np.ndarray
@@ -48,7 +48,7 @@ class Profile(NamedTuple):
 
 
 def blocks_for(entries: int) -> int:
-    """Return the blocks that hold any profile of so many entries: split blocks are half full."""
+    """Return how many blocks can hold ``entries``, as blocks may be half full after a split."""
     return 2 + 2 * entries // SIZE
 
 
@@ -82,7 +82,7 @@ def build_profile(now, profile, state, bits):
 
 @kernel
 def close(profile, k, size):
-    """Complete a new block of ``size`` entries, in which what is free grows with time."""
+    """Complete a new block of ``size`` entries, in which free processors grow with time."""
     at = profile.order[k] << BITS
     profile.count[k] = size
     profile.shift[k] = 0
@@ -98,13 +98,13 @@ def time_at(profile, place):
 
 @kernel
 def set_now(profile, now):
-    """Let the first entry begin ``now``; at others that have begun nothing changes."""
+    """Set the time of the first entry to ``now``; leave later entries as they are."""
     profile.time[profile.order[0] << BITS] = profile.first[0] = now
 
 
 @kernel
 def pass_on(profile, counters, now):
-    """Drop the entries that are over by ``now``."""
+    """Drop entries that end by ``now``, and set the first time to ``now``."""
     while counters[BLOCKS] > 1 and profile.first[1] <= now:
         block = profile.order[0]
         counters[BLOCKS] -= 1
@@ -124,7 +124,7 @@ def pass_on(profile, counters, now):
 
 @kernel
 def copy_block(profile, k, to):
-    """Copy what is stored of the block at ``k`` to another place; its entries stay."""
+    """Copy the data of the block at ``k`` to index ``to``; its entries do not move."""
     profile.order[to] = profile.order[k]
     profile.first[to] = profile.first[k]
     profile.count[to] = profile.count[k]
@@ -137,7 +137,7 @@ def copy_block(profile, k, to):
 def next_free(profile, place, last, procs):
     """Return the first place, from ``place`` on, with ``procs`` processors free.
 
-    -1 if no block up to ``last`` has one.
+    Return -1 if no block up to index ``last`` has such a place.
     """
     free, most = profile.free, profile.most
     k, skip = place >> BITS, place & (SIZE - 1)
@@ -159,7 +159,7 @@ def next_free(profile, place, last, procs):
 def next_busy(profile, counters, place, procs, until):
     """Return the first place, from ``place`` on, with fewer than ``procs`` free.
 
-    -1 if none begins before ``until``.
+    Return -1 if no such place begins before ``until``.
     """
     time, free, least = profile.time, profile.free, profile.least
     k, skip = place >> BITS, place & (SIZE - 1)
@@ -181,8 +181,8 @@ def next_busy(profile, counters, place, procs, until):
 def earliest(profile, counters, procs, seconds, limit, due):
     """Return the first place from which ``procs`` processors are free long enough.
 
-    That is for ``seconds``, or until ``due``. -1 if no such place begins before ``limit``; ``due`` is not earlier. The search begins
-    where the last one for such jobs ended.
+    That is for ``seconds``, or until ``due``. Return -1 if no such place begins before ``limit``, which is at most ``due``. The
+    search begins where the last one for such jobs ended.
     """
     counters[EVENTS] -= 1
     begin, place = ruled_out(profile.searched, procs, seconds), 0
@@ -226,7 +226,7 @@ def give_back(profile, counters, begin, until, procs):
 
 @kernel
 def most_free(profile, counters, limit):
-    """Return a bound on the processors that are free at a time before ``limit``."""
+    """Return an upper bound on the processors free at any time before ``limit``."""
     most, k = 0, 0
     while k < counters[BLOCKS] and profile.first[k] < limit:
         most = max(most, profile.most[k])
@@ -236,10 +236,7 @@ def most_free(profile, counters, limit):
 
 @kernel
 def longest_run(profile, counters, procs, limit):
-    """Return the longest time for which ``procs`` processors are free.
-
-    It begins before ``limit``.
-    """
+    """Return the longest time, begun before ``limit``, with ``procs`` processors free."""
     longest, last = 0, block_at(profile, counters, limit - 1)
     place = next_free(profile, 0, last, procs)
     while place >= 0 and time_at(profile, place) < limit:
@@ -253,7 +250,7 @@ def longest_run(profile, counters, procs, limit):
 
 @kernel
 def block_at(profile, counters, time):
-    """Return the place in ``order`` of the block that holds ``time``, else 0."""
+    """Return the index in ``order`` of the block that holds ``time``, 0 if it is before all."""
     low, high = 0, counters[BLOCKS] - 1
     while low < high:
         middle = (low + high + 1) >> 1
@@ -266,7 +263,7 @@ def block_at(profile, counters, time):
 
 @kernel
 def place_at(profile, counters, time):
-    """Return the place of the first entry from ``time`` on, which is later than now."""
+    """Return the place of the first entry at or after ``time``, which is later than now."""
     k = block_at(profile, counters, time)
     at = i = profile.order[k] << BITS
     while i < at + profile.count[k] and profile.time[i] < time:
@@ -300,7 +297,7 @@ def reserve_from(profile, counters, place, procs, seconds):
         profile.time[other] = profile.time[other - 1]
         profile.free[other] = profile.free[other - 1]
     profile.time[i] = until
-    profile.free[i] = profile.free[i - 1] + procs  # as before it: a reservation begins at an entry of this block
+    profile.free[i] = profile.free[i - 1] + procs  # as before the reservation, which begins at an entry of this block
     profile.count[k] += 1
     if profile.count[k] == SIZE:
         split(profile, counters, k)
@@ -310,7 +307,7 @@ def reserve_from(profile, counters, place, procs, seconds):
 def take(profile, k, i, until, procs):
     """Take ``procs`` processors from a block's entries from ``i`` to ``until``.
 
-    Returns the first entry behind them.
+    Return the index of the first entry after them.
     """
     end = (profile.order[k] << BITS) + profile.count[k]
     least = profile.least[k] - profile.shift[k]

@@ -1,7 +1,7 @@
 """EASY with k reservations: the first k waiting jobs that cannot start hold one each.
 
-Backfilling may delay none of them. Lies between EASY (k = 1) and a reservation for every job (Chiang, Arpaci-Dusseau & Vernon
-2002 compare k). Jobs are visited in the primary order until k reservations are given, the others then in backfill order.
+Backfilling may delay none of these jobs. The algorithm lies between EASY (k = 1) and a reservation for every job (Chiang,
+Arpaci-Dusseau & Vernon 2002 compare k). Jobs are tried in primary order until k hold a reservation, then in backfill order.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from sim.kernel.state import NEVER
 def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bits):
     """Walk the primary queue until ``reservations`` jobs hold one; return the next to start.
 
-    The result is the index of the next job that may start now, not yet started, and -1 once there is none; call again after each
-    start.
+    The result is the index of the next job that may start now, or -1 if there is none. It is not started here; call this again
+    after each start.
     """
     counters = state.counters
     build_profile(now, profile, state, bits)

@@ -1,4 +1,4 @@
-"""Draw how long jobs take in rollouts, which are run by :func:`sim.kernel.run.run`."""
+"""Draw runtimes of jobs for rollouts, which :func:`sim.kernel.run.run` runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sim.kernel.scenarios import place_of
 def tell(code, memory, first, last, jobs, row, quantiles):
     """Write the quantiles of jobs to their rows of ``quantiles``, int64 [rows, levels].
 
-    Of the jobs from ``first`` to before ``last``. ``row`` maps the kernel's jobs to rows of the table, and is empty where they are the same.
+    The jobs are those from ``first`` to before ``last``. ``row`` maps them to rows of the table; empty if they are the same.
     """
     for job in range(first, last):
         tell_quantiles(code, memory, job, jobs, quantiles, row[job] if len(row) > 0 else job)
@@ -19,10 +19,10 @@ def tell(code, memory, first, last, jobs, row, quantiles):
 
 @apart
 def draw_runtimes(rows, elapsed, requested, uniforms, quantiles, runtimes):
-    """Draw the runtime of jobs in each scenario, of what they have not outlived.
+    """Draw the runtime of jobs in each scenario from the quantiles they have not outlived.
 
-    As :mod:`sim.kernel.scenarios` does. ``rows`` of the table, and ``elapsed`` seconds and ``requested`` of each, int64 [jobs].
-    Writes ``runtimes`` [scenarios, jobs or more]: longer than ``elapsed`` in any case.
+    As in :mod:`sim.kernel.scenarios`. Each job has its row of the table in ``rows``, and ``elapsed`` and ``requested`` seconds,
+    int64 [jobs]. Writes ``runtimes`` [scenarios, jobs or more], which are always longer than ``elapsed``.
     """
     levels = quantiles.shape[1]
     for job in range(len(rows)):

@@ -1,7 +1,7 @@
 """The compiled entry: one resumable simulation, or the many of a sweep.
 
-A sweep over thousands of policies or scenarios has no time for Python between two simulations: arrays are reset, the loop runs,
-and sums over the jobs are taken, all in here. There is one call of the event loop, so it is compiled once.
+Python between two simulations would be too slow for a sweep over thousands of policies or scenarios. So the reset of the arrays,
+the loop and the sums over the jobs are all compiled here. There is one call of the event loop, so it is compiled once.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from sim.kernel.state import (
 from sim.machine.nodes import change
 
 WAITS, SLOWDOWNS, AREA, RESPONSES, BELOW, ABOVE, LONGEST, SUMS = range(8)
-"""Columns of ``Sweep.results``, sums over the jobs: of waits; of bounded slowdowns; of n p; of n p F; below and above the line of P2SF; then
-the longest wait, and the sums of bounded slowdowns with other thresholds."""
+"""Columns of ``Sweep.results``: the sums over the jobs of waits, bounded slowdowns, n p, and n p F; denominator and numerator of
+P2SF; the longest wait. The sums of bounded slowdowns with other thresholds follow."""
 
 MEASURED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
-"""The metrics that these sums make, as :mod:`sim.metrics.schedule_metrics` defines them."""
+"""The metrics computed from these sums, as :mod:`sim.metrics.schedule_metrics` defines them."""
 
 
 class Sweep(NamedTuple):
     """Simulations of the same jobs: results, what differs between them, and where they begin.
 
-    Results float64 [simulations, SUMS or more], and the starts of all jobs, int64 [simulations, jobs], if there is room for them.
-    Weights of the primary order, or none: [simulations, 6] on (n, r, wait, r/n, expansion, r n), or the parameters of a score,
-    [simulations, parameters]; runtimes int64 [simulations, jobs or more], or none: then the simulations begin in the midst. Of the
-    jobs submitted by then the first run as ``planned`` and with so many ``corrections``, int64 both; the others wait. The
-    thresholds of bounded slowdown in seconds, float64, of which
-    the second and later ones need a column more each; the memory of a compiled predictor at the start. Where a job is ``wanted`` (its row plus
-    one, else 0), simulations end with its start: results, and the starts of jobs that wait on, mean nothing then.
+    ``results`` is float64 [simulations, SUMS or more], ``starts`` int64 [simulations, jobs], or no columns to leave it out.
+    ``weights`` of the primary order are [simulations, 6] on (n, r, wait, r/n, expansion, r n), or [simulations, parameters] of a
+    score; no rows: the given ones hold. ``runtimes`` is int64 [simulations, jobs or more]. If it has rows, the simulations begin
+    in the midst: of the jobs submitted by then, the first run, with predicted ends ``planned`` and numbers of ``corrections``,
+    both int64, and the others wait. ``taus_s`` are the thresholds of bounded slowdown, float64 seconds; each after the first
+    needs one more column of results. ``memory`` is that of a compiled predictor at the start. If a job is ``wanted`` (its row
+    plus one, else 0), simulations end at its start; results and the starts of jobs still waiting then mean nothing.
     """
 
     results: np.ndarray
@@ -71,7 +71,7 @@ class Sweep(NamedTuple):
 def run(settings, jobs, estimates, dependencies, front, back, profile, state, clusters, outside, memory, now, sweep):
     """Run :func:`sim.kernel.loop.advance`, or each simulation of a sweep to its end.
 
-    A sweep's predictor must not be one that the loop has to ask.
+    The predictor of a sweep must not be OUTSIDE, as no caller could answer the loop.
     """
     simulations = len(sweep.results)
     free, begin = state.counters[FREE], now
@@ -107,7 +107,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
             add_up(row, jobs, state, sweep)
             if clusters is not None:
                 nodes = clusters.nodes
-                for i in range(state.counters[ENDS]):  # jobs that still run
+                for i in range(state.counters[ENDS]):  # running jobs give back their nodes
                     job = state.running[state.ends[i] & ((1 << settings.bits) - 1)]
                     if state.planned[job] != LEFT:
                         change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
@@ -118,7 +118,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
 
 @kernel
 def reset(free, jobs, state, memory, sweep):
-    """Reset everything to the state before the first submission, but the jobs that run."""
+    """Reset all but the running jobs to the state before the first submission."""
     for i in range(len(state.counters)):
         state.counters[i] = 0
     state.counters[FREE] = free
@@ -132,10 +132,10 @@ def reset(free, jobs, state, memory, sweep):
 
 @apart
 def resume(row, settings, now, jobs, estimates, front, back, state, scenarios, clusters, slurm, sweep):
-    """Go on from ``now`` with a pass, with the runtimes of ``row``.
+    """Prepare a simulation that begins in the midst, at ``now``, with the runtimes of ``row``.
 
-    The first jobs run, on the nodes that are noted for them, the others wait. Before, nothing runs. Harm and Slurm's scheduler,
-    which have queues of their own, begin no simulation in the midst; their forms of the kernel are compiled without it.
+    The first jobs run, on the nodes noted for them; the others wait. No job may run before. Harm and Slurm's scheduler have their
+    own queues and begin no simulation in the midst; their forms of the kernel are compiled without this.
     """
     if scenarios is not None or slurm is not None:
         return
@@ -169,14 +169,14 @@ def resume(row, settings, now, jobs, estimates, front, back, state, scenarios, c
         while numbers[HOUR] < len(hours.time) and hours.time[numbers[HOUR]] <= now:
             hours.latest[hours.kind[numbers[HOUR]]] = hours.until[numbers[HOUR]]
             numbers[HOUR] += 1
-        numbers[GAINS] += MOST_GAINS + 1  # what was known is of another simulation
+        numbers[GAINS] += MOST_GAINS + 1  # known refusals are of another simulation
         numbers[KEYED] = counters[STARVING]
         line_up_anew_on_nodes(settings, running, now, jobs, estimates, state, clusters)
 
 
 @kernel
 def add_up(row, jobs, state, sweep):
-    """Write the sums of the schedule that was made."""
+    """Write the sums of the finished schedule to ``Sweep.results``."""
     waits, area, responses, above, below, longest = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for job in range(len(jobs.submit)):
         wait = 1.0 * (state.start[job] - jobs.submit[job])
@@ -206,9 +206,9 @@ def add_up(row, jobs, state, sweep):
 
 
 def measured(sums: np.ndarray, jobs: int) -> np.ndarray:
-    """Return the metrics ``MEASURED`` of so many jobs from sums [..., SUMS or more].
+    """Return the metrics ``MEASURED`` of that many jobs, from sums [..., SUMS or more].
 
-    Then the longest wait, and bounded slowdown with each further threshold.
+    The longest wait and the mean bounded slowdown for each further threshold follow.
     """
     of = np.moveaxis(sums, -1, 0)
     metrics = (of[WAITS] / jobs, of[SLOWDOWNS] / jobs, of[RESPONSES] / of[AREA], 0.75 * of[ABOVE] / of[BELOW], of[LONGEST])
@@ -216,9 +216,9 @@ def measured(sums: np.ndarray, jobs: int) -> np.ndarray:
 
 
 def sums_of(wait: np.ndarray, runtime: np.ndarray, procs: np.ndarray, taus_s: np.ndarray) -> np.ndarray:
-    """Return the sums of :func:`add_up` for jobs that waited so long.
+    """Return the sums of :func:`add_up` for jobs with given waits, float64 [SUMS or more].
 
-    float64 [SUMS or more], from seconds and processors [jobs].
+    ``wait`` and ``runtime`` are seconds [jobs], ``procs`` processors [jobs].
     """
     wait, runtime = wait.astype(np.float64), runtime.astype(np.float64)
     response, work = wait + runtime, procs * runtime

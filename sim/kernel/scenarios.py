@@ -1,10 +1,10 @@
-"""Scenarios: K ways in which all jobs may go on, and when the head could start in each.
+"""Scenarios: K possible futures of all jobs, and when the head could start in each.
 
-Each job draws its runtime in scenario k from its distribution (:mod:`models.runtime.remaining`) at a number of its own,
-``uniforms[row, k]``, fixed for good; these are stratified, one in each K-th of [0, 1), in an order of the job's own, so that K
-scenarios tell as much as many independent ones. A running job's draws are made anew, at the same numbers, when it outlives one
-more of its quantiles, and not before: nothing else changes them. For each scenario the running jobs are kept in the order of
-their ends; these lists are brought up to date only where a decision needs them.
+In scenario k each job draws its runtime from its distribution (:mod:`models.runtime.remaining`) at its own fixed number
+``uniforms[row, k]``. A job's K numbers are stratified, one in each K-th of [0, 1), in an order of its own, so that K
+scenarios tell as much as many independent ones. A running job draws again, at the same numbers, each time that it outlives one
+more of its quantiles; nothing else changes its draws. Each scenario has a list of the running jobs in order of their
+ends; these lists are brought up to date only when a decision needs them.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from features.jit import apart, kernel
 from sim.kernel.state import DOUBTED, FREE
 
 WIDTHS = 256
-"""Rows of ``Scenarios.until``: a number of processors has that of its last bits, which it may have to share."""
+"""Rows of ``Scenarios.until``. A number of processors uses the row of its low bits, and may share it with others."""
 
 GONE = -1
-"""Value in ``Scenarios.outlived``: the job runs no more."""
+"""Value in ``Scenarios.outlived``: the job no longer runs."""
 
 NEVER = 1 << 61
 
 RETOLD = -2
-"""Value in ``Scenarios.outlived``: the job's quantiles are new, and all of them lie ahead."""
+"""Value in ``Scenarios.outlived``: the job has new quantiles and has outlived none of them."""
 
 TAKEN, SEEN_ENDS, STARVED, QUEUED, RUNNING, LISTED, HEAD, STARTS, STAMP, NUMBERS = range(10)
-"""Slots of ``Scenarios.numbers``: submitted jobs taken into the queue, ended jobs taken note of, and starving jobs moved up so far; the jobs in
-``queue``; those in ``running``, and how many of these, from the first, are in the lists; the job whose ``head`` is known, plus one, and the sum
-of its starts; the stamp of what is known in ``until``."""
+"""Slots of ``Scenarios.numbers``. So far: jobs TAKEN into the queue, ended jobs noted (SEEN_ENDS), jobs checked as STARVED. Now:
+jobs in ``queue``; jobs in ``running``, and how many of the first of them are LISTED by ends. HEAD: the job whose starts ``head``
+holds, plus one; STARTS: the sum of these starts; STAMP: the stamp of valid rows in ``until``."""
 
 START, AVAILABLE, POSITION = range(3)
-"""Rows of ``Scenarios.head``. On nodes AVAILABLE is for how many chunks there is room beyond those needed, POSITION in which cluster."""
+"""Rows of ``Scenarios.head``. On nodes AVAILABLE is the number of chunks with room beyond the head's, POSITION the cluster."""
 
 FOUND_AT, FOUND_FOR, FOUND = range(3)
-"""Columns of ``Scenarios.until``: the stamp and the processors, or the kind, of what was found, and where that begins."""
+"""Columns of ``Scenarios.until``: the stamp and the key (processors or kind) of a result, and its first value."""
 
 
 class Room(NamedTuple):
-    """For how many chunks of a job there is room, int64.
+    """The number of chunks of one job that have room, int64.
 
-    On each node ``node`` [nodes] and in each cluster ``total`` [clusters], as ends are gone through; ``first`` and ``first_total`` before any.
-    ``gain`` [jobs] is for how many more there is once a running job has ended, or that this must be looked up on its nodes.
+    Per node ``node`` [nodes] and per cluster ``total`` [clusters] after the ends applied so far, ``first`` and ``first_total``
+    before any end. ``gain`` [jobs]: how many more have room once a running job has ended; UNKNOWN: to be computed on its nodes.
     """
 
     node: np.ndarray
@@ -54,11 +54,10 @@ class Room(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """For how many chunks nodes have room, int64; of no nodes on the one pool.
+    """Tables for scenarios on nodes, int64; empty on the single pool.
 
-    ``head`` is of the head, ``other`` of a job that may run beside it. ``delayed`` [a power of two, FOUND + K]: when the head could start if a kind of
-    job stayed in a cluster for good.
-    ``sole`` [nodes]: the only running job on a node.
+    Room for chunks of the ``head``, and of an ``other`` job that may run beside it. ``delayed`` [a power of two, FOUND + K]: when
+    the head could start if a job of a kind stayed in a cluster for ever. ``sole`` [nodes]: the only running job on a node.
     """
 
     head: Room
@@ -70,14 +69,13 @@ class Tables(NamedTuple):
 class Scenarios(NamedTuple):
     """Arrays of an algorithm that weighs scenarios.
 
-    Rows of the table come first in ``uniforms`` float64 [rows, K] and ``quantiles`` int64 [rows, levels]; ``seconds`` int64 [jobs, K]
-    are the drawn runtimes, ``outlived`` int64 [jobs] how many of its quantiles a running job has outlived. ``running`` int64 [most]
-    holds running jobs in order of start; ``ends`` and ``owner`` int64 [K, most] the ends in each scenario, ascending, and whose they
-    are. ``head`` int64 [3, K]: when the head can start, the processors free by then, how many ends that takes. ``until`` int64
-    [WIDTHS, FOUND + K]: when the head could start beside a job so wide that never ends; on ``tables`` of nodes, when a job of a kind could
-    start beside the head. ``queue`` int64 [jobs] holds the waiting
-    jobs in order, ``facts`` float64 [jobs, FACTS] what was found out about each at its submission, ``scales`` float64 the constants
-    and running sums of :mod:`sim.kernel.harm`.
+    By rows of the given table: ``uniforms`` float64 [rows, K] and ``quantiles`` int64 [rows, levels]. ``seconds`` int64 [jobs,
+    K]: drawn runtimes. ``outlived`` int64 [jobs]: how many of its quantiles a running job has outlived. ``running`` int64 [most]:
+    running jobs in order of start. ``ends`` and ``owner`` int64 [K, most]: the ascending ends of each scenario, and their jobs.
+    ``head`` int64 [3, K]: when the head can start, the processors free then, and how many ends that takes. ``until`` int64
+    [WIDTHS, FOUND + K]: when the head could start beside a job of a width that never ends; on nodes, when a job of a kind could
+    start beside the head. ``queue`` int64 [jobs]: waiting jobs in order. ``facts`` float64 [jobs, FACTS]: values computed at
+    submission. ``scales`` float64: constants and running sums of :mod:`sim.kernel.harm`. ``tables``: see :class:`Tables`.
     """
 
     numbers: np.ndarray
@@ -118,12 +116,12 @@ NO_SCENARIOS = Scenarios(
     facts=np.zeros((0, 0)),
     tables=NO_TABLES,
 )
-"""Of no jobs."""
+"""The arrays for no jobs."""
 
 
 @kernel
 def row_of(job, dependencies):
-    """Return the row of the table of a job of the kernel."""
+    """Return the row in the given table of a job of the kernel."""
     return dependencies.row[job] if len(dependencies.row) > 0 else job
 
 
@@ -131,7 +129,7 @@ def row_of(job, dependencies):
 def place_of(uniform, outlived, levels):
     """Return which of ``levels`` quantiles a number in [0, 1) draws.
 
-    The first ``outlived`` are left out; at least one must remain.
+    The first ``outlived`` ones are left out; at least one must remain.
     """
     begin = (outlived + 0.5) / (levels + 1) if outlived > 0 else 0.0
     place = np.int64((begin + uniform * (1.0 - begin)) * (levels + 1) - 0.5)
@@ -140,7 +138,7 @@ def place_of(uniform, outlived, levels):
 
 @kernel
 def draw(job, row, requested, scenarios):
-    """Draw the runtime of ``job`` in each scenario, of what it has not outlived."""
+    """Draw the runtime of ``job`` in each scenario from the quantiles it has not outlived."""
     levels, outlived = scenarios.quantiles.shape[1], scenarios.outlived[job]
     for k in range(scenarios.uniforms.shape[1]):
         seconds = requested
@@ -151,7 +149,7 @@ def draw(job, row, requested, scenarios):
 
 @kernel
 def runs(job, now, jobs, state, scenarios):
-    """Note that ``job`` runs from now on; it is listed when the lists are next needed."""
+    """Note that ``job`` runs from now on; :func:`bring_up` adds it to the lists of ends."""
     numbers = scenarios.numbers
     if numbers[RUNNING] == len(scenarios.running):
         drop_gone(now, jobs, state, scenarios)
@@ -161,9 +159,9 @@ def runs(job, now, jobs, state, scenarios):
 
 @kernel
 def drop_gone(now, jobs, state, scenarios):
-    """Take jobs that have ended out of ``running`` and the lists.
+    """Remove ended jobs from ``running`` and the lists.
 
-    A job that ends this second at its request leaves the plan before its end is handled, and leaves here then too.
+    A job that ends this second at its request leaves the plan before its end is handled, and is removed here as well.
     """
     numbers = scenarios.numbers
     kept, listed = 0, 0
@@ -189,7 +187,7 @@ def drop_gone(now, jobs, state, scenarios):
 
 @kernel
 def bring_up(now, jobs, dependencies, state, scenarios):
-    """Bring the lists up to ``now``; tell whether anything has changed in them."""
+    """Bring the lists up to ``now``; return whether they have changed."""
     numbers, levels = scenarios.numbers, scenarios.quantiles.shape[1]
     gone, moved = False, False
     for i in range(numbers[RUNNING]):
@@ -235,9 +233,9 @@ def put(k, size, job, state, scenarios):
 
 @apart
 def told_too_little(now, jobs, dependencies, state, scenarios):
-    """Tell whether a job runs on that has outlived all that was told of it; note which.
+    """Tell whether a running job has outlived all its quantiles; note it in DOUBTED.
 
-    A predictor outside the kernel can tell more. Not of a job that ends now.
+    The predictor outside the kernel can give new ones. A job that ends now needs none.
     """
     levels = scenarios.quantiles.shape[1]
     for i in range(scenarios.numbers[RUNNING] if levels > 1 else 0):
@@ -272,9 +270,9 @@ def find_head_starts(needed, now, jobs, state, scenarios):
 
 @kernel
 def look_beside(needed, procs, jobs, scenarios):
-    """Find when the head could start if ``procs`` processors were taken for good.
+    """Find when the head could start if ``procs`` processors were taken for ever.
 
-    Fills a row of ``until``; ``needed`` are the head's processors. Known until the head's own starts are found anew.
+    Fills a row of ``until``, valid until the head's own starts are found again. ``needed`` are the head's processors.
     """
     numbers, head, until, at = scenarios.numbers, scenarios.head, scenarios.until, procs & (WIDTHS - 1)
     if until[at, FOUND_AT] == numbers[STAMP] and until[at, FOUND_FOR] == procs:
@@ -294,7 +292,7 @@ def look_beside(needed, procs, jobs, scenarios):
 def mean_delay(job, procs, now, scenarios):
     """Return the head's mean delay in seconds if ``job`` starts now.
 
-    Call :func:`look_beside` for its ``procs`` before.
+    Call :func:`look_beside` for its ``procs`` first.
     """
     head, at, delays = scenarios.head, procs & (WIDTHS - 1), 0
     for k in range(head.shape[1]):
@@ -307,7 +305,7 @@ def mean_delay(job, procs, now, scenarios):
 def mean_wait_else(head, procs, now, scenarios):
     """Return the mean time until ``procs`` processors are free beside or after the head.
 
-    Call :func:`look_beside` for them before.
+    Call :func:`look_beside` for ``procs`` first.
     """
     starts, at, waits = scenarios.head, procs & (WIDTHS - 1), 0
     for k in range(starts.shape[1]):

@@ -1,7 +1,7 @@
-"""Scores: queue orders that are formulas, evaluated as programs for a stack.
+"""Scores: queue orders that are formulas, evaluated by a stack machine.
 
-:mod:`sim.scores` translates a formula. A step of a program is one row (operation, argument), int64; it pushes a value or a feature,
-or replaces the topmost values by what it makes of them. What is no number counts as 0, and so does a division by 0.
+:mod:`sim.scores` translates a formula into a program. Each step is one row (operation, argument), int64. It pushes a value or a
+feature, or replaces the top values by its result. A result that is not a number counts as 0, and so does a division by 0.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from sim.kernel.state import FREE
 VALUE, FEATURE, NEGATIVE, LOG, SQRT, EXP, ABS, TANH, ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER, MIN, MAX, BELOW, UP_TO, WHERE = range(
     18
 )
-"""Operations: push a parameter or number, push a feature; six of one value, nine of two, one of three."""
+"""Operations: push a parameter or number; push a feature; six of one value; nine of two; one of three."""
 
 N, R, REQUESTED, SUBMIT, WAIT, SINCE, FREE_NOW, QUEUE, DEMAND, HOUR, PROCS = range(11)
-"""Features. SINCE is the wait less the time that is the same for all jobs: it orders as the wait does, and stays the same."""
+"""Features. SINCE is the wait minus the current time, so it orders jobs as the wait does but does not change."""
 
 DEEPEST = 64
 """Max number of values on the stack."""
 LEAST_LOG = 1e-9
-"""The least number of which a logarithm is taken."""
+"""Min argument of a logarithm; smaller ones are replaced by it."""
 LARGEST = 1e300
-"""The largest score; a job at the head of the queue goes before it."""
+"""Max absolute score, so that a starving job, with key -inf, goes before all others."""
 
 
 class Scoring(NamedTuple):
-    """The programs of the primary order and of backfilling, and what they need.
+    """The programs of the primary and the backfill order, int64 [steps, 2], and their inputs.
 
-    They are int64 [steps, 2]. ``seen`` float64 [3] holds free processors, waiting jobs and their demand (sum of r n) as the last pass that sorts found them;
-    ``stack`` float64 [DEEPEST]; ``clock`` int64 [steps, 2] as ``models.runtime.memory.Memory.clock``; the machine's ``procs``.
+    ``seen`` float64 [3]: free processors, waiting jobs and their demand (sum of r n) at the last pass that sorted. ``stack``
+    float64 [DEEPEST]; ``clock`` int64 [steps, 2] as in ``models.runtime.memory.Memory.clock``; the machine's ``procs``.
     """
 
     primary: np.ndarray
@@ -47,9 +47,9 @@ class Scoring(NamedTuple):
 
 @apart
 def look_around(scoring, line, begin, waiting, jobs, estimates, counters):
-    """Note what features of the queue and the machine are at this pass.
+    """Write the features of the queue and the machine at this pass to ``seen``.
 
-    So many ``waiting`` jobs stand in ``line`` from index ``begin`` on.
+    The ``waiting`` jobs stand in ``line`` from index ``begin`` on.
     """
     demand = 0.0
     for i in range(begin, begin + waiting):
@@ -61,7 +61,7 @@ def look_around(scoring, line, begin, waiting, jobs, estimates, counters):
 
 @apart
 def score(program, values, scoring, job, now, jobs, estimates):
-    """Return the score of ``job``, float64: the smallest is served first.
+    """Return the score of ``job``, float64; the smallest score goes first.
 
     ``values`` float64 are the parameters and numbers of ``program``.
     """

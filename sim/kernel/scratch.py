@@ -1,6 +1,6 @@
 """The arrays of a simulation, allocated once and reused by many short simulations.
 
-New memory pages would otherwise take most of the time of a campaign.
+Allocating new memory pages would otherwise take most of the time of a campaign.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from sim.machine.plan import Plan
 
 
 class Work(NamedTuple):
-    """Queues (one where it suffices), profile of planning algorithms, state of a simulation.
+    """Queues (one if that suffices), profile of planning algorithms, state of a simulation.
 
-    Beside the state, not in it, are the ``clusters`` of a machine, None on one pool, and a policy ``outside``, None without one: with
-    them in it every function that sees the state would be compiled once more.
+    ``clusters`` is None on a single pool, ``outside`` is None without a policy outside. They are not part of the state: otherwise
+    every function that takes the state would be compiled once more.
     """
 
     front: Queue
@@ -39,7 +39,7 @@ class Work(NamedTuple):
 
 
 class Scratch:
-    """Arrays that grow to the largest simulation so far; one simulation at a time."""
+    """Arrays that grow to the largest simulation so far, for one simulation at a time."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}
@@ -53,7 +53,7 @@ class Scratch:
         return held[:length]
 
     def take(self, name: str, *shape: int, dtype: type = np.int64) -> np.ndarray:
-        """Return an array of ``shape`` for the use called ``name``, with whatever it held before."""
+        """Return an uninitialised array of ``shape`` for the use called ``name``."""
         return self._take(name, math.prod(shape), dtype).reshape(shape)
 
     def _queue(self, name: str, jobs: int, procs: int, gaps: bool) -> Queue:
@@ -83,12 +83,12 @@ class Scratch:
         scenarios: Scenarios | None = None,
         clusters: Clusters | None = None,
     ) -> Work:
-        """Return fresh arrays for ``jobs`` jobs on ``procs`` processors.
+        """Return reset arrays for ``jobs`` jobs on ``procs`` processors.
 
-        Those of the last call, if it asked for the same. With a profile if ``plans``, queues with gaps or packed, one queue or
-        ``two``, with the arrays of start decisions if ``decides``, with ``scenarios``, and with ``clusters``. No more jobs run at a
-        time than there are processors, but in the second in which they are predicted to end, per-event semantics may start as many
-        again before their ends are handled. Each job, running or planned, adds at most two steps to a profile.
+        The arrays of the last call are reused if it asked for the same. ``plans`` adds a profile, ``decides`` the arrays of start
+        decisions; queues have ``gaps`` or are packed, and are one or ``two``. No more jobs run than there are processors, except
+        that in the second of their predicted ends per-event semantics may start as many again before the ends are handled. Each
+        job, running or planned, adds at most two steps to a profile.
         """
         asked = (jobs, procs, plans, gaps)
         if asked != self._last or two not in self._works:
@@ -115,13 +115,13 @@ class Scratch:
 
     @staticmethod
     def outside(jobs: int) -> Outside:
-        """Return fresh arrays of a policy outside; no job waits."""
+        """Return new arrays for a policy outside, with no waiting job."""
         table = np.zeros(ADDRESSES + SEEN, np.int64)
         table[CHOSEN_JOBS] = UNASKED
         return Outside(table, np.zeros(jobs, np.int64), np.zeros(jobs + 1, np.int64), np.full(jobs + 1, NOWHERE))
 
     def _room(self, jobs: int, procs: int, plans: bool, gaps: bool, two: bool) -> Work:
-        """Return arrays for a simulation, with whatever they held before."""
+        """Return uninitialised arrays for a simulation."""
         most, nothing = min(jobs, 2 * procs), np.zeros(0, np.int64)
         state = State(
             np.zeros(COUNTERS, np.int64),
@@ -143,7 +143,7 @@ class Scratch:
         return Work(front, back, self._profile(jobs, procs) if plans else self._profile(0, 0), state, None)
 
     def nodes(self, layout: Layout, requests: Requests, row: np.ndarray) -> Nodes:
-        """Return fresh arrays of a machine on which nothing runs; ``row`` as in its nodes."""
+        """Return reset arrays of a machine on which no job runs; ``row`` as in Nodes."""
         jobs, begin = len(row), rooms(layout, requests)
         cluster = self._take("cluster", jobs)
         cluster[:] = NOWHERE
@@ -165,9 +165,9 @@ class Scratch:
     def clusters(
         self, nodes: Nodes, planner: Planner, *, two: bool, failures: Failures = NO_FAILURES, origin: int = 0, hours: Hours = ALWAYS
     ) -> Clusters:
-        """Return fresh lines of waiting jobs for a machine on which nothing runs.
+        """Return the state of a machine on which no job runs or waits.
 
-        Its nodes fail by ``failures``, and jobs start at ``hours``, whose seconds count from ``origin``.
+        Its nodes fail by ``failures``, and jobs may start at ``hours``; the seconds of both become seconds from ``origin``.
         """
         jobs = len(nodes.row)
         front = self._line("front", jobs)
@@ -215,7 +215,7 @@ class Scratch:
         )
 
     def _plan(self, nodes: Nodes, jobs: int) -> Plan:
-        """Return an empty plan with room for all jobs, each of which comes and leaves."""
+        """Return an empty plan with room for two events of each job, its start and its end."""
         clusters, entries, most = len(nodes.first) - 1, 2 * jobs + 2, levels(nodes, nodes.requests)
         size = self.take("plan size", clusters)
         size[:] = 0

@@ -1,8 +1,8 @@
 """What searches in a plan have ruled out.
 
-A plan only gets fuller, so a job has no place before that of an earlier one of its kind. int64 [KINDS + 1, 4]: of each kind of jobs,
-the plan in which a place was last looked for, what the jobs ask for, their seconds, and the time before which there is none. Kinds that
-share a row displace each other. In the last row, the plan's number.
+A plan only gets fuller, so a job has no place before the place of an earlier job of its kind. The array is int64 [KINDS + 1, 4].
+A row of a kind has the number of the plan last searched, the kind's request and seconds, and the time before which it has no
+place. Kinds that share a row overwrite each other. The last row has the number of the current plan.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from features.jit import kernel
 
 KINDS = 512
-"""Rows for kinds."""
+"""Number of rows for kinds."""
 
 
 def nothing_searched() -> np.ndarray:
@@ -24,13 +24,13 @@ def nothing_searched() -> np.ndarray:
 
 @kernel
 def forget_searches(searched):
-    """Forget what earlier searches ruled out, for more may be free now."""
+    """Forget what earlier searches ruled out, as more may be free now."""
     searched[KINDS, 0] += 1
 
 
 @kernel
 def ruled_out(searched, asked, seconds):
-    """Return the time before which no job of a kind has a place, 0 if it is unknown."""
+    """Return the time before which no job of a kind has a place, 0 if unknown."""
     kind = (asked * 7919 + seconds * 31) % KINDS
     noted = searched[kind, 0] == searched[KINDS, 0] and searched[kind, 1] == asked and searched[kind, 2] == seconds
     return searched[kind, 3] if noted else 0
@@ -38,7 +38,7 @@ def ruled_out(searched, asked, seconds):
 
 @kernel
 def rule_out(searched, asked, seconds, before):
-    """Note that no job of a kind has a place before a time."""
+    """Note that no job of a kind has a place ``before`` a time."""
     kind = (asked * 7919 + seconds * 31) % KINDS
     searched[kind, 0] = searched[KINDS, 0]
     searched[kind, 1] = asked

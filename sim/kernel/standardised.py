@@ -1,7 +1,7 @@
 """Mixed policies over standardised features: in units of their standard deviation.
 
-The deviation is over the jobs that wait at the moment. Subtracting the mean would change no order, so only the weights are
-divided. A feature that is equal for all waiting jobs decides nothing.
+The deviation is over the jobs that wait at the moment. Subtracting the mean would not change the order, so only the weights are
+divided. A feature that is equal for all waiting jobs gets weight 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from features.jit import kernel
 def standardise(given, weights, line, begin, waiting, jobs, estimates, now):
     """Write ``given`` [6] divided by the features' standard deviations to ``weights`` [6].
 
-    The deviations are over so many ``waiting`` jobs, in ``line`` from index ``begin`` on.
+    The deviations are over the ``waiting`` jobs in ``line`` from index ``begin`` on.
     """
     for feature in range(6):
         mean, least, most = 0.0, np.inf, -np.inf
@@ -28,7 +28,7 @@ def standardise(given, weights, line, begin, waiting, jobs, estimates, now):
         for i in range(begin, begin + waiting):
             squares += (_feature(feature, line[i], jobs, estimates, now) - mean) ** 2
         deviation = np.sqrt(squares / max(waiting, 1))
-        # for equal values, rounding of the mean may leave a deviation that is not quite 0
+        # with equal values, rounding of the mean may give a deviation other than 0
         weights[feature] = given[feature] / deviation if most > least else 0.0
 
 

@@ -1,12 +1,12 @@
 """Start decisions (RUSH: Nichols et al., algorithm 2): skip a job that could start.
 
-Paper and listing disagree on what happens to a skipped job. Here it keeps its place in the queue, holds no reservation in that
-pass, as if it were absent, and is asked about again at the next pass; if nothing else causes one, a timed wake-up does. A job is
-skipped at most so many times, or for so many seconds, then it starts without being asked about. This holds for every order and algorithm, as all of them
-start jobs in one way.
+The paper's text and listing disagree on skipped jobs. Here a skipped job keeps its place in the queue, holds no reservation in
+that pass, as if it were absent, and is decided on again at the next pass; if no event causes one, a timed wake-up does. After a
+max number of skips, or of seconds, a job starts without a decision. This holds for every order and algorithm, as all start jobs
+by the same function.
 
-The deciding model is outside the event loop. A pass that reaches an undecided job stops there, the loop asks, and the pass
-continues from there with the answer: its starts, reservations and skips stay as they are.
+The deciding model is outside the event loop. A pass stops at an undecided job, the loop asks, and the pass
+continues there with the answer; its starts, reservations and skips so far remain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sim.kernel.queue import append, insertion_sort, pack
 from sim.kernel.state import HELD, LET_START, PASS, SKIP, UNDECIDED, WAITING, WAKE, State
 
 WAKE_S = 30
-"""Seconds after a pass that skipped a job until the next, if nothing else causes one."""
+"""Seconds from a pass that skipped a job to the next pass, if no event causes an earlier one."""
 
 
 class StartDecision(Protocol):
@@ -31,7 +31,7 @@ class StartDecision(Protocol):
     name: str
 
     def skip(self, row: int, now_s: int) -> bool:
-        """Tell whether the job in ``row`` of the table shall wait, although it could start.
+        """Tell whether to skip the job in ``row`` of the table, which could start.
 
         ``now_s`` is in seconds from the trace's origin.
         """
@@ -40,9 +40,9 @@ class StartDecision(Protocol):
 
 @dataclass
 class Patient:
-    """A decision that lets a job start after ``patience_s`` seconds of skips; 0 for never.
+    """A decision that lets a job start ``patience_s`` seconds after its first skip; 0: never.
 
-    ``decision`` is asked about a job again after ``every_s`` seconds at the earliest; until then its answer holds.
+    Once ``decision`` has skipped a job, it is not asked about the job again for ``every_s`` seconds: the job stays skipped.
     """
 
     decision: StartDecision
@@ -56,7 +56,7 @@ class Patient:
         self.name = self.decision.name
 
     def skip(self, row: int, now_s: int) -> bool:
-        """Tell whether the job in ``row`` shall wait."""
+        """Tell whether to skip the job in ``row``."""
         if self.patience_s and now_s - self._first.get(row, now_s) >= self.patience_s:
             return False
         if row in self._last and now_s - self._last[row] < self.every_s:
@@ -70,9 +70,9 @@ class Patient:
 
 
 def decide(decision: StartDecision, state: State, now_s: int, rows: np.ndarray | None) -> None:
-    """Answer the loop, which stopped for a decision at ``now_s``.
+    """Write the ``decision`` for which the loop stopped at ``now_s``.
 
-    ``rows`` maps the kernel's jobs to rows of the table, None where they are the same.
+    ``rows`` maps the kernel's jobs to rows of the table; None if they are the same.
     """
     job = int(state.counters[UNDECIDED]) - 1
     skipped = decision.skip(job if rows is None else int(rows[job]), now_s)
@@ -81,7 +81,7 @@ def decide(decision: StartDecision, state: State, now_s: int, rows: np.ndarray |
 
 @apart
 def put_back(settings, now, jobs, estimates, front, back, state, scenarios):
-    """After a pass, return skipped jobs to their places, count them, and ensure another pass."""
+    """After a pass, return skipped jobs to the queue, count their skips, and set WAKE."""
     counters = state.counters
     held = counters[HELD]
     counters[PASS] += 1
@@ -96,7 +96,7 @@ def put_back(settings, now, jobs, estimates, front, back, state, scenarios):
         counters[HELD] = 0
         return
     gaps = settings.algorithm != CONSERVATIVE
-    if gaps:  # a job held back counts as started until here, and leaves the queues
+    if gaps:  # skipped jobs count as started until here, so this removes them
         pack(front, state.start)
         if not settings.one_queue:
             pack(back, state.start)
