@@ -1,5 +1,5 @@
 """Slurm's scheduler: clocks, passes and priorities by which slurmctld starts jobs.
 
-On a site as its files describe it. Rules are those of Slurm 22.05; names of its files and functions stand at each. The parts plug into the one event loop
-(:mod:`sim.kernel.loop`), which then counts milliseconds: Slurm's clocks have phases below a second, and these decide.
+The rules are those of Slurm 22.05; docstrings name its files and functions. The parts plug into the event loop
+(:mod:`sim.kernel.loop`), which then counts milliseconds, as phases of Slurm's clocks below a second decide starts.
 """

@@ -30,14 +30,14 @@ from sim.slurm.state import (
 )
 
 MOST_REMOVED = 200
-"""Running jobs that are taken out of the plan before it is tested again."""
+"""Max running jobs that :func:`will_run` removes before it tests again."""
 
 
 @apart
 def cycle(now, whole, slurm):
-    """Go once through the queue: start what fits beside all plans before it, plan the others.
+    """Go once through the queue: start jobs that fit beside earlier plans, plan the others.
 
-    Unless the ``whole`` queue is asked for, nothing is planned behind the last job that may still start: it would change nothing.
+    Unless ``whole``, no job behind the last one that may still start is planned, as that would change nothing.
     """
     numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
     numbers[CYCLES] += 1
@@ -90,9 +90,9 @@ def cycle(now, whole, slurm):
 
 @kernel
 def _may_start(record, second, slurm):
-    """Tell whether a job may still start in this cycle, as far as free nodes without plans tell.
+    """Tell whether a job may still start in this cycle, judged by free nodes without plans.
 
-    An exclusive job that was never planned counts as one: its first plan changes its size.
+    True for an exclusive job without a plan so far, as its first plan changes its size.
     """
     ask, state, room, hardware = slurm.ask, slurm.now, slurm.room, slurm.hardware
     job, partition, cpus, nodes = ask.job[record], ask.partition[record], 0, 0
@@ -115,7 +115,7 @@ def _may_start(record, second, slurm):
 
 @kernel
 def _over_its_share(job, partition, stamp, slurm):
-    """Tell whether a user, a partition or an association has had its tests; if not, count one (``_job_exceeds_max_bf_param``)."""
+    """Tell whether a job has no test left (``_job_exceeds_max_bf_param``); else count one."""
     rules, room, ask, partitions = slurm.rules, slurm.room, slurm.ask, len(slurm.room.failed)
     association = 2 * partitions + 1 + ask.leaf[job]
     user = 2 * partitions + 1 + len(slurm.tree.user) + ask.user[job] * (partitions + 1)
@@ -133,7 +133,7 @@ def _over_its_share(job, partition, stamp, slurm):
 
 @kernel
 def _gets_no_plan(record, second, stamp, slurm):
-    """Tell whether a job may only start now: too young, too low, of a QOS without plans, or planned in another partition."""
+    """Tell whether a job may start now but get no plan, by QOS, age, priority or other plans."""
     rules, ask, state, room = slurm.rules, slurm.ask, slurm.now, slurm.room
     job, partition = ask.job[record], ask.partition[record]
     return (
@@ -147,7 +147,7 @@ def _gets_no_plan(record, second, stamp, slurm):
 
 @apart
 def plan(job, partition, now, slurm):
-    """Start ``job`` (return -1), plan it (1), or give it up in this cycle (0)."""
+    """Start ``job`` (return -1), plan it (return 1), or give it up in this cycle (return 0)."""
     ask, state, room, rules = slurm.ask, slurm.now, slurm.room, slurm.rules
     second, limit = now // 1000, ask.least[job]
     waits = slurm.numbers[NOW_ONLY] != 0
@@ -165,7 +165,7 @@ def plan(job, partition, now, slurm):
         count = free_throughout(begin, end, first, slurm)
         if skips and (later > 0 or not whole):
             done, total = _count_free(later if later > 0 else second + rules.bf_window, ask.cpus[job], done, total, slurm)
-            if total < ask.cpus[job]:  # a search would find nothing before it is time to look again
+            if total < ask.cpus[job]:  # a search would find nothing before the next look
                 if later == 0:
                     return 0
                 skipped = True
@@ -176,7 +176,7 @@ def plan(job, partition, now, slurm):
         if chosen == 0 or (when > second and waits):
             if later > 0 and not waits:
                 continue
-            if whole and skipped:  # its size may have changed with a plan that was skipped
+            if whole and skipped:  # a skipped plan may have changed its size
                 later, skips, skipped = second, False, False
                 slurm.numbers[SPLIT] = slurm.numbers[REACH] = 0
                 continue
@@ -210,7 +210,7 @@ def plan(job, partition, now, slurm):
         )
         if when > second and overlaps(begins, ends, chosen, slurm):
             if when == begin:
-                return 0  # rounded down it meets a plan that ends before it, and would again
+                return 0  # rounded down, its start meets a plan that ends before it; so would the next look
             later = when
             continue
         if over_limits(job, chosen, slurm):
@@ -221,7 +221,7 @@ def plan(job, partition, now, slurm):
 
 @kernel
 def _begin_count(slurm):
-    """Begin to count the processors that come free on nodes of ``mask``: none is in it yet."""
+    """Begin to count free processors on nodes of ``mask``, as if it held no node so far."""
     room = slurm.room
     for node in range(len(room.sooner)):
         room.sooner[node] = slurm.now.cpus[node]
@@ -232,10 +232,10 @@ def _begin_count(slurm):
 
 @kernel
 def _count_free(second, need, done, total, slurm):
-    """Return how many running jobs end by ``second``, and how many processors are then free on nodes of ``mask``.
+    """Return the number of jobs ended by ``second``, and of processors in ``mask`` free then.
 
-    No more jobs end than make ``need`` free. At the count before, ``done`` had ended and ``total`` were free on the nodes ``counted``;
-    ``sooner`` [nodes] are those of each node, and ``coming`` is the set of nodes that had any.
+    The count stops once ``need`` processors are free. It continues from the previous call, in which ``done`` jobs had ended and
+    ``total`` processors were free on the nodes ``counted``: ``sooner`` [nodes] of each node, ``coming`` the nodes with any.
     """
     state, room = slurm.now, slurm.room
     for word in range(len(room.mask)):
@@ -258,7 +258,7 @@ def _count_free(second, need, done, total, slurm):
 
 @kernel
 def _count_whole_nodes(job, chosen, slurm):
-    """Let the size of an exclusive job, from its first plan on, be the processors of whole nodes (``total_cpus``)."""
+    """From its first plan on, size an exclusive job by whole nodes (``total_cpus``)."""
     ask, room, cpus = slurm.ask, slurm.room, 0
     for i in range(chosen):
         cpus += room.take[i]
@@ -269,7 +269,7 @@ def _count_whole_nodes(job, chosen, slurm):
 
 @kernel
 def _limit_to_plans(job, second, limit, slurm):
-    """Shorten the limit of a job with --time-min to the next plan on its nodes (``_reset_job_time_limit``)."""
+    """Cut a --time-min job's limit at the next plan on its nodes (_reset_job_time_limit)."""
     state, plans, numbers = slurm.now, slurm.plans, slurm.numbers
     ends = state.limit_end[job]
     for k in range(numbers[INTERVALS]):
@@ -284,10 +284,10 @@ def _limit_to_plans(job, second, limit, slurm):
 
 @kernel
 def _next_look(job, partition, begin, end, first, slurm):
-    """Write to ``usable`` the nodes up and open to ``job`` from ``begin`` to ``end``, and return when to look for others.
+    """Write the nodes open from ``begin`` to ``end`` to ``usable``; return the next look.
 
-    That is at the end of the first interval, from ``first`` on, after which a node comes back, or once a reservation has ended that
-    keeps nodes from the job; 0: never.
+    The next look is at the end of the first interval, from ``first`` on, after which a node comes back, or, if earlier, at
+    the start of the job's own reservation or the end of another that keeps nodes from it; 0: never.
     """
     room, kept, later, own = slurm.room, slurm.reservations, 0, slurm.ask.reservation[job]
     if len(kept.start) > 0:
@@ -302,7 +302,7 @@ def _next_look(job, partition, begin, end, first, slurm):
 
 @kernel
 def _meets_reservation(partition, begin, end, slurm):
-    """Tell whether a reservation of nodes of the partition meets the time from ``begin`` to ``end``."""
+    """Tell whether a reservation of the partition's nodes meets the time ``begin`` to ``end``."""
     kept, member = slurm.reservations, slurm.hardware.member
     for row in range(len(kept.start)):
         if begin < kept.end[row] and end > kept.start[row]:
@@ -314,9 +314,9 @@ def _meets_reservation(partition, begin, end, slurm):
 
 @kernel
 def _end_of_a_reservation(begin, slurm):
-    """Return the second after the first end of a reservation from ``begin`` on.
+    """Return the second after the first end of a reservation at or after ``begin``.
 
-    It is rounded up to bf_resolution (``find_resv_end``; the second after was measured).
+    The end is rounded up to bf_resolution (``find_resv_end``); that the second after it counts was measured.
     """
     kept, step, first = slurm.reservations, slurm.rules.bf_resolution, 0
     for row in range(len(kept.end)):
@@ -327,11 +327,11 @@ def _end_of_a_reservation(begin, slurm):
 
 @apart
 def will_run(job, partition, second, slurm):
-    """Return when ``job`` could start on the nodes of ``mask``, and how many it takes.
+    """Return when ``job`` could start on the nodes of ``mask``, and how many nodes it takes.
 
-    0 if never (``_will_run_test``). Where it does not fit now, it starts on what it may preempt; else running jobs are removed in
-    order of their limits' ends, in groups whose reach widens, and the answer is the last end of the group. A group ends where the
-    very next running job, on whatever nodes, ends beyond its reach.
+    Both are 0 if never (``_will_run_test``). If the job does not fit now, first all jobs that it may preempt are removed. Then
+    running jobs are removed in order of the ends of their limits, in groups whose reach widens; the answer is the last end of the
+    group. A group ends when the next running job, on any nodes, ends beyond its reach.
     """
     room, state, numbers, ask = slurm.room, slurm.now, slurm.numbers, slurm.ask
     free, chosen = 0, 0
@@ -352,7 +352,7 @@ def will_run(job, partition, second, slurm):
             free += freed
             chosen = pick(job, room.mask, slurm, room.idle, room.cpus, room.memory, room.gpus)
             if chosen > 0:
-                return second, chosen  # it may begin once they have stopped
+                return second, chosen  # it may start once the preempted jobs have stopped
     reach, barrier, removed, left, just_removed = 30, -1, 0, 0, False
     for i in range(numbers[RUNNING]):
         other = state.running[i]
@@ -380,7 +380,7 @@ def will_run(job, partition, second, slurm):
 
 @kernel
 def _widened(reach, ends, slurm):
-    """Return the reach of the next group: twice as far, or bf_window_linear farther, until the next job ends within it."""
+    """Return the reach, doubled or bf_window_linear longer, until the next job ends in it."""
     step = slurm.rules.bf_window_linear
     reach = reach + step if step > 0 else 2 * reach
     while reach < ends:
@@ -390,13 +390,13 @@ def _widened(reach, ends, slurm):
 
 @kernel
 def _guessed_end(end, second, slurm):
-    """Return when a job past its limit is taken to end (``_guess_job_end``)."""
+    """Return the end of a job for planning, also if it is past its limit (``_guess_job_end``)."""
     return end if end > second else max(end + slurm.rules.kill_wait + slurm.rules.over_time, second + 1)
 
 
 @kernel
 def _held_there(other, slurm):
-    """Return how many processors a running job holds on nodes of ``mask``."""
+    """Return the number of processors that a running job holds on nodes of ``mask``."""
     state, mask, held = slurm.now, slurm.room.mask, 0
     for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
         if holds(mask, state.node[at]):

@@ -1,4 +1,4 @@
-"""The arrays at the beginning of a replay: a site, its jobs, and the phases of its clocks."""
+"""The arrays at the beginning of a replay, for a site, its jobs and its clocks' phases."""
 
 from __future__ import annotations
 
@@ -50,26 +50,26 @@ from sim.slurm.state import (
 from sim.slurm.topology import FAR
 
 LEAD_S = 30
-"""Seconds before the first submission at which slurmctld is taken to have made its last full pass, and charged usage."""
+"""Seconds before the first submission at which slurmctld is assumed to have last made a full pass and charged usage."""
 TURN_MS = 1_004
-"""Time between turns of slurmctld's background loop: a second and its own work (1,003 to 1,005 ms measured)."""
+"""Time between turns of slurmctld's background loop: a second plus its own work (1,003 to 1,005 ms measured)."""
 EPILOG_MS = 16
-"""How long a node is COMPLETING beyond its Epilog (16 to 20 ms measured)."""
+"""How long a node stays COMPLETING after its Epilog (16 to 20 ms measured)."""
 MOVED_ON_S = 60 * DAY_S
-"""How long after the last submission a reservation that repeats does so."""
+"""How long after the last submission a repeating reservation still repeats."""
 LAUNCH_MS = 80
-"""Seconds of launch and exit beyond a program's runtime (50 to 150 ms measured)."""
+"""Milliseconds of launch and exit beyond a program's runtime (50 to 150 ms measured)."""
 YEAR_S = 365 * DAY_S
 
 
 class Phases(NamedTuple):
-    """What no accounting holds: phases of Slurm's clocks, and parts of seconds.
+    """What accounting does not record: phases of Slurm's clocks, and fractions of seconds.
 
-    The first turn, cycle, computation of priorities, and poll of time limits. Seconds count from the beginning of the replay; ``parts_s`` float64
-    [jobs] are added to the submissions; ``turn_length_s`` is the time between turns of the background loop,
-    ``cycle_length_s`` that between cycles, 0: bf_interval. ``full_s`` and ``asked_s``
-    say when the last full pass and the last pass were, in seconds from the first submission. ``runtimes_s`` float64 [jobs] are runtimes
-    with their parts of seconds, launch and exit among them, NaN where unknown.
+    ``turn_s``, ``cycle_s``, ``decay_s`` and ``poll_s`` are the first turn, cycle, computation of priorities and poll of time
+    limits, in seconds from the beginning of the replay. ``parts_s`` float64 [jobs] are added to the submissions.
+    ``turn_length_s`` is the time between turns of the background loop, ``cycle_length_s`` between cycles, 0: bf_interval.
+    ``full_s`` and ``asked_s`` are the times of the last full pass and the last pass before the replay, in seconds from the first
+    submission. ``runtimes_s`` float64 [jobs] are exact runtimes with launch and exit, NaN if unknown.
     """
 
     turn_s: float
@@ -85,7 +85,7 @@ class Phases(NamedTuple):
 
 
 def draw_phases(site: Site, jobs: int, seed: int) -> Phases:
-    """Draw one of the many sets of phases that an accounting stands for."""
+    """Draw random phases, as one accounting is consistent with many."""
     random = np.random.default_rng([seed, 0x51])
     interval, between, period = clock_settings(site)
     turn, cycle, decay = random.random(3) * (TURN_MS / 1000, between, period)
@@ -100,7 +100,7 @@ def clock_settings(site: Site) -> tuple[int, int, int]:
 
 
 def as_rules(site: Site, phases: Phases) -> Rules:
-    """Return the settings that the kernel reads."""
+    """Return the settings that the compiled scheduler reads."""
     settings, (interval, between, period) = site.settings, clock_settings(site)
     half_life = seconds(settings.get("prioritydecayhalflife", "7-0"))
     plain: dict[str, Any] = {name: site.parameter(name) for name in PARAMETERS if name in Rules._fields}
@@ -142,9 +142,9 @@ def as_rules(site: Site, phases: Phases) -> Rules:
 
 
 def asked(site: Site, jobs: pd.DataFrame) -> Requests:
-    """Return what jobs, in any order, ask of a site.
+    """Return what ``jobs``, in any order, ask for on a site.
 
-    InputError for a job in an unknown partition or QOS.
+    Raises InputError for a job in an unknown partition or QOS.
     """
     return requests(site, jobs, _tree(site)[1], origin_of(jobs))
 
@@ -152,8 +152,8 @@ def asked(site: Site, jobs: pd.DataFrame) -> Requests:
 def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Requests, np.ndarray] | None = None) -> Slurm:
     """Return the arrays of a replay of ``jobs`` on ``site``.
 
-    They have :data:`sim.slurm.requests.COLUMNS` and are in order of submission. What they ask for may be there already: ``request_rows``, with
-    the row of each job. InputError for a job in an unknown partition or QOS.
+    ``jobs`` have :data:`sim.slurm.requests.COLUMNS` and are in order of submission. ``request_rows`` are their requests, if
+    already made, and the row of each job. Raises InputError for a job in an unknown partition or QOS.
     """
     rules, partitions, origin = as_rules(site, phases), list(site.partitions), origin_of(jobs)
     names = [node.name for node in site.nodes]
@@ -255,7 +255,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Re
 def origin_of(jobs: pd.DataFrame) -> int:
     """Return the Unix second at which a replay of ``jobs`` begins.
 
-    A midnight, as Slurm rounds to multiples of seconds since 1970.
+    It is a midnight, as Slurm rounds to multiples of seconds since 1970.
     """
     return (int(jobs["submit_s"].min()) - LEAD_S) // DAY_S * DAY_S
 
@@ -263,7 +263,7 @@ def origin_of(jobs: pd.DataFrame) -> int:
 def _reserve(
     site: Site, origin: int, last_s: int, of_node: Mapping[str, int]
 ) -> tuple[Reservations, list[tuple[int, int, int, int]]]:  # fmt: skip
-    """Return the reservations as they hold at the beginning, and the events at which they begin, end or are moved on."""
+    """Return the first reservations, and the events at which they begin, end or move on."""
     times = [each.times(origin, last_s + MOVED_ON_S) for each in site.reservations]
     events, row, starts, ends = list[tuple[int, int, int, int]](), list[int](), list[int](), list[int]()
     for at, held in enumerate(times):
@@ -290,9 +290,9 @@ def _reserve(
 
 
 def _network(site: Site, of_node: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return of each switch the nodes that it reaches, level, the switch above, and hops to each other one.
+    """Return for each switch its nodes, its level, the switch above, and hops to each switch.
 
-    InputError for switches in a circle.
+    Raises InputError if switches form a circle.
     """
     every, count = {each.name: each for each in site.switches}, len(site.switches)
     rows = {name: row for row, name in enumerate(every)}
@@ -331,7 +331,7 @@ def _tree(site: Site) -> tuple[Tree, dict[tuple[str, str], int]]:
     shares = np.array([each.shares for each in every], np.float64)
     levels = np.array([sum(shares[child] for child in below[up] if shares[child] != OF_PARENT) if up >= 0 else 0.0 for up in above])
     part = np.divide(shares, levels, out=np.ones(len(every)), where=levels > 0)
-    for at in range(1, len(every)):  # accounts stand before what they hold
+    for at in range(1, len(every)):  # accounts come before their users and accounts
         norm[at] = norm[above[at]] * (part[at] if shares[at] != OF_PARENT else 1)
     below = [sorted(children, key=lambda child: not every[child].user) for children in below]
     size = len(every)

@@ -12,7 +12,7 @@ from sim.slurm.topology import choose_otherwise
 
 @kernel
 def room_on(job, node, slurm, cpus, memory, gpus):
-    """Return the processors that ``job`` may take on ``node``, of what is left there."""
+    """Return the number of processors that ``job`` may take on ``node``, given what is left."""
     ask, hardware = slurm.ask, slurm.hardware
     if gpus[node] < ask.gpus[job] or not holds(hardware.suits[ask.suits[job]], node):
         return 0
@@ -34,8 +34,8 @@ def room_on(job, node, slurm, cpus, memory, gpus):
 def pick(job, mask, slurm, idle, cpus, memory, gpus):
     """Choose nodes of ``mask`` for ``job``; return how many, 0 if it does not fit.
 
-    They stand in ``slurm.room.chosen``, with processors in ``take``. Nodes outside ``idle`` have no processors. On failure the nodes
-    with fewest processors are left out, and it is tried again.
+    The nodes are in ``slurm.room.chosen``, their processors in ``take``. Nodes outside ``idle`` have no free processors. On
+    failure the nodes with fewest processors are left out, and the choice is tried again.
     """
     ask, room, able = slurm.ask, slurm.room.room, slurm.room.able
     largest, total, there = 0, 0, 0
@@ -59,7 +59,7 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
         _keep_roomiest(room, gpus)
     least, small = ask.min_nodes[job], 0
     while small < largest:
-        chosen = choose(job, max(least, ask.max_nodes[job]), small, slurm)  # of a range of nodes, as many as may be
+        chosen = choose(job, max(least, ask.max_nodes[job]), small, slurm)  # of a range of node counts, first the largest
         if chosen == 0 and ask.max_nodes[job] > least:
             chosen = choose(job, least, small, slurm)
         if chosen > 0:
@@ -74,7 +74,7 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
 
 @kernel
 def _keep_roomiest(room, gpus):
-    """Keep the node with most processors and GPUs alone: measured of jobs with more GPUs than tasks; the cause is not known."""
+    """Keep only the roomiest node: measured for more GPUs than tasks, for an unknown cause."""
     best = -1
     for node in range(len(room)):
         if room[node] > 0 and (best < 0 or room[node] + gpus[node] > room[best] + gpus[best]):
@@ -88,8 +88,8 @@ def _keep_roomiest(room, gpus):
 def choose(job, nodes, small, slurm):
     """Choose ``nodes`` among those with more than ``small`` processors; return how many.
 
-    0 if they do not suffice. From sets of consecutive nodes of equal weight: the lightest first, then the tightest that suffices, then the largest. Where one
-    node is enough, the one of the set with fewest processors that suffices.
+    Return 0 if they do not suffice. Sets of consecutive nodes of equal weight are taken: the lightest, among these the tightest
+    that suffices, else the largest. If one node is enough, take the node of the set with fewest processors that suffices.
     """
     if slurm.hardware.least_loaded[slurm.numbers[TRIED]] != 0 or len(slurm.hardware.switch_level) > 0:
         return choose_otherwise(job, nodes, small, slurm)
@@ -132,7 +132,7 @@ def choose(job, nodes, small, slurm):
 
 @kernel
 def _sets(small, slurm):
-    """Write the sets of consecutive nodes of equal weight, with what they hold; return how many sets."""
+    """Write sets of consecutive nodes of equal weight, and their totals; return how many."""
     room, weight = slurm.room, slurm.hardware.weight
     sets, before = 0, -1
     for i in range(slurm.numbers[ABLE]):
@@ -153,7 +153,7 @@ def _sets(small, slurm):
 
 @kernel
 def _best_set(sets, need, nodes, slurm):
-    """Return the set to take from next, -1 if none is left."""
+    """Return the next set to take nodes from, -1 if none is left."""
     room, weights = slurm.room, slurm.hardware.weight
     best, best_weight, best_enough, best_total = -1, 0, False, 0
     for each in range(sets):
@@ -175,7 +175,7 @@ def holds(nodes, node):
 
 @kernel
 def meets(nodes, others):
-    """Tell whether two sets of nodes have one in common."""
+    """Tell whether two sets of nodes have a node in common."""
     for word in range(len(nodes)):
         if nodes[word] & others[word] != 0:
             return True
@@ -184,7 +184,7 @@ def meets(nodes, others):
 
 @kernel
 def count_bits(word):
-    """Return how many bits of a word are set; a loop that LLVM makes one instruction of."""
+    """Return how many bits of a word are set; LLVM turns the loop into one instruction."""
     count = 0
     while word != 0:
         word &= word - 1
@@ -194,7 +194,7 @@ def count_bits(word):
 
 @kernel
 def lowest(word):
-    """Return the place of the lowest bit that is set in ``word``, which is not 0."""
+    """Return the index of the lowest set bit of ``word``, which is not 0."""
     return count_bits((word & -word) - 1)
 
 
@@ -214,7 +214,7 @@ def drop(nodes, node):
 def occupy(job, sign, slurm, idle, cpus, memory, gpus):
     """Take what a running job holds (``sign`` -1), or give it back (1).
 
-    ``idle`` is the set of nodes that have processors left.
+    ``idle``, the set of nodes with free processors, is updated, too.
     """
     ask, now = slurm.ask, slurm.now
     for at in range(now.nodes[job], now.nodes[job] + now.held[job]):

@@ -1,6 +1,6 @@
-"""Slurm's clocks: when passes, cycles and priorities are due.
+"""Slurm's clocks: when passes, cycles and computations of priorities are due.
 
-The end of an epilog makes a pass at once. A job that has ended before slurmctld asks its nodes to end it only asks for one.
+The end of an epilog causes a pass at once. A job that had ended before slurmctld asked its nodes to end it only requests one.
 
 From controller.c, ``_slurmctld_background``, and backfill.c, ``backfill_agent``.
 """
@@ -50,17 +50,17 @@ from sim.slurm.state import (
 )
 
 IDLE_MS = 2 * 86_400_000
-"""The machine empty and nothing to come for so long: what waits then never starts."""
+"""After this time with an empty machine and nothing to come, jobs still waiting never start."""
 REQUEUE_MS = 121_000
-"""A requeued job does not begin before so long (121 s measured): until the credentials of its last run are void."""
+"""A requeued job starts at the earliest after this time (121 s measured): then its last credentials are void."""
 _ALL = 1 << 30
 
 
 @kernel
 def next_clock(now, submitted_all, slurm):
-    """Return when Slurm next does something by itself, in ms.
+    """Return when Slurm next acts by itself, in ms.
 
-    NEVER once nothing can change any more.
+    Return NEVER if nothing can change any more.
     """
     numbers = slurm.numbers
     empty = numbers[RUNNING] == 0 and numbers[CLEARED] == numbers[ENDINGS]
@@ -83,7 +83,7 @@ def next_clock(now, submitted_all, slurm):
 
 @kernel
 def _last_known(slurm):
-    """Return the last moment, in ms, at which a reservation ends or a job may begin."""
+    """Return the last time, in ms, at which a reservation ends or a waiting job may begin."""
     last = 0
     for row in range(len(slurm.reservations.end)):
         last = max(last, slurm.reservations.end[row] * 1000)
@@ -94,9 +94,9 @@ def _last_known(slurm):
 
 @apart
 def work(now, ended, ends, submitted, slurm):
-    """Do what is due at ``now``; return how many jobs have started: ``Now.begun``.
+    """Do what is due at ``now``; return how many jobs have started.
 
-    ``ended`` are jobs in order of their ends, ``ends`` of them have ended, and so many jobs have been ``submitted``.
+    ``Now.begun`` lists these jobs. ``ends`` jobs have ended, listed in ``ended``, and ``submitted`` are submitted.
     """
     numbers, state, rules = slurm.numbers, slurm.now, slurm.rules
     numbers[BEGUN] = numbers[STOPPED] = 0
@@ -154,7 +154,7 @@ def work(now, ended, ends, submitted, slurm):
 
 @kernel
 def change_site(row, slurm):
-    """Let a node go or come back, or a reservation have its next time, as an event says.
+    """Apply an event: a node fails or comes back, or a reservation moves to its next time.
 
     Return the event's node, up and job.
     """
@@ -171,7 +171,7 @@ def change_site(row, slurm):
 
 @kernel
 def catch_up(now, slurm):
-    """Let the clocks that turned while nothing waited stand as they would."""
+    """Advance the clocks that were not run while no job waited."""
     numbers, rules = slurm.numbers, slurm.rules
     between = rules.cycle_ms
     if numbers[CYCLE] < now:
@@ -193,7 +193,7 @@ def _completing(slurm):
 
 @kernel
 def _next_notice(now, slurm):
-    """Return when a job that waits may begin next, or the next grace time is over; NEVER."""
+    """Return when the next waiting job becomes eligible or grace time ends, or NEVER."""
     state, when = slurm.now, NEVER
     for i in range(slurm.numbers[QUEUED]):
         begins = slurm.ask.begin_ms[slurm.ask.job[state.queue[i]]]
@@ -208,7 +208,7 @@ def _next_notice(now, slurm):
 
 @kernel
 def _end_grace(now, slurm):
-    """Stop the jobs whose grace time was over at the last poll of limits (``job_time_limit``)."""
+    """Stop the jobs whose grace time has ended, by the polls of limits (``job_time_limit``)."""
     state, i = slurm.now, 0
     while i < slurm.numbers[RUNNING]:
         job = state.running[i]
@@ -220,7 +220,7 @@ def _end_grace(now, slurm):
 
 @kernel
 def _lose_jobs(node, now, slurm):
-    """Stop what runs on a node that is down."""
+    """Stop the jobs that run on a node that went down."""
     state, i = slurm.now, 0
     while i < slurm.numbers[RUNNING]:
         job, there = state.running[i], False
@@ -234,7 +234,7 @@ def _lose_jobs(node, now, slurm):
 
 @kernel
 def cancel(job, now, slurm):
-    """Take a job out of the queue that its user cancels, or stop it."""
+    """Cancel a job: remove it from the queue, or stop it if it runs."""
     state = slurm.now
     if state.phase[job] == RUNS:
         stop(job, 0, now, slurm)
@@ -246,7 +246,7 @@ def cancel(job, now, slurm):
 
 @kernel
 def _wait_again(job, now, slurm):
-    """Let a stopped job wait again, as if submitted now."""
+    """Queue a stopped job again, as if submitted now; it may begin after ``REQUEUE_MS``."""
     state, ask, numbers = slurm.now, slurm.ask, slurm.numbers
     state.again[job] = 0
     state.eligible[job] = state.accrues[job] = NONE
@@ -258,7 +258,7 @@ def _wait_again(job, now, slurm):
 
 @kernel
 def clear(job, now, slurm):
-    """Let the nodes of an ended job answer, and jobs that waited for it go."""
+    """Handle the answer of an ended job's nodes; its dependents may become eligible."""
     state = slurm.now
     for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
         state.busy[state.node[at]] -= 1
@@ -274,7 +274,7 @@ def clear(job, now, slurm):
 
 @kernel
 def ask_for_pass(now, slurm):
-    """Ask for a pass (``queue_job_scheduler``): a turn of the background loop starts it."""
+    """Request a pass (``queue_job_scheduler``), which a turn of the background loop starts."""
     slurm.numbers[REQUESTS] += 1
     expect_turn(now, slurm)
 
@@ -283,7 +283,7 @@ def ask_for_pass(now, slurm):
 def expect_turn(now, slurm):
     """Set the next turn of the background loop.
 
-    Make up for the full passes over an empty queue before it.
+    Account first for the full passes over an empty queue since the last turn.
     """
     numbers, rules = slurm.numbers, slurm.rules
     if numbers[TICK] != NEVER:
@@ -315,7 +315,7 @@ def turn(now, slurm):
 
 @kernel
 def begin_pass(depth, now, slurm):
-    """Make a pass now, or once ``sched_min_interval`` is over."""
+    """Run a pass now, or once ``sched_min_interval`` has gone since the last one."""
     numbers, least = slurm.numbers, slurm.rules.sched_min_interval_ms
     if now - numbers[LAST_PASS] >= least:
         main_pass(depth, now, slurm)
@@ -327,7 +327,7 @@ def begin_pass(depth, now, slurm):
 def wake(now, slurm):
     """Wake the backfill scheduler.
 
-    It goes through the queue if something has changed, or a limit is over.
+    It runs a cycle if something has changed or a job has reached its limit.
     """
     numbers, rules, state = slurm.numbers, slurm.rules, slurm.now
     if now // 1000 - numbers[LAST_CYCLE] // 1000 < rules.bf_interval or waits_for_completion(now, slurm):

@@ -1,6 +1,6 @@
-"""slurm.conf, gres.conf and topology.conf: nodes, partitions, switches and settings.
+"""Read slurm.conf, gres.conf and topology.conf: nodes, partitions, switches, settings.
 
-Slurm's own rules of reading hold: keys in any case, ``DEFAULT`` lines, ranges of names, continued lines, comments. Errors name file,
+Slurm's own rules apply: keys in any case, ``DEFAULT`` lines, ranges of names, continued lines, comments. Errors name file,
 line and key.
 """
 
@@ -18,7 +18,7 @@ _FLAGS = {
     *("no_fair_tree", "fair_tree", "calculate_running", "small_relative_to_time", "accrue_always", "incr_only"),
     *("max_tres", "no_normal_all", "no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres"),
 }
-"""PriorityFlags that are modelled, or decide nothing: priorities of running jobs."""
+"""PriorityFlags that are modelled, or that only affect priorities of running jobs."""
 _WEIGHTS = ("age", "fairshare", "jobsize", "partition", "qos")
 _MODELLED = {
     *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters"),
@@ -34,7 +34,7 @@ _DECIDES = {
     "enforcepartlimits": ("no", "any", "all", "yes"),
     "priorityusageresetperiod": ("none",),
 }
-"""Keys that change decisions and are not modelled, with the values at which they do not."""
+"""Keys that are not modelled, with the values at which they do not change decisions."""
 _NODE = {
     *("nodename", "cpus", "sockets", "boards", "socketsperboard", "corespersocket", "threadspercore", "realmemory"),
     *("gres", "procs", "feature", "features", "weight", "memspeclimit", "corespeccount"),
@@ -49,7 +49,7 @@ _GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d{1,9}))?(?:\([^)]*\))
 
 
 def configuration(texts: Mapping[str, str], name: str) -> Site:
-    """Read slurm.conf and gres.conf."""
+    """Return the site of slurm.conf and gres.conf; raises InputError for wrong lines."""
     settings: dict[str, str] = {}
     defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
     nodes: dict[str, Node] = {}
@@ -218,7 +218,7 @@ def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) 
 
 
 def _add_gres(nodes: dict[str, Node], texts: Mapping[str, str], name: str) -> None:
-    """Take the GPUs of nodes whose line in slurm.conf states none from gres.conf."""
+    """Read GPUs from gres.conf for nodes without GPUs in slurm.conf."""
     for line in conf_lines(texts, GRES, name):
         if line.pairs.get("name") != "gpu" or "nodename" not in line.pairs:
             continue

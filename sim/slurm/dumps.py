@@ -1,6 +1,6 @@
-"""What sacctmgr, sshare and scontrol print of a site.
+"""Read what sacctmgr, sshare and scontrol print about a site.
 
-QOS, associations, usage, reservations and outages.
+That is QOS, associations, usage, reservations and outages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sim.slurm.state import OF_PARENT
 
 
 def _table(text: str, file: str, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Return line number and fields of a table as Slurm's commands print it with -P."""
+    """Yield line number and fields of each row of a table printed by Slurm's commands with -P."""
     lines = text.splitlines()
     head = lines[0].split("|") if lines else []
     for each in needed:
@@ -33,7 +33,7 @@ def _table(text: str, file: str, needed: tuple[str, ...]) -> Iterator[tuple[int,
 
 
 def _amounts(text: str, file: str, number: int) -> dict[str, int]:
-    """Return ``cpu=4,node=2,gres/gpu=1,mem=4G`` as numbers, memory in MiB; limits of -1 hold nothing back."""
+    """Return ``cpu=4,gres/gpu=1,mem=4G`` as numbers, memory in MiB; drop limits of -1."""
     amounts = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
@@ -47,7 +47,7 @@ def _amounts(text: str, file: str, number: int) -> dict[str, int]:
 
 
 def _minutes(values: Mapping[str, str], file: str, number: int) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Return limits of one job, of used and of running minutes; keys as in ``show qos`` and ``sacctmgr dump``, in lower case."""
+    """Return limits of one job, of used and of running minutes; Slurm's keys in lower case."""
 
     def read(*keys: str) -> dict[str, int]:
         return _amounts(next(filter(None, (values.get(key) for key in keys)), ""), file, number)
@@ -89,7 +89,7 @@ def every_qos(text: str, file: str) -> Iterator[Qos]:
 
 
 def associations(text: str, file: str) -> tuple[Association, ...]:
-    """Read ``sacctmgr dump``.
+    """Read ``sacctmgr dump``, the root account first.
 
     Its lines are ``Parent - 'x'``, ``Account - 'y':KEY=VALUE:...`` and ``User - 'z':...``.
     """
@@ -101,7 +101,7 @@ def associations(text: str, file: str) -> tuple[Association, ...]:
         if form is None:
             raise InputError(f"{file}, line {number}: is no line Parent, Account or User of sacctmgr dump")
         kind, name = form[1], form[2]
-        if kind == "Parent" and name not in accounts:  # so no account stands above itself
+        if kind == "Parent" and name not in accounts:  # so no account is above itself
             raise InputError(f"{file}, line {number}: no line above it describes the account {name}")
         if kind == "Parent":
             parent = name
@@ -157,7 +157,7 @@ def reservations(text: str, file: str, site: Site, timezone: str) -> tuple[Reser
 def outages(text: str, file: str, site: Site, timezone: str) -> tuple[Outage, ...]:
     """Read ``sacctmgr -P show event``.
 
-    Each row of a node is a time in which it started nothing. One that was down lost its jobs.
+    Each row is a time in which a node started no jobs. A node that was down also lost its jobs.
     """
     names, entries = {node.name for node in site.nodes}, []
     for number, row in _table(text, file, ("NodeName", "TimeStart", "TimeEnd", "State")):

@@ -1,4 +1,4 @@
-"""A record as the arrays that :mod:`sim.slurm.recorded` follows."""
+"""A record of events as the arrays that :mod:`sim.slurm.recorded` follows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOTHING = np.empty(0, np.int64)
 def held_nodes(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Return where each job's nodes begin, int64 [jobs + 1], and the nodes.
 
-    A job of which the record names none holds all of the site's.
+    A job without a node known to the site holds all of the site's nodes.
     """
     names = {node.name: number for number, node in enumerate(site.nodes)}
     codes, texts = pd.factorize(jobs["nodes"].astype(str))
@@ -31,7 +31,7 @@ def held_nodes(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 def follow_events(
     events: Sequence[tuple[int, int, int]], slurm: Slurm, first: np.ndarray = _NOTHING, node: np.ndarray = _NOTHING
 ) -> None:
-    """Handle ``events`` in order, each a millisecond, a kind and a job.
+    """Handle ``events``, each (millisecond, kind, job), in order.
 
     ``first`` and ``node`` are those of :func:`held_nodes`; only a START reads them.
     """

@@ -1,4 +1,4 @@
-"""A site from the text of its files; values of :mod:`sim.slurm.site` come out."""
+"""Read a site, as values of :mod:`sim.slurm.site`, from the text of its files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sim.slurm.site import Site
 
 
 def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Site:
-    """Return the site that ``texts`` describe, by file name; ``name`` stands in errors.
+    """Return the site that ``texts``, by file name, describe; errors mention ``name``.
 
     Times of reservations and outages are local to ``timezone``.
 
-    InputError for what Slurm would refuse: nodes or a QOS that nothing defines, values that are no numbers, no node at all.
+    Raises InputError for what Slurm would refuse: undefined nodes or QOS, values that are not numbers, no node at all.
     """
     if CONF not in texts:
         raise InputError(f"{name}: holds no {CONF}: {FILES[CONF]}")

@@ -1,4 +1,4 @@
-"""Limits of QOS and associations as counters that jobs add to, and as meters of minutes."""
+"""Limits of QOS and associations, as counters of jobs' amounts and as meters of minutes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from sim.slurm.state import BILLING, CPUS, NODES, Meters
 
 FACTORS = ("cpu", "node", "mem", "gres/gpu", "jobs")
 PER_START = ("jobs", "license")
-"""What is looked at before nodes are chosen."""
+"""Limits that are checked before nodes are chosen."""
 METERED = {"cpu": CPUS, "node": NODES, "billing": BILLING}
-"""Of which resources a job's amount is known once its nodes are chosen."""
+"""Resources of which a job's amount is known only once its nodes are chosen."""
 
 
 def wanted(row: Any) -> dict[str, int]:
-    """Return what a job asks for, by resource; memory in MiB."""
+    """Return the amounts that a job asks for, by resource; memory in MiB."""
     nodes = max(row.min_nodes, 1)
     memory = row.memory_node * nodes or row.memory_cpu * row.cpus
     return {"cpu": row.cpus, "node": nodes, "jobs": 1, "gres/gpu": row.gpus * nodes, "mem": memory}
 
 
 class Slots:
-    """Limits as counters: each (whose, resource) is a slot with its max value.
+    """Limits as counters: each (owner, resource) is a slot with its max value.
 
-    QOS go before associations: the first that sets a limit holds.
+    QOS come before associations, and the first that sets a limit counts.
     """
 
     def __init__(self, site: Site, leaves: Mapping[tuple[str, str], int]) -> None:
@@ -39,9 +39,9 @@ class Slots:
         self._meter_rows: list[tuple[int, bool, bool, float]] = []
 
     def of(self, row: Any) -> list[tuple[str, int, int]]:
-        """Return (kind, slot, amount) of what counts a job.
+        """Return (kind, slot, amount) for each limit that a job counts against.
 
-        Licenses, the partition's QOS, its own, and its associations'.
+        The limits are those of licenses, the QOS of partition and job, and the job's associations.
         """
         site = self._site
         held = set[tuple[str, str]]()
@@ -71,13 +71,13 @@ class Slots:
             for scope, values, key in (("group", limits.group, at), ("user", limits.user, self._leaves[row.account, row.user])):
                 for name in FACTORS:
                     if name in values and (scope, name) not in (by_qos if scope == "group" else held):
-                        held.add((scope, name))  # an account's limit of users is that of each of them, unless they have their own
+                        held.add((scope, name))  # an account's limit per user holds for users without their own
                         slots.append((name, self._slot((key, scope, name), values[name]), asked[name]))
         never = [name for name, most in self._per_job(row) if {**asked, **_minutes(row)}[name] > most]
         return slots + [("jobs" if "wall" in never else "job", self._slot(("never",), 0), 1)] * bool(never)
 
     def minutes_of(self, row: Any) -> Iterator[tuple[str, int, float]]:
-        """Yield (resource, meter, amount) of the limits of minutes that count a job."""
+        """Yield (resource, meter, amount) for each limit of minutes that a job counts against."""
         if not self._site.enforces_limits:
             return
         usage = [(("qos", each.name), each.limits, "NoDecay" in each.flags, 0.0) for each in self._qos_of(row)]
@@ -110,7 +110,7 @@ class Slots:
         return [each for each in ((own, of_partition) if own.over_partition else (of_partition, own)) if each is not None]
 
     def _associated(self, row: Any) -> Iterator[tuple[int, Limits]]:
-        """Yield the limits of a job's association, and of all above it."""
+        """Yield row and limits of a job's association and of all above it."""
         at = self._leaves.get((row.account, row.user))
         while at is not None and at >= 0:
             yield at, self._site.associations[at].limits
@@ -132,6 +132,6 @@ class Slots:
 
 
 def _minutes(row: Any) -> dict[str, int]:
-    """Return the minutes that a job asks for: its limit, ``wall``, and of each resource."""
+    """Return the minutes that a job asks for: its time limit as ``wall``, and by resource."""
     wall = row.limit_s // 60
     return {"wall": wall, **{f"{name} minutes": amount * wall for name, amount in wanted(row).items()}}

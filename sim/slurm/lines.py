@@ -1,6 +1,6 @@
-"""What a site's folder holds, and the forms of Slurm's texts.
+"""The files of a site's folder, and parsers for Slurm's texts.
 
-Lines of KEY=VALUE, names, times and weights.
+These parse lines of KEY=VALUE, names, times and weights.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ FILES = {
     EVENTS: "sacctmgr -P show event start=2026-01-01 > events.txt",
     EPILOG: "echo 2 > epilog.txt           # seconds that Epilog takes on a node, where slurm.conf has one",
 }
-"""What a site's folder holds, and the command that makes each file; all but the first may be missing."""
+"""The files of a site's folder, and the command that makes each; all but the first may be missing."""
 
 
 class Line(NamedTuple):
-    """A line of a file, its keys in lower case, and as it stands."""
+    """A line of a file: its pairs, with keys in lower case, and its ``text``."""
 
     file: str
     number: int
@@ -38,11 +38,11 @@ class Line(NamedTuple):
     text: str = ""
 
     def error(self, what: str) -> InputError:
-        """Return an error that names the place."""
+        """Return an InputError that names file and line."""
         return InputError(f"{self.file}, line {self.number}: {what}")
 
     def whole(self, key: str, default: int) -> int:
-        """Return the whole number of ``key``; InputError for any other value."""
+        """Return the whole number of ``key``; raises InputError for any other value."""
         text = self.pairs.get(key)
         if text is None:
             return default
@@ -51,16 +51,16 @@ class Line(NamedTuple):
         return int(text)
 
     def decimal(self, key: str) -> float:
-        """Return the number of ``key``; InputError for any other value."""
+        """Return the number of ``key``; raises InputError for any other value."""
         if not re.fullmatch(r"\d{1,15}(\.\d+)?", self.pairs[key]):
             raise self.error(f"{key}={self.pairs[key]} is no number")
         return float(self.pairs[key])
 
 
 def expand(names: str, line: Line) -> tuple[str, ...]:
-    """Return the names that ``n[1-3,07],b1`` stands for, in that order.
+    """Return the names in a list such as ``n[1-3,07],b1``, in that order.
 
-    InputError for a list that cannot be read.
+    Raises InputError for a list that cannot be read.
     """
     try:
         return expand_nodes(names)
@@ -71,7 +71,7 @@ def expand(names: str, line: Line) -> tuple[str, ...]:
 def seconds(text: str) -> int:
     """Return Slurm's ``minutes``, ``H:M:S``, ``D-H`` or ``D-H:M:S`` in seconds.
 
-    ValueError for another form.
+    Raises ValueError for another form.
     """
     if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
         return UNLIMITED
@@ -89,7 +89,7 @@ def seconds(text: str) -> int:
 def tres_weights(text: str) -> dict[str, float]:
     """Return ``CPU=1.0,Mem=0.25G,GRES/gpu=2`` as weights of a processor, a MiB, a GPU.
 
-    ValueError for another form.
+    Raises ValueError for another form.
     """
     weights = {}
     for part in filter(None, text.split(",")):
@@ -104,14 +104,14 @@ def tres_weights(text: str) -> dict[str, float]:
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a sort key in which n2 goes before n10, as in slurmctld's table of nodes."""
+    """Return a sort key that puts n2 before n10, as in slurmctld's table of nodes."""
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.findall(r"\d+|\D+", name)]
 
 
 def conf_lines(texts: Mapping[str, str], file: str, name: str, depth: int = 0) -> Iterator[Line]:
-    """Return the lines of a configuration file and those that it includes.
+    """Yield the lines of a configuration file and of the files that it includes.
 
-    Continued lines are one.
+    Continued lines are joined. Raises InputError for a missing file or a line without KEY=VALUE.
     """
     held, begun = "", 0
     for number, raw in enumerate(texts[file].splitlines(), start=1):

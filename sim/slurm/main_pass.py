@@ -25,9 +25,9 @@ from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NEVER, NONE, PASS, PA
 
 @apart
 def main_pass(depth, now, slurm):
-    """Start jobs in order of the queue, of which ``depth`` are tested.
+    """Start jobs in order of the queue; test at most ``depth`` + 1 of them.
 
-    The first of a partition that finds no nodes ends it, and keeps the partition's nodes from all others in this pass.
+    The first job of a partition without enough nodes ends the partition, and keeps its nodes from all other jobs of this pass.
     """
     numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
     numbers[PASS], numbers[LAST_PASS] = NEVER, now
@@ -91,7 +91,7 @@ def main_pass(depth, now, slurm):
 
 @kernel
 def _fail(partition, stamp, slurm):
-    """Let no other job of a partition start in this pass, nor any on its nodes."""
+    """Fail a partition: no other job of it, nor any on its nodes, starts in this pass."""
     slurm.room.failed[partition] = stamp
     for word in range(len(slurm.room.usable)):
         slurm.room.usable[word] &= ~slurm.hardware.member[partition, word]
@@ -99,9 +99,9 @@ def _fail(partition, stamp, slurm):
 
 @apart
 def _lacks_nodes(job, partition, second, slurm):
-    """Tell whether nodes are down or reserved so that a job would not fit on what is left in this pass, even if no other ran.
+    """Tell whether a job would not fit if no job ran, as nodes are down or reserved.
 
-    It then waits for them (ReqNodeNotAvail), and blocks no other job.
+    Only nodes left in this pass count. The job waits for the others (ReqNodeNotAvail), and blocks no other job.
     """
     hardware, mask, kept = slurm.hardware, slurm.room.mask, False
     open_to(job, partition, second, second + slurm.ask.limit[job], slurm, mask)

@@ -14,7 +14,7 @@ from sim.slurm.state import BILLING, CPUS, LAST_DECAY, NODES, RUNNING, TRIED
 def over_minutes(job, cpus, chosen, slurm):
     """Tell whether ``job`` would pass a limit of minutes.
 
-    It takes so many processors on ``chosen`` nodes. Usage holds a job back once it has reached the limit; under ``safe``, before what is asked for does.
+    It takes ``cpus`` processors on ``chosen`` nodes. Usage at its limit blocks the job; with ``safe``, a request beyond it, too.
     """
     ask, meters, rules = slurm.ask, slurm.meters, slurm.rules
     for row in range(ask.minutes[job], ask.minutes[job + 1]):
@@ -39,7 +39,7 @@ def over_minutes(job, cpus, chosen, slurm):
 
 @kernel
 def _running(meter, slurm):
-    """Return what running jobs may still use until their limits, in seconds, as of the last computation of priorities."""
+    """Return what running jobs may use, in seconds, from LAST_DECAY to their limits' ends."""
     ask, state, total = slurm.ask, slurm.now, 0.0
     for i in range(slurm.numbers[RUNNING]):
         job = state.running[i]

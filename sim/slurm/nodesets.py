@@ -1,6 +1,6 @@
 """Sets of nodes as bits, and the nodes that suit a job.
 
-That is by its constraint, --nodelist, --exclude and memory.
+A job's constraint, --nodelist, --exclude and memory decide.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _TOKEN = re.compile(r"([^&|()\[\]*,\s]+)(?:\*\d+)?|[&|()\[\],]")
 
 
 class Suits(NamedTuple):
-    """What decides which nodes suit a job.
+    """The parts of a request that decide which nodes suit a job.
 
-    ``memory`` is MiB a node, the others are as sbatch takes them.
+    ``memory`` is in MiB per node, the others are as in sbatch.
     """
 
     features: str
@@ -32,7 +32,7 @@ class Suits(NamedTuple):
 
 
 def as_set(nodes: Iterable[int], of: int) -> np.ndarray:
-    """Return a set of nodes, of so many, as bits: int64 [words]."""
+    """Return a set of nodes, out of ``of`` nodes, as bits: int64 [words]."""
     bits = np.zeros((of >> SHIFT) + 1, np.int64)
     for node in nodes:
         bits[node >> SHIFT] |= 1 << (node & LOW)
@@ -42,7 +42,7 @@ def as_set(nodes: Iterable[int], of: int) -> np.ndarray:
 def suitable(site: Site, wish: Suits) -> frozenset[str]:
     """Return the names of the nodes that a job may run on.
 
-    InputError for a constraint or a list of nodes that cannot be read.
+    Raises InputError for a constraint or a list of nodes that cannot be read.
     """
     names = with_features(site, wish.features)
     if "MEMORY" in site.settings.get("selecttypeparameters", "").upper():
@@ -58,8 +58,8 @@ def suitable(site: Site, wish: Suits) -> frozenset[str]:
 def with_features(site: Site, constraint: str) -> frozenset[str]:
     """Return the nodes that a constraint such as ``gpu&(a|b)`` admits.
 
-    As slurmctld does, from left to right, without precedence of ``&`` (node_scheduler.c, ``valid_feature_counts``). Of ``[a|b]``, whose
-    nodes must be alike, and of counts, ``a*2``, all nodes count that one of the features admits. InputError if it cannot be read.
+    As in slurmctld, it is read from left to right, without precedence of ``&`` (node_scheduler.c, ``valid_feature_counts``). For
+    ``[a|b]``, which asks for nodes of one kind, and counts, ``a*2``, all nodes with one feature count. InputError if unreadable.
     """
     every, at = frozenset(node.name for node in site.nodes), 0
     tokens = list(_TOKEN.finditer(constraint))

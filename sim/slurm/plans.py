@@ -1,6 +1,6 @@
-"""The map of plans of a backfill cycle: the nodes free of plans in each interval.
+"""The map of plans of a backfill cycle: the nodes without plans in each interval.
 
-From sched/backfill/backfill.c, ``node_space_map``, where it is a linked list.
+From sched/backfill/backfill.c, ``node_space_map``, which is a linked list there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sim.slurm.state import INTERVALS, LOW, NEVER, REACH, SHIFT, SPLIT
 
 @apart
 def clear_map(second, slurm):
-    """Begin a cycle's map: one interval of ``bf_window``, without plans."""
+    """Begin the map of a cycle: one interval of ``bf_window`` without plans."""
     plans, room, rules, state = slurm.plans, slurm.room, slurm.rules, slurm.now
     plans.begin[0] = second // rules.bf_resolution * rules.bf_resolution
     plans.end[0] = (second + rules.bf_window) // rules.bf_resolution * rules.bf_resolution
@@ -39,9 +39,9 @@ def first_ending_after(second, slurm):
 
 @kernel
 def next_return(first, end, slurm):
-    """Return when, from interval ``first`` on, a node of ``usable`` next comes back; 0: never.
+    """Return when a node of ``usable`` next comes back, from interval ``first`` on; 0: never.
 
-    Slurm looks for it in the intervals until ``end``, and in the one after them.
+    Slurm looks at the intervals up to ``end``, and at one more.
     """
     plans = slurm.plans
     for k in range(first, slurm.numbers[INTERVALS] - 1):
@@ -54,7 +54,7 @@ def next_return(first, end, slurm):
 
 @kernel
 def _comes_back(k, slurm):
-    """Tell whether a node of ``usable`` is free in interval ``k + 1`` that is not in ``k``."""
+    """Tell whether a node of ``usable`` without a plan in interval ``k + 1`` has one in ``k``."""
     room, plans = slurm.room, slurm.plans
     row, after = plans.row[k], plans.row[k + 1]
     for word in range(len(room.usable)):
@@ -65,11 +65,11 @@ def _comes_back(k, slurm):
 
 @kernel
 def free_throughout(begin, end, first, slurm):
-    """Write to ``mask`` the nodes of ``usable`` without plans for a time; return how many.
+    """Write the nodes of ``usable`` without plans in a time to ``mask``; return how many.
 
-    The time is from ``begin`` to ``end``; ``first`` is the first interval that ends after ``begin``. Looks of one job go forward in time
-    (``SPLIT`` is 0 before the first), so each interval is met twice at most: nodes free from an interval to ``SPLIT`` stand in ``until``,
-    those from there to ``REACH`` in ``beyond``.
+    The time is from ``begin`` to ``end``; ``first`` is the first interval that ends after ``begin``. The looks of one job go
+    forward in time (``SPLIT`` is 0 before the first), so each interval is read at most twice: ``until`` holds the nodes free from
+    each interval to ``SPLIT``, ``beyond`` those free from ``SPLIT`` to ``REACH``.
     """
     room, plans, numbers, count = slurm.room, slurm.plans, slurm.numbers, 0
     if first >= numbers[SPLIT]:
@@ -98,7 +98,7 @@ def free_throughout(begin, end, first, slurm):
 
 @kernel
 def overlaps(first, last, chosen, slurm):
-    """Tell whether a plan of the chosen nodes for that time would lie on another one."""
+    """Tell whether a plan on the chosen nodes from ``first`` to ``last`` meets another one."""
     room, plans = slurm.room, slurm.plans
     for k in range(first_ending_after(first, slurm), slurm.numbers[INTERVALS]):
         if plans.begin[k] >= last:
@@ -113,7 +113,7 @@ def overlaps(first, last, chosen, slurm):
 
 @apart
 def reserve(begin, end, chosen, slurm):
-    """Take the chosen nodes, whole, out of the map from ``begin`` to ``end``."""
+    """Remove the chosen nodes, as whole nodes, from the map from ``begin`` to ``end``."""
     room, plans, numbers = slurm.room, slurm.plans, slurm.numbers
     begin = max(begin, plans.begin[0])
     end = max(end, begin + slurm.rules.bf_resolution)
@@ -136,9 +136,9 @@ def reserve(begin, end, chosen, slurm):
 
 @kernel
 def _merge_two(first, last, slurm):
-    """Make one interval of the first two neighbours with the same nodes free, and no more (``_add_reservation``).
+    """Merge the first two neighbouring intervals with the same nodes, and no more.
 
-    Of those from ``first`` on that begin before ``last``. What is not merged bounds how far :func:`next_return` looks.
+    Only pairs from ``first`` to before ``last`` count (``_add_reservation``). The others limit :func:`next_return`.
     """
     room, plans, numbers = slurm.room, slurm.plans, slurm.numbers
     for k in range(first, last):
@@ -165,7 +165,7 @@ def _merge_two(first, last, slurm):
 
 @kernel
 def _cut(at, slurm):
-    """Cut the interval around ``at`` in two; return the interval that begins there, or the number of intervals."""
+    """Cut the interval around ``at``; return the one that begins there, or their number."""
     room, plans, numbers = slurm.room, slurm.plans, slurm.numbers
     k = first_ending_after(at, slurm)
     if k == numbers[INTERVALS] or plans.begin[k] >= at:

@@ -1,7 +1,7 @@
-"""Preemption: running jobs stop so that one may start that goes before them.
+"""Preemption: running jobs are stopped so that a more important job can start.
 
-From preempt.c, the plugins preempt/qos and preempt/partition_prio, and cons_common/job_test.c, ``_run_now``. It is not atomic: the
-preemptor starts in a later pass, once the nodes have answered.
+From preempt.c, the plugins preempt/qos and preempt/partition_prio, and cons_common/job_test.c, ``_run_now``. It is not atomic:
+the preempting job starts in a later pass, once the nodes have answered.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _LAST = 99_999
 
 @kernel
 def kind(job, partition, slurm):
-    """Return the row of a job's QOS, or of its partition, whichever decides about preemption."""
+    """Return the row of a job's QOS or partition, whichever decides about preemption."""
     return slurm.preemption.qos[job] if slurm.rules.preempts_by_qos else partition
 
 
 @kernel
 def may_preempt(job, partition, other, second, slurm):
-    """Tell whether ``job`` in a partition may preempt the running job ``other``."""
+    """Tell whether ``job`` in ``partition`` may preempt the running job ``other``."""
     preemption, state = slurm.preemption, slurm.now
     held = kind(other, state.partition[other], slurm)
     if preemption.mode[held] == OFF or preemption.beats[kind(job, partition, slurm), held] == 0:
@@ -33,13 +33,13 @@ def may_preempt(job, partition, other, second, slurm):
 
 @apart
 def make_room(job, partition, now, slurm):
-    """Preempt what must go for ``job`` to start on nodes of ``mask``.
+    """Preempt the jobs that must stop for ``job`` to start on nodes of ``mask``.
 
-    Nothing where that is not enough. Candidates go in order of their QOS or tier, then of nodes, until the job fits; then those
-    are tried first that hold most of the nodes chosen, ``preempt_reorder_count`` times, so that few are stopped.
+    No job is preempted if that would not suffice. Candidates are removed by lowest QOS or tier, then by fewest nodes, until the
+    job fits. To stop few, they are then sorted by their chosen nodes, ``preempt_reorder_count`` + 1 times.
     """
     room, preemption, second = slurm.room, slurm.preemption, now // 1000
-    if limited(job, True, slurm):  # it could not start there
+    if limited(job, True, slurm):  # a limit would block it anyway
         return
     count, tries = _list_candidates(job, partition, second, slurm), 0
     while True:
@@ -55,7 +55,7 @@ def make_room(job, partition, now, slurm):
         _sort_by_shared(count, slurm)
     since = slurm.now.preempts_since[job]
     if since != NONE and since > second - slurm.rules.kill_wait - slurm.rules.message_timeout:
-        return  # what it has stopped may still be ending
+        return  # jobs that it has preempted may still be ending
     if since == NONE:
         slurm.now.preempts_since[job] = second
     for i in range(last + 1):
@@ -76,9 +76,9 @@ def make_room(job, partition, now, slurm):
 
 @kernel
 def without_preemptable(job, partition, second, slurm):
-    """Give back, in the scratch, what jobs hold that ``job`` may preempt.
+    """Free, in the scratch arrays, what the jobs that ``job`` may preempt hold.
 
-    Return how many processors of ``mask`` that frees.
+    Return how many processors of ``mask`` this frees.
     """
     room, state, freed = slurm.room, slurm.now, 0
     for i in range(slurm.numbers[RUNNING]):
@@ -92,7 +92,7 @@ def without_preemptable(job, partition, second, slurm):
 
 @kernel
 def _list_candidates(job, partition, second, slurm):
-    """Write the jobs that may be preempted, the first to go first; return how many."""
+    """Write the jobs that may be preempted, in order of preemption; return how many."""
     room, state, count = slurm.room, slurm.now, 0
     for i in range(slurm.numbers[RUNNING]):
         other = state.running[i]
@@ -125,7 +125,7 @@ def _goes_first(one, other, slurm):
 def _remove_until_it_fits(job, count, slurm):
     """Remove candidates one by one until the job fits.
 
-    Return how many nodes are chosen, 0 if none suffice, and the place of the last one removed.
+    Return the number of chosen nodes, 0 if all candidates do not suffice, and the index of the last one removed.
     """
     room, state = slurm.room, slurm.now
     for node in range(len(room.cpus)):
@@ -146,7 +146,7 @@ def _remove_until_it_fits(job, count, slurm):
 
 @kernel
 def _held_of(other, chosen, slurm):
-    """Return how many of the chosen nodes a running job holds."""
+    """Return the number of chosen nodes that a running job holds."""
     room, state, count = slurm.room, slurm.now, 0
     for i in range(chosen):
         for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
@@ -156,7 +156,7 @@ def _held_of(other, chosen, slurm):
 
 @kernel
 def _sort_by_shared(count, slurm):
-    """Sort the candidates by what they hold of the chosen nodes, most first; equal ones stay in order."""
+    """Sort the candidates by the chosen nodes they hold, most first; ties keep their order."""
     room = slurm.room
     for i in range(count):
         other, shared, k = room.candidates[i], room.shared[i], i

@@ -1,4 +1,4 @@
-"""What a priority is made of beside age and fair share.
+"""The parts of a priority other than age and fair share.
 
 From priority_multifactor.c, ``set_priority_factors``.
 """
@@ -34,11 +34,11 @@ class Fixed:
 
     @property
     def of_a_cpu(self) -> float:
-        """Return what a processor of job size adds to a priority."""
+        """Return what each processor of a job adds to its priority by size."""
         return 0.0 if self._by_time else self._size / 2 / self._procs * (-1 if self._small else 1)
 
     def of(self, row: Any, partition: Partition) -> float:
-        """Return it of a job in a partition; what it asks for counts as shares of its first one."""
+        """Return a job's fixed priority in ``partition``; TRES weights are its first partition's."""
         cpus, nodes = row.cpus / self._procs, max(row.min_nodes, 1) / self._nodes
         size = max(nodes, cpus) / max(row.limit_s // 60, 1) if self._by_time else (cpus + nodes) / 2
         size = min(1.0, max(0.0, 1 - size if self._small else size))
@@ -51,7 +51,7 @@ class Fixed:
 
 
 def _weights(site: Site, partition: Partition, weights: dict[str, float], plain: bool) -> dict[str, float]:
-    """Return PriorityWeightTRES of one unit of each resource of a partition."""
+    """Return PriorityWeightTRES per unit of each resource of a partition."""
     nodes = [node for node in site.nodes if node.name in partition.nodes]
     there = {"cpu": sum(node.cpus for node in nodes), "mem": sum(node.memory for node in nodes), "node": len(nodes)}
     there["gres/gpu"] = sum(node.gpus for node in nodes)

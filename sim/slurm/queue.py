@@ -26,7 +26,7 @@ from sim.slurm.state import (
 
 @kernel
 def touch(now, slurm):
-    """Note that something has changed: passes and cycles have work again."""
+    """Note that something has changed, so that passes and cycles have work again."""
     numbers = slurm.numbers
     numbers[DIRTY] = numbers[BACKFILL_DIRTY] = 1
     numbers[CHANGED_AT] = now
@@ -34,16 +34,16 @@ def touch(now, slurm):
 
 @kernel
 def throttled(job, slurm):
-    """Tell whether as many tasks of its array run as may."""
+    """Tell whether as many tasks of the job's array run as may run."""
     ask = slurm.ask
     return ask.throttle[job] > 0 and slurm.now.tasks[ask.group[job]] >= ask.throttle[job]
 
 
 @kernel
 def independent(job, now, slurm):
-    """Tell whether ``job`` may start as far as it alone is concerned, and note since when.
+    """Tell whether ``job`` is eligible, without looking at nodes and limits; note since when.
 
-    The time from which age counts is that of the first time; a throttled task loses the other one again.
+    ``accrues``, from which age counts, is the first such time. A throttled task loses ``eligible`` again.
     """
     ask, state = slurm.ask, slurm.now
     if ask.held_ms[job] <= now < ask.begin_ms[job]:
@@ -68,7 +68,7 @@ def independent(job, now, slurm):
 def limited(job, with_nodes, slurm):
     """Tell whether ``job`` would pass a limit of a QOS or an association (acct_policy.c).
 
-    It then waits, and blocks no other. Numbers of jobs and licenses are looked at before nodes are chosen, all others ``with_nodes``.
+    It then waits, and blocks no other job. Numbers of jobs and licenses are always checked, other limits only ``with_nodes``.
     """
     ask, state = slurm.ask, slurm.now
     for row in range(ask.limits[job], ask.limits[job + 1] if with_nodes else ask.resources[job]):
@@ -79,7 +79,7 @@ def limited(job, with_nodes, slurm):
 
 @kernel
 def waits_for_completion(now, slurm):
-    """Tell whether nodes have not answered of a job that ended within CompleteWait.
+    """Tell whether a job ended within CompleteWait and some nodes have not answered yet.
 
     From node_scheduler.c, ``job_is_completing``.
     """
@@ -92,7 +92,7 @@ def waits_for_completion(now, slurm):
 
 @kernel
 def is_full(counter, most, stamp, slurm):
-    """Tell whether a counter of the pass or cycle ``stamp`` has reached its maximum; 0: none."""
+    """Tell whether a counter of the pass or cycle ``stamp`` has reached ``most``; 0: no max."""
     room = slurm.room
     if room.tested[counter] != stamp:
         room.tested[counter], room.submitted[counter] = stamp, 0
@@ -103,7 +103,7 @@ def is_full(counter, most, stamp, slurm):
 def over_limits(job, chosen, slurm):
     """Tell whether ``job`` would pass a limit with the ``chosen`` nodes.
 
-    From then on it counts with what it takes of them, of nodes those that no other job of the limit is on.
+    From now on the job counts with what it takes on them. Nodes with another job of the same limit do not count again.
     """
     ask, room, cpus = slurm.ask, slurm.room, 0
     for i in range(chosen):
@@ -120,7 +120,7 @@ def over_limits(job, chosen, slurm):
 
 @kernel
 def count_limits(job, sign, slurm):
-    """Count a job against its limits as it starts (``sign`` 1), no longer as it ends (-1)."""
+    """Count a job against its limits at its start (``sign`` 1); stop counting at its end (-1)."""
     ask, state = slurm.ask, slurm.now
     for row in range(ask.limits[job], ask.limits[job + 1]):
         slot = ask.slot[row]
@@ -131,7 +131,7 @@ def count_limits(job, sign, slurm):
         for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
             on = state.jobs_on[counter, state.node[at]]
             state.jobs_on[counter, state.node[at]] = on + sign
-            if max(on, on + sign) == 1:  # the first job there, or the last
+            if max(on, on + sign) == 1:  # the first job on the node came, or the last left
                 state.used[slot] += sign
 
 
@@ -157,7 +157,7 @@ def prioritise(record, second, slurm):
 def goes_before(one, other, slurm):
     """Tell whether a record goes before another (``sort_job_queue2``).
 
-    What may preempt the other, then what runs in a reservation, then by tier, priority, submission, and number.
+    First comes a job that may preempt the other, then a job in a reservation, then tier, priority, submission and number decide.
     """
     ask, priority = slurm.ask, slurm.now.priority
     if slurm.rules.preempts_by_qos:
@@ -181,7 +181,7 @@ def goes_before(one, other, slurm):
 
 @kernel
 def insert(record, size, slurm):
-    """Insert a record into the first ``size`` of the queue, which are in order."""
+    """Insert a record into the first ``size`` records of the queue, which are in order."""
     queue, i = slurm.now.queue, size
     while i > 0 and goes_before(record, queue[i - 1], slurm):
         queue[i] = queue[i - 1]
@@ -191,7 +191,7 @@ def insert(record, size, slurm):
 
 @apart
 def join(job, now, slurm):
-    """Let a submitted job join the queue, with its first priority."""
+    """Add a submitted or requeued job to the queue, with its first priority."""
     ask, numbers = slurm.ask, slurm.numbers
     state, array = slurm.now, ask.array[job]
     state.phase[job] = PENDING
@@ -211,7 +211,7 @@ def join(job, now, slurm):
 
 @apart
 def release(job, now, slurm):
-    """Release a waiting job from a hold: its priority is computed anew, and its age begins."""
+    """Release a waiting job from a hold: compute its priority, and let its age begin."""
     ask, queue, numbers = slurm.ask, slurm.now.queue, slurm.numbers
     if slurm.now.phase[job] != PENDING or not independent(job, now, slurm) or not slurm.rules.multifactor:
         return
@@ -227,7 +227,7 @@ def release(job, now, slurm):
 
 @apart
 def line_up(second, slurm):
-    """Compute all priorities anew, and bring the queue into their order."""
+    """Compute all priorities, and sort the queue by them."""
     queue = slurm.now.queue
     for i in range(slurm.numbers[QUEUED]):
         prioritise(queue[i], second, slurm)
@@ -239,7 +239,7 @@ def line_up(second, slurm):
 def sort_as_slurm(slurm):
     """Sort the queue by merging halves of the list of jobs, as the C library's qsort does.
 
-    Preemption by QOS makes the order intransitive, and then the result depends on the way of sorting.
+    Preemption by QOS makes the order intransitive, so the result depends on the sorting algorithm.
     """
     merge_halves(True, slurm)
     merge_halves(False, slurm)
@@ -257,7 +257,7 @@ def listed_before(one, other, slurm):
 
 @apart
 def merge_halves(as_listed, slurm):
-    """Sort the queue by merging sorted halves, of which the second is the larger.
+    """Sort the queue by merging sorted halves; of an odd count the second half is larger.
 
     The order is that of slurmctld's list of jobs (``as_listed``), or that of :func:`goes_before`.
     """
@@ -267,7 +267,7 @@ def merge_halves(as_listed, slurm):
     for level in range(depth - 1, -1, -1):
         for branch in range(1 << level):
             first, size = 0, count
-            for bit in range(level - 1, -1, -1):  # walk down to the part of the list that this branch is
+            for bit in range(level - 1, -1, -1):  # walk down to the part of the list that is this branch
                 half = size // 2
                 right = branch >> bit & 1 != 0
                 first, size = (first + half, size - half) if right else (first, half)
@@ -292,7 +292,7 @@ def merge_halves(as_listed, slurm):
 
 @apart
 def drop_started(slurm):
-    """Let the records of jobs that have started leave the queue."""
+    """Remove the records of jobs that no longer wait from the queue."""
     queue, left = slurm.now.queue, 0
     for i in range(slurm.numbers[QUEUED]):
         if slurm.now.phase[slurm.ask.job[queue[i]]] == PENDING:
@@ -303,9 +303,9 @@ def drop_started(slurm):
 
 @kernel
 def open_to(job, partition, second, end, slurm, mask):
-    """Write to ``mask`` a partition's nodes up and open to ``job`` from ``second`` to ``end``.
+    """Write a partition's nodes up and open to ``job`` from ``second`` to ``end`` to ``mask``.
 
-    Those are kept from it in which a reservation begins before its limit ends.
+    Nodes of a reservation that meets this time are not open, unless the job or its reservation may use them.
     """
     state, kept, own = slurm.now, slurm.reservations, slurm.ask.reservation[job]
     member = slurm.hardware.member

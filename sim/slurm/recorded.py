@@ -1,4 +1,4 @@
-"""A replay led along the record: what the scheduler would do in the recorded state."""
+"""A replay that follows the record: what would the scheduler do in a recorded state."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sim.slurm.shares import decay_usage
 from sim.slurm.state import BEGUN, CLEARED, COMPLETING, DIRTY, JOINED, MAIN, PENDING, QUEUED, RUNS, STOPPED, TRIED
 
 END, CLEAR, CHANGE, DECAY, SUBMIT, CANCEL, LOOK, START, PASS, CYCLE = range(10)
-"""Kinds of events; those of one second are handled in this order.
+"""Kinds of events; events of one second are handled in this order.
 
-A recorded event, a LOOK which jobs have become eligible, or a try, PASS or CYCLE: what a try changes is the caller's to undo. CLEAR lets the
-nodes of an ended job answer; the job of a CHANGE is a row of the site's outages.
+LOOK finds the jobs that have become eligible. PASS and CYCLE are trials, whose changes the caller must undo. All others are
+recorded events. CLEAR is the answer of an ended job's nodes; the job of a CHANGE is a row of the site's outages.
 """
 _ALL = 1 << 30
 
@@ -26,7 +26,7 @@ _ALL = 1 << 30
 def _step(kind, job, now, slurm):
     """Handle an event; the recorded nodes of a START stand in ``slurm.room.usable``.
 
-    An END of a job that does not run changes nothing: one that was cancelled while it waited, or lost its node before.
+    An END of a job that does not run changes nothing: the job was cancelled while it waited, or lost its node before.
     """
     numbers, phase = slurm.numbers, slurm.now.phase
     numbers[BEGUN] = numbers[STOPPED] = 0
@@ -63,8 +63,8 @@ def _step(kind, job, now, slurm):
 def follow(ms, kind, row, first, node, aged, accrues, slurm):
     """Handle recorded events in order, int64 [events].
 
-    Jobs that start together do so in the order of the queue. A START's nodes are ``node`` from ``first`` of its job to that of the next. The jobs
-    ``aged`` keep the ages ``accrues``, which a LOOK takes from what was held.
+    Jobs that start together do so in queue order. The nodes of a job's START are ``node[first[job] : first[job + 1]]``. After
+    each LOOK, which resets the ages of held jobs, the jobs ``aged`` get back their times ``accrues``.
     """
     state, usable, at = slurm.now, slurm.room.usable, 0
     while at < len(ms):
@@ -90,7 +90,7 @@ def follow(ms, kind, row, first, node, aged, accrues, slurm):
 
 @kernel
 def _next_in_line(at, last, row, queue, slurm):
-    """Let the job that comes first in the queue be the first of ``row`` from ``at`` to before ``last``."""
+    """Move the job of ``row[at:last]`` that comes first in the queue to ``row[at]``."""
     if at + 1 == last:
         return
     for i in range(slurm.numbers[QUEUED]):
@@ -112,9 +112,7 @@ def _start_as_recorded(job, now, slurm):
     slurm.numbers[TRIED] = slurm.ask.partition[slurm.ask.records[job]]
     chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
     most = state.nodes[job + 1] - state.nodes[job]
-    if chosen != asked and (
-        asked <= most or chosen == 0
-    ):  # it is not recorded how many processors on which node, or not which nodes
+    if chosen != asked and (asked <= most or chosen == 0):  # the record lacks the processors of each node, or the nodes
         chosen, asked = 0, min(asked, most)
         for node in range(len(room.room)):
             if chosen < asked and holds(room.usable, node):

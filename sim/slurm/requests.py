@@ -1,6 +1,6 @@
-"""What the jobs of a replay ask for, as arrays.
+"""The requests of the jobs of a replay, as arrays.
 
-Their columns, the limits that count them, and which others they may stop.
+These are their columns, the limits they count against, and the jobs they may preempt.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ COLUMNS = {
     },
     "killed": "whether slurmctld ended it: its limit was over, or it was cancelled",
 }
-"""Columns of the jobs that a site is asked to run."""
+"""Columns of the jobs of a replay."""
 OPTIONAL = {"nodelist": "nodes among which it must run", "exclude": "nodes on which it must not"}
-"""Columns that may be missing: no job asks for it then."""
+"""Columns that may be missing, if no job asks for it."""
 _MODES = {"requeue": REQUEUE, "cancel": CANCEL}
 
 
 def preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
-    """Return which kinds of jobs, by QOS or partition, may stop which others."""
+    """Return which kinds of jobs, by QOS or partition, may preempt which others."""
     names = list(site.qos)
     requeues = np.array(jobs["requeues"], np.int64)
     qos = np.array(jobs["qos"].map(names.index), np.int64)
@@ -78,14 +78,14 @@ def preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
 
 def _exempt_s(site: Site) -> int:
     exempt_s = seconds(site.settings.get("preemptexempttime", "0"))
-    return 0 if exempt_s == UNLIMITED else exempt_s  # -1 is none
+    return 0 if exempt_s == UNLIMITED else exempt_s  # -1 means none
 
 
 class Requests(NamedTuple):
-    """What jobs ask for, the nodes that ``suits`` them, and the limits that count them.
+    """The requests of jobs, the nodes that suit them, and the limits they count against.
 
-    The sets of nodes are int64 [sets, words]; ``kinds`` int64 [limits] is the kind of what each limit counts. All but the times of
-    ``ask`` are the same however the jobs' submissions are moved, so that replays may share them.
+    ``suits`` is int64 [sets, words]; ``kinds`` int64 [limits] is the kind of resource that each limit counts. Only the times of
+    ``ask`` change if the jobs are submitted at other times, so replays may share the rest.
     """
 
     ask: Ask
@@ -94,9 +94,9 @@ class Requests(NamedTuple):
     kinds: np.ndarray
 
     def of_rows(self, rows: np.ndarray, jobs: pd.DataFrame, origin: int) -> Ask:
-        """Return what the jobs of these ``rows`` ask for.
+        """Return the requests of the jobs in ``rows``.
 
-        ``jobs`` are they, in their order, with other times.
+        ``jobs`` are these jobs, in this order, with their times.
         """
         ask, columns = self.ask, dict[str, np.ndarray]()
         for begins, names in _LISTED.items():
@@ -117,11 +117,11 @@ _LISTED = {
     "minutes": ("meter", "metered", "metered_by"),
     "afters": ("after",),
 }
-"""Of ``Ask``: where a job's rows begin, and the arrays whose rows they are."""
+"""Fields of ``Ask`` that say where a job's rows begin, each with the arrays that have these rows."""
 
 
 def times(jobs: pd.DataFrame, origin: int) -> dict[str, np.ndarray]:
-    """Return the times of ``Ask``, and the order that settles ties of priority."""
+    """Return the times of ``Ask``, and the order that breaks ties of priority."""
     submit, task, group, eligible, held = (
         np.array(jobs[name], np.int64) for name in ("submit_s", "task", "group", "eligible_s", "held_s")
     )
@@ -132,8 +132,8 @@ def times(jobs: pd.DataFrame, origin: int) -> dict[str, np.ndarray]:
 
 
 def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], int], origin: int) -> Requests:
-    """Return what jobs ask for; InputError for a job in an unknown partition or QOS."""
-    jobs = jobs.astype(object)  # texts in Arrow's form are made anew, one by one, at each look
+    """Return the jobs' requests; raises InputError for an unknown partition or QOS."""
+    jobs = jobs.astype(object)  # Arrow would make each string anew at each access
     groups, group = np.unique(np.array(jobs["group"], np.int64), return_inverse=True)
     of_group, partitions = {int(number): at for at, number in enumerate(groups)}, list(site.partitions)
     task = np.array(jobs["task"], np.int64)

@@ -13,13 +13,13 @@ from sim.slurm.state import BEGUN, COMPLETING, ENDINGS, LAST_DECAY, NONE, PLACES
 def start(job, partition, chosen, by, now, slurm):
     """Start ``job`` on the ``chosen`` nodes that :func:`sim.slurm.choice.pick` has written.
 
-    The loop begins its run.
+    The event loop begins its run (``Now.begun``).
     """
     ask, state, room, numbers = slurm.ask, slurm.now, slurm.room, slurm.numbers
     state.phase[job], state.partition[job] = RUNS, partition
     if state.attempts[job] == 0:
         state.first_ms[job], state.by[job] = now, by
-        if ask.array[job] != NONE:  # the array's record becomes the task's, and the rest gets a new one, at the end of the list
+        if ask.array[job] != NONE:  # the task takes the array's record, and the rest gets a new one at the end of the list
             state.place[job], state.rest[ask.array[job]] = state.rest[ask.array[job]], numbers[PLACES]
             numbers[PLACES] += 1
     state.attempts[job] += 1
@@ -46,7 +46,7 @@ def start(job, partition, chosen, by, now, slurm):
 
 @kernel
 def end_by(job, second, slurm):
-    """Bring the limit's end of a running job forward to ``second``."""
+    """End the limit of a running job at ``second``, if that is earlier."""
     state, at = slurm.now, slurm.numbers[RUNNING] - 1
     while state.running[at] != job:
         at -= 1
@@ -56,7 +56,7 @@ def end_by(job, second, slurm):
 
 @kernel
 def _keep_in_order(at, slurm):
-    """Move the job at a row of ``running`` forward, to where its limit's end and its place among the jobs belong."""
+    """Move the job at a row of ``running`` forward to its place by limit's end and ``place``."""
     state = slurm.now
     job = state.running[at]
     while at > 0:
@@ -72,7 +72,7 @@ def _keep_in_order(at, slurm):
 
 @kernel
 def end(job, now, slurm):
-    """End a job: its processors are free, its nodes COMPLETING until they answer."""
+    """End a job: free its processors; its nodes are COMPLETING until they answer."""
     state, numbers = slurm.now, slurm.numbers
     state.ended[numbers[ENDINGS] % len(state.ended)] = job
     numbers[ENDINGS] += 1
@@ -105,16 +105,16 @@ def turn_from(ms, slurm):
 
 @kernel
 def next_poll(ms, slurm):
-    """Return when limits are polled next, from ``ms`` on: every 30 turns of the loop."""
+    """Return the first poll of limits at ``ms`` or later; one comes every 30 turns."""
     every, first = 30 * slurm.rules.turn_us // 1000, slurm.rules.poll_ms
     return first - (first - ms) // every * every
 
 
 @kernel
 def stop(job, requeued, now, slurm):
-    """Stop a running job before its time.
+    """Stop a running job early; the event loop removes it from the running jobs.
 
-    One that is ``requeued`` waits again once its nodes have answered. The loop takes it from the jobs that run.
+    A ``requeued`` job waits again once its nodes have answered.
     """
     state, numbers = slurm.now, slurm.numbers
     state.again[job], state.killed[job] = requeued, 1

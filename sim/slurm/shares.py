@@ -1,6 +1,6 @@
 """Fair share: usage of associations, decayed, and the factor of each user.
 
-From priority_multifactor.c and fair_tree.c. Classic fair share (NO_FAIR_TREE) makes no ranks.
+From priority_multifactor.c and fair_tree.c. Classic fair share (NO_FAIR_TREE) uses no ranks.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from sim.slurm.state import LAST_DECAY, OF_PARENT, RANK, RUNNING
 
 @kernel
 def charge(job, since, until, slurm):
-    """Add what ``job`` has used between two times to its association and all above it.
+    """Add what ``job`` used from ``since`` to ``until`` to its association and all above it.
 
-    Times are whole seconds, as Slurm takes them.
+    Times are whole seconds, as in Slurm.
     """
     tree, ask = slurm.tree, slurm.ask
     seconds = max(0, until - max(since, slurm.now.start_ms[job] // 1000))
@@ -31,9 +31,9 @@ def charge(job, since, until, slurm):
 
 @kernel
 def bill(job, partition, cpus, nodes, slurm):
-    """Return what a job counts as usage in a second.
+    """Return the usage that a job adds per second.
 
-    Its resources by TRESBillingWeights: together, or the one that counts most (MAX_TRES).
+    It is the sum of its resources by TRESBillingWeights, or with MAX_TRES the largest of these.
     """
     ask, weights = slurm.ask, slurm.hardware.billing[partition]
     memory = ask.memory_node[job] * nodes if ask.memory_node[job] > 0 else ask.memory_cpu[job] * cpus
@@ -45,7 +45,7 @@ def bill(job, partition, cpus, nodes, slurm):
 
 @apart
 def decay_usage(second, slurm):
-    """Let usage decay, charge the running jobs, and compute the users' factors."""
+    """Decay usage, charge the running jobs, and compute the users' factors."""
     tree, numbers, rules = slurm.tree, slurm.numbers, slurm.rules
     factor = rules.decay ** max(second - numbers[LAST_DECAY], 0)
     for row in range(len(tree.usage)):
@@ -62,7 +62,7 @@ def decay_usage(second, slurm):
 def share_out(slurm):
     """Compute the users' factors.
 
-    Those of classic fair share are computed when a job first asks (``_set_children_usage_efctv``), of accounts now.
+    Classic fair share computes accounts now, users when first needed (``_set_children_usage_efctv``).
     """
     tree = slurm.tree
     if slurm.rules.damping == 0.0:
@@ -76,7 +76,7 @@ def share_out(slurm):
 
 @kernel
 def _effective_usage(row, tree):
-    """Return an association's share of all usage, mixed with that of the account above by its part of the shares."""
+    """Return an association's share of usage, mixed with its account's by part of the shares."""
     if row == 0:
         return 1.0
     above = tree.above[row]
@@ -90,7 +90,7 @@ def _effective_usage(row, tree):
 def factor_of(leaf, slurm):
     """Return the fair-share factor of a user, 0 without an association.
 
-    2 ^ (-effective usage / shares / damping) in classic fair share, with what was used until the first of its jobs asks.
+    In classic fair share it is 2 ^ (-effective usage / shares / damping), from usage at the time when a job first needs it.
     """
     tree = slurm.tree
     if leaf < 0:
@@ -103,9 +103,9 @@ def factor_of(leaf, slurm):
 
 @apart
 def rank_users(slurm):
-    """Write the factor of each user: its rank among all (fair_tree.c).
+    """Write the factor of each user, its rank over the number of users (fair_tree.c).
 
-    By a walk down the tree from the highest level. Siblings go by level = shares over usage, users before accounts at ties; users that tie have one rank.
+    The walk goes down the tree, siblings by level (shares over usage), highest first, then users first. Tied users share a rank.
     """
     tree, numbers = slurm.tree, slurm.numbers
     users = 0
@@ -126,7 +126,7 @@ def rank_users(slurm):
             continue
         first, last = tree.children[row], tree.children[row + 1]
         _sort_children(first, last, tree.usage[row], slurm)
-        for i in range(last - 1, first - 1, -1):  # the last on the stack is the first to leave it
+        for i in range(last - 1, first - 1, -1):  # the last one pushed is popped first
             child = tree.child[i]
             tree.stack[size] = child
             if i == first:

@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 from features.clock import DAY_S
 
 UNLIMITED = 1 << 50
-"""Seconds or a count that nothing reaches."""
+"""A number of seconds, or a count, that is never reached."""
 REPEATS = {"DAILY": range(7), "WEEKDAY": range(5), "WEEKEND": range(5, 7), "WEEKLY": range(7)}
-"""Weekdays, 0 Monday, of reservations that repeat."""
+"""Weekdays (0: Monday) of repeating reservations."""
 PARAMETERS = {
     **{"bf_interval": 30, "bf_resolution": 60, "bf_window": 1440, "bf_max_job_test": 500, "bf_max_job_array_resv": 20},
     **{
@@ -31,7 +31,7 @@ PARAMETERS = {
     **dict.fromkeys(("sched_max_job_start", "partition_job_depth", "reduce_completing_frag", "preempt_youngest_first"), 0),
     **dict.fromkeys(("bf_continue", "bf_window_linear"), 0),
 }
-"""SchedulerParameters that are modelled, with their defaults; those that have no value are 1 where they stand."""
+"""SchedulerParameters that are modelled, with their defaults; a parameter given without a value is 1."""
 PARTITION_KEYS = {"MaxTime": "max_s", "PriorityTier": "tier", "PriorityJobFactor": "factor", "MaxNodes": "max_nodes"}
 """Keys of a partition's line that a change may set, with their fields of :class:`Partition`."""
 LIMIT_KEYS = {
@@ -40,14 +40,14 @@ LIMIT_KEYS = {
     "account": ("MaxTRESPA", "MaxJobsPA"),
     "job": ("MaxTRES", ""),
 }
-"""What sacctmgr calls the limits of a QOS by field of :class:`Limits`: of resources, and of running jobs."""
+"""For each field of :class:`Limits`, sacctmgr's names for QOS limits of resources and of running jobs."""
 BILLED = ("cpu", "mem", "gres/gpu", "node")
-"""What TRESBillingWeights and PriorityWeightTRES may name here."""
+"""Resources that TRESBillingWeights and PriorityWeightTRES may name here."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node; ``cpus`` are what Slurm allocates."""
+    """One node; ``cpus`` is the number that Slurm allocates."""
 
     name: str
     cpus: int
@@ -61,7 +61,7 @@ class Node:
 class Partition:
     """A partition of nodes.
 
-    ``memory_cpu`` and ``memory_node`` are what a job gets that asks for no memory, 0: none stated. ``billing`` are TRESBillingWeights,
+    ``memory_cpu`` and ``memory_node`` are for jobs that ask for no memory, 0: not given. ``billing`` are TRESBillingWeights
     by resource; ``line`` is its line in slurm.conf.
     """
 
@@ -83,7 +83,7 @@ class Partition:
     line: str = field(default="", compare=False)
 
     def admits(self, limit_s: int, nodes: int) -> bool:
-        """Tell whether a job of this limit and so many nodes may ever run here."""
+        """Tell whether a job with this time limit and number of nodes may ever run here."""
         return limit_s <= self.max_s and nodes <= min(len(self.nodes), self.max_nodes)
 
 
@@ -100,9 +100,9 @@ class Switch:
 class Limits:
     """Max values of a QOS or an association, by resource (``cpu node mem gres/gpu jobs``).
 
-    ``group``: of all jobs together; ``user`` and ``account``: of the jobs of each; ``job``: of one job, with ``wall`` (minutes)
-    and ``cpu minutes`` and the like. ``minutes``: what all jobs together may use (GrpTRESMins, ``wall``: GrpWall), and
-    ``running_minutes`` what the running ones may (GrpTRESRunMins).
+    ``group``: for all jobs together; ``user`` and ``account``: for the jobs of each; ``job``: for one job, also ``wall``
+    (minutes) and ``cpu minutes`` and the like. ``minutes``: total usage of all jobs (GrpTRESMins, ``wall``: GrpWall).
+    ``running_minutes``: remaining usage of running jobs (GrpTRESRunMins).
     """
 
     group: Mapping[str, int] = field(default_factory=dict)
@@ -117,7 +117,8 @@ class Limits:
 class Qos:
     """A quality of service.
 
-    Its jobs may preempt those of the QOS that ``preempts`` names; ``preempt_mode`` says what becomes of its own, ``""``: as in slurm.conf.
+    Its jobs may preempt jobs of the QOS in ``preempts``. ``preempt_mode`` is for its own preempted jobs, ``""``: as in
+    slurm.conf.
     """
 
     name: str
@@ -132,15 +133,15 @@ class Qos:
 
     @property
     def over_partition(self) -> bool:
-        """Tell whether its limits go before those of the partition's QOS."""
+        """Tell whether its limits take precedence over those of the partition's QOS."""
         return "OverPartQOS" in self.flags
 
 
 @dataclass(frozen=True)
 class Association:
-    """An account (``user`` empty) or a user in one, below ``parent``.
+    """An account (``user`` empty) or a user in an account, below ``parent``.
 
-    ``usage`` is in processor-seconds, at the beginning.
+    ``usage`` is that at the beginning, in processor-seconds.
     """
 
     account: str
@@ -155,7 +156,7 @@ class Association:
 class Reservation:
     """An advance reservation of nodes.
 
-    One that repeats (``DAILY WEEKDAY WEEKEND WEEKLY`` among its ``flags``) does so at the same local time of ``timezone``.
+    It repeats with one of ``DAILY WEEKDAY WEEKEND WEEKLY`` in ``flags``, at the same local time in ``timezone``.
     """
 
     name: str
@@ -166,9 +167,9 @@ class Reservation:
     timezone: str = "UTC"
 
     def times(self, start_s: int, end_s: int) -> list[tuple[int, int]]:
-        """Return start and end of each time it holds, or of its only one.
+        """Return start and end of each occurrence that meets the time ``start_s`` to ``end_s``.
 
-        Of those that end after ``start_s`` and begin before ``end_s``.
+        Return its own start and end if it does not repeat, or if none meets that time.
         """
         days = next((days for name, days in REPEATS.items() if name in self.flags), None)
         if days is None:
@@ -186,7 +187,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Outage:
-    """A node that was drained for a time, or ``down``: then its jobs were lost."""
+    """A time in which a node was drained, or ``down``, which also lost its jobs."""
 
     node: str
     start_s: int
@@ -198,9 +199,8 @@ class Outage:
 class Site:
     """A cluster under Slurm.
 
-    ``settings`` are the keys of slurm.conf in lower case; ``scheduler`` are its SchedulerParameters.
-    ``epilog_s`` is how long Epilog takes on a node. ``not_modelled`` says which keys count for nothing here, ``warnings``
-    which of them change decisions.
+    ``settings`` are the keys of slurm.conf in lower case, ``scheduler`` its SchedulerParameters. ``epilog_s`` is the duration of
+    Epilog on a node. ``not_modelled`` lists ignored keys, ``warnings`` those that change Slurm's decisions.
     """
 
     name: str
@@ -223,13 +223,13 @@ class Site:
 
     @property
     def licenses(self) -> dict[str, int]:
-        """Return how many licenses there are of each name."""
+        """Return the number of licenses by name."""
         parts = [part.strip().partition(":") for part in self.settings.get("licenses", "").split(",") if part.strip()]
         return {name: int(count or 1) for name, _, count in parts}
 
     @property
     def procs(self) -> int:
-        """Return the processors of all nodes."""
+        """Return the number of processors of all nodes."""
         return sum(node.cpus for node in self.nodes)
 
     @property

@@ -1,6 +1,6 @@
 """The arrays of Slurm's scheduler: the site, what jobs ask for, and what changes.
 
-Times of events are milliseconds from the beginning of the replay, times that Slurm keeps are whole seconds from it, as slurmctld
+Times count from the beginning of the replay: events in milliseconds, times that Slurm keeps in whole seconds, as slurmctld
 truncates its clock.
 """
 
@@ -16,47 +16,47 @@ import numpy as np
     BEGUN,  # jobs that the loop must start
     JOINED,  # jobs submitted so far
     SEEN_ENDS,  # ends of jobs seen so far
-    CLEARED,  # of ENDINGS, those whose nodes have answered
+    CLEARED,  # ends of runs so far whose nodes have answered
     REQUESTS,  # requests for a pass
     LAST_FULL,  # the last full pass, ms
-    LAST_ASKED,  # the last pass that the background loop started, ms
+    LAST_ASKED,  # the last pass, full or requested, that the background loop started, ms
     LAST_PASS,  # the last pass, ms
     TICK,  # the next turn of the background loop that may start a pass, ms; NEVER without one
-    PASS,  # a pass put off, ms; NEVER without one
-    CYCLE,  # the next time that the backfill scheduler wakes, ms
-    LAST_CYCLE,  # the end of its last cycle, ms
+    PASS,  # the next postponed pass, ms; NEVER without one
+    CYCLE,  # when the backfill scheduler wakes next, ms
+    LAST_CYCLE,  # the end of the last cycle, ms
     DECAY,  # the next computation of priorities, ms
-    LAST_DECAY,  # the last, s
+    LAST_DECAY,  # the last computation of priorities, s
     DIRTY,  # whether anything has changed since the last pass
-    BACKFILL_DIRTY,  # and since the last cycle
+    BACKFILL_DIRTY,  # whether anything has changed since the last cycle
     CHANGED_AT,  # the last start, end or submission, ms
-    OUTAGE,  # the next outage or return of a node, a row of Outages
+    OUTAGE,  # the next event, a row of Outages
     STAMP,  # the number of the present pass or cycle
     INTERVALS,  # intervals of the map of plans
-    SPLIT,  # of the looks of one job at the map: see plans.py
+    SPLIT,  # of one job's looks at the map: see plans.free_throughout
     REACH,
     FIRST_PRIORITY,  # priority/basic: the priority of the next job
-    RANK,  # fair tree: the rank that is given next
+    RANK,  # fair tree: the rank of the next user
     PASSES,  # main passes so far
     CYCLES,  # backfill cycles so far
-    ENDINGS,  # ends of runs so far, those of stopped jobs among them
+    ENDINGS,  # ends of runs so far, including stopped jobs
     STOPPED,  # jobs that the loop must stop
-    NOTICE,  # when a requeued job may begin, or grace times are looked at, ms; NEVER
-    PLACES,  # records of jobs that slurmctld has made so far
-    NOW_ONLY,  # whether the job that a cycle looks at may start, but gets no plan
-    TRIED,  # the partition in which a job is tried
-    ABLE,  # the nodes on which it finds processors
+    NOTICE,  # when a waiting job may begin or a grace time ends next, ms; NEVER without
+    PLACES,  # job records made by slurmctld so far
+    NOW_ONLY,  # whether the job tried by a cycle may start but gets no plan
+    TRIED,  # the partition in which the job is tried
+    ABLE,  # the number of nodes with processors for the job
     NUMBERS,
 ) = range(36)
 """Slots of ``Slurm.numbers``."""
 
 NEVER = 1 << 62
 NEW, PENDING, RUNS, COMPLETING, DONE, ABSENT = range(6)
-"""Values of ``Now.phase``; ABSENT: not submitted in this simulation."""
+"""Values of ``Now.phase``; ABSENT: never submitted in this simulation."""
 MAIN, BACKFILL = 1, 2
 """Values of ``Now.by``: the scheduler that started a job."""
 OFF, CANCEL, REQUEUE = range(3)
-"""Values of ``Preemption.mode``: what becomes of a preempted job."""
+"""Values of ``Preemption.mode``: what happens to a preempted job."""
 UP, DRAINED, DOWN = 1, 0, 2
 """Values of ``Outages.up``: a node that is down loses its jobs."""
 OTHER, CPUS, NODES, BILLING = range(4)
@@ -65,18 +65,18 @@ NONE = -1
 OF_PARENT = -1.0
 """Shares of an association with Fairshare=parent."""
 SHIFT, LOW = 5, 31
-"""Of a set of nodes: node ``n`` is bit ``n & LOW`` of word ``n >> SHIFT``."""
+"""In a set of nodes, node ``n`` is bit ``n & LOW`` of word ``n >> SHIFT``."""
 
 
 class Rules(NamedTuple):
-    """Settings of slurm.conf as numbers: seconds unless the name says otherwise.
+    """Settings of slurm.conf as numbers: seconds unless the name has another unit.
 
-    ``depth`` is default_queue_depth, ``turn_us`` the microseconds between turns of the background loop,
-    ``weight_cpu`` what a processor of job size adds to a priority, ``cycle_ms`` the time between cycles, ``epilog_ms`` how long the nodes
-    of an ended job are COMPLETING, ``direct`` whether their answer always makes a pass at once, ``first_turn_ms`` a turn's
-    time, ``poll_ms`` a poll's of limits, ``decay`` the share of usage that is left after a second, ``damping``
-    FairShareDampeningFactor of classic fair share, 0 for Fair Tree. ``bf_counts``: whether any number of tests a user, partition or
-    association has a maximum; ``over_time`` is OverTimeLimit; ``bills``: whether a partition has TRESBillingWeights.
+    ``depth``: default_queue_depth. ``turn_us``: microseconds between turns of the background loop. ``weight_cpu``: what each
+    processor of a job adds to its priority. ``cycle_ms``: time between cycles. ``epilog_ms``: how long the nodes of an ended job
+    are COMPLETING. ``direct``: whether their answer always causes a pass at once. ``first_turn_ms``, ``poll_ms``: the time of one
+    turn, of one poll of limits. ``decay``: the share of usage left after a second. ``damping``: FairShareDampeningFactor of
+    classic fair share, 0 for Fair Tree. ``bf_counts``: whether tests per user, partition or association have a max.
+    ``over_time``: OverTimeLimit. ``bills``: whether a partition has TRESBillingWeights.
     """
 
     backfills: bool
@@ -136,10 +136,10 @@ class Rules(NamedTuple):
 class Hardware(NamedTuple):
     """Nodes in order of their names, and partitions.
 
-    int64 [nodes]: ``memory`` in MiB. ``suits`` int64 [wishes, words] and ``member`` int64 [partitions, words] are sets of nodes. ``tier`` int64 [partitions].
-    ``billing`` float64 [partitions, 4] is what a processor, a MiB, a GPU and a node count as usage.
-    ``least_loaded`` int64 [partitions]: whether LLN holds there. ``switch_nodes`` int64 [switches, words] are sets of nodes,
-    ``switch_parent`` int64 [switches] the switch above, or itself, and ``switch_distance`` int64 [switches, switches] hops.
+    Arrays are int64, [nodes] unless stated. ``memory`` is in MiB. ``suits`` [requests, words] and ``member`` [partitions, words]
+    are sets of nodes. ``tier`` [partitions]. ``billing`` float64 [partitions, 4]: usage of a processor, MiB, GPU, node.
+    ``least_loaded`` [partitions]: whether LLN is set. ``switch_nodes`` [switches, words] are sets of nodes, ``switch_parent``
+    [switches] the switch above, or itself, and ``switch_distance`` [switches, switches] hops.
     """
 
     cpus: np.ndarray
@@ -158,19 +158,19 @@ class Hardware(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """What jobs ask for, int64 [jobs], and their records.
+    """The requests of jobs, int64 [jobs] unless stated, and their records.
 
-    A job has a record in each partition that it names. ``memory_node`` and ``memory_cpu`` in MiB, ``gpus`` a node; ``max_nodes``
-    0: any; ``suits`` is a row of that of the hardware. ``least`` is the limit with which it may be planned (--time-min), ``limit``
-    the one asked for. ``group`` is that of the tasks of one array, or the job's own, ``array`` the same or NONE. ``afters`` [jobs + 1]
-    are rows of ``after``: groups that must have ended. ``order`` settles ties of priority. A job may not start from ``held_ms`` on
-    before ``begin_ms``. ``records`` [jobs + 1] are rows of ``job``, ``partition``, ``admitted`` (whether the partition's limits let it
-    run there) and ``fixed`` (the priority without age and fair share, float64); ``counted`` [jobs] are the processors by which its
-    size goes. ``limits`` [jobs + 1] are rows of ``slot`` and ``amount``: what counts against which limit, from ``resources`` [jobs] on
-    those of processors, nodes, memory and GPUs; of which ``kind``, once nodes are chosen, by what is taken: CPUS or NODES.
-    ``reservation``: the one that it runs in, or NONE. ``plain`` int64 [jobs]: no plan is made for it (NoReserve). ``leaf`` is its
-    association, ``usage`` its QOS's UsageFactor. ``minutes`` [jobs + 1] are rows of ``meter`` and ``metered`` (float64): how much
-    of a resource counts on which meter, by what is taken once nodes are chosen (``metered_by``: CPUS, NODES, BILLING).
+    A job has a record in each partition that it names. ``memory_node`` and ``memory_cpu`` in MiB, ``gpus`` per node;
+    ``max_nodes`` 0: any; ``suits`` is a row of ``Hardware.suits``. ``limit`` is the time limit, ``least`` the one with which the
+    job may be planned (--time-min). ``group`` is one for all tasks of an array, or the job's own; ``array`` is the group of an
+    array's task, or NONE. ``afters`` [jobs + 1] are rows of ``after``: groups that must have ended. ``order`` breaks ties of
+    priority. From ``held_ms`` to ``begin_ms`` the job may not start. ``records`` [jobs + 1] are rows of ``job``, ``partition``,
+    ``admitted`` (whether the limits of the partition admit it) and ``fixed`` (float64, priority without age and fair share);
+    ``counted`` are the processors for its size. ``limits`` [jobs + 1] are rows of ``slot`` (the limit), ``amount`` and ``kind``;
+    from ``resources`` on they are limits of processors, nodes, memory and GPUs. Amounts of the kinds CPUS and NODES are set again
+    once nodes are chosen. ``reservation``: the one it runs in, or NONE. ``plain``: it gets no plan (NoReserve). ``leaf``: its
+    association. ``usage`` float64: UsageFactor of its QOS. ``minutes`` [jobs + 1] are rows of ``meter``, ``metered`` (float64,
+    the amount on the meter) and ``metered_by`` (CPUS, NODES or BILLING: set again once nodes are chosen).
     """
 
     cpus: np.ndarray
@@ -214,10 +214,10 @@ class Ask(NamedTuple):
 
 
 class Preemption(NamedTuple):
-    """Which running jobs may be preempted, and what becomes of them.
+    """Which running jobs may be preempted, and what happens to them.
 
-    ``qos`` and ``requeues`` int64 [jobs]. The others go by the kind of a job, its QOS or its partition: ``beats`` [kinds, kinds] tells
-    of which kinds a kind's jobs may stop others, ``mode``, ``grace`` and ``exempt`` (seconds) and ``value`` (lowest first) int64 [kinds].
+    ``qos`` and ``requeues`` int64 [jobs]. A job's kind is its QOS or its partition. ``beats[a, b]`` int64 [kinds, kinds]: whether
+    kind a may preempt kind b. ``mode``, ``grace`` and ``exempt`` (seconds), ``value`` (lowest first) int64 [kinds].
     """
 
     qos: np.ndarray
@@ -230,11 +230,11 @@ class Preemption(NamedTuple):
 
 
 class Outages(NamedTuple):
-    """Nodes that go (``up`` DRAINED or DOWN) and come back (UP).
+    """Events of the site, int64 [events] in order of ``time_ms``.
 
-    In order of ``time_ms``, int64 [events]. Without a node (NONE) something else changes what may start: a job becomes eligible, or
-    ``job`` is cancelled (UP), or released from a hold (DOWN); a reservation begins or ends, for which no pass is asked (DRAINED),
-    and ``job`` is the row of its next time.
+    A ``node`` fails (``up`` is DRAINED or DOWN) or comes back (UP). Without a node (NONE): for UP, ``job`` is cancelled, or if
+    NONE some job becomes eligible; for DOWN, ``job`` is released from a hold; for DRAINED, a reservation begins or ends, which
+    requests no pass, and ``job`` is the row of its next time, or NONE.
     """
 
     time_ms: np.ndarray
@@ -246,9 +246,9 @@ class Outages(NamedTuple):
 class Reservations(NamedTuple):
     """Advance reservations.
 
-    ``start`` and ``end`` in seconds, int64 [reservations], ``nodes`` int64 [reservations, words] are sets; ``rank``
-    int64 [reservations]: MAINT 2, OVERLAP 1, 0; ``flex``: its jobs are not bound to its time and nodes. One that repeats has
-    ``next_start`` and ``next_end`` int64 [times] of the reservation ``row``: once a time is over, the next one holds.
+    ``start`` and ``end`` are seconds, int64 [reservations]; ``nodes`` int64 [reservations, words] are sets; ``rank`` int64
+    [reservations] is 2 for MAINT, 1 for OVERLAP, else 0; ``flex``: its jobs are not bound to its time and nodes. If reservation
+    ``row`` repeats, ``next_start`` and ``next_end`` int64 [times] hold its times after the current one.
     """
 
     start: np.ndarray
@@ -264,10 +264,10 @@ class Reservations(NamedTuple):
 class Tree(NamedTuple):
     """Associations; row 0 is the root account.
 
-    ``above`` is the account among whose shares an association's count: its parent, or with Fairshare=parent that one's. ``children``
-    [associations + 1] are the rows of ``child`` that count below it, users first. ``usage`` float64 in processor-seconds, decayed;
-    ``factor`` float64 is the fair-share factor of users. Of classic fair share, float64, are ``part``, its shares over all of its
-    level's, ``norm``, the same of all levels, and ``level``, the effective usage of accounts.
+    ``above`` is the account at whose level an association's shares count: its parent, or the next account up without
+    Fairshare=parent. ``children`` [associations + 1] are the rows of ``child`` that count below it, users first. ``usage``
+    float64 is in processor-seconds, decayed; ``factor`` float64 the fair-share factor of users. For classic fair share, float64:
+    ``part``, its shares over those of its level; ``norm``, their product down the tree; ``level``, accounts' effective usage.
     """
 
     parent: np.ndarray
@@ -286,9 +286,9 @@ class Tree(NamedTuple):
 
 
 class Meters(NamedTuple):
-    """Limits of minutes: ``cap`` int64 [meters] minutes.
+    """Limits of minutes: ``cap`` int64 [meters], in minutes.
 
-    Those that ``spends`` hold what was used, ``spent`` float64 in seconds, decayed unless it ``keeps``; the others what runs.
+    A meter that ``spends`` limits usage, ``spent`` float64 seconds, decayed unless it ``keeps``; others limit running jobs.
     """
 
     cap: np.ndarray
@@ -298,17 +298,17 @@ class Meters(NamedTuple):
 
 
 class Now(NamedTuple):
-    """What changes: of nodes, jobs, records, groups and limits.
+    """What changes, for nodes, jobs, records, groups and limits.
 
-    ``busy`` [nodes] counts ended jobs whose nodes have not answered; ``completing``, ``up`` and ``idle`` [words] are the sets of nodes on
-    which there are such, that are not down, and that have processors left. ``nodes`` [jobs + 1] are rows of ``node`` and ``taken``, where
-    ``held`` [jobs] of them say on which nodes a job runs, with how many processors, ``billed`` together. ``queue`` holds records in order of priority,
-    ``running`` jobs in order of their limits' ends, ``ended`` a ring of jobs whose nodes have not answered. ``first_ms`` is a job's first start,
-    ``start_ms`` the last of ``attempts``, ``warned`` when its grace time began, ``preempts_since`` when it first stopped
-    another, ``again`` whether it waits again after a stop, ``killed`` whether slurmctld has ended it. ``place`` is a job's place in
-    slurmctld's list of jobs, which settles ties of running ones; ``rest`` [groups] that of an array's tasks that have not started.
-    Of each limit ``used`` is how much of ``most`` is taken; one of nodes has a row ``counter`` of ``jobs_on`` int32 [rows, nodes], the jobs that
-    it counts on each node: nodes count once (acct_policy.c, ``_add_usage_node_bitmap``).
+    ``busy`` [nodes] counts ended jobs whose nodes have not answered. Sets of nodes [words]: ``completing`` (busy), ``up``
+    (neither down nor drained), ``idle`` (free processors left). ``nodes`` [jobs + 1] are rows of ``node`` and ``taken``: the
+    first ``held`` of a job's rows are its nodes and their processors; ``billed`` is its usage per second. ``queue``: records in
+    order of priority. ``running``: jobs in order of their limits' ends. ``ended``: a ring of jobs whose nodes have not answered.
+    ``first_ms``: a job's first start; ``start_ms``: the last of ``attempts``; ``warned``: when its grace time began;
+    ``preempts_since``: when it first preempted others; ``again``: whether it waits again after a stop; ``killed``: whether
+    slurmctld ended it. ``place``: a job's place in slurmctld's list of jobs, which breaks ties of running jobs; ``rest``
+    [groups]: the place of an array's tasks that have not started. For each limit, ``used`` of ``most`` is taken. A limit of nodes
+    has row ``counter`` of its jobs in ``jobs_on`` int32 [rows, nodes]: nodes count once (``_add_usage_node_bitmap``).
     """
 
     cpus: np.ndarray
@@ -354,15 +354,15 @@ class Now(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Scratch of a choice of nodes and of a cycle's plans.
+    """Scratch arrays of a choice of nodes and of a cycle's plans.
 
-    ``chosen`` and ``take`` [nodes] are the nodes last chosen, with processors. Sets of nodes to choose from have ``first`` and ``last``
-    [sets], ``total`` processors and their ``size``. ``mask``, ``usable`` and ``counted`` [words] are sets of nodes, ``idle`` those with
-    some of ``cpus``, ``able`` [nodes] a list of those with some for a job, ``sooner`` [nodes] the processors free at a later time, and
-    ``coming`` the set of nodes that have any then. ``rejected`` and ``planned`` [groups] go by the number of the pass, ``foreseen`` [jobs] too: the last
-    cycle that made a plan for it. ``tested`` and ``submitted`` count tests, by the number of the pass, in partitions, of associations and of
-    users in each partition and in all; plans in partitions stand behind their tests. ``clear`` [nodes] is when the first plan of a node
-    begins, in seconds. What is ``left`` to choose, and ``required``, ``distance`` and ``joined`` [switches], are those of a choice by switches.
+    ``chosen`` and ``take`` [nodes]: the last chosen nodes and their processors. Sets of consecutive nodes have ``first`` and
+    ``last`` node, ``total`` processors, ``size`` [sets]. ``mask``, ``usable`` and ``counted`` [words] are sets of nodes, ``idle``
+    those with any of ``cpus``. ``able`` [nodes] lists the nodes with processors for a job. ``sooner`` [nodes] are processors free
+    later, ``coming`` the nodes with any then. ``rejected`` [groups]: the last pass or cycle that rejected a task; ``plans``
+    [groups] counts plans in cycle ``planned``; ``foreseen`` [jobs]: the last cycle with a plan. ``submitted`` counts in pass or
+    cycle ``tested``: tests by partition, plans by partition, tests by association, user, user and partition. ``clear`` [nodes]:
+    when the first plan begins, s. For topology.py: ``left``, and ``required``, ``distance`` and ``joined`` [switches].
     """
 
     room: np.ndarray
@@ -402,8 +402,8 @@ class Room(NamedTuple):
 class Plans(NamedTuple):
     """The map of a cycle's plans, int64 [intervals].
 
-    Interval ``k`` lasts from ``begin`` to ``end``, in seconds; ``row`` is that of ``free`` [intervals, words], the nodes without plans in
-    it; ``returns`` tells whether a node comes back after it. ``until`` [intervals, words] and ``beyond`` [words] are sets of nodes.
+    Interval ``k`` lasts from ``begin`` to ``end``, in seconds; its ``row`` of ``free`` [intervals, words] has the nodes without
+    plans; ``returns``: whether a node comes back after it. ``until`` [intervals, words] and ``beyond`` [words] are sets of nodes.
     """
 
     begin: np.ndarray

@@ -1,4 +1,4 @@
-"""Choices of nodes other than the tightest: the least loaded ones, or few switches.
+"""Choices of nodes other than the tightest fit: least loaded nodes, or few switches.
 
 From cons_tres/job_test.c, ``_eval_nodes_lln`` and ``_eval_nodes_topo``.
 """
@@ -9,16 +9,16 @@ from features.jit import apart, kernel
 from sim.slurm.state import LOW, NONE, SHIFT, TRIED
 
 FAR = 1 << 30
-"""The distance between switches that nothing joins."""
+"""The distance between switches that are not connected."""
 _NEED, _BUDGET, _NODES, _MOST, _CHOSEN = range(5)
-"""Of what is left of a choice: processors, those that nodes to come may take, nodes, the most nodes, and nodes chosen."""
+"""Slots of ``left``: processors needed, processors that further nodes may take, nodes needed, max nodes, nodes chosen."""
 
 
 @apart
 def choose_otherwise(job, nodes, small, slurm):
     """Choose ``nodes`` among those with more than ``small`` processors; return how many.
 
-    0 if they do not suffice.
+    Return 0 if they do not suffice.
     """
     ask, room = slurm.ask, slurm.room
     most = min(ask.max_nodes[job] if ask.max_nodes[job] > 0 else len(room.room), max(ask.cpus[job], ask.min_nodes[job]))
@@ -41,7 +41,7 @@ def _is_done(left):
 
 @kernel
 def _take(job, node, left, slurm):
-    """Take what a job may of a node: all but a processor for each further one."""
+    """Take a node with all its room, but leave one processor for each further node."""
     room = slurm.room
     take = room.room[node]
     if slurm.ask.exclusive[job] == 0:
@@ -56,7 +56,7 @@ def _take(job, node, left, slurm):
 
 @kernel
 def _take_least_loaded(job, left, slurm):
-    """Take nodes with the largest share of free processors, the lightest first."""
+    """Take the lightest nodes first, and of these the largest share of free processors."""
     room, cpus, weight = slurm.room, slurm.hardware.cpus, slurm.hardware.weight
     while left[_MOST] > 0 and not _is_done(left):
         best = NONE
@@ -74,9 +74,9 @@ def _take_least_loaded(job, left, slurm):
 
 @apart
 def _take_by_switches(job, left, slurm):
-    """Take nodes of the leaf switch with fewest that suffices, or of several that are near.
+    """Take nodes of the sufficient leaf switch with fewest nodes, or of several near switches.
 
-    Nodes that are lighter than the heaviest which is needed are taken first, and then more of their switches.
+    Nodes lighter than the heaviest needed weight are taken first, then more nodes of their switches.
     """
     ask, room, hardware = slurm.ask, slurm.room, slurm.hardware
     switches = len(hardware.switch_level)
@@ -133,7 +133,7 @@ def _count_on(switch, slurm):
 
 @kernel
 def _take_on(job, switch, left, slurm):
-    """Take the nodes of a switch in their order, until the job has what it asks for."""
+    """Take the nodes of a switch in their order, until the job has enough."""
     for node in range(len(slurm.room.room)):
         if left[_MOST] > 0 and not _is_done(left) and slurm.room.first[node] != 0 and _is_on(node, switch, slurm.hardware):
             _take(job, node, left, slurm)
@@ -141,7 +141,7 @@ def _take_on(job, switch, left, slurm):
 
 @kernel
 def _top_switch(nodes, slurm):
-    """Return the highest switch with enough nodes, of those with the lightest; NONE without one."""
+    """Return the highest switch with enough nodes and a lightest node; NONE without one."""
     room, hardware, top, lightest = slurm.room, slurm.hardware, NONE, 0
     for each in range(len(hardware.switch_level)):
         light = NONE
@@ -157,7 +157,7 @@ def _top_switch(nodes, slurm):
 
 @kernel
 def _restrict_to(top, nodes, cpus, slurm):
-    """Leave the lightest nodes below a switch that suffice together; return the weight of the heaviest."""
+    """Keep the lightest nodes of a switch that suffice; return the weight of the heaviest."""
     room, hardware, heaviest, count, total = slurm.room, slurm.hardware, NONE, 0, 0
     while count < nodes or total < cpus:
         lightest = NONE
@@ -184,10 +184,10 @@ def _restrict_to(top, nodes, cpus, slurm):
 
 @kernel
 def _compare_switches(one, other, nodes, count, hardware):
-    """Return whether one switch is better (1), as good (0) or worse (-1) than another (``_topo_compare_switches``).
+    """Tell whether a switch is better (1), as good (0) or worse (-1) than another.
 
-    Of two switches that suffice the one with fewer nodes is better. Of two that do not, the switches above them are compared in the same
-    way, and where there are none, more nodes are better.
+    (``_topo_compare_switches``.) Of two switches that suffice, the one with fewer nodes is better. If neither does, the switches
+    above them are compared in the same way; without such switches, more nodes are better.
     """
     while True:
         fits, other_fits = count[one] >= nodes, count[other] >= nodes
