@@ -3,7 +3,7 @@
 The questions are those of :mod:`sim.kernel.scenarios` about the single pool; one cluster of one node gives the same answers. In
 scenario k running jobs free their nodes at their ends in k, all jobs that end in one second together. The head starts as soon as
 it fits into a cluster, in the first such cluster and on the first nodes with room: these are its nodes in k. A job delays the
-head by what it would hold on the nodes that it would take now. It could start beside the head once it fits without them.
+head by what it would hold on the nodes that it would take now. It could start beside the head once it fits on the other nodes.
 
 The ends of a scenario are applied to the node tables and undone: copies for each scenario take several times as long. A job that
 shares no node frees the same room in each scenario, which is counted once. Scenarios that cannot change a decision are skipped.

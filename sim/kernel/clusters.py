@@ -168,7 +168,7 @@ def insert(line, size, job, key, kind):
 
 @apart
 def line_up(settings, now, jobs, estimates, state, clusters):
-    """Sort the waiting jobs anew if their order may have changed."""
+    """Sort the waiting jobs again if their order may have changed."""
     counters, numbers = state.counters, clusters.numbers
     waiting = counters[WAITING]
     starves = numbers[KEYED] < counters[STARVING]

@@ -60,7 +60,7 @@ call: Any = intrinsic(_call)
 
 @kernel
 def wait_for_policy(job, state, outside):
-    """Let ``job``, just submitted, join the waiting jobs."""
+    """Add ``job``, just submitted, to the waiting jobs."""
     outside.waiting[job] = job
     state.counters[WAITING] += 1
 
