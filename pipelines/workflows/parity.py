@@ -58,6 +58,12 @@ def read_site_jobs(accounting: Path, machine: Path, timezone: str, cluster: str 
             f"{accounting}: names the partition {min(unknown)}, which slurm.conf does not: is it newer than the jobs? known: "
             f"{', '.join(site.partitions)}"
         )
+    names = {node.name for node in site.nodes}
+    held = jobs.table.loc[jobs.table["start_s"] >= 0, "nodes"]
+    elsewhere = [text for text in held.unique() if not names.issuperset(expand_nodes(text))]
+    if count := int(held.isin(elsewhere).sum()):
+        note = f"Jobs that ran on nodes that slurm.conf does not describe: {count:,}; the record is followed without those nodes."
+        jobs = jobs._replace(notes=(*jobs.notes, note))
     return _with_drains(site, jobs.table), jobs
 
 

@@ -33,7 +33,10 @@ def _table(text: str, file: str, needed: tuple[str, ...]) -> Iterator[tuple[int,
 
 
 def _amounts(text: str, file: str, number: int) -> dict[str, int]:
-    """Return ``cpu=4,gres/gpu=1,mem=4G`` as numbers, memory in MiB; drop limits of -1."""
+    """Return ``cpu=4,gres/gpu=1,mem=4G`` as numbers, memory in MiB; drop limits of -1.
+
+    GPUs have no types here: limits of types add up to a limit of all GPUs, unless that is stated too.
+    """
     amounts = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
@@ -42,8 +45,9 @@ def _amounts(text: str, file: str, number: int) -> dict[str, int]:
         if not re.fullmatch(r"-?\d{1,15}(\.\d+)?", digits):
             raise InputError(f"{file}, line {number}: {part} is no limit such as cpu=100")
         if float(digits) >= 0:
-            amounts["gres/gpu" if name.startswith("gres/gpu") else name] = int(float(digits) * scale)
-    return amounts
+            amounts[name] = int(float(digits) * scale)
+    typed = [amounts.pop(name) for name in [*amounts] if name.startswith("gres/gpu:")]
+    return {"gres/gpu": sum(typed), **amounts} if typed else amounts
 
 
 def _minutes(values: Mapping[str, str], file: str, number: int) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:

@@ -60,6 +60,15 @@ def test_a_wrong_file_of_candidates_is_refused(tmp_path: Path, text: str, error:
         read_candidates(file)
 
 
+def test_jobs_on_nodes_that_the_site_no_longer_has_are_counted(tmp_path: Path) -> None:
+    accounting = tmp_path / "renamed.txt"
+    accounting.write_text((GOLDEN / "tiers-A.txt").read_text().replace("|n[1-4]|", "|n[1-3],old1|"))
+    _, jobs = read_site_jobs(accounting, GOLDEN / "tiers-A", "UTC")
+    renamed = jobs.table["nodes"].eq("n[1-3],old1").sum()
+    assert renamed > 0
+    assert jobs.notes[-1].startswith(f"Jobs that ran on nodes that slurm.conf does not describe: {renamed};")
+
+
 def test_a_record_without_starts_has_nothing_to_compare_a_replay_with(recorded: tuple[Site, SlurmJobs]) -> None:
     site, jobs = recorded
     waiting = jobs._replace(table=jobs.table.assign(start_s=-1, end_s=-1))

@@ -65,6 +65,10 @@ def test_limits_shares_and_usage_are_read() -> None:
     fast = described.qos["fast"]
     assert (fast.priority, fast.usage_factor, fast.over_partition) == (100, 2.0, True)
     assert (fast.limits.user, fast.limits.group) == ({"cpu": 24, "mem": 2048, "jobs": 3}, {"gres/gpu": 4})
+    typed = site(qos=QOS.replace("gres/gpu=4", "gres/gpu:a100=2,gres/gpu:v100=1")).qos["fast"].limits.group
+    assert typed == {"gres/gpu": 3}
+    both = site(qos=QOS.replace("gres/gpu=4", "gres/gpu=8,gres/gpu:a100=2,gres/gpu:v100=-1")).qos["fast"].limits.group
+    assert both == {"gres/gpu": 8}
     tree = {(each.account, each.user): each for each in described.associations}
     assert tree["physics", "u1"].parent == "physics"
     assert (tree["physics", "u1"].shares, tree["physics", "u1"].usage, tree["physics", "u1"].limits.user) == (2.0, 7.0, {"jobs": 7})
