@@ -28,17 +28,17 @@ from pipelines.ingest.text import BLOCK
 MISSING = {"", "unknown", "none", "n/a"}
 """Slurm's texts for a missing value, in any case."""
 UNBOUNDED = {"unlimited", "partition_limit"}
-"""Time limits that are not numbers: missing too, but counted."""
+"""Texts for time limits that are not numbers: missing too, but counted."""
 NOWHERE = {"", "none assigned", "unknown", "none"}
 """Slurm's texts for a job without nodes, in lower case."""
 
 _TIME = "%Y-%m-%d %H:%M:%S"
-_MOST_WAYS = 1000  # to split one line: beyond, it counts as unreadable
+_MOST_WAYS = 1000  # max ways to split one line; a line with more counts as unreadable
 _DURATION = re.compile(r"(?:(?:(\d{1,15})-)?(\d{1,15}):)?([0-5]?\d):([0-5]\d)", re.ASCII)
 _WRITTEN_TIME = re.compile(r"\d{4}-\d\d?-\d\d?[ T]\d\d?:\d\d?:[0-5]?\d", re.ASCII)  # pandas takes second 60 for the next minute
 _YEARS = range(1970, 2262)
 BEYOND = 10**18
-"""Number for any larger one: beyond all limits, so that cleaning drops its row."""
+"""Value that replaces any larger number. It exceeds all limits, so cleaning drops its row."""
 
 
 def seconds(text: str) -> float:
@@ -80,7 +80,7 @@ def is_time(text: str) -> bool:
 
 
 def tells(parse: Callable[[str], float]) -> Callable[[str], bool]:
-    """Return a test whether ``parse``, of :meth:`AccountingTable.numbers`, accepts a text."""
+    """Return a test of whether :meth:`AccountingTable.numbers` with ``parse`` accepts a text."""
 
     def test(text: str) -> bool:
         try:
@@ -95,8 +95,8 @@ def tells(parse: Callable[[str], float]) -> Callable[[str], bool]:
 class Mending:
     """Rules to read lines with the delimiter inside a value.
 
-    ``free`` are columns of free text, which may hold it; ``tests`` tell by column whether a text can be its value (names in lower
-    case). A line is recovered if exactly one split passes all tests, else set aside.
+    ``free`` names the columns of free text, whose values may hold it. ``tests`` has, by column, a function that tells whether a
+    text can be a value. Names are in lower case. A line is recovered if exactly one split passes all tests, else set aside.
     """
 
     free: frozenset[str]
@@ -106,9 +106,9 @@ class Mending:
 class AccountingTable:
     """The columns of ``wanted`` (names in lower case) that the file has, as strings.
 
-    ``titles`` are all columns as the file writes them; ``what`` is the name of a row, for errors. With ``mending``, ``latin1`` are the
-    numbers of lines that are not UTF-8 and were read as Latin-1, and lines of a wrong width are ``recovered`` (a count) or ``set_aside``
-    (their numbers and fields); without, they are an InputError, as is a file of nothing else.
+    ``titles`` are all columns as the file writes them; ``what`` names a row in errors. With ``mending``, ``latin1`` has the
+    numbers of lines that are not UTF-8 and were read as Latin-1; lines of a wrong width are ``recovered`` (a count) or
+    ``set_aside`` (numbers and fields). Raises InputError for such lines without ``mending``, and if there is no other row.
     """
 
     def __init__(self, source: Source, wanted: set[str], what: str = "job", mending: Mending | None = None) -> None:
@@ -147,7 +147,7 @@ class AccountingTable:
     def column(self, *names: str, title: str = "") -> str:
         """Return the first of ``names`` that is a column.
 
-        InputError where none is; it calls the column ``title``.
+        Raises InputError if none is; ``title`` is the column's name in the message.
         """
         name = self.find(*names)
         if name is None:
@@ -232,12 +232,12 @@ class AccountingTable:
         return InputError(f"{self.path}: {self.title(name)} {shown(text)} {what}")
 
     def refuse(self, name: str, wrong: np.ndarray, what: str) -> None:
-        """Raise :meth:`error` about the first row that is ``wrong``, bool [rows], if any is."""
+        """Raise :meth:`error` for the first row where ``wrong``, bool [rows], is true, if any."""
         if wrong.any():
             raise self.error(name, int(np.argmax(wrong)), what)
 
     def refuse_repeated(self, name: str) -> None:
-        """Raise InputError about the first row with a text that an earlier one has too."""
+        """Raise InputError for the first row whose text in the column repeats an earlier one."""
         self.refuse(name, pd.Series(self.strings(name)).duplicated().to_numpy(), "is on an earlier line too")
 
     def _error_at(self, name: str, text: str, what: str) -> InputError:
@@ -254,9 +254,9 @@ class AccountingTable:
         return match[0], 1 + len(re.findall(rb"\r\n|\r|\n", head[: match.start()]))
 
     def _read_as_utf8(self) -> list[int]:
-        """Take lines that are not UTF-8 as Latin-1, in which every byte is a letter; return their numbers.
+        """Convert lines that are not UTF-8 from Latin-1; return their line numbers.
 
-        Raises InputError for the first one where lines are not mended either.
+        Every byte is valid in Latin-1. Raises InputError for the first such line if there is no ``mending``.
         """
         line_numbers = []
         with self._source.open() as text:
@@ -346,7 +346,7 @@ class AccountingTable:
     def _mend(self, sound: pa.Table, kept: list[str], mending: Mending) -> pa.Table:
         """Return ``sound`` with recovered lines in their places; other broken lines are set aside."""
         mended: list[list[str]] = []
-        before: list[int] = []  # how many sound rows come before each recovered one
+        before: list[int] = []  # number of sound rows before each recovered one
         rows = 0
         for line, fields in islice(self._lines(), 1, None):
             if len(fields) == len(self.titles):
@@ -369,7 +369,7 @@ class AccountingTable:
         return pa.table(columns)
 
     def _split(self, fields: list[str], mending: Mending) -> list[str] | None:
-        """Split a line with too many fields by joining free text, if only one way is valid."""
+        """Join surplus fields of a line into free text; None unless exactly one way is valid."""
         extra = len(fields) - len(self.titles)
         free = sorted(self._place[name] for name in mending.free & self._place.keys())
         if extra < 1 or not free or comb(extra + len(free) - 1, extra) > _MOST_WAYS:

@@ -28,7 +28,7 @@ _JobId = Annotated[int, Field(ge=-1, lt=2**63)]
 
 @dataclass(frozen=True)
 class _Stated:
-    """What a file says of its trace, with the types that it must have."""
+    """The metadata of a trace in its file, with the required types."""
 
     name: str
     procs: int | None
@@ -46,7 +46,7 @@ class _Stated:
 def write_canonical(trace: Trace, path: str | Path) -> None:
     """Write ``trace`` atomically, zstd-compressed.
 
-    Units are in the columns' metadata and the rest of the trace in the schema's.
+    Units go into the columns' metadata, the rest of the trace into the schema's metadata.
     """
     from pipelines.storage.parquet import write_parquet
 
@@ -60,8 +60,8 @@ def write_canonical(trace: Trace, path: str | Path) -> None:
 def read_canonical(path: str | Path) -> Trace:
     """Read the trace that :func:`write_canonical` wrote.
 
-    It is named and placed by this file; its origin is ``Source`` in its header. Raises InputError for another kind, format or set
-    of columns.
+    Its ``name`` and ``source`` are this file's; the written ``source`` is ``Source`` in the header, unless the header has one.
+    Raises InputError for another kind, format or set of columns.
     """
     from pipelines.storage.parquet import check_size, read_parquet
 
@@ -92,7 +92,7 @@ def read_canonical(path: str | Path) -> Trace:
 
 
 def _checked(metadata: dict[str, Any], path: str | Path) -> dict[str, Any]:
-    """Return what a file says of its trace, each with its type; InputError for anything else."""
+    """Return the metadata as fields of Trace; raise InputError for a wrong type or zone."""
     optional = {"hashed_with": "", "unread": []}
     table = {each.name: metadata.get(each.name, optional.get(each.name)) for each in fields(_Stated)}
     facts = validated(_Stated, table, f"{path}: is damaged", left_out=())

@@ -1,7 +1,7 @@
 """Control runs: repeated runs of the same applications, from CSV or Slurm accounting.
 
 Slurm jobs are chosen by a pattern of job names. Canonical table: ``run_id application input nodes start_s runtime_s``, ``nodes``
-a list of names, or null where a source gives only their number. Runs left out are counted by reason.
+a list of names, or null if the source gives only their number. Runs left out are counted by reason.
 """
 
 import re
@@ -41,9 +41,9 @@ class ControlRuns:
 def read_runs(path: str | Path) -> ControlRuns:
     """Read ``run_id,application,input,nodes,start_s,runtime_s`` from CSV.
 
-    The last two may be ``start_unix,end_unix,duration_s``. ``nodes`` are names between spaces or semicolons, a Slurm node list,
-    or a count on every line; then the names are unknown. Start times are whole Unix seconds, rounded down. Raises InputError with
-    file, line and what is wrong.
+    The start may be called ``start_unix``, the runtime ``duration_s``; an ``end_s`` or ``end_unix`` can replace the runtime.
+    ``nodes`` holds names separated by spaces or semicolons, a Slurm node list, or on every line a count, without names. Start
+    times are Unix seconds, rounded down. Raises InputError with file, line and what is wrong.
     """
     table = AccountingTable(load(path), {*COLUMNS, *_START, *_END, *_RUNTIME}, "run")
     notes: list[str] = []
@@ -127,7 +127,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 def texts(table: AccountingTable, name: str, empty: bool = False) -> list[str]:
     """Return a column's texts.
 
-    InputError where there is no such column or, unless ``empty``, no text.
+    Raises InputError if the column is missing or, unless ``empty``, one of its texts is empty.
     """
     column = table.strings(table.column(name))
     if not empty:
@@ -138,7 +138,7 @@ def texts(table: AccountingTable, name: str, empty: bool = False) -> list[str]:
 def numbers(table: AccountingTable, *names: str, positive: bool = False) -> np.ndarray:
     """Return the first of the columns ``names``, float64 [rows].
 
-    InputError where a number is missing.
+    Raises InputError if a number is missing, beyond limits or, with ``positive``, not above 0.
     """
     name = table.column(*names)
     column_s = table.numbers(name, seconds)
@@ -159,7 +159,7 @@ def _nodes(table: AccountingTable, notes: list[str]) -> list[list[str]] | list[N
 def node_lists(table: AccountingTable, name: str, rows: np.ndarray) -> list[list[str]]:
     """Return the nodes that a column lists in ``rows``.
 
-    InputError for a list that is none or empty.
+    Raises InputError for an unreadable or empty list, and for too many names in all.
     """
     codes, distinct = table.texts(name)
     lists: dict[int, list[str]] = {}

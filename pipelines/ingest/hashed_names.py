@@ -1,6 +1,6 @@
-"""Names of a trace as the site stores them: hashed with its key, where it sets one.
+"""Hashing of the names in a trace with the site's key, if the site sets one.
 
-Readers of formats that hold people's names call this, so that no later stage sees them. Numbers of SWF are no names.
+Readers of formats that hold people's names call this, so that no later stage sees the names. SWF has numbers, not names.
 """
 
 from dataclasses import replace
@@ -19,8 +19,8 @@ WITHHELD = f"(not kept: names are stored hashed, ${VARIABLE})"
 def with_hashed_names(trace: Trace) -> Trace:
     """Return ``trace`` with its names hashed with the site's key, if there is one.
 
-    Those are of users, groups and executables. Unreadable lines lose their text. InputError for a key that is too short, and for
-    names that are hashed with another one.
+    Hashes users, groups and executables; unreadable lines lose their text. Raises InputError if the key is too short, or if the
+    names are hashed with another key.
     """
     try:
         key = site_key()
@@ -33,10 +33,10 @@ def with_hashed_names(trace: Trace) -> Trace:
     jobs = trace.jobs.copy(deep=False)
     for name in NAMES:
         column = jobs[name].cat
-        if not len(column.categories):  # Arrow would lose that it is text
+        if not len(column.categories):  # Arrow would lose the text type
             continue
         codes, kept = pd.factorize(pd.Index([hashed(text, key) for text in column.categories], dtype="str"))
-        jobs[name] = pd.Categorical.from_codes(np.append(codes, -1)[column.codes], categories=kept)  # one of a name and its hash
+        jobs[name] = pd.Categorical.from_codes(np.append(codes, -1)[column.codes], categories=kept)  # merge a name and its hash
     unread = tuple(UnreadLine(line.line, line.job_id, WITHHELD) for line in trace.unread)
     note = f"Users, groups and executables are hashed with ${VARIABLE}."
     return replace(trace, jobs=jobs, unread=unread, notes=(*trace.notes, note), hashed_with=check_value(key))

@@ -22,12 +22,12 @@ from pipelines.ingest.ldms_header import Header, is_header, read_header
 from pipelines.ingest.text import BLOCK, text_of
 
 _FIRST_S, _LATEST_S = 1e-6, 1 << 33
-"""Times are Unix seconds from a microsecond and below the year 2242: milliseconds are far above."""
+"""Valid times, Unix seconds: from one microsecond to before the year 2242. Times in milliseconds are far above."""
 _NODE = re.compile(r"[!#-~]+")
 _BLANK = " \t\r"
 _QUOTED = re.compile(rb'(?<![^\n,])"[^"\n\r]*"(?=[ \t\r]*[,\n])')
 _ANY, _HASH, _LETTER = re.compile(rb"\n(?=[^\n]*[^\s])"), re.compile(rb"\n#"), re.compile(rb"\n[#A-Za-z\x80-\xff]")
-"""What the next header begins with: the first one as any line, later ones with a # or, where rows begin with a number, a letter."""
+"""Start of the next header: the first is any line; later ones begin with # or, if rows begin with a number, with a letter."""
 
 
 class NodeTable:
@@ -64,8 +64,8 @@ class Block:
 class LdmsReader:
     """Reader of one file from ``start`` to ``stop`` (bytes of its text).
 
-    Both are ends of lines. Counts are kept while the blocks are taken. ``header`` is the header line in force, at ``start`` from a header file or an
-    earlier reading, and ``line`` the number of lines read.
+    Both are ends of lines. ``header`` is the current header line; at ``start`` it is from a header file or an earlier reading.
+    ``line``, ``rows`` and ``late`` count lines, rows and late rows while :meth:`blocks` is consumed.
     """
 
     path: Path
@@ -114,7 +114,7 @@ class LdmsReader:
         return header
 
     def _next_header(self, content: bytes, header: Header | None) -> Header:
-        """Read a line that is no row as a header; raise InputError if it is none."""
+        """Read a line that is not a row as a header; raise InputError if it is not one either."""
         line = content.decode("utf-8", "replace").strip()
         if not is_header(line):
             what = f"{shown(line)} {'begins with # but is no header' if line.startswith('#') else 'is neither a row nor a header'}"
@@ -124,7 +124,7 @@ class LdmsReader:
         return self._read_header(line)
 
     def _block(self, header: Header, text: bytes) -> Block:
-        text = text.replace(b"\n" + header.line.encode(), b"\n")[1:]  # the same header again is no more than an empty line
+        text = text.replace(b"\n" + header.line.encode(), b"\n")[1:]  # a repeated header counts as an empty line
         try:
             time_us, names, columns = _read(header, text)
         except ValueError as error:
@@ -138,7 +138,7 @@ class LdmsReader:
         return Block(header, time_us, node, values)
 
     def _count_late(self, time_us: np.ndarray, node: np.ndarray) -> int:
-        """Count rows of which an earlier row of the node has a later time."""
+        """Count the rows whose time is before that of an earlier row of the same node."""
         self._latest_us = np.pad(self._latest_us, (0, len(self.nodes.names) - self._latest_us.size))
         latest_us = np.maximum(pd.Series(time_us).groupby(node).cummax().to_numpy(), self._latest_us[node])
         np.maximum.at(self._latest_us, node, time_us)
@@ -146,7 +146,7 @@ class LdmsReader:
 
 
 def _next_header_at(text: bytes, at: int, header: Header | None) -> int:
-    """Return the line end, from ``at`` on, before a line that is no row and not the header again; else the last one."""
+    """Return the position of the line end before the next new header, else the last one."""
     begins = _ANY if header is None else _HASH if header.node == 0 else _LETTER
     again = b"" if header is None else f"\n{header.line}\n".encode()
     while match := begins.search(text, at):
@@ -157,12 +157,12 @@ def _next_header_at(text: bytes, at: int, header: Header | None) -> int:
 
 
 def _read(header: Header, text: bytes) -> tuple[np.ndarray, pa.DictionaryArray, dict[int, np.ndarray]]:
-    """Read lines under a header: times int64 [rows] Unix microseconds, nodes, metrics float64 [rows] by place.
+    """Parse lines under a header into times, nodes and metrics by place of the column.
 
-    Raises ValueError where any line is no row.
+    Times are int64 [rows] Unix microseconds, metrics float64 [rows]. Raises ValueError if any line is not a row.
     """
     if (b'"' in text and b'"' in _QUOTED.sub(b"", text)) or text.count(b"\r") != text.count(b"\r\n"):
-        raise ValueError("a quote or a carriage return where no field has one")  # for Arrow, lines go on or end there
+        raise ValueError("a quote or a carriage return where no field has one")  # Arrow would continue or end a line there
     types: dict[str, pa.DataType] = dict.fromkeys(map(str, (header.time, *header.metrics)), pa.float64())
     if header.microseconds is not None:
         types[str(header.microseconds)] = pa.int64()
@@ -199,7 +199,7 @@ def _is_read(header: Header, text: bytes) -> bool:
 
 
 def _complaint(header: Header, line: bytes) -> str:
-    """Say what is wrong with a line that is no row."""
+    """Return a description of what is wrong with a line that is not a row."""
     csv.field_size_limit(limits.LINE_BYTES)
     text = line.decode("utf-8", "replace")
     fields = [cell.strip() for cell in next(csv.reader([text.replace("\r", " ")]))]

@@ -22,9 +22,9 @@ _HEADER_FILE = re.compile(r"\.(HEADER|KIND)(?=[.-]|$)")
 class Scanned:
     """A file read through once.
 
-    ``length`` counts the bytes of its text up to the last line end, ``rest`` those behind it; ``sha256`` is that of the complete
-    lines, with the line of a header file before them. ``first`` marks its header and first row; ``known_length`` is where an
-    earlier file's text ended, 0 if there is none.
+    ``length`` counts the bytes of its text up to the last line end, ``rest`` those after it. ``sha256`` is that of the complete
+    lines, after the line of a header file. ``first`` identifies header and first row. ``known_length`` is the length of the
+    longest known text with which the file begins, 0 if there is none.
     """
 
     path: Path
@@ -55,9 +55,9 @@ def counter_files(spec: str | Path) -> list[Path]:
 
 
 def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
-    """Read a file through.
+    """Read a file through and compare its beginning with known texts.
 
-    ``lengths_of`` gives for earlier files, by their ``first``, the lengths of their text and its SHA-256.
+    ``lengths_of`` maps ``first`` of known texts to their lengths, and these to SHA-256. Raises InputError for an empty file.
     """
     with text_of(path) as file:
         own, second = file.readline(), file.readline()
@@ -97,7 +97,7 @@ def sha256_of(path: Path) -> str:
 def _header_file(path: Path) -> str | None:
     """Return the last header line of the header file that belongs to a file.
 
-    The header file is the one of the same time, the one without a time, or else the latest before.
+    It is the header file of the same time, else the one without a time, else the latest earlier one.
     """
     name = path.name.removesuffix(".gz")
     stem, _, stamp = name.rpartition(".")

@@ -1,7 +1,7 @@
 """Header lines of LDMS CSV: columns of time, node, and each metric with its sampler.
 
 LDMS's ``store_csv`` writes ``#Time,Time_usec,ProducerName,component_id,job_id``, then the metrics; its function store puts
-``DT,DT_usec`` behind the time; exports of the same data name metrics ``metric::sampler`` and say ``node_id`` and ``timestamp``.
+``DT,DT_usec`` after the time; exports of the same data name metrics ``metric::sampler`` and use ``node_id`` and ``timestamp``.
 """
 
 import re
@@ -26,9 +26,9 @@ _ROTATED = re.compile(r"(\.(gz|csv|txt|log)|[.-]\d{6,})$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Header:
-    """What the columns of a header line are, by their places from 0.
+    """The columns of a header line, by their places from 0.
 
-    ``time`` and ``node``; ``microseconds`` where a column completes whole seconds; ``samplers``: sampler -> metric -> place.
+    ``microseconds`` is the column that completes whole seconds, if there is one. ``samplers`` maps sampler -> metric -> place.
     """
 
     line: str
@@ -50,10 +50,10 @@ def is_header(line: str) -> bool:
 
 
 def read_header(line: str, *, sampler: str | None = None, file_name: str = "") -> Header:
-    """Read a header line. Raises InputError saying what is wrong, without file and line.
+    """Read a header line.
 
-    The sampler is the text behind ``::``, else ``sampler``, else the one that the file's name or else most metric names indicate
-    (features.monitoring.samplers.SAMPLERS).
+    A metric's sampler is the text after ``::``, else ``sampler``, else the one of features.monitoring.samplers.SAMPLERS that the
+    file's name or, failing that, most metric names match. Raises InputError that says what is wrong, without file and line.
     """
     columns = _names(line)
     if not all(columns):
@@ -79,7 +79,7 @@ def read_header(line: str, *, sampler: str | None = None, file_name: str = "") -
 
 
 def sampler_of(file_name: str) -> str | None:
-    """Return the known sampler that a file is named after, as ``sysclassib.1507711419.gz``."""
+    """Return the known sampler that a file is named after, as ``sysclassib.1507711419.gz`` is."""
     stem = file_name
     while shorter := _ROTATED.sub("", stem):
         if shorter == stem:
@@ -108,9 +108,9 @@ def _by_sampler(columns: Mapping[int, str], option: str | None, file_name: str) 
 
 
 def _by_metric(columns: Mapping[int, str]) -> dict[str, int]:
-    """Return columns by names without prefix, ``.value`` and instance (``#hfi1_0.1``).
+    """Map names without prefix, ``.value`` and instance (``#hfi1_0.1``) to columns.
 
-    The instance stays where a metric has several.
+    The instance stays if a metric has several.
     """
     parts = {place: name.partition("#") for place, name in columns.items()}
     bare = {place: _bare(name) for place, (name, _, _) in parts.items()}

@@ -1,7 +1,7 @@
 """Ingest LDMS CSV files into the counters store: files atomically, rows once.
 
-Memory does not depend on sizes. A file whose text is known is not read again; one that continues a known text adds its new lines
-only. A file with an error anywhere is quarantined: nothing of it stays, and the next one is read.
+Memory does not grow with file sizes. A file whose text is known is not read again; one that continues a known text adds only its
+new lines. A file with an error anywhere is quarantined: nothing of it is stored, and the next file is read.
 """
 
 import re
@@ -54,9 +54,8 @@ def ingest_counters(
 ) -> IngestReport:
     """Read the files, directories and patterns in ``specs`` into ``store``.
 
-    ``progress`` receives the file's name, bytes done and bytes in all. ``sampler`` is the sampler of metrics without
-    ``::sampler``. Raises InputError where a spec names nothing or the store cannot be written; a broken file is in the report
-    instead.
+    ``progress`` receives the file's name, bytes done and total bytes. ``sampler`` is that of metrics without ``::sampler``.
+    Raises InputError if a spec matches no file or the store cannot be written. A broken file is in the report instead.
     """
     files = list(dict.fromkeys(path.absolute() for spec in specs for path in counter_files(spec)))
     sizes = [path.stat().st_size if path.exists() else 0 for path in files]  # a log may be rotated away at any moment
@@ -85,7 +84,7 @@ def ingest_counters(
 
 
 def read_quarantine(store: CountersStore) -> pd.DataFrame:
-    """Return the files that could not be read, until they are read.
+    """Return the files that could not be read and have not been read since.
 
     Columns: file, sha256 (on disk), line, reason, quarantined_at.
     """
@@ -126,7 +125,7 @@ def _quarantined(path: Path, message: str) -> dict[str, Any]:
 
 
 def _keep_quarantine(store: CountersStore, quarantined: list[dict[str, Any]], taken: set[str]) -> None:
-    """Write the table anew; files still broken in the same way keep their first time."""
+    """Rewrite the quarantine table; files still broken in the same way keep their first time."""
     lake = store.lake.at_once(subject_of(QUARANTINE, store.system))
     old = read_quarantine(store).to_dict("records")
     same = {(row["file"], row["sha256"], row["reason"]): row for row in old}

@@ -1,8 +1,8 @@
 """One LDMS file on its way into the store: rows sorted, cut by day, and deduplicated.
 
-Of rows of one node at one time the first stays: another is a duplicate if it is equal, a contradiction if not, from whatever
-file. A row is late if an earlier line of the file has a later time for the same node; it is still stored in its place. All of
-this is counted.
+Of several rows of one node at one time, the first is kept. A further one, from any file, is a duplicate if it is equal, else a
+contradiction. A row is late if an earlier line of the file has a later time for the same node; it is still stored in its place.
+Duplicates, contradictions and late rows are counted.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from pipelines.storage.counters_store import CountersStore
 _NAMED = 5
 """Max contradictions named in the ledger, for each file."""
 _CACHED = 16
-"""Parts whose keys are held in memory, since later parts may repeat them."""
+"""Max parts whose keys are kept in memory, since later parts may repeat them."""
 _COUNTS = ("rows", "values", "nulls", "duplicates", "contradictions", "late")
 
 
 class BrokenFileError(Exception):
-    """The file is at fault, not the store."""
+    """Raised if the file is at fault, not the store."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class SamplerTally:
 class _Rows:
     """Rows of one sampler as read.
 
-    ``pieces`` are float64 [metrics, rows of a block]; ``rank`` is a node's place in ``text``, by name.
+    ``pieces`` are float64 [metrics, rows of a block]. ``rank`` maps a node's code to its place in ``text``, the sorted names.
     """
 
     sampler: str
@@ -83,7 +83,7 @@ class _Rows:
 
 
 class Run:
-    """One ingestion of many files: the table of nodes, known texts and known keys."""
+    """State of one ingestion of many files: node codes, known texts and known keys."""
 
     def __init__(self, store: CountersStore, change: Change, writer: ThreadPoolExecutor, sampler: str | None) -> None:
         self.store, self.change, self.writer, self.sampler = store, change, writer, sampler
@@ -127,7 +127,7 @@ class Intake:
         self._jobs: list[Future[None]] = []
 
     def read(self) -> None:
-        """Read the file and hand it to the change. Raises BrokenFileError and leaves nothing then."""
+        """Stage the file in the change. After any error, such as BrokenFileError, nothing stays."""
         try:
             for block in self._blocks():
                 self._take(block)
@@ -172,7 +172,7 @@ class Intake:
         }
 
     def _blocks(self) -> Iterator[Block]:
-        """Yield the reader's blocks; only the reader's errors are the file's fault."""
+        """Yield the reader's blocks; only the reader's InputErrors become BrokenFileError."""
         blocks = self._reader.blocks()
         while True:
             try:
@@ -259,7 +259,7 @@ class Intake:
         return order[leads]
 
     def _without_known(self, rows: _Rows, order: np.ndarray) -> np.ndarray:
-        """Return ``order``, of one day, without nodes and times in the store or in earlier parts."""
+        """Return ``order``, rows of one day, without those in the store or in earlier parts."""
         first_us, last_us = int(rows.time_us[order[0]]), int(rows.time_us[order[-1]])
         day = day_of(first_us)
         near = [
@@ -283,7 +283,7 @@ class Intake:
         return order[fresh]
 
     def _keys_of(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
-        """Return sorted times and codes of the nodes of a part."""
+        """Return the times of a part, sorted, and the node codes of its rows."""
         if part.file not in self.run.keys:
             self._wait()
             table = read_part(self.run.change.path(part), part, ["time_s", "node"]).unify_dictionaries().combine_chunks()
@@ -311,9 +311,9 @@ class Intake:
         return values[:, which]
 
     def _judge(self, rows: _Rows, left_out: np.ndarray, kept: np.ndarray) -> None:
-        """Count rows left out as duplicates of the kept ones, or as contradictions to them.
+        """Count left-out rows as duplicates or contradictions of the kept values.
 
-        The first contradictions are named.
+        Messages of the first contradictions are added to ``contradictions``.
         """
         left = rows.values(left_out)
         other = ~((kept == left) | (np.isnan(kept) & np.isnan(left)))
@@ -339,9 +339,9 @@ def _ranks(node: np.ndarray, nodes: NodeTable) -> tuple[np.ndarray, list[str]]:
 
 
 def _keys(time_us: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return one number for time and node of rows of one day.
+    """Return an integer key of time and node for each row of one day.
 
-    37 bits are for its microseconds, 26 for the node.
+    37 bits hold the microseconds of the day, 26 the node.
     """
     return (time_us % DAY_US << 26) + node
 

@@ -17,7 +17,7 @@ class UnixTimes:
     """``unix_s`` int64 [n], NEVER where missing, and the ambiguous local times.
 
     ``repeated`` and ``skipped`` bool [n]: the local time occurred twice or never. ``earlier`` and ``later`` are the two instants
-    of a repeated time, elsewhere both the one.
+    of a repeated time; for any other time both equal ``unix_s``.
     """
 
     unix_s: np.ndarray
@@ -28,7 +28,7 @@ class UnixTimes:
 
 
 def zone(name: str) -> ZoneInfo:
-    """Return the zone of the IANA database with that name. Raises InputError."""
+    """Return the IANA time zone called ``name``; raise InputError if there is none."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -38,8 +38,8 @@ def zone(name: str) -> ZoneInfo:
 def to_unix(local: np.ndarray, place: ZoneInfo, not_before_s: np.ndarray | None = None) -> UnixTimes:
     """Return Unix seconds of the wall-clock times ``local`` in the zone ``place``.
 
-    ``local`` is datetime64[s] [n], NaT where missing. A repeated time is the earlier instant, or the later one where only that is
-    not before ``not_before_s`` (Unix seconds [n]). A skipped time is the instant of the jump.
+    ``local`` is datetime64[s] [n], NaT if missing. A repeated time gives the earlier instant, or the later one if the earlier is
+    before ``not_before_s`` (Unix seconds [n]). A skipped time gives the instant of the jump.
     """
     index = pd.DatetimeIndex(local)
     first, second = (

@@ -1,11 +1,11 @@
 """The workload model of Lublin & Feitelson: sizes, runtimes and arrivals of batch jobs.
 
 U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs", Journal of
-Parallel and Distributed Computing 63(11), 2003, pp. 1105-1122. Only what is published is here, but for ``whole``; users and
-their requests are in :mod:`pipelines.ingest.people`. The numbers are of the set for batch jobs, from the authors' program
-``m_lublin99.c``; the Java port in GridSim (``WorkloadLublin99``) has the same, the text of the paper was not at hand. They are for 128
-processors; on other machines the distance between the machine and the size where the stages meet is kept. Times between arrivals are paid for
-in half-hour slots of unequal worth, the daily cycle; there is no week. Offered load is one factor on these times, before the cycle.
+Parallel and Distributed Computing 63(11), 2003, pp. 1105-1122. All is as published, except the option ``whole``; users and their
+requests are in :mod:`pipelines.ingest.people`. The parameters for batch jobs are from the authors' program ``m_lublin99.c``, as
+in the Java port in GridSim (``WorkloadLublin99``); the paper's text was not available. They are for 128 processors. On other
+machines the log2 distance from the machine's size to the size where the stages meet is kept. A daily cycle of half hours
+stretches times between arrivals; there is no weekly cycle. Offered load is one factor on these times, before the cycle.
 """
 
 import numpy as np
@@ -39,9 +39,9 @@ _DAY_START = 11  # half hour of the day at which that gamma begins
 def sizes(rng: np.random.Generator, jobs: int, procs: int, whole: bool = True) -> np.ndarray:
     """Draw processors of ``jobs`` jobs on a machine of ``procs``, int64 in 1..procs.
 
-    Serial, a power of two, or any; the log2 of a parallel size is uniform in two stages. On a machine too small for the two
-    stages (fewer than about eight processors) they are pushed together. Without ``whole`` (ours), a size that rounds up to the
-    whole machine is drawn again from the upper stage and not rounded to a power of two.
+    A size is 1, a power of two, or any; the log2 of a parallel size is uniform in two stages. On a machine of nine processors or
+    fewer the lower stage is a point. Without ``whole`` (our option), a size that rounds up to the whole machine is drawn again
+    from the upper stage and not rounded to a power of two.
     """
     high = np.log2(procs)
     low = min(_ULOW, high)
@@ -64,7 +64,7 @@ def sizes(rng: np.random.Generator, jobs: int, procs: int, whole: bool = True) -
 def runtimes(rng: np.random.Generator, size: np.ndarray) -> np.ndarray:
     """Draw runtimes in seconds of jobs of ``size`` processors, int64 [jobs], at least 1.
 
-    The logarithm is hyper-gamma, mixed by size.
+    The logarithm is hyper-gamma; the share of short jobs depends on the size.
     """
     log_s = _log_runtimes(rng, size)
     while len(again := np.flatnonzero(log_s > LONGEST_LOG_S)):
@@ -99,9 +99,9 @@ def daily_cycle() -> np.ndarray:
 
 
 def on_the_clock(even_s: np.ndarray) -> np.ndarray:
-    """Bend even time to the clock; seconds from midnight, float64.
+    """Apply the daily cycle to arrival times; return seconds from midnight, float64.
 
-    Slow hours stretch, busy hours shrink, a day stays a day.
+    Gaps grow in quiet hours and shrink in busy ones; a whole day keeps its length.
     """
     day, within = np.divmod(even_s, DAY_S)
     return day * DAY_S + np.interp(within, _passed(), np.arange(SLOTS + 1) * SLOT_S)

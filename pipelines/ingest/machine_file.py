@@ -1,7 +1,7 @@
 """Files that describe machines: our TOML, and ``.machines`` of Klusacek's logs.
 
-A ``.machines`` file has a line a cluster: number, name, nodes, processors of a node, speed, and memory of a node in KiB. TOML is
-explained in ``docs/machines.md``.
+A ``.machines`` file has one line per cluster: number, name, nodes, processors of a node, speed, memory of a node in KiB. The TOML
+is described in ``docs/machines.md``.
 """
 
 import re
@@ -30,7 +30,7 @@ _KEYS = {
 
 
 def read_machine(path: str | Path) -> Machine:
-    """Read a machine's description; InputError says file, line and what is wrong."""
+    """Read a machine's description; raise InputError with file, line and what is wrong."""
     source = load(path)
     try:
         with source.open() as file:
@@ -74,7 +74,7 @@ def _name(path: str) -> str:
 
 
 def _make_at(where: str, make: Callable[..., Any], *of: Any) -> Any:
-    """Make something; errors say where."""
+    """Return ``make(*of)``, with ``where`` in front of an InputError's message."""
     try:
         return make(*of)
     except InputError as error:
@@ -82,14 +82,14 @@ def _make_at(where: str, make: Callable[..., Any], *of: Any) -> Any:
 
 
 class _Described:
-    """A description in TOML, and where in its text things are."""
+    """A description in TOML, with the lines of its keys."""
 
     def __init__(self, path: str, text: str) -> None:
         self._path, self._lines, self._kinds = path, text.splitlines(), 0
         self._document = toml_tables(path, text)
 
     def machine(self) -> Machine:
-        """Return the machine; InputError says file, line and what is wrong."""
+        """Return the machine; raise InputError with file, line and what is wrong."""
         self._check_keys(self._document, "", 0)
         asked = self._document.get("asked", list(ASKED))
         if not (isinstance(asked, list) and all(word in ASKED for word in asked)):
@@ -165,7 +165,7 @@ class _Described:
         raise InputError(f"{self._path}:{self._line(key, kind, number)}: {f'{kind}: ' if kind else ''}{shown(key)} {what}")
 
     def _line(self, key: str, kind: str, number: int) -> int:
-        """Return the line of a key of the ``number``-th table of a kind, else that of its heading."""
+        """Return the line of a key in the ``number``-th table of a kind, else of its heading."""
         return self._places.get((kind, number, key)) or self._places.get((kind, number, ""), 1)
 
     @cached_property

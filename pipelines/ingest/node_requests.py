@@ -19,7 +19,7 @@ _PPN = re.compile(r"ppn=(\d{1,8})(\.\d+)?", re.ASCII)
 
 
 class NodeSpec(NamedTuple):
-    """What a node specification asks for; ``nodes`` -1: processors of any nodes."""
+    """A parsed node specification; ``nodes`` is -1 if the processors may be on any nodes."""
 
     nodes: int
     procs_per_node: int
@@ -32,10 +32,10 @@ UNREADABLE = NodeSpec(-1, -1, "", -1)
 
 @cache
 def node_spec(text: str) -> NodeSpec:
-    """Parse a node specification of TORQUE; UNREADABLE if it is none.
+    """Parse a node specification of TORQUE; return UNREADABLE for any other text.
 
-    Different kinds of nodes joined by ``+`` are read as processors of any nodes that have the properties of all. A name of a host
-    is a property.
+    Different kinds of nodes joined by ``+`` are read as processors of any nodes that have the properties of all. A host name is
+    read as a property.
     """
     asked, *flags = text.split("#")
     properties: dict[str, None] = {}
@@ -59,7 +59,7 @@ def node_spec(text: str) -> NodeSpec:
 
 
 class NodeRequests:
-    """The extra columns of a file's job lines; ``there`` once the first ones are of this kind."""
+    """The extra columns of a file's job lines; ``there`` if all lines so far have them."""
 
     def __init__(self) -> None:
         self.there = False
@@ -68,7 +68,7 @@ class NodeRequests:
         self._texts: tuple[dict[str, int], dict[str, int]] = ({}, {})
 
     def take(self, jobs: int, lines: list[list[bytes]]) -> None:
-        """Take the fields of a block's ``jobs``, if any of its lines has more than 18."""
+        """Add a block of ``jobs`` jobs; ``lines`` has their fields if one has more than 18."""
         if jobs == 0:
             return
         first = self._jobs == 0

@@ -6,11 +6,11 @@ import numpy as np
 
 
 def counted(notes: list[str], sentence: str, matches: int | np.ndarray) -> None:
-    """Note a ``sentence`` with the count of its ``matches``, a number or bool, if any."""
+    """Add ``sentence`` with the count of its ``matches``, a number or bool array, if not 0."""
     if count := int(np.sum(matches)):
         notes.append(f"{sentence}: {count:,}.")
 
 
 def some(numbers: Sequence[int]) -> str:
-    """Return the first five numbers of lines, and ... for the rest."""
+    """Return the first five of ``numbers`` as text, and ... for the rest."""
     return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")

@@ -5,9 +5,9 @@ JSSPP 2012); requested times are few and round (Tsafrir, Etsion & Feitelson, "Mo
 Neither paper says how jobs repeat: the numbers below are ours, tuned by hand towards figures of KTH-SP2 and SDSC-SP2
 (docs/studies/workload.md).
 
-Jobs are sampled from the model (:mod:`pipelines.ingest.lublin`), then handed out by rank: each arrival gets a user, an application and
-two numbers that only say how it compares with others. Sampled sizes are given out in the order of one, then, within each size, runtimes
-in the order of the other; so sizes, and runtimes given the size, stay the model's whatever users do.
+Jobs are sampled from the model (:mod:`pipelines.ingest.lublin`), then assigned by rank. Each arrival gets a user, an application
+and two ranks. Sampled sizes are assigned in the order of one rank, then, within each size, runtimes in the order of the other. So
+the distributions of sizes, and of runtimes given the size, stay the model's whatever users do.
 """
 
 import math
@@ -28,24 +28,24 @@ ZIPF_OFFSET = 4.0
 STAY = 0.72  # an arrival while sessions are open belongs, at most this often, to one of them ...
 LEAVE = 0.4  # ... less if they appeal little (the weight of leaving, beside their appeals)
 IMPATIENCE = 1.5  # the appeal of a session falls with the runtime of its last job: users that wait for short jobs come back
-RECENT = 64  # a new session is of a user of one of the last so many sessions ...
-RETURN = 0.65  # ... this often: people work for a while and go, the locality of sampling in Feitelson's terms
-SWITCH_WITHIN = 0.05  # another application: within a session, at the start of one
+RECENT = 64  # a new session is by a user of one of this many last sessions ...
+RETURN = 0.65  # ... with this probability: people work for a while and go (Feitelson's locality of sampling)
+SWITCH_WITHIN = 0.05  # probability of another application: within a session, at the start of one
 SWITCH_BETWEEN = 0.25
-CHANGE_WITHIN = 0.06  # other input for the same application, hence another typical runtime
+CHANGE_WITHIN = 0.06  # probability of other input for the same application, hence another typical runtime
 CHANGE_BETWEEN = 0.2
-CHANGE = 0.5  # how far it moves, in standard deviations between applications
-SPREAD = (1 + CHANGE**2) ** 0.5  # standard deviation of typical runtimes, in the same
-RESIZE = 0.1  # the same input on another number of processors
-EXACT = 0.5  # a run that repeats the last one almost exactly, or varies about the typical one
+CHANGE = 0.5  # how far the typical runtime moves, in standard deviations between applications
+SPREAD = (1 + CHANGE**2) ** 0.5  # standard deviation of typical runtimes, in the same unit
+RESIZE = 0.1  # probability of the same input on another number of processors
+EXACT = 0.5  # probability that a run repeats the last one almost exactly; else it varies about the typical one
 EXACT_NOISE = 0.003
 NOISE = 0.15
-YIELD = 1.0  # people yield: sizes and runtimes sink, in standard deviations, per unit of work submitted lately above the usual ...
-MEMORY_S = 2 * DAY_S  # ... and lately fades in this time
-FAIL = 0.015  # a run that fails at once, after one that did not and after one that did
+YIELD = 1.0  # people yield: sizes and runtimes sink by so many standard deviations per unit of recent work above the usual ...
+MEMORY_S = 2 * DAY_S  # ... and recent work decays with this time constant
+FAIL = 0.015  # probability of a run that fails at once: after one that did not, after one that did
 FAIL_AGAIN = 0.6
 
-STEPS = 1000  # of the quantiles by which users guess
+STEPS = 1000  # number of quantiles from which users guess the work of a job
 
 MINUTE_S, HOUR_S = 60, 3600
 POPULAR_S = np.array(
@@ -56,10 +56,10 @@ POPULAR_S = np.array(
 ROUNDEST_S = np.array([m * MINUTE_S for m in (5, 10, 30)] + [h * HOUR_S for h in (1, 2, 4, 8, 12, 24, 48)], np.int64)
 """The roundest requested times."""
 ROUNDEST = 0.3  # share of configurations whose request is one of the roundest
-ODD = 0.13  # and share that asks for some multiple of a minute, above an hour of ten
-MARGIN = 0.11  # mean over users and configurations of the margin asked for: 0 asks for the runtime, 1 for the longest allowed
+ODD = 0.13  # share whose request is any multiple of a minute, or of ten minutes above an hour
+MARGIN = 0.11  # mean margin over users and configurations: 0 requests the runtime, 1 the longest allowed
 KILL_REACH = 0.1  # |ln(runtime / popular request)| within which a run may have ended at its limit ...
-KILL = 0.2  # ... and how often it has
+KILL = 0.2  # ... and the probability that it has
 SHORTER = 16  # a run shorter than its configuration's longest by this factor, or its square, ..., is submitted as another input
 
 
@@ -68,7 +68,7 @@ class Behaviour:
     """The choices of :func:`behave` for each job: arrays [jobs] in order of arrival.
 
     ``user`` and ``configuration`` count from 0; a configuration is one user's application with one input. ``application`` is in
-    0..APPLICATIONS-1. ``size_rank`` and ``runtime_rank`` only compare jobs: the greater, the more processors or the longer.
+    0..APPLICATIONS-1. ``size_rank`` and ``runtime_rank`` have no unit: a greater one means more processors or a longer runtime.
     """
 
     user: np.ndarray
@@ -82,17 +82,17 @@ class Behaviour:
 def activity(users: int) -> np.ndarray:
     """Return the probability that a session is of each user, float64 [users].
 
-    The most active first: a Zipf-Mandelbrot law.
+    It falls with the user's number, by a Zipf-Mandelbrot law.
     """
     weight = (np.arange(1, users + 1) + ZIPF_OFFSET) ** -ZIPF_EXPONENT
     return weight / weight.sum()
 
 
 def behave(rng: np.random.Generator, submit_s: np.ndarray, users: int, procs: np.ndarray, runtime_s: np.ndarray) -> Behaviour:
-    """Assign every arrival to one of ``users`` and a place among that user's similar jobs.
+    """Assign every arrival to one of ``users`` and to a configuration of that user.
 
-    ``submit_s`` is int64 seconds, ascending. ``procs`` and ``runtime_s``, the sizes and runtimes to be assigned, show users how
-    much work a job is likely to be.
+    ``submit_s`` is int64 seconds, ascending. From ``procs`` and ``runtime_s``, the sizes and runtimes to be assigned, users guess
+    how much work a job is.
     """
     grid = np.linspace(0, 1, STEPS)
     usual = float(procs @ runtime_s) / max(int(submit_s[-1]), 1)
@@ -124,7 +124,7 @@ def _behave(rng, submit_s, cumulative, sizes, runtimes, usual):
     configured = np.full((users, APPLICATIONS), -1, np.int32)
     n_configurations = 0
     size = np.empty((users, APPLICATIONS))
-    typical = np.empty((users, APPLICATIONS))  # runtime of the application, of its input, of its last run
+    typical = np.empty((users, APPLICATIONS))  # runtime rank of the application, of its input, of its last run
     runtime = np.empty((users, APPLICATIONS))
     latest = np.empty((users, APPLICATIONS))
 
@@ -188,7 +188,7 @@ def _behave(rng, submit_s, cumulative, sizes, runtimes, usual):
 
 @njit(cache=True, nogil=True)
 def _close(opened, n_open, last_s, appeal, now):
-    """Drop users whose sessions are over from ``opened``; return the rest and appeals' sum."""
+    """Drop users whose session is over from ``opened``; return its length, sum of appeals."""
     total = 0.0
     j = 0
     while j < n_open:
@@ -213,12 +213,12 @@ def _pick(opened, n_open, appeal, ticket):
 
 @njit(cache=True, nogil=True)
 def _at(quantiles, deviations):
-    """Return the value ``deviations`` standard deviations above the middle, by quantiles."""
+    """Return the quantile at ``deviations`` standard deviations of a normal distribution."""
     return quantiles[min(int(0.5 * math.erfc(-deviations * math.sqrt(0.5)) * STEPS), STEPS - 1)]
 
 
 def cut_at_limits(rng: np.random.Generator, runtime_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return runtimes of which some end at a round limit, and which do (bool), both [jobs].
+    """Move some runtimes to a round limit; return all, and which end there (bool), [jobs].
 
     ``runtime_s`` is int64 seconds. Only runtimes near a popular request are moved onto it, up or down, so that their distribution
     hardly changes.
@@ -233,7 +233,7 @@ def cut_at_limits(rng: np.random.Generator, runtime_s: np.ndarray) -> tuple[np.n
 def by_length(behaviour: Behaviour, runtime_s: np.ndarray, killed: np.ndarray) -> Behaviour:
     """Split configurations whose runs differ by a factor of ``SHORTER`` or more.
 
-    A run known to be much shorter asks for less; a failed run asks for what its configuration does.
+    A run known to be much shorter requests less. A failed or killed run stays in its configuration.
     """
     configuration = behaviour.configuration
     longest = np.ones(int(configuration.max()) + 1, np.int64)
@@ -246,9 +246,8 @@ def by_length(behaviour: Behaviour, runtime_s: np.ndarray, killed: np.ndarray) -
 def requests(rng: np.random.Generator, behaviour: Behaviour, runtime_s: np.ndarray, killed: np.ndarray) -> np.ndarray:
     """Return requested seconds, int64 [jobs], never below the runtime.
 
-    One request for a configuration, except that a killed job requests its limit. The margin over the configuration's longest run
-    is a share of the way, on a log scale, to the longest request allowed: the shorter a job, the larger its overestimation
-    factor.
+    All jobs of a configuration have one request, but a killed job requests its limit. The margin over the configuration's longest
+    run is a share of the way, on a log scale, to the longest request allowed: shorter jobs have larger overestimation factors.
     """
     configuration = behaviour.configuration
     configurations = int(configuration.max()) + 1

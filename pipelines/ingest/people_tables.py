@@ -14,14 +14,14 @@ from features.errors import InputError, shown
 from pipelines.ingest.text import text_of
 
 Place = Callable[[int], str]
-"""Where a row of the table, counted from 0, stands in its file."""
+"""Function from a row, counted from 0, to its place in the file, for messages."""
 
 
 def read_table(path: Path, wanted: Sequence[str]) -> tuple[pd.DataFrame, str, Place]:
     """Read a table; return it with the place of its header and of each row.
 
-    ``.parquet``, else CSV whose cells stay text. Raises InputError for a file that cannot be read or lacks one of the columns
-    ``wanted``.
+    A ``.parquet`` file is Parquet, any other is CSV, whose cells stay text. Raises InputError for a file that cannot be read or
+    lacks one of the columns ``wanted``.
     """
     if not path.exists():
         raise InputError(f"{path}: no such file")
@@ -40,7 +40,7 @@ def read_table(path: Path, wanted: Sequence[str]) -> tuple[pd.DataFrame, str, Pl
 def refuse(place: Place, column: pd.Series, wrong: pd.Series, what: str) -> None:
     """Raise InputError naming the first cell of ``column`` that is ``wrong``, if any.
 
-    It tells the cell's place and the number of wrong cells.
+    The message has the cell's place and the number of wrong cells.
     """
     count = int(wrong.sum())
     if count:
@@ -53,7 +53,7 @@ def refuse(place: Place, column: pd.Series, wrong: pd.Series, what: str) -> None
 def _read_csv(path: Path) -> tuple[pd.DataFrame, str, Place]:
     """Read the cells as text.
 
-    Not by pandas, which skips blank lines and does not tell on which line a row began.
+    pandas is not used: it skips blank lines and does not report on which line a row begins.
     """
     rows, lines, line = [], [], 1
     csv.field_size_limit(limits.LINE_BYTES)

@@ -1,6 +1,6 @@
 """The predictor ``table:FILE``: predictions from a CSV or Parquet file.
 
-Columns ``job_id`` and ``predicted_s``, a row a job.
+Columns ``job_id`` and ``predicted_s``, one row per job.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
 """A site's probe waits of control runs, and the types of its applications.
 
-Probes, ``run_id,node,send_s,recv_s,allreduce_s``: seconds a node waited in the blocking calls of the two MPI probes of Nichols et
-al. (RUSH). Application types, ``application,type``, and the GB/s that a node of each usually reads, writes and sends where a site
-knows them.
+Probes, ``run_id,node,send_s,recv_s,allreduce_s``: seconds that a node waited in the blocking calls of the two MPI probes of
+Nichols et al. (RUSH). Application types, ``application,type``, with the GB/s that a node of each application usually reads,
+writes and sends, if the site knows them.
 """
 
 from pathlib import Path
@@ -34,7 +34,7 @@ def read_probes(path: str | Path) -> pd.DataFrame:
 def read_types(path: str | Path) -> pd.DataFrame:
     """Read application str and type str, one of features.monitoring.samplers.TYPES.
 
-    Of a file with any of features.monitoring.situation.RATES, float64 GB/s, all of them are read; an empty one is NaN. Raises
+    A file with any of features.monitoring.situation.RATES, float64 GB/s, must have them all; an empty cell is NaN. Raises
     InputError with file, line and what is wrong.
     """
     table = AccountingTable(load(path), {"application", "type", *RATES}, "application")

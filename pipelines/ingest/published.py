@@ -1,16 +1,15 @@
 """Read tables of jobs that sites have published since 2020 as Slurm accounting.
 
-Each is rewritten with the columns of ``sacct`` whose units it has (``TimelimitRaw`` minutes, ``wallclock_req`` and ``ElapsedRaw`` seconds), so that
-:mod:`pipelines.ingest.slurm` counts and names what is odd in them. They are known by their columns. Schemas, tried on samples made after them alone:
+Each is rewritten with columns of ``sacct`` in its units (``TimelimitRaw`` minutes, ``wallclock_req`` and ``ElapsedRaw`` seconds);
+:mod:`pipelines.ingest.slurm` then counts and names what is odd. NREL's Eagle is read by that module itself. A table is recognised
+by its columns. The schemas, tested only on samples made from them:
 
 * Fugaku F-DATA: github.com/francescoantici/F-DATA, docs/feature_list.md; the limit ``elpl`` is taken as seconds.
 * PM100 of Marconi100: github.com/francescoantici/PM100-data, documentation/job_features.md, of both versions.
 * MIT Supercloud: arXiv:2108.02037; slurm-log.csv has columns (as github.com/ExaDigiT/RAPS reads them) and numbered states of Slurm's database.
 * Lassen: github.com/LLNL/LAST, README.md of Lassen-Supercomputer-Job-Dataset; ``time_limit`` is taken as seconds. The history of steps is not read.
 * Philly: github.com/msr-fiddle/philly-traces, README.md. A job runs from its first attempt's start to its last one's end on the most GPUs of an
-  attempt, and states no limit.
-
-NREL's export of Eagle is read by :mod:`pipelines.ingest.slurm` itself.
+  attempt, and has no limit.
 """
 
 from __future__ import annotations
@@ -54,8 +53,9 @@ _STATES = [
 class Dataset:
     """A published table of jobs.
 
-    ``columns`` are the names of its columns by those of sacct, several where versions differ, the first present one read; ``procs`` says what a
-    processor is, ``zone`` of which zone times are that state none. ``states`` are Slurm's by those of the table, ``other`` stands for the rest.
+    ``columns`` maps sacct's names to the table's, separated by blanks if versions differ: the first present one is read.
+    ``procs`` says what a processor is, ``zone`` is that of times without one. ``states`` maps the table's states to Slurm's,
+    ``other`` replaces the rest. The columns ``needs`` must be present.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Dataset:
     needs: tuple[str, ...] = ()
 
     def columns_of(self, names: Collection[str]) -> dict[str, str]:
-        """Return the columns of a table with those ``names``, by sacct's; none of another table."""
+        """Map sacct's columns to those of ``names``; return {} if they are of another table."""
         there = {ours: [each for each in theirs.split() if each in names] for ours, theirs in self.columns.items()}
         columns = {ours: each[0] for ours, each in there.items() if each}
         return columns if {*_TIMES, "JobID"} <= columns.keys() and set(self.needs) <= set(names) else {}
@@ -107,15 +107,15 @@ DATASETS = (
 
 
 def dataset(names: Collection[str]) -> Dataset | None:
-    """Return the data set whose table has columns of those names, None for none."""
+    """Return the data set whose table has columns of those names, or None."""
     return next((each for each in DATASETS if each.columns_of(_plain(names))), None)
 
 
 def parse_published(source: Source, timezone: str | None) -> Trace:
     """Read a table of :data:`DATASETS`: Parquet, CSV or JSON.
 
-    ``timezone`` overrides the data set's for times that state none. Second 0 is the earliest submission. Jobs whose ids are no numbers, or not
-    each another's, are numbered from 1 in the order of the file. Raises InputError as :func:`pipelines.ingest.slurm.parse_sacct`.
+    ``timezone`` overrides the data set's for times that state none. Second 0 is the earliest submission. If ids are not unique
+    numbers, jobs are numbered from 1 in file order. Raises InputError as :func:`pipelines.ingest.slurm.parse_sacct` does.
     """
     table = _table(source)
     table.columns = pd.Index(_plain(table.columns))
@@ -155,7 +155,7 @@ def is_published_parquet(path: str | Path) -> bool:
     """Tell whether a Parquet file has the columns of a published table."""
     try:
         return dataset(schema_of(path).names) is not None
-    except InputError:  # damaged, as its reader says
+    except InputError:  # damaged: its reader reports it
         return False
 
 
@@ -181,7 +181,7 @@ def _philly(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(column: pd.Series) -> pd.Series:
-    """Return values as text, whole numbers without a point; "" for none."""
+    """Return values as text, whole numbers without a point; "" for a missing one."""
     return column.astype("str").where(column.notna(), "").str.strip().str.replace(r"(?<=\d)\.0+$", "", regex=True)
 
 
@@ -193,7 +193,7 @@ def _states_zone(column: pd.Series) -> bool:
 
 
 def _written(column: pd.Series, zoned: bool) -> pd.Series:
-    """Return times as sacct writes them, of UTC where they are ``zoned``; what is no time stays as it is."""
+    """Return times as sacct writes them, in UTC if ``zoned``; other text stays as it is."""
     text = _text(column)
     text = text.mask(text.isin(["0", "NaT", "None", "NULL"]), "")
     unix = text.str.fullmatch(r"\d{9,11}")

@@ -1,4 +1,4 @@
-"""A queue as it stands: what runs and waits, from squeue's text or a site's table."""
+"""Snapshots of a queue, running and waiting jobs, from squeue's text or a site's table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sim.slurm.site import Site
 
 _FIELDS = "JobArrayID State UserName Partition NumCPUs TimeLimit SubmitTime StartTime Account QOS tres-alloc NodeList Reason Feature Dependency"
 COMMAND = f'squeue --all --array --states=RUNNING,PENDING --Format="{":|,".join(_FIELDS.split())}"'
-"""Makes the snapshot of a Slurm site."""
+"""Command that makes a snapshot of a Slurm site."""
 COLUMNS = {
     "job_id": ("jobid", "job_id"),
     "state": ("state", "st"),
@@ -34,25 +34,25 @@ COLUMNS = {
     "submit": ("submit_time", "submit"),
     "start": ("start_time", "start"),
 }
-"""What is read, and how its column may be called, in any case."""
+"""Columns that are read, and their possible titles, in any case."""
 RUNNING, WAITING = ("RUNNING", "R"), ("PENDING", "PD", "WAITING", "W")
 _NO_TIME = ("", "N/A", "NONE", "UNKNOWN", "NULL")
 OF_SLURM = {"account": "account", "qos": "qos", "tres": "tres_alloc", "nodes": "nodelist", "reason": "reason"} | {
     "features": "features",
     "after": "dependency",
 }
-"""What running a Slurm site ahead needs beside, and how squeue calls the column."""
+"""Further columns that simulating a Slurm site forward needs, and squeue's title of each."""
 _NAMED, _ARRAY = re.compile(r"\d{8}T\d{6}Z"), re.compile(r"(\d+)(?:_(\d+))?")
 _HELD, _FAR_S = ("JobHeld", "DependencyNeverSatisfied"), 10 * 365 * 86_400
 
 
 @dataclass(frozen=True)
 class QueueFile:
-    """A snapshot of a queue, a row a job, by submission.
+    """A snapshot of a queue, one row per job, in order of submission.
 
-    Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s``, and the texts of ``OF_SLURM``. The start is null of a job that
-    waits; what the site's scheduler expects is ``expected_unix_s``. ``left_out`` counts rows of other states, ``absent`` names columns that
-    running a Slurm site ahead needs.
+    Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s expected_unix_s``, and the texts of
+    ``OF_SLURM``. The start is null for a waiting job; ``expected_unix_s`` is the start that the site's scheduler expects.
+    ``left_out`` counts rows of other states; ``absent`` names missing columns that simulating a Slurm site forward needs.
     """
 
     jobs: pd.DataFrame
@@ -61,9 +61,9 @@ class QueueFile:
 
 
 def read_queue(path: Path, timezone: str | None) -> QueueFile:
-    """Read a snapshot of a queue, columns parted by ``|`` or commas under a header.
+    """Read a snapshot of a queue, columns separated by ``|`` or commas under a header.
 
-    Times are the local clock of ``timezone`` (UTC without one). InputError with file, line and what is wrong.
+    Times are local to ``timezone`` (UTC if None). Raises InputError with file, line and what is wrong.
     """
     place = ZoneInfo(timezone or "UTC")
     with text_of(path) as text:
@@ -101,7 +101,7 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
 def kept_queues(folder: Path) -> dict[int, Path]:
     """Return the snapshots that a site keeps in a folder, by the Unix second in their names.
 
-    These hold it as ``20260301T090000Z``, in UTC. InputError for a folder that cannot be read and a name without it.
+    Names hold it as ``20260301T090000Z``, in UTC. Raises InputError for an unreadable folder and a name without such a time.
     """
     snapshots = dict[int, Path]()
     try:
@@ -123,10 +123,10 @@ def is_held(jobs: pd.DataFrame) -> np.ndarray:
 
 
 def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
-    """Return what the jobs of a snapshot ask of a Slurm site, with the columns of a replay.
+    """Return the requests of a snapshot's jobs to a Slurm site, with the columns of a replay.
 
-    What squeue does not tell is as usual. An array that waits for its limit has as many tasks running as it may. InputError for a partition
-    that the site does not have.
+    Values that squeue does not give are defaults. If an array waits for its task limit, that limit is the number of its running
+    tasks. Raises InputError for a partition that the site does not have.
     """
     accounts = {each.user: each.account for each in reversed(site.associations) if each.user}
     usual = next((name for name, each in site.partitions.items() if each.default), next(iter(site.partitions)))
@@ -160,10 +160,10 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
 
 
 def queue_at(jobs: pd.DataFrame, now_s: int, waits: np.ndarray | None = None) -> pd.DataFrame:
-    """Return the queue at a Unix second as a snapshot shows it, by what accounting says later.
+    """Return the queue at a Unix second as a snapshot would show it, from accounting.
 
-    ``jobs`` are those of :class:`pipelines.ingest.slurm_jobs.SlurmJobs`. ``waits`` bool [jobs], by default those that were there and start in that
-    second, later, or never. What only later accounting tells, such as when a job that is not eligible becomes so, is left out: such a job is held.
+    ``jobs`` are those of :class:`pipelines.ingest.slurm_jobs.SlurmJobs`; ``waits``, bool [jobs], by default those submitted, not
+    cancelled, and not started before that second. Facts known only later are left out: a job not yet eligible is held.
     """
     begun, submit, gone = (jobs[name].to_numpy(np.float64) for name in ("start_s", "submit_s", "cancel_s"))
     if waits is None:

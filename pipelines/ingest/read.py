@@ -1,4 +1,4 @@
-"""Read TRACE: a name of the catalogue, or a file of any kind known by its content."""
+"""Read TRACE: a name of the catalogue, or a file whose kind is known by its content."""
 
 from __future__ import annotations
 
@@ -35,12 +35,11 @@ def read_trace(
 ) -> Trace:
     """Read TRACE: a catalogue name or a file.
 
-    A file is SWF, canonical Parquet, Slurm accounting or a published table (:mod:`pipelines.ingest.published`).
-    SWF may be plain or gzip. ``procs`` and ``timezone`` (IANA name) override catalogue and file; ``processors`` (``cpus`` or
-    ``nodes``) and ``cpus_per_node`` define a processor in Slurm accounting, ``cluster`` is the one to read, and all three are ignored
-    elsewhere; ``catalogue`` is by default
-    the one of :func:`load_catalogue`. Names go before files: write ``./NAME``, or give a Path, for a file called like an entry.
-    Raises InputError.
+    A file is SWF (plain or gzip), canonical Parquet, Slurm accounting or a published table (:mod:`pipelines.ingest.published`).
+    ``procs`` and ``timezone`` (IANA name) override catalogue and file. ``processors`` (``cpus`` or ``nodes``) and
+    ``cpus_per_node`` define a processor in Slurm accounting, ``cluster`` is the one to read; other formats ignore all three.
+    ``catalogue`` is by default that of :func:`load_catalogue`. Names go before files: write ``./NAME``, or give a Path, for a
+    file with an entry's name. Raises InputError.
     """
     if not isinstance(spec, (str, Path)):
         raise InputError(f"a {type(spec).__name__} is neither a name of the catalogue nor a path")
@@ -76,10 +75,10 @@ def cleaned_for(machine: Machine | None, trace: Trace, missing_request: str, pro
 
 
 def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry | None:
-    """Return the catalogue's entry for TRACE, or None where TRACE is a file.
+    """Return the catalogue's entry for TRACE, or None if TRACE is a file.
 
-    Raises InputError, listing the known names, where it is neither. A file that is called like an entry and has the entry's
-    checksum, or the first one where that is unknown yet, is that trace: the entry, placed there.
+    Raises InputError with the known names if it is neither. A file with an entry's name is that entry's trace if its checksum
+    matches or none is recorded yet: the entry is then returned with the file as its place.
     """
     entries = load_catalogue() if catalogue is None else catalogue
     entry = entries.get(spec) or entries.get(spec.lower())
@@ -93,7 +92,7 @@ def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry
 
 
 def _copy_of(entries: Mapping[str, Entry], spec: str | Path) -> Entry | None:
-    """Return the entry whose trace the file is, by name and checksum, placed at that file."""
+    """Return the entry that the file's name and checksum match, with the file as its place."""
     try:
         entry = entries.get(trace_name(spec))
         if entry is None or not (entry.checked or entry.unrecorded):
@@ -103,7 +102,7 @@ def _copy_of(entries: Mapping[str, Entry], spec: str | Path) -> Entry | None:
             entry = replace(entry, sha256_content=source.sha256_content)
         entry.check(source)
     except InputError:
-        return None  # another file: its errors are reported where it is read
+        return None  # another file: its errors are reported when it is read
     return replace(entry, place=str(Path(spec).absolute()))
 
 
@@ -128,7 +127,7 @@ def is_accounting(path: str | Path) -> bool:
 
 
 def check_kind(source: Source) -> None:
-    """Raise InputError for a file whose beginning is not that of any kind of trace."""
+    """Raise InputError if the beginning of a file is not that of any kind of trace."""
     if not _is_parquet(source.path):
         _kind(source)
 
@@ -164,8 +163,8 @@ def _parse(source: Source, format: str, timezone: str | None, processors: str, c
 def _kind(source: Source) -> str:
     """Return the format by the first line that is not blank.
 
-    A comment or a number begins SWF, names of columns between | or , or an object of JSON Slurm accounting, unless a published table of
-    jobs has these columns; a list of JSON begins such a table, too.
+    SWF begins with a comment or a number. Slurm accounting begins with column names between | or , or with a JSON object. A
+    published table begins with the column names of its data set, or with a JSON list.
     """
     line = re.search(rb"[^\s][^\r\n]*", source.head())
     text = line[0].removeprefix(b"\xef\xbb\xbf") if line else b""

@@ -19,7 +19,7 @@ _COLUMNS = (
     *("TimelimitRaw", "ReqCPUS", "AllocCPUS", "AllocNodes", "ReqTRES", "NodeList", "JobName"),
 )
 _LATER = ("Eligible", "Priority", "Constraints", "Flags", "Reservation", "SubmitLine")
-"""Columns that stand only where some job has a value: not every version writes them."""
+"""Columns that are written only if a job has a value: not every version of Slurm has them."""
 _STARTED = {"STARTED_ON_SUBMIT": "SchedSubmit", "STARTED_ON_SCHEDULE": "SchedMain", "STARTED_ON_BACKFILL": "SchedBackfill"}
 
 
@@ -29,7 +29,7 @@ def is_json(source: Source) -> bool:
 
 
 def as_table(source: Source) -> Source:
-    """Return the same accounting as comma-separated text; InputError for other JSON."""
+    """Return the same accounting as comma-separated text; raise InputError for other JSON."""
     try:
         with source.open() as text:
             document = json.load(text)
@@ -60,7 +60,7 @@ def _row(job: Mapping[str, Any]) -> list[object]:
     task = _number(array.get("task_id")) if _number(array.get("job_id")) else ""
     asked, allocated = _tres(tres.get("requested")), _tres(tres.get("allocated"))
     required = _number(job.get("required", {}).get("CPUs"))
-    task = f"[{array['task']}]" if task == "" and array.get("task") else task  # of several that wait
+    task = f"[{array['task']}]" if task == "" and array.get("task") else task  # of several waiting tasks
     written = f"{_number(array.get('job_id'))}_{task}" if task != "" else job["job_id"]
     nodes = job.get("allocation_nodes")
     return [
@@ -84,7 +84,7 @@ def _later(job: Mapping[str, Any]) -> list[object]:
 
 
 def _number(value: object) -> object:
-    """Return a whole number, "" for none or for infinity."""
+    """Return a whole number, "" if missing or infinite; raise ValueError for other values."""
     if isinstance(value, Mapping):
         value = value["number"] if value.get("set") and not value.get("infinite") else None
     if value is None:

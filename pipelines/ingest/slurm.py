@@ -1,8 +1,8 @@
-"""Reads Slurm accounting: ``sacct --parsable2``, ``--parsable``, ``--json``, or CSV.
+"""Reader of Slurm accounting: ``sacct --parsable2``, ``--parsable``, ``--json``, or CSV.
 
-CSV exports have a header such as NREL's of Eagle. The header names the columns. Steps (``123.batch``) are skipped. Times are the
-cluster's local time, so its zone must be given (:mod:`pipelines.ingest.slurm_times`). sacct escapes nothing, so a job's name with
-the delimiter in it makes a line of too many fields: it is recovered where only one split makes sense, else set aside.
+The header names the columns; in CSV it is such as NREL's of Eagle. Steps (``123.batch``) are skipped. Times are the cluster's
+local time, so its zone must be given (:mod:`pipelines.ingest.slurm_times`). sacct escapes nothing, so a job name that contains
+the delimiter makes a line of too many fields: it is recovered if only one split is valid, else set aside.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ UNFINISHED = (
     "STAGE_OUT",
     "STOPPED",
 )
-"""States of jobs that have no runtime yet, those of :data:`ENDED_RUN` unless the line states an end."""
+"""States of jobs without a runtime yet; those in :data:`ENDED_RUN` have one if the line states an end."""
 _FREE = frozenset(
     {"jobname", "name", "comment", "admincomment", "systemcomment", "submitline", "submit_line", "workdir", "work_dir"}
 )
@@ -125,12 +125,11 @@ def parse_sacct(
     """Parse one Slurm accounting file.
 
     ``timezone`` is the IANA name of the cluster's zone. ``processors`` defines a processor: ``cpus``, or ``nodes`` for machines
-    that give whole nodes; where the file has only nodes, they are taken. With ``cpus_per_node`` each node counts as so many
-    processors, whatever the job requested of it. Of a file of several clusters one must be named. Second 0 is the earliest
-    submission. A job that has not started, or not ended,
-    has no runtime. The account is the group, the job name the executable, the QOS the queue; names are hashed where the site
-    sets a key. Raises InputError with file, line,
-    column and what is wrong.
+    that allocate whole nodes; if the file has only one of the two, that is used. With ``cpus_per_node`` each node counts as that
+    many processors, whatever the job requested of it. ``cluster`` must be given for a file of several clusters. Second 0 is the
+    earliest submission. A job that has not started, or not ended, has no runtime. The account is the group, the job name the
+    executable, the QOS the queue; names are hashed if the site sets a key. Raises InputError with file, line, column and what is
+    wrong.
     """
     if processors not in PROCESSORS:
         raise InputError(f"unknown kind of processors {processors!r}; known: {', '.join(PROCESSORS)}")
@@ -148,7 +147,7 @@ def parse_sacct(
         raise InputError(f"{source.path}: holds no job, only {int(steps.sum())} job steps")
     jobs &= of_cluster(table, jobs, cluster, notes)
     if timezone is None and not is_json(source):
-        table.times(submitted)  # what is no time needs no zone
+        table.times(submitted)  # report a bad time before the missing zone
         raise InputError(
             f"{source.path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver"
         )
@@ -194,7 +193,7 @@ def parse_sacct(
 def of_cluster(table: AccountingTable, jobs: np.ndarray, cluster: str, notes: list[str]) -> np.ndarray:
     """Tell which lines are of ``cluster``, bool [rows].
 
-    InputError for several clusters and none named.
+    Raises InputError if none is, or if ``cluster`` is empty and the file has several.
     """
     codes, names = table.texts("cluster") if "cluster" in table else (np.zeros(table.rows, np.int64), [""])
     counts = {name: int((jobs & (codes == code)).sum()) for code, name in enumerate(names)}
@@ -213,9 +212,9 @@ def of_cluster(table: AccountingTable, jobs: np.ndarray, cluster: str, notes: li
 
 
 def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadLine, ...]:
-    """Return the lines set aside, with job ids where they come before all free text.
+    """Return the lines set aside, with their job ids if these precede all free text.
 
-    Notes tell the numbers of recovered and dropped lines.
+    Adds notes with the numbers of recovered and dropped lines.
     """
     counted(notes, f"Lines with {table.delimiter!r} in a column of free text are recovered", table.recovered)
     place = table.place(job)
@@ -236,9 +235,9 @@ def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadL
 
 
 def states(table: AccountingTable, jobs: np.ndarray) -> np.ndarray:
-    """Return the states of all lines without what follows them, object [rows].
+    """Return the first word of each line's state in upper case, object [rows].
 
-    InputError where one of the ``jobs`` (bool [rows]) is none of Slurm's.
+    Raises InputError if that of one of the ``jobs`` (bool [rows]) is not a state of Slurm.
     """
     words = table.mapped("state", lambda texts: np.array([text.upper().split(" ")[0] for text in texts], object))
     of_slurm = pd.Series(words).isin([*STATUS, *UNFINISHED]).to_numpy()
@@ -247,7 +246,7 @@ def states(table: AccountingTable, jobs: np.ndarray) -> np.ndarray:
 
 
 def _states(table: AccountingTable, jobs: np.ndarray, times: JobTimes, notes: list[str]) -> tuple[np.ndarray, object]:
-    """Return which jobs have not ended by their state, bool [jobs], and the SWF status."""
+    """Return which jobs are unfinished by their state, bool [jobs], and the SWF status."""
     if "state" not in table:
         return np.zeros(int(jobs.sum()), bool), None
     words = pd.Series(states(table, jobs)[jobs])
@@ -278,7 +277,7 @@ def _runtime(table: AccountingTable, jobs: np.ndarray, times: JobTimes, unfinish
 
 
 def _shorter(table: AccountingTable, jobs: np.ndarray, shorter: np.ndarray, notes: list[str]) -> None:
-    """Note how many jobs ran less than from start to end, and how many were suspended."""
+    """Note how many jobs ran shorter than end - start, and how many were suspended."""
     if not shorter.any():
         return
     why = "no column Suspended says why"
@@ -307,7 +306,7 @@ def _rounded(table: AccountingTable, name: str, parse: Callable[[str], float], j
 
 
 def _procs(table: AccountingTable, jobs: np.ndarray, processors: str, each: int, notes: list[str]) -> dict[str, object]:
-    """Return requested and allocated processors, a node of ``processors`` nodes as ``each``."""
+    """Return requested and allocated processors, or nodes that count as ``each`` processors."""
     kinds = {kind: {column: table.find(*names) for column, names in _PROCESSORS[kind].items()} for kind in PROCESSORS}
     there = [kind for kind in PROCESSORS if any(kinds[kind].values())]
     if not there:

@@ -39,7 +39,7 @@ def job_steps(table: AccountingTable) -> np.ndarray:
 def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
     """Return int64 ids of the ``jobs`` (bool [rows]) by the column ``name``.
 
-    Numbers from 1 where the ids are not whole numbers.
+    They are numbers from 1 if not all ids are whole numbers; for JobIDRaw that raises InputError.
     """
     _kinds(table, jobs, notes)
     numbered = table.matches(name, _is_number)
@@ -64,9 +64,9 @@ def _number(text: str) -> int:
 
 
 def tasks_in(text: str) -> tuple[int, bool] | None:
-    """Return the number of array tasks in a line such as ``7_[1-9:2,12%4]``, and if complete.
+    """Return the number of array tasks in an id such as ``7_[1-9:2,12%4]``, and if complete.
 
-    Slurm cuts long lists with ``...``. None for an id of any other kind.
+    Slurm cuts long lists with ``...``. Returns None for an id of any other kind.
     """
     match = _PENDING.fullmatch(text)
     if match is None:

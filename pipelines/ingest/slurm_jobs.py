@@ -1,8 +1,8 @@
-"""What jobs asked of Slurm, from accounting: the jobs that a replay of the site runs.
+"""Requests of Slurm jobs, from accounting, for a replay of the site.
 
-Their columns are those of :data:`sim.slurm.requests.COLUMNS`. Options that accounting keeps in no column, such as the throttle of an
-array or a dependency, come from SubmitLine where the file has it. Without, the time at which a job became eligible stands for
-what kept it.
+Their columns are those of :data:`sim.slurm.requests.COLUMNS`. Options that accounting keeps in no column, such as the throttle of
+an array or a dependency, come from SubmitLine, if the file has it. Otherwise the time at which a job became eligible stands for
+what held it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NAMES = {
     **{"reqcpus": ("reqcpus", "processors_req"), "reqnodes": ("reqnodes", "nodes_req"), "gpus": ("gpus_req",)},
     **{"elapsed": tuple(RUNTIME), "limit": tuple(REQUESTED)},
 }
-"""Columns by what they hold: sacct's names, then those of exports; the first that is there is read."""
+"""Names of each column: sacct's, then those of exports; the first present one is read."""
 _NEEDED = {
     **{"jobid": "JobID", "user": "User", "account": "Account", "partition": "Partition", "qos": "QOS", "submit": "Submit"},
     **{"start": "Start", "end": "End", "elapsed": "ElapsedRaw", "limit": "TimelimitRaw", "reqcpus": "ReqCPUS"},
@@ -50,7 +50,7 @@ _MENDING = replace(
         **{"reservation": re.compile(r"\S*").fullmatch, "submitline": re.compile(r"([^\s|]+( .*)?)?").fullmatch},
     },
 )
-"""Of the two columns of free text that may hold a ``|``, Constraints and SubmitLine, those between tell which."""
+"""Constraints and SubmitLine may both hold a ``|``: the tests of the columns between tell which one does."""
 _ID = re.compile(r"(\d{1,10})(?:_(\d{1,10}))?(?:\+\d+)?")
 _SHORT = {
     "N": "nodes",
@@ -71,13 +71,13 @@ _FREE_OPTIONS = {
     *("overlap", "oversubscribe", "parsable", "preserve-env", "propagate", "pty", "quiet", "reboot", "requeue", "share"),
     *("spread-job", "test-only", "unbuffered", "use-min-nodes", "verbose", "version", "wait", "x11"),
 }
-"""Options that stand without a value, or take it after an equals sign only."""
+"""Options without a value, or with a value only after an equals sign."""
 _FREE_LETTERS = "EHIKOQVWXZhklsuv"
 _LONGEST_S = 100 * 365 * 86_400
 _LATE_S = 65
-"""A job whose dependencies are met is noticed by the next full pass, a minute later at most."""
+"""Max seconds until a job with met dependencies is eligible: the next full pass, at most a minute later, notices it."""
 _NICE = "100"
-"""What --nice stands for without a value."""
+"""Value of --nice if none is given."""
 _STOPPED = ("PREEMPTED", "NODE_FAIL", "REQUEUED", "RUNNING", "COMPLETING", "SUSPENDED")
 """States that do not tell how long a job would have run."""
 _KILLED = ("TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "REQUEUED")
@@ -85,11 +85,11 @@ _KILLED = ("TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "REQUEUED")
 
 
 class SlurmJobs(NamedTuple):
-    """Jobs in order of submission, and what was noted while they were read.
+    """Jobs in order of submission, and notes of the reader.
 
-    ``table`` has the columns of a replay, ``number``, which is the job's ``job_id`` among canonical jobs, and of the record ``start_s``,
-    ``end_s`` (Unix seconds), ``started_by`` (main, backfill, submit, or ``""``), ``nodes`` and ``priority``. Of a job that was requeued they are
-    those of its first run. A job that never started has -1: it waits in replays too, until it is cancelled.
+    ``table`` has the columns of a replay; ``number``, the ``job_id`` in canonical tables; and, as recorded, ``start_s`` and
+    ``end_s`` (Unix seconds), ``started_by`` (main, backfill, submit, or ``""``), ``nodes`` and ``priority``, of a requeued job's
+    first run. A job that never started has -1; in replays too, it waits until it is cancelled.
     """
 
     table: pd.DataFrame
@@ -98,9 +98,9 @@ class SlurmJobs(NamedTuple):
 
 
 def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster: str = "") -> SlurmJobs:
-    """Read the jobs of ``path``, what ``sacct`` printed, as the ``site`` saw them.
+    """Read the jobs of ``path``, output of ``sacct``, for a replay of ``site``.
 
-    Times are local to ``timezone``. InputError for a file without the columns that a replay needs, or a line that cannot be read.
+    Times are local to ``timezone``. Raises InputError for missing columns that a replay needs, or a line that cannot be read.
     """
     source = load(path)
     wanted = {each for names in _NAMES.values() for each in names} | {"cluster", "jobidraw"}
@@ -115,7 +115,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     number[jobs] = job_ids(table, str(table.find(*RAW)), jobs, [])
     jobs &= _begun(table, there["jobid"], jobs, notes)
     for name in {"reqtres", "reqmem"} & there.keys():
-        table.numbers(name, READ[name])  # an error names the line
+        table.numbers(name, READ[name])  # for errors that name the line
     place = zone("UTC" if is_json(source) else timezone)
     elapsed = table.numbers(there["elapsed"], RUNTIME[there["elapsed"]])
     table.refuse(there["elapsed"], jobs & (elapsed > _LONGEST_S), "is a runtime of more than a hundred years")
@@ -215,7 +215,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
 
 
 def _begun(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Tell which lines are not those of array tasks that had not started, ``12_[4-9]``: bool [rows]."""
+    """Tell which lines are not of array tasks yet to start (``12_[4-9]``), bool [rows]."""
     codes, distinct = table.texts(name)
     pending = [tasks_in(text) for text in distinct]
     waiting = np.array([each is not None for each in pending], bool)[codes]
@@ -226,9 +226,9 @@ def _begun(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]
 
 
 def _one_row_a_job(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each job, in order of submission, from one for each of its runs.
+    """Merge the rows of a job's runs into one row per job, in order of submission.
 
-    It is that of the first, with the runtime and the cancellation of the last.
+    It is the row of the first run, with the runtime and the end of the last.
     """
     runs = runs.sort_values(["submit_s", "group", "task"], kind="stable", ignore_index=True)
     of_job = runs.groupby("job_id", sort=False)
@@ -241,7 +241,7 @@ def _one_row_a_job(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_singletons(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Let a singleton wait for earlier jobs of its user and name; those before the last singleton have ended when that one has."""
+    """Let a singleton wait for jobs of its user and name since the previous singleton."""
     after, since = dict[int, str](), dict[tuple[str, str], list[int]]()
     for group, user, name, alone, waits in jobs[["group", "user", "name", "singleton", "after"]].itertuples(index=False):
         if group in after:
@@ -253,7 +253,7 @@ def _with_singletons(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _unsuited(jobs: pd.DataFrame, site: Site) -> list[str]:
-    """Return a note of jobs that no node suits; InputError for a constraint or list of nodes that cannot be read."""
+    """Return a note on jobs that no node suits; raise InputError for unreadable node lists."""
     first, count = dict[Suits, str](), dict[Suits, int]()
     for job, *wish in jobs[["job_id", "features", "nodelist", "exclude", "memory_node"]].itertuples(index=False):
         key = Suits(*wish)
@@ -269,10 +269,10 @@ def _unsuited(jobs: pd.DataFrame, site: Site) -> list[str]:
 
 
 def _with_holds(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Keep those of the times at which jobs became eligible that dependencies and throttles do not explain; add ``held_s``.
+    """Drop eligible times that dependencies or throttles explain; add ``held_s``.
 
-    A job that was submitted with a hold or a begin time was never eligible before. Of the others, those that were released in the same
-    second were held together: not before the last of them was submitted.
+    ``held_s`` is the time from which a job was held, 0 if always, as if submitted with a hold or a begin time, -1 if never. Other
+    jobs released in the same second are taken as held together, since the last of them was submitted.
     """
     eligible = jobs["eligible_s"].where(jobs["throttle"] == 0, jobs.groupby("group")["eligible_s"].transform("min"))
     ends = jobs.groupby("group")["end_s"].max().to_dict()
@@ -285,7 +285,7 @@ def _with_holds(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _estimate_unknown(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Fill in runtimes that the record does not have: the median share of the limit, and at least what the job has run."""
+    """Fill in unknown runtimes: the median share of the limit, but more than the job has run."""
     recorded = jobs[jobs["runtime_s"] >= 0]
     share = float((recorded["runtime_s"] / recorded["limit_s"]).median()) if len(recorded) else 0.5
     unknown = jobs["runtime_s"] < 0
@@ -302,16 +302,14 @@ def _estimate_unknown(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 
 def _options(line: str) -> dict[str, str]:
-    """Return the options of a command such as ``sbatch -N 2 --mem=4G job.sh``, by their long names."""
+    """Return the options of a command such as ``sbatch -N 2 --mem=4G job.sh`` by long name."""
     try:
         words = shlex.split(line)[1:]
     except ValueError:
         words = line.split()[1:]
     options: dict[str, str] = {}
     at = 0
-    while (
-        at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--")
-    ):  # then come the script and its own options
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):  # the script and its own options follow
         word, at = words[at], at + 1
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
@@ -335,13 +333,13 @@ def _whole(text: str) -> int:
 
 
 def after_of(options: dict[str, str]) -> str:
-    """Return the jobs whose end a dependency waits for, comma between; of a task, its array."""
+    """Return the numbers of a dependency's jobs, joined by commas; for a task, its array's."""
     dependencies = re.findall(r"after(?:any|ok|notok|corr|burstbuffer)((?::\d+(?:_(?:\d+|\*))?)+)", options.get("dependency", ""))
     return ",".join(number for each in dependencies for number in re.findall(r":(\d+)", each))
 
 
 def _least_limit(options: dict[str, str], limit_s: int) -> int:
-    """Return the limit with which a job may be planned: its --time-min."""
+    """Return the shortest limit in seconds with which a job may be planned (--time-min)."""
     try:
         return min(seconds(options["time-min"]), limit_s) if "time-min" in options else limit_s
     except ValueError:
@@ -349,7 +347,7 @@ def _least_limit(options: dict[str, str], limit_s: int) -> int:
 
 
 def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, site: Site, partition: str) -> dict[str, int]:
-    """Return nodes, memory and GPUs as they were asked for."""
+    """Return requested nodes, MiB per node or per processor, and GPUs per node."""
     tres = resources(_field(row, "reqtres"))
     asked = _field(row, "reqmem")
     total = tres.get("mem", memory(asked) if asked else 0) / 1024
@@ -363,7 +361,7 @@ def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, si
     of = site.partitions.get(partition)
     each = of.memory_cpu if of else 0
     node_memory, cpu_memory = int(size.get("mem", 0)), int(size.get("mem-per-cpu", 0))
-    if of and not size and not asked and "mem" not in tres:  # the accounting does not tell: what the partition gives
+    if of and not size and not asked and "mem" not in tres:  # not in the accounting: the partition's default
         node_memory, cpu_memory = of.memory_node, each
     if not size and total:
         if round(total) == each * cpus:
@@ -383,7 +381,7 @@ def _field(row: dict[str, str], name: str) -> str:
 
 
 def _mib(text: str) -> float:
-    """Return an option's size of memory in MiB, 0 for none: what slurmctld made of it, accounting tells."""
+    """Return an option's memory in MiB, 0 if unreadable: then the accounting's value counts."""
     try:
         return memory(text.upper().removesuffix("B")) / 1024
     except ValueError:

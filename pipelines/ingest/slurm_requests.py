@@ -1,8 +1,8 @@
-"""What jobs of Slurm accounting ask for: nodes, memory and GPUs.
+"""Requests of jobs in Slurm accounting: nodes, memory and GPUs.
 
 ``ReqTRES`` (``cpu=24,mem=72000M,node=2,gres/gpu=2``) counts for the whole job. ``ReqMem`` counts for a node (``4Gn``), for a
-processor (``4000Mc``), or, without these letters, for the whole job, as Slurm writes since version 21.08. Slurm states one node
-where a job left their number open: it is then read as open.
+processor (``4000Mc``), or, without these letters, for the whole job, as Slurm writes since version 21.08. Slurm writes one node
+if a job left the number open, so one node is read as open.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNITS = {"K": 2**0, "": 2**10, "M": 2**10, "G": 2**20, "T": 2**30, "P": 2**40, 
 
 
 def memory(text: str) -> float:
-    """Parse a size such as ``16G`` or ``4000Mn``, in MiB without a letter, to KiB."""
+    """Parse a size such as ``16G`` or ``4000Mn`` to KiB; without a unit it is in MiB."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError("a size of memory such as 16G, 4000Mc or 4Gn")
@@ -32,7 +32,7 @@ def memory(text: str) -> float:
 
 
 def resources(text: str) -> dict[str, float]:
-    """Parse a list of resources: nodes, memory in KiB and GPUs, by ``node mem gpu``."""
+    """Parse a list of resources to a dictionary of ``node``, ``mem`` (KiB) and ``gpu``."""
     amounts: dict[str, float] = {}
     for item in filter(None, text.split(",")):
         name, is_, value = item.rpartition("=")
@@ -50,7 +50,7 @@ def resources(text: str) -> dict[str, float]:
 
 
 def asked(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> dict[str, object]:
-    """Return the columns ``nodes memory_kib gpus`` of the lines ``jobs``, as far as stated."""
+    """Return those of the columns ``nodes memory_kib gpus`` that the file has, of ``jobs``."""
     nodes = _first(table, jobs, "node", *NODES)
     allocated = _first(table, jobs, "", *ALLOCATED)
     if np.isnan(nodes).all() and (allocated > 1).any():
@@ -71,7 +71,7 @@ def asked(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> dict[st
 
 
 def _first(table: AccountingTable, jobs: np.ndarray, resource: str, *names: str) -> np.ndarray:
-    """Return a resource of ReqTRES, else the first of the columns ``names``: float64 [jobs], NaN for missing values."""
+    """Return a resource of ReqTRES, else a column of ``names``: float64 [jobs], or NaN."""
     if resource and TRES in table:
         return table.numbers(TRES, lambda text: resources(text).get(resource, np.nan))[jobs]
     name = table.find(*names)
@@ -83,4 +83,4 @@ READ: dict[str, Callable[[str], float]] = {
     MEMORY: memory,
     **dict.fromkeys((GPUS, *NODES, *ALLOCATED), whole),
 }
-"""Columns that are read, and how a value is parsed."""
+"""Columns that are read, with their parsers."""

@@ -24,7 +24,7 @@ def is_site(path: str | Path) -> bool:
 def load_site(path: str | Path, timezone: str = "UTC") -> Site:
     """Read a site's folder, a tar of it, or a slurm.conf alone.
 
-    InputError as :func:`sim.slurm.files.read_site`, and for files that cannot be read.
+    Raises InputError as :func:`sim.slurm.files.read_site` does, and for files that cannot be read.
     """
     zone(timezone)
     files = site_files(path)
@@ -32,9 +32,9 @@ def load_site(path: str | Path, timezone: str = "UTC") -> Site:
 
 
 def site_files(path: str | Path) -> dict[str, bytes]:
-    """Return the files of a site by name, those of moderate size.
+    """Return the files of a site by name, without those of more than 50 MB.
 
-    InputError where they cannot be read.
+    Raises InputError if they cannot be read.
     """
     place = Path(path)
     try:

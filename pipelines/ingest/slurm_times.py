@@ -13,7 +13,7 @@ from pipelines.ingest.localtime import NEVER, UnixTimes, to_unix
 SUBMIT, START, END = ("submit", "submit_time"), ("start", "start_time"), ("end", "end_time")
 """Names of the columns, in lower case: the first present one is read."""
 _TOLERANCE_S = 1
-"""Elapsed times and times of day are rounded separately."""
+"""Tolerance, since elapsed times and times of day are rounded separately."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class JobTimes:
 def job_times(
     table: AccountingTable, submitted: str, jobs: np.ndarray, place: ZoneInfo, elapsed: np.ndarray | None, notes: list[str]
 ) -> JobTimes:
-    """Return times of the ``jobs`` (bool [rows]), the submission by the column ``submitted``.
+    """Return times of the ``jobs`` (bool [rows]); ``submitted`` is the submission's column.
 
-    ``elapsed`` is float64 [jobs], NaN where unknown. In the hour that autumn repeats, End - Elapsed decides which of its two
-    instants a start or an end is; where it cannot, a start is the first instant not before the submission, an end the first not
-    before the start. In the hour that spring skips, a start is End - Elapsed, and without an end or an elapsed time the moment of
-    the change.
+    ``elapsed`` is float64 [jobs], NaN if unknown. In the hour that autumn repeats, End - Elapsed decides which of the two
+    instants a start or an end is; if it cannot, a start is the first instant not before the submission, an end the first not
+    before the start. In the hour that spring skips, a start is End - Elapsed or, without an end or an elapsed time, the moment of
+    the change. Raises InputError for a missing submission.
     """
     local = table.times(submitted)
     table.refuse(submitted, jobs & np.isnat(local), "says no time of submission")

@@ -1,4 +1,4 @@
-"""Phases of Slurm's clocks, from slurmctld's log: what no accounting holds."""
+"""Phases of Slurm's clocks, from slurmctld's log: accounting does not hold them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _FIRST_POLL_S = 30.8
 def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC") -> Phases:
     """Return the phases that a log shows.
 
-    Slurm writes it with ``SlurmctldDebug=debug`` and ``DebugFlags=Backfill``. ``jobs`` are those of the accounting of the same
-    time. InputError for a log that shows no pass, or none while they were there.
+    Slurm must write it with ``SlurmctldDebug=debug`` and ``DebugFlags=Backfill``. ``jobs`` are from the accounting of the same
+    time. Raises InputError if the log shows no scheduling pass, or none during the time of the jobs.
     """
     place = zone(timezone)
     seen: dict[str, list[float]] = defaultdict(list)
@@ -48,7 +48,7 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
             if entry := _LINE.match(line.decode("utf-8", "replace")):
                 try:
                     when = datetime.fromisoformat(entry[1]).replace(tzinfo=place).timestamp()
-                except ValueError:  # 2026-13-01: no line of slurmctld's
+                except ValueError:  # such as 2026-13-01: not by slurmctld
                     continue
                 for kind, form in _KINDS.items():
                     if event := form.search(entry[2]):
@@ -82,9 +82,9 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
 
 
 def _clock(seen: np.ndarray, usual: float, slack: float) -> tuple[float, float]:
-    """Return when a clock turned first, and the time between two turns, from when it was ``seen`` to turn.
+    """Return the time of a clock's first turn, and its period, from turns ``seen`` in the log.
 
-    That is about ``usual`` seconds; it drifts by up to 5 ms. What was seen farther than ``slack`` from a turn is none.
+    The period is about ``usual`` seconds; it drifts by up to 5 ms. Times farther than ``slack`` from a turn are ignored.
     """
     best: tuple[np.ndarray, np.ndarray] = np.zeros(1), seen[:1]
     for length in usual + np.arange(0.0, 0.007, 0.0005):

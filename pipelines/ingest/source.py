@@ -21,8 +21,8 @@ _SUFFIXES = {".gz", ".swf", ".csv", ".txt", ".json", ".parquet"}
 class Source:
     """A text file, plain or gzip: its path and the SHA-256 of the file itself.
 
-    ``content`` is its text where that is in memory already; else it is read from the file, in blocks, as often as it is asked for: what
-    was read is of this hash only while the file keeps its ``stamp`` (:func:`_stamp`).
+    ``content`` is its text if that is in memory already. Otherwise every use reads the file again, in blocks; what it reads has
+    this hash only if the file still has its ``stamp`` (:func:`_stamp`).
     """
 
     path: str
@@ -38,7 +38,7 @@ class Source:
     def open(self) -> Iterator[BinaryIO]:
         """Yield the text from its beginning.
 
-        InputError as :func:`pipelines.ingest.text.text_of`, and for a file that changed since its hash was taken.
+        Raises InputError as :func:`pipelines.ingest.text.text_of` does, and if the file changed since its hash was taken.
         """
         if self.content is not None:
             yield io.BytesIO(self.content)
@@ -66,7 +66,7 @@ class Source:
 def trace_name(path: str | Path) -> str:
     """Return the trace name of a file: lower case, other characters as hyphens.
 
-    Without directories and .gz .swf .csv .txt .json .parquet. InputError where that leaves no name (:mod:`features.names`).
+    Drops directories and .gz .swf .csv .txt .json .parquet. Raises InputError if no name is left (:mod:`features.names`).
     """
     name = Path(path).name
     while Path(name).suffix.lower() in _SUFFIXES:
@@ -75,12 +75,12 @@ def trace_name(path: str | Path) -> str:
 
 
 def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    """Return what a file does not keep when it is written to or replaced."""
+    """Return values of a file that change when it is written to or replaced."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def load(path: str | Path) -> Source:
-    """Return a plain or gzip file, told apart by the first bytes. Raises InputError."""
+    """Return a plain or gzip file, by its first bytes; InputError if empty or unreadable."""
     with opened(path) as file:
         stamp = _stamp(os.fstat(file.fileno()))
         source = Source(str(path), None, hashlib.file_digest(file, "sha256").hexdigest(), stamp)  # type: ignore[arg-type]

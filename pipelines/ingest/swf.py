@@ -23,7 +23,7 @@ from pipelines.ingest.swf_lines import FIELDS, LARGE, JobLines
 from pipelines.ingest.text import whole_lines
 
 UNIX_SUBMIT_S = 100_000_000
-"""First submissions later than this (three years) are Unix times where the header states no origin."""
+"""First submissions later than this (three years) are Unix times if the header states no origin."""
 
 _JOB, _SUBMIT, _MEMORY, _STATUS, _PRECEDING = 0, 1, 9, 10, 16
 _LAST_STATUS = 5
@@ -43,10 +43,10 @@ _KEY = re.compile(r"(\s*)([A-Za-z][\w-]*)\s*:(?:\s+(.*))?$")
 def read_swf(path: str | Path) -> Trace:
     """Read one SWF file, plain or gzip by its content.
 
-    Times are seconds, rounded (halves up) where the file has fractions. Negative values are null, except the submission, which
-    the cleaning rules judge. Identities become categories of strings (``"12"``) in numeric order. The requested memory is KiB per
-    processor, as the format has it, with MetaCentrum's three extra columns bytes per job. Other columns after the 18th are not read.
-    Raises InputError with file, line and what is wrong.
+    Times are seconds; fractions are rounded (halves up). Negative values are null, except the submission, which the cleaning
+    rules judge. Identities become categories of strings (``"12"``) in numeric order. The requested memory is in KiB per
+    processor, as the format defines it, or in bytes per job with MetaCentrum's three extra columns. Other columns after the 18th
+    are not read. Raises InputError with file, line and what is wrong.
     """
     return parse_swf(load(path))
 
@@ -96,7 +96,7 @@ def _table(lines: JobLines) -> pd.DataFrame:
 
 
 def _memory(memory: np.ndarray, lines: JobLines) -> object:
-    """Return the memory of whole jobs in KiB, of what the file states [jobs]; 0 and less is missing."""
+    """Convert the file's memory values [jobs] to KiB per job; 0 and less is missing."""
     if lines.asked.there:
         kib = -(-memory // 1024)
     else:
@@ -170,7 +170,7 @@ class _Header:
         self.values = {key: "\n".join(lines) for key, lines in header.items()}
 
     def number(self, key: str, largest: int) -> int | None:
-        """Return the whole number that a value begins with, if any; InputError beyond ``largest``."""
+        """Return the whole number that a value begins with, or None; InputError if too large."""
         digits = re.match(r"[0-9]+", self.values.get(key, ""))
         if digits is None:
             return None

@@ -1,6 +1,6 @@
 """The job lines of SWF, 18 numbers each, read by pandas.
 
-Where a block has other texts than whole numbers, its lines are written anew with the whole numbers that these stand for.
+If a block has texts other than whole numbers, its lines are first rewritten with whole numbers in their place.
 """
 
 import io
@@ -37,24 +37,24 @@ FIELDS = (
 """Names of the 18 fields of the Standard Workload Format (Chapin et al. 1999), in order."""
 
 _TIMES, _UNREAD, _AMOUNTS = {1, 2, 3, 8, 17}, {5, 6}, {9}
-"""Fields that are rounded to the second, only checked, and rounded, or ``LARGE`` if too large; all others are whole numbers."""
+"""Fields rounded to the second; fields only checked; fields rounded, or ``LARGE`` if too large. Others must be whole numbers."""
 LARGE = 10**18
 """Value of an amount too large to be read: beyond all limits."""
 _DIGITS = 18
-_EXACT = 2.0**53  # numbers with an exponent are read as float64, which holds whole numbers below
+_EXACT = 2.0**53  # numbers with an exponent are read as float64, which holds all whole numbers below this
 _NUMBER = re.compile(rb"[+-]?0*(?=\.?\d|(?<=0))(\d*)(?:\.(\d*))?([eE][+-]?\d+)?")
 _HEAD = re.compile(rb"(?:[ \t\v\f]*(?:;[^\r\n]*)?(?:\r\n|\r|\n|\Z))*+")  # possessive: millions of comments take no memory
 _COMMENT = re.compile(rb"(?<![^ \t\v\f\r\n]);[^\r\n]*")
 _COMMENT_LINE = re.compile(rb"(?<![^\r\n])[ \t\v\f]*;")
-_TO_PANDAS = bytes.maketrans(b"\v\f\r\0", b"  \n?")  # which knows no other blanks, and takes \0 for the end of a text
+_TO_PANDAS = bytes.maketrans(b"\v\f\r\0", b"  \n?")  # pandas knows only these blanks, and ends a text at \0
 _PLAIN = b"-0123456789 \t\n"
 
 
 class JobLines:
-    """What the job lines of a file hold, block by block.
+    """The values of a file's job lines, collected block by block.
 
     ``jobs`` is their number, ``head`` the comments before the first, ``comments`` the number of later ones. ``rounded`` and
-    ``negative`` (other than -1) count values by field; ``extra`` are the lines with extra columns, the fewest and the most of them.
+    ``negative`` (other than -1) count values by field; ``extra``: lines with extra columns, fewest and most such columns.
     """
 
     def __init__(self, path: str) -> None:
@@ -68,7 +68,7 @@ class JobLines:
         self._columns: list[list[np.ndarray]] = [[] for _ in FIELDS]
 
     def take(self, block: bytes) -> None:
-        """Add a block of whole lines; InputError with file, line and what is wrong."""
+        """Add a block of whole lines; raise InputError with file, line and what is wrong."""
         begin = 0
         if self.jobs == 0 and (head := _HEAD.match(block)):
             begin = head.end()
@@ -103,7 +103,7 @@ class JobLines:
         return np.concatenate(self._columns[field], dtype=np.int64)
 
     def _whole(self, fields: list[bytes], block: bytes) -> list[bytes]:
-        """Return the fields of a job with whole numbers, of which those rounded are counted; InputError where one is none."""
+        """Convert a job's fields to whole numbers and count rounded ones; or raise InputError."""
         texts = fields[: len(FIELDS)]
         for field, text in enumerate(texts):
             if not (text == b"-1" or (text.isdigit() and len(text) <= _DIGITS)):
@@ -122,7 +122,7 @@ class JobLines:
         self.asked.take(jobs, lines if more else [])
 
     def _error(self, block: bytes) -> InputError:
-        """Return the error about the first line that is none of a job."""
+        """Return the error for the first line that is not a valid job line."""
         for number, line in enumerate(re.split(rb"\r\n|\r|\n", block), start=self._line + 1):
             fields = _COMMENT.sub(b"", line).split()
             for field, text in enumerate(fields[: len(FIELDS)]):
@@ -137,13 +137,13 @@ class JobLines:
 
 
 def _columns(text: bytes, largest: int) -> dict[int, np.ndarray] | None:
-    """Return the fields that are read, int64 [jobs]; None unless all lines are of 18 whole numbers up to ``largest``."""
+    """Return fields, int64 [jobs]; None unless lines are 18 whole numbers up to ``largest``."""
     if text.translate(None, _PLAIN):
         return None
     names = range(len(FIELDS) + 1)
     try:
         table = pd.read_csv(
-            io.BytesIO(b"0 " * len(names) + b"\n" + text),  # pandas wants the last column in some line
+            io.BytesIO(b"0 " * len(names) + b"\n" + text),  # pandas needs the last column in some line
             sep=r"\s+",
             header=None,
             names=names,
@@ -159,7 +159,7 @@ def _columns(text: bytes, largest: int) -> dict[int, np.ndarray] | None:
 
 
 def _number(text: bytes, field: int) -> tuple[int, bool]:
-    """Return a field's whole number, halves away from zero, and whether it was rounded; ValueError says what it is not."""
+    """Return a field's whole number, halves away from 0, and if it was rounded; or ValueError."""
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise ValueError("not a number")

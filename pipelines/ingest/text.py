@@ -1,6 +1,6 @@
 """Read the text of a file, plain or gzip, in blocks and within the limits.
 
-Nothing here holds a whole file. A file that unpacks to far more than it is, a line without end, a device or a pipe is refused.
+Nothing here holds a whole file. A file that unpacks to far more than its size, an endless line, a device or a pipe is refused.
 """
 
 import gzip
@@ -45,9 +45,9 @@ def text_of(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Yield the bytes of a regular file or an object.
+    """Yield a regular file, or an object of a remote store, opened for reading.
 
-    InputError for what cannot be read or may never end.
+    Raises InputError for what cannot be read, and for devices and pipes, which may never end.
     """
     if not isinstance(path, (str, Path)):
         with remote.opened(path) as content:
@@ -75,7 +75,7 @@ def unreadable(path: str | Path, error: OSError | ValueError) -> InputError:
 
 
 def toml_tables(path: str | Path, text: str) -> dict[str, Any]:
-    """Return the tables of a TOML text; InputError with file, line and what is wrong."""
+    """Return the tables of a TOML text; raise InputError with file, line and what is wrong."""
     try:
         return tomllib.loads(text)
     except RecursionError as error:
@@ -90,7 +90,7 @@ def toml_tables(path: str | Path, text: str) -> dict[str, Any]:
 
 
 def check_unpacked(path: str | Path, unpacked: int, packed: int) -> None:
-    """Raise InputError if a file of ``packed`` bytes may not unpack to so many."""
+    """Raise InputError if a file of ``packed`` bytes may not unpack to ``unpacked`` bytes."""
     own = os.environ.get(OWN_LIMIT)
     if own and not (own.isdecimal() and own.isascii() and len(own) < 19 and int(own) > 0):
         raise InputError(f"{OWN_LIMIT} is {own[:40]!r}, not a whole number of bytes")
@@ -115,7 +115,7 @@ def whole_lines(text: BinaryIO) -> Iterator[bytes]:
 
 
 class _Text(io.RawIOBase):
-    """A file that is checked while it is read; ``packed`` is its size on disk where it unpacks."""
+    """A file that is checked while it is read; ``packed`` is a gzip file's size on disk."""
 
     def __init__(self, path: str | Path, file: BinaryIO | gzip.GzipFile, packed: int | None) -> None:
         self._path, self._file, self._packed = path, file, packed

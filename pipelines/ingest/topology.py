@@ -1,4 +1,4 @@
-"""A site's leaf switches by node, and the jobs that run.
+"""A site's leaf switches by node, and its running jobs.
 
 The topology is Slurm's ``topology.conf`` or CSV ``node,leaf``; running jobs are CSV ``job_id,application,nodes,start_s``.
 """
@@ -23,8 +23,8 @@ _FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
 def read_topology(path: str | Path) -> pd.DataFrame:
     """Read ``node leaf``, both str, sorted by node.
 
-    Of ``topology.conf`` the lines with ``Nodes=`` count, ``SwitchName=s1 Nodes=n[1-16]``; switches above them are passed over. Raises
-    InputError with file, line and what is wrong, as for a node under two leaf switches.
+    In ``topology.conf`` only lines with ``Nodes=`` count, such as ``SwitchName=s1 Nodes=n[1-16]``; higher switches are skipped.
+    Raises InputError with file, line and what is wrong, such as a node under two leaf switches.
     """
     source = load(path)
     with source.open() as file:
@@ -71,7 +71,7 @@ def _csv(source: Source) -> pd.DataFrame:
 def read_running(path: str | Path, at_s: float) -> list[Job]:
     """Read the jobs that run at ``at_s`` (Unix s), in the order of the file.
 
-    Raises InputError with file, line and what is wrong, as for a job that starts later.
+    Raises InputError with file, line and what is wrong, such as a job that starts later.
     """
     table = AccountingTable(load(path), {"job_id", "application", "nodes", "start_s"}, "job")
     names, applications = texts(table, "job_id"), texts(table, "application")

@@ -1,4 +1,4 @@
-"""A generated workload with users, sessions and requested times, where no log will do.
+"""Generator of workloads with users, sessions and requested times, if no log will do.
 
 The model of Lublin & Feitelson (:mod:`pipelines.ingest.lublin`) gives sizes, runtimes and arrivals; the users' model
 (:mod:`pipelines.ingest.people`) orders them: each user's jobs are alike, and the distributions stay the model's. docs/studies/workload.md
@@ -18,7 +18,7 @@ from features.jobs.schema import Trace, conform
 from pipelines.ingest import lublin, people
 
 GENERATOR = 2
-"""Version of the generator; a change of any number that reaches a job changes it."""
+"""Version of the generator; it changes whenever any value of a generated job changes."""
 ORIGIN_UNIX_S = 1_704_067_200
 """2024-01-01 00:00 UTC, a Monday."""
 USERS_PER_GROUP = 8
@@ -27,12 +27,11 @@ COMPLETED, FAILED = 1, 0  # SWF status
 
 @dataclass(frozen=True)
 class Workload:
-    """What to generate: ``jobs`` from ``users`` people for a machine of ``procs`` processors.
+    """Settings: ``jobs`` jobs of ``users`` users for a machine of ``procs`` processors.
 
     ``load`` is offered load, sum(procs * runtime) / (machine * time from first to last submission); it sets that time.
-    ``kept``, if given, is how many jobs stay, the first ones: a shorter trace of the same jobs. ``generator`` is the version
-    that makes them: 1 has more jobs as wide as the machine and more short ones that ask for hours. Raises InputError for a value
-    out of range.
+    ``kept``, if given, is the number of first jobs to keep: a shorter trace of the same jobs. ``generator`` is the version: 1
+    makes more jobs as wide as the machine and more short ones that request hours. Raises InputError for a value out of range.
     """
 
     jobs: int = 10_000
@@ -67,7 +66,7 @@ class Workload:
 
 
 def generate(config: Workload) -> Trace:
-    """Return the workload of ``config`` as a trace ``generated``: same config, same bytes.
+    """Return the workload of ``config`` as a trace; the same config gives the same bytes.
 
     Users are named by expected activity, ``user1`` first; a failed run and one killed at its limit have status 0. Sizes and
     runtimes depend on ``jobs``, ``procs`` and ``seed`` alone, not on the load.
@@ -117,8 +116,8 @@ def generate(config: Workload) -> Trace:
 def _arrivals(rng: np.random.Generator, config: Workload, work: float) -> np.ndarray:
     """Return submissions, int64 seconds from 0, over a time set by the load.
 
-    In that time ``work`` processor-seconds are the requested load. The time scale of the inter-arrival times before the daily
-    cycle is scaled, so the cycle is the model's at any load.
+    In that time ``work`` processor-seconds are the requested load. The inter-arrival times are scaled before the daily cycle is
+    applied, so the cycle is the model's at any load.
     """
     even_s = lublin.even_arrivals(rng, config.jobs)
     even_s *= lublin.off_the_clock(work / (config.procs * config.load)) / even_s[-1]
