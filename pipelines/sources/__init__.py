@@ -1,1 +1,1 @@
-"""What a site names: catalogue, remembered traces, monitored systems, downloads."""
+"""Sources named by a site: catalogue, remembered traces, monitored systems, downloads."""

@@ -29,7 +29,7 @@ PACKAGED = Path(__file__).with_name("catalogue.toml")
 FORMATS = ("swf", "slurm", "parquet", "generated")
 PROCESSORS = ("cpus", "nodes")
 RECORDED = "recorded"
-"""Stated in place of ``sha256_content`` where it is recorded at the first download (:mod:`pipelines.sources.recorded`)."""
+"""Value of ``sha256_content`` if it is to be recorded at the first download (:mod:`pipelines.sources.recorded`)."""
 _NO_KEYS = ("name", "stated_in", "recorded")
 _LONGEST_NAME = 255  # bytes, in all common file systems
 
@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def path(self) -> Path:
-        """Return where the file is, or will be once it is fetched."""
+        """Return the path of the file, or the one it will have once it is fetched."""
         if self.remote:
             return archive() / Path(unquote(urlsplit(self.place).path)).name
         return self._beside(self.place)
@@ -77,7 +77,7 @@ class Entry:
     def described(self) -> Machine | None:
         """Return the machine of clusters that the jobs run on, if any.
 
-        None for one pool, and for a Slurm site. InputError for a file that cannot be read.
+        Returns None for one pool, and for a Slurm site. Raises InputError for a file that cannot be read.
         """
         from pipelines.ingest.machine_file import read_machine
         from pipelines.ingest.slurm_site import is_site
@@ -86,7 +86,7 @@ class Entry:
 
     @property
     def machine_path(self) -> Path:
-        """Return where the file of the trace's machine, or the files of its Slurm site, are."""
+        """Return the path of the file of the trace's machine, or of the files of its Slurm site."""
         return self._beside(self.machine)
 
     @property
@@ -109,7 +109,7 @@ class Entry:
         return self.sha256_content == RECORDED
 
     def check(self, source: Source) -> None:
-        """Raise InputError unless a file has the checksums stated here, or recorded."""
+        """Raise InputError unless a file has the stated, or recorded, checksums of the entry."""
         of, remedy = self.stated_in.name, ""
         if self.recorded:
             of = f"{checksums().name}, as first downloaded on {self.recorded}"
@@ -148,7 +148,7 @@ _REGISTRY = {"keep_versions", "keep_days", "wait_s"}
 def site_registry() -> dict[str, Any]:
     """Return the table [registry] of the site's own file: its keys are ``_REGISTRY``.
 
-    Empty where there is none. InputError with file and key.
+    Returns {} if there is none. Raises InputError with file and key.
     """
     site = settings_file()
     return {} if site is None else known_table(_toml(site), "registry", _REGISTRY, site)
@@ -163,7 +163,7 @@ def remembered() -> Path:
 
 
 def read_catalogue(path: Path) -> dict[str, Entry]:
-    """Return the entries of one file by name; InputError as :func:`load_catalogue`."""
+    """Return the entries of one file by name; raise as :func:`load_catalogue` does."""
     traces = _toml(path).get("traces", {})
     if not isinstance(traces, dict) or not all(isinstance(table, dict) for table in traces.values()):
         raise InputError(f"{path}: traces must be tables [traces.NAME]")
@@ -179,13 +179,13 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
-    """Return the entry ``name`` that ``path`` states as ``table``; InputError naming the key."""
+    """Return the entry ``name`` from its ``table`` in ``path``; raise InputError with the key."""
 
     def refuse(key: str, what: str) -> NoReturn:
         raise InputError(f"{path}: traces.{name}: {key} {what}")
 
     check_name(name, f"{path}: traces")
-    if path != PACKAGED:  # which tests validate, so that a simulation need not import pydantic for it
+    if path != PACKAGED:  # tests validate that one, so that a simulation need not import pydantic
         from features.validation import validated
 
         validated(Entry, table, f"{path}: traces.{name}", left_out=_NO_KEYS)
@@ -217,7 +217,7 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
 
 
 def _unusable(entry: Entry) -> str | None:
-    """Return why no file can be at an entry's place, if so."""
+    """Return why an entry's place cannot be that of a file, or None if it can."""
     try:
         name = entry.path.name
         address = urlsplit(entry.place) if entry.remote else None

@@ -1,9 +1,9 @@
 """The simulated cluster's monitoring written as a site's files.
 
-LDMS CSV files, Slurm accounting, control runs, probe results, application types with usual rates, and the topology. Counters of Nichols et al.'s
-samplers are running sums that begin at a random value, as on nodes that have been up for a while; gauges are written unchanged. The
-simulator keeps only min, max and mean wait of a run's probes: the rows written have these, but which node waited how long is made
-up.
+LDMS CSV files, Slurm accounting, control runs, probe results, application types with usual rates, and the topology. Counters of
+Nichols et al.'s samplers are running sums that begin at a random value, as on nodes that have been up for a while; gauges are
+written unchanged. The simulator keeps only the min, max and mean wait of a run's probes: the written rows have these, but the
+wait of each node is made up.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Emitted:
-    """What was written: control runs, their features, and counts.
+    """Result of :func:`emit`: control runs, their features, and counts of what was written.
 
-    ``run`` has the control runs and their features as the simulator knows them, ``runs`` the canonical table written, in the same
-    order; ``samples`` counts rows of all samplers together, ``values`` the values in them.
+    ``run`` has the control runs and their features from the simulator, ``runs`` is the canonical table that was written, in the
+    same order. ``samples`` counts rows of all samplers together, ``values`` the values in them.
     """
 
     run: ClusterRun
@@ -76,7 +76,7 @@ def emit(
 
     ``each`` runs of every application, at random, are control runs (all if None). ``origin_s`` is the Unix time of the first
     submission; a file holds ``rotate`` samples of a sampler, gzipped if ``packed``. Memory grows with the runs, not with the
-    days. ``progress`` receives simulated seconds done and in all. InputError for a folder that is not empty.
+    days. ``progress`` receives simulated seconds: done and in total. Raises InputError for a folder that is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is there already and not empty: simulated data are not mixed with others")
@@ -128,7 +128,7 @@ def emit(
 
 
 class CounterFiles(ExitStack):
-    """One file a sampler, and a new one every ``rotate`` samples; files appear when complete."""
+    """Writer of one file per sampler for every ``rotate`` samples; files appear when complete."""
 
     def __init__(
         self, cluster: Cluster, folder: Path, origin_s: int, *, seed: int, rotate: int = ROTATE, packed: bool = False
@@ -213,7 +213,7 @@ def node_names(numbers: np.ndarray) -> list[str]:
 def probe_rows(runs: pd.DataFrame, features: pd.DataFrame) -> pd.DataFrame:
     """Return probe results with the min, max and mean waits of ``features``.
 
-    A row a run and node: the first node has the min, the second the max, all others wait alike.
+    One row per run and node: the first node has the min, the second the max, all others the same wait.
     """
     counts = np.array([len(nodes) for nodes in runs["nodes"]])
     of, place = np.repeat(np.arange(len(runs)), counts), np.concatenate([np.arange(count) for count in counts])

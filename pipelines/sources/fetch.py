@@ -22,10 +22,10 @@ _CHUNK, _TIMEOUT_S = 1 << 16, 30
 def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Callable[[str], None]) -> Path:
     """Return the file of the catalogue trace ``name`` in ``directory``; download if needed.
 
-    Progress goes to standard error. A checksum that the catalogue leaves to the first download is recorded then, or from a file
-    that is there already, and ``note`` is told in one line. Raises InputError for an unknown trace, a missing checksum, no network
-    or no room, or a download that is not what the catalogue states or was recorded; then nothing is left behind, and an earlier
-    file stays.
+    Progress goes to standard error. If the catalogue leaves the checksum to the first download, it is recorded from that, or from
+    a file already there, and ``note`` gets one line about it. Raises InputError for an unknown trace, a missing checksum, no
+    network, a full disk, or a download without the stated or recorded checksum. Then nothing is left behind, and an earlier file
+    stays.
     """
     entry = catalogue.get(name) or catalogue.get(name.lower())
     remote = sorted(entry.name for entry in catalogue.values() if entry.remote)
@@ -65,7 +65,7 @@ def _is_right(path: Path, entry: Entry, note: Callable[[str], None]) -> bool:
 def _check(path: Path, entry: Entry, note: Callable[[str], None]) -> None:
     """Raise InputError unless the file is the entry's; record its checksum if it is the first.
 
-    Only that of a file that begins like a trace, so that no server's page of errors becomes the trace for good.
+    Records only a file that begins like a trace, so that a server's error page does not become the trace for good.
     """
     source = load(path)
     if entry.unrecorded:
@@ -100,7 +100,7 @@ def _download(address: str, temporary: Path) -> None:
         bar = progress.add_task(printable(address.rsplit("/", 1)[-1])[:60], total=total)
         for chunk in answer.iter_content(_CHUNK):
             taken += len(chunk)
-            if taken > limits.UNPACKED_BYTES:  # a server need not ever end
+            if taken > limits.UNPACKED_BYTES:  # a server may send without end
                 raise InputError(f"{address}: sends more than {limits.UNPACKED_BYTES:,} bytes, more than any trace has")
             file.write(chunk)
             progress.update(bar, advance=len(chunk))

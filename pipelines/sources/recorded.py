@@ -1,6 +1,6 @@
-"""Checksums recorded at first downloads, where the catalogue could not state them.
+"""Checksums recorded at first downloads, for addresses whose catalogue entry states none.
 
-``checksums.toml`` in the home directory holds a table an address: SHA-256 of the content, and the day. Later downloads and all
+``checksums.toml`` in the home directory holds one table per address: SHA-256 of the content, and the day. Later downloads and all
 reads are checked against it.
 """
 
@@ -17,7 +17,7 @@ from pipelines.storage.places import at
 
 @dataclass(frozen=True)
 class Recorded:
-    """SHA-256 of what was first downloaded from an address, and the day (2026-03-01)."""
+    """SHA-256 of the first download from an address, and its day (2026-03-01)."""
 
     sha256_content: str
     since: str
@@ -49,7 +49,7 @@ def recorded() -> dict[str, Recorded]:
 def record(place: str, sha256_content: str) -> Recorded:
     """Record a checksum of the address ``place``; return what is recorded.
 
-    Which may be another one, if another process was first.
+    That is another checksum if another process recorded one first.
     """
     with changing(checksums()) as document:
         if place not in document:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def read_settings(path: Path, what: str = "settings") -> dict[str, Any]:
-    """Return the tables of a TOML file; InputError with file, line and what is wrong."""
+    """Return the tables of a TOML file; raise InputError with file, line and what is wrong."""
     with opened(path) as file:
         content = file.read(limits.LINE_BYTES + 1)
     if len(content) > limits.LINE_BYTES:
@@ -31,15 +31,15 @@ def read_settings(path: Path, what: str = "settings") -> dict[str, Any]:
 
 
 def editable(path: Path) -> TOMLDocument:
-    """Return a settings file to be changed, comments and all; a new one where there is none."""
+    """Return a settings file for editing, with its comments; a new one if there is none."""
     return _document(path, seen(path))
 
 
 @contextmanager
 def changing(path: Path) -> Iterator[TOMLDocument]:
-    """Yield :func:`editable`, and write what became of it, one process at a time.
+    """Yield :func:`editable`, then write the changed document; one process at a time.
 
-    Raises InputError where another process changed it all the same.
+    Raises InputError if another process changed the file in spite of the lock.
     """
     import tomlkit
 

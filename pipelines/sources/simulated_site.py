@@ -33,7 +33,7 @@ _CLASSIFIERS = ("extra-trees", "knn")
 def small_cluster() -> Cluster:
     """Return ``congested`` with a quarter of its nodes, core and file system.
 
-    Half as many leaf switches have half the size; sensors are sampled every other minute.
+    It has half as many leaf switches of half the size; sensors are sampled every two minutes.
     """
     share = _NODES / CONGESTED.nodes
     return CONGESTED.but(
@@ -50,7 +50,7 @@ def small_cluster() -> Cluster:
 
 
 def simulated_system(home: Path) -> System:
-    """Return where :func:`simulate_site` writes the simulated cluster's files."""
+    """Return the system whose files :func:`simulate_site` writes."""
     folder = _folder(home)
     return System(
         name=SIMULATED,
@@ -64,10 +64,10 @@ def simulated_system(home: Path) -> System:
 
 
 def simulate_site(home: Path) -> bool:
-    """Write the simulated cluster's files, if missing; True if they were written.
+    """Write the simulated cluster's files, if missing; tell whether they were written.
 
-    Files of other settings, such as an earlier version's, are removed together with the tables read from them: those are other
-    runs of another cluster.
+    Files of other settings, such as an earlier version's, are removed together with the tables read from them: they hold runs of
+    another cluster.
     """
     folder, shared = _folder(home), _folder(home, shared=True) / _SETTINGS
     wanted = json.dumps({"cluster": asdict(small_cluster()), "days": DAYS, "each": EACH, "seed": SEED}, indent=1)
@@ -95,5 +95,5 @@ def simulate_site(home: Path) -> bool:
 
 
 def _folder(home: Path, shared: bool = False) -> Path:
-    """Return where the files lie, on this machine; or where machines that share a store say what it was read from."""
+    """Return this machine's folder of the files, or that of a shared store's settings."""
     return (local_home() if at(home).shared and not shared else home) / "simulated" / "congested-small"

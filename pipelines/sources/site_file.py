@@ -1,8 +1,8 @@
-"""What a site's settings file states: the tables [site] and [registry].
+"""A site's settings file: the tables [site] and [registry].
 
-The file is $QUEUECAST_CATALOGUE, which must exist (/dev/null: none), or ``queuecast.toml`` in the working directory. A command, and
-Dagster where it loads the definitions, puts what the file states into the environment, where the rest of the code and child
-processes find it; variables that are set already come first.
+The file is $QUEUECAST_CATALOGUE, which must exist (/dev/null: none), or ``queuecast.toml`` in the working directory. A command,
+and Dagster when it loads the definitions, puts the settings into the environment, where the rest of the code and child processes
+find them. Variables that are set already take precedence.
 """
 
 import os
@@ -18,7 +18,7 @@ from pipelines.storage.site import REGISTRY, VARIABLES
 
 
 def settings_file() -> Path | None:
-    """Return the site's settings file; None where there is none."""
+    """Return the site's settings file, or None if there is none."""
     own = os.environ.get("QUEUECAST_CATALOGUE")
     if own == os.devnull:
         return None
@@ -27,7 +27,7 @@ def settings_file() -> Path | None:
 
 
 def apply() -> None:
-    """Set the variables that the settings file states and the environment does not.
+    """Set those variables of the settings file that the environment does not have.
 
     Credentials in a registry's address become MLflow's own variables, so that the address can be shown. Raises InputError with file
     and key.
@@ -53,7 +53,7 @@ def _take(path: Path) -> None:
 def known_table(settings: dict[str, Any], name: str, allowed: Set[str], path: Path) -> dict[str, Any]:
     """Return the table ``name`` of the settings in ``path``.
 
-    InputError for keys that are not ``allowed``.
+    Raises InputError for keys that are not ``allowed``.
     """
     table = settings.get(name, {})
     if not isinstance(table, dict) or (unknown := table.keys() - allowed):
@@ -63,9 +63,9 @@ def known_table(settings: dict[str, Any], name: str, allowed: Set[str], path: Pa
 
 
 def site_table(settings: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the table [site] of the settings ``path``.
+    """Return the table [site] of the settings in ``path``.
 
-    InputError with file and key, never with a value.
+    Raises InputError with file and key, never with a value.
     """
     table = known_table(settings, "site", VARIABLES.keys(), path)
     for key, value in table.items():

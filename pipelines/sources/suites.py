@@ -14,9 +14,9 @@ FOLDER = Path(__file__).parent
 
 
 def suite_of(name: str, given: dict[str, Any]) -> Suite:
-    """Return a suite by name, or of a file, with ``given`` settings in place of its own.
+    """Return a suite by name or from a file; ``given`` settings replace its own.
 
-    InputError, one line with the file, for what is no TOML, unknown or out of bounds, and for traces to be fetched. Paths of traces are relative to the file.
+    Paths of traces are relative to the file. Raises InputError for bad TOML, bad settings, and traces not fetched yet.
     """
     built_in = FOLDER / f"suite-{name}.toml"
     path = built_in if built_in.is_file() else Path(name)

@@ -1,4 +1,4 @@
-"""What is stated of one monitored system."""
+"""Settings of one monitored system."""
 
 from typing import Annotated, Literal
 
@@ -16,10 +16,10 @@ Classifiers = Annotated[tuple[Literal[CLASSIFIERS], ...], Strict(False)]  # type
 
 
 class System(Settings):
-    """One monitored system; places are absolute where they are remembered.
+    """One monitored system; remembered places are absolute.
 
-    ``queuecast variability ingest`` and ``train`` make their options of these fields. ``lag_s`` is the age of a sample when it can be read:
-    younger ones are not used for training.
+    ``queuecast variability ingest`` and ``train`` make their options of these fields. ``lag_s`` is the age at which a sample can
+    be read: training does not use younger ones.
     """
 
     model_config = ConfigDict(strict=True)
@@ -51,4 +51,4 @@ class System(Settings):
 
 
 PLACES = ("runs", "accounting", "probes", "types", "topology")
-"""The fields that are files, beside the counters."""
+"""The fields that are files, in addition to the counters."""

@@ -1,4 +1,4 @@
-"""Monitored systems by name: where counters and control runs of each come from.
+"""Monitored systems by name: the sources of counters and control runs of each.
 
 ``queuecast variability ingest`` remembers its options in ``systems.toml`` in the home directory, so that the nightly run reads
 the same again. ``simulated``, the embedded default, is always known.
@@ -24,7 +24,7 @@ def remembered(home: Path) -> Path:
 
 
 def systems(home: Path) -> dict[str, System]:
-    """Return the systems remembered in ``home`` by name; InputError for an invalid file."""
+    """Return the systems remembered in ``home`` by name; raise InputError if invalid."""
     path = remembered(home)
     if not path.exists():
         return {}
@@ -48,7 +48,7 @@ def _of_table(name: str, table: Any, where: str) -> System:
 
 
 def system(home: Path, name: str) -> System:
-    """Return the system called ``name``; InputError with the known names otherwise."""
+    """Return the system called ``name``; if unknown, raise InputError with the known names."""
     by_name = systems(home)
     if name in by_name:
         return by_name[name]
@@ -67,9 +67,9 @@ def settings_of(home: Path, name: str) -> System:
 
 
 def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:
-    """Add what is ``given`` of a system to what is known of it.
+    """Update a system's remembered settings with those ``given``; return them all.
 
-    Further ``counters`` are added; anything else replaces the former value.
+    Further ``counters`` are added; any other value that is not empty replaces the former one.
     """
     if name == SIMULATED:
         raise InputError(f"{name}: is the name of the simulated cluster; use another name")

@@ -23,16 +23,16 @@ from sim.machine.description import Machine
 TRACES = "traces"
 """Dagster's name of the partitions by trace."""
 _MOVED = ("name", "place", "machine", "queues", "stated_in", "recorded")
-"""Fields of an entry that its table in another file does not state alike."""
+"""Fields of an entry that are not copied unchanged to its table in another file."""
 
 
 def remember(spec: str, note: Callable[[str], object] = lambda text: None, **options: Any) -> str:
     """Keep TRACE's place and the given options in the home directory; return its name.
 
-    ``note`` is told what is doubtful about simulating it. ``options`` are keys of an entry of the catalogue: ``procs timezone
-    missing_request processors cpus_per_node cluster grows``; None is not given. The trace is read and cleaned first, so that
-    nothing is kept on which the nightly run would fail. Raises InputError for
-    a trace that cannot be used, and where the name of a file already belongs to another trace, whose results would be replaced.
+    ``note`` gets each doubt about simulating it. ``options`` are keys of a catalogue entry: ``procs timezone missing_request
+    processors cpus_per_node cluster grows``; None means not given. The trace is read and cleaned first, so that nothing is kept
+    on which the nightly run would fail. Raises InputError for a trace that cannot be used, and if the name of a file already
+    belongs to another trace, whose results would be replaced.
     """
     catalogue = load_catalogue()
     entry = find_entry(spec, catalogue)
@@ -46,7 +46,7 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
         if entry.format == "generated" and "procs" in table:
             raise InputError(f"{name}: the machine is part of what is generated: list a workload of your own in queuecast.toml")
         if not table and entry is catalogue[name]:
-            return name  # else a copy of the archive's file, the trace's place from now on
+            return name  # otherwise spec is a copy of the archive's file: the trace's place from now on
         table = {**_as_table(entry), **table}
     table.setdefault("since", f"{datetime.now(UTC):%Y-%m-%d}")
     new_entry = catalogue_entry(name, table, remembered())
@@ -73,10 +73,10 @@ def _same_file(name: str, path: Path, entry: Entry | None) -> Entry | None:
 
 
 def forget(name: str) -> list[str]:
-    """Remove the trace ``name`` from the nightly run; say in words what was forgotten.
+    """Remove the trace ``name`` from the nightly run; return phrases on what was removed.
 
-    Tables, reports and models stay. InputError, listing the known names, for a trace that is not remembered and that no night
-    runs.
+    Tables, reports and models stay. Raises InputError with the known names for a trace that is neither remembered nor run
+    nightly.
     """
     from pipelines.storage.instance import instance
 
@@ -115,7 +115,7 @@ def machine_of(name: str) -> Machine | None:
 
 
 def simulated_on(clean: CleanTrace) -> dict[str, Any]:
-    """Return what each simulation of a trace is told of its machine, name and clock."""
+    """Return the arguments of each simulation of a trace: machine, name and clock."""
     return {
         "procs": clean.procs,
         "machine": machine_of(clean.name),
@@ -128,7 +128,7 @@ def simulated_on(clean: CleanTrace) -> dict[str, Any]:
 def grows(entry: Entry) -> bool:
     """Tell whether the trace grows, so that it is retrained every night.
 
-    As stated, or else if its file is Slurm accounting.
+    The entry's ``grows`` decides; without it, whether its file is Slurm accounting.
     """
     if entry.grows is not None:
         return entry.grows
@@ -152,14 +152,14 @@ def remembered_files() -> dict[str, str]:
 
 
 def first_night() -> date:
-    """Return the first day on which a night is expected of any trace.
+    """Return the first day on which a nightly run is expected of any trace.
 
-    $QUEUECAST_NIGHTS_SINCE, or the day when the first trace was remembered; today without one.
+    It is $QUEUECAST_NIGHTS_SINCE, else the earliest ``since`` in the catalogue, else today (UTC).
     """
     if given := os.environ.get("QUEUECAST_NIGHTS_SINCE"):
         return date.fromisoformat(given)
     days = []
-    with suppress(InputError):  # a catalogue that makes no sense is told of where a trace is read
+    with suppress(InputError):  # an invalid catalogue is reported when a trace is read
         days = [date.fromisoformat(entry.since) for entry in load_catalogue().values() if entry.since]
     return min(days, default=datetime.now(UTC).date())
 
