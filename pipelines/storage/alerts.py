@@ -1,6 +1,6 @@
 """Alerts for the site: failed nights and drift, in ``alerts.jsonl`` of the home directory.
 
-A line of JSON each.
+Each is one line of JSON.
 """
 
 import json
@@ -16,7 +16,7 @@ def alerts_file(home: Path) -> Path:
 
 
 def alert(home: Path, kind: str, subject: str, night: str, what: str) -> str:
-    """Add a line ``at kind subject night what`` and return it; processes' lines do not mix."""
+    """Add a line ``at kind subject night what``; return it. Lines of processes do not mix."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     line = json.dumps({"at": now, "kind": kind, "subject": subject, "night": night, "what": what})
     at(home).append(alerts_file(home), f"{line}\n".encode())

@@ -1,7 +1,7 @@
-"""What lies in a lake, and what of it may go.
+"""Contents of a lake, and removal of files that nothing lists any more.
 
-The rule: a file goes that no pointer, draft or version still held names, and that has been so for
-:func:`pipelines.storage.version.keep_s` seconds. Every publication collects by it what is its own; this collects all at once.
+The rule: a file is removed if it is at least :func:`pipelines.storage.version.keep_s` seconds old and no pointer, draft or
+version replaced in that time lists it. Every publication applies it to its own subject; this module applies it to all of them.
 """
 
 import re
@@ -24,10 +24,10 @@ _VERSIONED = re.compile(r"(?P<table>[^/]+)/(?P<name>[^/]+)/.+\.(parquet|html)")
 
 @dataclass(frozen=True)
 class Subject:
-    """What the lake holds of a subject.
+    """The contents of the lake for one subject.
 
-    ``version`` is the current one with what made it, ``bytes`` its own; ``held`` are further versions that readers may hold,
-    ``held_bytes`` what only these have, with drafts; ``loose_bytes`` is what nothing names any more.
+    ``version`` is the current one, ``made_by`` its run or night, ``bytes`` its size. ``held`` counts further versions that
+    readers may hold; ``held_bytes`` is the size of files that only these or drafts list, ``loose_bytes`` that of unlisted files.
     """
 
     name: str
@@ -40,16 +40,16 @@ class Subject:
 
 
 def contents(home: Path) -> list[Subject]:
-    """Return what the lake of ``home`` holds, by subject."""
+    """Return the contents of the lake of ``home``, by subject."""
     lake = home / "lake"
     there = at(lake).listed(lake)
     return [_of_versions(versions, there) for versions in _subjects(lake, there)]
 
 
 def collected(home: Path, older_s: float = 0.0, dry: bool = False) -> Iterator[tuple[str, list[Held]]]:
-    """Remove what the rule allows and is at least ``older_s`` seconds old.
+    """Remove files that the rule allows and that are at least ``older_s`` seconds old.
 
-    Yields it by subject. With ``dry`` nothing is removed.
+    Yields them by subject. With ``dry`` nothing is removed.
     """
     lake = home / "lake"
     there = at(lake).listed(lake)

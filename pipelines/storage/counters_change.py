@@ -25,15 +25,15 @@ FORMAT = 1
 PART_BYTES = 48 << 20
 """Approximate size of a part before compression."""
 GROUP_BYTES = 8 << 20
-"""Approximate size of a row group, which a reader holds of each part that covers a time."""
+"""Approximate size of a row group; a reader holds one of each part that covers a time."""
 _DEEP, _AT_ONCE = 8, 16  # max parts over one time that a reader merges; that compaction merges
 
 
 @contextmanager
 def changing(store: CountersStore) -> Iterator[Change]:
-    """Change a store: one process at a time; remains of a dead one are removed first.
+    """Yield a change of a store, after removing what a dead process left.
 
-    Raises InputError while another process changes it.
+    Raises InputError while another process changes the store.
     """
     with store.locked() as still_locked:
         change = Change(store, still_locked)
@@ -44,7 +44,7 @@ def changing(store: CountersStore) -> Iterator[Change]:
 
 
 class Change:
-    """Parts on their way in: staged, then adopted or discarded; committed at once."""
+    """New parts of a store: staged, then adopted or discarded, and committed together."""
 
     def __init__(self, store: CountersStore, still_locked: Callable[[], None]) -> None:
         self.store, self._still_locked = store, still_locked
@@ -74,16 +74,16 @@ class Change:
         return replace(planned, values=values, bytes=size, footer=footer)
 
     def path(self, part: Part) -> Path:
-        """Return where a part lies now."""
+        """Return the present path of a part, staged or committed."""
         return self._staged.get(part.file) or self.store.path(part)
 
     def discard(self, parts: Sequence[Part]) -> None:
-        """Remove staged parts: their file is broken."""
+        """Remove staged parts of a broken file."""
         for part in parts:
             self._staged.pop(part.file).unlink(missing_ok=True)
 
     def end(self) -> None:
-        """Remove what is staged and was not committed."""
+        """Remove staged parts that were not committed."""
         for path in self._staged.values():
             path.unlink(missing_ok=True)
 
@@ -92,7 +92,7 @@ class Change:
     ) -> None:
         """Adopt staged parts by sampler, their metrics, and the ledger's entry of the file.
 
-        ``replaces`` is the entry that this file continues.
+        ``replaces`` is the key, a SHA-256, of the entry that this file continues.
         """
         ledger = self.store.ledger
         for name, own in metrics.items():
@@ -185,10 +185,10 @@ def _groups(parts: list[Part], limit: int) -> list[list[Part]]:
 
 
 def part_rows(columns: int) -> int:
-    """Return the rows of a part with so many columns."""
+    """Return the max rows of a part with ``columns`` columns."""
     return max(PART_BYTES // (8 * columns), 1)
 
 
 def group_rows(columns: int) -> int:
-    """Return the rows of a row group with so many columns."""
+    """Return the max rows of a row group with ``columns`` columns."""
     return max(GROUP_BYTES // (8 * columns), 1)

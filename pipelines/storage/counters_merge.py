@@ -1,7 +1,7 @@
 """Merge of overlapping Parquet parts of one sampler by time and node, in bounded memory.
 
-Each part is sorted, so this is a merge: of every part that covers the present time one row group is held, and rows go out as soon
-as no part can still have an earlier one.
+Each part is sorted, so this is a merge. One row group is held of each part that covers the current time, and rows are yielded as
+soon as no part can have an earlier one.
 """
 
 import math
@@ -84,7 +84,7 @@ class _Cursor:
 def merge(path_of: Callable[[Part], Path], parts: Iterable[Part], wanted: Wanted) -> Iterator[pa.Table]:
     """Yield wanted rows of ``parts`` by (time_s, node).
 
-    ``path_of`` gives the parts' paths. A column that a part lacks is null. InputError for a part that is missing or damaged.
+    ``path_of`` gives the parts' paths. A column that a part lacks is null. Raises InputError for a missing or damaged part.
     """
     near = (part for part in parts if part.last_s >= wanted.start_s and part.first_s < wanted.end_s)
     waiting = sorted(near, key=lambda part: part.first_us)

@@ -1,6 +1,6 @@
-"""Parts of counters: what is known of each, and reading.
+"""Parts of counters: their descriptions, and how they are read.
 
-The footer of a part is read first, once a process, and then the column chunks asked for, neighbours at once.
+The footer of a part is read first, once per process, then the requested column chunks, adjacent ones together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipelines.storage.parquet import told_of
 from pipelines.storage.places import at
 
 _END = 8
-"""Bytes of the length of the footer and of the mark behind it."""
+"""Bytes that hold the length of the footer and the mark after it."""
 
 
 DAY_US = 86_400_000_000
@@ -44,8 +44,8 @@ def day_of(time_us: int) -> str:
 class Part:
     """One file of a sampler and day.
 
-    ``file`` under the store's root, rows, values that are not null, and the time it spans, Unix microseconds. Of an object also its
-    bytes and those of its footer, else 0.
+    ``file`` is relative to the store's root, ``values`` counts those that are not null, ``first_us`` and ``last_us`` are its time
+    span in Unix microseconds. ``bytes`` and ``footer`` are the sizes of the file and of its footer, 0 if unknown.
     """
 
     file: str
@@ -61,7 +61,7 @@ class Part:
     def of(cls, sampler: str, name: str, rows: int, first_us: int, last_us: int) -> Part:
         """Return a part not yet written; its number of values is unknown.
 
-        No two have the same name, so that of two writers at once none changes the other's.
+        Every part gets a name of its own, so that two writers at once cannot change each other's.
         """
         day = day_of(first_us)
         return cls(f"{sampler}/day={day}/{name}-{secrets.token_hex(4)}.parquet", day, rows, 0, first_us, last_us)
@@ -89,7 +89,7 @@ class Sampler:
 
 @dataclass
 class Ledger:
-    """Samplers by name, and what was noted of each file read, by the SHA-256 of its text."""
+    """Samplers by name, and the entry of each file read, by the SHA-256 of its text."""
 
     samplers: dict[str, Sampler] = field(default_factory=dict)
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Ledger:
 class PartFile:
     """A part opened for reading.
 
-    InputError for one that is missing or damaged.
+    Raises InputError if it is missing or damaged.
     """
 
     def __init__(self, place: Path, part: Part) -> None:
@@ -114,7 +114,7 @@ class PartFile:
         self.names: list[str] = self._file.schema_arrow.names
 
     def spans(self, group: int, column: str) -> Any:
-        """Return the statistics of a column in a row group, None without ``min`` and ``max``."""
+        """Return the statistics of a column in a row group, or None without min and max."""
         statistics = self.metadata.row_group(group).column(self.names.index(column)).statistics
         return statistics if statistics is not None and statistics.has_min_max else None
 
@@ -137,7 +137,7 @@ def read_part(place: Path, part: Part, columns: Sequence[str]) -> pa.Table:
 
 
 def rows_in(place: Path, part: Part) -> int:
-    """Return the rows of a part by its footer, which is read anew."""
+    """Return the number of rows of a part by its footer, which is read again."""
     with _part_errors(place):
         return int(footer.__wrapped__(place, part).num_rows)
 
@@ -149,9 +149,9 @@ def sizes_of(file: Path) -> tuple[int, int]:
         return size, int.from_bytes(content.read(4), "little") + _END
 
 
-@lru_cache(512)  # the names of parts are never given twice
+@lru_cache(512)  # names of parts are never reused
 def footer(place: Path, part: Part) -> pq.FileMetaData:
-    """Return a part's footer, by one request where the ledger says how long it is."""
+    """Return a part's footer, by one request if the ledger has its length."""
     with at(place).opened(place, part.bytes) as source:
         if not part.footer:
             return pq.read_metadata(source)

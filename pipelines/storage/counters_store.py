@@ -1,8 +1,8 @@
-"""Counters at rest: a Parquet data set a sampler, cut by UTC day, and its ledger.
+"""Stored counters: one Parquet data set per sampler, split by UTC day, and its ledger.
 
 ``<lake>/counters/<system>/<sampler>/day=YYYY-MM-DD/part-*.parquet`` with the columns ``time_s``, ``node`` and one float64 column
-a metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). A system's counters are a subject of
-:mod:`pipelines.storage.versions`: a version lists the valid parts, the table ``counter_parts`` that says what is in each, and the table
+per metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). A system's counters are a subject of
+:mod:`pipelines.storage.versions`: a version lists the valid parts, the table ``counter_parts`` that describes each, and the table
 ``counter_files`` of the files read. A reader holds a snapshot: its parts stay until the last reader has closed.
 """
 
@@ -61,7 +61,7 @@ class CountersStore:
         return self.root / part.file
 
     def files(self) -> pd.DataFrame:
-        """Return the files read: a row a file with checksum, counts, span and time of ingestion."""
+        """Return one row per file read: checksum, counts, time span and time of ingestion."""
         return pd.DataFrame(self.entries())
 
     def entry_of(self, digest: str) -> dict[str, Any] | None:
@@ -82,9 +82,9 @@ class CountersStore:
     ) -> Iterator[pa.RecordBatch]:
         """Yield rows with start_s <= time_s < end_s by (time_s, node), as record batches.
 
-        A batch has a few row groups at most; memory does not grow with the range. ``metrics`` are the columns wanted, ``nodes`` the
-        nodes, by default all. Row groups without any of it, by their statistics, are not read. Concurrent ingestion and compaction
-        do not change the rows read. Raises InputError for an unknown sampler or metric.
+        A batch has a few row groups at most; memory does not grow with the range. ``metrics`` and ``nodes`` select columns and
+        nodes, by default all. Row groups that cannot match, by their statistics, are not read. Concurrent ingestion and
+        compaction do not change the rows read. Raises InputError for an unknown sampler or metric.
         """
         every = self.metrics(sampler)
         if unknown := [name for name in metrics or () if name not in every]:
@@ -96,7 +96,7 @@ class CountersStore:
                 yield from table.unify_dictionaries().combine_chunks().to_batches()
 
     def coverage(self, sampler: str, days: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return coverage by day of ``days`` (all if None).
+        """Return the coverage of each of ``days`` (all if None).
 
         Rows, nodes, minutes in which any node was sampled, node-minutes sampled, metric values and nulls, first and last time.
         """
@@ -129,10 +129,10 @@ class CountersStore:
 
     @contextmanager
     def locked(self) -> Iterator[Callable[[], None]]:
-        """Hold the store alone, and yield what raises where the lock was lost.
+        """Lock the store, and yield a function that raises InputError if the lock was lost.
 
-        Remains of a dead process are removed first; what was not published is forgotten at the end. Raises InputError while another process
-        changes it.
+        What a dead process left is removed first; unpublished changes are dropped at the end. Raises InputError while another
+        process changes the store.
         """
         made_folder(self.root)
         with ExitStack() as stack:
@@ -149,9 +149,9 @@ class CountersStore:
                 self.versions.sweep_if_possible()
 
     def publish(self, parts: Mapping[str, Path], gone: Collection[str]) -> None:
-        """Let readers see the ledger as it is now.
+        """Publish the ledger in its present state.
 
-        ``parts`` are local files of new parts, ``gone`` names of those that are replaced. Overtaken where another process published first.
+        ``parts`` are local files of new parts, ``gone`` names replaced ones. Raises Overtaken if another process published first.
         """
         named = [part for sampler in self.samplers for part in self.parts(sampler)]
         metrics = {name: each.metrics for name, each in self.ledger.samplers.items()}
@@ -166,9 +166,9 @@ class CountersStore:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Keep the parts of the ledger in place meanwhile.
+        """Keep the parts of the ledger in place while the context is open.
 
-        Those replaced since it was loaded may be gone, so it is loaded again.
+        Parts replaced since the ledger was loaded may be gone, so an old ledger is loaded again.
         """
         with self.versions.reading():
             if time.monotonic() - self._loaded_s >= keep_s(self.lake.root) / 2:
@@ -183,7 +183,7 @@ class CountersStore:
         return self.ledger.samplers[name]
 
     def _load(self, version: Version) -> None:
-        """Hold the ledger of a version."""
+        """Load the ledger of a version."""
         self._loaded_s, self._version, self._committed = time.monotonic(), version, Ledger()
         if PARTS in version.files:
             lake = replace(self.lake, seen=(self.versions.subject, version))

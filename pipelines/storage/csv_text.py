@@ -1,4 +1,4 @@
-"""CSV as the product writes it: no cell is a formula to a spreadsheet that opens it."""
+"""CSV text in which no cell is a formula for a spreadsheet that opens it."""
 
 import re
 
@@ -11,7 +11,7 @@ _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 def csv_text(table: pd.DataFrame) -> str:
     """Return ``table`` without its index as CSV.
 
-    A text that a spreadsheet would calculate (``=HYPERLINK(...)``) has an apostrophe before it; numbers stay what they are.
+    A text that a spreadsheet would evaluate (``=HYPERLINK(...)``) gets an apostrophe in front; numbers stay unchanged.
     """
     safe = table.copy()
     safe.columns = [_cell(name) for name in table.columns]

@@ -1,7 +1,7 @@
 """The site's PostgreSQL database: connections that wait, and its name without secrets.
 
-$QUEUECAST_DATABASE names it. A database that is restarted, or whose network is gone, is asked again until the site's max wait is over. One that answers and
-refuses (no such database, a wrong password) is not asked again. Passwords come by libpq's own means or in the URL; no message has them.
+$QUEUECAST_DATABASE is its URL. If the database restarts or its network is gone, connections are tried again until the site's max
+wait is over; not so if it refuses (no such database, a wrong password). Passwords are in libpq's settings or the URL, not shown.
 """
 
 import re
@@ -25,7 +25,7 @@ _COMES_BACK = r"starting up|shutting down|not yet accepting|recovery mode|too ma
 def named(url: str) -> str:
     """Return ``PostgreSQL database NAME at HOST:PORT`` for a URL.
 
-    InputError, without the URL, if it is none.
+    Raises InputError, without the URL, for any other text.
     """
     parts = ADDRESS.fullmatch(url)
     if parts is None or parts["scheme"] != "postgresql" or not (parts["path"] or "").strip("/"):
@@ -41,7 +41,7 @@ def named(url: str) -> str:
 def connected(url: str) -> Any:
     """Return a psycopg2 connection in autocommit mode.
 
-    InputError if the database does not answer in time.
+    Raises InputError if the database does not answer in time.
     """
     try:
         import psycopg2
@@ -54,9 +54,9 @@ def connected(url: str) -> Any:
 
 
 def patiently(connect: Callable[[], _T], name: str) -> _T:
-    """Return what ``connect`` does, called again while the database ``name`` does not answer.
+    """Return the result of ``connect``, called again while database ``name`` does not answer.
 
-    Raises InputError at once where it answers and refuses, and after the site's max wait.
+    Raises InputError at once if the database refuses, and after the site's max wait.
     """
     import psycopg2
 
@@ -79,13 +79,13 @@ def _refuses(message: str) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Return the first line of what libpq said: host, port, user, database, no password."""
+    """Return the first line of libpq's message: host, port, user, database, no password."""
     line = " ".join(str(error).strip().partition("\n")[0].split())[:200]
     return "its URL has an option that libpq does not know" if line.startswith("invalid dsn") else line
 
 
 def wait_for_databases() -> None:
-    """Let SQLAlchemy make every connection to PostgreSQL of this process patiently."""
+    """Let SQLAlchemy make this process's PostgreSQL connections by :func:`patiently`."""
     import sqlalchemy
 
     if not sqlalchemy.event.contains(sqlalchemy.Engine, "do_connect", _connect):
@@ -94,7 +94,7 @@ def wait_for_databases() -> None:
 
 
 def _ask(connection: Any, record: Any, _: object) -> None:
-    """Ask a kept connection whether it still is one; a pool makes another where it is not."""
+    """Check that a kept connection still works; if not, the pool makes another."""
     if not type(connection).__module__.startswith("psycopg2") or not record.info.setdefault("queuecast/kept", False):
         record.info["queuecast/kept"] = True
         return
@@ -111,7 +111,7 @@ def _ask(connection: Any, record: Any, _: object) -> None:
 
 
 def _connect(dialect: Any, _: object, positional: list[Any], given: dict[str, Any]) -> Any:
-    """Connect in place of SQLAlchemy; it does so itself to other databases."""
+    """Connect in place of SQLAlchemy; return None for databases other than PostgreSQL."""
     if dialect.name != "postgresql":
         return None
     address = f"{given.get('host', 'this machine')}:{given.get('port', 5432)}"

@@ -1,6 +1,6 @@
-"""Drafts: versions in the making.
+"""Drafts: versions that are not published yet.
 
-Each is a file of JSON that lists what its run or night has made so far.
+Each is a JSON file that lists the files and models that its run or night has made so far.
 """
 
 import json
@@ -16,7 +16,7 @@ from pipelines.storage.remote import Overtaken, Seen
 from pipelines.storage.version import MEND, Draft, Version
 
 OVERTAKEN = "overtaken"
-"""Stage of a draft that another version overtook: it has no files any more, and its process is told at its next step."""
+"""Stage of a draft that another version overtook: it has no files any more, and its process gets Overtaken at its next step."""
 
 
 class Drafts:
@@ -30,9 +30,9 @@ class Drafts:
         return self._folder / f"{check_name(id, 'draft')}.json"
 
     def read(self, id: str) -> tuple[Draft | None, Seen]:
-        """Return a draft, None where there is none, and what its file holds.
+        """Return a draft, or None if there is none, and the content of its file.
 
-        InputError for a damaged one.
+        Raises InputError if it is damaged.
         """
         there = seen(self.place(id))
         if there.content is None:
@@ -56,12 +56,12 @@ class Drafts:
                     yield draft
 
     def files(self) -> list[Path]:
-        """Return the files of all drafts, the last written one at the end."""
+        """Return the files of all drafts, in order of writing."""
         files = [(held.modified_s, name) for name, held in at(self._folder).listed(self._folder).items() if name.endswith(".json")]
         return [self._folder / name for _, name in sorted(files)]
 
     def put(self, draft: Draft, there: Seen) -> None:
-        """Write a draft, on condition that its file holds what was ``there``; Overtaken otherwise."""
+        """Write a draft; raise Overtaken if its file has changed since ``there`` was read."""
         write(self.place(draft.id), json.dumps(asdict(draft), indent=1), there)
 
     def remove(self, id: str) -> None:
@@ -69,8 +69,8 @@ class Drafts:
         at(self._folder).removed(self.place(id))
 
     def end(self, id: str) -> None:
-        """Take the files from a draft, so that its process is told at its next step."""
+        """Mark a draft as overtaken, without files; its process gets Overtaken at its next step."""
         draft, there = self.read(id)
         if draft is not None:
-            with suppress(Overtaken):  # it goes on just now, and is ended by a later sweep
+            with suppress(Overtaken):  # its process has just changed it; a later sweep ends it
                 self.put(replace(draft, stage=OVERTAKEN, files={}, models={}), there)

@@ -1,7 +1,7 @@
-"""Where things lie: what machines share, and what is this machine's own.
+"""Places of files: those that machines share, and those of this machine.
 
-The home directory is $QUEUECAST_HOME, or ``.queuecast`` in the working directory. Where $QUEUECAST_LAKE names a URL or another
-directory, what machines share lies there: tables, counters, pages, remembered traces and systems.
+The home directory is $QUEUECAST_HOME, or ``.queuecast`` in the working directory. If $QUEUECAST_LAKE names a URL or another
+directory, the files that machines share are there: tables, counters, pages, remembered traces and systems.
 """
 
 import os
@@ -13,7 +13,7 @@ from pipelines.storage.places import at
 from pipelines.storage.remote import place_of
 
 LAKE = "QUEUECAST_LAKE"
-"""Environment variable: URL or directory of what machines share."""
+"""Environment variable: URL or directory of the files that machines share."""
 PAGES = "/pages"
 """The path of the home directory's pages under the UI's own address, so that links hold wherever it is served."""
 
@@ -29,13 +29,13 @@ _DECIDING = (
     "dagster",
     "dagster/dagster.yaml",
 )
-"""What in a home directory decides what is run."""
+"""Paths in a home directory that decide what is run."""
 
 
 def home() -> Path:
-    """Return the place of what machines share, by default :func:`local_home`.
+    """Return the place of the files that machines share, by default :func:`local_home`.
 
-    It need not exist yet. InputError for a directory that another user owns or can change, and for a URL that cannot be used.
+    It need not exist yet. Raises InputError for a directory that another user owns or can change, and for an unusable URL.
     """
     address = os.environ.get(LAKE)
     return trusted_home(place_of(address)) if address else local_home()
@@ -44,7 +44,7 @@ def home() -> Path:
 def local_home() -> Path:
     """Return the absolute path of this machine's home directory; it need not exist yet.
 
-    InputError for one that another user owns or can change.
+    Raises InputError for one that another user owns or can change.
     """
     path = os.environ.get("QUEUECAST_HOME") or ".queuecast"
     try:
@@ -54,12 +54,12 @@ def local_home() -> Path:
 
 
 def trusted_home(place: Path) -> Path:
-    """Return the home directory ``place``; InputError as :func:`home`."""
+    """Return the home directory ``place``; raise InputError as :func:`home` does."""
     for name in () if at(place).shared else _DECIDING:
         check_owner(place / name)
     return place
 
 
 def archive() -> Path:
-    """Return where ``queuecast fetch`` puts the traces of the Parallel Workloads Archive."""
+    """Return the folder for traces of the Parallel Workloads Archive from ``queuecast fetch``."""
     return local_home() / "archive"

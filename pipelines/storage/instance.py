@@ -21,7 +21,7 @@ from pipelines.storage.permissions import check_owner
 from pipelines.storage.places import alive, write
 
 PROCESS_TAG = "queuecast/process"
-"""Run tag: the process that runs it and its machine, where that is a command; a run whose process is gone was killed."""
+"""Tag of a run that a command executes: its process and machine. A run whose process is gone was killed."""
 _OURS = "# Queuecast's own Dagster instance."
 _SETTINGS = f"""\
 {_OURS} A site with one of its own sets DAGSTER_HOME to the directory with its dagster.yaml.
@@ -56,12 +56,12 @@ storage:
 
 
 def process_mark() -> str:
-    """Return what :data:`PROCESS_TAG` says of this process."""
+    """Return the value of :data:`PROCESS_TAG` for this process."""
     return f"{os.getpid()}@{socket.gethostname()}"
 
 
 def is_gone(mark: str) -> bool:
-    """Tell whether a run's process was one of this machine and is gone."""
+    """Tell whether a run's process was on this machine and is gone."""
     number, _, machine = mark.partition("@")
     return number.isdigit() and machine in ("", socket.gethostname()) and not alive(int(number))
 
@@ -69,7 +69,7 @@ def is_gone(mark: str) -> bool:
 def dagster_home() -> Path:
     """Return the directory of the instance, set up if it is ours and new.
 
-    It is also put into the environment for child processes. InputError where the site's database does not answer.
+    It is also put into the environment for child processes. Raises InputError if the site's database does not answer.
     """
     given = os.environ.get("DAGSTER_HOME")
     if given:
@@ -90,7 +90,7 @@ def dagster_home() -> Path:
             write(settings, wanted)
         ready, database = directory / ".ready", named(url) if url else ""
         if not ready.exists() or ready.read_text() != database:
-            # of all machines one at a time, where they share a database
+            # one machine at a time if they share a database
             with held(Path("queuecast dagster")) if url else nullcontext():
                 check_reads()
             write(ready, database)

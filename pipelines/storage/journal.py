@@ -1,9 +1,9 @@
-"""Journals: what is done of long work, beside its output, so that it can be resumed.
+"""Journals of the finished pieces of long work, beside its output, so that it can resume.
 
-A journal has a line a finished piece, written as pieces are finished: the CRC-32 of its JSON as eight hexadecimal digits, a
-space, the JSON. Its first line, JSON alone, identifies the work. A process that dies loses no piece, a power loss those of the last
-seconds, and a piece whose line does not check is done again. When all is done the results are written and the journal is removed, so
-a finished output has none.
+A journal has one line per finished piece, written when that is finished: the CRC-32 of its JSON as eight hexadecimal digits, a
+space, the JSON. Its first line, JSON alone, identifies the work. A process that dies loses no piece, a power loss those of the
+last seconds. A piece whose line fails the checksum is done again. When all pieces are done, the results are written and the
+journal is removed, so a finished output has none.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ SYNC_S = 2.0
 
 
 class Kind(NamedTuple, Generic[K, V]):
-    """The ``name`` of journalled work, and how a finished piece becomes JSON and comes back."""
+    """The ``name`` of journalled work, and functions that encode and decode finished pieces."""
 
     name: str
     encoded: Callable[[K, V], dict[str, Any]]
@@ -39,7 +39,7 @@ class Kind(NamedTuple, Generic[K, V]):
 class Journal(Generic[K, V]):
     """The journal beside ``out``, open and locked as a context.
 
-    ``done`` holds what the finished pieces found.
+    ``done`` maps the finished pieces to their results.
     """
 
     def __init__(self, out: Path, kind: Kind[K, V], identity: Mapping[str, Any], restart: bool = False) -> None:
@@ -90,7 +90,7 @@ class Journal(Generic[K, V]):
             raise InputError(f"{self.path}: another process is running this {self._kind.name}") from error
 
     def _take_up(self, restart: bool) -> None:
-        """Read what is done, cut off a half-written line; start anew where there is nothing."""
+        """Read the finished pieces and cut off a half-written line; if none, begin anew."""
         self._file.seek(0)
         content, head = self._file.read(), f'{{"{self._kind.name}": '.encode()
         first = head + json.dumps(self._identity).encode() + b"}\n"
@@ -119,7 +119,7 @@ class Journal(Generic[K, V]):
             print(f"{self.path}: {what}", file=sys.stderr)
 
     def _difference(self, content: bytes) -> str:
-        """Return why a journal is another work's, by the names of what differs."""
+        """Return why a journal is of other work, with the names of what differs."""
         work = self._kind.name
         try:
             theirs = json.loads(content.split(b"\n", 1)[0])[work]

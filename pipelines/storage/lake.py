@@ -37,12 +37,12 @@ _CLEAN_FIELDS = (
 
 @dataclass(frozen=True)
 class Lake:
-    """Tables under ``root`` by kind and trace or system, as its current version has them.
+    """Tables under ``root`` by kind and by trace or system, in their current version.
 
     Versions are those of :mod:`pipelines.storage.versions`.
 
-    With a ``draft``, a run's or a night's, tables are written into it, and read from it before the version that was current when it began.
-    Without one, or of a subject that grows row by row, a table written is current at once. Units are those of the columns' names.
+    With a ``draft`` of a run or night, tables are written into it and read from it, else from the version current when it began.
+    Without one, or if a subject grows row by row, a written table is current at once. Units follow from the columns' names.
     """
 
     root: Path
@@ -52,7 +52,7 @@ class Lake:
     def at_once(self, subject: str) -> Lake:
         """Return this lake with the tables of ``subject`` as they are now.
 
-        For reads that belong together: whatever is published meanwhile, they see one version.
+        Reads that belong together then see one version, whatever is published meanwhile.
         """
         return self if self._draft_of(subject) else replace(self, seen=(subject, self.versions(subject).current()))
 
@@ -61,13 +61,13 @@ class Lake:
         return Versions(self.root, subject)
 
     def has(self, table: str, trace: str) -> bool:
-        """Tell whether there is such a table to read."""
+        """Tell whether there is a table to read."""
         return self._listed(table, trace) is not None and self.path(table, trace).exists()
 
     def path(self, table: str, trace: str) -> Path:
         """Return the path of a table.
 
-        InputError unless ``trace`` is a name, and for a table that the current version does not have.
+        Raises InputError unless ``trace`` is a name, and for a table that the current version does not have.
         """
         file = self._listed(table, trace)
         if file is None:
@@ -79,7 +79,7 @@ class Lake:
     def write(self, table: str, trace: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
         """Write ``frame`` and return its file; ``metadata`` is anything JSON can hold.
 
-        Without a draft it is current at once. Overtaken where the version of :meth:`at_once` no longer is the current one.
+        Without a draft it is current at once. Raises Overtaken if the version of :meth:`at_once` is no longer the current one.
         """
         subject = subject_of(table, check_name(trace, "lake"))
         versions, part = self.versions(subject), self.part(table, trace, frame, metadata)
@@ -100,7 +100,7 @@ class Lake:
         return part
 
     def _draft_of(self, subject: str) -> str:
-        """Return the draft that holds tables of ``subject``, "" for what is current at once."""
+        """Return the draft for tables of ``subject``, "" if they are current at once."""
         return "" if subject.partition("-")[0] in GROWING else self.draft
 
     def _pinned(self, subject: str) -> Version | None:
@@ -109,7 +109,7 @@ class Lake:
     def write_page(self, page: str, subject: str, content: str | bytes) -> Path:
         """Write a page of ``subject``, or a file beside it, into the draft.
 
-        Return where it is shown once published.
+        Returns the path at which it is shown once published.
         """
         versions, entry = self.versions(subject), f"reports/{page}"
         part = versions.part(entry)
@@ -118,17 +118,17 @@ class Lake:
         return self.root.parent / entry
 
     def name_models(self, subject: str, models: Mapping[str, str]) -> None:
-        """Name the registered versions of the draft, by alias; aliases move when it is published."""
+        """Record the draft's registered versions by alias; aliases move when it is published."""
         self.versions(subject).note(self.draft, models=models)
 
     def models(self, subject: str) -> Mapping[str, str]:
-        """Return the registered versions that belong to what is read, by alias; may be empty."""
+        """Return the registered versions of the tables that are read, by alias; may be empty."""
         versions = self.versions(subject)
         draft = versions.draft(self.draft) if self.draft else None
         return (draft.models or draft.base.models) if draft else versions.current().models
 
     def read(self, table: str, trace: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """Return a table and its metadata; InputError if it is missing or of another format."""
+        """Return a table and its metadata; raise InputError if it is missing or damaged."""
         path = self.path(table, trace)
         with told_of(path):
             there = seen(path)
@@ -155,13 +155,13 @@ class Lake:
         return base.files.get(table)
 
     def write_for(self, clean: CleanTrace, table: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
-        """Write a table made from ``clean``, with the jobs' fingerprint and if they are generated."""
+        """Write a table made from ``clean``, with its jobs' fingerprint and ``generated``."""
         return self.write(
             table, clean.name, frame, {**(metadata or {}), "jobs": fingerprint(clean.jobs), "generated": clean.generated}
         )
 
     def read_for(self, clean: CleanTrace, table: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """Return a table made from ``clean``; InputError if it was made from other jobs."""
+        """Return a table made from ``clean``; raise InputError if made from other jobs."""
         frame, metadata = self.read(table, clean.name)
         if metadata.get("jobs") != fingerprint(clean.jobs):
             raise InputError(
@@ -172,7 +172,7 @@ class Lake:
     def write_clean(self, clean: CleanTrace) -> None:
         """Write a cleaned trace: tables ``jobs`` and ``rejected_jobs``.
 
-        InputError where the stored names are hashed, and these are not or with another key.
+        Raises InputError if the stored names are hashed, and these are not or with another key.
         """
         before = ""
         if self.has("jobs", clean.name):

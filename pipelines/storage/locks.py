@@ -1,8 +1,8 @@
 """Locks by place: one process at a time, on one machine or, through PostgreSQL, on many.
 
-In a directory a lock is a file. Where $QUEUECAST_DATABASE names a PostgreSQL database it is an advisory lock there, which ends with
-the connection of a process that dies. At an object store without a database it is a file of this machine: then processes of other
-machines are told by conditional puts (:mod:`pipelines.storage.remote`), and stores without these are refused.
+In a directory a lock is a file. If $QUEUECAST_DATABASE names a PostgreSQL database, it is an advisory lock there, which ends with
+the connection when its process dies. For an object store without a database it is a file of this machine: processes of other
+machines then collide in conditional puts (:mod:`pipelines.storage.remote`), and stores without these are refused.
 """
 
 import fcntl
@@ -24,15 +24,15 @@ _OF_ONE_PROCESS = ("memory",)
 
 
 class Busy(InputError):
-    """Another process holds a lock."""
+    """Raised if another process holds a lock."""
 
 
 @contextmanager
 def held(place: Path, most_s: float | None = None) -> Iterator[Callable[[], None]]:
     """Hold the lock called ``place``, after waiting for ``most_s`` seconds at most.
 
-    None waits for ever. Yields a function that raises InputError where the lock was lost meanwhile. Raises Busy, or InputError
-    where the database does not answer.
+    None waits for ever. Yields a function that raises InputError if the lock was lost since. Raises Busy if another process keeps
+    the lock, and InputError if the database does not answer.
     """
     if url := os.environ.get(DATABASE):
         with _advisory(url, str(place), most_s) as check:
@@ -47,9 +47,9 @@ def held(place: Path, most_s: float | None = None) -> Iterator[Callable[[], None
 
 @contextmanager
 def shared(place: Path) -> Iterator[None]:
-    """Let no process of this machine hold ``place`` as :func:`unshared` meanwhile.
+    """Hold a reader's lock on ``place``, which keeps out :func:`unshared` on this machine.
 
-    It is for readers in a directory; at an object store, or where nothing may be written, nothing is held.
+    It is for readers in a directory; for an object store, or a file that cannot be opened for writing, nothing is held.
     """
     with ExitStack() as stack:
         if not at(place).shared:
@@ -60,7 +60,7 @@ def shared(place: Path) -> Iterator[None]:
 
 @contextmanager
 def unshared(place: Path) -> Iterator[bool]:
-    """Yield whether no other process has ``place`` as :func:`shared`; none gets it then."""
+    """Yield whether no process holds ``place`` as :func:`shared`; if so, keep them out."""
     with ExitStack() as stack:
         if not at(place).shared:
             try:

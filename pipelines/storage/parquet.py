@@ -39,8 +39,7 @@ def write_parquet(
 ) -> None:
     """Write ``frame`` (without its index) atomically.
 
-    ``metadata`` is anything JSON can hold, ``units`` by column. Raises
-    InputError where the disk refuses it.
+    ``metadata`` is anything JSON can hold, ``units`` by column. Raises InputError if the disk refuses it.
     """
     table = pa.Table.from_pandas(frame, preserve_index=False)
     field_metadata = {name: {"unit": unit} for name, unit in (units or {}).items() if unit}
@@ -53,9 +52,9 @@ def write_parquet(
 
 
 def read_parquet(path: str | Path, *, kind: str, held: Seen | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table and metadata given to :func:`write_parquet`, else raise InputError.
+    """Return the table and metadata given to :func:`write_parquet`, or raise InputError.
 
-    ``held`` is what is at ``path``, if it was read already.
+    ``held`` is the content of ``path``, if it was read already.
     """
     with told_of(path), opened(path) if held is None else BytesIO(held.content or b"") as file:
         table = _validated(file)
@@ -80,7 +79,7 @@ def read_parquet(path: str | Path, *, kind: str, held: Seen | None = None) -> tu
 
 
 def read_foreign(path: str | Path) -> pd.DataFrame:
-    """Read any program's table; InputError if it is damaged or beyond the limits."""
+    """Read any program's table; raise InputError if it is damaged or beyond the limits."""
     check_size(path)
     with told_of(path), opened(path) as file:
         return _validated(file).to_pandas()
@@ -89,7 +88,7 @@ def read_foreign(path: str | Path) -> pd.DataFrame:
 def _validated(file: BinaryIO) -> pa.Table:
     """Return the table of a file whose texts are UTF-8 and whose categories exist.
 
-    Arrow gets a copy of its bytes: a thread of it that holds some of Python's while the interpreter ends aborts the process.
+    Arrow gets a copy of the bytes: if an Arrow thread holds memory of Python when the interpreter ends, the process aborts.
     """
     copy = pa.BufferOutputStream()
     copy.write(file.read())
@@ -99,7 +98,7 @@ def _validated(file: BinaryIO) -> pa.Table:
 
 
 def schema_of(path: str | Path) -> pa.Schema:
-    """Return the columns of a table with their metadata; of an object its end is read alone."""
+    """Return the columns of a table with their metadata; reads only the end of an object."""
     place = Path(path) if isinstance(path, str) else path
     with told_of(path), at(place).opened(place) as file:
         return pq.read_schema(file)
@@ -118,7 +117,7 @@ def check_size(path: str | Path) -> None:
 
 @contextmanager
 def told_of(path: str | Path) -> Iterator[None]:
-    """Tell whatever Arrow and pandas say of damaged bytes in one line."""
+    """Turn errors of Arrow and pandas about damaged bytes into InputErrors of one line."""
     try:
         yield
     except InputError:

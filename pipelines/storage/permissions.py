@@ -1,7 +1,7 @@
-"""Modes of the files that are written, and owners of those that are believed.
+"""Modes of the files that are written, and owners of those that are trusted.
 
-The home directory holds users' names and accounting, so it is its owner's alone; a file that the user names goes by the user's umask.
-What lies in a home directory decides what is run, so one that another user could have filled is refused.
+The home directory holds users' names and accounting, so only its owner has access; a file that the user names gets the user's
+umask. Files in a home directory decide what is run, so one that another user could have changed is refused.
 """
 
 import os
@@ -12,22 +12,22 @@ from stat import S_IWGRP, S_IWOTH
 from features.errors import InputError
 
 PRIVATE = 0o077
-"""The umask of what is made in the home directory."""
+"""The umask for files in the home directory."""
 SHARED, TRUSTED = "QUEUECAST_UMASK", "QUEUECAST_TRUST_HOME"
-"""Environment variables: another umask, for a site that shares; and 1 where files of other users are believed."""
+"""Environment variables: another umask, for a site that shares; and 1 if files of other users are trusted."""
 _users: list[int] = []
 _named: set[Path] = set()
 
 
 def keep_private() -> None:
-    """Make what this process writes readable by its user alone, or as $QUEUECAST_UMASK says."""
+    """Set this process's umask to :func:`umask`; keep the user's for named outputs."""
     before = os.umask(umask())
     if not _users:
         _users.append(before)
 
 
 def umask() -> int:
-    """Return the home directory's umask; InputError where $QUEUECAST_UMASK is none."""
+    """Return the home directory's umask; raise InputError if $QUEUECAST_UMASK is invalid."""
     text = os.environ.get(SHARED) or f"{PRIVATE:o}"
     try:
         mask = int(text, 8)
@@ -44,22 +44,22 @@ def name_outputs(paths: Iterable[Path]) -> None:
 
 
 def hand_over(written: Path, place: Path) -> None:
-    """Give ``written`` the user's umask if they named its final ``place``, or it leads there."""
+    """Give ``written`` the user's umask if ``place`` is a named output, or below or above one."""
     place = place.absolute()
     if _users and any(place.is_relative_to(each) or each.is_relative_to(place) for each in _named):
         written.chmod((0o777 if written.is_dir() else 0o666) & ~_users[0])
 
 
 def check_owner(path: Path) -> Path:
-    """Return ``path``; InputError if another user owns it or can change it.
+    """Return ``path``; raise InputError if another user owns it or can change it.
 
-    It need not exist. Files of root are believed; all are where $QUEUECAST_TRUST_HOME is 1.
+    It need not exist. Files of root are trusted; with $QUEUECAST_TRUST_HOME=1 all files are.
     """
     if os.environ.get(TRUSTED) == "1":
         return path
     try:
         status = path.stat()
-    except OSError:  # told where it is read
+    except OSError:  # reported when it is read
         return path
     remedy = f"; {TRUSTED}=1 believes it all the same"
     if status.st_uid not in (os.getuid(), 0):
@@ -78,7 +78,7 @@ def _owner(path: Path) -> str:
 
 
 def _own_group(path: Path) -> bool:
-    """Tell whether the group of ``path`` is its owner's private one: it bears the owner's name."""
+    """Tell whether the group of ``path`` is its owner's private one, of the owner's name."""
     try:
         return path.group() == _owner(path)
     except KeyError:

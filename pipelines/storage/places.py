@@ -1,8 +1,8 @@
-"""Atomic and durable writes: the one file that knows a directory from an object store.
+"""Atomic and durable writes, the same for a directory and an object store.
 
 A file in a directory is written under a temporary name and moved into its place; then its directory is synced. After a crash or a
-power loss the old file is there or the new one, whole, and whatever was written before it. At an object store a file is written in a
-local directory and put as one object (:mod:`pipelines.storage.remote`).
+power loss, either the old file or the new one is there, whole, and so is all that was written before it. For an object store a
+file is written in a local directory and put as one object (:mod:`pipelines.storage.remote`).
 """
 
 import os
@@ -28,7 +28,7 @@ _UNFINISHED = re.compile(r"(?P<process>\d+)-[0-9a-f]{12}\.(part|tmp)$")
 
 
 def unfinished(ending: str) -> str:
-    """Return a new ending for an unfinished file's name; it tells this process."""
+    """Return a new ending for an unfinished file's name, with this process's number."""
     return f"{os.getpid()}-{secrets.token_hex(6)}.{ending}"
 
 
@@ -52,25 +52,25 @@ def alive(process: int) -> bool:
 class Directory:
     """Files in a directory.
 
-    ``shared`` tells whether machines reach the place that share no locks; replaced files stay ``keep_h`` hours for readers, those that
-    nothing lists yet ``unlisted_s`` seconds.
+    ``shared`` tells whether machines that share no locks reach the place. Replaced files stay ``keep_h`` hours for readers, files
+    that nothing lists yet ``unlisted_s`` seconds.
     """
 
     shared, keep_h, unlisted_s = False, 0.0, 0.0
 
     def seen(self, place: Path) -> Seen:
-        """Return what ``place`` holds."""
+        """Return the content of ``place``."""
         try:
             return Seen(place.read_bytes())
         except FileNotFoundError:
             return Seen(None)
 
     def there(self, place: Path) -> bool:
-        """Tell whether a file is there; InputError for a store that does not answer."""
+        """Tell whether a file is there; raise InputError if a store does not answer."""
         return place.is_file()
 
     def listed(self, place: Path) -> dict[str, Held]:
-        """Return what lies below a folder, by names relative to it; it need not exist."""
+        """Return the files below a folder, by names relative to it; it need not exist."""
         listed = {}
         for path in sorted(place.rglob("*")):
             with suppress(FileNotFoundError):  # another process may just have removed it
@@ -79,15 +79,15 @@ class Directory:
         return listed
 
     def now_s(self, place: Path) -> float:
-        """Return the Unix time by the clock that files are dated with."""
+        """Return the Unix time by the clock that dates the files."""
         return time.time()
 
     def modified_s(self, place: Path) -> float:
-        """Return when a file was written, a Unix time."""
+        """Return the Unix time at which a file was written."""
         return place.stat().st_mtime
 
     def folder(self, folder: Path) -> Path:
-        """Make a directory and those above it, if missing, so that they stay; return it."""
+        """Make a directory and its parents, if missing, and sync them; return it."""
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for each in missing:
@@ -100,19 +100,19 @@ class Directory:
         return path.with_name(f".{path.name}.{unfinished('tmp')}")
 
     def finished(self, temporary: Path, path: Path) -> None:
-        """Let a written file reach the disk, before it is moved to ``path``."""
+        """Sync a written file to the disk, before it is moved to ``path``."""
         hand_over(temporary, path)
         sync(temporary)
 
     def moved(self, source: Path, target: Path) -> None:
-        """Move a local file, or a folder, whose content is on the disk into its place."""
+        """Move a local file or folder, whose content is synced, into its place."""
         os.replace(source, target)
         sync(target.parent)
         if source.parent != target.parent:
             sync(source.parent)
 
     def moved_all(self, files: Mapping[Path, Path]) -> None:
-        """Move local files (source -> target) as :meth:`moved`, into folders that are made."""
+        """Move local files (source -> target) as :meth:`moved` does; make their folders."""
         for source, target in files.items():
             self.folder(target.parent)
             self.moved(source, target)
@@ -120,7 +120,7 @@ class Directory:
     def write(self, place: Path, content: bytes, instead_of: Seen | None) -> Seen:
         """Replace the file at ``place``; return what it holds now.
 
-        Overtaken where it no longer is what was ``instead_of`` which it is written; in a directory a lock must see to that.
+        Raises Overtaken if the file has changed since ``instead_of`` was read. In a directory the caller must hold a lock.
         """
         with self.replacing(place) as temporary:
             temporary.write_bytes(content)
@@ -151,20 +151,20 @@ class Directory:
             os.close(descriptor)
 
     def removed(self, place: Path) -> None:
-        """Remove a file, if it is there, so that it does not come back."""
+        """Remove a file, if it is there, and sync its directory."""
         if place.exists():
             place.unlink(missing_ok=True)
             sync(place.parent)
 
     def opened(self, path: Path, size: int = 0) -> Any:
-        """Return a file opened for reading at any place; ``size`` is that of an object, if known."""
+        """Return a file opened for random reads; ``size`` is that of an object, if known."""
         from pyarrow import OSFile
 
-        return OSFile(str(path))  # of a file of Python's, Arrow's threads would hold pieces
+        return OSFile(str(path))  # Arrow's threads would hold memory of a Python file
 
 
 class Store(Directory):
-    """Objects of a store; folders are names alone."""
+    """Objects of a store; folders exist only in names."""
 
     shared, keep_h, unlisted_s = True, 24.0, 3600.0
 
@@ -186,7 +186,7 @@ class Store(Directory):
         return remote.scratch() / f".{path.name}.{unfinished('tmp')}"
 
     def finished(self, temporary: Path, path: Path) -> None:
-        """Return: what is put is the store's to keep."""
+        """Do nothing: the store keeps what is put."""
 
     def moved(self, source: Path, target: Path) -> None:
         remote.put_file(target, source)
@@ -211,21 +211,21 @@ _DIRECTORY, _STORE = Directory(), Store()
 
 
 def at(place: Path) -> Directory:
-    """Return what is asked about files at a place: a directory's, or an object store's."""
+    """Return the operations for files at ``place``: a directory's, or an object store's."""
     return _DIRECTORY if isinstance(place, Path) else _STORE
 
 
 def replacing(path: Path) -> AbstractContextManager[Path]:
     """Return a context of a temporary path; on success it replaces ``path``.
 
-    Else the old file stays. The directory of ``path`` is created if missing.
+    On an error the old file stays. The directory of ``path`` is created if missing.
     """
     return at(path).replacing(path)
 
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Tell in one line, as an InputError, why the disk refuses ``path``."""
+    """Turn an OSError on writing ``path`` into an InputError of one line."""
     try:
         yield
     except OSError as error:
@@ -233,21 +233,21 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def seen(path: Path) -> Seen:
-    """Return what ``path`` holds, for a later :func:`write` instead of it."""
+    """Return the content of ``path``, as ``instead_of`` for a later :func:`write`."""
     return at(path).seen(path)
 
 
 def write(path: Path, content: str | bytes, instead_of: Seen | None = None) -> Seen:
     """Replace the file at ``path``, as :func:`replacing` does; return what it holds now.
 
-    Text is UTF-8. An object that is no longer what was ``instead_of`` which it is written stays, and Overtaken is raised. In a directory a lock
-    must see to that.
+    Text is UTF-8. If an object has changed since ``instead_of`` was read, it stays and Overtaken is raised. In a directory the
+    caller must hold a lock.
     """
     return at(path).write(path, content.encode() if isinstance(content, str) else content, instead_of)
 
 
 def until_written(change: Callable[[], Result], attempts: int = 10) -> Result:
-    """Return the result of ``change``, done again where another process overtook it."""
+    """Return the result of ``change``, called again if another process overtook it."""
     for _ in range(attempts - 1):
         with suppress(Overtaken):
             return change()
@@ -255,5 +255,5 @@ def until_written(change: Callable[[], Result], attempts: int = 10) -> Result:
 
 
 def made_folder(folder: Path) -> Path:
-    """Make a directory and those above it, if missing, so that they stay; return it."""
+    """Make a directory and its parents, if missing, and sync them; return it."""
     return at(folder).folder(folder)

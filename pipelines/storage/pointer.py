@@ -1,7 +1,7 @@
-"""The pointer of a subject: the one file by which readers go, put in one piece.
+"""The pointer of a subject: the one file that readers follow, replaced atomically.
 
-``<lake>/current/<subject>.json`` names the current version, the one before, and those that readers may still hold. A copy beside it,
-``<subject>.followed``, is that of the version which aliases and pages follow.
+``<lake>/current/<subject>.json`` names the current version, the one before, and those that readers may still hold. A copy beside
+it, ``<subject>.followed``, is the pointer of the version that aliases and pages follow.
 """
 
 import json
@@ -24,9 +24,9 @@ class Pointer:
         self._copy = root / "current" / f"{subject}.followed"
 
     def kept(self, there: Seen) -> tuple[Version, Version]:
-        """Return the current version and the one before; InputError for a damaged pointer.
+        """Return the current version and the one before; raise InputError if damaged.
 
-        ``there`` is what its file holds.
+        ``there`` is the content of its file.
         """
         if there.content is None:
             return Version(), Version()
@@ -38,7 +38,7 @@ class Pointer:
     def replaced(self) -> list[tuple[float, Version]]:
         """Return versions that readers may still hold, with Unix times of their replacement.
 
-        They are older than the one before the current one, and have the files that only they list.
+        They are older than the one before the current one, and have only the files that no newer one lists.
         """
         there = seen(self.place)
         self.kept(there)
@@ -47,7 +47,7 @@ class Pointer:
         return [(until, version) for until, version in former if until > since]
 
     def put_once(self, version: Version, before: Version, there: Seen) -> None:
-        """Put the pointer; Overtaken unless it had been put by an attempt whose answer was lost."""
+        """Put the pointer; raise Overtaken unless an attempt with a lost answer had put it."""
         try:
             self.put(version, before, there)
         except Overtaken:
@@ -56,9 +56,9 @@ class Pointer:
                 raise
 
     def put(self, version: Version, before: Version, there: Seen) -> None:
-        """Replace the pointer, on condition that it is what was ``there``."""
+        """Replace the pointer; raise Overtaken if it has changed since ``there`` was read."""
         former: list[dict[str, object]] = []
-        with suppress(ValueError, KeyError, TypeError):  # a damaged pointer tells of none
+        with suppress(ValueError, KeyError, TypeError):  # a damaged pointer lists none
             if there.content is not None:
                 now, named = at(self.root).now_s(self.root), ("", version.version, before.version)
                 went = [(now, each) for each in parsed(there.content) if each.version not in named]
@@ -70,7 +70,7 @@ class Pointer:
         write(self.place, pointer_text(version, before, former), there)
 
     def copied(self) -> tuple[Version, Version] | None:
-        """Return the versions in the copy; None without a readable one."""
+        """Return the versions in the copy, or None if there is no readable one."""
         try:
             content = seen(self._copy).content
             return None if content is None else parsed(content)
@@ -82,7 +82,7 @@ class Pointer:
         write(self._copy, pointer_text(version, before))
 
     def follows(self) -> str:
-        """Return the version in the copy, "" without one."""
+        """Return the version in the copy, "" if there is no copy."""
         content = seen(self._copy).content
         if content is None:
             return ""

@@ -1,7 +1,7 @@
-"""Learned policies: files and registered versions, by the names that schedulers give them.
+"""Learned policies: files and registered versions, by their names in scheduler names.
 
-``POLICY(FILE.json)-EASY-SPF`` and ``POLICY(registry:NAME[@ALIAS])-EASY-SPF`` become the exact ``SCORE(...)-EASY-SPF`` here, before a simulation
-sees them: tables, journals and logs say the formula.
+``POLICY(FILE.json)-EASY-SPF`` and ``POLICY(registry:NAME[@ALIAS])-EASY-SPF`` become the exact ``SCORE(...)-EASY-SPF`` here,
+before a simulation: tables, journals and logs have the formula.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FORMS = "POLICY(FILE.json), POLICY(registry:NAME) and POLICY(registry:NAME@ALIA
 def make_policy(name: str, text: str, **facts: Any) -> PolicyFile:
     """Return the policy of a score such as ``r**a*n; a=2``, with its features described.
 
-    ``facts`` are other fields of :class:`models.policies.PolicyFile`. Raises InputError for what is no score.
+    ``facts`` are other fields of :class:`models.policies.PolicyFile`. Raises InputError for an invalid score.
     """
     order = score(text)
     parameters = dict(zip(order.parameters, order.values, strict=True))
@@ -53,7 +53,7 @@ def make_policy(name: str, text: str, **facts: Any) -> PolicyFile:
 def policy_of(name: str, scheduler_name: str, **facts: Any) -> PolicyFile:
     """Return the policy of a scheduler such as ``SCORE(r*n)-EASY-SPF``.
 
-    As :func:`make_policy`.
+    ``facts`` and errors are those of :func:`make_policy`.
     """
     text = _in_brackets(scheduler_name[len(SCORE) :], scheduler_name)
     algorithm, _, backfill = scheduler_name[len(SCORE) + len(text) + 1 :].removeprefix("-").partition("-")
@@ -64,8 +64,8 @@ def policy_of(name: str, scheduler_name: str, **facts: Any) -> PolicyFile:
 def checked(policy: PolicyFile, where: str) -> PolicyFile:
     """Return a policy that can be simulated.
 
-    Its formula is as tables write it, and all its features are described.
-    Raises InputError, which names ``where`` the policy is from, for an unknown feature, algorithm or order, and for a feature in another unit.
+    Its formula is as tables write it, and all its features are described. Raises InputError, with ``where`` the policy is from,
+    for an unknown feature, algorithm or order, and for a feature in another unit.
     """
     try:
         order = score(policy.score)
@@ -92,7 +92,7 @@ def checked(policy: PolicyFile, where: str) -> PolicyFile:
 
 
 def read_policy(path: str | Path) -> PolicyFile:
-    """Read a policy file; InputError, one line, for one that cannot be simulated."""
+    """Read a policy file; raise InputError of one line if it cannot be simulated."""
     with opened(path) as file:
         content = file.read(MOST_BYTES + 1)
     return checked(loads(content, str(path)), str(path))
@@ -133,16 +133,16 @@ def policy_named(text: str, store: Callable[[], Tracking] = tracking) -> PolicyF
 
 @dataclass(frozen=True)
 class Resolved:
-    """A scheduler's name without POLICY(...), and its policies by what was in the brackets."""
+    """A scheduler's name without POLICY(...), and its policies by the text in the brackets."""
 
     scheduler: str
     policies: dict[str, PolicyFile]
 
 
 def resolve(name: str, store: Callable[[], Tracking] = tracking) -> Resolved:
-    """Put the exact ``SCORE(...)`` in the place of each ``POLICY(...)`` in a scheduler's name.
+    """Replace each ``POLICY(...)`` in a scheduler's name by its exact ``SCORE(...)``.
 
-    ``POLICY(...)`` alone is the policy before the algorithm and backfill order of its file. Raises InputError as :func:`policy_named`.
+    ``POLICY(...)`` alone also gets the algorithm and backfill order of its file. Raises InputError as :func:`policy_named` does.
     """
     done, rest, policies = "", name, {}
     while begin := _BEGIN.search(rest):
@@ -157,7 +157,7 @@ def resolve(name: str, store: Callable[[], Tracking] = tracking) -> Resolved:
 def resolved(name: str, store: Callable[[], Tracking] = tracking) -> str:
     """Return a scheduler's name as the simulator takes it: ``POLICY(...)`` as ``SCORE(...)``.
 
-    Other names are returned as they are. Raises InputError as :func:`resolve`.
+    Other names are returned unchanged. Raises InputError as :func:`resolve` does, and for a name that is not text.
     """
     if not isinstance(name, str):
         raise InputError(f"a scheduler is a name, not {shown(name)}: give a policy to decide")
@@ -167,7 +167,7 @@ def resolved(name: str, store: Callable[[], Tracking] = tracking) -> str:
 def _in_brackets(text: str, name: str) -> str:
     """Return ``text`` up to the bracket that closes it.
 
-    It may have brackets in pairs; a file's name may have any if there is such a file.
+    It may have pairs of brackets; the name of an existing file may have any.
     """
     depth, closing = 1, [at for at, letter in enumerate(text) if letter == ")"]
     if not text.lower().startswith(PREFIX):

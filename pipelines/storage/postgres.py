@@ -21,10 +21,10 @@ class PostgresStorage(DagsterPostgresStorage):
     ) -> DagsterPostgresStorage:
         """Return the storage at ``postgres_url``.
 
-        InputError if the database does not answer in time.
+        Raises InputError if the database does not answer in time.
         """
         named(url := config_value["postgres_url"])
         wait_for_databases()
-        # SQLAlchemy from 2.1 on takes another driver where none is named
+        # SQLAlchemy from 2.1 on takes another driver if none is named
         given: Any = {"postgres_url": url.replace("postgresql:", "postgresql+psycopg2:", 1)}
         return super().from_config_value(inst_data, given)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
 NIGHT, NIGHTS = "night-", "the night "
-"""Beginning of the names of drafts of nights in one process, and of what made the draft of any night; the label follows."""
+"""Prefixes, before the label: of the ids of drafts of nights in one process, and of ``made_by`` of any night's draft."""
 RUN_WAITS_S = 600.0
 """Max seconds that a run waits for a night of its trace or system to finish with the registry."""
 FINISHED = "a night or run before had died while it was published: that was finished"
@@ -32,7 +32,7 @@ FINISHED = "a night or run before had died while it was published: that was fini
 def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the lock of ``trace``: one night or run at a time moves its model's aliases.
 
-    InputError if another holds it for longer than ``wait_s`` seconds.
+    Raises InputError if another holds it for longer than ``wait_s`` seconds.
     """
     lock = home / "nights" / trace / ".lock"
     with ExitStack() as stack:
@@ -42,7 +42,7 @@ def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
             waited = f", and still is after {wait_s:g} s" if wait_s else ""
             raise InputError(f"another night or run of {trace} is running{waited}: try again when it is done") from error
         if at(lock).shared and not lock.exists():
-            write(lock, "")  # tells, where there are no folders, that a night was begun
+            write(lock, "")  # shows, in a store without folders, that a night was begun
         yield
 
 
@@ -78,14 +78,14 @@ def aliases_of(store: Tracking, name: str) -> SetAliases:
 def finish(lake: Lake, store: Tracking, name: str) -> bool:
     """Repair aliases and pages of ``name`` after a process died; return whether one had.
 
-    They follow what was published. Call it with :func:`alone`. InputError as :func:`check_registry`.
+    They follow the published version. Call it within :func:`alone`. Raises InputError as :func:`check_registry` does.
     """
     check_registry(lake, store, name)
     return lake.versions(name).follow(aliases_of(store, name))
 
 
 def check_registry(lake: Lake, store: Tracking, name: str) -> None:
-    """Refuse a registry without the published champion: it is damaged, or another one."""
+    """Raise InputError for a registry without the published champion: damaged or another one."""
     from models.registry.registration import version_at
 
     number = lake.versions(name).current().models.get("champion")
@@ -114,8 +114,8 @@ def lock_of(name: str) -> str:
 def begin_night(lake: Lake, store: Tracking, name: str) -> list[str]:
     """Finish or discard what dead processes left; return a line for each.
 
-    Finishes a process that died while publishing, discards other nights that died before, with the versions they registered. Call it
-    with :func:`alone`.
+    Finishes the work of a process that died while it published. Discards other nights that died, with the versions they
+    registered. Call it within :func:`alone`.
     """
     from models.registry.versions import take_back
 
@@ -145,9 +145,9 @@ def left_behind(versions: Versions) -> list[Draft]:
 
 
 def publish(lake: Lake, name: str, made_by: str, store: Tracking) -> Version:
-    """Publish the draft of ``lake``; call it with :func:`alone`.
+    """Publish the draft of ``lake``; call it within :func:`alone`.
 
-    InputError where another version came first.
+    Raises InputError if another version came first.
     """
     versions = lake.versions(name)
     check_registry(lake, store, name)

@@ -31,8 +31,8 @@ EXPERIMENT = "runtime prediction"
 def tracking(uri: str = "", artifacts: str = "") -> Tracking:
     """Return the MLflow store at ``uri``; by default the site's, else the home directory's.
 
-    The site's is $MLFLOW_TRACKING_URI, the home directory's ``mlflow.db`` and ``mlartifacts``. Artifacts of the store at ``uri`` lie in
-    ``artifacts``, by default in ``mlartifacts`` beside its SQLite file. InputError if it cannot be opened.
+    The site's is $MLFLOW_TRACKING_URI, the home directory's ``mlflow.db`` and ``mlartifacts``. Artifacts of the store at ``uri``
+    are in ``artifacts``, by default in ``mlartifacts`` beside its SQLite file. Raises InputError if it cannot be opened.
     """
     from mlflow.exceptions import MlflowException
 
@@ -63,7 +63,7 @@ def kept_versions() -> Keep:
     """Return how many versions of a model the site keeps.
 
     ``keep_versions`` and ``keep_days`` of [registry] in its ``queuecast.toml``, or the default. $QUEUECAST_KEEP_VERSIONS and
-    $QUEUECAST_KEEP_DAYS come before the file. InputError for an invalid value.
+    $QUEUECAST_KEEP_DAYS take precedence. Raises InputError for an invalid value.
     """
     from models.registry.versions import Keep
 
@@ -78,7 +78,7 @@ def waits_s() -> float:
 
 
 def _setting(key: str, default: float, whole: bool = False) -> float:
-    """Return a number of [registry] in the site's ``queuecast.toml``; $QUEUECAST_<KEY> comes before it."""
+    """Return a number of [registry] in the site's ``queuecast.toml``, or $QUEUECAST_<KEY>."""
     variable, settings = f"QUEUECAST_{key.upper()}", site_registry()
     given = os.environ.get(variable) or settings.get(key, default)
     place = f"${variable}" if os.environ.get(variable) else f"{key} of [registry] in the site's catalogue"
@@ -92,9 +92,9 @@ def _setting(key: str, default: float, whole: bool = False) -> float:
 
 
 def pruned(store: Tracking, name: str, keep: Keep) -> str:
-    """Remove versions of ``name`` that ``keep`` does not keep; say in words what went.
+    """Remove versions of ``name`` that ``keep`` does not keep; return a phrase on the result.
 
-    A registry that refuses is reported and does not stop the run.
+    An error of the registry is in that phrase and does not stop the run.
     """
     from mlflow.exceptions import MlflowException
 
@@ -109,11 +109,11 @@ def pruned(store: Tracking, name: str, keep: Keep) -> str:
 def predict_registered(
     spec: str, submitted: pd.DataFrame, store: Tracking | None = None, place: Path | None = None
 ) -> pd.DataFrame:
-    """Ask the model ``NAME[@ALIAS]`` (champion by default) for raw submission columns.
+    """Predict with the model ``NAME[@ALIAS]`` (champion by default) from submission columns.
 
     It is a model of ``store``, published in the home directory ``place``; by default of :func:`tracking` and :func:`home`.
-    Returns ``predicted_s``, ``snapshot_age_s`` and ``user_known``. InputError if the registry or model cannot be loaded, or the
-    model refuses the submissions.
+    Returns ``predicted_s``, ``snapshot_age_s`` and ``user_known``. Raises InputError if the registry or model cannot be loaded,
+    or the model refuses the submissions.
     """
     from mlflow.exceptions import MlflowException
 
@@ -136,7 +136,7 @@ def submissions(clean: CleanTrace) -> pd.DataFrame:
     """Return the raw submission columns of a cleaned trace.
 
     ``user group executable procs requested_s submit_time``, the time as the site's wall clock. Jobs without a known user get the
-    user with the empty name, without history; ``group`` and ``executable`` are null where they are unknown.
+    user with the empty name, without history; ``group`` and ``executable`` are null if unknown.
     """
     jobs = clean.jobs
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), clean.origin_unix_s, clean.timezone)
@@ -153,7 +153,7 @@ def submissions(clean: CleanTrace) -> pd.DataFrame:
 
 
 PREFIX = "registry:"
-"""How the name of a registered model begins, where predictors are named."""
+"""Prefix of a registered model's name among predictor names."""
 _NAME = re.compile(r"registry:(?P<name>[^@()]+?)(?:@(?P<alias>[^@()]+))?(?P<seen>\(seen=yes\))?")
 
 
@@ -161,7 +161,7 @@ _NAME = re.compile(r"registry:(?P<name>[^@()]+?)(?:@(?P<alias>[^@()]+))?(?P<seen
 class RegisteredName:
     """A name as ``registry:NAME[@ALIAS][(seen=yes)]``; without an alias, the champion.
 
-    ``seen`` asks for a model though it has learned from what it is to predict.
+    ``seen`` accepts a model that has learned from the jobs that it is to predict.
     """
 
     name: str
@@ -171,7 +171,7 @@ class RegisteredName:
 
 
 def registered_name(text: str) -> RegisteredName:
-    """Return the parts of a registered predictor's name; InputError if they are unreadable."""
+    """Return the parts of a registered predictor's name; raise InputError if unreadable."""
     match = _NAME.fullmatch(text)
     if match is None:
         raise InputError(
@@ -181,16 +181,15 @@ def registered_name(text: str) -> RegisteredName:
 
 
 Ask = Callable[[str, pd.DataFrame], pd.DataFrame]
-"""Asks a registered model as :func:`predict_registered` does."""
+"""A function such as :func:`predict_registered` with its first two arguments."""
 
 
 def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = None, ask: Ask | None = None) -> TablePredictor:
     """Return ``registry:NAME[@ALIAS][(seen=yes)]`` as a predictor for a whole trace.
 
-    The model answers from the one snapshot that it brings. Jobs submitted before ``since_s`` are answered by their request.
-    Quantiles, if it tells any, answer for jobs that outlive their prediction. Raises InputError for a model that has learned from
-    the replayed jobs, its snapshot being later than a submission, unless it is asked for with ``(seen=yes)``; then its name says
-    so wherever it is shown.
+    The model predicts from its one snapshot. Jobs submitted before ``since_s`` get their request as prediction. The model's
+    quantiles, if any, serve for jobs that outlive their prediction. Raises InputError if its snapshot is later than a submission,
+    so that it has learned from the replayed jobs, unless its name has ``(seen=yes)``, which is then shown wherever the name is.
     """
     from models.packed.methods import LEVELS, PREDICTED
 
@@ -210,12 +209,12 @@ def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = Non
 
 
 def replaced(request_s: np.ndarray, rows: np.ndarray, answers: pd.Series) -> np.ndarray:
-    """Put ``answers`` for the jobs ``rows`` in place of requests: seconds, float64 [jobs]."""
+    """Return requests with ``answers`` in place of those of ``rows``: seconds, float64 [jobs]."""
     seconds = request_s.copy()
     seconds[rows] = answers.to_numpy(np.float64)
     return seconds
 
 
 def quantile_table(request_s: np.ndarray, rows: np.ndarray, answers: Mapping[float, pd.Series]) -> pd.DataFrame:
-    """Return :func:`replaced` for each level: seconds, a row a job, a column a level."""
+    """Return :func:`replaced` for each level: seconds, one row per job, one column per level."""
     return pd.DataFrame({level: replaced(request_s, rows, each) for level, each in answers.items()}, index=range(len(request_s)))

@@ -1,9 +1,9 @@
-"""Object stores, which a URL names, through fsspec.
+"""Object stores, named by URLs, through fsspec.
 
-Requests are tried again for a while, and no listing is remembered. A place in a directory is a :class:`pathlib.Path`, one in an
-object store a ``upath.UPath``, which has the same methods; the type is written ``Path`` for both. An object is put whole by one
-request, so a reader sees the one before or the new one. On S3 a put can be conditional on what was read before (:func:`seen`), so
-that of two writers at once one is told.
+Failed requests are tried again for a while, and listings are not cached. A place in a directory is a :class:`pathlib.Path`, one
+in an object store a ``upath.UPath``, which has the same methods; annotations say ``Path`` for both. An object is put whole by one
+request, so a reader sees the old or the new one. On S3 a put can be conditional on what was read before (:func:`seen`), so the
+losing one of two writers gets Overtaken.
 """
 
 import io
@@ -23,11 +23,11 @@ from pipelines.storage.site import wait_s
 CONDITIONAL = ("s3", "s3a")
 """Protocols whose puts can be conditional here."""
 _ATTEMPTS = 5
-"""Max attempts at a put on condition that met another request."""
+"""Max attempts at a conditional put that collides with another request."""
 _FIRST_S, _FACTOR, _LONGEST_S = 0.1, 1.7, 15.0
-"""s3fs waits this long after its first attempt, then so many times longer, at most the last."""
+"""Waits of s3fs between attempts: the first in seconds, the factor by which they grow, the longest in seconds."""
 _OUTAGES = ("botocore", "aiobotocore", "aiohttp", "urllib3", "gcsfs", "azure", "psycopg2")
-"""Packages whose errors tell of a store or a database that does not answer as it should."""
+"""Packages whose errors mean that a store or a database does not answer as it should."""
 
 
 class Overtaken(InputError):
@@ -35,21 +35,21 @@ class Overtaken(InputError):
 
 
 class Seen(NamedTuple):
-    """What a place held, None for nothing, and the store's mark of it, "" where it gives none."""
+    """The content of a place, None for nothing, and the store's mark of it, "" if it has none."""
 
     content: bytes | None
     mark: str = ""
 
 
 class Held(NamedTuple):
-    """Bytes of a file or an object, and when it was written, a Unix time."""
+    """Size in bytes of a file or an object, and the Unix time at which it was written."""
 
     bytes: int
     modified_s: float
 
 
 def place_of(address: str) -> Path:
-    """Return the place that a URL or a local path names. Raises InputError."""
+    """Return the place that a URL or a local path names; raise InputError if invalid."""
     address = address.strip()
     scheme, colon, rest = address.partition("://")
     scheme = scheme.lower()
@@ -85,7 +85,7 @@ def is_outage(error: BaseException) -> bool:
 
 @contextmanager
 def store_errors(place: Path) -> Iterator[None]:
-    """Turn what a store's library raises into one line.
+    """Turn errors of a store's library into InputErrors of one line.
 
     A missing object stays FileNotFoundError.
     """
@@ -104,15 +104,15 @@ def store_errors(place: Path) -> Iterator[None]:
 
 
 def there(place: Path) -> bool:
-    """Tell whether an object is there; InputError for a store that does not answer."""
+    """Tell whether an object is there; raise InputError if the store does not answer."""
     with store_errors(place):
         return place.exists()
 
 
 def put(place: Path, content: bytes, instead_of: Seen | None = None) -> Seen:
-    """Put an object whole, if it still is what was read before; return what it holds.
+    """Put an object whole; return its content and mark.
 
-    Without ``instead_of`` there is no condition. Raises Overtaken otherwise.
+    Raises Overtaken if ``instead_of`` is given, puts can be conditional, and the object has changed since that was read.
     """
     fs: Any = place.fs  # type: ignore[attr-defined]
     condition: dict[str, Any] = {} if instead_of is None or not _conditional(fs) else _condition(place, instead_of)
@@ -137,7 +137,7 @@ def put(place: Path, content: bytes, instead_of: Seen | None = None) -> Seen:
                     raise InputError(
                         f"{place}: the object store does not answer as it should: it refuses to replace an unchanged file (are its ETags right?)"
                     ) from error
-                condition = _condition(place, now)  # two requests met, and neither was done
+                condition = _condition(place, now)  # two requests collided, and neither was done
     raise AssertionError("unreachable")
 
 
@@ -148,7 +148,7 @@ def put_file(place: Path, file: Path) -> None:
 
 
 def seen(place: Path) -> Seen:
-    """Return what a place holds with the store's mark of it, both of one moment."""
+    """Return the content of a place with the store's mark of it, both of one moment."""
     fs: Any = place.fs  # type: ignore[attr-defined]
     with store_errors(place):
         try:
@@ -160,7 +160,7 @@ def seen(place: Path) -> Seen:
 
 
 def listed(place: Path) -> dict[str, Held]:
-    """Return what lies below a place, by names relative to it; nothing where there is nothing."""
+    """Return the objects below a place, by names relative to it; {} if there are none."""
     base: str = place.path.rstrip("/") + "/"  # type: ignore[attr-defined]
     with store_errors(place):
         try:
@@ -171,15 +171,15 @@ def listed(place: Path) -> dict[str, Held]:
 
 
 def _written_s(entry: Mapping[str, Any]) -> float:
-    """Return when a listed object was written, now where the store does not say."""
+    """Return the Unix time at which a listed object was written; now if unknown."""
     written = next((entry[name] for name in ("LastModified", "mtime", "created") if name in entry), None)
     return time.time() if written is None else written if isinstance(written, float) else float(written.timestamp())
 
 
 def now_s(place: Path) -> float:
-    """Return the Unix time by the clock that :func:`modified_s` goes by.
+    """Return the Unix time by the clock of :func:`modified_s`.
 
-    It is the store's, where that tells it.
+    It is the store's clock if the store reports it.
     """
     if not _conditional(place.fs):  # type: ignore[attr-defined]
         return time.time()
@@ -191,13 +191,13 @@ def now_s(place: Path) -> float:
 
 
 def modified_s(place: Path) -> float:
-    """Return when a place was written, a Unix time; now where the store does not say."""
+    """Return the Unix time at which a place was written; now if the store has none."""
     with store_errors(place):
         return _written_s(place.fs.info(place.path))  # type: ignore[attr-defined]
 
 
 def opened(place: Path) -> BinaryIO:
-    """Return an object's bytes, read by one request; InputError if it cannot be read."""
+    """Return an object's bytes, read by one request; raise InputError if it is missing."""
     content = seen(place).content
     if content is None:
         raise InputError(f"{place}: no such object")
@@ -207,7 +207,7 @@ def opened(place: Path) -> BinaryIO:
 class Ranges(io.RawIOBase):
     """An object opened for reading, each piece by one request.
 
-    ``size`` is its bytes, if known.
+    ``size`` is its size in bytes, if known.
     """
 
     def __init__(self, place: Path, size: int = 0) -> None:
@@ -253,7 +253,7 @@ def remove(place: Path) -> None:
 
 
 def scratch() -> Path:
-    """Return a local directory for what is on its way to a store."""
+    """Return a local directory for files that are to be put into a store."""
     folder = Path(tempfile.gettempdir()) / f"queuecast-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid() or folder.is_symlink():
@@ -262,7 +262,7 @@ def scratch() -> Path:
 
 
 def _marked(fs: Any, path: str) -> Seen:
-    """Return an object of S3 and its mark by one request."""
+    """Return an object of S3 and its mark, read by one request."""
     from fsspec.asyn import sync
     from s3fs.core import _error_wrapper
 
@@ -286,9 +286,9 @@ def _conditional(fs: Any) -> bool:
 
 
 def _condition(place: Path, before: Seen) -> dict[str, Any]:
-    """Return the condition of one put, as s3fs takes it: in one piece, whose answer holds the mark.
+    """Return s3fs's options of a conditional put in one piece, whose answer has the mark.
 
-    InputError for a store that gave none.
+    Raises InputError if the store gave no mark.
     """
     if before.content is not None and not before.mark:
         raise InputError(f"{place}: the object store does not answer as it should: it gave no ETag, by which a change is known")
@@ -296,7 +296,7 @@ def _condition(place: Path, before: Seen) -> dict[str, Any]:
 
 
 def _options(protocol: str) -> dict[str, Any]:
-    """Return options of a filesystem: no listing is remembered, and retries are those of :func:`_patient`."""
+    """Return options of a filesystem: no cached listings, retries only by :func:`_patient`."""
     if protocol not in CONDITIONAL:
         return {"use_listings_cache": False}
     retries = {"mode": "standard", "total_max_attempts": 1}
@@ -307,7 +307,7 @@ def _options(protocol: str) -> dict[str, Any]:
 
 
 def _patient(fs: Any) -> None:
-    """Let s3fs retry for :func:`wait_s` where the store is gone or answers with an error of its own."""
+    """Let s3fs retry for :func:`wait_s` if the store is gone or has a server error."""
     if not _conditional(fs):
         return
     from aiohttp import ClientConnectionError
@@ -322,7 +322,7 @@ def _patient(fs: Any) -> None:
     fs.retries = attempts
 
     def passes(error: Exception) -> bool:
-        """Tell whether an error may be gone in a moment; of those that s3fs knows it is not asked."""
+        """Tell whether an error may be transient; s3fs decides itself on those that it knows."""
         if isinstance(error, ClientError):
             return error.response["ResponseMetadata"].get("HTTPStatusCode", 0) >= 500
         return isinstance(error, (NoConnection, ClientConnectionError, ConnectionError))

@@ -1,9 +1,8 @@
-"""Control runs, probe results, types, topology: tables that are a subject each.
+"""Control runs, probe results, types, topology: tables, each of which is a subject.
 
-Each row is kept once. A row whose key exists stays as it was first: equal rows are counted, different ones named as
-contradictions. Application types and the topology, each node's leaf switch, are configuration: a later file replaces them, and of
-the topology nothing else stays. Nothing is written without new rows; a reader sees
-the table before or after an addition, whole.
+Each row is kept once. The first row of a key stays: later equal rows are counted, different ones are reported as contradictions.
+Application types and the topology (each node's leaf switch) are configuration: rows of a later file replace earlier ones, and the
+topology is replaced as a whole. Nothing is written without new rows; a reader sees the whole table, before or after an addition.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from pipelines.storage.version import subject_of
 
 RUNS, PROBE_RESULTS, TYPES, TOPOLOGY = "control_runs", "probes", "application_types", "topology"
 REPLACED = (TYPES, TOPOLOGY)
-"""Tables of which the latest word holds."""
+"""Tables in which later rows replace earlier ones."""
 _KEYS = {RUNS: ["run_id"], PROBE_RESULTS: ["run_id", "node"], TYPES: ["application"], TOPOLOGY: ["node"]}
 _COLUMNS = {
     RUNS: COLUMNS,
@@ -35,7 +34,7 @@ _COLUMNS = {
 class Kept:
     """Rows added, rows known already, and keys of contradicting rows.
 
-    Those of types and topology are replaced.
+    Contradicting rows of types and topology replace the earlier ones.
     """
 
     added: int
@@ -46,7 +45,7 @@ class Kept:
 def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
     """Add the rows of ``frame`` to a table of ``system``.
 
-    It is done again where another process was first.
+    The addition is repeated if another process wrote first.
     """
     return until_written(lambda: _added(lake.at_once(subject_of(table, system)), table, system, frame))
 
@@ -78,7 +77,7 @@ def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
 def stored(lake: Lake, table: str, system: str) -> pd.DataFrame:
     """Return a table of ``system``, sorted by its key, empty if there is none yet.
 
-    ``nodes`` of runs are lists, or None where unknown.
+    ``nodes`` of runs are lists, or None if unknown.
     """
     if not lake.has(table, system):
         return pd.DataFrame({name: [] for name in _COLUMNS[table]})
@@ -89,7 +88,7 @@ def stored(lake: Lake, table: str, system: str) -> pd.DataFrame:
 
 
 def application_types(lake: Lake, system: str) -> dict[str, str]:
-    """Return application -> type, as far as the site has stated it."""
+    """Return application -> type, for the applications whose type the site has given."""
     frame = stored(lake, TYPES, system)
     return dict(zip(frame["application"], frame["type"], strict=True))
 
@@ -105,7 +104,7 @@ def _key(row: Mapping, keys: list[str]) -> tuple[str, ...]:
 
 
 def _equal(one: Mapping, other: Mapping) -> bool:
-    """Tell whether two rows say the same; a column that one does not have is missing there."""
+    """Tell whether two rows are equal; an absent column counts as a missing value."""
     return all(
         np.array_equal(cell, also) or (isinstance(cell, float) and isinstance(also, float) and cell != cell and also != also)
         for cell, also in ((one.get(name, np.nan), other.get(name, np.nan)) for name in {**one, **other})

@@ -29,7 +29,7 @@ def _ending(path: Path) -> str:
 
 
 def check_ending(option: str, path: Path, schedules: int, endings: Sequence[str] = ENDINGS) -> None:
-    """Raise InputError for another ending, and for several schedules where a file holds one."""
+    """Raise InputError for another ending, or several schedules in a format for one."""
     if (ending := _ending(path)) not in endings:
         raise InputError(f"{option} {path}: must end in {', '.join(endings)}, which says what is written")
     if ending in _SINGLE and schedules != 1:
@@ -37,9 +37,9 @@ def check_ending(option: str, path: Path, schedules: int, endings: Sequence[str]
 
 
 def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTrace | None, metadata: dict[str, Any]) -> None:
-    """Write ``schedules`` of ``workload``, a row a job, atomically.
+    """Write ``schedules`` of ``workload``, one row per job, atomically.
 
-    Raises InputError where the disk refuses it, and for an SWF file without a workload.
+    Raises InputError if the disk refuses it, and for an SWF file without a workload or of other jobs.
     """
     ending = _ending(path)
     if ending == _BATSIM:
@@ -77,7 +77,7 @@ def _rows(schedule: Schedule) -> pd.DataFrame:
 def batsim_table(schedule: Schedule) -> pd.DataFrame:
     """Return a schedule as Batsim's table of jobs, which evalys reads.
 
-    Processors are those of :func:`sim.seats.seats`, times seconds of the trace. Every job counts as a success: it ran as long as recorded.
+    Processors are those of :func:`sim.seats.seats`, times seconds of the trace. Every job, run as long as recorded, is a success.
     """
     jobs = schedule.jobs
     wait, runtime = jobs["start_s"] - jobs["submit_s"], jobs["end_s"] - jobs["start_s"]
@@ -103,8 +103,8 @@ def batsim_table(schedule: Schedule) -> pd.DataFrame:
 def swf_text(schedule: Schedule, workload: CleanTrace) -> str:
     """Return a schedule in the Standard Workload Format 2.2.
 
-    Waits (field 3) are the simulated ones; predecessors and think times (fields 17 and 18) are the trace's. Names that are no
-    numbers are numbered in the order in which they come; what is unknown is -1.
+    Waits (field 3) are the simulated ones; predecessors and think times (fields 17 and 18) are the trace's. Names that are not
+    numbers are numbered in order of appearance; unknown values are -1.
     """
     jobs = schedule.jobs.merge(
         workload.jobs[["job_id", *IDENTITIES, "status", "preceding_job", "think_s"]].drop(columns="user"), on="job_id"
@@ -132,7 +132,7 @@ def swf_text(schedule: Schedule, workload: CleanTrace) -> str:
 
 
 def _numbers(names: pd.Series) -> np.ndarray:
-    """Return the numbers that names are, or else their places in the order in which they come, from 1; -1 for none."""
+    """Return names as numbers, else numbered from 1 in order of appearance; -1 if missing."""
     texts = names.astype(object)
     numbers = pd.to_numeric(texts, errors="coerce")
     if (numbers.isna() == texts.isna()).all() and (numbers.fillna(0) % 1 == 0).all():

@@ -1,6 +1,6 @@
-"""What a site sets in environment variables.
+"""Settings of a site in environment variables.
 
-:mod:`pipelines.sources.site_file` puts there what its settings file states.
+:mod:`pipelines.sources.site_file` puts the values of its settings file there.
 """
 
 import os
@@ -15,18 +15,18 @@ VARIABLES = {
     "on": "QUEUECAST_ON",
     "wait_s": "QUEUECAST_WAIT_S",
 }
-"""Keys of [site], and the environment variables that come before them."""
+"""Keys of [site], and the environment variables that take precedence over them."""
 WAIT_S = 60.0
 """Default max seconds to wait for a registry, a database or an object store that does not answer."""
 
 
 def wait_s() -> float:
-    """Return the site's max wait in seconds; InputError for an invalid $QUEUECAST_WAIT_S."""
+    """Return the site's max wait in seconds; raise InputError if $QUEUECAST_WAIT_S is invalid."""
     return number(VARIABLES["wait_s"], WAIT_S)
 
 
 def number(variable: str, default: float) -> float:
-    """Return the number in an environment variable; InputError for what is none from 0 on."""
+    """Return the number in an environment variable; raise InputError unless it is from 0."""
     setting = os.environ.get(variable) or default
     try:
         amount = float(setting)

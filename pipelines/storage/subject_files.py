@@ -1,7 +1,7 @@
-"""The files of a subject in the lake: what lists them, and which may go.
+"""The files of a subject in the lake: which are listed, and which may be removed.
 
-The rule: a file goes that no pointer, draft or version still held names, and that has been so for
-:func:`pipelines.storage.version.keep_s` seconds, by the clock that files are dated with.
+The rule: a file is removed if it is at least :func:`pipelines.storage.version.keep_s` seconds old, by the clock that dates the
+files, and no pointer, draft or version replaced in that time lists it.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from pipelines.storage.pointer import Pointer
 from pipelines.storage.version import COUNTERS, Draft, Version, keep_s, subject_of
 
 _OVERTAKEN_DAYS = 7.0
-"""Days after which nothing works on such a draft."""
+"""Days after which no process works on a draft any more."""
 _BY_CONTENT = re.compile(r"[0-9a-f]{16}\.(parquet|html)")
 _FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|part-.*\.parquet|.*\.(part|tmp)")
 COUNTERS_PART = re.compile(r"[^/]+/day=[^/]+/part-[^/]+\.parquet")
@@ -46,18 +46,18 @@ class SubjectFiles:
         return self.pointer.kept(seen(self.pointer.place))
 
     def drafts(self) -> list[Draft]:
-        """Return the drafts that can still be published, the last written one at the end."""
+        """Return the drafts that can still be published, in order of writing."""
         return [draft for draft in self._drafts.every() if draft.stage != OVERTAKEN]
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return a context in which, in a directory, no file of the current version goes.
+        """Return a context in which no file of the current version is removed from a directory.
 
-        At an object store they stay for :func:`keep_s` seconds.
+        In an object store they stay for :func:`keep_s` seconds.
         """
         return shared(self._readers)
 
     def has_whole(self, file: str) -> bool:
-        """Tell whether a file that a version lists is there, and is what its name says."""
+        """Tell whether a listed file is there, with the content that its name states."""
         if COUNTERS_PART.search(file):
             return at(self.root).there(self.root / file)
         return is_whole(self.root / file, seen(self.root / file).content)
@@ -71,7 +71,7 @@ class SubjectFiles:
         Kept are the current version and the one before.
         """
         with self._locked():
-            drafts = self.drafts()  # before the pointer: what began on a newer version than it would seem overtaken
+            drafts = self.drafts()  # before the pointer: a draft begun on a newer version would seem overtaken
             current, week_ago = self.current(), time.time() - _OVERTAKEN_DAYS * 86_400
             for draft in drafts:
                 if draft.base.version != current.version or _written_before(self._drafts.place(draft.id), week_ago):
@@ -82,14 +82,14 @@ class SubjectFiles:
             self._remove(self.unlisted())
 
     def sweep_if_possible(self) -> None:
-        """Call :meth:`sweep`; where the disk or the store fails the next one does it."""
+        """Call :meth:`sweep`; if the disk or the store fails, the next one does it."""
         with suppress(OSError, InputError):
             self.sweep()
 
     def unlisted(self) -> list[Path]:
         """Return files that no kept version or draft lists, and that nothing is writing.
 
-        Those written in the last :func:`keep_s` seconds, at an object store an hour at least, may still be listed, so they are left out.
+        Those written in the last :func:`keep_s` seconds, in an object store at least an hour, may still get listed: not returned.
         """
         now_s = at(self.root).now_s(self.root)  # before versions are read: what is put and listed after that stays
         since_s = now_s - max(keep_s(self.root), at(self.root).unlisted_s)
@@ -97,7 +97,7 @@ class SubjectFiles:
 
     def loose(self) -> dict[Path, float]:
         """Return files that no kept version or draft lists, with Unix times of writing."""
-        drafts = self.drafts()  # before the pointer: what is published in between is then in one of the two
+        drafts = self.drafts()  # before the pointer: a draft published in between is then in one of the two
         every: list[Version | Draft] = [*drafts, *self.kept(), *(each for _, each in self.pointer.replaced())]
         listed = {self.root / file for each in every for file in each.files.values()}
         return {path: written_s for path, written_s in self._files() if path not in listed}
@@ -114,17 +114,17 @@ class SubjectFiles:
         return gone
 
     def _remove(self, files: Sequence[Path]) -> None:
-        """Remove files, but for those that were named or put again since they were found, or that a reader holds."""
+        """Remove those of ``files`` that are still unlisted; none while a process is reading."""
         if not files:
             return
         again = {*self.unlisted()}
-        with unshared(self._readers) as alone:  # else what a reader holds goes with a later version
+        with unshared(self._readers) as alone:  # else a later sweep removes them
             for path in files if alone else ():
                 if path in again:
                     at(path).removed(path)
 
     def _files(self) -> Iterator[tuple[Path, float]]:
-        """Yield the files of the subject's tables and pages, whatever lists them, and when they were written."""
+        """Yield the files of the subject's tables and pages, with Unix times of writing."""
         for folder in [*(table / self.name for table in self._tables()), self.root / "pages" / self.subject]:
             for name, each in at(folder).listed(folder).items():
                 if _FILE.fullmatch(name.rpartition("/")[2]):
@@ -135,7 +135,7 @@ class SubjectFiles:
 
 
 def is_whole(path: Path, content: bytes | None) -> bool:
-    """Tell whether a file is there, with the content whose hash it may be named by."""
+    """Tell whether a file is there and, if its name is a hash, has that content."""
     return content is not None and (not _BY_CONTENT.fullmatch(path.name) or digest(content) == path.stem)
 
 
@@ -144,14 +144,14 @@ def digest(content: bytes) -> str:
 
 
 def _written_before(path: Path, time_s: float) -> bool:
-    """Tell whether a file was written before a Unix time; False where it is gone."""
+    """Tell whether a file was written before a Unix time; False if it is gone."""
     with suppress(FileNotFoundError):
         return at(path).modified_s(path) <= time_s
     return False
 
 
 def inside(folder: Path) -> list[Path]:
-    """Return what is in a folder, in order; nothing where there is none."""
+    """Return the paths in a folder, sorted; [] if there is no folder."""
     try:
         return sorted(path for path in folder.iterdir() if path.name not in ("", folder.name) or path.parent == folder)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""What a version lists, what of it the next one keeps, and how it is written down."""
+"""Versions and drafts: what they list, what the next version inherits, and their JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,13 +9,13 @@ from pipelines.storage import site
 from pipelines.storage.places import at
 
 STORES = frozenset({"control_runs", "probes", "application_types", "topology", "contention", "counters_quarantine"})
-"""Tables that are a subject each, as they grow row by row, apart from the others."""
+"""Tables that grow row by row: each is a subject of its own."""
 COUNTERS = "counters"
-"""Beginning of the subjects of counters, and the folder of their parts."""
+"""Prefix of the subjects of counters, and the folder of their parts."""
 PARTS, FILES = "counter_parts", "counter_files"
 """Tables of a subject of counters: its parts, and the files that they were read from."""
 GROWING = STORES | {COUNTERS}
-"""Kinds of subjects that are not made anew from anything else."""
+"""Kinds of subjects that grow, and are not made anew from other tables."""
 _OWN = frozenset({"current", "drafts", "pages"})
 OF_SYSTEMS = frozenset(
     {"variability_features", "variability_model", "cluster_experiments", "monitored_schedules", "variability_nights"}
@@ -41,7 +41,7 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
 _OF_PAGES = {"variability": ("cluster_experiments", "monitored_schedules")}
 """Folder of pages -> tables that they are made from; others are of a run or a night."""
 _ELSE = ("jobs", "runtime_model")
-"""Tables behind a table that is not listed."""
+"""Tables that any table without an entry in :data:`MADE_FROM` is made from."""
 MEND = "queuecast doctor says what is whole, queuecast doctor --repair goes back to that"
 PAGES, DATED = "reports/", "reports/nights/"
 KEEP_H = "QUEUECAST_LAKE_KEEP_H"
@@ -49,9 +49,9 @@ KEEP_H = "QUEUECAST_LAKE_KEEP_H"
 
 
 def keep_s(root: Path) -> float:
-    """Return for how many seconds files of a replaced version stay: a day at an object store.
+    """Return the seconds for which files of a replaced version stay.
 
-    In a directory none, but the version before stays. $QUEUECAST_LAKE_KEEP_H says otherwise, in hours.
+    A day in an object store, 0 in a directory, else $QUEUECAST_LAKE_KEEP_H in hours. The version before the current one stays.
     """
     return 3600 * site.number(KEEP_H, at(root).keep_h)
 
@@ -66,9 +66,9 @@ def subject_of(table: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class Version:
-    """``files`` by table or page, relative to the lake, and ``models``, versions by alias.
+    """Files by table or page, relative to the lake, and the registered models by alias.
 
-    They belong together. The ``version`` is empty where none was published.
+    They belong together. ``version`` is empty if none was published.
     """
 
     version: str = ""
@@ -105,12 +105,12 @@ def parsed(content: bytes) -> tuple[Version, Version]:
 
 
 def older(content: bytes) -> list[tuple[float, Version]]:
-    """Return those that readers may still hold, with Unix times of their replacement."""
+    """Return a pointer's older versions, with Unix times of their replacement."""
     return [(float(each["until"]), Version(**each["version"])) for each in json.loads(content).get("older", [])]
 
 
 def carried(before: Mapping[str, str], written: Mapping[str, str]) -> dict[str, str]:
-    """Return the tables and pages of ``before`` still valid beside those just ``written``."""
+    """Return the tables and pages of ``before`` that are valid with those just ``written``."""
     changed = {entry for entry, file in written.items() if before.get(entry) != file}
     return {
         entry: file

@@ -1,22 +1,22 @@
-"""Versions of a subject's tables: write, audit, publish; the one form of a transaction.
+"""Versions of a subject's tables: write, audit, publish; the only form of a transaction.
 
 * **Write.** Every table is a new file that no reader knows yet, ``<lake>/<table>/<name>/<content's hash>.parquet``; a draft,
-  ``<lake>/drafts/<subject>/<id>.json``, lists them with the model versions that belong to them.
-* **Audit.** The draft's own steps read them back through the draft and check them.
-* **Publish.** One ``os.replace`` puts the pointer ``<lake>/current/<subject>.json``. Readers go by it alone: a process killed before
-  that has changed nothing.
+  ``<lake>/drafts/<subject>/<id>.json``, lists these files with the model versions that belong to them.
+* **Audit.** The draft's own steps read the tables back through the draft and check them.
+* **Publish.** One ``os.replace`` puts the pointer ``<lake>/current/<subject>.json``. Readers use only the pointer: a process
+  killed before that has changed nothing.
 
-What needs no audit is published at once (:meth:`Versions.commit`): counters, and tables that grow row by row, each of which is a subject.
+Subjects without an audit are published at once (:meth:`Versions.commit`): counters, and each table that grows row by row.
 
 Registry aliases and the pages under ``reports/`` follow the pointer (:meth:`Versions.follow`). A file ``<subject>.followed``, a
-copy of the pointer, names the version that they follow. Where a process died in between it names another, and the next run, night or
-Queuecast command that opens the registry for that subject sets them again; once they follow, an alias moved by hand stays. Subjects
-are named by :func:`pipelines.storage.version.subject_of`; those of models as they are registered. A version keeps a table of the one
-before if nothing that it was made from has changed (:data:`MADE_FROM`); other tables of before are no longer read.
+copy of the pointer, names the version that they follow. If a process died in between, it names another version, and the next run,
+night or Queuecast command that opens the registry for that subject updates both. Once they follow, an alias moved by hand stays.
+Subjects are named by :func:`pipelines.storage.version.subject_of`; a model has its subject's name. A version inherits each table
+whose inputs have not changed (:data:`pipelines.storage.version.MADE_FROM`); its other tables are no longer read.
 
-Kept are files of the current version, of the one before (not of counters), of those replaced in the last :func:`keep_s` seconds, which
-readers may still hold, and those that drafts list. At an object store a file is one put, and pointers and drafts are put on condition
-that they are still what was read: the losing one of two writers gets Overtaken.
+Kept are files of the current version, of the one before (not of counters), of those replaced in the last :func:`keep_s` seconds,
+which readers may still hold, and of drafts. In an object store a file is one put, and a pointer or draft is put only if it has
+not changed since it was read: the losing one of two writers gets Overtaken.
 """
 
 import secrets
@@ -34,18 +34,18 @@ from pipelines.storage.subject_files import COUNTERS_PART, SubjectFiles, digest
 from pipelines.storage.version import COUNTERS, DATED, PAGES, Draft, Version, carried
 
 SetAliases = Callable[[Mapping[str, str]], None]
-"""Points the registry's aliases at versions, by alias; an empty version takes the alias away."""
+"""Function that sets the registry's aliases to versions, by alias; an empty version removes the alias."""
 PUBLISHED = "it is published all the same; aliases and pages follow with the next command that asks for it"
-"""Note on an error after which the version stays."""
+"""Note on an error after which the version stays published."""
 
 
 class Versions(SubjectFiles):
     """The versions of one subject in the lake at ``root``."""
 
     def draft(self, id: str) -> Draft | None:
-        """Return the draft called ``id``, None where nothing was written in it.
+        """Return the draft called ``id``, or None if nothing was written in it.
 
-        InputError if another version was published since it began, or if it is damaged.
+        Raises Overtaken if the draft was given up, as for another version, and InputError if it is damaged.
         """
         draft = self._drafts.read(id)[0]
         if draft is not None and draft.stage == OVERTAKEN:
@@ -55,7 +55,7 @@ class Versions(SubjectFiles):
     def note(self, id: str, **facts: str | Mapping[str, str]) -> None:
         """Begin the draft ``id`` if needed, and add ``facts``: ``made_by stage models``.
 
-        InputError if another version was published since.
+        Raises InputError if another version was published since.
         """
         with self._locked():
             self._note(id, {}, facts)
@@ -67,7 +67,7 @@ class Versions(SubjectFiles):
         """
         path = self._place(entry, part)
         with self._locked():
-            self._begin(id)  # before anything takes its place
+            self._begin(id)  # raises before a file is moved
             at(path).moved(part, path)
             self._note(id, {entry: path.relative_to(self.root).as_posix()}, {})
         return path
@@ -83,7 +83,7 @@ class Versions(SubjectFiles):
         return self.root / "pages" / self.subject if entry.startswith(PAGES) else self.root / entry / self.name
 
     def _place(self, entry: str, part: Path) -> Path:
-        """Return where the finished file ``part`` is to lie: by its content, or a part of counters by its name."""
+        """Return the final path of ``part``: by its content's hash, or by name for counters."""
         if COUNTERS_PART.fullmatch(entry):
             return self._folder(entry) / entry
         return self._folder(entry) / f"{digest(part.read_bytes())}{'.html' if entry.startswith(PAGES) else '.parquet'}"
@@ -91,10 +91,10 @@ class Versions(SubjectFiles):
     def commit(
         self, entries: Mapping[str, Path], base: Version | None = None, made_by: str = "", gone: Collection[str] = ()
     ) -> Version:
-        """Publish finished local files at once, beside what is current; return the version.
+        """Publish finished local files at once, with the current ones; return the version.
 
-        ``entries`` are those files by table, or by part of counters. Entries that are ``gone`` are left out. Overtaken, and nothing is
-        changed, where another version than ``base`` is current.
+        ``entries`` are those files by table, or by part of counters. Entries that are ``gone`` are left out. Raises Overtaken,
+        without a change, if another version than ``base`` is current.
         """
         try:
             with self._locked() as check:
@@ -108,7 +108,7 @@ class Versions(SubjectFiles):
                 kept = {entry: file for entry, file in carried(current.files, files).items() if entry not in gone}
                 version = Version(_id(), made_by, {**kept, **files}, current.models)
                 check()
-                # parts of counters are many, and a data set to other readers: none of before stay
+                # counters have many parts, which other programs read as a data set: none of the version before stay
                 self.pointer.put_once(version, Version() if self.of_counters else current, there)
         finally:
             for part in entries.values():
@@ -119,8 +119,8 @@ class Versions(SubjectFiles):
     def publish(self, id: str, set_aliases: SetAliases | None = None) -> Version:
         """Make the draft ``id`` the current version; update aliases and pages.
 
-        InputError if another version was published since the draft began. If the registry raises, or the disk, the version before is
-        current again; if it can no longer be put back, or aliases had moved, the version stays, and the next reader finishes it.
+        Raises InputError if another version was published since the draft began. If the registry or the disk raises, the version
+        before is current again. If it cannot be put back, or aliases had moved, the new one stays; the next reader finishes it.
         """
         moved, version, put = [], Version(), False
 
@@ -155,13 +155,13 @@ class Versions(SubjectFiles):
                 keep_made()
                 error.add_note(PUBLISHED)
             raise
-        with suppress(OSError, InputError):  # what is left is swept by the next
+        with suppress(OSError, InputError):  # the next sweep removes it
             self._drafts.remove(id)
         self.sweep_if_possible()
         return version
 
     def _stands(self, version: Version, put: bool) -> bool:
-        """Tell whether a version is current; where the store does not answer, whether it was put."""
+        """Tell whether a version is current; if the store does not answer, whether it was put."""
         try:
             return self.current().version == version.version
         except (OSError, InputError):
@@ -175,9 +175,9 @@ class Versions(SubjectFiles):
         return True
 
     def take_back(self, version: Version | None = None) -> None:
-        """Make the version before current again, for a version that cannot be followed.
+        """Make the version before current again, if the current one cannot be followed.
 
-        Its draft is kept. With ``version``, nothing is done where another version is current.
+        Its draft is kept. With ``version``, nothing is done if another version is current.
         """
         with self._locked():
             there = seen(self.pointer.place)
@@ -194,7 +194,7 @@ class Versions(SubjectFiles):
     def follow(self, set_aliases: SetAliases | None) -> bool:
         """Update aliases and pages to the current version; return whether anything was left to do.
 
-        It looks again when it is done: another version may have been published and followed meanwhile.
+        It then checks again: another version may have been published and followed meanwhile.
         """
         followed = False
         while self._follow(set_aliases):
@@ -206,7 +206,7 @@ class Versions(SubjectFiles):
         version, before = self.kept()
         if version.version in ("", self.pointer.follows()):
             return False
-        # aliases that followed the version before and have not changed since may have been moved by hand, and stay
+        # if aliases followed the version before and its models are the same, aliases moved by hand stay
         if version.models and not (version.models == before.models and self.pointer.follows() == before.version != ""):
             if set_aliases is None:
                 return False
@@ -220,7 +220,7 @@ class Versions(SubjectFiles):
     def discard(self, id: str) -> None:
         """Give up the draft ``id``, and remove the files that nothing else lists.
 
-        At an object store its process may run on another machine: there the draft stays, without files, and tells it.
+        In an object store its process may run on another machine: the draft stays, without files, and that gets Overtaken.
         """
         if at(self.root).shared:
             self._drafts.end(id)
@@ -229,12 +229,12 @@ class Versions(SubjectFiles):
         self.sweep()
 
     def put(self, version: Version, before: Version) -> None:
-        """Replace the pointer, without looking at what it was."""
+        """Replace the pointer, whatever it holds."""
         with self._locked():
             self.pointer.put(version, before, seen(self.pointer.place))
 
     def _begin(self, id: str) -> tuple[Draft, Seen]:
-        """Return the draft ``id``, a new one where there is none, and what its file holds."""
+        """Return the draft ``id`` and its file's content, new if missing; or raise Overtaken."""
         draft, there = self._drafts.read(id)
         current = self.current()
         if draft is None:
