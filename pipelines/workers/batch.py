@@ -1,8 +1,8 @@
 """Workers that are jobs of a batch system, submitted by dask-jobqueue.
 
-How a site asks for jobs (partition, account, walltime, cores, memory, lines of the script) stands in dask-jobqueue's own
-configuration file; few options come before it. The scheduler is this process. Its traffic is encrypted, and it speaks only with
-holders of this run's certificates, which lie in a folder that no other user can read.
+A site's settings for jobs (partition, account, walltime, cores, memory, lines of the script) are in dask-jobqueue's own
+configuration file; a few options take precedence. This process is the scheduler. Its traffic is encrypted, and it accepts only
+holders of this run's certificates, which are in a folder that no other user can read.
 """
 
 import re
@@ -26,24 +26,24 @@ from pipelines.workers.cluster import Say, WorkersFailed, counted
 from pipelines.workers.work import OnWorkers
 
 JOBS = 4
-"""Jobs asked for where no option says how many."""
+"""Default number of jobs."""
 OPTIONS = ("jobs", "cores", "processes", "memory", "walltime", "queue", "account", "interface")
 """The number of jobs, and keywords of dask-jobqueue, as in ``slurm(jobs=10,queue=short)``."""
 _LEAST = {"cores": 1, "memory": "2 GiB"}
-"""What a job asks for where neither options nor configuration say it."""
+"""Requests of a job that neither options nor configuration set."""
 _NO_PAGES = "127.0.0.1:0"
-"""Where Dask's own pages are shown: where only this machine sees them."""
+"""Address of Dask's own pages: only this machine can see them."""
 _LOST_S = 10.0
 """Seconds without a worker after which a job that had one is replaced."""
 _ASK_S = 20.0
-"""Seconds between questions to Slurm about jobs that wait."""
+"""Seconds between questions to Slurm about waiting jobs."""
 
 
 @contextmanager
 def batch_jobs(system: str, class_name: str, options: Mapping[str, str], say: Say) -> Iterator[OnWorkers]:
-    """Yield a cluster of as many jobs of ``system`` as ``options`` say.
+    """Yield a cluster of jobs of ``system``; ``options`` has their number and requests.
 
-    Raises InputError for unknown options and for what the batch system refuses.
+    Raises InputError for unknown options, and if the batch system refuses.
     """
     for option in options:
         check_known(option, OPTIONS)
@@ -63,14 +63,14 @@ def batch_jobs(system: str, class_name: str, options: Mapping[str, str], say: Sa
             try:
                 yield OnWorkers(client, system, say, mend=held.mend)
             except WorkersFailed:
-                removal.pop_all()  # the logs may say why
+                removal.pop_all()  # keep the logs, which may say why
                 raise
     except (OSError, RuntimeError, ImportError) as error:
         raise InputError(f"{system}: {_reason(error)}") from error
 
 
 def _cluster(system: str, class_name: str, options: Mapping[str, str], folder: Path) -> Any:
-    """Return the cluster of dask-jobqueue, without a job."""
+    """Return the cluster of dask-jobqueue, without jobs yet."""
     configured = dask.config.get(f"jobqueue.{system}", {})
     asked: dict[str, Any] = {name: value for name, value in _LEAST.items() if configured.get(name) is None}
     asked |= {
@@ -81,7 +81,7 @@ def _cluster(system: str, class_name: str, options: Mapping[str, str], folder: P
         for name, text in options.items()
     }
     if configured.get("processes") is None:
-        asked.setdefault("processes", int(asked.get("cores") or configured["cores"]))  # short simulations wait for the interpreter
+        asked.setdefault("processes", int(asked.get("cores") or configured["cores"]))  # threads would wait for the interpreter
     asked["scheduler_options"] = {"dashboard_address": _NO_PAGES} | (configured.get("scheduler-options") or {})
     asked["worker_extra_args"] = [*(configured.get("worker-extra-args") or ()), "--dashboard-address", _NO_PAGES]
     with warnings.catch_warnings():
@@ -93,14 +93,14 @@ def _cluster(system: str, class_name: str, options: Mapping[str, str], folder: P
 
 
 def _folder() -> Path:
-    """Return a new folder that all nodes see, as they see home directories, and no other user can read."""
+    """Return a new folder in the home directory: all nodes see it, no other user can read it."""
     above = Path.home() / ".cache" / "queuecast"
     above.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix="workers-", dir=above))
 
 
 def _reason(error: Exception) -> str:
-    """Return what a command of the batch system said, or the error itself."""
+    """Return the message of a batch system's command, or else of the error."""
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"there is no command {error.filename} here"
     match = re.search(r"stderr:\n(.+)", str(error))
@@ -108,7 +108,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Held:
-    """The jobs of a cluster, as many as asked for."""
+    """The jobs of a cluster, kept at the requested number."""
 
     def __init__(self, system: str, cluster: Any, jobs: int, say: Say) -> None:
         self.system, self.cluster, self.jobs, self.say = system, cluster, jobs, say
@@ -116,14 +116,14 @@ class _Held:
         self._asked = time.monotonic()
 
     def submit(self) -> None:
-        """Submit the jobs that are missing; raise RuntimeError with the batch system's words."""
+        """Submit the missing jobs; raise RuntimeError with the batch system's message."""
         self.cluster.sync(self._submit)
 
     async def _submit(self, without: tuple[str, ...] = ()) -> None:
         for name in without:
             self.cluster.worker_spec.pop(name, None)
         while len(self.cluster.worker_spec) < self.jobs:
-            self.cluster._i += 1  # a name of its own: Dask soon ends a job that is called like the lost one
+            self.cluster._i += 1  # a new name: Dask soon ends a job with the name of a lost one
             self.cluster.worker_spec.update(self.cluster.new_worker_spec())
         for name in without:
             if (job := self.cluster.workers.pop(name, None)) is not None:
@@ -131,10 +131,10 @@ class _Held:
         try:
             await self.cluster._correct_state()
         finally:
-            self.cluster._created.clear()  # so that those that the batch system refused do not hinder its end
+            self.cluster._created.clear()  # so that jobs that the batch system refused do not block its end
 
     def mend(self) -> None:
-        """Replace jobs whose workers are gone, that Slurm does not know any more, or that could not be submitted."""
+        """Replace jobs whose workers are gone, that Slurm has lost, or that were not submitted."""
         now = time.monotonic()
         names = [str(worker.name) for worker in list(self.cluster.scheduler.workers.values())]
         self._alive |= dict.fromkeys([*names, *(name.rpartition("-")[0] for name in names)], now)  # NAME, NAME-0, NAME-1 of a job
@@ -156,7 +156,7 @@ class _Held:
             self.say(f"{self.system}: {_reason(error)}")
 
     def _cancelled(self, waiting: Mapping[str, Any]) -> set[str]:
-        """Return those of ``waiting`` jobs that Slurm has no more; of other systems none, as none is asked."""
+        """Return those of ``waiting`` that Slurm no longer has; other systems are not asked."""
         if self.system != "slurm":
             return set()
         asked = subprocess.run(["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""A map over a Dask cluster: which workers there are, and what is said of them."""
+"""The workers of a Dask cluster, and messages about them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 LOOK_S = 1.0
-"""Seconds between looks at which workers there are."""
+"""Seconds between updates of the list of workers."""
 _SAY_S = 30.0
 """Seconds between lines about waiting for workers."""
 
@@ -21,15 +21,14 @@ Say: TypeAlias = Callable[[str], object]
 
 
 class WorkersFailed(InputError):
-    """Workers that cannot do the work."""
+    """Raised if workers cannot do the work."""
 
 
 class Cluster:
     """The workers of a connected ``client``.
 
-    :class:`pipelines.workers.work.OnWorkers` maps over them.
-    ``name`` is what messages call them. ``wait_s`` bounds how long no worker may be there, None: for ever, as a batch system may
-    be busy. ``mend`` is called every few seconds, to replace workers that are lost.
+    :class:`pipelines.workers.work.OnWorkers` maps over them. Messages have their ``name``. ``wait_s`` is the max time without a
+    worker, None for no limit, as a batch system may be busy. ``mend`` is called at each update, to replace lost workers.
     """
 
     def __init__(
@@ -42,9 +41,9 @@ class Cluster:
         self._since, self._lost = time.monotonic(), 0
 
     def look(self) -> None:
-        """Learn which workers there are, once in a while.
+        """Update the list of workers, at most every :data:`LOOK_S` seconds while there are any.
 
-        Raises InputError where the scheduler is gone, or no worker came in ``wait_s`` seconds.
+        Raises WorkersFailed if the scheduler is gone, or no worker came in ``wait_s`` seconds.
         """
         now = time.monotonic()
         if now - self._looked < LOOK_S and self.threads and self.client.status == "running":
@@ -81,5 +80,5 @@ class Cluster:
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number of things in words."""
+    """Return a number with its noun, such as ``2 workers``."""
     return f"{number} {what}{'s' * (number != 1)}"

@@ -1,22 +1,22 @@
-"""Set the size of tasks by those that ended."""
+"""Sizes of tasks, from the durations of finished ones."""
 
 from dataclasses import dataclass
 
 TASK_S = 1.0
 """Seconds that a task should take."""
 TASKS_PER_S = 200
-"""Max tasks a second, half of what a scheduler and this process were seen to manage: with more threads, tasks are longer."""
+"""Max tasks per second, half of what a scheduler and this process managed in tests: with more threads, tasks are longer."""
 AHEAD = 2
-"""Tasks that each thread of a worker has been given, the one it computes among them."""
+"""Tasks assigned to each thread of a worker, including the one that it computes."""
 _GROWTH = 4
-"""A task has at most so many times as many pieces as the largest before it."""
+"""A task has at most this many times as many pieces as the largest task before it."""
 _LAST = 8
-"""The last tasks are shorter, so that all workers end together, but at least this part of the others."""
+"""The last tasks are smaller, so that all workers end together, but not below the size of others divided by this."""
 
 
 @dataclass
 class Pace:
-    """What the tasks of one map that ended say of the next ones.
+    """Sizes of the next tasks of one map, from its finished tasks.
 
     A task should take :data:`TASK_S` seconds.
     """
@@ -25,7 +25,7 @@ class Pace:
     largest: int = 1
 
     def size(self, left: int, threads: int) -> int:
-        """Return the pieces of the next task, with ``left`` to give out to ``threads``."""
+        """Return the number of pieces of the next task; ``left`` remain for ``threads``."""
         if self.piece_s is None:
             return 1
         wanted = int(min(max(TASK_S, threads / TASKS_PER_S) / max(self.piece_s, 1e-9), self.largest * _GROWTH))
@@ -34,7 +34,7 @@ class Pace:
         return pieces
 
     def seen(self, pieces: int, seconds: float, first: bool = False) -> None:
-        """Learn from a task; sizes go by those that are not a worker's first."""
+        """Record a finished task; a worker's first one does not count, as it loads code."""
         if not first and pieces:
             each = seconds / pieces
             self.piece_s = each if self.piece_s is None else 0.7 * self.piece_s + 0.3 * each

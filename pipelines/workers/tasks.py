@@ -1,6 +1,6 @@
-"""What a Dask worker does: load what pieces share, compute some, send results.
+"""Code that runs on a Dask worker: load the shared function, compute pieces, send results.
 
-Everything is sent as bytes, so that a scheduler relays it and never loads it, and a worker of another version refuses before it does.
+Everything is sent as bytes, so that the scheduler relays it without loading it, and a worker of another version can refuse it.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ _KEPT = 2
 """Functions that a worker keeps loaded: those of the last campaigns."""
 
 Versions = tuple[tuple[str, str], ...]
-"""Pairs of what computes and its version."""
+"""Pairs of the name of software and its version."""
 
 
 class Computed(NamedTuple):
-    """What a task found: results of its first pieces, and the error that stopped it, if any.
+    """Outcome of a task: results of its first pieces, and the error that stopped it, if any.
 
-    ``seconds`` it took; ``first``: it had to load, or compile, what later tasks find.
+    ``seconds`` is its duration; ``first`` tells whether it had to load, or compile, what later tasks reuse.
     """
 
     results: list[Any]
@@ -45,7 +45,7 @@ class Refused(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """An error that ended a task, and not its function: in words, with its traceback as text."""
+    """An error of a task outside its function: its message, and its traceback as text."""
 
     words: str
     trace: str
@@ -73,15 +73,15 @@ def _code() -> str:
 
 
 def shared(content: bytes) -> bytes:
-    """Return ``content``: a task, so that it is made again where all its holders are lost."""
+    """Return ``content``; as a task, Dask makes it again if all workers that hold it are lost."""
     return content
 
 
 def compute(content: bytes, digest: str, asked: Versions, pieces: bytes) -> bytes:
     """Apply the function in ``content`` to each of ``pieces``.
 
-    Returns :class:`Computed`, :class:`Refused` or :class:`Failed`, as bytes; it raises nothing, as an error that cannot be sent would
-    never arrive. ``digest`` identifies the content; ``asked`` are the versions that the worker must have.
+    Returns :class:`Computed`, :class:`Refused` or :class:`Failed`, as bytes. Raises nothing, as an error that cannot be sent
+    would never arrive. ``digest`` identifies the content; ``asked`` are the versions that the worker must have.
     """
     try:
         return _computed(content, digest, asked, pieces)
@@ -112,7 +112,7 @@ def _computed(content: bytes, digest: str, asked: Versions, pieces: bytes) -> by
 
 
 def _words(error: BaseException) -> str:
-    """Return the type and the message of an error, even of one that has none."""
+    """Return the type and the message of an error, even if its message cannot be made."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
@@ -120,7 +120,7 @@ def _words(error: BaseException) -> str:
 
 
 def _sendable(error: Exception) -> Exception:
-    """Return an error as it can be sent, with its traceback, cause and notes; what cannot be sent is told in words."""
+    """Return an error with traceback, cause and notes, or a RuntimeError if it cannot be sent."""
     from tblib import pickling_support
 
     pickling_support.install(error, *(each for each in error.args if isinstance(each, BaseException)))
@@ -140,7 +140,7 @@ _lock = threading.Lock()
 
 
 def _loaded(content: bytes, digest: str) -> tuple[Callable[[Any], Any], bool]:
-    """Return the function in ``content``, the same object for all tasks, and whether it is new here."""
+    """Return the function in ``content``, one object for all tasks, and if it was loaded now."""
     with _lock:
         first = digest not in _functions
         if first:

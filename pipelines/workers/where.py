@@ -1,7 +1,7 @@
 """Where independent simulations run: ``--on``, ``QUEUECAST_ON``.
 
-``tcp://host:port`` names the scheduler of a Dask cluster that runs, ``slurm`` and other batch systems one that is made of their jobs
-while it is needed; nothing: threads here.
+``tcp://host:port`` names the scheduler of a running Dask cluster; ``slurm`` and other batch systems stand for a cluster of their
+jobs, which exists while it is needed. The default is threads on this machine.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://.+")
 
 
 def configured() -> str:
-    """Return where the site's settings say that simulations run; "" for threads here."""
+    """Return where simulations run by the site's settings; "" means threads here."""
     return os.environ.get(VARIABLE, "").strip()
 
 
@@ -52,7 +52,7 @@ def configured() -> str:
 def mapped(on: str = "", workers: int | None = None, say: Say = lambda line: None) -> Iterator[Map]:
     """Yield the map of the workers that ``on`` names.
 
-    "" names ``workers`` threads here. ``say`` is told what becomes of a cluster. Raises InputError for a scheduler that cannot be
+    "" names ``workers`` threads here. ``say`` gets messages about a cluster. Raises InputError for a scheduler that cannot be
     reached, an unknown batch system, options that it does not take, and missing packages.
     """
     if not on:
@@ -82,10 +82,10 @@ def _import(*packages: str) -> None:
             importlib.import_module(name)
         except ImportError as error:
             raise InputError(f"running on workers needs the package {name}: pip install queuecast[server]") from error
-    if signal.getsignal(signal.SIGINT) is not interrupts:  # dask-jobqueue takes it, to exit silently
+    if signal.getsignal(signal.SIGINT) is not interrupts:  # dask-jobqueue replaces it, to exit silently
         signal.signal(signal.SIGINT, interrupts)
     for name in [each for each in logging.root.manager.loggerDict if each.split(".")[0] in ("distributed", "dask_jobqueue")]:
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is told in lines of our own
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # our own messages say what matters
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def _running(address: str, say: Say) -> Iterator[OnWorkers]:
 
 
 def _connected(address: str, wait_s: float) -> Client:
-    """Return a client; tried again where a message to all clients came with the scheduler's first answer.
+    """Return a client; retry if a broadcast came together with the scheduler's first answer.
 
     The library asserts that the answer comes alone.
     """

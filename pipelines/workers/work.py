@@ -1,8 +1,8 @@
 """Map a function over a Dask cluster, in tasks of about a second.
 
-What all pieces share is sent once. Tasks are handed to workers from here, two for each of their threads, so that a scheduler holds few
-of them at any time, however many pieces there are. What was lost with a worker the scheduler does again by itself; a task that several
-workers died of is taken apart, and its pieces are computed alone, until the one is found that they die of.
+The function that all pieces share is sent once. This process assigns two tasks to each thread of a worker, so that the scheduler
+holds few of them at any time, however many pieces there are. The scheduler itself repeats tasks that were lost with a worker. If
+several workers died during a task, its pieces are computed alone, until the piece that ends workers is known.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from distributed import Future
 
 _GATHER_S = 30.0
-"""Seconds for results of some tasks to come here; after that they count as lost, and their tasks are given out again."""
+"""Max seconds to fetch the results of tasks; after that they count as lost, and the tasks are assigned again."""
 
 
 @dataclass(eq=False)
 class _Task:
-    """Pieces given to ``worker``; ``alone``: while no other was given."""
+    """Pieces assigned to ``worker``; ``alone`` if no other task was assigned meanwhile."""
 
     worker: str
     pieces: list[Any]
@@ -43,7 +43,7 @@ class _Task:
 class Work:
     """One call of the map.
 
-    It has ``waiting`` pieces, tasks ``given`` out, and ``suspects``, which workers may have died of.
+    It has ``waiting`` pieces, assigned tasks ``given``, and ``suspects``: pieces that may have ended workers.
     """
 
     def __init__(self, on: Cluster, function: Callable[[Any], Any], pieces: Sequence[Any]) -> None:
@@ -58,7 +58,7 @@ class Work:
         self.sent: Future | None = None
 
     def results(self) -> Iterator[Any]:
-        """Yield results as tasks end; whatever ends this cancels what is outstanding."""
+        """Yield results as tasks end; cancel outstanding tasks when the generator ends."""
         from distributed.client import ClosedClientError
 
         try:
@@ -74,7 +74,7 @@ class Work:
                 self.on.client.cancel(list(self.given), force=True)
 
     def _give(self) -> None:
-        """Hand out tasks to workers that have fewer than they may have; suspects alone."""
+        """Assign tasks to workers that have fewer than they may have; suspects alone."""
         able = self.on.threads
         if self.suspects:
             if able and not self.given:
@@ -124,7 +124,8 @@ class Work:
     def _gathered(self, futures: list[Future]) -> dict[Future, Any]:
         """Return the results of finished tasks, without those that failed or were lost since.
 
-        A result that was lost with its worker would be waited for until another worker has made it again, which :meth:`Cluster.look` may have to bring.
+        A result lost with its worker would block until another worker makes it again, which :meth:`Cluster.look` may have to
+        bring.
         """
 
         async def gathered() -> list[Any]:
@@ -135,12 +136,12 @@ class Work:
         except Exception:
             contents = {}
             for future in futures:
-                with suppress(Exception):  # it tells by itself what happened
+                with suppress(Exception):  # its status tells what happened
                     contents[future] = future.result(timeout=LOOK_S)
             return contents
 
     def _results(self, content: bytes) -> Iterator[Any]:
-        """Yield the results of a task, then raise its error; InputError for a worker that could not compute."""
+        """Yield the results of a task, then raise its error; WorkersFailed if it did not run."""
         reply = cloudpickle.loads(content)
         if isinstance(reply, Refused):
             raise WorkersFailed(f"{self.on.name}: a worker on {reply.host} could make other tables: it has {reply.differences}")
@@ -152,9 +153,9 @@ class Work:
             raise reply.error
 
     def _failed(self, error: BaseException | None, task: _Task) -> None:
-        """Suspect the pieces of a task that workers died of, and of one that was alone its parts.
+        """Suspect the pieces of a task during which workers died, or its parts if it was alone.
 
-        Raises InputError for a part alone, and for any other failure.
+        Raises WorkersFailed for a single part that was alone, and for any other failure.
         """
         from distributed.scheduler import KilledWorker
 
@@ -199,7 +200,7 @@ class OnWorkers(Cluster):
     def __call__(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
         """Yield the results of ``function`` for ``pieces``, in order of completion.
 
-        Raises what the function raises, after what was done before it; InputError for a cluster that is lost, a worker of other
-        versions, and a piece that workers die of.
+        Raises the function's error after the results that came before it. Raises InputError for a lost cluster, a worker of other
+        versions, and a piece that ends its workers.
         """
         return Work(self, function, pieces).results()
