@@ -128,7 +128,7 @@ class Lake:
         return (draft.models or draft.base.models) if draft else versions.current().models
 
     def read(self, table: str, trace: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """Return a table and its metadata; raise InputError if it is missing or damaged."""
+        """Return a table and its metadata; InputError if missing, damaged or of another format."""
         path = self.path(table, trace)
         with told_of(path):
             there = seen(path)

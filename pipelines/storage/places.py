@@ -1,4 +1,4 @@
-"""Atomic and durable writes, the same for a directory and an object store.
+"""Atomic and durable writes: the one module that tells a directory from an object store.
 
 A file in a directory is written under a temporary name and moved into its place; then its directory is synced. After a crash or a
 power loss, either the old file or the new one is there, whole, and so is all that was written before it. For an object store a

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 TASK_S = 1.0
 """Seconds that a task should take."""
 TASKS_PER_S = 200
-"""Max tasks per second, half of what a scheduler and this process managed in tests: with more threads, tasks are longer."""
+"""Max tasks per second, half of what a scheduler and this process were seen to manage: with more threads, tasks are longer."""
 AHEAD = 2
 """Tasks assigned to each thread of a worker, including the one that it computes."""
 _GROWTH = 4

@@ -2,7 +2,7 @@
 
 The function that all pieces share is sent once. This process assigns two tasks to each thread of a worker, so that the scheduler
 holds few of them at any time, however many pieces there are. The scheduler itself repeats tasks that were lost with a worker. If
-several workers died during a task, its pieces are computed alone, until the piece that ends workers is known.
+several workers died during a task, its pieces are computed alone, until the piece that crashes workers is found.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Task:
 class Work:
     """One call of the map.
 
-    It has ``waiting`` pieces, assigned tasks ``given``, and ``suspects``: pieces that may have ended workers.
+    It has ``waiting`` pieces, assigned tasks ``given``, and ``suspects``: pieces that may have crashed workers.
     """
 
     def __init__(self, on: Cluster, function: Callable[[Any], Any], pieces: Sequence[Any]) -> None:
@@ -124,8 +124,7 @@ class Work:
     def _gathered(self, futures: list[Future]) -> dict[Future, Any]:
         """Return the results of finished tasks, without those that failed or were lost since.
 
-        A result lost with its worker would block until another worker makes it again, which :meth:`Cluster.look` may have to
-        bring.
+        A result lost with its worker would block until another worker, which :meth:`Cluster.look` may bring, has made it again.
         """
 
         async def gathered() -> list[Any]:
@@ -201,6 +200,6 @@ class OnWorkers(Cluster):
         """Yield the results of ``function`` for ``pieces``, in order of completion.
 
         Raises the function's error after the results that came before it. Raises InputError for a lost cluster, a worker of other
-        versions, and a piece that ends its workers.
+        versions, and a piece that crashes its workers.
         """
         return Work(self, function, pieces).results()
