@@ -26,7 +26,7 @@ from pipelines.ingest.source import Source
 from pipelines.ingest.text import BLOCK
 
 MISSING = {"", "unknown", "none", "n/a"}
-"""Slurm's texts for a missing value, in any case."""
+"""Slurm's texts for a missing value, in lower case."""
 UNBOUNDED = {"unlimited", "partition_limit"}
 """Texts for time limits that are not numbers: missing too, but counted."""
 NOWHERE = {"", "none assigned", "unknown", "none"}
@@ -118,7 +118,7 @@ class AccountingTable:
         self._source = source
         self._what = what
         self._mending = mending
-        self._passed_over: set[int] = set()  # numbers of lines that are no rows
+        self._passed_over: set[int] = set()  # numbers of lines that are not rows
         csv.field_size_limit(limits.LINE_BYTES)
         header, lines = self._header()
         self.delimiter = "|" if b"|" in header else ","
@@ -178,7 +178,7 @@ class AccountingTable:
     def numbers(self, name: str, parse: Callable[[str], float]) -> np.ndarray:
         """Return a column as float64 [rows], NaN for missing values.
 
-        ``parse`` raises ValueError saying what it expected.
+        ``parse`` raises ValueError with what it expected; this method then raises InputError with the line.
         """
 
         def parsed(texts: list[str]) -> np.ndarray:

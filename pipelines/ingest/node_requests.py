@@ -1,4 +1,4 @@
-"""MetaCentrum's extra SWF columns: allocated nodes, queue, and what nodes a job requests.
+"""MetaCentrum's extra SWF columns: allocated nodes, queue, and requested nodes.
 
 The 19th column lists the node of each processor in braces. The 20th is the queue, the 21st a node specification of TORQUE:
 ``8:ppn=8:x86_64:cl_zegox#excl`` are eight nodes with these properties, eight processors on each, no other job on them.

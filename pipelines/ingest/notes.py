@@ -1,4 +1,4 @@
-"""Notes of what a reader found odd, passed over or altered."""
+"""Notes of a reader on values that are odd, skipped or changed."""
 
 from collections.abc import Sequence
 

@@ -25,8 +25,8 @@ APPLICATIONS = 4
 
 ZIPF_EXPONENT = 1.3  # activity of the k-th user is (k + offset) ** -exponent
 ZIPF_OFFSET = 4.0
-STAY = 0.72  # an arrival while sessions are open belongs, at most this often, to one of them ...
-LEAVE = 0.4  # ... less if they appeal little (the weight of leaving, beside their appeals)
+STAY = 0.72  # an arrival while sessions are open belongs to one of them with at most this probability ...
+LEAVE = 0.4  # ... less if the sum of their appeals is small beside this weight of leaving
 IMPATIENCE = 1.5  # the appeal of a session falls with the runtime of its last job: users that wait for short jobs come back
 RECENT = 64  # a new session is by a user of one of this many last sessions ...
 RETURN = 0.65  # ... with this probability: people work for a while and go (Feitelson's locality of sampling)
@@ -177,7 +177,7 @@ def _behave(rng, submit_s, cumulative, sizes, runtimes, usual):
         size_rank[i] = size[u, a] - YIELD * (pressure - 1)
         runtime_rank[i] = latest[u, a] - YIELD * (pressure - 1)
         if broken[u]:
-            runtime_rank[i] -= 100.0  # shorter than all that did not fail
+            runtime_rank[i] -= 100.0  # shorter than any job that did not fail
         else:
             work = _at(sizes, size_rank[i]) * _at(runtimes, runtime_rank[i] / SPREAD)
             pressure += work / (usual * MEMORY_S)

@@ -34,7 +34,7 @@ COLUMNS = {
     "submit": ("submit_time", "submit"),
     "start": ("start_time", "start"),
 }
-"""Columns that are read, and their possible titles, in any case."""
+"""Columns that are read, and their possible titles, in upper or lower case."""
 RUNNING, WAITING = ("RUNNING", "R"), ("PENDING", "PD", "WAITING", "W")
 _NO_TIME = ("", "N/A", "NONE", "UNKNOWN", "NULL")
 OF_SLURM = {"account": "account", "qos": "qos", "tres": "tres_alloc", "nodes": "nodelist", "reason": "reason"} | {

@@ -79,7 +79,7 @@ _LATE_S = 65
 _NICE = "100"
 """Value of --nice if none is given."""
 _STOPPED = ("PREEMPTED", "NODE_FAIL", "REQUEUED", "RUNNING", "COMPLETING", "SUSPENDED")
-"""States that do not tell how long a job would have run."""
+"""States after which the full runtime of a job is unknown."""
 _KILLED = ("TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "REQUEUED")
 """States of jobs that slurmctld has ended."""
 

@@ -1,4 +1,4 @@
-"""A trace file with name and checksums, read as often as it is needed; errors in one line."""
+"""A trace file with its name and checksums, which can be read several times."""
 
 import hashlib
 import io

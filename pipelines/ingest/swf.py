@@ -1,6 +1,6 @@
 """Reader of the Standard Workload Format, plain or gzip (Chapin et al. 1999).
 
-The format of the Parallel Workloads Archive: 18 numbers a line, ``;`` before a comment, ``; Key: value`` lines as a header, -1
+The format of the Parallel Workloads Archive: 18 numbers per line, ``;`` before a comment, ``; Key: value`` lines as a header, -1
 for an unknown value. Findings that are not errors (extra columns, rounded or negative values, a guessed origin) are in the
 trace's notes. Three extra columns that begin with a list of nodes in braces are those of MetaCentrum's logs
 (:mod:`pipelines.ingest.node_requests`).

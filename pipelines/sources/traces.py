@@ -60,7 +60,7 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
 def _same_file(name: str, path: Path, entry: Entry | None) -> Entry | None:
     """Return the entry that an earlier run of the file ``path`` left.
 
-    InputError if ``name`` already belongs to another trace.
+    Raises InputError if ``name`` already belongs to another trace.
     """
     if entry is None:
         return None

@@ -1,1 +1,1 @@
-"""Tables and models at rest: lake, stores of counters and runs, the model registry."""
+"""Stored tables and models: lake, stores of counters and runs, the model registry."""

@@ -53,7 +53,7 @@ class Change:
         self._changed = False
 
     def stage(self, planned: Part, sampler: str, table: pa.Table) -> Part:
-        """Write a sorted table of one day to the staging place; return the part with its values."""
+        """Write a sorted table of one day to a staged file; return the part, counted and sized."""
         path = self._staged[planned.file] = self.store.versions.part(planned.file)
         description = {"kind": COUNTERS, "format": FORMAT, "metadata": {"system": self.store.system, "sampler": sampler}}
         table = table.replace_schema_metadata({b"queuecast": json.dumps(description).encode()})

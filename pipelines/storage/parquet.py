@@ -86,7 +86,7 @@ def read_foreign(path: str | Path) -> pd.DataFrame:
 
 
 def _validated(file: BinaryIO) -> pa.Table:
-    """Return the table of a file whose texts are UTF-8 and whose categories exist.
+    """Return the table of a file, after a check of its UTF-8 texts and category codes.
 
     Arrow gets a copy of the bytes: if an Arrow thread holds memory of Python when the interpreter ends, the process aborts.
     """
@@ -105,7 +105,7 @@ def schema_of(path: str | Path) -> pa.Schema:
 
 
 def check_size(path: str | Path) -> None:
-    """Raise InputError for a Parquet file whose values need far more room than the file."""
+    """Raise InputError for a Parquet file whose values need far more memory than the file."""
     with told_of(path), opened(path) as file:
         metadata = pq.ParquetFile(file).metadata
         values = 8 * metadata.num_rows * metadata.num_columns

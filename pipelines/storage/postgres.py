@@ -1,6 +1,6 @@
 """Dagster's storage in the site's PostgreSQL database, for which it waits.
 
-Our ``dagster.yaml`` names :class:`PostgresStorage`, so daemon, web server and runs wait alike, whichever process they are.
+Our ``dagster.yaml`` names :class:`PostgresStorage`, so the daemon, the web server and all runs wait for it in the same way.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from pipelines.storage.database import named, wait_for_databases
 
 
 class PostgresStorage(DagsterPostgresStorage):
-    """Dagster's own storage of runs, events and schedules; each connection is made patiently."""
+    """Dagster's own storage of runs, events and schedules; each connection waits."""
 
     @classmethod
     def from_config_value(  # type: ignore[override]

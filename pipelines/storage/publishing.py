@@ -1,6 +1,6 @@
 """Publish a version of a trace or a system, with its registry aliases.
 
-:mod:`pipelines.storage.versions` has the mechanism. A run's assets share a draft that is called like the run; ``published_trace``
+:mod:`pipelines.storage.versions` has the mechanism. A run's assets share a draft that has the run's id; ``published_trace``
 or ``published_system``, which come after every blocking check, publish it.
 """
 

@@ -91,7 +91,7 @@ class SubjectFiles:
 
         Those written in the last :func:`keep_s` seconds, in an object store at least an hour, may still get listed: not returned.
         """
-        now_s = at(self.root).now_s(self.root)  # before versions are read: what is put and listed after that stays
+        now_s = at(self.root).now_s(self.root)  # before versions are read: a file put and listed after that stays
         since_s = now_s - max(keep_s(self.root), at(self.root).unlisted_s)
         return [path for path, written_s in self.loose().items() if written_s <= since_s and not being_written(path)]
 
