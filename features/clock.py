@@ -16,14 +16,14 @@ DAY_S = 86_400
 WEEK_S = 7 * DAY_S
 _MONDAY_S = 4 * DAY_S  # 1970-01-05, the first Monday of Unix time
 _FIRST_DATE_S = -62_135_510_400  # the second day of the year 1
-_NO_DATE_S = 253_370_764_800  # the year 9999, which a simulation of long jobs may pass: days without time zone from there on
+_NO_DATE_S = 253_370_764_800  # the year 9999, which a simulation of long jobs may pass; from here on days ignore the time zone
 
 
 def local_clock_s(submit_s: np.ndarray, origin_unix_s: int | None, timezone: str | None) -> np.ndarray:
     """Return seconds of the local wall clock since 1970-01-01 00:00, int64 like ``submit_s``.
 
-    Without a time zone the clock is UTC's; without an origin, second 0 is taken as that midnight. Before the year 1 and from 9999 on the
-    zone's offset stays what it was. Raises InputError for an unknown zone.
+    Without a time zone the clock is UTC. Without an origin, second 0 counts as that midnight. Before the year 1 and from 9999 on
+    the zone's offset stays constant. Raises InputError for an unknown zone.
     """
     unix = np.asarray(submit_s, np.int64) + np.int64(origin_unix_s or 0)
     if timezone is None or origin_unix_s is None or timezone in _UTC:
@@ -36,7 +36,7 @@ def local_clock_s(submit_s: np.ndarray, origin_unix_s: int | None, timezone: str
 class Clock(NamedTuple):
     """The wall clock of a trace: the Unix time of its second 0 and an IANA time zone.
 
-    Without a time zone the clock is UTC's. Without an origin it is the trace's own, and its second 0 a midnight.
+    Without a time zone the clock is UTC. Without an origin, second 0 of the trace counts as midnight.
     """
 
     origin_unix_s: int | None = None
@@ -50,13 +50,13 @@ class Clock(NamedTuple):
         zone = _zone(self.timezone)
         today = datetime.fromtimestamp(unix_s, UTC).astimezone(zone).date()
         tomorrow = today + timedelta(days=1)
-        # where clocks skip midnight itself, the time zone's rule names the instant at which they do
+        # if clocks skip midnight itself, the time zone's rule gives the instant at which they do
         return int(datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone).timestamp()) - self.origin_unix_s
 
     def steps(self, first_s: int, last_s: int) -> np.ndarray:
         """Return how far local time is ahead of the trace's seconds, int64 [steps, 2].
 
-        Columns: the second from which a row holds, and the seconds to add. The first row holds from ``first_s``; another row
+        Columns: the first second of a step, and the seconds to add during it. The first step begins at ``first_s``. Another step
         follows for each change of the clock up to ``last_s``.
         """
         return np.array(_steps(self, first_s, last_s), np.int64)
@@ -73,7 +73,7 @@ def _steps(clock: Clock, first_s: int, last_s: int) -> tuple[tuple[int, int], ..
     days = np.append(np.arange(first_s, last_s, DAY_S), last_s)
     each = ahead(days)
     changes = np.flatnonzero(np.diff(each))
-    before, after = days[changes], days[changes + 1]  # halve the days until they are seconds
+    before, after = days[changes], days[changes + 1]  # bisect the days down to seconds
     while (after - before > 1).any():
         middle = (before + after) // 2
         same = ahead(middle) == each[changes]

@@ -1,4 +1,4 @@
-"""The one exception for bad input, and foreign text made safe to print."""
+"""The one exception for bad input, and functions that make foreign text safe to print."""
 
 import re
 from collections.abc import Iterable
@@ -7,16 +7,16 @@ from features import limits
 
 
 class InputError(ValueError):
-    """Bad input, told in one line: file, line and what is wrong, as far as known.
+    """Bad input, described in one line: file, line and what is wrong, as far as known.
 
-    The command line prints the message alone and exits with 2; any other exception that escapes is a defect of Queuecast.
+    The command line prints the message alone and exits with 2. Any other exception that escapes is a defect of Queuecast.
     """
 
 
 def unknown(what: str, name: object, choices: Iterable[str], listed: str = "") -> InputError:
-    """Return the error for an unknown name: the known one that is most like it, or else all.
+    """Return the error for an unknown name, with the most similar choice or all choices.
 
-    ``listed`` stands in place of a list that would be long.
+    ``listed`` replaces the list of all choices if that would be long.
     """
     choices = list(choices)
     return InputError(f"unknown {what} {shown(name)}; {meant(name, choices) or 'known: ' + (listed or ', '.join(choices))}")
@@ -31,7 +31,7 @@ def check_names(what: str, given: Iterable[str], choices: Iterable[str]) -> None
 
 
 def meant(name: object, choices: Iterable[str]) -> str:
-    """Return ``did you mean X?`` for the known name that is most like ``name``, "" for none."""
+    """Return ``did you mean X?`` for the choice most similar to ``name``, or "" for none."""
     from difflib import get_close_matches
 
     by_letters = {each.lower(): each for each in choices}
@@ -40,9 +40,9 @@ def meant(name: object, choices: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Escape control characters of ``text``, such as \x1b, but tabs and line ends.
+    r"""Escape control characters of ``text``, such as \x1b, except tabs and line ends.
 
-    So are marks that are not seen or change the direction of writing, and halves of characters, which no terminal can print.
+    Also escapes invisible characters, marks that change the direction of writing, and lone surrogates: no terminal prints them.
     """
     if text.isprintable():
         return text
@@ -50,18 +50,18 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, most: int = limits.MESSAGE) -> str:
-    """Return ``text`` as one printable line; beyond ``most`` characters its middle is cut."""
+    """Return ``text`` as one printable line; cut its middle beyond ``most`` characters."""
     line = printable(" ".join(text[: 10 * most].split()) if len(text) <= 10 * most else _ends(text, 5 * most))
     return line if len(line) <= most else _ends(line, (most - 5) // 2)
 
 
 def shown(value: object, most: int = 40) -> str:
-    """Return a value as an error names it: texts quoted, cut at ``most`` characters."""
+    """Return a value as an error message names it: text in quotes, cut at ``most`` characters."""
     if isinstance(value, str):
         return repr(value if len(value) <= most else value[:most] + "...")
     try:
         text = repr(value)
-    except ValueError:  # Python writes no whole numbers of over 4,300 digits
+    except ValueError:  # Python refuses to print integers of over 4,300 digits
         return "a number of thousands of digits"
     return text if len(text) <= most else text[:most] + "..."
 
@@ -71,22 +71,22 @@ ADDRESS = re.compile(
     r"(?P<place>(?P<host>[\w.-]+|\[[\da-f:.]+\])?(:(?P<port>\d{1,5}))?(/(?P<path>[^\s:@?#'\"]*))?)(\?(?P<query>[^\s@#'\"]*))?",
     re.IGNORECASE,
 )
-"""An address that can be read in one way only: its password is nowhere but where one belongs."""
+"""An address that can be read in one way only, so that its password can stand in one place only."""
 _PATH = re.compile(r"(?:sqlite|file):/.*|[^:=]*|[/.~][^@]*", re.IGNORECASE)
 
 
 def is_plain(text: str) -> bool:
     """Tell whether a text is a path or an :data:`ADDRESS`.
 
-    What is neither may show a password in any part.
+    Any other text may contain a password in any part.
     """
     return bool(_PATH.fullmatch(text) or ADDRESS.fullmatch(text))
 
 
 def masked(text: str) -> str:
-    """Return a text whose addresses show no user, password or query.
+    """Return a text with user, password and query removed from its addresses.
 
-    What may be a mistyped address is ``***``.
+    Text that may be a mistyped address becomes ``***``.
     """
     return re.sub(r"[^\s'\"()<>=]*(?:@|:/)[^\s'\"()<>]*?(?=[.,:;]*(?:[\s'\"()<>]|$))", _masked, text)
 

@@ -1,8 +1,8 @@
-"""Array indices of compiled code, compiled as unsigned: no index counts from the end.
+"""Compile array indices as unsigned, so that no index counts from the end.
 
 For every access by a signed index numba checks whether the index is negative, to count from the end. The check takes a sixth of a
-simulation's time. Taken as unsigned, a negative index is out of bounds; `NUMBA_BOUNDSCHECK=1` and the tests with uncompiled
-kernels detect it.
+simulation's time. As unsigned, a negative index is out of bounds; `NUMBA_BOUNDSCHECK=1` and the tests with uncompiled kernels
+detect it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.typed_passes import NopythonTypeInference
 
 _PLAIN = types.Number, types.Boolean, types.Array
-"""Types for which the signature of an operator depends on nothing else."""
+"""Types for which an operator's signature depends on the argument types alone."""
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -39,15 +39,15 @@ class UnsignedIndices(FunctionPass):
                     signature = state.calltypes[access]
                     array, index, *value = signature.args
                     if isinstance(array, types.Array) and index in types.signed_domain:
-                        del state.calltypes[access]  # which takes each key once
+                        del state.calltypes[access]  # calltypes refuses to overwrite a key
                         state.calltypes[access] = signature.replace(args=(array, types.uintp, *value))
         return True
 
 
 def remember_signatures(context: Any) -> None:
-    """Let each operator remember its signature for numbers and arrays.
+    """Make each operator remember its signature for numbers and arrays.
 
-    To type ``a + b`` numba tries dozens of signatures, those for dates and lists among them, each time anew.
+    To type ``a + b`` numba tries dozens of signatures, even those for dates and lists, and does so for each expression.
     """
     for name in operator.__all__:
         function = context._lookup_global(getattr(operator, name))

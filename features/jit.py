@@ -23,7 +23,7 @@ from features.linking import Function, Kernel
 config: Any = numba_config
 _HOUSE = Path(__file__).resolve().parents[1]
 _PACKAGES = ("features", "models", "sim")
-"""Where compiled functions call each other across files."""
+"""Packages whose compiled functions call each other across files."""
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -64,8 +64,8 @@ def _digest(place: Path) -> str:
 def compiled_code(house: Path, files: Iterable[Path]) -> str:
     """Return the code of all compiled functions as one text.
 
-    It holds every file under ``house`` of ``files`` that imports this module, and all that those import, without docstrings and
-    comments, so that only a change of code changes the text.
+    It holds every file of ``files`` (under ``house``) that imports this module, and all files that those import, without
+    docstrings and comments, so that only a change of code changes the text.
     """
     trees = {".".join(file.relative_to(house).with_suffix("").parts): ast.parse(file.read_bytes()) for file in files}
     imports = {name: {module for module in _imported(tree) if module in trees} for name, tree in trees.items()}
@@ -99,7 +99,7 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
 
 
 def _forget_old(directory: Path) -> None:
-    """Before the first use of a new cache, remove all but the three caches used last.
+    """Remove all but the three caches used last, before the first use of a new cache.
 
     Other processes may still run on those three.
     """
@@ -147,7 +147,7 @@ class Locator(_CacheLocator):
         return status.st_mtime_ns, status.st_size
 
     def get_disambiguator(self) -> str:
-        """Return what distinguishes functions of one name: the module, else file and line."""
+        """Return what tells functions of one name apart: the module, else file and line."""
         if self._in_packages():
             return str(self._function.__module__)
         return f"{hashlib.sha256(str(self._file).encode()).hexdigest()[:12]}.{self._function.__code__.co_firstlineno}"
@@ -172,7 +172,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def apart(function: Callable[..., Any]) -> Any:
-    """Compile like :func:`kernel` but do not inline: for long code not always needed."""
+    """Compile like :func:`kernel` but do not inline: for long code that is not always run."""
     return _kernel(function, inline=False)
 
 
@@ -184,7 +184,7 @@ def _cached(dispatcher: Any) -> Any:
     chosen, config.CACHE_LOCATOR_CLASSES = config.CACHE_LOCATOR_CLASSES, f"{__name__}.{Locator.__name__}"
     try:
         dispatcher.enable_caching()
-    except RuntimeError:  # nowhere to write: compiled anew in every process
+    except RuntimeError:  # no writable cache: every process compiles anew
         pass
     finally:
         config.CACHE_LOCATOR_CLASSES = chosen

@@ -1,9 +1,9 @@
-"""Compiled functions that are parts of others: linked in, no machine code of their own.
+"""Compiled functions that are linked into others and have no machine code of their own.
 
-Numba makes machine code of every function it compiles, and of two wrappers that hold a copy of its code, one for calls from Python
-and one for calls from C. Of two hundred functions that end up in one, that code is never run, and takes longer to make than that of
-the one. Here a function is compiled with machine code, and a wrapper for Python, if Python calls it. Compiled code that calls it
-links its :attr:`Kernel.part`, which LLVM optimises only there, as one with its caller.
+Numba makes machine code for every function it compiles, and for two wrappers that hold a copy of its code: one for calls from
+Python and one for calls from C. If two hundred functions end up in one, the machine code of the parts never runs, but takes
+longer to make than that of the whole. Here a function gets machine code, and a wrapper for Python, only if Python calls it.
+Compiled code that calls it links its :attr:`Kernel.part`, which LLVM optimises only there, together with the caller.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from features.references import by_reference
 
 
 class _Linked(JITCodeLibrary):
-    """Code that is only linked into other code, so neither optimised nor loaded by itself."""
+    """Code that is only linked into other code, and never optimised or loaded by itself."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -35,10 +35,10 @@ class _Linked(JITCodeLibrary):
 
 
 class _Whole(JITCodeLibrary):
-    """Code with machine code, whose parts no other code calls, so that LLVM passes them only what they use.
+    """Code with machine code, whose parts no other code calls.
 
-    Numba's first passes, which bring reference counts together, are left out, for there are none: they inline all at once, and parts
-    that are optimised before they are inlined are compiled sooner.
+    So LLVM passes the parts only the arguments that they use. Numba's first passes, which merge reference counts and inline
+    everything, are left out: there are no such counts, and compiling is faster if parts are optimised before they are inlined.
     """
 
     def _optimize_final_module(self) -> None:
@@ -75,10 +75,10 @@ class _PartCompiler(Compiler):
 
 
 class _Part(CPUDispatcher):
-    """A function as compiled code calls it: without an address, known by its library instead."""
+    """A function as compiled code calls it: by its library, without an address."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile one form for all numbers: a constant argument is told to LLVM anyway, which links."""
+        """Compile one form for all numbers: LLVM sees constant arguments when it links."""
         return super().get_call_template(tuple(map(types.unliteral, args)), kws)
 
     def add_overload(self, cres: Any) -> None:
@@ -93,7 +93,7 @@ class _Part(CPUDispatcher):
 class Function(CPUDispatcher):
     """A function that Python calls, which takes named tuples by reference.
 
-    All functions do: numba looks up the type of a tuple by what it holds, once for all that are called.
+    All such functions do: numba then looks up the type of a tuple by its members once for all of them.
     """
 
     def typeof_pyval(self, val: Any) -> Any:
@@ -102,7 +102,7 @@ class Function(CPUDispatcher):
 
 
 class Kernel(Function):
-    """A function that allocates nothing, as Python calls it; compiled code calls its ``part``."""
+    """A function that allocates nothing, as Python calls it. Compiled code calls its ``part``."""
 
     def __init__(self, function: Callable[..., Any], *, inline: bool) -> None:
         options = {"nopython": True, "boundscheck": None, "nogil": True, "_nrt": False, "no_cfunc_wrapper": True}

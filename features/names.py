@@ -1,6 +1,6 @@
 """The one rule for names of traces and systems.
 
-Names are keys of catalogues, file names, partition keys and names of registered models.
+Names become keys of catalogues, file names, partition keys and names of registered models.
 """
 
 import re
@@ -20,7 +20,7 @@ def is_name(text: str) -> bool:
 def check_name(text: str, where: str) -> str:
     """Return ``text`` if it is a name, else raise InputError.
 
-    The error names ``where`` the text stands, the rule, and a similar valid name.
+    The error gives ``where`` the text stands, the rule, and a similar valid name.
     """
     if not is_name(text):
         like = re.sub(r"\.\.+", ".", with_hyphens(text)).lstrip(".-")[:LONGEST]
@@ -31,7 +31,7 @@ def check_name(text: str, where: str) -> str:
 
 
 def with_hyphens(text: str) -> str:
-    """Return ``text`` in lower case, with hyphens for characters that no name has.
+    """Return ``text`` in lower case, with hyphens for characters not allowed in names.
 
     The result may still not be a name.
     """

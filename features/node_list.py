@@ -1,6 +1,6 @@
 """Lists of nodes as Slurm writes them, ``quartz[1-16,020],login1``, and plain lists.
 
-Plain names stand between spaces, semicolons or commas.
+Spaces, semicolons or commas separate plain names.
 """
 
 import re
@@ -10,7 +10,7 @@ from itertools import product
 from features.errors import shown
 
 MOST = 1_000_000
-"""Max nodes of a list: a slip such as [1-99999999] would fill the memory."""
+"""Max nodes of a list: a typing error such as [1-99999999] would fill the memory."""
 
 _LONGEST = 10_000  # characters of a name with its brackets
 _PIECE = re.compile(r"(?:[^\s;,\[\]]+|\[[^\[\]]*\])+")
@@ -20,8 +20,8 @@ _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
 def expand_nodes(text: str) -> tuple[str, ...]:
     """Return the nodes' names in the order of the list.
 
-    Raises ValueError saying what was expected, as the parsers of accounting.py do. ``[001-016]`` keeps its zeros; several
-    brackets in a name give all combinations, the last one turning fastest.
+    ``[001-016]`` keeps its zeros; several brackets in a name give all combinations, the last one varying fastest. Raises
+    ValueError with the expected format, as the parsers of accounting.py do.
     """
     names: list[str] = []
     at = 0
@@ -39,7 +39,7 @@ def expand_nodes(text: str) -> tuple[str, ...]:
 
 
 def _expand(piece: str, room: int) -> list[str]:
-    parts = re.split(r"\[([^\[\]]*)\]", piece)  # text and insides of brackets in turn
+    parts = re.split(r"\[([^\[\]]*)\]", piece)  # text and contents of brackets alternate
     if len(piece) > _LONGEST:
         raise ValueError(f"a list of nodes: a name has more than {_LONGEST} characters")
     choices: list[list[str]] = []

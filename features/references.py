@@ -1,9 +1,9 @@
-"""Named tuples that compiled code takes by reference: one pointer, not all their members.
+"""Named tuples that compiled code takes by reference: one pointer instead of all members.
 
-Numba passes a named tuple as each number that it holds, those of arrays and of tuples within it too. Slurm's state has nine hundred,
-which LLVM takes apart and puts together again in every function: two thirds of the time that compilation took. Here the call from Python
-writes them into memory once, a word of eight bytes each, and compiled code reads those that it uses. Nothing writes to that memory during
-the call. LLVM is told so, and keeps what it has read once.
+Numba passes a named tuple as all the numbers in it, including those of its arrays and inner tuples. Slurm's state has nine
+hundred. LLVM takes them apart and reassembles them in every function, which took two thirds of the compile time. Here the call
+from Python writes them to memory once, each as a word of eight bytes, and compiled code reads only those that it uses. Nothing
+writes to that memory during the call. LLVM is told so, and reads each value once.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class Reference(types.Type):
 
     def __init__(self, of: Any) -> None:
         self.of = of
-        # names of types become part of each function's, and that of a tuple names all that it holds
+        # type names become part of function names, and the full name of a tuple lists all its members
         super().__init__(f"{of.instance_class.__name__}.{hashlib.sha256(of.name.encode()).hexdigest()[:16]}")
 
     @property
     def key(self) -> Any:
-        """What tells references apart."""
+        """Return the value by which numba compares references."""
         return self.of
 
 
 def by_reference(each: types.Type) -> types.Type:
-    """Return the reference to a named tuple; any other type as it is."""
+    """Return the reference to a named tuple type; return any other type unchanged."""
     return Reference(each) if isinstance(each, types.BaseNamedTuple) else each
 
 
@@ -87,7 +87,7 @@ def _from_python(reference: Reference, value: Any, c: Any) -> NativeValue:
 
 
 def _words(kind: Any) -> int:
-    """Return the words of a value: one for each number or pointer in it."""
+    """Return the number of words of a value: one for each number or pointer in it."""
     return sum(map(_words, kind.elements)) if isinstance(kind, ir.Aggregate) else 1
 
 
@@ -108,7 +108,7 @@ def _read(builder: Any, pointer: Any, kind: Any) -> Any:
 
 
 def _write(builder: Any, pointer: Any, value: Any) -> None:
-    """Write a value as :func:`_read` reads it."""
+    """Write a value in the layout that :func:`_read` expects."""
     if not isinstance(value.type, ir.Aggregate):
         builder.store(value, builder.bitcast(pointer, value.type.as_pointer()))
         return

@@ -2,9 +2,9 @@
 
 Jobs of a week share its load and its users. An interval leaves out one week at a time (the jackknife; Efron & Tibshirani, "An
 Introduction to the Bootstrap", 1993, chapter 11) and is a t interval on the logarithm of a ratio. In real logs one to three weeks
-decide most comparisons, so the degrees of freedom are not those of all weeks but of the effective ones, (sum d^2)^2 / sum d^4 over
-the weeks' deviations d. A week is left out of both compared policies, so that differences between weeks cancel. Where the users of
-jobs are known, the variance of leaving out one user at a time is added: other weeks have other users. Where the same blocks were
+decide most comparisons. The degrees of freedom are therefore those of the effective weeks, (sum d^2)^2 / sum d^4 over the weeks'
+deviations d. A week is left out of both compared policies, so that differences between weeks cancel. If the users of jobs are
+known, the variance of leaving out one user at a time is added, because other weeks have other users. If the same blocks were
 simulated several times (:mod:`features.jobs.shaking`), so is the variance between replicates. docs/studies/intervals.md measures
 how often such intervals cover on real traces, beside the bootstraps that they replaced.
 """
@@ -21,22 +21,22 @@ import pandas as pd
 
 CONFIDENCE = 0.95
 FEWEST_BLOCKS = 5
-"""Below this many blocks there is no interval: the variance of so few says next to nothing."""
+"""With fewer blocks there is no interval: a variance of so few says almost nothing."""
 ENOUGH_BLOCKS = 8
-"""Below this many blocks an interval is noted as rough."""
+"""With fewer blocks an interval is marked as rough."""
 COVERS = 0.92
-"""An interval at 95 % that covers less often than this, measured, is shown with its coverage."""
+"""A 95 % interval whose measured coverage is lower is shown with its coverage."""
 _KEPT = 16
-"""Size of the cache of draws by number of blocks; groups of jobs of one trace mostly have about the same number."""
+"""Cache size of :func:`drawn`, mostly by number of blocks; groups of jobs of one trace have similar numbers."""
 _MEASURED, _PARTS = 400, 8
-"""Resamples that measure a coverage, and in how many parts: its standard error is about one point."""
+"""Number of resamples that measure a coverage (to a standard error of about a point), and of parts they are computed in."""
 
 
 class Ratio(NamedTuple):
     """A metric sum(numerator) / sum(denominator) over jobs or blocks of jobs.
 
-    Both are float64 [jobs] or [replicates, blocks]. In this form a metric of any part of the jobs, or of a resample of weeks,
-    comes from sums alone.
+    Both are float64 [jobs] or [replicates, blocks]. In this form, sums alone give the metric of any part of the jobs, or of a
+    resample of weeks.
     """
 
     numerator: np.ndarray
@@ -53,8 +53,8 @@ class Ratio(NamedTuple):
 class Interval(NamedTuple):
     """The interval of a change, how often it covers, and the p-value of no change.
 
-    ``coverage`` is measured by resampling the blocks at hand: the share of resamples whose interval holds the change of all blocks.
-    Resamples without an interval, as the baseline is 0 in them, do not count. All are None where there is no interval.
+    ``coverage`` is measured by resampling the given blocks: the share of resamples whose interval holds the change of all blocks.
+    Resamples without an interval, in which the baseline is 0, do not count. All fields are None if there is no interval.
     """
 
     low: float | None = None
@@ -68,14 +68,14 @@ def interval_of_change(
 ) -> Interval:
     """Return the interval of the expected change ``terms`` over ``base``, less 1.
 
-    Both are [replicates, blocks]; row i of both is the same replicate. Over blocks the replicates' sums are pooled. ``users`` are
-    the same pooled sums of both by block and user, [blocks, users]; fewer users than ``FEWEST_BLOCKS`` are left aside. Three variances
-    are added: over blocks, over users, and s^2 / R of the replicates' own changes, with the degrees of freedom of Satterthwaite
-    (Biometrics Bulletin 2, 1946). One replicate gives an interval without chaos. The parts overlap, so that the interval is rather too wide than too
-    narrow. It is about the mean of all replicates, not about the next one. The scale is the logarithm of the ratio, or the ratio
-    where a block, user or replicate left out makes it 0. No interval where the baseline then is 0.
-
-    ``p`` is None where nothing varies. ``coverage`` is that of the parts over blocks and users, as resamples of blocks say nothing of replicates.
+    Both are [replicates, blocks]; row i of both is the same replicate. The blocks' variance uses sums pooled over replicates.
+    ``users`` are the same pooled sums of both by block and user, [blocks, users]; fewer users than ``FEWEST_BLOCKS`` are ignored.
+    Three variances are added: over blocks, over users, and s^2 / R of the replicates' own changes, with the degrees of freedom of
+    Satterthwaite (Biometrics Bulletin 2, 1946). One replicate gives an interval without chaos. The parts overlap, so the interval
+    is rather too wide than too narrow. It is about the mean of all replicates, not the next one. The scale is the logarithm of
+    the ratio, or the ratio if leaving out a block, user or replicate makes it 0. No interval if that makes the baseline 0. ``p``
+    is None if nothing varies. ``coverage`` is that of the blocks and users, because resamples of blocks say nothing about
+    replicates.
     """
     replicates, blocks = terms.numerator.shape
     each = replicate_changes(terms, base) + 1.0
@@ -99,14 +99,14 @@ def interval_of_change(
 def interval_of_replicates(terms: Ratio, base: Ratio, confidence: float = CONFIDENCE) -> Interval:
     """Return the interval of the change ``terms`` over ``base`` on these very blocks, less 1.
 
-    Both are as :func:`interval_of_change` takes them, here with any number of blocks. Student's t of the replicates' changes, or of
-    their logarithms: it says what a schedule's chaos leaves open, and nothing of other weeks. None from one replicate.
+    Arguments are as in :func:`interval_of_change`, with any number of blocks. Student's t of the replicates' changes, or of their
+    logarithms. It covers a schedule's chaos and says nothing about other weeks. None from one replicate.
     """
     return interval_of_mean(replicate_changes(terms, base) + 1.0, confidence)
 
 
 def interval_of_mean(ratios: np.ndarray, confidence: float = CONFIDENCE) -> Interval:
-    """Return Student's t interval of independent ``ratios``, float64 [...], as a change.
+    """Return Student's t interval of the mean of independent ``ratios``, float64 [n], less 1.
 
     On their logarithms, if all are above 0. None from one ratio.
     """
@@ -118,12 +118,12 @@ def interval_of_mean(ratios: np.ndarray, confidence: float = CONFIDENCE) -> Inte
 
 
 def _around(centre: float, error: float, freedom: float, logarithms: bool, confidence: float, coverage: float | None) -> Interval:
-    """Return the interval about ``centre`` on its scale, as a change."""
+    """Return the interval around ``centre``, given on its scale, as a change."""
     reach = _quantile(confidence, freedom) * error
     ends = [centre - reach, centre + reach]
     away = centre if logarithms else centre - 1.0
-    p = _two_sided(away / error, freedom) if error > 0 else 1.0 if away == 0 else None  # nothing varies: no evidence of how sure
-    with np.errstate(over="ignore"):  # few replicates that differ much leave the end open: infinity
+    p = _two_sided(away / error, freedom) if error > 0 else 1.0 if away == 0 else None  # nothing varies: unknown how sure
+    with np.errstate(over="ignore"):  # a few very different replicates give an open end: infinity
         low, high = np.exp(ends) if logarithms else ends
     return Interval(max(float(low) - 1.0, -1.0), float(high) - 1.0, coverage, p)
 
@@ -157,7 +157,7 @@ def mean_intervals(values: np.ndarray, block: np.ndarray, confidence: float = CO
 def surely(p: Sequence[float] | np.ndarray | pd.Series, confidence: float = CONFIDENCE) -> np.ndarray:
     """Return which changes survive Holm's correction over their family, bool [changes].
 
-    ``p`` are p-values [changes]; NaN, without an interval, is not in the family and never sure. S. Holm, "A simple sequentially
+    ``p`` are p-values [changes]. NaN means no interval: not in the family and never sure. S. Holm, "A simple sequentially
     rejective multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979.
     """
     values = np.asarray(p, np.float64)
@@ -169,12 +169,12 @@ def surely(p: Sequence[float] | np.ndarray | pd.Series, confidence: float = CONF
 
 
 def covers(coverage: float | None) -> str:
-    """Return what stands behind an interval that covers less often than ``COVERS``, else ""."""
+    """Return the text after an interval that covers less often than ``COVERS``, else ""."""
     return f" (covers {coverage:.0%})" if coverage is not None and coverage < COVERS else ""
 
 
 def remark(blocks: int, unit: str = "week") -> str:
-    """Return why there is no interval, or how rough it is; "" with enough blocks."""
+    """Return why there is no interval, or that it is rough; "" with enough blocks."""
     if blocks < FEWEST_BLOCKS:
         return f"no interval: {blocks} {f'{unit} is' if blocks == 1 else f'{unit}s are'} too few"
     return f"rough interval: only {blocks} {unit}s" if blocks < ENOUGH_BLOCKS else ""
@@ -183,7 +183,7 @@ def remark(blocks: int, unit: str = "week") -> str:
 def _spread(without: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the jackknife's variance and the effective degrees of freedom, float64 [samples].
 
-    ``without`` [samples, blocks] is the statistic without one copy of a block, which is there ``counts`` times.
+    ``without`` [samples, blocks] is the statistic without one copy of a block, of which the sample has ``counts``.
     """
     blocks = counts.sum(axis=1)
     mean = (counts * without).sum(axis=1) / blocks
@@ -195,11 +195,11 @@ def _spread(without: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 class _Sample(NamedTuple):
-    """Ratios of samples of blocks, and those without one block and without one user.
+    """Ratios of samples of blocks, and the same ratios without one block and without one user.
 
-    ``sums`` are numerator and denominator of the policy and of the baseline, [blocks, 1], ``by_user`` the same by user, [blocks,
-    users], if any. ``counts`` [samples, blocks] says how often each block is in a sample; ``without`` and ``times`` hold, for blocks
-    and for users, the ratio without one of them, float64 [samples, left out], and how often that stands for one in the sample.
+    ``sums`` are numerator and denominator of the policy and of the baseline, [blocks, 1]; ``by_user`` the same by user, [blocks,
+    users], if any. ``counts`` [samples, blocks] says how often each block is in a sample. ``without`` and ``times`` hold, for
+    blocks and for users, the ratio without one of them, float64 [samples, left out], and its weight in the sample.
     """
 
     sums: Sequence[np.ndarray]
@@ -210,7 +210,7 @@ class _Sample(NamedTuple):
 
     @classmethod
     def of(cls, sums: Sequence[np.ndarray], by_user: Sequence[np.ndarray] | None, counts: np.ndarray) -> _Sample:
-        """Return the samples of ``counts``."""
+        """Return the samples in which each block occurs ``counts`` times."""
         totals = [counts @ each for each in sums]  # [samples, 1]
         left = [[total - each[:, 0] for total, each in zip(totals, sums, strict=True)]]
         times = [counts]
@@ -224,13 +224,13 @@ class _Sample(NamedTuple):
 
     @property
     def whole(self) -> np.ndarray:
-        """Tell of each sample whether all its ratios are finite."""
+        """Tell for each sample whether all its ratios are finite."""
         parts = [np.isfinite(each) | (times == 0) for each, times in zip(self.without, self.times, strict=True)]
         return np.asarray(np.isfinite(self.ratio) & np.concatenate(parts, axis=1).all(axis=1))
 
     @property
     def positive(self) -> np.ndarray:
-        """Tell of each sample whether all its ratios are above 0."""
+        """Tell for each sample whether all its ratios are above 0."""
         parts = [(each > 0) | (times == 0) for each, times in zip(self.without, self.times, strict=True)]
         return np.asarray((self.ratio > 0) & np.concatenate(parts, axis=1).all(axis=1))
 
@@ -247,9 +247,9 @@ class _Sample(NamedTuple):
 
 
 def _coverage(sample: _Sample, truth: float, logarithms: bool, confidence: float) -> float | None:
-    """Return in what share of resampled blocks the interval holds ``truth``; None without one."""
+    """Return the share of resampled blocks whose interval holds ``truth``; None without one."""
     covered: list[np.ndarray] = []
-    for counts in np.array_split(drawn(len(sample.sums[0]), _MEASURED, 0), _PARTS):  # many users take much memory at once
+    for counts in np.array_split(drawn(len(sample.sums[0]), _MEASURED, 0), _PARTS):  # in parts, because many users take much memory
         again = _Sample.of(sample.sums, sample.by_user, counts)
         usable = again.whole & (again.positive | (not logarithms))
         if usable.any():
@@ -260,13 +260,13 @@ def _coverage(sample: _Sample, truth: float, logarithms: bool, confidence: float
 
 
 def _satterthwaite(variances: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    """Return the degrees of freedom of sums of variances over the last axis; 1 where all are 0."""
+    """Return the degrees of freedom of sums of variances over the last axis; 1 if all are 0."""
     below = (variances**2 / degrees).sum(axis=-1)
     return np.divide(variances.sum(axis=-1) ** 2, below, out=np.ones_like(below), where=below > 0)
 
 
 def _quantile(confidence: float, freedom: np.ndarray | float) -> np.ndarray:
-    from scipy.special import stdtrit  # slow to import, and metrics import this module without asking for intervals
+    from scipy.special import stdtrit  # slow to import; metrics import this module and need no intervals
 
     return np.asarray(stdtrit(freedom, (1.0 + confidence) / 2.0))
 
@@ -281,7 +281,7 @@ def _two_sided(t: float, freedom: float) -> float:
 def drawn(blocks: int, resamples: int, seed: int) -> np.ndarray:
     """Return how often each block is drawn in each resample, float64 [resamples, blocks].
 
-    ``blocks`` draws with replacement; the array is read-only.
+    Each resample draws ``blocks`` times with replacement. The array is read-only, because it is cached.
     """
     draws = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1.0 / blocks), size=resamples).astype(np.float64)
     draws.flags.writeable = False
@@ -291,8 +291,8 @@ def drawn(blocks: int, resamples: int, seed: int) -> np.ndarray:
 def tail(confidence: float, blocks: int) -> float:
     """Return the probability to cut off at each side of a percentile interval.
 
-    For statistics that are no ratios of sums, whose resamples are drawn: percentiles of n = ``blocks`` blocks then cover as a t
-    interval would (Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69(4), 2015).
+    For resampled statistics that are not ratios of sums: percentiles of n = ``blocks`` blocks then cover as a t interval would
+    (Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69(4), 2015).
     """
     t = float(_quantile(confidence, blocks - 1.0))
     return NormalDist().cdf(-t * (blocks / (blocks - 1)) ** 0.5)

@@ -1,4 +1,4 @@
-"""Tables of settings files, validated by pydantic against dataclass types."""
+"""Validate tables of settings files by pydantic against dataclass types."""
 
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
@@ -22,21 +22,21 @@ _EXPECTED = {
     "mapping_type": "a table",
     "dict_type": "a table",
 }
-"""What pydantic expected, by its type of error."""
+"""The expected value in words, by pydantic's type of error."""
 _BOUNDS = {
     "greater_than_equal": ("ge", "at least"),
     "greater_than": ("gt", "above"),
     "less_than_equal": ("le", "at most"),
     "less_than": ("lt", "below"),
 }
-"""The key of a bound in what pydantic tells of an error, and its words."""
+"""The key of a bound in pydantic's error context, and its words, by type of error."""
 
 
 def validated(shape: type, table: Any, where: str, left_out: Sequence[str] = ("name",)) -> dict[str, Any]:
     """Return ``table`` with values of the types of the dataclass ``shape``.
 
-    All its fields but those ``left_out`` are keys. Nothing is converted but a list to a tuple. Raises InputError, one line: ``where``,
-    the key, and what it must be.
+    Keys are all its fields except ``left_out``. The only conversion is from list to tuple. Raises InputError of one line:
+    ``where``, the key, and what it must be.
     """
     if not isinstance(table, dict):
         raise InputError(f"{where}: must be a table, not {shown(table)}")
@@ -48,9 +48,9 @@ def validated(shape: type, table: Any, where: str, left_out: Sequence[str] = ("n
 
 
 def refusal(error: ValidationError, model: type[BaseModel]) -> str:
-    """Return in one line what is wrong with the first wrong key, and what would be right."""
+    """Return one line about the first wrong key: what is wrong, and what would be right."""
     first = error.errors(include_url=False)[0]
-    if first["type"] == "value_error":  # of a check of the whole, which names what it is about
+    if first["type"] == "value_error":  # from a check of the whole table, whose message names its subject
         return str(first["ctx"]["error"])
     return f"{one_line('.'.join(str(part) for part in first['loc']), 60)} {_complaint(first, model)}"
 

@@ -1,11 +1,11 @@
 """Cleaning rules for job traces, and a record of every job they touch.
 
-Drop a job with a number beyond the limits (:mod:`features.limits`), and take memory, nodes and GPUs beyond them, or below 1, as
-missing. Use requested processors, else allocated. Drop a job that has
-neither, no runtime, no requested time, a negative submission or more processors than the machine, or that none of its clusters
-could ever hold. Cut the runtime at the request and record the cut. Drop a job far ahead of the file's own clock.
-Order by submission, then source order. On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et
-al. 2015.
+Drop a job with a number beyond the limits (:mod:`features.limits`). Treat memory, nodes and GPUs beyond the limits, or below 1,
+as missing. Use requested processors, else allocated ones. Drop a job that has neither, has no runtime, no requested time or a
+negative submission, asks for more processors than the machine has, or fits none of its clusters. Cut the runtime at the request
+and record the cut. Drop a job far ahead of the file's own clock. Order by submission, then source order.
+
+On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et al. 2015.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AHEAD = "ahead-of-file-clock"
 BEYOND = "beyond-limits"
 """Rule for jobs with a number beyond :data:`features.limits.COLUMNS`."""
 NO_CLUSTER = "fits-no-cluster"
-"""Rule for jobs that a machine of clusters could not hold if it were empty."""
+"""Rule for jobs that do not fit an empty machine of clusters."""
 MISSING_REQUEST: tuple[str, ...] = get_args(MissingRequest)
 
 
@@ -41,8 +41,8 @@ class CleanTrace:
 
     ``jobs`` is the canonical table in order of submission, with the column ``overrun_s``: recorded runtime beyond the request,
     which was cut off. ``rejected_jobs`` has one row for each dropped job and each altered value: ``job_id submit_s rule action
-    column before after``, action ``dropped`` or ``altered``. Unreadable lines have the rule ``unreadable-line``, their number in
-    the file as ``line`` and their ``text`` (``jobs_read`` counts them).
+    column before after``; action is ``dropped`` or ``altered``. An unreadable line has the rule ``unreadable-line``, its number
+    in the file as ``line`` and its ``text``. ``jobs_read`` counts unreadable lines too.
     """
 
     name: str
@@ -59,14 +59,14 @@ class CleanTrace:
     hashed_with: str = ""
 
     def __repr__(self) -> str:
-        """Return one line: what it is, and what cleaning did."""
+        """Return one line: kind, name, size, and what cleaning did."""
         touched = ", ".join(f"{words} {count:,}" for words, count in self.touched().items()) or "all as read"
         kind = "generated trace" if self.generated else "trace"
         return f"{kind} {self.name}: {len(self.jobs):,} jobs on {self.procs:,} processors ({touched})"
 
     @property
     def clock(self) -> Clock:
-        """Return the wall clock of the place, as far as it is known."""
+        """Return the wall clock of the site, as far as it is known."""
         return Clock(self.origin_unix_s, self.timezone)
 
     def counts(self) -> pd.Series:
@@ -80,18 +80,18 @@ class CleanTrace:
 
 
 Holds: TypeAlias = Callable[[pd.DataFrame], np.ndarray]
-"""Tells which jobs of a cleaned table a machine could hold if it were empty, bool [jobs]."""
+"""Takes a cleaned table; returns which jobs fit an empty machine, bool [jobs]."""
 
 
 def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop", holds: Holds | None = None) -> CleanTrace:
-    """Apply the rules to ``trace``; ``procs`` overrides the machine size its source states.
+    """Apply the rules to ``trace``; ``procs`` overrides the machine size stated in its source.
 
-    On a machine of clusters (:mod:`sim.machine`), jobs are dropped that it never ``holds``.
+    ``holds`` tells which jobs fit a machine of clusters (:mod:`sim.machine`); the others are dropped.
 
-    ``missing_request`` says what to do with a job without a requested time: ``drop`` it, take its ``runtime``, or take the
-    longest request stated earlier in its queue (``queue-max``). With ``queue-max``, jobs without an earlier request are dropped
-    as ``no-request-yet``; jobs without a queue form one queue. Raises InputError for an unknown machine size, for ``queue-max``
-    on a trace without any request, and where no job is left.
+    ``missing_request`` sets the requested time of a job without one: ``drop`` drops the job, ``runtime`` takes its runtime, and
+    ``queue-max`` takes the longest request stated earlier in its queue. With ``queue-max``, jobs without an earlier request are
+    dropped as ``no-request-yet``; jobs without a queue form one queue. Raises InputError for an unknown machine size, if no job
+    has a requested time (unless ``runtime``), and if no job is left.
     """
     if not isinstance(trace, Trace):
         raise InputError(f"a {type(trace).__name__} is no Trace: read_trace reads one, and Trace(name, jobs_from(frame)) makes one")
@@ -112,13 +112,13 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         raise InputError(f"{trace.source or trace.name}: has {len(trace.jobs):,} jobs; a trace has at most {limits.JOBS:,}")
     if len(trace.jobs) == 0:
         raise InputError(f"{trace.source or trace.name}: has no jobs")
-    trace = replace(trace, jobs=trace.jobs.reset_index(drop=True))  # labels of a notebook's table need not be unique
+    trace = replace(trace, jobs=trace.jobs.reset_index(drop=True))  # index labels of a user's table may repeat
     work = _Work(trace.jobs, trace.unread)
 
     for column, largest in limits.COLUMNS.items():
         work.drop(BEYOND, ((work.table[column] > largest) | (work.table[column] < -largest)).fillna(False), column)
     if not work.kept.all():
-        work.table.loc[~work.kept, list(limits.COLUMNS)] = 0  # out of all arithmetic
+        work.table.loc[~work.kept, list(limits.COLUMNS)] = 0  # keep them out of all arithmetic
     filled = [column for column in limits.ASKED if work.table[column].notna().any()]
     for column in filled:
         asked = work.table[column]
@@ -185,7 +185,7 @@ def _requests(work: _Work, trace: Trace, missing_request: str) -> None:
 
 
 def _ahead_of_the_clock(work: _Work) -> None:
-    """Drop jobs submitted or ended after the file's own clock; name the column at fault."""
+    """Drop jobs submitted or ended after the file's own clock; record the column at fault."""
     names = ("submit_s", "wait_s", "runtime_s", OVERRUN)
     submit, wait, runtime, overrun = (work.table[name].fillna(0).to_numpy(np.float64) for name in names)
     runtime += overrun

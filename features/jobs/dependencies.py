@@ -1,9 +1,9 @@
 """Jobs that wait for others: graphs of batches, and SWF's preceding job and think time.
 
 In Feitelson's SWF a job may name one job whose end it waits for, and the seconds between that end and its own submission.
-Archives mostly leave both fields empty; some fill them with one constant, which states nothing. The users of Zakay & Feitelson
-(:mod:`sim.users`) submit batches of jobs, and a batch may wait for several others: that takes a :class:`Graph`, of which the two fields
-hold a part.
+Archives mostly leave both fields empty. Some fill them with one constant, which states no dependency. The users of Zakay &
+Feitelson (:mod:`sim.users`) submit batches of jobs, and a batch may wait for several others. That needs a :class:`Graph`; the two
+SWF fields can express only part of it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import pandas as pd
 from features.errors import InputError
 
 OPEN = -1
-"""Value in ``Graph.after_s``: the job waits for no other and is submitted as recorded."""
+"""Value in ``Graph.after_s``: the job waits for no other job and is submitted as recorded."""
 
 
 class Graph(NamedTuple):
-    """Batches of jobs, and what each waits for: all jobs of several other batches; int64.
+    """Batches of jobs, and the batches that each waits for; int64.
 
-    ``batch`` [jobs] numbers the batches. A job is submitted ``after_s`` [jobs] seconds after the last end that its batch waits for, :data:`OPEN`
-    for those that wait for none (all jobs of a batch alike); where ``not_before``, bool [jobs], not before its recorded submission. ``parents``
-    [batches] counts the batches waited for; those that wait for batch b are ``child[first_child[b] : last_child[b]]``, [batches] both, and
-    such slices may overlap.
+    ``batch`` [jobs] numbers the batches. A job is submitted ``after_s`` [jobs] seconds after the last end of the batches that its
+    batch waits for, or :data:`OPEN` if its batch waits for none (the same for all jobs of a batch). With ``not_before``, bool
+    [jobs], a job is not submitted before its recorded submission. ``parents`` [batches] counts the batches that a batch waits
+    for. The batches that wait for batch b are ``child[first_child[b] : last_child[b]]``, both [batches]; such slices may overlap.
     """
 
     batch: np.ndarray
@@ -37,14 +37,14 @@ class Graph(NamedTuple):
     last_child: np.ndarray
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return all pairs of a batch waited for and one that waits for it, by the former."""
+        """Return all pairs (parent batch, batch that waits for it), ordered by parent."""
         batch, place = spread(self.first_child, self.last_child)
         return batch, self.child[place]
 
     def stated_rows(self) -> np.ndarray:
-        """Return the row of the one job that each waits for, -1 for none or several.
+        """Return the row of the one job that each job waits for, -1 for none or several.
 
-        Int64 [jobs]. Only where SWF can state it: the batch waits for a batch of one job, and the recorded submission does not matter.
+        Int64 [jobs]. -1 also where SWF cannot state it: the preceding batch has several jobs, or ``not_before`` is true.
         """
         parent, child = self.pairs()
         alone = (self.parents[child] == 1) & (np.bincount(self.batch)[parent] == 1)
@@ -54,23 +54,23 @@ class Graph(NamedTuple):
         return np.where(self.not_before, -1, before[self.batch])
 
     def of_rows(self, rows: np.ndarray) -> Graph:
-        """Return the graph of the same jobs in another order: ``rows`` of this one."""
+        """Return the graph with its jobs reordered: job i is job ``rows[i]`` of this graph."""
         return self._replace(batch=self.batch[rows], after_s=self.after_s[rows], not_before=self.not_before[rows])
 
 
 def spread(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of slices and the places in them, slice by slice."""
+    """Return the slice number and the index of every element of the slices, slice by slice."""
     size = last - first
     number = np.repeat(np.arange(len(size)), size)
     return number, np.arange(len(number)) + np.repeat(first - (np.cumsum(size) - size), size)
 
 
 class Preceding(NamedTuple):
-    """Rows waited for (``row``, -1: none) and think times (``think_s``, else 0), int64 [jobs].
+    """Row of the preceding job (``row``, -1: none) and think time (``think_s``), int64 [jobs].
 
-    ``named`` counts jobs that name a preceding one, ``absent`` those whose preceding job is missing from the table,
-    ``not_earlier`` those whose preceding job is not above them (itself, or later): these are submitted as recorded.
-    ``without_think_s`` counts jobs that wait and state no think time.
+    ``think_s`` is 0 for jobs without one. ``named`` counts jobs that name a preceding job, ``absent`` those whose preceding job
+    is missing from the table, ``not_earlier`` those whose preceding job is not above them (itself, or later); the last two are
+    submitted as recorded. ``without_think_s`` counts jobs that wait and state no think time.
     """
 
     row: np.ndarray
@@ -81,7 +81,7 @@ class Preceding(NamedTuple):
     without_think_s: int
 
     def graph(self) -> Graph:
-        """Return the same as batches of one job each."""
+        """Return the dependencies as a graph with one batch for each job."""
         total, waits = len(self.row), self.row >= 0
         child = np.argsort(self.row, kind="stable")[total - int(waits.sum()) :]
         first, last = (np.searchsorted(self.row[child], np.arange(total), side) for side in ("left", "right"))
@@ -89,7 +89,7 @@ class Preceding(NamedTuple):
         return Graph(np.arange(total), after_s, np.zeros(total, bool), waits.astype(np.int64), child, first, last)
 
     def notes(self) -> list[str]:
-        """Return what was made of the columns, in whole sentences."""
+        """Return whole sentences on how the two columns were interpreted."""
         count = int((self.row >= 0).sum())
         notes = [f"{count:,} jobs are submitted when the job they name has ended, after their think time."]
         for number, what in (
@@ -103,9 +103,9 @@ class Preceding(NamedTuple):
 
 
 def preceding_rows(jobs: pd.DataFrame) -> Preceding:
-    """Return the dependencies that ``preceding_job`` and ``think_s`` of a jobs table state.
+    """Return the dependencies stated in columns ``preceding_job`` and ``think_s``.
 
-    Raises InputError if all jobs name the same job, itself included, and if the named job_id is not unique.
+    Raises InputError if all jobs name the same job, itself included, or if the job_id of a named job is not unique.
     """
     total = len(jobs)
     named = jobs["preceding_job"]

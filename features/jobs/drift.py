@@ -18,11 +18,11 @@ FALSE_ALARMS = 0.05
 """Chance of any alarm in a window of a site that does not change, shared by the inputs (Bonferroni); measured on generated stationary
 workloads: 1 to 2 %, see tests/features/jobs/test_drift.py."""
 SHIFT = 0.1
-"""Below this index nothing is called drift."""
+"""An index up to this value is never called drift."""
 FEWEST_WINDOWS = 8
-"""Earlier windows below which there is no verdict."""
+"""Min number of earlier windows for a verdict."""
 FEWEST_JOBS = 50
-"""Windows of fewer jobs are left out."""
+"""Windows with fewer jobs are left out."""
 _TOP_USERS = 20
 INPUTS = ("procs", "requested_s", "hour", "user", "unknown users")
 
@@ -37,7 +37,7 @@ def input_drift(
     ``input measure value limit windows jobs drifted note``. The measure is the index or, for users without earlier jobs, the
     share of jobs; ``limit`` is NaN where there is no verdict, and ``note`` says why.
     """
-    window = (until_s - end_s) // window_s  # 0: the last one
+    window = (until_s - end_s) // window_s  # 0 is the last window
     last = window == 0
     trained = (end_s <= trained_until_s) & ~last
     earlier = [number for number in np.unique(window[trained]) if (window[trained] == number).sum() >= FEWEST_JOBS]
@@ -79,9 +79,9 @@ def stability_index(counts: np.ndarray, reference: np.ndarray) -> float:
 
 
 def _row(name, measure, value, before, last, forth, back, inner=lambda x: x, outer=lambda x: x):
-    """Judge one input against earlier windows.
+    """Compare one input with earlier windows; return its row of the table.
 
-    ``forth(inner(x))`` makes the values of windows about normal; ``outer(back(x))`` inverts it.
+    ``forth(inner(x))`` makes the values of windows roughly normal; ``outer(back(x))`` is its inverse.
     """
     row = {"input": name, "measure": measure, "value": value, "limit": np.nan, "windows": len(before), "jobs": int(last.sum())}
     row |= {"drifted": False, "note": ""}
@@ -98,14 +98,14 @@ def _row(name, measure, value, before, last, forth, back, inner=lambda x: x, out
 
 
 def _bins(values: np.ndarray, trained: np.ndarray) -> np.ndarray:
-    """Return numbers of the reference's deciles; equal edges fall together."""
+    """Return the decile bin of each value, by the training jobs; equal edges are merged."""
     if not trained.any():
         return np.zeros(len(values), np.int64)
     return np.searchsorted(np.unique(np.quantile(values[trained], np.arange(1, 10) / 10)), values, side="left")
 
 
 def _top(user: np.ndarray, trained: np.ndarray) -> np.ndarray:
-    """Return the reference's most frequent users by number, all other users as one."""
+    """Return numbers for the most frequent users in training, one more for all others."""
     counts = np.bincount(user[trained] + 1, minlength=int(user.max(initial=-1)) + 2)
     top = np.argsort(-counts, kind="stable")[:_TOP_USERS]
     place = np.full(len(counts), len(top))

@@ -1,7 +1,7 @@
 """The last plausible second of a job file, robust against a few damaged rows.
 
-An export lists what had happened when it was made, so a submission or an end long after all others is a damaged row (for example
-a wait of three years). The clock is the last submission plus a plausible stay; both leave out the few rows that reach farthest.
+A file lists only what had happened when it was exported. A submission or an end long after all others is therefore a damaged row
+(for example a wait of three years). The clock is the last submission plus a plausible stay, both without the few extreme rows.
 """
 
 import numpy as np
@@ -9,12 +9,12 @@ import numpy as np
 from features.clock import DAY_S
 
 LEFT_OUT = 10
-"""Rows that do not set the clock, however far they reach; in small files one in ``JOBS_PER_LEFT_OUT``."""
+"""Number of most extreme rows that do not set the clock; in small files one in ``JOBS_PER_LEFT_OUT``."""
 JOBS_PER_LEFT_OUT = 50
 SILENCE_S = 30 * DAY_S
-"""Min time after the last submission in which jobs may end; a longer silence between submissions ends a file."""
+"""Min time after the last submission in which jobs may end. A longer gap between submissions ends a file."""
 STAYS = 2.0
-"""Times the longest stay (wait and runtime) of the rows that set the clock, after which a job may still end."""
+"""Multiple of the longest stay (wait and runtime) within which a job may still end after the last submission."""
 
 
 def file_clock(submit_s: np.ndarray, stay_s: np.ndarray) -> float:

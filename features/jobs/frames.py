@@ -1,4 +1,4 @@
-"""Canonical jobs tables made of plain DataFrames, as a notebook has them."""
+"""Make canonical jobs tables from plain DataFrames."""
 
 import numpy as np
 import pandas as pd
@@ -10,14 +10,13 @@ NEEDED = ("submit_s", "runtime_s", "procs")
 
 
 def jobs_from(frame: pd.DataFrame) -> pd.DataFrame:
-    """Make a canonical jobs table of a DataFrame with some of its columns, one row a job.
+    """Make a canonical jobs table from a DataFrame with some of its columns, one row per job.
 
-    ``submit_s``, ``runtime_s`` and ``procs`` must be there, other columns of :data:`features.jobs.schema.COLUMNS` may be; what is absent is
-    null, and ``job_id`` counts the rows from 1. Times are whole seconds. Rows come in order of submission, rows of one second in the
-    order of ``frame``, and keep their index labels, so that predictions made from ``frame`` still find their jobs.
-
-    Raises InputError, naming column and row, for columns that are unknown or needed and absent, for times and counts that are
-    no whole numbers of at least 0, and for a submission that is missing.
+    ``submit_s``, ``runtime_s`` and ``procs`` are required. Other columns of :data:`features.jobs.schema.COLUMNS` are optional: a
+    missing one is null, and a missing ``job_id`` counts the rows from 1. Times are whole seconds. Rows come in order of
+    submission, ties in the order of ``frame``. They keep their index labels, so that predictions made from ``frame`` still match
+    their jobs. Raises InputError, naming column and row, for a column that is unknown, repeated, or required and missing, for
+    times and counts that are not whole numbers of at least 0, and for a missing submission.
 
     >>> import pandas as pd
     >>> table = jobs_from(pd.DataFrame({"submit_s": [60, 0], "runtime_s": [5, 9], "procs": [1, 2], "user": ["ann", None]}))

@@ -1,7 +1,7 @@
-"""What is known of a job's user at submission: ended jobs' runtimes, running jobs' state.
+"""Per-user history at submission: runtimes of completed jobs, state of running jobs.
 
 The union of the per-user features of Gaussier et al. 2015 (table 2) and of OKCM (Li, Zhang; table 1), in one compiled pass over a
-trace's starts, ends and submissions in time order; and with the submission the input matrix of runtime learners.
+trace's starts, ends and submissions in time order. With the submission itself it is the input matrix of runtime learners.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ USER = np.dtype(
         )
     ]
 )
-"""State of one user during the pass; a runtime has a meaning once that many jobs have completed."""
+"""State of one user during the pass. The n-th last runtime is valid once n jobs have completed."""
 
 ROW = np.dtype(
     [
@@ -67,26 +67,26 @@ ROW = np.dtype(
 HISTORY: tuple[str, ...] = ROW.names or ()
 """Columns of :func:`history`, in order."""
 FEATURES: tuple[str, ...] = ("requested_s", "procs", *HISTORY)
-"""Columns of :func:`model_inputs`, in order; the submission's wall clock is among those of the history."""
+"""Columns of :func:`model_inputs`, in order. The wall clock at submission is among the columns of the history."""
 
 JOB = np.dtype([(name, np.int64) for name in ("user", "submit_s", "start_s", "end_s", "runtime_s", "procs", "allocated_procs")])
-"""What the pass reads of a job; ``user`` is a category's code, -1 for none."""
+"""The fields of a job that the pass reads; ``user`` is a category code, -1 for none."""
 
 
 def history(jobs: pd.DataFrame, start_s: np.ndarray, local_s: np.ndarray, end_s: np.ndarray | None = None) -> pd.DataFrame:
     """Return per-user history at each submission, float64 [jobs], columns :data:`HISTORY`.
 
-    ``jobs`` is a cleaned canonical table in order of submission, whose index the result has. ``start_s`` int64 [jobs] are
-    recorded or simulated starts (seconds from the trace's origin), ``local_s`` int64 [jobs] the local wall clock at submission
+    ``jobs`` is a cleaned canonical table in order of submission; the result has its index. ``start_s`` int64 [jobs] are recorded
+    or simulated starts (seconds from the trace's origin), ``local_s`` int64 [jobs] the local wall clock at submission
     (``features.clock.local_clock_s``), ``end_s`` int64 [jobs] the ends, by default start_s + runtime_s. Recorded ends are later
-    where a runtime was cut at its request (``features.jobs.schema.recorded_end_s``).
+    if a runtime was cut at its request (``features.jobs.schema.recorded_end_s``).
 
-    A job has completed if end_s <= submit_s, and is running if start_s < submit_s < end_s; runtimes are those of ``jobs`` even
-    where ``end_s`` is later. The last three runtimes are in order of completion: by end, then start, then row. ``procs`` means
-    requested processors, also in the running jobs' ``occupied_procs`` and ``running_mean_procs``; ``mean_allocated_procs`` takes
-    the allocated where recorded, else the requested. Counts and sums over no job are 0; means, longest, last and ``break_s`` are
-    NaN where their jobs do not exist, so ``mean_last3_runtime_s`` needs three. A job without a user has no history, like the
-    first job of a new user. Weeks begin on Monday.
+    A job has completed if end_s <= submit_s, and is running if start_s < submit_s < end_s; runtimes are those of ``jobs`` even if
+    ``end_s`` is later. The last three runtimes are in order of completion: by end, then start, then row. ``procs`` means
+    requested processors, also in the running jobs' ``occupied_procs`` and ``running_mean_procs``; ``mean_allocated_procs`` uses
+    allocated processors if recorded, else requested. Counts and sums over no job are 0; means, longest, last and ``break_s`` are
+    NaN if they lack a job, so ``mean_last3_runtime_s`` needs three. A job without a user has no history, like the first job of a
+    new user. Weeks begin on Monday.
 
     Raises InputError if a job starts before its submission, runs less than a second or ends before its runtime is over;
     ValueError if jobs are out of order.
@@ -105,8 +105,8 @@ def history(jobs: pd.DataFrame, start_s: np.ndarray, local_s: np.ndarray, end_s:
 def model_inputs(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
     """Return the inputs of runtime learners, float64 [jobs, len(FEATURES)], contiguous rows.
 
-    ``jobs`` is a cleaned canonical table and ``history`` its :func:`history`; NaN where a history does not exist. Raises ValueError
-    if their rows differ. ``models.packed.snapshot_inputs``, packed into registered models, makes the same columns from a snapshot.
+    ``jobs`` is a cleaned canonical table and ``history`` its :func:`history`; missing history is NaN. Raises ValueError if their
+    rows differ. ``models.packed.snapshot_inputs``, packed into registered models, makes the same columns from a snapshot.
     """
     if not jobs.index.equals(history.index):
         raise ValueError("jobs and history have different rows")
@@ -118,10 +118,10 @@ def model_inputs(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
 
 
 def users_at(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndarray | None = None) -> np.ndarray:
-    """Return what was known of every user at ``at_s``: records of :data:`USER` by category.
+    """Return the state of every user at ``at_s``: records of :data:`USER` by category.
 
     Row i belongs to category i of ``jobs["user"]``. ``oldest`` is the row of the user's earliest started job that is still
-    running, -1 if none runs. Same arguments and errors as :func:`history`; jobs submitted later than ``at_s`` are ignored.
+    running, -1 if none is. Arguments and errors are those of :func:`history`; jobs submitted later than ``at_s`` are ignored.
     """
     events, by_start, by_end = _events(jobs, start_s, end_s)
     users = _blank(jobs)
@@ -186,7 +186,7 @@ def _history(jobs, by_start, by_end, users, rows):
 
 @njit(cache=True)
 def _users_at(at_s, jobs, by_start, by_end, users):
-    """Bring the blank ``users`` to the instant ``at_s``."""
+    """Advance the blank ``users`` to the instant ``at_s``."""
     following = np.full(len(jobs), -1, np.int64)
     _advance(at_s, 0, 0, jobs, by_start, by_end, following, users)
     for u in range(len(users)):

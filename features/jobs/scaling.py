@@ -1,9 +1,9 @@
-"""A trace at another load, or squeezed in time: the same jobs, faster or shorter.
+"""A trace at another load, or compressed in time.
 
-A machine on which nothing waits says nothing about schedulers. Two ways to more contention are usual: shorter times between submissions
-(``load``), and runtimes and times between submissions divided alike (``squeeze``; seven in Klusáček & Chlumský, JSSPP 2017), which leaves
-the load as it is and makes a trace of months one of weeks. Neither is the recorded workload any more: whatever shows its numbers names
-the factors.
+If nothing waits on a machine, it cannot tell schedulers apart. Two changes that raise contention are usual: shorter times between
+submissions (``load``), and runtimes and times between submissions divided alike (``squeeze``; by seven in Klusáček & Chlumský,
+JSSPP 2017). ``squeeze`` keeps the load and turns a trace of months into one of weeks. Neither is the recorded workload any more,
+so everything that shows such results names the factors.
 """
 
 import math
@@ -18,7 +18,7 @@ LARGEST = 1e6
 
 
 def check_factor(name: str, factor: float) -> None:
-    """Raise InputError unless ``factor`` is a finite number above 0."""
+    """Raise InputError unless ``factor`` is a finite number above 0 and at most ``LARGEST``."""
     if not (math.isfinite(factor) and 0 < factor <= LARGEST):
         raise InputError(f"{name} {factor:g}: must be a number above 0, at most {LARGEST:,.0f}")
 
@@ -26,8 +26,8 @@ def check_factor(name: str, factor: float) -> None:
 def scaled(jobs: pd.DataFrame, load: float = 1.0, squeeze: float = 1.0) -> pd.DataFrame:
     """Return ``jobs`` with times between submissions divided by ``load`` times ``squeeze``.
 
-    Runtimes and requests are divided by ``squeeze``, to whole seconds, at least 1. The first submission stays where it is. Recorded waits
-    become unknown: there was no such schedule. Raises InputError for a factor that is no number above 0.
+    Runtimes and requests are divided by ``squeeze`` and rounded to whole seconds, at least 1. The first submission keeps its
+    time. Recorded waits become unknown, because no such schedule was recorded. Raises InputError as :func:`check_factor` does.
     """
     check_factor("load", load)
     check_factor("squeeze", squeeze)

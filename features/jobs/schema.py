@@ -1,11 +1,11 @@
 """The canonical jobs table (columns, types, units, meaning) and the trace that holds it.
 
-Times are int64 seconds from the trace's origin, processors are counts, and unknown values are null: the Standard Workload
-Format's -1 ends at ingestion. Identities (user, group, executable, queue, partition) are categories of strings, so that SWF's
-numbers and Slurm's names are treated alike.
+Times are int64 seconds from the trace's origin, processors are counts, and unknown values are null: readers replace the Standard
+Workload Format's -1. Identities (user, group, executable, queue, partition) are categories of strings, so that SWF's numbers and
+Slurm's names are treated alike.
 
-What a job asks for beside processors and time (``ASKED``) counts for the whole job, over all its nodes: a node of it gets the n-th
-part. Null is what the source does not say, or the job does not ask for.
+Requests beside processors and time (``ASKED``) are for the whole job, over all its nodes: each of n nodes gets the n-th part.
+Null means that the source does not state a request, or that the job makes none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 JOBS_FORMAT = 2
-"""Version of the tables' layout, written into every stored table. Format 1 had no columns of ``ASKED``."""
+"""Version of the table layout, written into every stored table. Format 1 had no columns of ``ASKED``."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ COLUMNS: dict[str, Column] = {
     "exclusive": Column("Int8", "", "1: no other job may run on its nodes; 0: others may"),
 }
 ASKED = ("nodes", "procs_per_node", "memory_kib", "gpus", "properties", "exclusive")
-"""Columns of what a job asks for on machines that have more than processors (:mod:`sim.machine`)."""
+"""Columns of a job's requests on machines that have more than processors (:mod:`sim.machine`)."""
 IDENTITIES = ("user", "group", "executable", "queue", "partition")
 TEXTS = (*IDENTITIES, "properties")
 REQUIRED = ("runtime_s", "procs", "requested_s")
-"""Columns that hold no null once a trace is cleaned (then plain int64)."""
+"""Columns without nulls in a cleaned trace (plain int64 there)."""
 
 
 class UnreadLine(NamedTuple):
@@ -75,9 +75,9 @@ class Trace:
     """A workload as its source recorded it, before cleaning.
 
     ``jobs`` has the columns of :data:`COLUMNS` in source order. ``origin_unix_s`` is the Unix time of second 0, if known.
-    ``notes`` are whole sentences about what the reader noticed and did not treat as an error. ``unread`` are lines that no job
-    could be made of; cleaning lists them among the rejected.
-    ``hashed_with`` tells the key with which users, groups and executables are hashed, empty where they are not.
+    ``notes`` are whole sentences about oddities that the reader did not treat as errors. ``unread`` are the lines that could not
+    be read as jobs; cleaning lists them among the rejected jobs. ``hashed_with`` identifies the key with which users, groups and
+    executables are hashed; it is empty if they are not hashed.
     """
 
     name: str
@@ -95,10 +95,10 @@ class Trace:
 
 
 def conform(columns: Mapping[str, object], length: int, *, copy: bool = True) -> pd.DataFrame:
-    """Build a jobs table of ``length`` rows: canonical columns and dtypes, absent ones null.
+    """Build a jobs table of ``length`` rows: canonical columns and dtypes, missing ones null.
 
-    Without ``copy`` the table keeps arrays of the right type, which are then its own.
-    Raises ``KeyError`` for a column that is not canonical: a typing error, not bad input.
+    Without ``copy`` the table takes over arrays that already have the right type. Raises ``KeyError`` for a column that is not
+    canonical: a typing error, not bad input.
     """
     unknown = set(columns) - set(COLUMNS)
     if unknown:
@@ -117,7 +117,7 @@ def conform(columns: Mapping[str, object], length: int, *, copy: bool = True) ->
 
 
 def _check_whole(values: object, name: str) -> None:
-    """Raise TypeError for values that a cast to int64 would change without a word."""
+    """Raise TypeError for values that a cast to int64 would change silently."""
     dtype = getattr(values, "dtype", np.dtype(object))
     kind = getattr(dtype, "kind", "O")
     if kind in "bmMSU" or (kind == "O" and isinstance(dtype, pd.StringDtype)):
@@ -147,7 +147,7 @@ def _nulls(dtype: str, length: int) -> np.ndarray | pd.api.extensions.ExtensionA
 
 
 def widened(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Return a stored jobs table with the columns that its older format lacks, null."""
+    """Return a stored jobs table with null columns for those that its older format lacks."""
     absent = [name for name in ASKED if name not in jobs]
     if not absent:
         return jobs
@@ -170,9 +170,9 @@ def codes(jobs: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def alike(keys: Sequence[np.ndarray]) -> np.ndarray:
-    """Number kinds of rows by first appearance, int64 [rows].
+    """Number the distinct rows by first appearance, int64 [rows].
 
-    Rows of one kind are the same in all ``keys``, integers [rows] from -1 on.
+    Equal rows, the same in all ``keys`` (integers [rows], at least -1), share a number.
     """
     kind = np.zeros(len(keys[0]), np.int64)
     for key in keys:
@@ -188,7 +188,7 @@ def start_s(jobs: pd.DataFrame) -> np.ndarray | None:
 
 
 OVERRUN = "overrun_s"
-"""Column of a cleaned table: recorded seconds beyond the request, cut off the runtime by cleaning (int64)."""
+"""Column of a cleaned table: recorded seconds beyond the request, which cleaning cut off the runtime (int64)."""
 
 
 def recorded_end_s(jobs: pd.DataFrame, start_s: np.ndarray) -> np.ndarray:
@@ -203,7 +203,7 @@ def recorded_end_s(jobs: pd.DataFrame, start_s: np.ndarray) -> np.ndarray:
 def fingerprint(jobs: pd.DataFrame) -> str:
     """Return the SHA-256 (first 16 hex digits) of a table's content, in row order.
 
-    Columns of ``ASKED`` without any value do not count: tables of format 1 keep their fingerprints.
+    Columns of ``ASKED`` without any value are skipped, so that tables of format 1 keep their fingerprints.
     """
     digest = hashlib.sha256()
     for name in jobs.columns:

@@ -1,7 +1,7 @@
 """Every user's history at one instant: registered models predict from it without a trace.
 
-A snapshot is to the instant what ``features.jobs.history`` is to a job's submission. ``models.packed.snapshot_inputs``, packed
-with the model, reads it.
+A snapshot describes an instant as ``features.jobs.history`` describes a job's submission. ``models.packed.snapshot_inputs``,
+packed with the model, reads it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from features.jobs.schema import masked
 
 
 def snapshot(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndarray | None = None) -> pd.DataFrame:
-    """Return what was known at ``at_s`` (trace seconds): one row a user with known jobs.
+    """Return the history at ``at_s`` (trace seconds): one row for each user with known jobs.
 
-    A known job had ended by ``at_s`` or was running. ``jobs`` is a cleaned canonical table in order of submission, ``start_s``
-    and ``end_s`` int64 [jobs] its starts and ends as for ``features.jobs.history.history``; jobs after ``at_s`` are ignored.
+    A job is known if it had ended by ``at_s`` or was running. ``jobs`` is a cleaned canonical table in order of submission;
+    ``start_s`` and ``end_s`` int64 [jobs] are as for ``features.jobs.history.history``, whose errors are raised. Jobs after
+    ``at_s`` are ignored.
+
     Columns, int64 or Int64 (null where undefined):
 
     * ``user`` (str) and ``at_s``, the same instant in every row;
@@ -25,8 +27,6 @@ def snapshot(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndarr
       order of completion), ``sum_runtime_s``, ``sum_procs``, ``sum_allocated_procs`` (requested where not recorded), ``last_end_s``;
     * of jobs with start_s < at_s < end_s: ``running_jobs``, ``running_procs`` (their sum), ``running_sum_start_s``,
       ``running_earliest_start_s``.
-
-    Raises the errors of ``features.jobs.history.history``.
     """
     users = users_at(jobs, start_s, at_s, end_s)
     has_jobs = (users["completed_jobs"] > 0) | (users["running_jobs"] > 0)

@@ -1,4 +1,4 @@
-"""What the records of a trace used at once, and what is doubtful about simulating it."""
+"""What the records of a trace show in use at once, and why simulating it may be doubtful."""
 
 from typing import NamedTuple
 
@@ -6,28 +6,28 @@ import numpy as np
 import pandas as pd
 
 HIGH = 0.999
-"""The share of the time for which :attr:`InUse.high` is not exceeded: clocks of accounting differ by seconds, so a peak may be of none."""
+"""Share of the time for which usage stays within :attr:`InUse.high`. A peak may be false: accounting clocks differ by seconds."""
 WAITED_S = 60
-"""A job waited if it started later than so many seconds after its submission."""
+"""A job waited if it started more than this many seconds after its submission."""
 
 
 WIDE = "wider-than-machine"
-"""The rule that drops jobs that ask for more processors than there are."""
+"""The rule that drops jobs that ask for more processors than the machine has."""
 
 
 class InUse(NamedTuple):
-    """The most in use at once: ever (``peak``), and for 99.9 % of the time (``high``)."""
+    """The most in use at once: at any time (``peak``), and for 99.9 % of the time (``high``)."""
 
     peak: int
     high: int
 
     def exceeds(self, procs: int) -> bool:
-        """Tell whether more than 1 % over ``procs`` were in use for more than 0.1 % of the time."""
+        """Tell whether ``high`` is more than 1 % above ``procs``."""
         return self.high > 1.01 * procs
 
 
 class Usage(NamedTuple):
-    """What jobs with known waits and runtimes used; None where no job states it.
+    """Usage by jobs with known waits and runtimes; None if no job states it.
 
     ``waited`` is the share of these ``jobs`` that waited over a minute.
     """
@@ -39,7 +39,7 @@ class Usage(NamedTuple):
 
 
 def usage(jobs: pd.DataFrame) -> Usage:
-    """Return what ``jobs``, a canonical table, used by their recorded starts."""
+    """Return what ``jobs``, a canonical table, used according to their recorded starts."""
     recorded = jobs[jobs["wait_s"].fillna(-1).ge(0) & jobs["runtime_s"].fillna(0).gt(0)]
     if len(recorded) == 0:
         return Usage(0, None, None, None)
@@ -66,9 +66,9 @@ def _in_use(start_s: np.ndarray, end_s: np.ndarray, amount: pd.Series) -> InUse 
 
 
 def offered_load(jobs: pd.DataFrame, procs: int) -> float | None:
-    """Return the work of ``jobs`` over what ``procs`` processors do while they are submitted.
+    """Return the work of ``jobs`` over the capacity of ``procs`` processors meanwhile.
 
-    ``jobs`` is a cleaned table. None where all are submitted at once.
+    ``jobs`` is a cleaned table; the time is that from its first to its last submission. None if all are submitted at once.
     """
     span_s = float(np.ptp(jobs["submit_s"].to_numpy()))
     work = float(jobs["procs"].to_numpy(np.float64) @ jobs["runtime_s"].to_numpy(np.float64))
@@ -78,7 +78,7 @@ def offered_load(jobs: pd.DataFrame, procs: int) -> float | None:
 def doubts(jobs: pd.DataFrame, procs: int, rejected_jobs: pd.DataFrame) -> list[str]:
     """Return why a simulation of a cleaned trace may mean little: load, wide jobs, peak.
 
-    A line each; ``rejected_jobs`` as of :class:`features.jobs.cleaning.CleanTrace`.
+    One line for each reason; ``rejected_jobs`` as in :class:`features.jobs.cleaning.CleanTrace`.
     """
     machine, lines = f"{procs:,} processors", []
     load = offered_load(jobs, procs)

@@ -23,9 +23,9 @@ DELAYS = (0.5, LITTLE, 1.5, 3.0, 6.0)
 
 
 def variation_class(thresholds: Sequence[float]) -> int:
-    """Return the class from which on a run varied.
+    """Return the lowest class that counts as variation.
 
-    It is the one above the threshold of BINARY, or else the last.
+    It is the class above the threshold of BINARY, or the last class if that threshold is not among ``thresholds``.
     """
     return thresholds.index(BINARY[0]) + 1 if BINARY[0] in thresholds else len(thresholds)
 
@@ -34,9 +34,9 @@ def baselines(application: Sequence[str] | np.ndarray | pd.Series, runtime_s: np
     """Return each application's usual runtime: ``mean_s sigma_s`` (float64) and ``runs``.
 
     ``application`` (the sorted index) and ``runtime_s`` (seconds) [runs] must come from the training part alone. ``sigma_s`` is
-    the standard deviation of these runs (ddof = 0; the paper does not say), 0 if all took equally long; ``runs`` is int64. Of n
-    runs none is beyond sqrt(n - 1) standard deviations, so with three or fewer nothing can vary. Raises InputError for a runtime
-    that is not a positive number and for a run without application.
+    the standard deviation of these runs (ddof = 0; the paper does not specify it), 0 if all took equally long; ``runs`` is int64.
+    Of n runs none is beyond sqrt(n - 1) standard deviations, so with three or fewer nothing can vary. Raises InputError for a
+    runtime that is not a positive number and for a run without application.
     """
     runs = _runs(application, runtime_s)
     groups = runs.groupby("application", sort=True)["runtime_s"]
@@ -77,7 +77,7 @@ def labels(z: np.ndarray, thresholds: Sequence[float] = BINARY) -> np.ndarray:
 def probe_features(probes: pd.DataFrame, run_ids: Sequence[str] | pd.Index | pd.Series) -> pd.DataFrame:
     """Return the nine features of the MPI probes: float64 [runs, 9], index ``run_id``.
 
-    Columns ``probe.<call>.<min|max|mean>``, rows in the order of ``run_ids``. ``probes`` is the canonical table, a row for each
+    Columns ``probe.<call>.<min|max|mean>``, rows in the order of ``run_ids``. ``probes`` is the canonical table, one row for each
     node of a run: seconds it waited in the blocking calls. Min, max and mean are over the run's nodes with a value; NaN for a run
     without any. Rows of other runs are ignored. Raises InputError for two rows of one node and for waits below 0.
     """
@@ -101,7 +101,7 @@ def type_features(application: Sequence[str] | np.ndarray | pd.Series, types: Ma
     """Return the one-hot type of each run's application: float64 [runs, 3].
 
     Columns ``type.<compute|network|io>``, rows in the order of ``application``. ``types`` maps applications to one of
-    :data:`features.monitoring.samplers.TYPES`; another type raises InputError. NaN for an application that it does not name.
+    :data:`features.monitoring.samplers.TYPES`; another type raises InputError. NaN for an application missing from ``types``.
     """
     for name, kind in types.items():
         if kind not in TYPES:
@@ -115,17 +115,17 @@ def feature_matrix(windows: pd.DataFrame, probes: pd.DataFrame, types: Mapping[s
     """Return the classifier's inputs: float64 [runs, features], index ``run_id``.
 
     ``windows`` is one scope of :class:`features.monitoring.windows.WindowFeatures` (``own`` or ``all``), ``probes`` the canonical
-    table, ``types`` as for :func:`type_features`, ``runs`` the canonical control runs, of which ``run_id`` and ``application``
-    are read, never the runtime. Columns: those of ``windows``, those in :data:`features.monitoring.samplers.FEATURES` first and
-    in that order, then the probes' nine and the type's three; so with the paper's samplers exactly FEATURES. Missing values are
-    NaN. Raises InputError for a run that ``windows`` does not have, and as its parts do.
+    table, ``types`` as for :func:`type_features`, ``runs`` the canonical control runs, of which only ``run_id`` and
+    ``application`` are read. Columns: those of ``windows``, with those in :data:`features.monitoring.samplers.FEATURES` first and
+    in that order, then the probes' nine and the type's three; with the paper's samplers these are exactly FEATURES. Missing
+    values are NaN. Raises InputError for a run missing from ``windows``, and the errors of the functions for its parts.
     """
     run_ids = pd.Index(runs["run_id"], name="run_id")
     absent = run_ids.difference(windows.index)
     if len(absent):
         raise InputError(f"{len(absent)} runs have no window features, {shown(absent[0])} first")
     place = {name: number for number, name in enumerate(FEATURES)}
-    columns = sorted(windows.columns, key=lambda name: place.get(name, len(place)))  # stable: others stay in their order
+    columns = sorted(windows.columns, key=lambda name: place.get(name, len(place)))  # stable: other columns keep their order
     kinds = type_features(runs["application"].tolist(), types).set_axis(run_ids, axis=0)
     parts = [windows.loc[run_ids, columns], probe_features(probes, run_ids), kinds]
     return pd.concat(parts, axis=1).astype(np.float64)

@@ -1,7 +1,7 @@
 """Growth of cumulative counters between two samples: differences, wraps, resets, gaps.
 
-LDMS samples counters that only grow (Nichols et al., section III-A). A counter that went down either wrapped, at 2^32 or 2^64, or
-started anew with its node; only a wrap leaves a difference. Every sampled value is counted under one of :data:`KINDS`.
+LDMS samples counters that only grow (Nichols et al., section III-A). If a counter went down, it either wrapped, at 2^32 or 2^64,
+or restarted with its node; only a wrap gives a difference. Every sampled value is counted under one of :data:`KINDS`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def increment(previous, value):
         holds = previous < span or (kind == WRAP_64 and previous == span)
         if holds:
             if previous >= span / 16 * 15 and value < span / 16:
-                return (span - previous) + value, kind  # in this order: the large numbers cancel exactly
+                return (span - previous) + value, kind  # order matters: the large numbers cancel exactly
             return np.nan, RESET
     return np.nan, RESET
 
@@ -44,9 +44,9 @@ def increment(previous, value):
 def rates_of_sample(micros, sample, gauge, values, since, longest, rate, counts):
     """Fill ``rate`` [metrics] from one sample of one node; return whether any rate is known.
 
-    ``micros`` is the sample's time, ``sample`` [metrics] what was read (NaN: null), ``gauge`` [metrics] whether the reading
-    itself counts. ``values`` and ``since`` [metrics] are the node's last values and their times (:data:`NEVER` for none) and are
-    updated; ``longest`` is in microseconds; ``counts`` [kinds] grows by one for each metric. ``rate`` is NaN where unknown.
+    ``micros`` is the sample's time, ``sample`` [metrics] its values (NaN: null), ``gauge`` [metrics] whether the value itself is
+    the rate. ``values`` and ``since`` [metrics] are the node's last values and their times (:data:`NEVER` for none); both are
+    updated. ``longest`` is in microseconds; ``counts`` [kinds] grows by one for each metric. ``rate`` is NaN where unknown.
     """
     some = False
     for metric in range(len(sample)):

@@ -1,9 +1,9 @@
 """LDMS samplers: their metrics, which of them only grow, and the names of feature columns.
 
-A counter table holds one sampler: ``time_s`` float64 (Unix seconds, to the microsecond), ``node`` (text) and one float64 column a
-metric, null where a sample gives no value. The three samplers of Nichols et al. (table I) are listed with their metrics:
-``sysclassib`` and ``lustre2_client`` as the InfiniBand port counters and Lustre's llite statistics name them; of ``opa_info``,
-whose schema is not published, the 28 fields of an Omni-Path port's status and six of its virtual lane 0 stand for the paper's 34.
+A counter table holds one sampler: ``time_s`` float64 (Unix seconds, to the microsecond), ``node`` (text) and one float64 column
+per metric, null where a sample gives no value. The three samplers of Nichols et al. (table I) are listed with their metrics.
+``sysclassib`` and ``lustre2_client`` follow the names of InfiniBand port counters and of Lustre's llite statistics. The schema of
+``opa_info`` is not published: the 28 fields of an Omni-Path port's status and six of its virtual lane 0 stand for the paper's 34.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LUSTRE = """
 class Sampler:
     """A sampler's metrics in order, and its gauges; all other metrics are cumulative.
 
-    A gauge counts as read, a cumulative metric as a rate.
+    A gauge is used as read, a cumulative metric as a rate.
     """
 
     name: str
@@ -59,20 +59,20 @@ SAMPLERS = {
 _GAUGES = {
     **{name: "|".join(map(re.escape, sampler.gauges)) for name, sampler in SAMPLERS.items()},
     "meminfo": ".*",
-    "vmstat": r"nr_(?!dirtied$|written$|throttled_written$|vmscan_|foll_pin_|tlb_).*",  # those count events since the boot
+    "vmstat": r"nr_(?!dirtied$|written$|throttled_written$|vmscan_|foll_pin_|tlb_).*",  # the excluded ones count events since boot
     "procstat": "procs_running|procs_blocked",
     "cray_aries_r": r"current_freemem|nr_dirty|nr_writeback|loadavg_.*|power.*",
     "metric_set_nic": "",
 }
-"""A sampler's gauges, as a regular expression of the whole name; all other metrics are cumulative."""
+"""A sampler's gauges, as a regular expression for the whole name; all other metrics are cumulative."""
 
 
 def sampler_of(name: str, metrics: Iterable[str], kind: Literal["gauge", "cumulative"] | None = None) -> Sampler:
     """Return a site's sampler with its metrics in order and its documented gauges.
 
-    Gauges are those that Linux, LDMS and the vendors document. ``kind`` states what all metrics are, whatever their names. It is
-    needed for an unknown sampler (InputError lists the known ones; values never decide), and for one whose cumulative metrics
-    were stored as differences already: then "gauge".
+    Gauges are the metrics that Linux, LDMS and the vendors document as such. ``kind`` overrides this for all metrics. It is
+    required for an unknown sampler; without it InputError lists the known ones, because values never decide. If the cumulative
+    metrics were stored as differences already, ``kind`` must be "gauge".
     """
     metrics = tuple(metrics)
     if kind is None and name not in _GAUGES:
@@ -91,7 +91,7 @@ WINDOW_S = 300
 PROBES = ("send_s", "recv_s", "allreduce_s")
 """Seconds a node waits in the calls of the two MPI probes (a ring of 100 MB ten times, an all-reduce of 100 MB five times)."""
 TYPES = ("compute", "network", "io")
-"""What an application is intensive in."""
+"""The resource that an application uses most."""
 
 
 def counter_features(samplers: tuple[str, ...] = tuple(SAMPLERS)) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ FEATURES = (*counter_features(), *PROBE_FEATURES, *TYPE_FEATURES)
 """The 282 columns of Nichols et al., in this order."""
 
 NEWEST_FEATURES = tuple(f"{name}.{metric}.newest" for name in SAMPLERS for metric in SAMPLERS[name].metrics)
-"""Of each counter the mean over all nodes of the newest sample: minutes ahead of a mean over the window."""
+"""Mean over all nodes of each counter's newest sample: minutes ahead of a mean over the window."""
 SITUATION_FEATURES = (
     "job.nodes",
     "job.leaves",
@@ -117,12 +117,12 @@ SITUATION_FEATURES = (
     "offered.io",
     "offered.network",
 )
-"""What a scheduler knows of a start.
+"""What a scheduler knows when a job starts.
 
-``job``: nodes, leaf switches they are under, and the largest share of a node's partners under other leaf switches. ``running``: the
-share of all nodes that run applications of a type; ``beside`` that of the nodes under the job's leaf switches. ``offered``: GB/s that
-the running applications and the job usually read and write, and send through the uplinks of the job's busiest leaf switch, 0 where it
-is under one.
+``job``: number of nodes, number of their leaf switches, and the largest share of a node's partners under other leaf switches.
+``running``: the share of all nodes that run applications of a type; ``beside``: the same share of the nodes under the job's leaf
+switches. ``offered``: GB/s that the running applications and the job usually read and write, and send through the uplinks of the
+job's busiest leaf switch; the latter is 0 if the job is under one leaf switch.
 """
 MORE_FEATURES = (*NEWEST_FEATURES, *SITUATION_FEATURES)
 """Columns beyond those of Nichols et al."""
@@ -134,6 +134,6 @@ DELAY_FEATURES = (
     *SITUATION_FEATURES,
     *TYPE_FEATURES,
 )
-"""What says how much longer a run will take: the network as the job would feel it, what passes through the file system and waits for
-it, and what runs. Chosen by what they mean: with all columns trees learn the hour from counters of errors, which they have too few
-hours for."""
+"""Inputs that predict how much longer a run will take: the network as the job would see it, the traffic and backlog of the
+file system, and the running jobs. Chosen by meaning: with all columns, trees learn the hour from error counters, and there
+are too few hours for that."""

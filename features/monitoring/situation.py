@@ -1,6 +1,6 @@
-"""What a scheduler knows of a start: leaf switches, and what runs beside it.
+"""What a scheduler knows when a job starts: leaf switches, and the jobs running beside it.
 
-The columns :data:`features.monitoring.samplers.SITUATION_FEATURES`, from what a site has: a topology, jobs and types.
+The columns :data:`features.monitoring.samplers.SITUATION_FEATURES`, from a site's topology, jobs and types.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Job:
     runtime_s: float = math.inf
 
     def runs_at(self, at_s: float) -> bool:
-        """Tell whether it has started by ``at_s`` and not ended."""
+        """Tell whether the job has started by ``at_s`` and has not ended."""
         return self.start_s <= at_s and at_s - self.start_s < self.runtime_s
 
 
@@ -42,7 +42,7 @@ class Job:
 class Machine:
     """Leaf switches by node; types and usual rates by application.
 
-    As far as a site states them. ``rates`` are GB/s a node: read and written, and sent.
+    Each as far as a site states it. ``rates`` are GB/s per node: read plus written, and sent.
     """
 
     leaf_of: Mapping[str, str]
@@ -51,9 +51,9 @@ class Machine:
 
     @classmethod
     def of(cls, topology: pd.DataFrame, types: pd.DataFrame) -> Machine:
-        """Make it of a topology and a table of types.
+        """Make a machine from a topology and a table of types.
 
-        Their columns are ``node leaf`` and ``application type`` with, if known, :data:`RATES`.
+        Their columns are ``node leaf`` and ``application type``, with :data:`RATES` if known.
         """
         kinds = types.reindex(columns=["application", "type", *RATES])
         numbers = kinds[list(RATES)].to_numpy(np.float64)
@@ -65,21 +65,21 @@ class Machine:
 
     @cached_property
     def nodes_under(self) -> Mapping[str, int]:
-        """Number of nodes of each leaf switch."""
+        """Return the number of nodes of each leaf switch."""
         return Counter(self.leaf_of.values())
 
     def spread(self, job: Job) -> Mapping[str, int]:
         """Return how many nodes of ``job`` are under each leaf switch.
 
-        Nodes without one are left out.
+        Nodes without a leaf switch are left out.
         """
         return Counter(self.leaf_of[node] for node in job.nodes if node in self.leaf_of)
 
 
 def jobs_of(runs: pd.DataFrame) -> list[Job]:
-    """Return the runs with known nodes of a table.
+    """Return the runs of a table as jobs, without runs whose nodes are unknown.
 
-    Its columns are ``run_id application nodes start_s runtime_s``.
+    The table's columns are ``run_id application nodes start_s runtime_s``.
     """
     rows = runs[["run_id", "application", "nodes", "start_s", "runtime_s"]].itertuples(index=False)
     return [
@@ -88,9 +88,9 @@ def jobs_of(runs: pd.DataFrame) -> list[Job]:
 
 
 def situations(jobs: Sequence[Job], machine: Machine) -> pd.DataFrame:
-    """Return what is known of each of ``jobs`` at its start.
+    """Return each job's situation at its start, float64 [jobs, SITUATION_FEATURES].
 
-    float64 [jobs, SITUATION_FEATURES]. Neighbours are those of ``jobs`` that run then; of those that start in the same second the ones listed before it.
+    Its neighbours are the other ``jobs`` running then. Of jobs that start in the same second, those listed earlier are running.
     """
     spread = [machine.spread(job) for job in jobs]
     features = np.empty((len(jobs), len(SITUATION_FEATURES)))
@@ -105,8 +105,8 @@ def situations(jobs: Sequence[Job], machine: Machine) -> pd.DataFrame:
 def situation(job: Job, mine: Mapping[str, int], running: Sequence[tuple[Job, Mapping[str, int]]], machine: Machine) -> list[float]:
     """Return the SITUATION_FEATURES of a start of ``job`` while the ``running`` jobs run.
 
-    With each job comes its :meth:`Machine.spread`. NaN where a node of the job has no leaf switch, and of what is offered where an
-    application's rates are not known. Neighbours without a type are in none of the shares.
+    Each job comes with its :meth:`Machine.spread`. Values are NaN if a node of the job has no leaf switch, and ``offered`` values
+    if an application's rates are unknown. Neighbours without a type are in none of the shares.
     """
     nodes = len(job.nodes)
     all_under_leaves = sum(mine.values()) == nodes
@@ -129,7 +129,7 @@ def situation(job: Job, mine: Mapping[str, int], running: Sequence[tuple[Job, Ma
 
 
 def _through(leaf: str, jobs: Sequence[tuple[Job, Mapping[str, int]]], machine: Machine) -> float:
-    """Return GB/s that jobs send through the uplinks of ``leaf``."""
+    """Return the GB/s that jobs send through the uplinks of ``leaf``."""
     sent = 0.0
     for job, spread in jobs:
         there = spread.get(leaf, 0)

@@ -1,8 +1,8 @@
-"""The compiled part of the window features: samples into the windows of open runs.
+"""The compiled part of the window features: it adds samples to the windows of open runs.
 
-A window is a range of buckets of time. Buckets are seconds, cut further where windows begin or end inside a second, so that a
-sample's bucket tells which windows hold it, and sums do not depend on other runs. Samples of a run's own nodes go straight into
-the run. Samples of all nodes are summed by bucket, in a ring as long as a window; a run takes its buckets when its window ends.
+A window is a range of time buckets. A bucket is a second, split further where windows begin or end inside a second. So a sample's
+bucket determines which windows hold it, and sums do not depend on other runs. Samples of a run's own nodes go straight into the
+run. Samples of all nodes are summed by bucket, in a ring as long as a window; a run adds up its buckets when its window ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from features.monitoring.rates import NEVER, rates_of_sample
 SECOND = 1_000_000
 """Times are int64 microseconds of Unix time."""
 INTERVAL_BINS = 360_000
-"""Intervals between samples of a node are counted by hundredths of a second, up to an hour."""
+"""Intervals between samples of a node are counted in hundredths of a second, up to an hour."""
 MIN, MAX, SUM, COUNT = range(4)
 
 DONE = -1
@@ -27,42 +27,42 @@ CLOCK, BUCKET, OVER, KNOWN = range(4)
 class Windows(NamedTuple):
     """Runs in order of start, and the totals of their windows: ``[begin, end)`` in buckets."""
 
-    cuts: np.ndarray  # int64 [cuts]: where seconds are cut, microseconds within the second
+    cuts: np.ndarray  # int64 [cuts]: where seconds are split, microseconds within the second
     begin: np.ndarray  # int64 [runs]
     end: np.ndarray  # int64 [runs]
-    own: np.ndarray  # float64 [runs, 4, metrics]: MIN, MAX, SUM, COUNT; no runs where that scope is not asked for
+    own: np.ndarray  # float64 [runs, 4, metrics]: MIN, MAX, SUM, COUNT; no rows if that scope is not requested
     all: np.ndarray  # float64 [runs, 4, metrics]
-    samples: np.ndarray  # int64 [runs, 2]: samples that gave a value, of own and of all nodes
+    samples: np.ndarray  # int64 [runs, 2]: samples with a value, of own and of all nodes
     nodes: np.ndarray  # int64 [runs, 2]: nodes with such a sample
-    seen_nodes: np.ndarray  # int64 [runs]: nodes that were ever sampled before the window's end
+    seen_nodes: np.ndarray  # int64 [runs]: nodes sampled at any time before the window's end
     run_offsets: np.ndarray  # int64 [runs + 1]: where a run's nodes begin in run_nodes
     run_nodes: np.ndarray  # int64: nodes by run
     node_runs: np.ndarray  # int64: the same pairs as runs by node, each node's in order of start
     ring: np.ndarray  # float64 [buckets, 4, metrics]
-    ring_bucket: np.ndarray  # int64 [buckets]: the bucket a place of the ring holds
+    ring_bucket: np.ndarray  # int64 [buckets]: the bucket in each place of the ring
     ring_samples: np.ndarray  # int64 [buckets]
 
 
 class Nodes(NamedTuple):
-    """State of every node; arrays of at least as many rows as there are nodes."""
+    """State of every node; the arrays may have more rows than there are nodes."""
 
     values: np.ndarray  # float64 [nodes, metrics]: last value of each cumulative metric
     since: np.ndarray  # int64 [nodes, metrics]: its time
     last: np.ndarray  # int64 [nodes]: time of the last sample
-    bucket: np.ndarray  # int64 [nodes]: bucket of the last sample that gave a value
-    first_run: np.ndarray  # int64 [nodes]: first place in node_runs that is not over
-    next_run: np.ndarray  # int64 [nodes]: first place in node_runs that is not open yet
+    bucket: np.ndarray  # int64 [nodes]: bucket of the last sample with a value
+    first_run: np.ndarray  # int64 [nodes]: first place in node_runs whose run is not over
+    next_run: np.ndarray  # int64 [nodes]: first place in node_runs whose run is not open yet
     last_run: np.ndarray  # int64 [nodes]: where the node's runs end in node_runs
 
 
 class Stream(NamedTuple):
-    """State beside nodes and runs."""
+    """State of the stream beside nodes and runs."""
 
     clock: np.ndarray  # int64 [4]: CLOCK, BUCKET of the last sample; runs that are OVER; nodes ever sampled (KNOWN)
     duplicates: np.ndarray  # int64 [1]: samples of a node at a time already sampled; the first counts
     counts: np.ndarray  # int64 [kinds]
     intervals: np.ndarray  # int64 [INTERVAL_BINS]
-    sample: np.ndarray  # float64 [metrics]: what the row at hand holds
+    sample: np.ndarray  # float64 [metrics]: values of the current row
     rate: np.ndarray  # float64 [metrics]: its rates
 
 
@@ -88,7 +88,7 @@ def buckets_of(micros, cuts):
 def add(total, place, rate):
     """Add a sample's rates to row ``place`` of ``total`` [rows, 4, metrics]; NaN adds nothing.
 
-    Without branches, so that it runs on vectors.
+    The loop has no branches, so that it vectorises.
     """
     for metric in range(len(rate)):
         value = rate[metric]
@@ -130,7 +130,7 @@ def close(bucket, windows, nodes, stream):
 def take(micros, node, values, gauge, longest, windows, nodes, stream):
     """Process a batch: ``micros``, ``node`` int64 [rows], ``values`` float64 [metrics, rows].
 
-    Returns DONE, or the first row that goes back in time.
+    Return DONE, or the first row whose time is earlier than that of a previous row.
     """
     clock = stream.clock
     for row in range(len(micros)):

@@ -1,7 +1,7 @@
 """Window features: min, max and mean of every metric before each run's start.
 
 Nichols et al. (RUSH), sections III-A and III-D: counters aggregated over the five minutes before a run, over its own nodes and
-over all nodes. It is one range join of samples and windows, streamed in order of time in bounded memory.
+over all nodes. This is one range join of samples and windows, streamed in order of time in bounded memory.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ from features.monitoring.window_kernel import (
 )
 
 Scope = Literal["own", "all", "both"]
-Batch: TypeAlias = Any  # a RecordBatch or a Table of Arrow, or a DataFrame
+Batch: TypeAlias = Any  # an Arrow RecordBatch or Table, or a DataFrame
 KEYS = ("time_s", "node")
 _PIECE = 16_384
 """Rows processed at a time, so that they stay in the processor's cache between the steps."""
@@ -41,22 +41,22 @@ _PIECE = 16_384
 
 @dataclass(frozen=True)
 class WindowFeatures:
-    """Features of runs by the counters of one sampler or, :func:`side_by_side`, of several.
+    """Features of runs from the counters of one sampler, or of several (:func:`side_by_side`).
 
     ``own``, ``all``: float64 [runs, metrics x 3], index ``run_id`` in the order of the runs, columns
-    ``<sampler>.<metric>.<min|max|mean>``; over the run's own nodes and over all nodes, None where not asked for. Rates are in the
-    metric's unit a second. NaN where no sample gives a value.
+    ``<sampler>.<metric>.<min|max|mean>``; over the run's own nodes and over all nodes; None if not requested. Rates are in the
+    metric's unit per second. NaN if no sample gives a value.
 
-    ``coverage``: the samples behind them, same index, by scope: ``<sampler>.<own|all>.samples``, the samples in the window that
-    gave at least one value; ``.nodes``, the nodes with such a sample; ``.expected``, the samples of all the run's nodes, or of
-    all nodes ever sampled before the window's end, at the sampler's usual interval (NaN where no node was sampled twice).
+    ``coverage``: the number of samples, same index, by scope: ``<sampler>.<own|all>.samples``, the samples in the window with at
+    least one value; ``.nodes``, the nodes with such a sample; ``.expected``, the samples of all the run's nodes, or of all nodes
+    ever sampled before the window's end, at the sampler's usual interval (NaN if no node was sampled twice).
 
     ``counts``: int64, values by kind, ``<sampler>.<kind>`` for :data:`features.monitoring.rates.KINDS`; ``<sampler>.duplicate``,
-    samples of a node at a time already sampled, of which the first counts; ``.samples`` (without those) and ``.nodes``, all there
-    were; ``.vanished``, nodes whose last sample lies longer than the longest interval before the last of all.
+    samples of a node at a time already sampled, of which the first counts; ``.samples`` (without duplicates) and ``.nodes``, the
+    totals; ``.vanished``, nodes whose last sample lies longer than the longest interval before the last of all.
 
-    ``interval_s``: by sampler, the usual time between samples of a node: the median, to a hundredth of a second and at least
-    that.
+    ``interval_s``: by sampler, the usual time between samples of a node: the median, rounded to a hundredth of a second and at
+    least one hundredth.
     """
 
     own: pd.DataFrame | None
@@ -78,18 +78,18 @@ def window_features(
 ) -> WindowFeatures:
     """Return min, max and mean of a sampler's metrics over the window before each run's start.
 
-    ``batches``: tables of one sampler, ``time_s`` float64 (Unix seconds), ``node`` text and one column a metric, rows in order of
-    time from batch to batch. Samples earlier than ``window_s`` and the longest interval before a start are not needed and may be
-    left out. ``runs``: canonical control runs (``run_id``, ``nodes``, ``start_s``), in any order. ``sampler``: a
+    ``batches``: tables of one sampler, ``time_s`` float64 (Unix seconds), ``node`` text and one column per metric, rows in order
+    of time within and across batches. Samples more than ``window_s`` plus the longest interval before a start are not needed and
+    may be left out. ``runs``: canonical control runs (``run_id``, ``nodes``, ``start_s``), in any order. ``sampler``: a
     :class:`Sampler`, whose metrics become the columns, null where a batch lacks one; or a name known to
-    :func:`features.monitoring.samplers.sampler_of`, the metrics then being those of the first batch.
+    :func:`features.monitoring.samplers.sampler_of`, with the metrics of the first batch.
 
-    A sample at ``t`` counts for a run started at ``s`` if s - window_s <= t < s - lag_s; times are taken to the microsecond. The
-    rate of a cumulative metric belongs to the later of its two samples: an interval that began before the window counts if it
-    ended inside, one that ends at the start does not. The earlier value is the node's last one for that metric, if not older than
-    ``longest_interval_s``. Min, max and mean are over all samples of all nodes: a node sampled more often weighs more.
+    A sample at ``t`` counts for a run started at ``s`` if s - window_s <= t < s - lag_s; times are rounded to the microsecond.
+    The rate of a cumulative metric belongs to the later of its two samples: an interval that began before the window counts if it
+    ended inside; one that ends at the start does not. The earlier value is the node's last one for that metric, unless it is
+    older than ``longest_interval_s``. Min, max and mean are over all samples of all nodes: a node sampled more often weighs more.
 
-    Memory: the result, the last sample of each node, a window's buckets. Raises InputError for rows that go back in time, missing
+    Memory: the result, the last sample of each node, the buckets of a window. Raises InputError for rows back in time, missing
     columns, null times or nodes, metrics that the sampler does not name, and runs that share a ``run_id`` or name a node twice.
     """
     window, lag, longest = (round(value * SECOND) for value in (window_s, lag_s, longest_interval_s))
@@ -138,7 +138,7 @@ def side_by_side(parts: Sequence[WindowFeatures]) -> WindowFeatures:
 
 
 class _Join:
-    """The state of one streamed join around the kernel."""
+    """The state of one streamed join, which feeds the kernel."""
 
     def __init__(self, sampler: Sampler, runs: pd.DataFrame, window: int, lag: int, longest: int, scope: Scope) -> None:
         self.sampler, self.runs, self.scope = sampler, runs, scope
@@ -193,7 +193,7 @@ class _Join:
     def _nodes_of_runs(self) -> tuple[np.ndarray, np.ndarray]:
         """Return offsets int64 [runs + 1] and codes of the runs' nodes, in order of start.
 
-        Empty where own nodes are not asked for.
+        No codes if own nodes are not requested.
         """
         name, nodes_of = (self.runs[column].tolist() for column in ("run_id", "nodes"))
         offsets, flat = [0], list[int]()
@@ -291,7 +291,7 @@ class _Join:
 
 
 def _table(batch: Batch) -> pa.Table:
-    """Return the batch as an Arrow table with its keys, free of nulls."""
+    """Return the batch as an Arrow table; raise InputError for missing or null keys."""
     if isinstance(batch, pd.DataFrame):
         batch = pa.Table.from_pandas(batch, preserve_index=False)
     for key in KEYS:
@@ -312,7 +312,7 @@ def _numbers(column: pa.Array) -> np.ndarray:
 
 
 def _nodes(first_run: np.ndarray, last_run: np.ndarray, metrics: int) -> Nodes:
-    """Return nodes without samples, whose runs lie between those places."""
+    """Return nodes without samples, whose runs lie between the given places in node_runs."""
     count = len(first_run)
     values, since = np.full((count, metrics), np.nan), np.full((count, metrics), NEVER)
     return Nodes(values, since, np.full(count, NEVER), np.full(count, NEVER), first_run.copy(), first_run.copy(), last_run.copy())
