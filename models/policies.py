@@ -1,7 +1,7 @@
-"""A policy as a file: its score, what features mean, where it was learned, its gain.
+"""A policy as a file: its score, the meaning of its features, its training, its gain.
 
-JSON of format 1, which a site can put into its own scheduler: the job with the smallest score starts first, ties by submission. Text in,
-text out; the formula itself is checked where the score language is known (:mod:`pipelines.storage.policies`).
+JSON of format 1, which a site can put into its own scheduler: the job with the smallest score starts first, ties by submission.
+This module reads and writes text only; :mod:`pipelines.storage.policies`, which knows the score language, checks the formula.
 """
 
 import json
@@ -26,19 +26,19 @@ ARITHMETIC = (
     "log is natural, of at least 1e-9; sqrt is of at least 0; comparisons are 1 or 0; where(c, a, b) is a unless c is 0; a division by 0 and what is not a "
     "number is 0; ties go by submission"
 )
-"""What a formula's operations mean, beside what they mean everywhere."""
+"""Rules for a formula's operations beyond usual arithmetic."""
 MOST_BYTES = 1 << 20
 """Max bytes of a policy file."""
 MOST_PARAMETERS = 1000
 Weeks = Annotated[tuple[int, ...], Strict(False)]
 _PARAMETER = re.compile(r"[a-z_][a-z_0-9]*")
 LARGEST = 1e100
-"""Bound of all numbers."""
+"""Bound of the absolute value of every number."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """What a name of the formula stands for.
+    """The meaning of a name in the formula.
 
     Its value enters the formula in this unit, not scaled.
     """
@@ -49,7 +49,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Trained:
-    """Where a policy was learned.
+    """How a policy was learned.
 
     ``weeks`` are numbers of the trace's weeks, ``objective`` is in words, ``trials`` counts the policies that were tried.
     ``fingerprint`` is that of the jobs.
@@ -66,10 +66,10 @@ class Trained:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a policy gained on weeks from which nothing was learned.
+    """What a policy gained on weeks that were not used for learning.
 
-    ``relative`` is the change of the sum of weekly mean bounded slowdowns against the baseline's (-0.1: a tenth less), ``low`` and ``high``
-    its interval over weeks and ``replicates`` with shaken submissions. The longest waits are in seconds.
+    ``relative`` is the change of the sum of weekly mean bounded slowdowns against the baseline's (-0.1: a tenth less), ``low``
+    and ``high`` its interval over weeks and ``replicates`` with shaken submissions. The max waits are in seconds.
     """
 
     against: str
@@ -84,16 +84,16 @@ class Evidence:
 
     @property
     def clear(self) -> bool:
-        """Tell whether the interval says that the policy is better than the baseline."""
+        """Tell whether the whole interval is on the better side of the baseline."""
         return self.high < 0
 
 
 @dataclass(frozen=True)
 class PolicyFile:
-    """A score and all that is known of it; see :data:`ARITHMETIC` and docs/policies.md.
+    """A score and all that is known about it; see :data:`ARITHMETIC` and docs/policies.md.
 
-    It was learned with ``algorithm``, such as ``EASY(plans=requested)``, the order ``backfill`` behind it (empty where the algorithm takes
-    none), the threshold ``starvation_s`` and the source ``predictor`` of ``r``.
+    It was learned with ``algorithm``, such as ``EASY(plans=requested)``, the order ``backfill`` behind it (empty if the algorithm
+    takes none), the threshold ``starvation_s`` and ``predictor`` as the source of ``r``.
     """
 
     name: str
@@ -115,7 +115,7 @@ class PolicyFile:
 
     @property
     def behind(self) -> str:
-        """Return what stands behind the order in a scheduler's name: ``-EASY-SPF``."""
+        """Return the part behind the order in a scheduler's name: ``-EASY-SPF``."""
         return "".join(f"-{part}" for part in (self.algorithm, self.backfill) if part)
 
 
@@ -135,7 +135,7 @@ def dumps(policy: PolicyFile) -> str:
 def loads(text: str | bytes, where: str) -> PolicyFile:
     """Return the policy in a JSON text.
 
-    Raises InputError, one line: ``where`` the text is from and what is wrong. The formula is not looked into.
+    Raises InputError of one line: the source ``where`` and what is wrong. The formula is not parsed.
     """
     document = _parsed(text, where)
     if document.get("format") != FORMAT or isinstance(document.get("format"), bool):
@@ -166,7 +166,7 @@ def loads(text: str | bytes, where: str) -> PolicyFile:
 
 
 def _parsed(text: str | bytes, where: str) -> dict[str, Any]:
-    """Return the table in a JSON text; InputError for what is none, or says a thing twice."""
+    """Return the table in a JSON text; InputError if it is none, or repeats a key."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for key, count in Counter(key for key, _ in pairs).items():
@@ -195,7 +195,7 @@ def _parsed(text: str | bytes, where: str) -> dict[str, Any]:
 
 
 def _table(shape: type, table: Any, where: str, left_out: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a table of the fields of ``shape``, those without a default among them."""
+    """Return ``table`` as fields of ``shape``; InputError if one without a default is missing."""
     settings = validated(shape, table, where, left_out=left_out)
     for each in fields(shape):
         if each.default is MISSING and each.default_factory is MISSING and each.name not in settings:
@@ -204,7 +204,7 @@ def _table(shape: type, table: Any, where: str, left_out: Sequence[str] = ()) ->
 
 
 def _check(policy: PolicyFile, where: str) -> None:
-    """Raise InputError for values that no policy has."""
+    """Raise InputError for invalid values."""
     check_name(policy.name, f"{where}: name")
     if not policy.formula.strip() or not policy.formula.isprintable() or ";" in policy.formula:
         raise InputError(

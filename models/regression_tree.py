@@ -1,7 +1,7 @@
 """Grow regression trees in compiled code.
 
-By least squares, from histograms of binned features, the best split first (Friedman 2001; LightGBM: Ke et al. 2017). A tree is laid out as
-in :mod:`models.trees`. Sums are of whole numbers, so that their order does not matter.
+By least squares, from histograms of binned features, the best split first (Friedman 2001; LightGBM: Ke et al. 2017). The layout
+of a tree is that of :mod:`models.trees`. Sums are over whole numbers, so that their order does not matter.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from features.jit import kernel, njit
 from models.trees import FEATURE, HIGH, LOW, leaf_of
 
 BINS, SAMPLE = 64, 2000
-"""Most bins of a feature, and most rows that they are chosen from."""
+"""Max bins of a feature, and max rows from which they are chosen."""
 ONE = 2.0**20
-"""What 1 of a target is in sums."""
+"""The whole number that stands for a target of 1 in sums."""
 ROWS_BITS = 16
-"""A cell of a histogram is one number: how many rows in its lower bits, the sum of their targets above."""
+"""A cell of a histogram is one number: the number of rows in its lower bits, the sum of their targets above."""
 ROWS = (1 << ROWS_BITS) - 1
 BEGIN, END, TOTAL, HISTOGRAM, NODE, SIDE, SPLIT, BIN, FIELDS = range(9)
-"""Of a leaf: where its rows begin and end, their cell, its histogram, the link to it, and its best split."""
+"""Fields of a leaf: begin and end of its rows, their total cell, its histogram, the link to it, and its best split."""
 
 
 class Shape(NamedTuple):
-    """Limits of a tree: leaves, rows in a leaf; shares of features for a split, of rows."""
+    """Limits of a tree: max leaves, min rows in a leaf; share of features per split, of rows."""
 
     leaves: int
     min_rows: int
@@ -35,18 +35,18 @@ class Shape(NamedTuple):
 
 
 def edges_of(x: np.ndarray) -> np.ndarray:
-    """Return where bins of ``x`` [rows, features] end.
+    """Return the upper edges of the bins of ``x`` [rows, features].
 
-    Few values have a bin each, many share bins by quantiles.
+    A feature with few values has one bin for each; otherwise bins follow quantiles.
     """
     return _edges(np.sort(x[:: -(-len(x) // SAMPLE)].T.copy()))
 
 
 @njit
 def _edges(ordered):
-    """Return edges halfway between ascending values [features, rows], infinite behind the last.
+    """Return edges halfway between ascending values [features, rows], filled up by infinity.
 
-    However few, values below 0, as what is unknown has, 0 and values above it are apart.
+    Values below 0 (unknown ones), 0, and values above 0 never share a bin, however few they are.
     """
     edges = np.full((ordered.shape[0], BINS - 1), np.inf)
     for feature in range(ordered.shape[0]):
@@ -63,7 +63,7 @@ def _edges(ordered):
 
 @njit
 def find_bins(x, rows, edges, bins):
-    """Write, into the ``rows`` of ``bins``, how many edges each feature of ``x`` is above."""
+    """Write each feature's bin to the ``rows`` of ``bins``: the number of edges below ``x``."""
     for row in rows:
         for feature in range(len(edges)):
             value, ends, below, half = x[row, feature], edges[feature], 0, BINS // 2
@@ -75,9 +75,10 @@ def find_bins(x, rows, edges, bins):
 
 @njit
 def grow(bins, edges, target, shape, random, links, thresholds):
-    """Write a tree into ``links`` and ``thresholds``; return each row's leaf.
+    """Write a tree to ``links`` and ``thresholds``; return each row's leaf.
 
-    ``target`` [rows] is what it predicts, below 2^10; ``bins`` are those of fewer than 2^16 rows; ``random`` uint64 [1] draws rows and features.
+    ``target`` [rows], below 2^10, is the value to predict; ``bins`` has under 2^16 rows; ``random`` uint64 [1] draws rows,
+    features.
     """
     rows, features = bins.shape
     order, cells = np.arange(rows), np.empty(rows, np.int64)
@@ -115,7 +116,7 @@ def grow(bins, edges, target, shape, random, links, thresholds):
         if large[END] - large[BEGIN] >= 2 * shape.min_rows:
             small[HISTOGRAM], large[HISTOGRAM] = node + 1, place
             _count(histograms[node + 1], bins, cells, order[small[BEGIN] : small[END]])
-            rest = histograms[place]  # without a name, numba writes the difference and then a copy of it
+            rest = histograms[place]  # a name of its own: otherwise numba writes the difference and then copies it
             rest -= histograms[node + 1]
             gain[best] = _best_split(histograms[low[HISTOGRAM]], low, shape, inverse, finite, random, sums, bin_of)
             gain[node + 1] = _best_split(histograms[high[HISTOGRAM]], high, shape, inverse, finite, random, sums, bin_of)
@@ -129,7 +130,7 @@ def grow(bins, edges, target, shape, random, links, thresholds):
 
 @kernel
 def _partition(order, begin, end, bins, feature, bin_):
-    """Bring rows up to ``bin_`` to the front; return where the others begin."""
+    """Move rows up to ``bin_`` to the front; return where the others begin."""
     while begin < end:
         if bins[order[begin], feature] <= bin_:
             begin += 1
@@ -141,7 +142,7 @@ def _partition(order, begin, end, bins, feature, bin_):
 
 @kernel
 def _count(histogram, bins, cells, rows):
-    """Write the cells of the ``rows`` into the ``histogram`` [features, BINS]."""
+    """Sum the cells of the ``rows`` into the ``histogram`` [features, BINS]."""
     histogram[:] = 0
     for row in rows:
         cell = cells[row]
@@ -151,11 +152,10 @@ def _count(histogram, bins, cells, rows):
 
 @kernel
 def _best_split(histogram, leaf, shape, inverse, finite, random, sums, bin_of):
-    """Write the leaf's best split by features drawn here into ``leaf``; return its gain, 0 without one.
+    """Write the leaf's best split by randomly drawn features to ``leaf``; return its gain.
 
-    ``finite`` [features] is how many edges each has; ``sums`` and ``bin_of`` [BINS] are scratch.
-
-    The gain is what the split takes from the sum of squared errors; of equal splits the first is the best.
+    ``finite`` [features] is the number of edges of each; ``sums`` and ``bin_of`` [BINS] are scratch. The gain is the reduction of
+    the sum of squared errors, 0 without a split; of equal splits the first is the best.
     """
     rows, total, features = leaf[END] - leaf[BEGIN], leaf[TOTAL] >> ROWS_BITS, histogram.shape[0]
     best, wanted = 0.0, np.int64(np.ceil(shape.features * features))
@@ -166,7 +166,7 @@ def _best_split(histogram, leaf, shape, inverse, finite, random, sums, bin_of):
             continue
         wanted -= 1
         below, ends = 0, 0
-        for bin_ in range(finite[feature]):  # without a branch, for which bins are empty cannot be predicted
+        for bin_ in range(finite[feature]):  # no branch: the processor cannot predict which bins are empty
             below += histogram[feature, bin_]
             sums[ends], bin_of[ends] = below, bin_
             ends += histogram[feature, bin_] != 0

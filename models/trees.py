@@ -1,7 +1,7 @@
-"""Trees as plain arrays for the simulator's kernel, LightGBM's among them.
+"""Trees as plain arrays for the simulator's kernel, including LightGBM's.
 
-A tree has up to ``leaves`` leaves; its inner nodes are rows of a table ``links`` (feature, child where the feature is at most the
-threshold, other child), with the thresholds beside it. A child below 0 is a leaf: -1 the first, -2 the second, as in LightGBM.
+A tree has up to ``leaves`` leaves; its inner nodes are rows of a table ``links`` (feature, child if the feature is at most the
+threshold, other child), with a list of thresholds. A child below 0 is a leaf: -1 the first, -2 the second, as in LightGBM.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def plain_trees(booster: lightgbm.Booster) -> list[tuple[np.ndarray, np.ndarray,
             trees.append((np.array([[-1, -1, -1]]), np.zeros(1), values))
             continue
         kinds = np.array(given["decision_type"].split(), np.int64)
-        if (kinds & 1).any() or (kinds >> 2).any():  # bit 0: by category; bits 2 and 3: how missing values go
+        if (kinds & 1).any() or (kinds >> 2).any():  # bit 0: categories; bits 2 and 3: treatment of missing values
             raise ValueError("a tree that splits by categories or missing values has no plain form")
         columns = [np.array(given[name].split(), np.int64) for name in ("split_feature", "left_child", "right_child")]
         trees.append((np.column_stack(columns), np.array(given["threshold"].split(), np.float64), values))

@@ -1,7 +1,7 @@
 """``lightgbm`` without Queuecast: boosted regression trees from plain arrays and numpy.
 
-It answers as the simulator's kernel (``models.runtime.lightgbm``) does with the same trees and groups of jobs; a test holds the two
-equal. Trees are learned once, groups are dated. Packed into registered models.
+With the same trees and groups of jobs it answers as the simulator's kernel (``models.runtime.lightgbm``) does; a test checks that
+both are equal. Trees are learned once, groups are updated every night. Packed into registered models.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import pandas as pd
 from .groups import GROUPS, Columns, Groups, leaves_of
 
 TREES, NIGHT = "trees.npz", "night.json"
-"""Files of the trees, learned once, and of what is dated beside the groups."""
+"""Files of the trees, which are learned once, and of the nightly state beside the groups."""
 
 
 @dataclass(frozen=True)
 class Trees:
-    """Boosted trees, and the groups of jobs that they look at.
+    """Boosted trees, and the groups of jobs that their features come from.
 
-    ``nodes`` int64 [trees, leaves, 3] and ``thresholds`` float64 [trees, leaves] are as in ``groups.leaves_of``; ``values`` float64
-    [trees, leaves] correct the logarithm of the first guess, the last runtime of the most similar job. There are none before
-    enough jobs have ended.
+    ``nodes`` int64 [trees, leaves, 3] and ``thresholds`` float64 [trees, leaves] are as in ``groups.leaves_of``; ``values``
+    float64 [trees, leaves] correct the logarithm of the first guess, which is the last runtime of the most similar jobs. There
+    are no trees before enough jobs have ended.
     """
 
     nodes: np.ndarray
@@ -41,10 +41,10 @@ class Trees:
         return self.corrected(*self.groups.describe(asked), np.asarray(asked["requested_s"], np.float64))
 
     def corrected(self, features: np.ndarray, guess: np.ndarray, requested: np.ndarray) -> np.ndarray:
-        """Return predictions of jobs with these ``features`` [jobs, features] and first guesses."""
+        """Return predictions for jobs with these ``features`` [jobs, features] and first guesses."""
         log_s = guess.copy()
         leaves = leaves_of(self.nodes, self.thresholds, features) if len(self.nodes) else np.empty((len(guess), 0), np.int64)
-        for tree in range(len(self.nodes)):  # one after the other, as the kernel adds them
+        for tree in range(len(self.nodes)):  # in sequence, to add in the kernel's order
             log_s += self.values[tree, leaves[:, tree]]
         return np.rint(np.clip(np.exp(log_s), 1.0, requested))
 

@@ -1,4 +1,4 @@
-"""Quantiles of a runtime given how long the job has run, from those at its submission."""
+"""Quantiles of a runtime given how long the job has run, from those at submission."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def conditional(
 ) -> list[float]:
     """Return quantiles, at the levels ``wanted``, of a runtime beyond ``elapsed`` seconds.
 
-    ``quantiles`` are those of the whole runtime at ``levels``, both ascending. Between them the logarithm of runtime is taken to be
+    ``quantiles`` are those of the whole runtime at ``levels``, both ascending. Between them the logarithm of runtime is assumed
     uniform; level 0 is a second and level 1 the request, as in ``models.runtime.quantile.estimate_again``. Whole seconds in
-    1..request; a job at its request has nothing left but that.
+    1..request; a job that has reached its request gets the request at every level.
     """
     if elapsed >= requested:
         return [float(requested)] * len(wanted)

@@ -1,8 +1,8 @@
 """``quantile`` without Queuecast: a runtime's distribution from plain arrays and numpy.
 
-It answers as the simulator's kernel (``models.runtime.quantile``) does with the same memory; the formulas are repeated here, and a
-test holds the two equal. Trees and settings are learned once; leaves, calibrated levels and
-groups of jobs are dated. Packed into registered models.
+With the same memory it answers as the simulator's kernel (``models.runtime.quantile``) does; the formulas are repeated here, and
+a test checks that both are equal. Trees and settings are learned once; leaves, calibrated levels and groups of jobs are updated
+every night. Packed into registered models.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pandas as pd
 from .groups import GROUPS, Columns, Groups, leaves_of
 
 TREES, LEAVES = "forest.npz", "leaves.npz"
-"""Files of trees and settings, learned once, and of dated state beside the groups."""
+"""Files of trees and settings, which are learned once, and of the nightly state beside the groups."""
 _HOUR, _WEEKDAY = -3, -2
-"""Columns of what the trees see."""
+"""Columns among the inputs of the trees."""
 _SLACK = 1e-9
 _GOLDEN = 0.6180339887498949
 _ROWS = 128
@@ -31,10 +31,10 @@ _ROWS = 128
 class Plan:
     """Constants of the arrays: bins, cells, weights, levels.
 
-    Bins have ``step`` of the logarithm of runtime; relative runtimes reach ``reach`` of them either way. Cells of ln(request /
-    runtime) begin at ``ends``; ``shares`` are the weights of runtimes, relative runtimes, runtimes relative to requests and
-    runtimes of all jobs in the distribution for quantiles, ``point_shares`` in that for the most accurate point. ``alike`` lists
-    the keys of each level, the most alike first; ``levels`` are those of the kept quantiles, tilted by size from ``upper`` on.
+    Bins are ``step`` wide in the logarithm of runtime; relative runtimes span ``reach`` bins either way. Cells of ln(request /
+    runtime) begin at ``ends``. ``shares`` weigh runtimes, relative runtimes, runtimes relative to requests and runtimes of all
+    jobs in the distribution for quantiles; ``point_shares`` do in that for the most accurate point. ``alike`` lists the keys of
+    each level, the most similar first. ``levels`` are those of the kept quantiles, tilted by size from ``upper`` on.
     """
 
     step: float
@@ -52,11 +52,11 @@ class Plan:
 class Forest:
     """A quantile regression forest as of ``at_s`` (the trace's second).
 
-    ``nodes`` int64 [trees, leaves, 3] (feature, child where it is at most the threshold, other child; child -1 is leaf 0) and
+    ``nodes`` int64 [trees, leaves, 3] (feature, child if it is at most the threshold, other child; child -1 is leaf 0) and
     ``thresholds`` float64 [trees, leaves] are fixed. ``counts`` [trees, leaves, bins + 2 reach + 1 + cells] are the leaves'
-    histograms (runtimes; relative to the last similar job; relative to the request), ``calibrated`` the levels used for
-    ``plan.levels`` and ``tilt`` how much more of them large jobs get, ``work`` the processor-seconds of ended jobs by half
-    octaves of those requested and, last, how many these are, ``groups`` the groups of jobs.
+    histograms (runtimes; relative to the last similar job; relative to the request). ``calibrated`` are the levels used for
+    ``plan.levels``, and ``tilt`` is added to them for large jobs. ``work`` holds the processor-seconds of ended jobs by half
+    octave of requested processor-seconds, and last the number of these jobs. ``groups`` are the groups of jobs.
     """
 
     plan: Plan
@@ -70,14 +70,14 @@ class Forest:
 
     @property
     def at_s(self) -> int:
-        """Return the night of the dated state."""
+        """Return the instant of the nightly state."""
         return self.groups.at_s
 
     def predict(self, asked: Columns) -> tuple[np.ndarray, np.ndarray]:
         """Return the most accurate points [asked] and the quantiles of ``plan.levels``.
 
         Float64, seconds in 1..request; quantiles are [asked, levels]. ``asked`` is as in :meth:`Groups.describe`. Unknown or null
-        users have no past: other similar jobs answer, or else all jobs.
+        users have no history: other similar jobs answer, or else all jobs.
         """
         requested = np.asarray(asked["requested_s"], np.float64)
         inputs, alike = self.groups.describe(asked)
@@ -96,14 +96,14 @@ class Forest:
 
     @cached_property
     def _of_all(self) -> np.ndarray:
-        """Return the distribution of the runtimes that the first tree has learned, over bins."""
+        """Return the distribution over bins of the runtimes that the first tree has learned."""
         seen = self.counts[0, :, : self.plan.bins].astype(np.float64).sum(axis=0)
         return seen / max(seen.sum(), 1.0)
 
     def _taken(self, area: np.ndarray) -> np.ndarray:
-        """Return the levels used for jobs of these requested processor-seconds [asked, levels].
+        """Return the levels used for jobs of ``area`` requested processor-seconds [asked, levels].
 
-        The upper ones are tilted by size.
+        The upper levels are tilted by size.
         """
         work = self.work[:-1]
         size = np.minimum((2.0 * np.log(area) / np.log(2.0) + _SLACK).astype(np.int64), len(work) - 1)
@@ -114,7 +114,7 @@ class Forest:
 
     @staticmethod
     def _place(inputs: np.ndarray) -> np.ndarray:
-        """Return a job's place at its request, by the second of the week, in [0, 1)."""
+        """Return a job's rank among the jobs that end at their request, in [0, 1)."""
         return np.rint(3600.0 * (24.0 * inputs[:, _WEEKDAY] + inputs[:, _HOUR])) * _GOLDEN % 1.0
 
     def _gathered(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +134,7 @@ class Forest:
         steps = plan.step * np.arange(-plan.reach, plan.reach + 1)
         for short, weight in (
             (request[:, None] - plan.step * (np.arange(bins) + 0.5), runtimes),
-            # the relative histogram's middle is the last similar runtime
+            # the middle of the relative histogram is the last similar runtime
             ((request - alike)[:, None] - steps, of_relative * seen[:, bins:behind]),
         ):
             place = self._cell(short) + mass.shape[1] * np.arange(len(seen))[:, None]
@@ -142,14 +142,14 @@ class Forest:
         return mass
 
     def _cell(self, short: np.ndarray) -> np.ndarray:
-        """Return the cells of runtimes of which ``short`` is ln(request / runtime)."""
+        """Return the cells of runtimes given ``short``, which is ln(request / runtime)."""
         nearest_first = np.array(self.plan.ends[::-1])
         return np.maximum(len(nearest_first) - 1 - np.searchsorted(nearest_first, short - _SLACK, "left"), 0)
 
     def _quantiles(self, mass: np.ndarray, wanted: np.ndarray, place: np.ndarray, requested: np.ndarray) -> np.ndarray:
         """Return the quantiles of the levels ``wanted`` [asked, levels].
 
-        On the request itself, it or a second less, by ``place`` [asked].
+        In the cell of the request, ``place`` [asked] decides between the request and a second less.
         """
         ends, last, row = np.array(self.plan.ends), mass.shape[1] - 1, np.arange(len(mass))[:, None]
         until = np.cumsum(mass[:, :last], axis=1)
@@ -166,9 +166,9 @@ class Forest:
         return np.maximum.accumulate(np.maximum(seconds, 1.0), axis=1)  # calibrated levels may cross, quantiles may not
 
     def _most_accurate(self, mass: np.ndarray, alike: np.ndarray, requested: np.ndarray) -> np.ndarray:
-        """Return seconds of the highest mean of min(p/r, r/p).
+        """Return the seconds p with the highest mean of min(p/r, r/p).
 
-        Within a step of the last similar runtime it is that runtime.
+        Within a step of the last similar runtime, p is that runtime.
         """
         ends, request = np.array(self.plan.ends), np.log(requested)
         centre = np.exp(-np.append((ends[1:] + ends[:-1]) / 2.0, 0.0))
@@ -193,7 +193,7 @@ class Forest:
         """Read the files that :meth:`write` wrote; OSError for a missing one."""
         with np.load(directory / TREES) as learned, np.load(directory / LEAVES) as dated:
             settings = json.loads(str(learned["plan"]))
-            settings.pop("answers", None)  # of a forest written when some of its levels were answers
+            settings.pop("answers", None)  # a forest from when some of its levels were answers
             settings |= {name: tuple(settings[name]) for name in ("ends", "shares", "point_shares", "levels")}
             settings |= {"alike": tuple(map(tuple, settings["alike"]))}
             calibrated, tilt = dated["levels"]

@@ -1,7 +1,7 @@
-"""What a snapshot knows of groups of similar jobs, and features of submissions from it.
+"""Groups of similar jobs in a snapshot, and features of submissions from them.
 
-It describes a submission as the simulator's kernel (``models.runtime.job_features``) does with the same groups; the formulas are
-repeated here, and a test holds the two equal. Packed into registered models.
+With the same groups it describes a submission as the simulator's kernel (``models.runtime.job_features``) does; the formulas are
+repeated here, and a test checks that both are equal. Packed into registered models.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pandas as pd
 KEYS = ("user", "group", "executable", "requested_s", "procs")
 """Keys of groups of jobs."""
 KNOWN = ("last", "second_last", "median", "quartile", "third_quartile")
-"""Logarithms of runtimes, in seconds, that are kept of a group of jobs; beside them how many have ended (``ended``) and when the last did."""
+"""Logarithms of runtimes, in seconds, kept for a group of jobs, beside ``ended`` (how many have ended) and the last end."""
 GROUPS = "groups.parquet"
 """File of the groups in a registered model."""
 UNKNOWN = -1.0
@@ -31,8 +31,8 @@ Columns = Mapping[str, Any] | pd.DataFrame
 class Groups:
     """Groups of jobs as of ``at_s`` (the trace's second).
 
-    ``alike`` lists the keys of each level, the most alike first. ``table`` has a row a group of which a job has ended: ``level``
-    (place in ``alike``), ``KEYS``, ``ended``, ``last_end_s``, ``KNOWN``.
+    ``alike`` lists the keys of each level, the most similar first. ``table`` has a row for each group with an ended job:
+    ``level`` (index in ``alike``), ``KEYS``, ``ended``, ``last_end_s``, ``KNOWN``.
     """
 
     alike: tuple[tuple[str, ...], ...]
@@ -42,8 +42,8 @@ class Groups:
     def describe(self, asked: Columns) -> tuple[np.ndarray, np.ndarray]:
         """Return features [asked, features] and the first guess, log seconds [asked].
 
-        Both float64. ``asked``, arrays by name or a table: ``user procs requested_s submit_s`` (the trace's seconds; a submission before ``at_s`` is
-        answered as at that instant) and, if known, ``group`` and ``executable``. Unknown or null users are in no group.
+        Both float64. ``asked``, arrays by name or a table: ``user procs requested_s submit_s`` (the trace's seconds; a submission
+        before ``at_s`` counts as at ``at_s``) and, if known, ``group`` and ``executable``. Unknown or null users are in no group.
         """
         submit = np.asarray(asked["submit_s"], np.int64)
         now = np.maximum(submit, self.at_s)
@@ -68,14 +68,14 @@ class Groups:
     def _past(self) -> tuple[np.ndarray, np.ndarray, list[dict[tuple[object, ...], int]]]:
         """Return features and last ends of the groups, and for each level the row of each group.
 
-        An unknown group is the last row.
+        The last row stands for an unknown group.
         """
         table = self.table
         past = np.column_stack((np.log1p(table["ended"].to_numpy(np.float64)), table[list(KNOWN)].to_numpy(np.float64)))
         past = np.vstack((past, [0.0] + [UNKNOWN] * len(KNOWN)))
         last_end = np.append(table["last_end_s"].to_numpy(np.int64), 0)
         level = table["level"].to_numpy(np.int64)
-        # as _given does, by column: half the time for thousands of groups
+        # like _given, but by column: takes half the time for thousands of groups
         given = {name: table[name].astype(object).where(table[name].notna(), None).tolist() for name in KEYS}
         rows_of = []
         for number, keys in enumerate(self.alike):
@@ -85,9 +85,9 @@ class Groups:
 
 
 def leaves_of(nodes: np.ndarray, thresholds: np.ndarray, features: np.ndarray) -> np.ndarray:
-    """Return the leaf into which each job falls, int64 [jobs, trees].
+    """Return the leaf of each job in each tree, int64 [jobs, trees].
 
-    ``nodes`` int64 [trees, leaves, 3] are (feature, child where it is at most the threshold, other child); child -1 is leaf 0.
+    ``nodes`` int64 [trees, leaves, 3] are (feature, child if it is at most the threshold, other child); child -1 is leaf 0.
     """
     tree, row = np.arange(len(nodes)), np.arange(len(features))[:, None]
     node = np.where(nodes[:, 0, 0] < 0, -1, 0) + 0 * row

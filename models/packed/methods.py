@@ -1,6 +1,6 @@
-"""The methods of registered models: from a submission to answers, to and from files.
+"""The methods of registered models: they answer submissions, and are written to files.
 
-A further method is one more class here (its own code in a file of its own, packed too) and one more line in
+To add a method, add one class here (its own code in a file of its own, packed too) and one line in
 ``models.registry.candidates``. Packed unchanged into registered models.
 """
 
@@ -17,16 +17,16 @@ from .groups import GROUPS, Columns
 
 PREDICTED = "predicted_s"
 LEVELS = {f"predicted_{100 * level:02.0f}_s": level for level in (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)}
-"""Levels of the returned quantiles, by column: the share of jobs that run at most as long."""
+"""Levels of the returned quantiles, by column. A level is the share of jobs that run at most as long."""
 DATED = (LEAVES, GROUPS, NIGHT)
-"""Files of methods that change from night to night without training."""
+"""Files of methods that change every night without training."""
 
 
 class Method:
     """A trained method. ``outputs`` names its answers, ``predicted_s`` first.
 
-    All are seconds in 1..request. ``optional`` are columns of a submission that it reads if present; ``state`` is what it has
-    learned, None of a fixed formula.
+    All are seconds in 1..request. ``optional`` are columns of a submission that it reads if present. ``state`` is what it has
+    learned, None for a fixed formula.
     """
 
     name: str
@@ -48,13 +48,13 @@ class Method:
         """Return answers by name, float64 [jobs].
 
         ``inputs`` are model inputs (``features.jobs.history.model_inputs``, ``History.inputs``) and ``asked`` the same
-        submissions: ``user procs requested_s submit_s``, the trace's seconds, and, if known, ``group`` and ``executable``.
-        Both are arrays by name, or tables. Columns that a method does not read may be empty.
+        submissions: ``user procs requested_s submit_s``, the trace's seconds, and, if known, ``group`` and ``executable``. Both
+        are arrays by name, or tables. Columns that a method does not read may be empty.
         """
         raise NotImplementedError
 
     def write(self, directory: Path) -> None:
-        """Write the trained state to files in ``directory``: none of a fixed formula."""
+        """Write the trained state to files in ``directory``; a fixed formula writes none."""
 
     @classmethod
     def read(cls, directory: Path) -> Method:
@@ -86,7 +86,7 @@ class Last2(Method):
 
 
 class _Learned(Method):
-    """A method that keeps its own state of jobs, of the type ``kept``, and reads no model inputs."""
+    """A method with its own state, of type ``kept``, that reads no model inputs."""
 
     optional = ("group", "executable")
     kept: type[Trees | Forest]
@@ -115,7 +115,7 @@ class Boosting(_Learned):
 class Quantile(_Learned):
     """The distribution of runtimes (``forest.py``): its most accurate point, and quantiles.
 
-    Its name is the simulator's for that point; ``quantile`` alone is the median there.
+    Its name is the simulator's name for that point; there ``quantile`` alone is the median.
     """
 
     name = "quantile(order=accuracy)"
@@ -135,4 +135,4 @@ class Quantile(_Learned):
 
 
 METHODS: dict[str, type[Method]] = {each.name: each for each in (Requested, Last2, Boosting, Quantile)}
-"""By name, from the simplest."""
+"""The methods by name, the simplest first."""

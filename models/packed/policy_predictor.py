@@ -1,7 +1,7 @@
 """Score waiting jobs by a learned policy's formula; the smallest score starts first.
 
-Packed unchanged into registered models, where Queuecast is not installed: needs numpy and pandas alone. It repeats the arithmetic of
-``sim.kernel.scores``, many jobs at a time, and a test holds the two equal.
+Packed unchanged into registered models, where Queuecast is not installed: it needs only numpy and pandas. It repeats the
+arithmetic of ``sim.kernel.scores`` for many jobs at a time, and a test checks that both are equal.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class PolicyPredictor:
         self._settings = read_settings(directory)
 
     def predict(self, asked: pd.DataFrame) -> pd.DataFrame:
-        """Return the column ``score``, a row a job.
+        """Return the column ``score``, one row per job.
 
-        ``asked`` has a column for each feature of the formula, in the units that the settings state. Raises ValueError for a missing
-        column or value.
+        ``asked`` has a column for each feature of the formula, in the units stated in the settings. Raises ValueError for a
+        missing column or value.
         """
         names = list(self._settings["features"])
         if absent := [name for name in names if name not in asked]:
@@ -67,7 +67,7 @@ class PolicyPredictor:
 def score(formula: str, inputs: Mapping[str, np.ndarray | float]) -> np.ndarray:
     """Return the value of ``formula`` for the features and parameters ``inputs``, float64.
 
-    Raises ValueError for what is no formula, and for an unknown name.
+    Raises ValueError if it is not a formula, or has an unknown name.
     """
     try:
         with np.errstate(all="ignore"):
@@ -77,7 +77,7 @@ def score(formula: str, inputs: Mapping[str, np.ndarray | float]) -> np.ndarray:
 
 
 def _value(node: ast.expr, inputs: Mapping[str, np.ndarray | float]) -> np.ndarray:
-    """Return the value of a part of a formula; what is not a number counts as 0."""
+    """Return the value of a part of a formula; NaN counts as 0."""
     evaluated: np.ndarray | float
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):

@@ -17,11 +17,11 @@ PREDICTORS: dict[str, type[Predictor]] = {
     "policy": PolicyPredictor,
     "start": StartPredictor,
 }
-"""By the kind that the settings name."""
+"""Predictors by the kind named in the settings."""
 
 
 def load(directory: Path) -> Predictor:
-    """Load the predictor whose kind the settings in ``directory`` name.
+    """Load the predictor of the kind named by the settings in ``directory``.
 
     Raises ValueError for an unknown format, OSError for a missing file.
     """

@@ -1,8 +1,8 @@
 """A registered model as MLflow runs it: models from code, under a private name.
 
-That name carries the format and the SHA-256 of the content. So two versions loaded into one process share code only where it is the
-same, code that is not what was packed is not run, and none of it can be taken for a package ``models`` of the consumer's own. What the
-model asks for and answers is in its signature.
+That name holds the format and the SHA-256 of the content. So two versions in one process share code only if it is identical,
+changed code is not run, and no code can be mistaken for a package ``models`` of the consumer. The model's signature states its
+inputs and answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mlflow.pyfunc import PythonModel
 
 _PREFIX = "_queuecast_model_"
 _OLD_S = 7 * 86_400
-"""Age of a snapshot from which it is said."""
+"""Age of a snapshot from which answers come with a warning."""
 
 
 def _predictor_module() -> Any:

@@ -22,15 +22,15 @@ from .submitted import columns, refuse
 
 HISTORY = "history.parquet"
 EARLY = "is of 1970 or before: was a Unix number taken for a time? Give the wall clock"
-"""Said of such a time where the snapshot is of a later decade."""
+"""Error for such a time if the snapshot is of a later decade."""
 _YEAR_S = 365 * 86_400
 _YEARS_10_S = 10 * _YEAR_S
 
 
 def read_method(directory: Path) -> Method:
-    """Read a method from the directory that ``packing.assemble`` filled.
+    """Read a method from a directory that ``packing.assemble`` filled.
 
-    Raises as :class:`RuntimePredictor`.
+    Raises the errors of :class:`RuntimePredictor`.
     """
     settings = read_settings(directory)
     if settings["method"] not in METHODS:
@@ -40,10 +40,10 @@ def read_method(directory: Path) -> Method:
 
 @dataclass(frozen=True)
 class Asked:
-    """Submissions as arrays, and what is known of them beside the method's answers.
+    """Submissions as arrays, with the answers that do not come from the method.
 
-    ``given`` has ``user procs requested_s submit_s local_s`` and what the method looks at, names as they are stored. ``age_s`` int64
-    is the submission minus the snapshot, ``user_known`` bool whether the snapshot lists the user; all are [submissions].
+    ``given`` has ``user procs requested_s submit_s local_s`` and the method's optional columns, with names as stored. ``age_s``
+    int64 is the submission minus the snapshot, ``user_known`` bool whether the snapshot lists the user; all are [submissions].
     """
 
     given: Mapping[str, np.ndarray]
@@ -52,7 +52,7 @@ class Asked:
 
 
 class RuntimePredictor:
-    """One model, loaded from the directory ``packing.assemble`` filled."""
+    """One model, loaded from a directory that ``packing.assemble`` filled."""
 
     def __init__(self, directory: Path) -> None:
         """Raises ValueError for an unknown format or method, OSError for a missing file."""
@@ -66,13 +66,12 @@ class RuntimePredictor:
         self._history = History.from_frame(pd.read_parquet(directory / HISTORY))
 
     def predict(self, submissions: pd.DataFrame, quantiles: Sequence[float] = ()) -> pd.DataFrame:
-        """Answer ``submissions``, a row each.
+        """Answer ``submissions``, one row each.
 
-        Columns: the method's answers (``predicted_s`` first; seconds, 1..request), ``quantile_<level>_s`` for each level of ``quantiles``,
-        ``snapshot_age_s`` (submission minus snapshot) and ``user_known`` (does the snapshot list the user?).
-
-        ``submissions`` have the columns that ``submitted.py`` reads. A user that is null or that the snapshot does not list has no history.
-        Raises ValueError naming row and column of what makes no sense.
+        Columns: the method's answers (``predicted_s`` first; seconds, 1..request), ``quantile_<level>_s`` for each level of
+        ``quantiles``, ``snapshot_age_s`` (submission minus snapshot) and ``user_known`` (whether the snapshot lists the user).
+        ``submissions`` have the columns of ``submitted.py``. A user that is null or not in the snapshot has no history. Raises
+        ValueError, naming row and column, for an invalid value.
         """
         given = columns(submissions, self.method.optional, self.timezone)
         refuse(given["local_s"] < self.earliest_local_s, submissions, "submit_time", EARLY)
@@ -92,8 +91,8 @@ class RuntimePredictor:
     def given_elapsed(self, asked: Asked, elapsed_s: np.ndarray, levels: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """Return ``predicted_s`` and quantiles of jobs that have run for ``elapsed_s``.
 
-        The prediction is that at the submission while the job has not outlived it; then the median of what is left, or, without
-        quantiles, the request. Quantiles at ``levels`` are [jobs, levels], none of a method without. ValueError for a level outside (0, 1).
+        The prediction is that at submission until the job has outlived it; then it is the median of what is left or, without
+        quantiles, the request. Quantiles are [jobs, levels]; a method without has none. ValueError for a level outside (0, 1).
         """
         if not all(0 < level < 1 for level in levels):
             raise ValueError(f"quantiles: {', '.join(map(str, levels))} are not all between 0 and 1")
@@ -109,10 +108,10 @@ class RuntimePredictor:
         return point, np.array(quantiles_s, np.float64).reshape(len(point), len(levels) if own_levels else 0)
 
     def asked(self, given: Mapping[str, Any]) -> Asked:
-        """Return checked submissions as the method wants them.
+        """Return checked submissions in the form that the method reads.
 
-        ``given`` are arrays [submissions]: ``user`` and optional names (text, else unknown), ``procs``, ``requested_s`` and ``local_s``
-        (the site's wall clock, in seconds since 1970-01-01 00:00). ValueError for names that are stored with another key.
+        ``given`` are arrays [submissions]: ``user`` and optional names (text, else unknown), ``procs``, ``requested_s`` and
+        ``local_s`` (the site's wall clock, seconds since 1970-01-01 00:00). ValueError for names stored with another key.
         """
         submit = self._unix_s(given["local_s"]) - self.origin_s
         asked = {**given, "submit_s": submit}
@@ -124,23 +123,23 @@ class RuntimePredictor:
 
     @property
     def earliest_local_s(self) -> int:
-        """Return the first wall clock that is believed, in seconds since 1970-01-01 00:00."""
+        """Return the earliest plausible wall clock, in seconds since 1970-01-01 00:00."""
         return _YEAR_S if self._at_s + self.origin_s > _YEARS_10_S else -(2**62)
 
     @property
     def snapshot_unix_s(self) -> int | None:
-        """Return the Unix time of the snapshot; None where the trace has no dates."""
+        """Return the Unix time of the snapshot; None if the trace has no dates."""
         return self._at_s + self.origin_s if self._dated else None
 
     @property
     def timezone(self) -> str:
-        """Return the zone of the site's wall clock, UTC where it is not known."""
+        """Return the zone of the site's wall clock, UTC if unknown."""
         return self._zone or "UTC"
 
     def _unix_s(self, local: np.ndarray) -> np.ndarray:
         """Return Unix seconds of the wall clock.
 
-        Of the hour that comes twice in autumn the first, of the one skipped in spring its end.
+        Of the hour repeated in autumn the first counts; a time in the hour skipped in spring becomes the end of that hour.
         """
         if self._zone in (None, "UTC", "Etc/UTC"):
             return local

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 2
-"""Version of the files a model is made of. Format 1 of a variability model had one cutoff, chosen on folds that shared the machine's state."""
+"""Version of a model's files. In format 1 a variability model had one cutoff, chosen on folds that shared the machine's state."""
 SETTINGS = "model.json"
 
 

@@ -1,8 +1,8 @@
 """Names that are stored hashed with a site's key: users, groups, executables.
 
-A stored name is the HMAC-SHA256 of the name with the key ($QUEUECAST_HASH_KEY), its first 16 hex digits. The key itself is
-stored nowhere; a check value of it stands beside what was hashed, so that another key is detected. What looks like a stored name
-already is left alone. Packed into registered models.
+A stored name is the HMAC-SHA256 of the name with the key ($QUEUECAST_HASH_KEY), its first 16 hex digits. The key itself is never
+stored; its check value is stored with the hashed names, so that another key is detected. A name that already looks like a stored
+name is not hashed again. Packed into registered models.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from collections.abc import Iterable
 VARIABLE = "QUEUECAST_HASH_KEY"
 """The environment variable with a site's key."""
 HASHED = "hashed_with"
-"""Entry of settings, metadata and tags: the check value of the key; missing or empty where names are stored plain."""
+"""Entry of settings, metadata and tags: the check value of the key; missing or empty if names are stored plain."""
 SHORTEST = 16
-"""Min characters of a key: all names of a site could be tried with all short ones."""
+"""Min characters of a key: short keys could all be tried on a site's names."""
 _STORED = re.compile(r"[0-9a-f]{16}")
 _CHECK = "\0check value of the key"
 
 
 def site_key() -> str:
-    """Return the site's key, empty where none is set; ValueError for a short one."""
+    """Return the site's key, empty if none is set; ValueError for a short one."""
     key = os.environ.get(VARIABLE, "")
     if 0 < len(key) < SHORTEST:
         raise ValueError(
@@ -34,7 +34,7 @@ def site_key() -> str:
 
 
 def check_value(key: str) -> str:
-    """Return what tells keys apart; empty for no key."""
+    """Return a value that identifies a key; empty for no key."""
     return _hash(_CHECK, key) if key else ""
 
 
@@ -46,7 +46,7 @@ def hashed(name: str, key: str) -> str:
 def check_key(stored_with: str, what: str, required: bool = False) -> str:
     """Return the key for names of ``what``, whose key has the check value ``stored_with``.
 
-    Empty where they are plain, or no key is set. ValueError for another key, and where one is ``required`` and none is set.
+    Empty if they are plain, or if no key is set. ValueError for another key, and if a key is ``required`` but not set.
     """
     key = site_key() if stored_with else ""
     if required and stored_with and not key:
@@ -57,9 +57,9 @@ def check_key(stored_with: str, what: str, required: bool = False) -> str:
 
 
 def as_stored(names: Iterable[object], stored_with: str, what: str) -> list[object]:
-    """Return ``names`` as ``what`` stores them; what is no text is left alone.
+    """Return ``names`` as ``what`` stores them; values that are not text stay unchanged.
 
-    ValueError for another key than the set one, and for a plain name where no key is set.
+    ValueError if the key differs from the site's, or if a name is plain and no key is set.
     """
     given = list(names)
     if not stored_with:

@@ -1,7 +1,7 @@
 """Model inputs for new submissions from a snapshot of every user's history.
 
-Needs numpy and pandas alone. This file is packed unchanged into registered models and imported there under a private name, where
-Queuecast is not installed: it repeats the few formulas of ``features.jobs.history``, and a test holds the two equal.
+Needs only numpy and pandas. This file is packed unchanged into registered models and imported there under a private name, where
+Queuecast is not installed: it repeats the few formulas of ``features.jobs.history``, and a test checks that both are equal.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ class History:
 
     @classmethod
     def from_frame(cls, snapshot: pd.DataFrame) -> History:
-        """Read the table that ``features.jobs.snapshot.snapshot`` makes."""
+        """Read a table of ``features.jobs.snapshot.snapshot``."""
         columns = np.column_stack([_floats(snapshot, name) for name in KNOWN])
         return cls(snapshot["user"].tolist(), columns, float(snapshot["at_s"].iloc[0]) if len(snapshot) else None)
 
     def lists(self, users: Iterable[object]) -> np.ndarray:
-        """Tell which of ``users`` the snapshot has a history of, bool [users]."""
+        """Tell for which of ``users`` the snapshot has a history, bool [users]."""
         return np.fromiter((user in self._row for user in users), bool)
 
     def inputs(self, submissions: pd.DataFrame) -> pd.DataFrame:
@@ -87,10 +87,10 @@ class History:
     def columns(self, submissions: Mapping[str, np.ndarray] | pd.DataFrame) -> dict[str, np.ndarray]:
         """Return inputs of new submissions by their names, ``FEATURES``: float64 [submissions].
 
-        ``submissions`` are arrays by name, or a table. They have ``user`` (str; null or unknown: no history), ``procs``, ``requested_s``,
-        ``submit_s`` (seconds from the trace's origin) and ``local_s`` (local wall clock, seconds since 1970-01-01 00:00). Jobs
-        running at the snapshot count as still running, so elapsed times and the break grow with the clock. A submission from
-        before the snapshot's instant is answered as at that instant: compare ``submit_s`` with ``at_s``.
+        ``submissions`` are arrays by name, or a table. They have ``user`` (str; null or unknown: no history), ``procs``,
+        ``requested_s``, ``submit_s`` (seconds from the trace's origin) and ``local_s`` (local wall clock, seconds since
+        1970-01-01 00:00). Jobs running at the snapshot count as still running, so elapsed times and the break grow with the
+        clock. A submission from before the snapshot is answered as at the snapshot's instant: compare ``submit_s`` with ``at_s``.
         """
         unknown_user = len(self._row)
         rows = np.array([self._row.get(user, unknown_user) for user in submissions["user"].tolist()], np.intp)

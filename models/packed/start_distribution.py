@@ -1,8 +1,8 @@
 """Distributions of waits without Queuecast: chances by time, boosted trees, calibration.
 
-A wait is counted from the moment of the question. Its distribution is the chance that the job has started by each of ``EDGES_S``; a
+A wait is counted from the time of the question. Its distribution is the chance that the job has started by each of ``EDGES_S``. A
 model gives for each bin between two edges the chance that a job still waiting at its beginning starts within it (a hazard in
-discrete time; Cox 1972, section 3; Singer & Willett 1993). So jobs that still wait teach as far as they have come, and
+discrete time; Cox 1972, section 3; Singer & Willett 1993). So jobs that still wait can be learned from up to now, and
 distributions are monotone. Packed into registered models: numpy alone.
 """
 
@@ -18,28 +18,28 @@ from .groups import leaves_of
 _MINUTES = (0, 1, 5, 10, 20, 30, 45, 60, 90, 120, 180, 240, 300, 360, 480, 600, 720, 960, 1200, 1440)
 _DAYS = (1.25, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 14, 28, 60)
 EDGES_S = np.array([*(60 * minute for minute in _MINUTES), *(86_400 * day for day in _DAYS)], np.float64)
-"""Seconds of waiting that part the bins; a job that waits longer than the last counts as starting then."""
+"""Bin edges, seconds of waiting; a job that waits longer than the last edge counts as starting then."""
 AT_ONCE = 1
-"""The edge up to which a job counts as starting at once: a minute."""
+"""Index of the edge up to which a job counts as starting at once: a minute."""
 CHANCES_S = {"10m": 600, "1h": 3_600, "4h": 14_400, "24h": 86_400}
-"""Waits whose chances are told, edges all of them."""
+"""Waits whose chances are returned; each is an edge."""
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
-"""Levels whose quantiles are told."""
+"""Levels of the returned quantiles."""
 SCENARIOS = 16
-"""Starts of a job in so many scenarios are what a model reads of them."""
+"""Number of scenarios; a model reads a job's start in each."""
 _BLUR, _BEYOND_S = 0.25, 60.0
-"""Width of a scenario's start in parts of its logarithm, above a minute. Not tuned."""
+"""Blur of a scenario's start: its width in the logarithm of seconds, and the seconds added before taking it. Not tuned."""
 _DOUBT = 0.5
-"""Weight of no knowledge beside the scenarios, in scenarios."""
+"""Weight of an uninformed distribution, in scenarios."""
 _AT_ONCE = 32
-"""Jobs that are answered at a time, whose rows fit into a processor's cache."""
+"""Jobs answered at a time; their rows fit into a processor's cache."""
 _LOG_EDGES = np.log(EDGES_S + _BEYOND_S)
 
 
 def at_levels(chances: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Return the quantiles of distributions, seconds, float64 [jobs, levels].
 
-    ``chances`` float64 [jobs, edges] rise to 1. Within a bin starts are spread evenly.
+    ``chances`` float64 [jobs, edges] rise to 1. Starts are uniform within a bin.
     """
     row, quantiles_s = np.arange(len(chances)), np.empty((len(chances), len(levels)))
     for column, level in enumerate(levels):
@@ -63,7 +63,7 @@ def at_waits(chances: np.ndarray, wait_s: np.ndarray) -> np.ndarray:
 
 
 def given_waiting(chances: np.ndarray) -> np.ndarray:
-    """Return the distributions of jobs that do not start at once, float64 [jobs, edges]."""
+    """Return the distributions given that a job does not start at once, float64 [jobs, edges]."""
     at_once = chances[:, AT_ONCE : AT_ONCE + 1]
     rest = np.clip((chances - at_once) / np.maximum(1.0 - at_once, 1e-9), 0.0, 1.0)
     rest[:, : AT_ONCE + 1], rest[:, -1] = 0.0, 1.0
@@ -71,9 +71,9 @@ def given_waiting(chances: np.ndarray) -> np.ndarray:
 
 
 def of_scenarios(starts_s: np.ndarray) -> np.ndarray:
-    """Return the distribution that scenarios tell, float64 [jobs, edges], each start blurred.
+    """Return the distribution of the scenarios' starts, each blurred, float64 [jobs, edges].
 
-    ``starts_s`` float64 [jobs, scenarios] are seconds from the question on.
+    ``starts_s`` float64 [jobs, scenarios] are seconds from the time of the question.
     """
     starts, count = starts_s[:, :, None], starts_s.shape[1]
     soft = 1.0 / (1.0 + np.exp(np.clip((np.log(starts + _BEYOND_S) - _LOG_EDGES) / _BLUR, -30.0, 30.0)))
@@ -83,25 +83,25 @@ def of_scenarios(starts_s: np.ndarray) -> np.ndarray:
 
 
 def pooled(chances: np.ndarray, starts_s: np.ndarray) -> np.ndarray:
-    """Return the mean of distributions and of what scenarios tell.
+    """Return the mean of distributions and of those of the scenarios.
 
-    A linear opinion pool (Stone 1961). Float64 [jobs, edges]; arguments as of :func:`of_scenarios`.
+    A linear opinion pool (Stone 1961). Float64 [jobs, edges]; arguments as in :func:`of_scenarios`.
     """
     return np.asarray(0.5 * (chances + of_scenarios(starts_s)))
 
 
 def hazards(chances: np.ndarray) -> np.ndarray:
-    """Return the chance to start within each bin of those that wait at its beginning."""
+    """Return the chance of jobs waiting at the beginning of each bin to start within it."""
     before = np.column_stack((np.zeros(len(chances)), chances[:, :-1]))
     return np.clip((chances - before) / np.maximum(1.0 - before, 1e-9), 1e-4, 1.0 - 1e-4)
 
 
 def rows_of(states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None, job: np.ndarray, bins: np.ndarray) -> np.ndarray:
-    """Return what the trees read of ``job`` in ``bins``, float64 [rows, columns].
+    """Return the trees' inputs for ``job`` in ``bins``, float64 [rows, columns].
 
-    ``states`` float64 [jobs, features]; ``plans`` float64 [jobs, plans] are waits that simple plans give, ``scenarios`` float64 [jobs,
-    ``SCENARIOS``] starts in scenarios, None where there are none. ``job`` and ``bins`` int64 [rows]. Beside the state stand the bin, its
-    edge relative to each plan and, of scenarios, their quantiles and log odds in the bin.
+    ``states`` float64 [jobs, features]; ``plans`` float64 [jobs, plans] are waits by simple plans; ``scenarios`` float64 [jobs,
+    ``SCENARIOS``] are starts in scenarios, or None. ``job`` and ``bins`` are int64 [rows]. Columns beside the state: the bin, its
+    edge relative to each plan and, with scenarios, their quantiles and log odds in the bin.
     """
     edge = np.log1p(EDGES_S[bins])
     parts = [states[job], bins[:, None].astype(np.float64)]
@@ -117,14 +117,14 @@ def rows_of(states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None,
 
 
 def of_odds(odds: np.ndarray) -> np.ndarray:
-    """Return the distributions that log odds of the bins make, float64 [jobs, edges]."""
+    """Return the distributions from the log odds of the bins, float64 [jobs, edges]."""
     stays = 1.0 / (1.0 + np.exp(np.clip(odds.reshape(-1, len(EDGES_S) - 1), -30.0, 30.0)))
     return np.column_stack((1.0 - np.cumprod(stays, axis=1), np.ones(len(stays))))
 
 
 @dataclass(frozen=True)
 class Hazard:
-    """Boosted trees that tell a hazard: nodes int64 [trees, leaves, 3], thresholds and values.
+    """Boosted trees of a hazard: nodes int64 [trees, leaves, 3], thresholds and values.
 
     As in ``groups.leaves_of``; the values of a row's leaves add up to the log odds of starting in its bin.
     """
@@ -136,7 +136,7 @@ class Hazard:
     def chances(self, states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
         """Return the distributions of jobs, float64 [jobs, edges].
 
-        Arguments as of :func:`rows_of`.
+        Arguments as in :func:`rows_of`.
         """
         distributions = [np.empty((0, len(EDGES_S)))]
         for first in range(0, len(states), _AT_ONCE):
@@ -148,29 +148,29 @@ class Hazard:
 
     @staticmethod
     def rows(states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
-        """Return what the trees read of each job, in each bin but the last, which needs no answer."""
+        """Return the trees' inputs for each job and each bin but the last, which needs no answer."""
         jobs, bins = len(states), len(EDGES_S) - 1
         return rows_of(states, plans, scenarios, np.repeat(np.arange(jobs), bins), np.tile(np.arange(bins), jobs))
 
     def arrays(self) -> Mapping[str, np.ndarray]:
-        """Return what :func:`numpy.savez` keeps."""
+        """Return the arrays for :func:`numpy.savez`."""
         return {"nodes": self.nodes, "thresholds": self.thresholds, "values": self.values}
 
 
 PINNED = (AT_ONCE, *(int(np.searchsorted(EDGES_S, wait)) for wait in (600, 3_600, 14_400)))
-"""Edges whose chances are calibrated by themselves: at once, and within 10 min, 1 h and 4 h."""
+"""Edges whose chances are calibrated directly: at once, and within 10 min, 1 h and 4 h."""
 _FREE_FROM = int(np.searchsorted(EDGES_S, 86_400))
 _BETWEEN = np.stack([np.interp(np.arange(len(EDGES_S)), (*PINNED, _FREE_FROM), row) for row in np.eye(len(PINNED) + 1)[:-1]])
-"""How far what moves the odds of a pinned edge moves those of each edge, float64 [pinned, edges]."""
+"""Weight of each pinned edge's move of the odds at each edge, float64 [pinned, edges]."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How chances told lately came true, of jobs that found room and of jobs that waited.
+    """How recent chances compare with outcomes, for jobs that start at once or wait.
 
-    The odds of starting by each of the first edges of ``PINNED`` are multiplied by exp(``shift``) and raised to ``slope``, float64 [edges]; among the
-    jobs that waited, a chance told as ``forecast`` came true with frequency ``came``, both float64 [points] rising from 0 to 1. Between pinned
-    edges the odds are moved as at both.
+    The odds of starting by each of the first edges of ``PINNED`` are raised to ``slope`` and multiplied by exp(``shift``), both
+    float64 [edges]. Among the jobs that waited, a chance given as ``forecast`` came true with frequency ``came``; both are
+    float64 [points] and rise from 0 to 1. Between pinned edges the move of the odds is interpolated.
     """
 
     shift: np.ndarray

@@ -16,29 +16,29 @@ from .settings import read_settings
 from .start_distribution import CHANCES_S, EDGES_S, LEVELS, SCENARIOS, Calibration, Hazard, at_levels, pooled
 
 ARRAYS = "starts.npz"
-"""File of the trees and of what calibrates them."""
+"""File of the trees and of their calibration."""
 STATE, BOTH, POOLED = "state", "both", "pooled"
-"""A model that reads the state of the queue alone, one that reads scenarios too, and the mean of that and of what scenarios tell."""
+"""Inputs of a model: the queue's state alone; scenarios too; the mean of the latter and the scenarios' own distribution."""
 HAZARD, RECENT = "hazard", "recent"
-"""Methods: boosted trees; the waits of late of jobs that fit and of others, which reads nothing else."""
+"""Methods: boosted trees, or recent waits of jobs that fit and of others, which reads nothing else."""
 EASY, SLURM = "EASY", "Slurm"
-"""What ran ahead in the scenarios: EASY that plans by requests, on one pool; the site's Slurm."""
+"""The simulation behind the scenarios: EASY that plans by requests, on one pool, or the site's Slurm."""
 SPARE = "spare"
-"""The column that tells whether a job fits into what is free."""
+"""The column that tells whether a job fits into the free processors (at least 0)."""
 STARTS = tuple(f"scenario_{number:02d}_s" for number in range(SCENARIOS))
-"""Columns of a job's starts in scenarios, seconds from the question on, ascending."""
+"""Columns of a job's starts in scenarios, ascending seconds from the time of the question."""
 QUANTILES = tuple(f"wait_{round(100 * level):02d}_s" for level in LEVELS)
 CHANCES = tuple(f"chance_{name}" for name in CHANCES_S)
 
 
 @dataclass(frozen=True)
 class StartModel:
-    """What a version has learned by ``trained_s``, and how its answers came true by ``at_s``.
+    """What a version learned by ``trained_s``, with calibration by ``at_s``.
 
-    Seconds from the trace's origin. ``columns`` are the state's, of which ``plans`` are the numbers of those that are waits by a simple
-    plan. ``trees`` and ``calibrations`` by what is read, beside the state what was better with scenarios, if it was, ``recent`` float64 [fits or not,
-    edges] where there are no trees. ``ahead`` made the scenarios. Of the site, ``procs`` of the machine (0: unknown), ``origin_unix_s`` and ``timezone`` as in
-    ``features.clock``.
+    Both are seconds from the trace's origin. ``columns`` are those of the state; ``plans`` are the indices of the columns that
+    are waits by a simple plan. ``trees`` and ``calibrations`` are by inputs: ``STATE``, and the better kind with scenarios, if
+    any. ``recent`` is float64 [fits or not, edges], used without trees. ``ahead`` names the simulation of the scenarios. Of the
+    site: ``procs`` of the machine (0: unknown), ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
     """
 
     method: str
@@ -55,16 +55,16 @@ class StartModel:
     ahead: str = EASY
 
     def reads(self, scenarios: np.ndarray | None) -> str:
-        """Tell what is read where ``scenarios`` are given, or none."""
+        """Return the kind of inputs read with these ``scenarios``, or without (None)."""
         return STATE if scenarios is None else self.best(self.trees)
 
     @staticmethod
     def best(kinds: Iterable[str]) -> str:
-        """Return what is read where everything is given: a model keeps one kind beside the state."""
+        """Return the kind to use if all inputs are given: the one beside the state, if any."""
         return next((kind for kind in kinds if kind != STATE), STATE)
 
     def raw(self, states: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
-        """Return distributions of waits as they are learned, float64 [jobs, edges]."""
+        """Return uncalibrated distributions of waits, float64 [jobs, edges]."""
         if self.method == RECENT:
             return self.recent[(states[:, self.columns.index(SPARE)] < 0).astype(np.int64)]
         kind = self.reads(scenarios)
@@ -74,12 +74,12 @@ class StartModel:
     def chances(self, states: np.ndarray, scenarios: np.ndarray | None = None) -> np.ndarray:
         """Return calibrated distributions of waits, float64 [jobs, edges].
 
-        ``states`` float64 [jobs, columns]; ``scenarios`` float64 [jobs, ``SCENARIOS``] ascending, None where none were run.
+        ``states`` float64 [jobs, columns]; ``scenarios`` float64 [jobs, ``SCENARIOS``] ascending, None if none were simulated.
         """
         return self.calibrated(self.reads(scenarios), self.raw(states, scenarios))
 
     def calibrated(self, kind: str, uncalibrated: np.ndarray) -> np.ndarray:
-        """Return what was told of one ``kind`` of reading as such answers came true, if known."""
+        """Return distributions of one ``kind``, calibrated if its calibration is known."""
         return self.calibrations[kind].apply(uncalibrated) if kind in self.calibrations else uncalibrated
 
     def write(self, directory: Path) -> Mapping[str, object]:
@@ -126,7 +126,7 @@ class StartModel:
 
 
 def answers(chances: np.ndarray) -> dict[str, np.ndarray]:
-    """Return what is told of distributions: quantiles of the wait, seconds, and chances."""
+    """Return the answers from distributions: quantiles of the wait, seconds, and chances."""
     quantiles = dict(zip(QUANTILES, at_levels(chances, np.array(LEVELS)).T, strict=True))
     by = np.searchsorted(EDGES_S, list(CHANCES_S.values()))
     return {**quantiles, **dict(zip(CHANCES, chances[:, by].T, strict=True))}
@@ -140,10 +140,10 @@ class StartPredictor:
         self.model = StartModel.read(directory)
 
     def predict(self, asked: pd.DataFrame) -> pd.DataFrame:
-        """Return quantiles of each job's wait, and chances to have started, a row a job.
+        """Return quantiles of each job's wait, and chances to have started, one row per job.
 
-        ``asked`` has the columns of the state, ``at_s`` (the trace's second of the question) and, where the queue was run ahead, ``STARTS``; a row
-        without these is answered by its state. Also returns ``snapshot_age_s``. Raises ValueError for a missing column or value.
+        ``asked`` has the columns of the state, ``at_s`` (the trace's second of the question) and, after a simulation of the queue,
+        ``STARTS``; a row without is answered from its state. Adds ``snapshot_age_s``. ValueError: a column or value is missing.
         """
         needed = [*self.model.columns, "at_s"]
         if absent := [name for name in needed if name not in asked]:

@@ -1,9 +1,9 @@
-"""Read raw submissions, as consumers have them, into the arrays that methods take.
+"""Read a consumer's raw submissions into the arrays that methods take.
 
-``user`` and, where a method looks at them, ``group`` and ``executable`` are text or whole numbers, null where they are unknown;
-``procs`` and ``requested_s`` whole numbers from 1, as integers or floats; ``submit_time`` a timestamp or its ISO text, the site's wall
-clock or with a time zone; ``elapsed_s``, which may be left out, seconds that the job has run, at most its request. Packed unchanged into
-registered models.
+``user`` and, if the method reads them, ``group`` and ``executable`` are text or whole numbers, null if unknown. ``procs`` and
+``requested_s`` are whole numbers from 1, as integers or floats. ``submit_time`` is a timestamp or its ISO text, the site's wall
+clock or with a time zone. ``elapsed_s``, which is optional, is the seconds that the job has run, at most its request. Packed
+unchanged into registered models.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def columns(table: pd.DataFrame, optional: Sequence[str], zone: str) -> dict[str, Any]:
-    """Return checked submissions as arrays by name, those of the module with ``optional``.
+    """Return checked submissions as arrays by name: the module's columns, with ``optional``.
 
-    The time is ``local_s``: the wall clock in ``zone``, in seconds since 1970-01-01 00:00. Raises ValueError naming row and column.
+    ``submit_time`` becomes ``local_s``: the wall clock in ``zone``, seconds since 1970-01-01 00:00. ValueError names row, column.
     """
     for name in ("user", "procs", "requested_s", "submit_time"):
         if name not in table:
@@ -75,7 +75,7 @@ def _wall_clock(table: pd.DataFrame, zone: str) -> np.ndarray:
 
 
 def _clock(value: object, zone: str) -> pd.Timestamp | None:
-    """Return the wall clock of a time, in ``zone`` if it has a zone of its own; None for anything else."""
+    """Return the wall clock of a time, in ``zone`` if it has its own zone; None if not a time."""
     if not (isinstance(value, datetime) or (isinstance(value, str) and _DATE.match(value))):
         return None
     try:

@@ -1,7 +1,7 @@
 """Predict whether jobs vary, from a registered classifier's settings and plain arrays.
 
-Packed unchanged into registered models, where Queuecast is not installed: needs numpy and pandas alone. It repeats the walk of
-``models.variability.compiled_classifiers``, many rows at a time, and a test holds the two equal.
+Packed unchanged into registered models, where Queuecast is not installed: it needs only numpy and pandas. It repeats the walk of
+``models.variability.compiled_classifiers``, many rows at a time, and a test checks that both are equal.
 """
 
 from __future__ import annotations
@@ -45,13 +45,12 @@ class VariabilityPredictor:
         }
 
     def predict(self, asked: pd.DataFrame) -> pd.DataFrame:
-        """Answer whether each row of ``asked`` varies, by probabilities and by the cutoff [rows].
+        """Tell whether each row of ``asked`` varies, by probabilities and by the cutoff [rows].
 
-        Columns: probability of each class (``probability_0`` ...), ``predicted_class`` (the likeliest) and ``predicted_to_vary`` (by the cutoff).
-
-        ``asked`` has the model's columns; a missing value (NaN) counts as the median of the training part. With ``application`` (text) also
-        ``varies_above_s``, the runtime from which a run of it counts as varying, NaN for one the model does not know. Raises ValueError naming row and column
-        of what makes no sense.
+        Columns: probability of each class (``probability_0`` ...), ``predicted_class`` (the likeliest) and ``predicted_to_vary``
+        (by the cutoff). ``asked`` has the model's columns; a missing value (NaN) counts as the median of the training part. With
+        ``application`` (text) also ``varies_above_s``, the runtime from which a run of it counts as varying, NaN for an unknown
+        application. Raises ValueError, naming row and column, for an invalid value.
         """
         table = self._table(asked)
         table = np.where(np.isnan(table), self._arrays["fills"], table)
@@ -96,7 +95,7 @@ class VariabilityPredictor:
         return powers / powers.sum(axis=1, keepdims=True)
 
     def _nearest(self, row: np.ndarray) -> np.ndarray:
-        """Return votes of the nearest training rows with the inverse of their distance.
+        """Return the votes of the nearest training rows, weighted by the inverse distance.
 
         Rows at distance 0, if there are any, vote alone.
         """

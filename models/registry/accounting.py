@@ -14,15 +14,15 @@ from features.jobs.snapshot import snapshot
 from models.packed.snapshot_inputs import KNOWN, History
 
 REMEMBERED_JOBS = 100_000
-"""Most recent ended jobs that a model is trained on: more cost time and no longer change its accuracy."""
+"""Max number of ended jobs, the most recent, that a model is trained on: more cost time and no longer improve its accuracy."""
 
 
 @dataclass(frozen=True)
 class Accounting:
     """Ended jobs: a cleaned canonical table, starts int64 [jobs], and model inputs.
 
-    The table is in order of submission. Ends are those recorded, though the runtimes that models learn are cut at the request.
-    ``inputs`` (``features.jobs.history.model_inputs``), known at each submission, use histories up to the second.
+    The table is in order of submission. Ends are those recorded, although the runtimes that models learn are cut at the request.
+    ``inputs`` (``features.jobs.history.model_inputs``) are those known at each submission, from histories up to that second.
     ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
     """
 
@@ -46,7 +46,7 @@ class Accounting:
         return np.flatnonzero(self.end_s <= at_s)
 
     def then(self, at_s: int) -> Accounting:
-        """Return what accounting held at ``at_s``, without later knowledge."""
+        """Return the accounting as of ``at_s``, without later knowledge."""
         rows = self.ended(at_s)
         return accounting(self.jobs.iloc[rows], self.start_s[rows], self.origin_unix_s, self.timezone)
 

@@ -1,8 +1,8 @@
 """Predictions as served: by the model and snapshot of the night before the submission.
 
-A model judged on histories up to the second of each submission looks better than in service, where a user's jobs that ended since
-the night are unknown (4 to 5 points of accuracy on KTH-SP2 and SDSC-SP2). Here every job is answered from what accounting held at
-the last night before its submission: jobs that had ended by then and, since accounting lists what has ended, no running ones.
+With histories up to the second of each submission a model looks better than in service, where the user's jobs that ended since
+the night are unknown (4 to 5 points of accuracy on KTH-SP2 and SDSC-SP2). Here every job is answered from the accounting of the
+last night before its submission: the jobs that had ended by then. Accounting lists only ended jobs, so there are no running ones.
 """
 
 import os
@@ -17,11 +17,11 @@ from models.registry.accounting import Accounting
 from models.registry.candidates import TRAINERS, carried_on, carried_through, train, up_to_the_second
 
 REMEMBERED_NIGHTS = 10
-"""Nights whose models are kept; few jobs take longer, and for those a model is trained again."""
+"""Nights whose models are kept. Few jobs take longer; for those a model is trained again."""
 Models = dict[tuple[str, int], Method]
-"""Trained methods by name and the instant of their night: training is most of a night's cost, and the next nights ask for them again."""
+"""Trained methods by name and instant of their night: training is most of a night's cost, and the next nights need them again."""
 ServedBy = Callable[[int, np.ndarray], Iterable[tuple[np.ndarray, str, Method]]]
-"""Returns the models that answered the jobs ``rows`` submitted after a night: groups of (mask [rows], version, method)."""
+"""Takes a night and jobs ``rows`` submitted after it; returns the models that answered, as (mask [rows], version, method)."""
 
 
 CHAMPION = "champion"
@@ -29,9 +29,9 @@ CHAMPION = "champion"
 
 
 def quantile_columns(name: str) -> dict[float, str]:
-    """Return columns of ``served`` with the quantiles of the method ``name`` by level.
+    """Return the columns of ``served`` with the quantiles of the method ``name``, by level.
 
-    ``name`` may be the champion; none for a method without quantiles.
+    ``name`` may be the champion. A method without quantiles has none.
     """
     outputs = LEVELS if name == CHAMPION else METHODS[name].outputs
     return {level: _column(name, output) for output, level in LEVELS.items() if output in outputs}
@@ -44,7 +44,7 @@ def answer_columns(names: Sequence[str] = tuple(TRAINERS)) -> list[str]:
 
 
 def by_column(name: str, answers: Mapping[str, np.ndarray] | pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return the answers of a method by their columns."""
+    """Return the answers of a method by their columns of ``served``."""
     columns = {PREDICTED: name, **{output: _column(name, output) for output in LEVELS}}
     return {column: np.asarray(answers[output]) for output, column in columns.items() if output in answers}
 
@@ -62,9 +62,9 @@ def serve(
 ) -> pd.DataFrame:
     """Answer the jobs ``rows`` with a trained ``method``, each from the night before it.
 
-    A row a job in their order. ``instants`` are the nights, ascending, the first of them no later than any submission. Columns
-    are the method's outputs, seconds. The method is carried on from night to night once, however many there are. Raises
-    ValueError for a submission before the first night.
+    One row per job, in the same order. ``instants`` are the nights, ascending, the first no later than any submission. Columns
+    are the method's outputs, seconds. One pass carries the method on through all nights. Raises ValueError for a submission
+    before the first night.
     """
     submit = accounting.jobs["submit_s"].to_numpy(np.int64)[rows]
     night = np.searchsorted(np.asarray(instants, np.int64), submit, side="right") - 1
@@ -86,7 +86,7 @@ def serve(
 
 
 def no_champion(at_s: int, rows: np.ndarray) -> Iterable[tuple[np.ndarray, str, Method]]:
-    """Return no answers, where there was no champion."""
+    """Return no answers, for times without a champion."""
     return ()
 
 
@@ -101,14 +101,14 @@ def predict_served(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Return the answers served, or that would have been, to the jobs ``rows``, a row a job.
+    """Return the answers that were or would have been served to the jobs ``rows``.
 
-    In the order of ``rows``; all submitted at or after ``instants[0]``. Columns: ``job_id submit_s end_s runtime_s user`` of the
-    job, ``at_s`` (the night's instant), ``requested``, and for each of ``names`` the seconds predicted by the model of that night
-    from its snapshot and, as ``<name>_now``, by the same model from the history up to the second; ``champion`` (NaN without one)
-    and ``champion_version``. Quantiles are in ``<name>_80_s`` and the like (:func:`quantile_columns`), NaN for a champion
-    without. No model has seen the job it predicts, nor anything that ended after its night. ``instants`` ascend. ``models`` holds
-    models trained before and takes those trained now, of the last nights.
+    One row per job, in the order of ``rows``; all submitted at or after ``instants[0]``. Columns: ``job_id submit_s end_s
+    runtime_s user`` of the job, ``at_s`` (the night's instant), ``requested``, and for each of ``names`` the seconds predicted by
+    that night's model from its snapshot and, as ``<name>_now``, by the same model from the history up to the second; ``champion``
+    (NaN without one) and ``champion_version``. Quantiles are in ``<name>_80_s`` and the like (:func:`quantile_columns`), NaN for
+    a champion without. No model has seen the job it predicts, nor anything that ended after its night. ``instants`` ascend.
+    ``models`` holds models trained before; those of the last nights trained now are added to it.
     """
     models = {} if models is None else models
     submit = accounting.jobs["submit_s"].to_numpy(np.int64)[rows]

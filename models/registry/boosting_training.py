@@ -1,8 +1,8 @@
 """Training of ``lightgbm`` for the registry: the simulator's code replays accounting.
 
-Trees are grown as in the simulator, from the features of the most recent ended jobs at their submission. Afterwards they stay, and
-each night the model is carried on: groups of jobs learn what ended since, always from the training on, so that served answers can be
-reproduced at any time.
+Trees are grown as in the simulator, from the features of the most recent ended jobs at their submission, and then stay fixed.
+Each night the model is carried on: its groups of jobs learn what ended since training. They always start from the training, so
+that served answers can be reproduced at any time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ def grow(accounting: Accounting, at_s: int, seed: int) -> Trees:
 
 
 def carry_on(trees: Trees, accounting: Accounting, nights: Sequence[int]) -> Iterator[Trees]:
-    """Yield the same trees for each of ``nights``, ascending, with all ended by then.
+    """Yield the same trees for each of ``nights``, ascending, with all jobs ended by then.
 
     One walk serves all nights.
     """
@@ -41,9 +41,9 @@ def carry_on(trees: Trees, accounting: Accounting, nights: Sequence[int]) -> Ite
 
 
 def up_to_the_second(trees: Trees, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
-    """Return answers to the jobs ``rows`` if all ends were known at once, seconds [rows].
+    """Return answers to the jobs ``rows`` as if all ends were known at once, seconds [rows].
 
-    They were submitted after the night of ``trees``.
+    The jobs were submitted after the night of ``trees``.
     """
     last = int(accounting.jobs["submit_s"].to_numpy(np.int64)[rows].max(initial=trees.groups.at_s))
     taken = ended_since(accounting, trees.groups.at_s, int(accounting.end_s.max()), last)

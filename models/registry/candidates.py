@@ -1,6 +1,6 @@
-"""The candidates for ``runtime-<trace>``, from the simplest, and how each is trained.
+"""The candidates for ``runtime-<trace>``, the simplest first, and how each is trained.
 
-A new candidate is added here, and how it answers in :mod:`models.packed.methods`.
+To add a candidate, add its training here and its answers in :mod:`models.packed.methods`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def _from_histories(method: Method, accounting: Accounting, rows: np.ndarray) ->
 class Trainer:
     """How a method is trained: ``train(accounting, at_s, seed)`` as of a night at ``at_s``.
 
-    It is called once some job has ended, on what accounting held then. ``learns`` is false for a fixed formula: trained again it
-    is the same, so it never challenges itself. ``carry_on(method, accounting, nights)`` is the trained method in later nights,
-    ascending, where it keeps its own state beside the users' histories, and ``up_to_the_second(method, accounting, rows)`` its answers to submissions
-    after its night if every end were known at once, seconds [rows].
+    It is called only if some job has ended by then, and uses only what accounting held then. ``learns`` is false for a fixed
+    formula: training it again changes nothing, so it never challenges itself. ``carry_on(method, accounting, nights)`` yields the
+    trained method in later nights, ascending, if it keeps its own state beside the users' histories. ``up_to_the_second(method,
+    accounting, rows)`` returns its answers to submissions after its night as if every end were known at once, seconds [rows].
     """
 
     train: Callable[[Accounting, int, int], Method]
@@ -43,7 +43,7 @@ class Trainer:
 
 
 def _learned(kind: type[Boosting | Quantile], code: ModuleType, parameters: Callable[[int], Mapping[str, object]]) -> Trainer:
-    """Return how a method that keeps its own state is trained by ``code``."""
+    """Return the trainer of a method with its own state, trained by ``code``."""
     return Trainer(
         lambda accounting, at_s, seed: kind(code.grow(accounting, at_s, seed)),
         parameters,
@@ -66,13 +66,13 @@ TRAINERS: dict[str, Trainer] = {
     ),
     Quantile.name: _learned(Quantile, quantile_training, lambda _: quantile_training.parameters()),
 }
-"""By name, from the simplest: of two that are equally good the simpler is chosen."""
+"""Trainers by name, the simplest first: of two equally good methods the simpler is chosen."""
 
 
 def train(name: str, accounting: Accounting, at_s: int, seed: int) -> Method:
     """Train the method ``name`` as of a night at ``at_s``.
 
-    Where no job has ended by then, the requested time answers for it.
+    If no job has ended by then, return the requested time as the method.
     """
     return TRAINERS[name].train(accounting, at_s, seed) if len(accounting.ended(at_s)) else Requested()
 
@@ -83,7 +83,7 @@ def carried_on(method: Method, accounting: Accounting, at_s: int) -> Method:
 
 
 def carried_through(method: Method, accounting: Accounting, nights: Sequence[int]) -> Iterator[Method]:
-    """:func:`carried_on` for each of the ``nights``, ascending, one after the other."""
+    """Yield :func:`carried_on` for each of the ``nights``, ascending, in one pass."""
     return (
         TRAINERS[method.name].carry_on(method, accounting, nights)
         if method.name in TRAINERS
@@ -92,7 +92,7 @@ def carried_through(method: Method, accounting: Accounting, nights: Sequence[int
 
 
 def up_to_the_second(method: Method, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
-    """Return answers to the submissions ``rows`` if all ends were known at once, in seconds.
+    """Return answers to the submissions ``rows`` as if all ends were known at once, seconds.
 
     The submissions are of the day after the night of ``method``.
     """
@@ -101,5 +101,5 @@ def up_to_the_second(method: Method, accounting: Accounting, rows: np.ndarray) -
 
 
 def outdated(method: Method) -> bool:
-    """Tell whether this code can only train ``method`` anew, not carry it on."""
+    """Tell whether this code cannot carry ``method`` on, only train it anew."""
     return isinstance(method, Quantile) and not quantile_training.fits(method.state)

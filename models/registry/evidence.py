@@ -1,15 +1,15 @@
-"""Anytime-valid evidence that a mean is above 0, which may be read every night: betting.
+"""Anytime-valid evidence by betting that a mean is above 0; it may be read every night.
 
 A gambler starts with 1 and stakes on every unit x in [-1, 1] a constant share s of the wealth. The wealth, the product of 1 + s
 x, is the evidence that x is above 0 in the mean (Waudby-Smith & Ramdas, "Estimating means of bounded random variables by
 betting", JRSS B 86(1), 2024; Ramdas, Grünwald, Vovk & Shafer, "Game-theoretic statistics and safe anytime-valid inference",
 Statistical Science 38(4), 2023). If each x is at most 0 in expectation given all before it, the wealth is a nonnegative
-supermartingale, and the chance that it ever reaches 1 / level is at most the level (Ville 1939), however often it is read. A mean
-of such products with fixed weights is one too: here over the :data:`STAKES`, as the best is unknown, and over times to begin at,
-every :data:`EPOCH_DAYS` days, as a mean may rise after a long time below 0 (Shin, Ramdas & Rinaldo, "E-detectors", 2024).
+supermartingale, and the chance that it ever reaches 1 / level is at most the level (Ville 1939), however often it is read. The
+same holds for a mean of such products with fixed weights. Here it is over the :data:`STAKES`, as the best is unknown, and over
+starts every :data:`EPOCH_DAYS` days, as a mean may rise after a long time below 0 (Shin, Ramdas & Rinaldo, "E-detectors", 2024).
 
 Since stakes are constant, not every expectation need be at most 0. With expectations m given the past, the wealth is at most a
-martingale times exp(s sum m): the bound holds for all times at which the sum since the begin is at most 0, whatever its terms
+martingale times exp(s sum m): the bound holds for all times at which the sum since the start is at most 0, whatever its terms
 (time-varying means as in Howard, Ramdas, McAuliffe & Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence sequences",
 Annals of Statistics 49(2), 2021).
 """
@@ -18,9 +18,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 STAKES = (0.05, 0.15, 0.45, 0.9)
-"""Chosen among four sets for the shortest wait for a challenger better by three and five points on simulated years (``benchmarks.studies.promotion``)."""
+"""The best of four sets: shortest detection of gains of 3 and 5 points in simulated years (``benchmarks.studies.promotion``)."""
 EPOCH_DAYS = 14
-"""As long as the window of days that nights show; 28 did as well in simulations, and never to begin again worse."""
+"""As long as the window of days that nights show. In simulations 28 did as well, and never restarting did worse."""
 
 
 def log_growth(units: np.ndarray, day: np.ndarray, days: int) -> np.ndarray:
@@ -34,9 +34,9 @@ def log_growth(units: np.ndarray, day: np.ndarray, days: int) -> np.ndarray:
 def log_evidence(growth: np.ndarray, known_from: int = 0) -> np.ndarray:
     """Return the log evidence after each day, float64 [..., days].
 
-    ``growth`` comes from :func:`log_growth`, float64 [..., days, stakes]. The k-th time to begin, from 0, has the weight 1 /
-    ((k+1)(k+2)); the weight of later begins is kept. Where the days before ``known_from`` are unknown, earlier begins are
-    dropped: the rest is below the whole evidence, and as valid.
+    ``growth`` comes from :func:`log_growth`, float64 [..., days, stakes]. The k-th starting time, from 0, has the weight 1 /
+    ((k+1)(k+2)); the weight of later starts is kept as wealth 1. If the days before ``known_from`` are unknown, earlier starts
+    are dropped: the result is below the whole evidence, and as valid.
     """
     days = growth.shape[-2]
     wealth = np.cumsum(growth, axis=-2)

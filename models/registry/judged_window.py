@@ -11,14 +11,14 @@ from features.clock import DAY_S
 from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS
 
 STRAGGLERS = 7
-"""Max days before the judged window for submissions of jobs that ended within it; the few that waited and ran longer do not judge."""
+"""Max days between a judging job's submission and the judged window; the few jobs that waited and ran longer do not judge."""
 
 
 @dataclass(frozen=True)
 class JudgedWindow:
     """The judging jobs ended after ``since_s`` and were submitted from ``first_s`` on.
 
-    Each is asked of the night before it. ``last_s`` is the last submission; all are seconds from the trace's origin.
+    Each is predicted as of the night before it. ``last_s`` is the last submission; all are seconds from the trace's origin.
     """
 
     since_s: int
@@ -27,7 +27,7 @@ class JudgedWindow:
 
     @property
     def nights(self) -> list[int]:
-        """Return instants a day apart, from at or before ``first_s`` to the last submission.
+        """Return instants a day apart, from at or before ``first_s`` to a day before ``last_s``.
 
         They are counted back from the last submission, in ascending order.
         """
@@ -40,11 +40,11 @@ class JudgedWindow:
 
 
 def judged_window(submit_s: np.ndarray, end_s: np.ndarray) -> JudgedWindow:
-    """Return the judging window of jobs submitted at ``submit_s`` and ended at ``end_s``.
+    """Return the judged window of jobs submitted at ``submit_s`` and ended at ``end_s``.
 
-    Both int64 [jobs]. It begins ``JUDGED_DAYS`` days before the last submission, and earlier where fewer than ``FEWEST_JOBS``
-    jobs have ended since. Counted from the last end, one long job after the last submission would leave none in it. Raises
-    ValueError without jobs.
+    Both int64 [jobs]. It begins ``JUDGED_DAYS`` days before the last submission, or earlier if fewer than ``FEWEST_JOBS`` jobs
+    have ended since. It is not counted from the last end, because one long job after the last submission could leave no others in
+    it. Raises ValueError without jobs.
     """
     if len(submit_s) == 0:
         raise ValueError("no job judges: none has ended")

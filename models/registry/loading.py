@@ -1,7 +1,7 @@
-"""How versions are read here: as data, by Queuecast's own code.
+"""Reading versions as data, by Queuecast's own code.
 
-A version brings code for consumers without Queuecast. Code from a registry may be of any origin, so none of it runs in this process but
-what is byte for byte Queuecast's own, and only where a version must answer as its consumers will see it.
+A version contains code for consumers without Queuecast. Code from a registry may have any origin. So this process runs it only if
+it is byte for byte Queuecast's own, and only to get a version's answers as its consumers will.
 """
 
 import hashlib
@@ -40,8 +40,8 @@ def data_hash(directory: Path) -> str:
 def version_data(name: str, number: str, kind: str, wrong: str = "does not load") -> Iterator[Path]:
     """Yield the directory of a version's data; none of its code runs.
 
-    It is what ``packing.assemble`` filled for a model of ``kind``. Raises InputError, which says what is ``wrong``, where data or code
-    is not what was packed, a file is missing, MLflow refuses, or the body does not understand what it reads.
+    It is the directory that ``packing.assemble`` filled for a model of ``kind``. Raises InputError with the text ``wrong`` if
+    data or code differ from what was packed, a file is missing, MLflow refuses, or the body of the ``with`` fails on the data.
     """
     try:
         with _fetched(name, number, kind) as home:
@@ -54,9 +54,9 @@ def version_data(name: str, number: str, kind: str, wrong: str = "does not load"
 
 
 def consumer_model(name: str, number: str, kind: str) -> PyFuncModel:
-    """Load a version as its consumers do, by the code that it brings.
+    """Load a version as its consumers do, by the code that it contains.
 
-    Raises ValueError where data or code is not what was packed, and for code that is not this Queuecast's own, which is never run;
+    Raises ValueError if data or code differ from what was packed, or if the code is not this Queuecast's own, which is never run;
     OSError for a missing file, and MLflow's own errors.
     """
     with _fetched(name, number, kind) as home:
@@ -66,7 +66,7 @@ def consumer_model(name: str, number: str, kind: str) -> PyFuncModel:
 
 @contextmanager
 def _fetched(name: str, number: str, kind: str) -> Iterator[Path]:
-    """Yield a copy of all files of a version, without compiled modules, its hashes verified."""
+    """Yield a verified copy of all files of a version, without compiled modules."""
     with tempfile.TemporaryDirectory(prefix="queuecast-") as directory:
         home = Path(mlflow.artifacts.download_artifacts(f"models:/{name}/{number}", dst_path=directory))
         for compiled in [*home.rglob("__pycache__")]:
@@ -83,7 +83,7 @@ def _fetched(name: str, number: str, kind: str) -> Iterator[Path]:
 def _check_own(home: Path) -> None:
     """Raise ValueError unless all code of the version at ``home`` is what would be packed now.
 
-    A pickle would be code, too; an extension module would be imported in place of the module of its name.
+    A pickle would be code, too; an extension module would be imported instead of the module of the same name.
     """
     flavor, package = _settings(home)["flavors"][_FLAVOR], home / "code" / private_name()
     own = {

@@ -11,12 +11,12 @@ from models.packed.settings import FORMAT, SETTINGS
 
 _PACKED = Path(__file__).parents[1] / "packed"
 SCRIPT = "registered_model.py"
-"""What MLflow runs of a version."""
+"""The file of a version that MLflow runs."""
 
 
 @dataclass(frozen=True)
 class Assembled:
-    """Where the parts lie: MLflow's ``python_model``, ``code_paths`` and ``artifacts``."""
+    """Paths of the parts: MLflow's ``python_model``, ``code_paths`` and ``artifacts``."""
 
     script: Path
     code: Path
@@ -24,7 +24,7 @@ class Assembled:
 
 
 def private_name() -> str:
-    """Name the packed package by format and SHA-256 of its content, checked on loading."""
+    """Return the packed package's name: format and SHA-256 of its content, checked on loading."""
     return f"_queuecast_model_{FORMAT}_{content_hash(packed_modules())}"
 
 
@@ -42,7 +42,7 @@ def content_hash(modules: Iterable[Path]) -> str:
 def assemble(directory: Path, kind: str, write: Callable[[Path], Mapping[str, object]]) -> Assembled:
     """Fill the empty ``directory`` for a model of ``kind``.
 
-    ``write`` puts the model's data into a directory and returns its settings.
+    ``write`` writes the model's data to a directory and returns its settings.
     """
     code = directory / "code" / private_name()
     code.mkdir(parents=True)
@@ -56,7 +56,7 @@ def assemble(directory: Path, kind: str, write: Callable[[Path], Mapping[str, ob
 
 
 def artifact(kind: str) -> str:
-    """Name the directory of a version's data among its artifacts."""
+    """Return the name of the directory of a version's data among its artifacts."""
     return f"{kind}_model"
 
 

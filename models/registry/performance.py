@@ -1,8 +1,8 @@
 """Performance drift: a champion's accuracy and under-prediction against its promotion.
 
-Both means carry the error that chance allows where the jobs of a user on a day resemble each other
-(``models.registry.promotion.clustered_mean``); the difference of two windows is judged by Student's t at ``FALSE_ALARMS``,
-one-sided: only worse is reported.
+Both means come with a standard error that treats jobs of one user on one day as one cluster
+(``models.registry.promotion.clustered_mean``). The difference of two windows is judged by Student's t at ``FALSE_ALARMS``,
+one-sided: only a worse value is reported.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ MEASURES = {"accuracy": -1.0, "underprediction_rate": 1.0}
 
 
 def clusters(rows: pd.DataFrame) -> np.ndarray:
-    """Return user and day of submission of the jobs of ``served``, int64 [jobs]."""
+    """Return a number for each user and day of submission in ``served``, int64 [jobs]."""
     return user_days(pd.factorize(rows["user"])[0], rows["submit_s"].to_numpy(np.int64))
 
 
@@ -35,7 +35,7 @@ def served_means(rows: pd.DataFrame, name: str) -> dict[str, Mean]:
 
 
 def record(rows: pd.DataFrame, name: str) -> dict[str, str]:
-    """Return :func:`served_means` as tags of a version; none over no jobs."""
+    """Return :func:`served_means` as tags of a version; no tags without jobs."""
     means = served_means(rows, name) if len(rows) else {}
     return {f"recorded_{measure}": f"{mean.value!r} {mean.error!r} {mean.clusters}" for measure, mean in means.items()}
 
@@ -53,9 +53,9 @@ def recorded_means(tags: Mapping[str, str]) -> dict[str, Mean]:
 def performance_drift(
     now: Mapping[str, Mean], then: Mapping[str, Mean], jobs: int, measures: Mapping[str, float] = MEASURES
 ) -> pd.DataFrame:
-    """Return a row for each of ``measures``, which are like :data:`MEASURES`.
+    """Return one row for each of ``measures``, which are like :data:`MEASURES`.
 
-    Columns ``measure then now limit jobs drifted note``; ``limit`` is the worst that chance allows, NaN without verdict.
+    Columns ``measure then now limit jobs drifted note``; ``limit`` is the worst value that chance allows, NaN without verdict.
     """
     rows = []
     for name, worse in measures.items():

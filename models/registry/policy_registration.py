@@ -1,7 +1,7 @@
 """The content of a version of ``policy-<trace>``, and how to register and load it.
 
-A version holds the policy's file, byte for byte, and what its consumers need to score jobs where Queuecast is not installed. Here it
-is read as data.
+A version holds the policy's file, byte for byte, and what consumers need to score jobs without Queuecast. Here it is read as
+data.
 """
 
 import math
@@ -39,7 +39,7 @@ _LONGEST_TAG = 4000
 
 @dataclass(frozen=True)
 class PolicyContent(Content):
-    """A policy whose formula was checked, and whose features are described."""
+    """A policy whose formula was checked and whose features are described."""
 
     policy: PolicyFile
 
@@ -49,7 +49,7 @@ class PolicyContent(Content):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Return what tables of versions show: the formula, where it was learned, its gain."""
+        """Return the entries for tables of versions: formula, training, evidence."""
         policy, trained, evidence = self.policy, self.policy.trained, self.policy.evidence
         tags = {
             "policy": policy.name,
@@ -90,7 +90,7 @@ class PolicyContent(Content):
 
 
 def spans(weeks: Sequence[int]) -> str:
-    """Return numbers in words: ``1-22 25``."""
+    """Return numbers as ranges: ``1-22 25``."""
     ranges: list[list[int]] = []
     for week in sorted(set(weeks)):
         if ranges and week == ranges[-1][-1] + 1:
@@ -103,7 +103,7 @@ def spans(weeks: Sequence[int]) -> str:
 def register(tracking: Tracking, policy: PolicyFile, trace: str, *, tags: Mapping[str, str] | None = None) -> Candidate:
     """Register a checked policy as the next version of ``policy-<trace>``; move no alias.
 
-    Raises InputError for a trace that is no name, and MLflow's own errors.
+    Raises InputError if ``trace`` is not a valid name, and MLflow's own errors.
     """
     trained, evidence = policy.trained, policy.evidence
     weeks = trained.weeks if trained is not None else ()
@@ -122,7 +122,7 @@ def register(tracking: Tracking, policy: PolicyFile, trace: str, *, tags: Mappin
 
 
 def gain(policy: PolicyFile) -> str:
-    """Say in words what a policy gained on weeks that it did not learn from."""
+    """Return in words what a policy gained on weeks that it did not learn from."""
     evidence = policy.evidence
     if evidence is None:
         return "nothing says what it gains"
@@ -134,7 +134,7 @@ def gain(policy: PolicyFile) -> str:
 def load(tracking: Tracking, name: str, alias: str = "champion") -> PolicyFile:
     """Read the policy ``name`` at ``alias``; InputError if it is missing or unreadable.
 
-    ``name`` is ``policy-<trace>``, ``alias`` may be a version's number. None of the code that it brings is run; its hashes are verified.
+    ``name`` is ``policy-<trace>``, ``alias`` may be a version's number. The version's code is not run; its hashes are verified.
     """
     entry = registered_version(tracking, name, alias, made_by="queuecast policies SUBJECT --register")
     where = f"models:/{name}/{entry.version}"

@@ -1,27 +1,27 @@
 """The rule by which a challenger replaces the champion, from numbers alone.
 
-The challenger is a method, trained anew every night; a job's prediction is that of the night before its submission, the
+The challenger is a method, trained anew every night. A job's predictions are those of the night before its submission: the
 champion's by its model and the challenger's by its method trained that night, both from that night's snapshot. No job judges a
 model that was trained on it. Every job that was submitted after the champion was trained judges once: on the day on which it
 ended. The challenger is promoted if
 
 * the evidence that it is better by more than ``TIE`` reaches candidates / ``LEVEL`` (:mod:`models.registry.evidence`);
 * at least ``FEWEST_JOBS`` of the jobs that ended in the last ``JUDGED_DAYS`` days judge, and over these its mean accuracy is higher by more than ``TIE``;
-* it under-predicts no more than ``UNDERPREDICTION_MARGIN`` of them more than the champion;
-* where both have quantiles, these are no worse by more than margins (:func:`of_quantiles`);
+* its share of under-predicted jobs is at most ``UNDERPREDICTION_MARGIN`` above the champion's;
+* if both have quantiles, the challenger's are no worse by more than margins (:func:`of_quantiles`);
 * no metric of its simulated schedules is worse beyond its interval (:func:`of_schedules`); and
 * every other check of it holds.
 
 The unit of evidence is the mean difference of accuracy over the jobs of one user that ended on one day, less ``TIE``: a user's
-jobs resemble each other, so a burst of a thousand counts as one observation. Assumptions for equals: given the past, and given
-which users' jobs end on a day, the units are in expectation at most 0 on average since each time to begin, and users of one day
-err independently. Then the chance that an equal challenger, or one of several (Bonferroni), is ever promoted over a champion is at
-most ``LEVEL``, whatever the number of nights. The evidence begins anew with every champion.
+jobs resemble each other, so a burst of a thousand counts as one observation. Assumptions for an equal challenger: given the past,
+and given which users' jobs end on a day, the expectation of the units is at most 0 on average since each starting time, and users
+of one day err independently. Then the chance that an equal challenger, or one of several (Bonferroni), is ever promoted over a
+champion is at most ``LEVEL``, whatever the number of nights. The evidence starts anew with every champion.
 
-Beside the evidence the mean difference over the last days is shown with an interval, which decides nothing: jobs of one user and
-day of submission count as one observation (cluster-robust variance, Liang & Zeger 1986), with Student's t; with several
-candidates its level is Bonferroni's. The last three conditions can only keep the champion, so they add nothing to the chance of
-a wrong promotion, and their intervals need no validity over all nights.
+The mean difference over the last days is also shown with an interval, which decides nothing: jobs of one user and day of
+submission count as one observation (cluster-robust variance, Liang & Zeger 1986), with Student's t; with several candidates its
+level is Bonferroni's. The last three conditions can only keep the champion, so they add nothing to the chance of a wrong
+promotion, and their intervals need no validity over all nights.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,15 +43,15 @@ TIE = 0.001
 UNDERPREDICTION_MARGIN = 0.10
 CONFIDENCE = 0.95
 LEVEL = 0.05
-"""Chance that a champion is ever replaced by a challenger that is no better, shared by the candidates."""
+"""Max chance that a champion is ever replaced by a challenger that is no better, shared by the candidates."""
 SETTLING_DAYS = 1
-"""Days after the champion's training whose ends do not judge: of what was submitted since, the short jobs end first."""
+"""Days after the champion's training whose ends do not judge, because the short jobs submitted since then end first."""
 FEWEST_CLUSTERS = 10
 PINBALL_MARGIN = 0.10
 CALIBRATION_MARGIN = 0.05
 VETOING = {"mean_bounded_slowdown": "mean bounded slowdown", "awf_s": "AWF", "p2sf_s": "P2SF"}
 _LARGEST = 700.0
-"""Logarithm of the max evidence reported."""
+"""Logarithm of the largest evidence reported."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class Evidence:
 def evidence(units: np.ndarray, day: np.ndarray, days: int, candidates: int = 1, known_from: int = 0) -> Evidence:
     """Return the evidence of ``units``, float64 [units] in [-1 - TIE, 1].
 
-    ``day`` int [units] are their days, of which ``days`` are over. ``candidates`` share the level. Units of days that are not
-    over wait; ``known_from`` as in :func:`models.registry.evidence.log_evidence`.
+    ``day`` int [units] are their days, of which the first ``days`` are over. ``candidates`` share the level. Units of days that
+    are not over do not count yet; ``known_from`` as in :func:`models.registry.evidence.log_evidence`.
     """
     over = day < days
     needed = max(candidates, 1) / LEVEL
@@ -137,7 +137,7 @@ def served_evidence(
 
     Jobs were submitted after ``trained_until_s``. ``user`` int [jobs] (code, -1 for unknown) and ``end_s`` int [jobs]. Days count
     from the champion's training, so that the units of a day that is over are the same on every later night. ``known_from_s`` is
-    the instant from which on all ends are given, if that is later than the training.
+    the instant from which on all ends are given, if it is later than the training.
     """
     first_s = trained_until_s + SETTLING_DAYS * DAY_S
     day = (end_s - first_s - 1) // DAY_S
@@ -216,7 +216,7 @@ class Duel(Comparison):
 def compare(
     challenger: np.ndarray, champion: np.ndarray, cluster: np.ndarray, evidence: Evidence, candidates: int = 1
 ) -> Comparison:
-    """Compare two lists of scores, float64 [jobs], of the same jobs.
+    """Compare two arrays of scores, float64 [jobs], of the same jobs.
 
     The challenger was chosen from ``candidates``.
     """
@@ -234,7 +234,7 @@ def duel(
     evidence: Evidence,
     candidates: int = 1,
 ) -> Duel:
-    """Compare two lists of predictions, float64 seconds [jobs], as :func:`compare`."""
+    """Compare two arrays of predictions, float64 seconds [jobs], as :func:`compare` does."""
     comparison = compare(accuracy(challenger_s, runtime_s), accuracy(champion_s, runtime_s), cluster, evidence, candidates)
     return Duel(
         **vars(comparison),
@@ -244,10 +244,10 @@ def duel(
 
 
 def decide(comparison: Comparison, checks: Mapping[str, bool], vetoes: Sequence[str] = ()) -> tuple[bool, str]:
-    """Decide whether the challenger is promoted; say why in one sentence with the numbers.
+    """Decide whether the challenger is promoted; return that and the reason with its numbers.
 
-    It is promoted if it is surely better, every check holds, and there is no reason against it in the comparison or the
-    ``vetoes``.
+    It is promoted if the evidence suffices, every check holds, and neither the comparison nor the ``vetoes`` give a reason
+    against it.
     """
     if comparison.too_few:
         return False, comparison.too_few
@@ -265,10 +265,11 @@ def of_quantiles(
 ) -> list[str]:
     """Return reasons against the challenger's quantiles; empty without common levels.
 
-    Quantiles are float64 seconds [jobs] by level, over jobs for which all are given. The upper limit of the paired difference, one-sided
-    at ``CONFIDENCE``, jobs of one user and day as one observation, must lie below a margin: for the pinball loss, averaged over the
-    levels, ``PINBALL_MARGIN`` of the champion's; for calibration, at each level the share of jobs that run at most as long, on the side
-    of the level on which the challenger's lies, ``CALIBRATION_MARGIN``.
+    Quantiles are float64 seconds [jobs] by level; only jobs with all quantiles count. The upper limit of the paired difference
+    must lie below a margin. It is one-sided at ``CONFIDENCE``, with jobs of one user and day as one observation. For the pinball
+    loss, averaged over the levels, the margin is ``PINBALL_MARGIN`` of the champion's. For calibration it is
+    ``CALIBRATION_MARGIN`` at each level, on the share of jobs that run at most as long, towards the side of the level on which
+    the challenger's share lies.
     """
     levels = [level for level in champion if level in challenger]
     if not levels:
@@ -301,11 +302,10 @@ def of_quantiles(
 
 
 def of_schedules(comparison: pd.DataFrame) -> list[str]:
-    """Return reasons against the challenger's schedules.
+    """Return reasons against the challenger's schedules: metrics worse beyond their interval.
 
-    They are intervals whose lower end lies above 0.
-
-    Rows ``scheduler metric relative low high`` against the champion's, from ``sim.metrics.comparison.compare``.
+    Rows ``scheduler metric relative low high`` against the champion's, from ``sim.metrics.comparison.compare``. A metric is worse
+    if ``low`` is above 0.
     """
     reasons = []
     for each in comparison[comparison["metric"].isin(VETOING)].to_dict("records") if len(comparison) else []:

@@ -1,9 +1,9 @@
 """Training of ``quantile`` for the registry: the simulator's kernel replays accounting.
 
-The kernel's memory then is the model. A night's model has every tree from its last nights: as in the simulator they are grown
-that many nights before and replaced a few each night, while leaves and levels learn from each job that ends. Afterwards trees
-stay, and each night the model is carried on: leaves, calibrated levels and groups of jobs learn what ended since it was trained,
-always from that training on, so that served answers can be reproduced at any time.
+The kernel's memory then is the model. All trees of a night's model were grown in its last nights: as in the simulator, all are
+grown that many nights before and a few are replaced each night, while leaves and levels learn from each job that ends. After
+training the trees stay fixed. Each night the model is carried on: leaves, calibrated levels and groups of jobs learn what ended
+since training. They always start from the training, so that served answers can be reproduced at any time.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def grow(accounting: Accounting, at_s: int, seed: int) -> Forest:
 
 
 def carry_on(forest: Forest, accounting: Accounting, nights: Sequence[int]) -> Iterator[Forest]:
-    """Yield the same trees for each of ``nights``, ascending, with all ended by then.
+    """Yield the same trees for each of ``nights``, ascending, with all jobs ended by then.
 
-    One walk serves all nights. ValueError where this code no longer grows such forests.
+    One walk serves all nights. Raises ValueError if this code no longer grows such forests.
     """
     last, walk = max(nights, default=forest.at_s), None
     for at_s in nights:
@@ -51,9 +51,9 @@ def carry_on(forest: Forest, accounting: Accounting, nights: Sequence[int]) -> I
 
 
 def up_to_the_second(forest: Forest, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
-    """Return the most accurate points of the jobs ``rows`` if all ends were known at once.
+    """Return the most accurate points of the jobs ``rows`` as if all ends were known at once.
 
-    Seconds, float64 [rows]. They were submitted after ``forest.at_s``.
+    Seconds, float64 [rows]. The jobs were submitted after ``forest.at_s``.
     """
     last = int(accounting.jobs["submit_s"].to_numpy(np.int64)[rows].max(initial=forest.at_s))
     taken = ended_since(accounting, forest.at_s, int(accounting.end_s.max()), last)
@@ -65,7 +65,7 @@ def up_to_the_second(forest: Forest, accounting: Accounting, rows: np.ndarray) -
 
 
 def parameters() -> dict[str, object]:
-    """Return the settings of growing a forest, for the record."""
+    """Return the parameters by which a forest is grown, to be logged."""
     names = (
         "TREES",
         "NEW_TREES",
@@ -95,7 +95,7 @@ def _plan(alike: tuple[tuple[str, ...], ...]) -> Plan:
 
 
 class _Walk(Walk):
-    """A walk of ``quantile``, from nothing or from a forest grown before."""
+    """A walk with ``quantile``, from scratch or from a trained forest."""
 
     def __init__(self, accounting: Accounting, rows: np.ndarray, seed: int, forest: Forest | None = None) -> None:
         super().__init__(accounting, rows, quantile.quantile(seed=str(seed)), forest.plan.alike if forest else None)
@@ -106,12 +106,12 @@ class _Walk(Walk):
     def learn(self, until_s: int, *, since_s: int) -> None:
         """Process all events up to ``until_s``.
 
-        Leaves and levels learn from what ends after ``since_s``, groups from everything.
+        Leaves and levels learn from jobs that end after ``since_s``, groups from all jobs.
         """
         _events(self.memory, self.columns, self.end, self.events(until_s), since_s)
 
     def points(self) -> np.ndarray:
-        """Return the most accurate points of the jobs asked about, seconds, float64 [jobs]."""
+        """Return the most accurate points of the estimated jobs, seconds, float64 [jobs]."""
         quantiles = self.memory.keys.shape[1] * job_features.PER_LEVEL + job_features.COMMON
         points_s = self.memory.jobs[:, quantiles + len(self.plan.levels)]
         return np.clip(points_s, 1.0, self.columns.requested)
@@ -119,7 +119,7 @@ class _Walk(Walk):
     def _arrays(self) -> tuple[np.ndarray, ...]:
         """Return views of the memory.
 
-        Calibrated levels, their tilt, work by size; nodes, thresholds and leaves of the current trees.
+        In order: calibrated levels, their tilt, work by size; nodes, thresholds and leaves of the current trees.
         """
         model, kept, trees = self.memory.model, len(self.plan.levels), int(self.memory.model[quantile.GROWN])
         leaves = quantile.TREES * quantile.LEAVES
@@ -140,7 +140,7 @@ class _Walk(Walk):
         self.memory.model[quantile.GROWN] = len(forest.nodes)
         calibrated, tilt, work, nodes, thresholds, leaves = self._arrays()
         calibrated[:], tilt[:], nodes[:], thresholds[:] = forest.calibrated, forest.tilt, forest.nodes, forest.thresholds
-        if len(forest.nodes) == 1:  # no trees yet: the one leaf learns from the replay
+        if len(forest.nodes) == 1:  # no trees yet: the single leaf learns from the replay
             return
         work[:] = forest.work
         leaves[:, :, : quantile.MEMBERS] = forest.counts
@@ -165,7 +165,7 @@ def _events(memory, jobs, end, events, since):
         job = event // 2
         grown = model[quantile.GROWN] > 1.0
         if event % 2 == 1:
-            # levels will learn from jobs that run on after ``since``, so these are asked about
+            # levels will learn from jobs that still run after ``since``, so these are estimated
             if jobs.submit[job] > since or (grown and end[job] > since):
                 quantile.estimate(memory, job, jobs)
             else:
@@ -173,7 +173,7 @@ def _events(memory, jobs, end, events, since):
         elif end[job] > since and memory.jobs[job, quantiles] > 0.0:
             quantile.learn(memory, job, jobs, end[job])
         else:
-            if end[job] > since or not grown:  # the forest, or the one leaf there is before there is a forest
+            if end[job] > since or not grown:  # the forest, or the single leaf before there is a forest
                 work = quantile.work_at(np.int64(model[quantile.LEVELS]))
                 levels.weigh(model, work, jobs.procs[job], jobs.requested[job], jobs.runtime[job])
                 for tree in range(np.int64(model[quantile.GROWN])):

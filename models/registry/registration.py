@@ -1,7 +1,7 @@
 """Log models to MLflow, register ``<kind>-<subject>``, rank candidates, move aliases.
 
-What differs between kinds of models is a :class:`Kind` and the :class:`Content` of a version: ``models.registry.runtime_registration``
-and ``models.registry.variability_registration``. A champion is chosen by the rule of ``models.registry.promotion``, but for the first.
+A :class:`Kind` and the :class:`Content` of a version hold what differs between models: ``models.registry.runtime_registration``
+and ``models.registry.variability_registration``. All champions but the first are chosen by ``models.registry.promotion``.
 """
 
 import re
@@ -37,16 +37,16 @@ from models.registry.tracking import Tracking
 from models.registry.versions import REGISTERED_MODEL, note_made
 
 version = cache(metadata.version)
-"""Each package's version, looked up once: a lookup reads a file, and each new model names several."""
+"""Return a package's version, cached: a lookup reads a file, and each new model names several packages."""
 
 
 @dataclass(frozen=True)
 class Kind:
     """A kind of registered model, ``<name>-<subject>``; the subject is a trace or a system.
 
-    A version records how good it was as ``judged_<score>`` over ``judged_<things>``; ``basis`` is the score in words. Of candidates whose
-    scores are equal the first in ``order`` is chosen, which is ``first``, in words. ``description`` is the registered model's own, and
-    ``experiment`` is that of its runs, by default the store's first.
+    A version records its quality as ``judged_<score>`` over ``judged_<things>``; ``basis`` is the score in words. Of candidates
+    with equal scores the first in ``order`` is chosen; ``first`` says so in words. ``description`` is that of the registered
+    model, and ``experiment`` that of its runs, by default the store's first.
     """
 
     name: str
@@ -60,21 +60,21 @@ class Kind:
     experiment: str = ""
 
     def registered(self, subject: str) -> str:
-        """Name the registered model of ``subject``."""
+        """Return the name of the registered model of ``subject``."""
         return f"{self.name}-{check_name(subject, 'registry')}"
 
     @property
     def measures(self) -> dict[str, str]:
-        """Return measures of a table of versions, and the tags that record them."""
+        """Return the measures in a table of versions, with the tags that record them."""
         return {self.score: f"judged_{self.score}", f"judged_{self.things}": f"judged_{self.things}"}
 
 
 @dataclass(frozen=True)
 class Training:
-    """Where a version comes from: what every version records.
+    """The origin of a version, which every version records.
 
-    ``things`` jobs or runs of ``subject``, whose fingerprint is ``fingerprint``, trained it. ``window_s`` is the time that they are of, in the
-    seconds of the trace or in Unix seconds.
+    It was trained on ``things`` jobs or runs of ``subject``, with the fingerprint ``fingerprint``. ``window_s`` is their time
+    span, in seconds of the trace or in Unix seconds.
     """
 
     subject: str
@@ -97,7 +97,7 @@ class Candidate:
 
 
 class Content(Protocol):
-    """What a version holds and records beside its :class:`Training`.
+    """The data of a version, and what it records beside its :class:`Training`.
 
     ``facts`` become tags, ``numbers`` metrics; ``requirements`` are packages beyond mlflow, numpy and pandas.
     """
@@ -120,7 +120,7 @@ class Content(Protocol):
     def example(self) -> pd.DataFrame: ...
 
     def write(self, directory: Path) -> Mapping[str, object]:
-        """Write the data into ``directory``; return the settings."""
+        """Write the data to ``directory``; return the settings."""
 
 
 def log_and_register(
@@ -137,8 +137,8 @@ def log_and_register(
 ) -> Candidate:
     """Make one MLflow run and one version of ``kind`` that holds ``content``; move no alias.
 
-    ``judged`` is the score and over how many jobs or runs, ``metrics`` are logged too (NaN left out), ``parameters`` are the method's own,
-    ``tags`` say what made it (``dagster_run_id``), ``why`` is the version's note. A failure leaves a run marked failed.
+    ``judged`` is the score and the number of jobs or runs behind it. ``metrics`` are logged too (without NaN). ``parameters`` are
+    the method's own, ``tags`` name the origin (``dagster_run_id``), ``why`` is the version's note. A failure leaves a failed run.
     """
     name = kind.registered(training.subject)
     score = {f"judged_{kind.score}": float(judged[0]), f"judged_{kind.things}": int(judged[1])}
@@ -179,7 +179,7 @@ def log_and_register(
             metadata={CONTENT: data_hash(parts.data)},
             pip_requirements=[f"{each}=={version(each)}" for each in ("mlflow", "numpy", "pandas", *content.requirements)],
         )
-        # told of run and model at once: of metrics that the run has by then, log_model asks for each by itself
+        # logged to run and model together: log_model would look up each metric that the run already has
         mlflow.log_metrics({key: value for key, value in numbers.items() if np.isfinite(value)}, model_id=logged.model_id)
         _settle(logged.artifact_path)
         _name_model(
@@ -192,16 +192,16 @@ def log_and_register(
 
 
 def _settle(artifacts: str) -> None:
-    """Let the files of a version reach the disk before anything names it; a server sees to that itself."""
+    """Sync a version's files to disk before anything names it; a server does that itself."""
     if artifacts.startswith(("file:", "/")):
         sync_tree(Path(local_file_uri_to_path(artifacts)), above=3)  # <store>/models/<model>/artifacts
 
 
 def rank_candidates(candidates: Sequence[Candidate], kind: Kind) -> tuple[list[Candidate], str]:
-    """Rank the ``candidates`` for a first champion, best first, and say by what.
+    """Rank the ``candidates`` for a first champion, best first; return them and the reason.
 
-    Repeatedly the first in ``kind.order`` of those within ``TIE`` of the best that is left is taken. Raises ValueError without candidates, or
-    with candidates judged by nothing or by different numbers of jobs or runs.
+    Each step takes, of the candidates within ``TIE`` of the best left, the first in ``kind.order``. Raises ValueError without
+    candidates, without any score, or if the candidates were judged on different numbers of jobs or runs.
     """
     if not candidates:
         raise ValueError("no candidate to promote")
@@ -224,9 +224,9 @@ def _comparable(score: float) -> float:
 
 
 def set_aliases(tracking: Tracking, name: str, champion: str, challenger: str = "") -> None:
-    """Point the aliases of ``name`` at these versions; doing it twice does no harm.
+    """Point the aliases of ``name`` at these versions; may be repeated.
 
-    The champion's moves last, so that a failure half way leaves the old champion.
+    The champion's moves last, so that a failure halfway leaves the old champion.
     """
     if challenger:
         tracking.client.set_registered_model_alias(name, "challenger", challenger)
@@ -256,7 +256,7 @@ def registered_version(tracking: Tracking, name: str, alias: str = "champion", *
 
 
 def _name_model(tracking: Tracking, name: str, tags: Mapping[str, str], description: str) -> None:
-    """Make the registered model ``name`` before its first version."""
+    """Create the registered model ``name`` unless it exists."""
     try:
         tracking.client.create_registered_model(name, dict(tags), description or None)
     except MlflowException as error:
@@ -265,7 +265,7 @@ def _name_model(tracking: Tracking, name: str, tags: Mapping[str, str], descript
 
 
 def new_version(tracking: Tracking, name: str, logged: ModelInfo, run_id: str, facts: Mapping[str, str]) -> str:
-    """Register the run ``logged`` as the next version of ``name``; return its number.
+    """Register the model ``logged`` as the next version of ``name``; return its number.
 
     ``facts`` are its tags.
     """

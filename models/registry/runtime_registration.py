@@ -1,6 +1,6 @@
-"""The content of a version of ``runtime-<trace>``, and how to load and ask it.
+"""The content of a version of ``runtime-<trace>``, and how to load it and predict with it.
 
-A version holds a method, trained once, and a dated snapshot of the users' histories, with the method's own state of jobs. A
+A version holds a method, trained once, and the snapshot of one night: the users' histories and the method's own state of jobs. A
 refreshed version has the model of an older one, named by the tag ``refreshed_from``, and a new snapshot.
 """
 
@@ -43,8 +43,8 @@ _ASKED = ("user", "procs", "requested_s", "submit_time")
 class Snapshot:
     """Users' histories at ``at_s`` seconds from the trace's origin.
 
-    ``users`` is the table of ``features.jobs.snapshot.snapshot``, made of data of the fingerprint ``fingerprint``; ``origin_unix_s`` and
-    ``timezone`` are the trace's, as in ``features.clock``. ``hashed_with`` is the check value of the key with which names are hashed.
+    ``users`` is the table of ``features.jobs.snapshot.snapshot``; ``fingerprint`` is that of its data. ``origin_unix_s`` and
+    ``timezone`` are as in ``features.clock``. ``hashed_with`` is the check value of the key with which names are hashed.
     """
 
     users: pd.DataFrame
@@ -57,10 +57,10 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class RuntimeContent(Content):
-    """A method and the snapshot that it answers from.
+    """A method and the snapshot that it predicts from.
 
-    ``refreshed_from`` is the version whose training it has, if not its own. Raises ValueError for a method that a loaded model
-    would not know.
+    ``refreshed_from`` is the version that was trained, if it is another. Raises ValueError for a method that a loaded model would
+    not know.
     """
 
     trained: Method
@@ -123,11 +123,11 @@ class RuntimeContent(Content):
 
 
 def signature(outputs: Sequence[str], optional: Sequence[str] = ()) -> ModelSignature:
-    """Make the signature of a version.
+    """Return the signature of a version.
 
-    It answers with ``outputs`` (seconds), the snapshot's age and whether the user is known, and looks at ``optional`` text if it is given.
-    Columns have any type: the model reads and checks them itself (``models.packed.submitted``), where MLflow would refuse users that are
-    numbers, times with a zone, and whole numbers as floats. The parameter ``quantiles`` asks for further levels.
+    Outputs are ``outputs`` (seconds), the snapshot's age and whether the user is known. Columns named in ``optional`` may be
+    missing. Input columns have any type: the model checks them itself (``models.packed.submitted``), while MLflow would refuse
+    users that are numbers, times with a zone, and whole numbers as floats. The parameter ``quantiles`` asks for further levels.
     """
     answers: list[ColSpec | TensorSpec] = [
         *(ColSpec(DataType.double, name) for name in outputs),
@@ -142,7 +142,7 @@ def signature(outputs: Sequence[str], optional: Sequence[str] = ()) -> ModelSign
 
 
 def trained_method(tracking: Tracking, trace: str, number: str) -> Method:
-    """Read what a version learned, without its snapshot, to predict or to be refreshed.
+    """Read the method of a version, without its snapshot, to predict or to be refreshed.
 
     Raises InputError for a version of another format or code.
     """
@@ -163,16 +163,16 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> RuntimePredi
 def load_version(name: str, number: str) -> RuntimePredictor:
     """Load the data of the version ``number`` of ``name``; InputError if it does not load.
 
-    It predicts by Queuecast's own code: none that the version brings is run.
+    It predicts by Queuecast's own code; none of the version's code is run.
     """
     with version_data(name, number, RUNTIME.name) as directory:
         return RuntimePredictor(directory)
 
 
 def ask(model: RuntimePredictor | PyFuncModel, submitted: pd.DataFrame) -> pd.DataFrame:
-    """Ask a loaded model about ``submitted``, raw submission columns.
+    """Return a loaded model's answers to ``submitted``, which has raw submission columns.
 
-    One that is loaded as consumers load it gets the columns that its signature lists.
+    A model loaded as consumers load it gets only the columns in its signature.
     """
     if isinstance(model, RuntimePredictor):
         return model.predict(submitted)

@@ -38,11 +38,10 @@ START = Kind(
 
 @dataclass(frozen=True)
 class StartContent(Content):
-    """Hold a model of starts, and questions as an example.
+    """A model of starts, with questions as an example.
 
-    The example has states, ``at_s`` and starts in scenarios.
-
-    ``refreshed_from`` is the version whose training it has, if not its own.
+    The example has states, ``at_s`` and starts in scenarios. ``refreshed_from`` is the version that was trained, if it is
+    another.
     """
 
     model: StartModel

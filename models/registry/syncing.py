@@ -1,11 +1,11 @@
-"""Let files and directories reach the disk, so that a power loss undoes nothing."""
+"""Sync files and directories to disk, so that a power loss undoes nothing."""
 
 import os
 from pathlib import Path
 
 
 def sync(path: Path) -> None:
-    """Wait until the content of a file, or the names in a directory, are on the disk."""
+    """Wait until the content of a file, or the names in a directory, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -14,7 +14,7 @@ def sync(path: Path) -> None:
 
 
 def sync_tree(folder: Path, above: int) -> None:
-    """Sync all below ``folder``, its own name, and the names of ``above`` more."""
+    """Sync everything in ``folder``, its parent, and the next ``above`` parents."""
     for place, _, files in os.walk(folder):
         for name in files:
             sync(Path(place) / name)

@@ -1,8 +1,8 @@
-"""Open MLflow's store: initialised once, absolute places, quiet.
+"""Open MLflow's store: initialised once, at absolute paths, with few log messages.
 
 MLflow's own defaults put ``mlflow.db`` and ``mlruns`` into the working directory, and two processes that open a fresh SQLite
-store at once fail in its migrations. A site that sets ``MLFLOW_TRACKING_URI`` gets its own store; if that is a server, the
-server's artifact root too.
+store at once fail in its migrations. If a site sets ``MLFLOW_TRACKING_URI``, that store is used; if it is a server, so is the
+server's artifact root.
 """
 
 import logging
@@ -26,12 +26,12 @@ _SITE = os.environ.get("MLFLOW_TRACKING_URI")
 """The site's setting at import: ``mlflow.set_tracking_uri`` overwrites the variable."""
 _CHATTY = ("mlflow", "alembic")
 _TELLS_ALL = "mlflow.store.db.utils"
-"""Logs the whole traceback of a database error that it then raises."""
+"""This logger prints the whole traceback of a database error that MLflow then raises."""
 _OURS = "queuecast"
 _TAGS = {_OURS: "yes", "mlflow.experimentKind": "custom_model_development"}
-"""Tags of experiments: MLflow opens one of this kind on its runs; from 3.17 on, in pages switched to model training alone."""
+"""Tags of experiments. MLflow opens this kind on its runs; from 3.17 on in pages for model training alone."""
 WAIT_S = 60.0
-"""Default max seconds to wait for a database that another process has locked, or a server that does not answer."""
+"""Default max seconds to wait for a database locked by another process, or for a server's answer."""
 _MOST_RETRIES = 10  # MLflow allows no more
 
 
@@ -39,7 +39,7 @@ _MOST_RETRIES = 10  # MLflow allows no more
 class Tracking:
     """An opened store: its URI, its first experiment, a client.
 
-    ``artifacts`` is where those of further experiments lie, None where the server decides.
+    ``artifacts`` is the artifact location of further experiments, None if the server decides.
     """
 
     uri: str
@@ -48,7 +48,7 @@ class Tracking:
     artifacts: str | None = None
 
     def experiment(self, name: str) -> str:
-        """Return the id of another experiment of Queuecast's, by default that of the first."""
+        """Return the id of Queuecast's experiment ``name``, made if missing; "" for the first."""
         return _experiment(self.client, name, self.artifacts) if name else self.experiment_id
 
     def experiments(self) -> list[str]:
@@ -57,17 +57,17 @@ class Tracking:
 
     @property
     def place(self) -> str:
-        """Return the URI without a password, to be shown."""
+        """Return the URI to show, without a password."""
         return masked(self.uri)
 
 
 def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site: bool = True, wait_s: float = WAIT_S) -> Tracking:
     """Open the store at ``tracking_uri`` (or, if ``site``, the site's); make ``experiment``.
 
-    ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute path or URI; a
-    server decides itself where artifacts lie. A server that does not answer, or an SQLite database that is locked, now or later, is
-    given up after ``wait_s`` seconds. Raises ValueError for relative places, OSError for a database that does not answer or was cut
-    to nothing, and MLflow's own errors.
+    A ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute path or URI;
+    a server decides itself where artifacts lie. This call and later ones give up after ``wait_s`` seconds on a server that does
+    not answer, or on a locked SQLite database. Raises ValueError for relative paths, OSError for a database that does not answer
+    or is empty, and MLflow's own errors.
     """
     for logger in _CHATTY:
         logging.getLogger(logger).setLevel(logging.WARNING)
@@ -77,7 +77,7 @@ def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site:
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     uri = (_SITE if site else None) or tracking_uri
-    if uri.startswith("postgresql:"):  # SQLAlchemy from 2.1 on takes another driver where none is named
+    if uri.startswith("postgresql:"):  # SQLAlchemy from 2.1 on has another default driver
         uri = uri.replace("postgresql:", "postgresql+psycopg2:", 1)
     if uri.startswith("sqlite:"):
         database = Path(uri.removeprefix("sqlite:///"))
@@ -104,12 +104,12 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
 
 
 def _experiment(client: MlflowClient, name: str, artifact_location: str | None) -> str:
-    """Return the id of the experiment ``name``, made or restored where needed, with its tags."""
+    """Return the id of the experiment ``name``, made or restored if needed, with its tags."""
     experiment = next((each for each in client.search_experiments(ViewType.ALL) if each.name == name), None)
     if experiment is None:
         try:
             return client.create_experiment(name, artifact_location, _TAGS)
-        except MlflowException:  # another process has just made it
+        except MlflowException:  # another process may have just made it
             if (experiment := client.get_experiment_by_name(name)) is None:
                 raise
     if experiment.lifecycle_stage != "active":
@@ -121,9 +121,9 @@ def _experiment(client: MlflowClient, name: str, artifact_location: str | None) 
 
 
 def _initialise(database: Path) -> None:
-    """Make an empty store beside ``database``, if missing, and move it there whole.
+    """Make an empty store beside ``database``, if missing, and move it there in one step.
 
-    MLflow makes one by all its migrations, each of which would wait for the disk several times; here the disk is waited for once.
+    MLflow makes it by all its migrations, each of which would sync to disk several times. Here the store is synced once.
     """
     if database.exists():
         if database.stat().st_size == 0:
@@ -152,7 +152,7 @@ _wait_ms = 0
 
 
 def wait_for_locks(seconds: float) -> None:
-    """Let every SQLite connection of this process wait so long for a lock."""
+    """Make every SQLite connection of this process wait up to ``seconds`` for a lock."""
     global _wait_ms
     first, _wait_ms = _wait_ms == 0, max(round(seconds * 1000), 1)
     if first:
@@ -166,12 +166,12 @@ def _set_wait(connection: object, _: object) -> None:
 
 
 def _keep_wait(_: object, __: object, statement: str, parameters: Any, *___: object) -> tuple[str, Any]:
-    """Replace the time that MLflow sets in each of its sessions."""
+    """Replace the busy timeout that MLflow sets in each of its sessions."""
     return (f"PRAGMA busy_timeout = {_wait_ms}" if statement.startswith("PRAGMA busy_timeout") else statement), parameters
 
 
 def _answers(uri: str) -> None:
-    """Ask the database once, where MLflow would ask ten times; OSError without answer."""
+    """Try the database once, where MLflow would try ten times; OSError without an answer."""
     try:
         engine = sqlalchemy.create_engine(uri)
         try:
@@ -183,7 +183,7 @@ def _answers(uri: str) -> None:
 
 
 def _wait_for_server(seconds: float) -> None:
-    """Let MLflow repeat requests that its server does not answer, for about so long, unless the site sets how often."""
+    """Make MLflow repeat unanswered requests for about ``seconds``, unless the site set it."""
     retries = next((each for each in range(_MOST_RETRIES) if 2**each - 2 >= seconds), _MOST_RETRIES)
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", str(retries))
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", str(max(round(seconds / max(2**retries - 2, 1)), 1)))

@@ -1,18 +1,18 @@
-"""The rule of promotion for classifiers of variation, with F1 in place of accuracy.
+"""The rule of promotion for classifiers of variation, with F1 instead of accuracy.
 
-Otherwise as for runtime models (``models.registry.promotion``). Every run that started after all that the champion learned from
-had ended judges once, labelled by what was known before. The evidence uses the runs on which the two differ: with f the
-champion's F1 of the days before, the challenger's F1 is higher if, in the mean, its extra predictions p (-1, 0 or 1) of runs that
-varied v (0 or 1) have p (2 v - f) above 0 (F1 = sum n / sum d, of run i with n_i twice its hits and d_i its predictions plus its
-variations, so the sign of the difference is that of sum n - f d). The unit is the sum of this over the runs of one day, for these
-share the machine's state, over the largest sum of magnitudes of a day so far, so that it lies in [-1, 1]. Equals are assumed to
-have, given the past and which runs they differ on, units of at most 0 in expectation, on average since each time to begin. (The mean
-over a day's runs would weigh days unlike F1: of 60 simulated years with a challenger of equal F1 that warns less often, 6
-promoted it.)
+Otherwise as for runtime models (``models.registry.promotion``). A run judges once if it started after the end of all runs that
+the champion learned from; it is labelled by what was known before. The evidence uses the runs on which the two differ. Let f be
+the champion's F1 of the days before. An extra prediction of the challenger is p (-1, 0 or 1), and v (0 or 1) says whether the run
+varied. The challenger's F1 is higher if the mean of p (2 v - f) is above 0 (F1 = sum n / sum d, of run i with n_i twice its hits
+and d_i its predictions plus its variations, so the sign of the difference is that of sum n - f d). The unit is the sum over the
+runs of one day, because these share the machine's state. It is divided by the largest sum of magnitudes of a day so far, so that
+it lies in [-1, 1]. For equals we assume, given the past and the runs they differ on, units of at most 0 in expectation, on
+average since each starting time. (The mean over a day's runs would weigh days unlike F1: of 60 simulated years with a challenger
+of equal F1 that warns less often, 6 promoted it.)
 
 Beside the evidence the last ``JUDGED_DAYS`` days must show a higher F1, shown with an interval that decides nothing. F1 is no
-mean over runs, but near its value it is one: it has the linear form F1 + (n_i - F1 d_i) / mean d, whose mean is F1 itself and
-whose errors are those of F1 to first order (the delta method for ratios; Cochran, "Sampling Techniques", 1977, section 6).
+mean over runs, but has the linear form F1 + (n_i - F1 d_i) / mean d, whose mean is F1 itself and whose errors are those of F1 to
+first order (the delta method for ratios; Cochran, "Sampling Techniques", 1977, section 6).
 """
 
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ from features.clock import DAY_S
 from models.registry.promotion import FEWEST_JOBS, Comparison, Evidence, compare, evidence
 
 JUDGED_DAYS = 90
-"""Control runs are few: some twenty a day, of which one or two vary."""
+"""Long, because control runs are few: some twenty a day, of which one or two vary."""
 FEWEST_VARIED = 10
-"""Min number of judged runs that varied: with fewer, F1 and its linear form say nothing."""
+"""Min number of judged runs that varied: with fewer, F1 and its linear form mean nothing."""
 
 _PRIOR = 2.0 * FEWEST_VARIED
-"""Weight of the champion's recorded F1, in predictions and variations, beside those of the judged days before."""
+"""Weight of the champion's recorded F1, in predictions plus variations, beside the judged days before."""
 
 
 def f1_scores(varies: np.ndarray, varied: np.ndarray) -> np.ndarray:
     """Return scores of runs whose mean is F1, float64 [runs].
 
-    ``varies`` (predicted) and ``varied`` bool [runs]. NaN where nothing varied or was predicted to.
+    ``varies`` (predicted) and ``varied`` bool [runs]. NaN if nothing varied or was predicted to vary.
     """
     doubled, counted = 2.0 * (varies & varied), varies.astype(np.float64) + varied
     if not counted.any():
@@ -55,11 +55,11 @@ def f1_evidence(
     recorded_f1: float,
     candidates: int = 1,
 ) -> Evidence:
-    """Return the evidence of two lists of predictions, bool [runs], after ``since_s``.
+    """Return the evidence of two arrays of predictions, bool [runs], after ``since_s``.
 
     ``varied`` bool and ``start_s`` int [runs]. ``since_s`` is the end of the champion's training, ``last_s`` the instant up to
-    which all runs are known, ``recorded_f1`` the champion's when it was judged first. Days count from ``since_s``; one that is
-    not over waits.
+    which all runs are known, ``recorded_f1`` the champion's F1 when it was first judged. Days count from ``since_s``; a day that
+    is not over does not count yet.
     """
     day, days = (start_s - since_s) // DAY_S, max((last_s - since_s) // DAY_S, 0)
     over = day < days
@@ -104,7 +104,7 @@ class ClassifierComparison(Comparison):
 def compare_classifiers(
     challenger: np.ndarray, champion: np.ndarray, varied: np.ndarray, day: np.ndarray, evidence: Evidence, candidates: int = 1
 ) -> ClassifierComparison:
-    """Compare two lists of predictions, bool [runs], of the same runs.
+    """Compare two arrays of predictions, bool [runs], of the same runs.
 
     ``day`` int [runs] numbers the days.
     """

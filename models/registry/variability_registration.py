@@ -45,7 +45,7 @@ Outputs: `probability_<class>` (of as many classes as the tag `thresholds` has z
 
 `queuecast variability ask` makes the inputs from the counters that were ingested."""
 _NUMBERS = ("kind", "neighbours")
-"""The members of Arrays that are no arrays."""
+"""The members of Arrays that are plain numbers."""
 
 
 VARIABILITY = Kind("variability", "system", "f1", "runs", "F1", CLASSIFIERS, "the one named first", _DESCRIPTION, "variability")
@@ -55,7 +55,7 @@ VARIABILITY = Kind("variability", "system", "f1", "runs", "F1", CLASSIFIERS, "th
 class VariabilityContent(Content):
     """A classifier of the features of ``scope`` (``own`` or ``all`` nodes), with an example.
 
-    Its labels are those of ``thresholds`` on z. ``features`` has at least one row, as an example.
+    Its labels are those of ``thresholds`` on z. ``features`` has at least one row, which is the example.
     """
 
     model: VariabilityModel
@@ -125,7 +125,7 @@ class VariabilityContent(Content):
 class Registered:
     """A version of a registered classifier; ``scope`` names the nodes whose counters it reads.
 
-    It has learned from runs that ended by ``learned_until_s`` (Unix s), infinity where its tags do not say.
+    It has learned from runs that ended by ``learned_until_s`` (Unix s), infinity if its tags do not state it.
     """
 
     name: str
@@ -154,7 +154,7 @@ def registered_classifier(tracking: Tracking, name: str, alias: str = "champion"
 
 @lru_cache(maxsize=8)
 def _loaded(name: str, number: str, identity: str) -> VariabilityModel:
-    """Read a version, cached; ``identity`` tells registries and equal version numbers apart."""
+    """Read a version, cached; ``identity`` tells stores and equal version numbers apart."""
     return load_version(name, number)
 
 
@@ -165,7 +165,7 @@ def load_version(name: str, number: str) -> VariabilityModel:
 
 
 def from_directory(directory: Path) -> VariabilityModel:
-    """Read what :meth:`VariabilityContent.write` wrote.
+    """Read the files that :meth:`VariabilityContent.write` wrote.
 
     Raises ValueError for another format, OSError for a missing file.
     """

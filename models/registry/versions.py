@@ -1,7 +1,7 @@
 """Removal of versions: those of a failed retraining, and those beyond a site's limit.
 
-A version goes with its MLflow run and its files. No version that an alias points to goes, nor one whose model a kept version was
-refreshed from.
+A version is removed with its MLflow run and its files. A version is kept if an alias points to it, or if a kept version was
+refreshed from it.
 """
 
 import time
@@ -19,34 +19,34 @@ from models.registry.tracking import Tracking
 
 DAY_MS = 86_400_000
 REFRESHED_FROM = "refreshed_from"
-"""Tag of a version that has the model of another version: the number of that."""
+"""Tag of a refreshed version: the number of the version whose model it has."""
 REGISTERED_MODEL = "registered_model"
-"""Tag of a run: the registered model for which it was to make a version."""
+"""Tag of a run: the registered model that the run was to make a version of."""
 
 _LOGGED = "models:/"
 
 
 _MADE: ContextVar[list[tuple[str, str]] | None] = ContextVar("versions made", default=None)
-"""Versions made so far, as (name, number)."""
+"""Versions made so far in the current :func:`all_or_nothing`, as (name, number)."""
 
 
 def note_made(name: str, number: str) -> None:
-    """Tell an :func:`all_or_nothing` around it of a new version."""
+    """Record a new version for the enclosing :func:`all_or_nothing`, if any."""
     if (versions := _MADE.get()) is not None:
         versions.append((name, number))
 
 
 def keep_made() -> None:
-    """Make versions of the :func:`all_or_nothing` around it permanent."""
+    """Make the versions of the enclosing :func:`all_or_nothing` permanent."""
     if (versions := _MADE.get()) is not None:
         versions.clear()
 
 
 @contextmanager
 def all_or_nothing(tracking: Tracking) -> Iterator[None]:
-    """Remove every version made within if the body raises, and models left without versions.
+    """Remove every version made in the body if it raises, and models left without versions.
 
-    A version that cannot be removed is named in a note on the error.
+    If a version cannot be removed, a note on the error names the new versions.
     """
     versions: list[tuple[str, str]] = []
     token = _MADE.set(versions)
@@ -92,9 +92,9 @@ class Pruned:
 def prune(tracking: Tracking, name: str, keep: Keep) -> Pruned:
     """Remove versions of ``name`` that ``keep`` does not keep, and old failed runs.
 
-    Versions go with their runs and files; failed runs, and those of killed processes, with the models that they logged if they
-    are older than its days, and than one. Raises MlflowException or OSError where the registry or the store of artifacts refuses;
-    earlier removals stay.
+    Versions are removed with their runs and files. Failed runs, and those of killed processes, are removed with the models that
+    they logged if they are older than ``keep.days`` and than one day. Raises MlflowException or OSError if the registry or the
+    artifact store refuses; earlier removals stay.
     """
     oldest_ms, experiment = time.time() * 1000 - keep.days * DAY_MS, tracking.experiments()
     every = sorted(all_versions(tracking, name), key=lambda each: -int(each.version))
@@ -119,7 +119,7 @@ def prune(tracking: Tracking, name: str, keep: Keep) -> Pruned:
 
 
 def all_versions(tracking: Tracking, name: str) -> list[ModelVersion]:
-    """Every version of ``name``, in no order; none where it was never registered."""
+    """Return every version of ``name``, in no order; none if it was never registered."""
     versions: list[ModelVersion] = []
     page = None
     while page is None or page:
@@ -133,7 +133,7 @@ def remove(tracking: Tracking, version: ModelVersion) -> None:
     """Remove a version from the registry, then its files, its logged model and its run."""
     client = tracking.client
     client.delete_model_version(version.name, str(version.version))
-    # a listed version does not always have the logged model's number; its source does
+    # a listed version may lack the logged model's id; its source has it
     logged_id = version.model_id or (version.source or "").removeprefix(_LOGGED)
     if version.model_id or (version.source or "").startswith(_LOGGED):
         _forget(tracking, client.get_logged_model(logged_id))
@@ -151,7 +151,7 @@ def _forget(tracking: Tracking, logged: LoggedModel) -> None:
 
 
 def take_back(tracking: Tracking, name: str, numbers: set[str]) -> None:
-    """Remove those versions of ``name`` that no alias points to, and a model without others."""
+    """Remove those of ``numbers`` that no alias points to, and the model if none is left."""
     every = all_versions(tracking, name)
     going = numbers - set(aliases(tracking, name).values())
     for each in every:
@@ -162,7 +162,7 @@ def take_back(tracking: Tracking, name: str, numbers: set[str]) -> None:
 
 
 def aliases(tracking: Tracking, name: str) -> dict[str, str]:
-    """Return numbers of the versions of ``name`` by alias; none if it was never registered."""
+    """Return the version number of each alias of ``name``; none if it was never registered."""
     try:
         numbers = tracking.client.get_registered_model(name).aliases
     except MlflowException as error:

@@ -1,6 +1,6 @@
-"""Walk through accounting with a predictor of the simulator, event by event.
+"""Replay accounting with a predictor of the simulator, event by event.
 
-The kernel's memory then is the model: what a predictor learns in the registry is learned by the simulator's own code.
+The kernel's memory then is the model: in the registry a predictor learns by the simulator's own code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Jobs(NamedTuple):
 class Walk:
     """Jobs in order of their ends, and a predictor's memory that learns event by event.
 
-    ``rows`` are the jobs of ``accounting`` by end; ``alike`` the levels of a model trained before: keys missing then are not read.
+    ``rows`` are the jobs of ``accounting`` by end; ``alike`` the levels of a trained model: keys missing there are not read.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Walk:
         self.gone = 0
 
     def events(self, until_s: int) -> np.ndarray:
-        """Return the events since the last ones, up to ``until_s``.
+        """Return the events since the last call, up to ``until_s``.
 
         Each is twice a job's number, plus one for a submission.
         """
@@ -65,17 +65,17 @@ class Walk:
         return self.event[begin : self.gone]
 
     def go(self, until_s: int) -> None:
-        """Describe submissions and remember ends up to ``until_s``."""
+        """Process submissions and ends up to ``until_s``."""
         _events(self.memory, self.columns, self.end, self.events(until_s))
 
     def retrain(self, at_s: int) -> None:
-        """Retrain as each night."""
+        """Retrain as the simulator does at midnight."""
         ended = np.arange(np.searchsorted(self.end, at_s, side="right"))
         assert self.predictor.retrain is not None
         self.memory = self.predictor.retrain(self.memory, ended, self.columns.runtime)
 
     def groups(self, at_s: int) -> Groups:
-        """Return the groups of which a job has ended by now; ValueError if there are none."""
+        """Return the groups with an ended job so far; ValueError if there are none."""
         memory, tables = self.memory, []
         for number, level in enumerate(self.alike):
             group, row = np.unique(memory.keys[:, number], return_index=True)
@@ -104,9 +104,9 @@ def ended_by(accounting: Accounting, at_s: int) -> np.ndarray:
 
 
 def ended_since(accounting: Accounting, trained_s: int, at_s: int, submitted_s: int) -> np.ndarray:
-    """Return rows of a training's jobs and of those ended since, by end.
+    """Return rows of a training's jobs and of jobs ended since, by end.
 
-    The training was at ``trained_s``. The others ended by ``at_s`` and were submitted by ``submitted_s``.
+    The training was at ``trained_s``. The later jobs ended by ``at_s``. All were submitted by ``submitted_s``.
     """
     order = by_end(accounting)
     trained, last = np.searchsorted(accounting.end_s[order], [trained_s, at_s], side="right")

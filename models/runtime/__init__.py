@@ -1,1 +1,1 @@
-"""Predictors of runtime, one a file, and how good their predictions are."""
+"""Predictors of runtime, one per file, and measures of their predictions."""

@@ -2,7 +2,7 @@
 
 Adaptive conformal inference (Gibbs & Candes 2021) moves a level by ``rate`` times the error whenever a job ends: up if the job
 outlived its quantile, down if it did not. The errors since the start add up to the level's move divided by the rate. So the
-long-run share of under-predicted jobs comes out as asked for any prediction: the update forces it, and it says nothing about the
+long-run share of under-predicted jobs meets its target for any prediction: the update forces it, and it says nothing about the
 prediction. The rates of windows also vary less than those of independent jobs, so a band for them must come from the process with
 its feedback.
 """
@@ -33,8 +33,8 @@ def adapted(
 ) -> np.ndarray:
     """Calibrate a constant point by the adaptive update alone: quantiles [jobs, levels] in s.
 
-    ``points_s`` float64 [jobs], cut at the request, is each job's quantile of all levels; ``events`` as :func:`order_of_events`.
-    A quantile of the moved level is predicted: above 1 the request, from 0 down a second. ``levels`` ascend, and so do quantiles.
+    ``points_s`` float64 [jobs], cut at the request, is each job's quantile of all levels; ``events``: :func:`order_of_events`. A
+    moved level above 1 gives the request, one of at most 0 a second, else the point. ``levels`` and quantiles ascend.
     """
     requested = np.asarray(requested_s, np.float64)
     points = np.minimum(np.asarray(points_s, np.float64), requested)
@@ -63,8 +63,8 @@ def _adapted(points, events, runtime, requested, levels, rate):
 def together(under: np.ndarray, target: float, cluster: np.ndarray) -> float:
     """Return the correlation of errors within clusters, in 0..1.
 
-    It is the mean product of two errors of a cluster's jobs, over the variance of one. ``under`` bool [jobs], ``target`` the rate
-    asked for, ``cluster`` int [jobs]. 0 where no cluster has two jobs.
+    It is the mean product of two errors of a cluster's jobs, over the variance of one. ``under`` bool [jobs], ``target`` the
+    target rate, ``cluster`` int [jobs]. 0 if no cluster has two jobs.
     """
     error = np.asarray(under, np.float64) - target
     member = np.unique(cluster, return_inverse=True)[1].ravel()
@@ -87,11 +87,11 @@ def feedback_band(
 ) -> pd.DataFrame:
     """Return each window's under-prediction rate with the chance band of an adaptive level.
 
-    The band is simulated: in each of ``replicates`` every job's runtime lies at a uniform place of its distribution, as if that
-    were right, and the level, which starts at 1 - ``target``, moves by ``rate`` times the error when the job ends, in the order
-    of ``events``. Jobs of a ``cluster`` share one place with the probability that makes their errors as alike as those observed
-    (:func:`together`). Jobs with a negative ``window`` are learned from but not counted. A row a window: ``window jobs clusters
-    rate low high inside``.
+    The band is simulated. In each of ``replicates`` every job's runtime lies at a uniform place of its distribution, as if that
+    were correct. The level starts at 1 - ``target`` and moves by ``rate`` times the error when the job ends, in the order of
+    ``events``. Jobs of a ``cluster`` share one place with the probability that makes their errors as correlated as those observed
+    (:func:`together`). Jobs with a negative ``window`` are learned from but not counted. One row per window: ``window jobs
+    clusters rate low high inside``.
     """
     judged = window >= 0
     number, place = np.unique(window[judged], return_inverse=True)
@@ -126,7 +126,7 @@ def _outlived(events, own, common, member, shared, window, windows, level, rate)
     """Count each window's jobs that outlive the moving level, int64 [windows, replicates].
 
     ``own`` [jobs, replicates] and ``common`` [clusters, replicates] are uniform draws. A job whose own draw is below ``shared``
-    lies at its cluster's place; other jobs lie at their own draw above that, stretched to 0..1.
+    takes its cluster's draw; other jobs take the rest of their own draw, stretched to 0..1.
     """
     replicates = own.shape[1]
     outlived = np.zeros(own.shape, np.bool_)

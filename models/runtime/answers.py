@@ -1,7 +1,7 @@
-"""Answers that were given at submissions, against what the jobs then ran.
+"""Answers given at submission, compared with the jobs' runtimes.
 
-An answer belongs to the job whose number was asked with; without one, as submit filters ask before a job has a number, to the job of
-the same user, processors and request that was submitted next to it in time, each job to one answer.
+An answer belongs to the job whose number was in the question. A submit filter asks before its job has a number: that answer goes
+to the job of the same user, processors and request submitted nearest in time. A job gets at most one such answer.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,16 +13,16 @@ import pandas as pd
 from models.runtime.evaluation import accuracy
 
 BEFORE_S, AFTER_S = 5, 60
-"""A job's submission is recorded at most so many seconds before it was asked about, and after."""
+"""Max seconds by which a job's recorded submission may lie before, and after, that of its answer."""
 _KEYS = ("user", "procs", "requested_s")
 
 
 def joined(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: int) -> pd.DataFrame:
-    """Return a row an answer, by time of submission, with what its job ran and asked for.
+    """Return one row per answer, by time of submission, with its job's runtime and request.
 
-    Of ``answers`` are read ``user procs requested_s submit_unix_s job_id version user_known predicted_s`` and ``quantiles`` (seconds by
-    level). Columns: ``version user_known predicted_s``, ``pLEVEL`` for each level told, ``runtime_s requested_s`` of the job (NaN where there is
-    none) and ``later`` (submitted after the last of ``jobs``, the canonical table, whose times begin at the Unix time ``origin_s``).
+    Reads ``user procs requested_s submit_unix_s job_id version user_known predicted_s quantiles`` (the last: seconds by level) of
+    ``answers``. Columns: ``version user_known predicted_s``, ``pLEVEL`` per level, the job's ``runtime_s requested_s`` (NaN
+    without a job), ``later`` (submitted after all ``jobs``, a canonical table whose second 0 is the Unix time ``origin_s``).
     """
     asked, rows = sorted(answers, key=lambda entry: entry["submit_unix_s"]), []
     last = int(jobs["submit_s"].iloc[-1]) + origin_s
@@ -40,10 +40,10 @@ def joined(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: i
 
 
 def rows_of(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: int) -> list[int]:
-    """Return the row in ``jobs`` of the job that each answer is for, -1 where there is none.
+    """Return the row in ``jobs`` of the job that each answer is for, -1 if there is none.
 
-    ``answers`` by time of submission, with ``job_id user procs requested_s submit_unix_s``. A task that accounting names otherwise than the
-    queue did (``12_3``) is the nearest job, too, and the same one in all answers about it.
+    ``answers`` by time of submission, with ``job_id user procs requested_s submit_unix_s``. An array task that accounting names
+    differently from the queue (``12_3``) is also the nearest job, and the same job in all its answers.
     """
     submit = jobs["submit_s"].to_numpy(np.int64) + origin_s
     numbers = {str(number): row for row, number in enumerate(jobs["job_id"].tolist())}
@@ -65,7 +65,7 @@ def rows_of(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: 
 
 
 def _nearest(rows: list[int], submit: np.ndarray, asked_s: int, taken: set[int]) -> int:
-    """Return the free job submitted nearest to ``asked_s``, -1 if there is none; ``rows`` by submission."""
+    """Return the free one of ``rows`` submitted nearest to ``asked_s``, -1 if there is none."""
     first = int(np.searchsorted(submit[rows], asked_s - BEFORE_S)) if rows else 0
     near = []
     for row in rows[first:]:
@@ -77,7 +77,7 @@ def _nearest(rows: list[int], submit: np.ndarray, asked_s: int, taken: set[int])
 
 
 def scores(version: str, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return counts and scores of rows of :func:`joined`; NaN over no jobs."""
+    """Return counts and scores of rows of :func:`joined`; NaN without jobs."""
     judged = rows[rows["runtime_s"].notna()]
     runtime, predicted = judged["runtime_s"].to_numpy(np.float64), judged["predicted_s"].to_numpy(np.float64)
     mean = (lambda values: float(np.mean(values))) if len(judged) else (lambda values: float("nan"))

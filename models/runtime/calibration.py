@@ -1,6 +1,6 @@
 """Calibration of predicted distributions: curve, loss, under-prediction over time.
 
-A quantile of level q is calibrated if a share q of jobs runs no longer than it. Where many jobs end exactly at a quantile (for
+A quantile of level q is calibrated if a share q of jobs runs no longer than it. If many jobs end exactly at a quantile (for
 example at their request), that share may jump past q: then q should lie between the share below and the share at or below. The
 quantile loss averaged over evenly spaced levels is, up to a factor of two, the continuous ranked probability score (Gneiting &
 Raftery 2007): the lower the better.
@@ -15,7 +15,7 @@ from models.runtime.evaluation import pinball
 
 
 def calibration_curve(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray) -> pd.DataFrame:
-    """Return a row a level: ``level at_most below above pinball_s``.
+    """Return one row per level: ``level at_most below above pinball_s``.
 
     ``at_most``, ``below`` and ``above`` are the shares of jobs that run at most, less than and longer than their quantile,
     ``pinball_s`` the level's mean quantile loss. ``quantiles`` float64 [jobs, levels] seconds, ``levels`` in (0, 1),
@@ -47,11 +47,11 @@ def chance_band(
 ) -> pd.DataFrame:
     """Return each window's under-prediction rate with the band that chance allows.
 
-    ``under`` bool [jobs], ``target`` the rate asked for, ``window`` and ``cluster`` int [jobs] number what each job belongs to:
-    such as 30 days, and a user's jobs of a day, whose errors go together. A row a window that holds jobs: ``window jobs clusters
-    rate low high inside``. With e = under - target, summed over each cluster within the window, the standard error is sqrt(sum
-    e^2) / jobs (the cluster-robust variance of Liang & Zeger 1986 at the target), and the band target ± z times that. Below
-    ceil(z^2) clusters (seven at 99 %) no rate can leave it.
+    ``under`` bool [jobs], ``target`` the target rate. ``window`` and ``cluster`` int [jobs] number each job's window, such as 30
+    days, and cluster, such as a user's jobs of a day, whose errors are correlated. One row per window with jobs: ``window jobs
+    clusters rate low high inside``. With e = under - target, summed over each cluster within the window, the standard error is
+    sqrt(sum e^2) / jobs (the cluster-robust variance of Liang & Zeger 1986 at the target), and the band is target ± z times that.
+    With fewer than ceil(z^2) clusters (seven at 99 %) no rate can leave it.
     """
     number, place = np.unique(window, return_inverse=True)
     error = np.asarray(under, np.float64) - target

@@ -1,9 +1,9 @@
 """Dispatch from the simulation kernel to compiled predictors: integer codes, direct calls.
 
-Code 0 is a table filled beforehand (asked only of jobs that outlive it), code -1 a predictor outside the kernel (the loop stops
-and asks). All others keep their state in a :class:`~models.runtime.memory.Memory`. ``jobs`` are the kernel's columns, int64 [jobs], ``job`` a row of
-them and ``start`` the starts so far; times count from the first submission. A predictor reads nothing of the future: no rows
-behind ``job``, no runtime of a job before it has ended.
+Code 0 is a table filled before the simulation (called only for jobs that outlive it). Code -1 is a predictor outside the kernel:
+the loop stops and calls it. All others keep their state in a :class:`~models.runtime.memory.Memory`. ``jobs`` are the kernel's
+columns, int64 [jobs], ``job`` is a row of them and ``start`` the starts so far; times count from the first submission. A
+predictor reads nothing of the future: no rows behind ``job``, no runtime of a job before it has ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OUTSIDE = -1
 
 @kernel
 def estimate(code, memory, job, jobs, start):
-    """Predict seconds for ``job``, submitted now: a whole number, maybe outside 1..request."""
+    """Predict seconds for ``job``, submitted now: a whole number, possibly outside 1..request."""
     if code == LAST2:
         return last2.estimate(memory, jobs.user[job], jobs.requested[job])
     if code == NAG:
@@ -52,7 +52,7 @@ def estimate(code, memory, job, jobs, start):
 
 @kernel
 def answers_apart(code):
-    """Tell whether the three answers differ; ``estimate`` then answers ``ORDER``."""
+    """Tell whether the three questions have different answers; ``estimate`` answers ``ORDER``."""
     return code == QUANTILE
 
 
@@ -66,10 +66,10 @@ def answer_to(code, memory, question, job):
 def estimate_again(code, memory, job, jobs, predicted, elapsed):
     """Predict total seconds for a job that has run ``elapsed`` seconds and still runs.
 
-    ``predicted`` is the prediction at its submission. A predictor of distributions answers for what lies beyond ``elapsed``; a
-    table gives the next of its quantiles (``memory.keys``, whole seconds, a column a level), beyond them the request. A point
-    predictor gives what it would predict by now for the job as submitted; if that is not longer than ``elapsed``, ``predicted``; if
-    ``predicted`` is outlived too, the request.
+    ``predicted`` is the prediction at its submission. A predictor of distributions answers for runtimes beyond ``elapsed``. A
+    table gives the next of its quantiles (``memory.keys``, whole seconds, one column per level) and, beyond them, the request. A
+    point predictor gives its current prediction for the job as submitted; if that is not longer than ``elapsed``, ``predicted``;
+    if ``predicted`` is outlived too, the request.
     """
     if code == TABLE:
         for level in range(memory.keys.shape[1]):
@@ -89,7 +89,7 @@ def estimate_again(code, memory, job, jobs, predicted, elapsed):
 
 @kernel
 def tells_quantiles(code):
-    """Tell whether the predictor knows a distribution of each runtime."""
+    """Tell whether the predictor has a distribution of each runtime."""
     return code in (QUANTILE, SURVIVAL)
 
 
@@ -97,7 +97,7 @@ def tells_quantiles(code):
 def tell_quantiles(code, memory, job, jobs, quantiles, row):
     """Write quantiles of ``job``, submitted now and estimated, to ``quantiles[row]``.
 
-    Whole seconds, int64 [levels], as :mod:`models.runtime.remaining` says; only for a predictor that has them.
+    Whole seconds, int64 [levels], as in :mod:`models.runtime.remaining`; only for a predictor that has them.
     """
     if code == QUANTILE:
         quantile.tell_quantiles(memory, job, quantiles, row)
@@ -107,7 +107,7 @@ def tell_quantiles(code, memory, job, jobs, quantiles, row):
 
 @kernel
 def point_by_now(code, memory, job, jobs):
-    """Return the current prediction of a point predictor for ``job`` as at its submission."""
+    """Return a point predictor's current prediction for ``job`` as submitted."""
     if code == LAST2:
         return last2.estimate(memory, jobs.user[job], jobs.requested[job])
     if code == NAG:
@@ -125,7 +125,7 @@ def point_by_now(code, memory, job, jobs):
 
 @kernel
 def wants_starts(code):
-    """Tell whether the predictor is told of starts."""
+    """Tell whether :func:`started` must be called for the predictor."""
     return code == NAG
 
 
@@ -133,7 +133,7 @@ def wants_starts(code):
 def started(code, memory, job, jobs):
     """Handle the start of ``job``.
 
-    Starts come in order, at the latest before the next estimate at a submission or the next end.
+    Starts are reported in order, at the latest before the next estimate at a submission or the next end.
     """
     if code == NAG:
         nag.started(memory, job, jobs)

@@ -3,7 +3,7 @@
 Calibration alone proves nothing: a quantile that is right for a share q of jobs may be useless for each of them. A proper score
 tells sharp distributions from wide ones: the quantile (pinball) loss of Koenker & Bassett 1978, and the continuous ranked
 probability score (Gneiting & Raftery 2007), which is twice the integral of that loss over all levels. A predicted distribution is
-a table of quantiles, float64 [jobs, levels] seconds; a point prediction is that number at every level.
+a table of quantiles, float64 [jobs, levels] seconds; a point prediction is the same number at every level.
 """
 
 from bisect import insort
@@ -21,7 +21,7 @@ DECILES = 10
 def at_levels(quantiles: pd.DataFrame, levels: np.ndarray) -> np.ndarray:
     """Return the quantiles at ``levels``, float64 [jobs, levels], from a table by level.
 
-    Between two levels of the table it is interpolated linearly; beyond its outermost levels those apply.
+    Linear interpolation between two levels of the table; the outermost levels also stand for those beyond them.
     """
     table_levels = np.array(quantiles.columns, np.float64)
     values = quantiles.to_numpy(np.float64)
@@ -30,13 +30,13 @@ def at_levels(quantiles: pd.DataFrame, levels: np.ndarray) -> np.ndarray:
     below = np.maximum(above - 1, 0)
     gap = table_levels[above] - table_levels[below]
     share = np.divide(asked - table_levels[below], gap, out=np.ones(len(asked)), where=gap > 0)
-    # a level that the table holds is read unchanged
+    # a level in the table is returned unchanged
     share = np.where(np.isclose(share, 0.0), 0.0, np.where(np.isclose(share, 1.0), 1.0, share))
     return values[:, below] * (1.0 - share) + values[:, above] * share
 
 
 def point(predicted_s: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Return a point prediction as a distribution: that number at every level, [jobs, levels]."""
+    """Return a point prediction as a distribution: equal at every level, [jobs, levels]."""
     return np.repeat(np.asarray(predicted_s, np.float64)[:, None], len(levels), axis=1)
 
 
@@ -52,10 +52,9 @@ def losses(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray) -> 
 def crps(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray) -> np.ndarray:
     """Return each job's continuous ranked probability score, float64 [jobs] seconds.
 
-    The lower the better; for a point prediction it is the absolute error. Twice the mean quantile loss, where each level counts
-    for all levels nearer to it than to another one: the outermost stand for the tails beyond them, out to 0 and 1. ``levels``
-    ascend. Many equal quantiles, as where jobs run to their request, are an atom: a runtime that lies on it costs nothing at
-    those levels.
+    The lower the better; for a point prediction it is the absolute error. Twice the mean quantile loss, where each level is
+    weighted by the range of levels nearest to it; the outermost also stand for the tails, out to 0 and 1. ``levels`` ascend. Many
+    equal quantiles, as for jobs that run to their request, are an atom: a runtime equal to it costs nothing at those levels.
     """
     edges = np.concatenate([[0.0], (levels[1:] + levels[:-1]) / 2.0, [1.0]])
     return 2.0 * losses(quantiles, levels, runtime_s) @ np.diff(edges)
@@ -67,8 +66,8 @@ def runtimes_so_far(
     """Return the distribution without features: quantiles of ended runtimes, [jobs, levels].
 
     For each job these are the runtimes ended by its submission, cut at its request. All arrays are int64 [jobs] seconds, by
-    submission; ``end_s`` are the ends in the schedule that the compared predictions come from. A quantile is the smallest runtime
-    that a share ``level`` of the ended jobs does not exceed; while no job has ended it is the request.
+    submission; ``end_s`` are the ends in the schedule of the compared predictions. A quantile is the smallest runtime that a
+    share ``level`` of the ended jobs does not exceed; until a job has ended it is the request.
     """
     quantiles_s = np.empty((len(submit_s), len(levels)))
     by_end = np.argsort(end_s, kind="stable")
@@ -86,12 +85,12 @@ def runtimes_so_far(
 
 
 def coverage(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray, group: np.ndarray, work: np.ndarray) -> pd.DataFrame:
-    """Return coverage of the quantiles, a row a group and level.
+    """Return coverage of the quantiles, one row per group and level.
 
     Columns: ``group level jobs at_most below work_at_most work_below``. ``group`` int [jobs] numbers each job's group, ``work``
     float64 [jobs] is its weight: its processor-seconds. ``at_most`` is the share of jobs that run no longer than the quantile,
-    ``below`` of those that run shorter; both again as shares of ``work``. With an atom at the quantile, a true level lies between
-    the two. Shares of no work are NaN.
+    ``below`` of those that run shorter; both also as shares of ``work``. With an atom at the quantile, the true level lies
+    between the two. Shares of no work are NaN.
     """
     number, place = np.unique(group, return_inverse=True)
     runtime, weight = np.asarray(runtime_s, np.float64), np.asarray(work, np.float64)
@@ -107,7 +106,7 @@ def coverage(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray, g
 
 
 def deciles(values: np.ndarray) -> np.ndarray:
-    """Return the tenth of ``values`` that each lies in, int64 [jobs] from 0, the smallest.
+    """Return the tenth that each of ``values`` lies in, int64 [jobs], 0 for the smallest.
 
     Equal values lie in one tenth, so some tenths may be missing.
     """

@@ -13,7 +13,7 @@ import pandas as pd
 OKCM_THRESHOLD = 25
 """Completed jobs of a user above which OKCM's regression takes over from its nearest neighbours."""
 EXPERIENCE = ("first", "learning", "experienced")
-"""No job of the user had ended at submission, 1 to 25 had, or more."""
+"""How many of the user's jobs had ended at submission: none, 1 to 25, or more."""
 
 
 def accuracy(predicted_s: np.ndarray, runtime_s: np.ndarray) -> np.ndarray:
@@ -33,7 +33,7 @@ def pinball(predicted_s: np.ndarray, runtime_s: np.ndarray, level: float) -> np.
 def measures(predicted_s: np.ndarray, runtime_s: np.ndarray, quantiles: Sequence[float] = (0.5,)) -> pd.DataFrame:
     """Return each job's measures, float64 [jobs, measures]; means over jobs are the figures.
 
-    Columns are ``accuracy underprediction_rate mae_s`` and one ``pinball_<q>_s`` a level of ``quantiles``: how well the
+    Columns are ``accuracy underprediction_rate mae_s`` and one ``pinball_<q>_s`` for each level of ``quantiles``: how well the
     prediction serves as that quantile. A job is under-predicted if it runs longer than predicted. Raises ValueError for lengths
     that differ, for values that are not positive and finite, and for levels outside (0, 1).
     """
@@ -68,7 +68,7 @@ def evaluate_predictions(predicted_s: np.ndarray, runtime_s: np.ndarray, quantil
 
 
 def experience(completed: np.ndarray) -> np.ndarray:
-    """Return each job's place in :data:`EXPERIENCE`, int64 [jobs].
+    """Return each job's index in :data:`EXPERIENCE`, int64 [jobs].
 
     ``completed`` counts the user's jobs that had ended at submission.
     """

@@ -2,7 +2,7 @@
 
 The loss of a job is 1 - min(p/r, r/p) = 1 - exp(-|log p - log r|): absolute error of the logarithm near the truth, flat for large
 errors. It is minimised by majorisation (Hunter & Lange 2004): each round fits the quadratic that touches the loss from above at
-the present predictions.
+the current predictions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import lightgbm
 import numpy as np
 
 KINK = 0.1
-"""Errors of the logarithm below this (10 %) count quadratically: there the absolute value has no curvature to take a step by."""
+"""Errors of the logarithm below this (10 %) count quadratically: the absolute value has no curvature there to set a step."""
 
 
 def boost(
@@ -19,7 +19,7 @@ def boost(
 ) -> lightgbm.Booster:
     """Grow trees from ``matrix`` float64 [jobs, features] for ``target`` float64 [jobs].
 
-    The target is the logarithm of runtime over a first guess. One thread: nights are trained side by side, and OpenMP threads that
+    The target is the logarithm of runtime over a first guess. One thread: nights are trained in parallel, and OpenMP threads that
     wait for each other on a busy machine are slower than one.
     """
     parameters = {
@@ -30,10 +30,10 @@ def boost(
         "num_threads": 1,
         "seed": seed,
         "deterministic": True,
-        "force_row_wise": True,  # else LightGBM times both ways and may choose differently
+        "force_row_wise": True,  # otherwise LightGBM times both ways and may choose differently
         "verbosity": -1,
     }
-    # columns that cannot be split are kept: LightGBM refuses to train where none is left
+    # columns that cannot be split are kept: LightGBM refuses to train if none is left
     settings = {"verbosity": -1, "feature_pre_filter": False, "num_threads": 1, "max_bin": 63, "bin_construct_sample_cnt": 2000}
     return lightgbm.train(parameters, lightgbm.Dataset(matrix, target, params=settings), num_boost_round=trees)
 

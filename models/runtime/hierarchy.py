@@ -1,10 +1,10 @@
 """Hierarchy of templates of Goponenko et al. 2022: means over groups of similar jobs.
 
-A template is a choice of keys among job name (executable), user, time limit (request) and nodes (processors). Jobs that have them
-in common form a group with an exponentially decaying mean of the runtimes ended so far. The prediction is the mean of the first
-group with an ended job, else the request. Templates are tried in the order of their slides, which counts down in binary: all four
-keys, all but nodes, all but time limit, job name and user, ...; the last has no keys and holds all jobs. The slides have it, the
-program falls back to the request instead.
+A template is a choice of keys among job name (executable), user, time limit (request) and nodes (processors). Jobs with equal
+keys form a group with an exponentially decaying mean of the runtimes ended so far. The prediction is the mean of the first group
+with an ended job, else the request. Templates are tried in the order of the authors' slides, which counts down in binary: all
+four keys, all but nodes, all but time limit, job name and user, ...; the last has no keys and holds all jobs. That one is on the
+slides; the published program falls back to the request instead.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ HIERARCHY = 3
 """Code of this predictor inside the kernel."""
 OPTIONS = ("alpha", "templates")
 ALPHA = 0.2
-"""Weight of a new runtime against the former mean, as published; the first runtime of a group is its first mean."""
+"""Weight of a new runtime against the previous mean, as published; the first runtime of a group is its first mean."""
 _KEYS = 4
 TEMPLATES = 2**_KEYS
-"""With the template without keys, as on the slides; the program has one less."""
+"""Including the template without keys, as on the slides; the program has one less."""
 MEAN, ENDED = range(2)
-"""Columns of ``Memory.users``, whose rows here are groups."""
+"""Columns of ``Memory.users``, whose rows are groups here."""
 
 
 def hierarchy(**options: str) -> CompiledPredictor:
@@ -50,14 +50,14 @@ def hierarchy(**options: str) -> CompiledPredictor:
 def groups(jobs: pd.DataFrame, templates: int = TEMPLATES) -> np.ndarray:
     """Return each job's group under each template, int64 [jobs, templates].
 
-    Groups are numbered across templates; -1 where a key of the template is unknown.
+    Groups are numbered across templates; -1 if a key of the template is unknown.
     """
     keys = [codes(jobs, "executable"), codes(jobs, "user")]
     keys += [pd.factorize(jobs[column])[0].astype(np.int64) for column in ("requested_s", "procs")]
     numbers, everyone = np.full((len(jobs), templates), -1, np.int64), np.zeros(len(jobs), np.int64)
     count = 0
     for template in range(templates):
-        # a bit set leaves the key out
+        # a set bit leaves the key out
         kept = [everyone, *(key for position, key in enumerate(keys) if not template >> (_KEYS - 1 - position) & 1)]
         complete = np.all([key >= 0 for key in kept], axis=0)
         members = alike([key[complete] for key in kept])

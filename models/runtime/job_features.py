@@ -1,9 +1,9 @@
 """Features of jobs for learners retrained each night: past similar jobs, and the clock.
 
-Similar jobs are grouped at several levels, from the most to the least alike: same user, executable, request and processors; same
-user and request; ...; same group; same executable. The features of a level are how many such jobs have ended, the last two of
-their runtimes, the quartiles of the last 16, and the time since the last end. They unite the inputs of Gaussier et al. 2015, OKCM
-(Li & Zhang), Goponenko et al. 2022 and Lamar et al. 2021, kept in the simulator and up to the second.
+Similar jobs are grouped at several levels, from the most to the least similar: same user, executable, request and processors;
+same user and request; ...; same group; same executable. The features of a level are the number of such jobs that have ended, the
+last two of their runtimes, the quartiles of the last 16, and the time since the last end. They unite the inputs of Gaussier et
+al. 2015, OKCM (Li & Zhang), Goponenko et al. 2022 and Lamar et al. 2021. The simulator keeps them up to date to the second.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ LEVELS = (
     ("group",),
     ("executable",),
 )
-"""Keys of each level, the most alike first. Columns that a trace leaves empty throughout are left out."""
+"""Keys of each level, the most similar first. Columns that are empty throughout a trace are left out."""
 PEOPLE = ("user", "group")
-"""A job with one of these unknown is in no group; an unknown executable is a value of its own."""
+"""A job with one of these unknown is in no group that uses it; an unknown executable is a value of its own."""
 RECENT = 16
-"""Runtimes remembered of each group of jobs."""
+"""Number of runtimes remembered for each group of jobs."""
 COUNT, LAST_END, RING = range(3)
 SORTED = RING + RECENT
 GROUP = SORTED + RECENT
-"""Columns of ``Memory.users``, whose rows here are groups of jobs of all levels: ended jobs; the last end; the logarithms of the last
-runtimes, in a ring and from the shortest to the longest; and the number of columns."""
+"""Columns of ``Memory.users``, whose rows here are groups of jobs of all levels: ended jobs; the last end; the logarithms of
+the last runtimes, in a ring and again sorted, shortest first; and the number of columns."""
 ENDED, LAST, SECOND_LAST, MEDIAN, QUARTILE, THIRD_QUARTILE, SINCE, PER_LEVEL = range(8)
 """Features of each level: ln(1 + ended jobs), logarithms of runtimes in seconds, ln(1 + seconds since the last end)."""
 LOG_REQUEST, LOG_PROCS, HOUR, WEEKDAY, ALIKE, COMMON = range(6)
-"""Features behind those of the levels, ``ALIKE`` being the logarithm of the last runtime of the most alike jobs of which one has ended,
-of the request where none has: the learners' first guess."""
+"""Features behind those of the levels. ``ALIKE`` is the logarithm of the last runtime of the most similar jobs, of the request
+if no similar job has ended: the learners' first guess."""
 UNKNOWN = -1.0
 """Value of a missing feature; all others are at least 0."""
 ASKED_OF, SAID, KEPT = range(3)
-"""Columns that a learner may keep behind a job's features: the model asked last, and its answer."""
+"""Columns that a learner may keep behind a job's features: the last model that predicted the job, and its answer."""
 
 
 def levels_of(jobs: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Return the levels that the columns of ``jobs`` can tell apart."""
+    """Return the levels that the columns of ``jobs`` can distinguish."""
     present = [tuple(key for key in level if not jobs[key].isna().all()) for level in LEVELS]
     return [level for level in dict.fromkeys(present) if level]
 
@@ -67,7 +67,7 @@ def names(jobs: pd.DataFrame) -> list[str]:
 
 
 def fresh_memory(jobs: pd.DataFrame, columns: int, model: np.ndarray) -> Memory:
-    """Return a memory with the groups of ``jobs``, their features and ``model``.
+    """Return a memory with the groups of ``jobs``, room for their features, and ``model``.
 
     Rows of features have ``columns`` more columns behind them.
     """
@@ -92,9 +92,9 @@ def width(memory):
 
 @kernel
 def describe(memory, job, jobs):
-    """Write the features of ``job``, submitted now, into its row of ``memory.jobs``.
+    """Write the features of ``job``, submitted now, to its row of ``memory.jobs``.
 
-    Returns the first guess, the logarithm of seconds.
+    Return the first guess, the logarithm of seconds.
     """
     now = jobs.submit[job]
     x, row = memory.jobs[job], memory.row[job]

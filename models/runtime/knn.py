@@ -1,9 +1,9 @@
 """k nearest neighbours: the median runtime of the user's most similar ended jobs.
 
 OKCM's part for users with few jobs (Li, Zhang et al., "OKCM: improving job scheduling of high-performance computing using
-efficiency runtime prediction model", algorithm 1): nearest by the sum of squared differences in (nodes, request, sine of the time
-of day), each divided by its standard deviation over the user's ended jobs and the new one; of equally distant jobs the one
-submitted last. The first job's prediction is the request, the second's the first's runtime. Nodes are our processors.
+efficiency runtime prediction model", algorithm 1). Distance is the sum of squared differences in (nodes, request, sine of the
+time of day), each divided by its standard deviation over the user's ended jobs and the new one; of equally distant jobs the last
+submitted is nearer. A user's first job is predicted by its request, the second by the first's runtime. Nodes are our processors.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from models.runtime.protocol import CompiledPredictor
 KNN = 5
 """Code of this predictor inside the kernel."""
 USUAL = {"k": "1", "window": "25"}
-"""Chosen by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, correction to the request), of 1 to 25 neighbours
-in the last 5 to 400 jobs: 0.528. The best window, 15 jobs, has 0.532; 25 are those that OKCM's part knows at most. k = 2: 0.524, 5: 0.516, 15: 0.489."""
+"""Chosen by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, correction to the
+request): 0.528; k = 2: 0.524, 5: 0.516, 15: 0.489. Tried: k to 25, windows of 5 to 400. Window 15 has 0.532; 25 is OKCM's."""
 MOST = 1000
-"""The max window: a prediction reads all of it."""
+"""The max window, because a prediction reads all of it."""
 _RESOLUTION = 1e9
-"""Sines and distances are compared in steps of one over this, so that values equal on paper are equal here: 03:00 and 09:00, one deviation
-more processors and one deviation longer a request."""
+"""Sines and distances are compared in steps of one over this, so that values equal on paper are equal here: 03:00 and 09:00,
+or one deviation more processors and one deviation longer a request."""
 
 ENDED, RING = 0, 1
-"""Columns of a user's row: how many jobs have ended, and then the last ``window`` of them, the oldest overwritten first."""
+"""Columns of a user's row: the number of ended jobs, and then the last ``window`` of them, the oldest overwritten first."""
 PROCS, REQUESTED, SINE, SUBMIT, RUNTIME, SLOT = range(6)
-"""Columns of one of these; and how many that makes."""
+"""Columns of one such job, and their number."""
 WINDOW, K, NEAREST = range(3)
-"""Slots of ``Memory.model``: the options, and then scratch of three numbers a neighbour."""
+"""Slots of ``Memory.model``: the options, and then scratch of three numbers per neighbour."""
 
 
 def knn(**options: str) -> CompiledPredictor:
     """Return the predictor: ``k`` neighbours among the user's last ``window`` ended jobs.
 
-    The window bounds a prediction's work. The paper gives no k and no window: its users with more jobs are predicted otherwise
+    The window bounds a prediction's work. The paper gives no k and no window: it predicts users with more jobs differently
     (:mod:`models.runtime.okcm`).
     """
     for option in options:
@@ -105,7 +105,7 @@ def remember(history, window, job, jobs, sine):
 
 @kernel
 def inverse_variance(history, count, column, own):
-    """Return one over the sample variance of a column, or 0 where all values are the same.
+    """Return one over the sample variance of a column, or 0 if all values are equal.
 
     The values are those of ``count`` ended jobs and the new job's ``own`` value.
     """
@@ -124,7 +124,7 @@ def inverse_variance(history, count, column, own):
 def median_of_nearest(history, window, k, nearest, job, jobs, sine):
     """Return the median runtime, in whole seconds, of the ``k`` ended jobs nearest to ``job``.
 
-    Fewer where fewer have ended; the request where none has. ``history`` is the row of the user, ``nearest`` float64 [3 k]
+    Of fewer jobs if fewer have ended; the request if none has. ``history`` is the row of the user, ``nearest`` float64 [3 k]
     scratch: distance, submission and runtime of each neighbour so far; ``sine`` is :func:`sine_of_day` of the job's submission.
     """
     ended = np.int64(history[ENDED])
@@ -137,7 +137,7 @@ def median_of_nearest(history, window, k, nearest, job, jobs, sine):
     by_sine = inverse_variance(history, count, SINE, sine)
     neighbours = np.int64(0)
     for i in range(count):
-        slot = RING + SLOT * ((ended - 1 - i) % window)  # from the latest to end to the earliest
+        slot = RING + SLOT * ((ended - 1 - i) % window)  # the job that ended last comes first
         wider, longer, later = history[slot + PROCS] - procs, history[slot + REQUESTED] - requested, history[slot + SINE] - sine
         exact = wider * wider * by_procs + longer * longer * by_requested + later * later * by_sine
         distance, submit = np.rint(_RESOLUTION * exact), history[slot + SUBMIT]
@@ -157,7 +157,7 @@ def median_of_nearest(history, window, k, nearest, job, jobs, sine):
 
 @kernel
 def median(nearest, count):
-    """Return the median runtime, in whole seconds, of ``count`` neighbours sorted by runtime."""
+    """Return the median runtime, in whole seconds, of ``count`` neighbours; sorts runtimes."""
     for i in range(count):
         runtime = nearest[3 * i + 2]
         at = i

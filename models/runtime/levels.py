@@ -1,14 +1,14 @@
 """Online calibration of quantile levels, in jobs and in processor-seconds.
 
 Adaptive conformal inference (Gibbs & Candes 2021): whenever a job ends, the level used for each requested level rises if the job
-has outlived its quantile and falls if it has not. It has two parts. The level itself is calibrated in jobs: of all jobs a share q
+has outlived its quantile and falls if it has not. It has two parts. The level itself is calibrated in jobs: a share q of all jobs
 run no longer than their quantile q. From ``UPPER`` on, large jobs get more or less than that, in proportion to the share of all
-processor-seconds that smaller jobs took; this ``tilt`` is calibrated in processor-seconds: jobs that make up a share q of the
-processor-seconds run no longer than their quantile q. Without it a right 80 % quantile holds for far less than 80 % of the work,
-because the jobs that outlive it are the long ones. Below ``UPPER`` levels are calibrated in jobs alone.
+processor-seconds that smaller jobs took. This ``tilt`` is calibrated in processor-seconds: jobs with a share q of the
+processor-seconds run no longer than their quantile q. Without it a correct 80 % quantile holds for far less than 80 % of the
+work, because the jobs that outlive it are the long ones. Below ``UPPER`` levels are calibrated in jobs alone.
 
-Where a level falls on the request itself, the needed share of such jobs get their request, the others a second less: with so many
-jobs that end exactly there no level could be met otherwise (smoothed conformal predictors; Vovk, Gammerman & Shafer 2005).
+If a level falls on the request itself, the needed share of such jobs get their request, the others a second less. Many jobs end
+exactly there, so no level could be met otherwise (smoothed conformal predictors; Vovk, Gammerman & Shafer 2005).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from features.jit import kernel
 from models.runtime.job_features import COMMON, HOUR, WEEKDAY
 
 UPPER = 0.75
-"""Levels from here on are also calibrated in processor-seconds: those that reservations and the registry ask for."""
+"""Levels from here on, which reservations and the registry use, are also calibrated in processor-seconds."""
 TILTING = 0.5
-"""The step of the tilt, relative to that of the levels. 0.4 and 0.5 do the same on the first halves of KTH-SP2 and SDSC-SP2."""
+"""Step of the tilt, relative to that of the levels. 0.4 and 0.5 do equally well on the first halves of KTH-SP2 and SDSC-SP2."""
 HEAVIEST = 20.0
-"""Max of a job's processor-seconds, relative to the mean job, by which it moves the tilt. Not tuned."""
+"""Max weight of a job in the tilt: its processor-seconds relative to the mean job. Not tuned."""
 SIZES = 80
-"""Jobs are of one size that request the same processor-seconds within a factor of sqrt(2)."""
+"""Number of sizes. Jobs of one size request the same processor-seconds within a factor of sqrt(2)."""
 WORK = SIZES + 1
 """Length of the record of work: the processor-seconds of the ended jobs of each size, then the number of ended jobs."""
 GOLDEN = 0.6180339887498949
-"""Multiples of it lie evenly between whole numbers (Weyl 1916)."""
+"""Its multiples, modulo 1, are spread evenly (Weyl 1916)."""
 
 
 @kernel
@@ -59,7 +59,7 @@ def weigh(model, work, procs, requested, runtime):
 def smaller(model, work, procs, requested):
     """Return the share of all processor-seconds of jobs smaller than this one.
 
-    Half of those of its own size count; 0.5 before any job has ended.
+    Half of those of its own size count; 0.5 until a job has ended.
     """
     size = size_of(procs, requested)
     less, total = 0.0, 0.0
@@ -83,7 +83,7 @@ def taken(level, calibrated, tilt, size):
 
 @kernel
 def place_of(x):
-    """Return a job's place among jobs at their request, in [0, 1).
+    """Return a job's rank among the jobs that end at their request, in [0, 1).
 
     It comes from the second of the week of the submission, so that every caller gets the same answer.
     """

@@ -1,7 +1,7 @@
 """``lightgbm``: boosted regression trees, retrained each night inside the simulation.
 
-Each midnight the trees (:mod:`models.runtime.gradient_boosting`) are grown anew from the jobs that have ended by then in that
-simulation, with the features of their submission (:mod:`models.runtime.job_features`), and predict the jobs of the next day. They
+At each midnight the trees (:mod:`models.runtime.gradient_boosting`) are grown anew from the jobs that have ended by then in that
+simulation, with their features at submission (:mod:`models.runtime.job_features`), and predict the jobs of the next day. They
 correct the runtime of the last similar job, which alone is the prediction while fewer than ``ENOUGH`` jobs have ended.
 """
 
@@ -23,15 +23,15 @@ from models.trees import leaf_of
 BOOSTED = 7
 """Code of this predictor inside the kernel."""
 USUAL = {"trees": "25", "leaves": "31", "jobs": "12000", "seed": "0"}
-"""``jobs``: number of most recent ended jobs to learn from. On the first half of KTH-SP2 25, 50 and 100 trees are within 0.001 of each other's accuracy, and
-6,000 jobs within 0.002 of 12,000."""
+"""``jobs``: number of most recent ended jobs to learn from. On the first half of KTH-SP2 25, 50 and 100 trees are within 0.001
+of each other's accuracy, and 6,000 jobs within 0.002 of 12,000."""
 LEARNING_RATE, MIN_JOBS_IN_LEAF = 0.3, 100
-"""On the first half of KTH-SP2 accuracy is 55.5 %; rates of 0.1 and 0.2, at least 20, 50 and 200 jobs, 15 and 63 leaves are within 0.2 points of it."""
+"""On the first half of KTH-SP2 accuracy is 55.5 %, within 0.2 points for rates 0.1, 0.2; min 20, 50, 200 jobs; 15, 63 leaves."""
 ENOUGH = 200
-"""Ended jobs below which nothing is trained. Not tuned."""
+"""Min ended jobs for training. Not tuned."""
 TREES, LEAVES, MODELS, HEAD = range(4)
-"""Slots of ``Memory.model``: the trees there are, the leaves that one may have, and the number of models so far, one more each night. Then come the
-thresholds of all trees, ``leaves`` to each, and the values of their leaves."""
+"""Slots of ``Memory.model``: the number of trees, the max leaves of one, and the number of models so far, one more each night.
+Then come the thresholds of all trees, ``leaves`` for each, and the values of their leaves."""
 
 
 def boosted(**options: str) -> CompiledPredictor:
@@ -103,7 +103,7 @@ def estimate(memory, job, jobs):
 def answer(memory, job, jobs):
     """Predict seconds for ``job`` as at its submission by the current trees.
 
-    Each night's trees are asked once.
+    The answer is kept until the next night's trees.
     """
     model, x, kept = memory.model, memory.jobs[job], width(memory)
     if x[kept + ASKED_OF] == model[MODELS]:

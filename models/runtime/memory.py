@@ -1,6 +1,6 @@
 """Memory of compiled predictors: one type for all, so that the kernel is compiled once.
 
-Each predictor chooses the shapes, scratch included, as the kernel allocates nothing; unused arrays stay empty.
+Each predictor chooses the shapes, including scratch, because the kernel allocates nothing; unused arrays stay empty.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Memory(NamedTuple):
     ``users`` float64 [users, k]: of each user, or of each group of jobs. ``jobs`` float64 [jobs, m]: of each job, from its
     submission to its end. ``links`` int64 [rows, l]: lists of jobs, such as :mod:`models.runtime.running`. ``model`` float64 [n]:
     everything else, such as settings, weights and scratch. ``keys`` int64 [rows, t]: fixed properties of each row of the jobs
-    table beyond the kernel's columns. ``row`` int64 [jobs]: the row of that table for each job of the kernel; they differ where
-    jobs depend on each other. ``bins`` uint8 [jobs, b]: features as :mod:`models.regression_tree` bins them. ``clock`` int64
-    [steps, 2]: from which of the kernel's seconds on the wall clock is ahead of them by how many seconds
-    (``features.clock.Clock.steps``). The simulator fills in ``row`` and ``clock``.
+    table beyond the kernel's columns. ``row`` int64 [jobs]: the row of that table for each job of the kernel; they differ if jobs
+    depend on each other. ``bins`` uint8 [jobs, b]: binned features of :mod:`models.regression_tree`. ``clock`` int64 [steps, 2]:
+    the kernel's second from which a step holds, and the seconds to add for the wall clock (``features.clock.Clock.steps``). The
+    simulator fills in ``row`` and ``clock``.
     """
 
     users: np.ndarray = np.zeros((0, 0))
@@ -44,7 +44,7 @@ class Memory(NamedTuple):
 def restore(memory, fresh):
     """Reset ``memory`` to ``fresh``.
 
-    ``keys``, ``row`` and ``clock`` never change, ``bins`` at nights alone, before they are read.
+    ``keys``, ``row`` and ``clock`` never change; ``bins`` changes only at midnight, before it is read.
     """
     for table, source in ((memory.users, fresh.users), (memory.jobs, fresh.jobs)):
         for i in range(source.shape[0]):

@@ -57,7 +57,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Nag:
-    """Settings of the learner, checked where they are made.
+    """Settings of the learner, checked by :meth:`with_options`.
 
     ``over`` and ``under`` are the costs of a prediction above and below the runtime plus ``threshold`` seconds; ``weight`` is one
     of ``WEIGHTS``; ``eta`` the learning rate; ``lambda_`` the strength of l2 regularisation.
@@ -73,7 +73,7 @@ class Nag:
     def with_options(self, options: dict[str, str]) -> Nag:
         """Return these settings changed by ``options``, given as texts.
 
-        Raises InputError for an option that is unknown or cannot be read.
+        Raises InputError for an unknown option or an invalid value.
         """
         changed = {field.name: getattr(self, field.name) for field in fields(self)}
         for option, text in options.items():
@@ -93,7 +93,7 @@ class Nag:
         return Nag(**changed)
 
     def options(self) -> dict[str, str]:
-        """Return the settings as ``with_options`` takes them."""
+        """Return the settings in the form that ``with_options`` takes."""
         numbers = {"threshold": self.threshold, "eta": self.eta, "lambda": self.lambda_}
         texts = {"over": str(self.over), "under": str(self.under), "weight": self.weight}
         return texts | {option: shortest(value) for option, value in numbers.items()}
@@ -103,8 +103,8 @@ OPTIONS = ("over", "under", "threshold", "weight", "eta", "lambda")
 PUBLISHED = Nag(Curve("square"), Curve("absolute"), "large-area", eta=5000.0, lambda_=4e9)
 """The triple that cross-validation chose in Gaussier et al. 2015, under EASY-SJBF with Tsafrir's correction, and the constants of their program."""
 MEANT = Nag(Curve("absolute"), Curve("absolute", 2.0), "constant", eta=1e4, lambda_=1e4)
-"""Tuned by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, Tsafrir's correction): 0.4695, second of some
-900 points; the best, with 0.4699, predicts too little more often (for 36 % of the jobs, not 30 %)."""
+"""Tuned by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, Tsafrir's correction):
+0.4695, second of some 900 points; the best, with 0.4699, under-predicts more often (36 % of the jobs, not 30 %)."""
 
 
 def cv_triple(**options: str) -> CompiledPredictor:
@@ -119,8 +119,8 @@ def cv_triple(**options: str) -> CompiledPredictor:
 def nag(**options: str) -> CompiledPredictor:
     """Return the same learner without the program's quirks.
 
-    It uses real runtimes, counts steps one by one, has no weight below 0, predicts at least one second, and scales down a feature
-    larger than any learnt from first, as the paper that introduced the algorithm does; the time of day is the wall clock's.
+    It uses real runtimes, counts steps one by one, has no weight below 0, and predicts at least one second. A feature larger than
+    any seen in training is scaled down, as in the paper that introduced the algorithm. The time of day is the wall clock's.
     """
     return _predictor("nag", MEANT, options, False)
 
@@ -132,7 +132,7 @@ def _predictor(name: str, preset: Nag, options: dict[str, str], published: bool)
 
 
 (IS_PUBLISHED, ORIGIN, OVER, OVER_FACTOR, UNDER, UNDER_FACTOR, THRESHOLD, WEIGHT, ETA, LAMBDA, STEPS, NORM, MODEL) = range(13)
-"""Slots of ``Memory.model``: settings, the step count t, the sum N of normalised squares, and then the vectors, each of ``FEATURES``."""
+"""Slots of ``Memory.model``: settings, the step count t, the sum N of normalised squares; then vectors of length ``FEATURES``."""
 W, S, G, X = (MODEL + i * FEATURES for i in range(4))
 """Starts of the vectors: weights w, largest magnitudes s, sums G of squared gradients, and one job's features as scratch."""
 _TINY = 1e-9
@@ -218,7 +218,7 @@ def learn(memory, job, jobs, now):
 def job_weight(model, procs, runtime):
     """Return the weight gamma of a job's error.
 
-    As published it may fall below 0, and the model then learns to err.
+    In the published form it may fall below 0, and the model then learns to err.
     """
     kind = model[WEIGHT]
     gamma = 1.0

@@ -38,15 +38,15 @@ _OPTIONAL: dict[str, Callable[..., Predictor]] = {
 }
 """Predictors that take options as texts."""
 MEDIAN, MOST_ACCURATE = "quantile", "quantile(order=accuracy)"
-"""The two answers of one forest: the median runtime, and the prediction of the highest expected accuracy, which a registered forest serves.
-Tables and pages use these names."""
+"""Two answers of one forest: the median runtime, and the prediction with the highest expected accuracy, which a registered
+forest serves. Tables and pages use these names."""
 ALL = (
     *("requested", "last2", "hierarchy", "sp2", "sp3", "sp4", "knn", "okcm", "nag", "cv-triple", "svr", "lightgbm"),
     *(MEDIAN, MOST_ACCURATE),
 )
-"""Every predictor that does not know runtimes beforehand, with default options, from the simplest."""
+"""Every predictor that does not know runtimes beforehand, with default options, the simplest first."""
 _AT_RANDOM = ("lightgbm", "quantile")
-"""Predictors that draw random numbers, by an option ``seed``."""
+"""Predictors that draw random numbers and take the option ``seed``."""
 NAMES = (*_PLAIN, *_OPTIONAL)
 """All names, without options, factors, registered models and tables."""
 
@@ -54,8 +54,8 @@ NAMES = (*_PLAIN, *_OPTIONAL)
 def predictor(name: str, seed: int = 0) -> Predictor:
     """Return the predictor called ``name``.
 
-    ``seed`` is used if the predictor takes one and its options state none; its name does not show it. Raises InputError with the
-    known names for any other name or option.
+    ``seed`` is used if the predictor takes one and its options state none; its name does not show it. Raises InputError, with the
+    known names, for any other name or option.
     """
     if seed and takes_seed(name):
         family, _, options = name.partition("(")

@@ -2,8 +2,8 @@
 
 Li, Zhang et al., "OKCM: improving job scheduling of high-performance computing using efficiency runtime prediction model": the 15
 features of its table 1, Huber loss with l2 regularisation (equation 2), normalised adaptive gradient (equations 3 to 5); for
-other users :mod:`models.runtime.knn`. Its correction is to the request. Where table 1 is silent, on users without history: last
-runtimes and their means are the request, means of processors the job's own, and sums and intervals 0.
+other users :mod:`models.runtime.knn`. Its correction is to the request. Table 1 does not cover users without history: here their
+last runtimes and the means of runtimes are the request, means of processors the job's own, and sums and intervals 0.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Okcm:
     def of(cls, options: dict[str, str]) -> Okcm:
         """Return the default settings changed by ``options``, given as texts.
 
-        Raises InputError for an option that is unknown or cannot be read.
+        Raises InputError for an unknown option or an invalid value.
         """
         for option in options:
             check_known(option, tuple(USUAL))
@@ -67,16 +67,16 @@ class Okcm:
         )
 
     def options(self) -> dict[str, str]:
-        """Return the settings as :meth:`of` takes them."""
+        """Return the settings in the form that :meth:`of` takes."""
         numbers = {"delta": self.delta, "eta": self.eta, "lambda": self.lambda_, "k": self.k, "switch": self.switch}
         return {option: shortest(value) for option, value in numbers.items()} | {"weights": self.weights, "base": self.base}
 
 
 USUAL = {"delta": "300000", "eta": "5000", "lambda": "300000", "k": "1", "switch": "25", "weights": "user", "base": "zero"}
-"""Chosen by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, correction to the request), as the paper gives none
-but ``switch``: a grid of 6,864 points over delta, eta, lambda and weights with k = 1, then k from 1 to 25. These have 0.478, the best of shared weights
-(delta=10, eta=10000, lambda=10) 0.476: flat, and under so large a delta nearly every loss is quadratic. More neighbours are worse (k = 3: 0.475), and so is
-an earlier switch (10: 0.465); a later one is better (100: 0.496, 400: 0.508), so that there the regression is the worse part, but 25 is published."""
+"""Chosen by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, correction to the
+request), except the paper's ``switch``. Of 6,864 points of delta, eta, lambda, weights with k = 1, then k to 25, these have
+0.478. Flat: shared weights 0.476 (delta=10, eta=10000, lambda=10), k = 3 0.475; so large a delta makes most losses
+quadratic. Switch 10: 0.465, 100: 0.496, 400: 0.508, so the regression is the worse part; 25 is published."""
 
 
 def okcm(**options: str) -> CompiledPredictor:
@@ -91,20 +91,20 @@ PROCS, REQUESTED, LAST, SECOND, LAST2, THIRD, LAST3, SUM, MEAN, MEAN_PROCS, MEAN
 )
 """x0 to x14, columns of ``Memory.jobs``."""
 _THURSDAY_S = int(second_of_week(np.zeros(1, np.int64))[0])
-"""Second of the week in which the clock's second 0 lies: weeks begin on Monday."""
+"""Second of the week of the clock's second 0: weeks begin on Monday."""
 
 SUMS = 7
 (SUM_RUNTIME, SUM_PROCS, SUM_ALLOCATED, LAST_END, RUNTIME) = range(5)
-"""Columns of a user behind those of :mod:`models.runtime.knn`: sums over ended jobs, the last end, the last three runtimes, latest first."""
+"""Columns of a user behind those of knn: sums over ended jobs, the last end, the last three runtimes, latest first."""
 STEPS, NORM, W = SUMS, SUMS + 1, SUMS + 2
 S, G = W + FEATURES, W + 2 * FEATURES
 COLUMNS = W + 3 * FEATURES
-"""Behind these the learner: examples so far t, the sum N of normalised squares, the weights w, the largest magnitudes s, the sums G of squared
-gradients. The row behind the users' has the shared learner."""
+"""Columns of the learner behind these: examples so far t, the sum N of normalised squares, the weights w, the largest
+magnitudes s, the sums G of squared gradients. The shared learner has the row behind the users'."""
 _TINY = 1e-9
 """Start value of N, s and G, as in the program of Gaussier et al. 2015."""
 (WINDOW, K, SWITCH, OWN, DELTA, ETA, LAMBDA, BEHIND, FROM_LAST, NEAREST) = range(10)
-"""Slots of ``Memory.model``: settings, where the columns of knn end, whether sums are added to the last runtime, and scratch of knn."""
+"""Slots of ``Memory.model``: settings, the end of knn's columns, whether sums are added to the last runtime, scratch of knn."""
 
 
 def _memory(settings: Okcm, jobs: pd.DataFrame) -> Memory:
@@ -150,7 +150,7 @@ def answer(memory, job, jobs):
 def learn(memory, job, jobs, now):
     """Take one regression step with the features and runtime of ``job``, which has ended.
 
-    This holds also for jobs predicted by nearest neighbours.
+    This includes jobs that were predicted by nearest neighbours.
     """
     user, model = jobs.user[job], memory.model
     if user < 0:
@@ -169,7 +169,7 @@ def learn(memory, job, jobs, now):
 
 @kernel
 def row_of_learner(memory, user):
-    """Return the row that has the weights for this user's jobs."""
+    """Return the row with the weights for this user's jobs."""
     return user if memory.model[OWN] != 0.0 else len(memory.users) - 1
 
 
@@ -205,7 +205,7 @@ def observe(x, memory, job, jobs):
 
 @kernel
 def step(learner, x, runtime, delta, eta, shrink):
-    """Learn that features ``x`` [15] had this ``runtime``, less the base."""
+    """Learn one example: features ``x`` [15] and ``runtime``, less the base."""
     norm, predicted = 0.0, 0.0
     for i in range(FEATURES):
         larger = max(learner[S + i], abs(x[i]))

@@ -9,7 +9,7 @@ from features.errors import InputError, meant, unknown
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return ``a=1,b=2`` as a dictionary of texts; InputError where it cannot be read."""
+    """Return ``a=1,b=2`` as a dictionary of texts; InputError for any other form."""
     options: dict[str, str] = {}
     for part in text.split(",") if text else ():
         option, equals, value = (piece.strip() for piece in part.partition("="))
@@ -24,7 +24,7 @@ def parse(text: str) -> dict[str, str]:
 def named(text: str) -> tuple[str, dict[str, str]]:
     """Split ``NAME`` or ``NAME(a=1,b=2)`` into the name and its options, as texts.
 
-    Raises InputError where the options cannot be read.
+    Raises InputError if the options cannot be read.
     """
     match = re.fullmatch(r"([^()]*)\((.+)\)", text)
     return (match[1], parse(match[2])) if match else (text, {})
@@ -74,6 +74,6 @@ def shortest(value: float) -> str:
 
 
 def spelled(name: str, options: dict[str, str], usual: dict[str, str]) -> str:
-    """Return the name of a predictor with those of its options that differ from ``usual``."""
+    """Return the name of a predictor with its options that differ from ``usual``."""
     unusual = [f"{option}={text}" for option, text in options.items() if text != usual[option]]
     return f"{name}({','.join(unusual)})" if unusual else name

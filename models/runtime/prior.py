@@ -1,10 +1,10 @@
-"""What a request alone says of a runtime, on any machine: no model, no learning.
+"""Runtimes as distributed given the request alone, on any machine: no model, no learning.
 
 Many jobs end at once, many run to their request: on four machines (first halves of KTH-SP2, SDSC-SP2, LANL-CM5 and ALCF-Theta)
-runtime / request is close to the square of a uniform number, cut at 1 for a fifth of the jobs. A schedule does better if more are
-taken to run to their request, because areas count there and long jobs use up more of what they ask for: so half of them are, by
-default, as was found on these first halves. The quantile at level u is request * min(1, u / (1 - limit))^power. Nothing is fitted to
-the machine at hand: a rule that schedules by this distribution is the baseline for all that learn.
+runtime / request is close to the square of a uniform number, cut at 1 for a fifth of the jobs. A schedule is better if more jobs
+are assumed to run to their request, because areas count there and long jobs use more of their request. By default half are
+assumed to, as chosen on these first halves. The quantile at level u is request * min(1, u / (1 - limit))^power. Nothing is fitted
+to the machine: a rule that schedules by this distribution is the baseline for all learners.
 """
 
 import numpy as np
@@ -18,10 +18,10 @@ USUAL = {"limit": "0.5", "power": "2"}
 
 
 def prior(**options: str) -> TablePredictor:
-    """Return the predictor: its answer is the median, the request by default.
+    """Return the predictor: its answer is the median, by default the request.
 
     ``limit`` is the share of jobs that run to their request, ``power`` the shape of the others. Raises InputError for unknown
-    options and values.
+    options and invalid values.
     """
     for option in options:
         check_known(option, tuple(USUAL))

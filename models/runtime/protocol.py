@@ -1,9 +1,9 @@
 """The protocol between simulator and predictor.
 
-A predictor is told of submissions, starts and ends, and asked for estimates. Three questions can have three answers: ``ORDER``
+The simulator reports submissions, starts and ends, and asks for estimates. Three questions can have three answers: ``ORDER``
 (where in the queue does the job belong?), ``FIT`` (will it end before the reservation?) and ``END`` (when will it end, once it
-runs?). A point predictor gives one answer to all. A predictor comes in one of three forms: a table known beforehand, a state
-machine compiled into the simulator, or any Python object with the methods of :class:`OnlinePredictor`.
+runs?). A point predictor gives one answer to all. A predictor has one of three forms: a table known before the simulation, a
+state machine compiled into the simulator, or any Python object with the methods of :class:`OnlinePredictor`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ ORDER, FIT, END = 0, 1, 2
 class TablePredictor:
     """A predictor whose answers are all known before the simulation.
 
-    ``estimate(jobs)`` gives seconds, float64 [jobs]. ``capped`` says that a prediction outside 1..request is clamped and counted;
-    published multiples of the request are not. ``quantiles(jobs)``, if given, tells more of each job's runtime: seconds, a row a job,
-    a column a level in (0, 1), ascending. For a job that outlives its prediction (corrections ``conditional``) the next quantile
-    stands in, and beyond them the request; without columns, the request at once.
+    ``estimate(jobs)`` gives seconds, float64 [jobs]. If ``capped``, a prediction outside 1..request is clamped and counted;
+    published multiples of the request are not. ``quantiles(jobs)``, if given, returns quantiles of each job's runtime: seconds,
+    one row per job, one column per level in (0, 1), ascending. A job that outlives its prediction (corrections ``conditional``)
+    gets the next quantile and, beyond them or without any, the request.
     """
 
     name: str
@@ -44,8 +44,8 @@ class CompiledPredictor:
     ``retrain``, if there is one, is called at each midnight (``features.clock.Clock``) that the simulation passes: with the
     memory, the jobs that have ended so far (rows of the kernel's jobs, int64, in the order of their ends) and all runtimes (int64
     [jobs]; only those of the ended jobs may be read). The simulation continues with the memory that it returns. ``distribution``,
-    if there is one, returns from the final memory what was predicted of each job's runtime at its submission: a column a level in
-    (0, 1), seconds, float64 [jobs]. Codes: :mod:`models.runtime.dispatch`.
+    if there is one, returns from the final memory the quantiles predicted at each job's submission: one column per level in (0,
+    1), seconds, float64 [jobs]. Codes: :mod:`models.runtime.dispatch`.
     """
 
     name: str
@@ -59,9 +59,8 @@ class CompiledPredictor:
 class OnlinePredictor(Protocol):
     """A predictor in plain Python that learns during the run.
 
-    ``job`` is a row of ``jobs``; times are the trace's seconds. Within one second the simulator tells of ends, then of
-    submissions, asks for the estimates of the jobs submitted, and tells of the starts that follow before anything of a later
-    second.
+    ``job`` is a row of ``jobs``; times are the trace's seconds. Within one second the simulator reports ends, then submissions,
+    and then asks for the estimates of the submitted jobs. It reports the starts that follow before any event of a later second.
     """
 
     name: str
@@ -87,16 +86,16 @@ class OnlinePredictor(Protocol):
 
 @runtime_checkable
 class TellsQuantiles(Protocol):
-    """A predictor in plain Python that knows a distribution of each runtime: one more method.
+    """A predictor in plain Python with a distribution of each runtime: one more method.
 
-    Schedulers that weigh distributions (``Harm``) ask for it once, at the submission, and again if the job outlives all that was
-    told. Answers are rounded, and kept within what the job has run, its request, and each other.
+    Schedulers that weigh distributions (``Harm``) call it once at submission, and again if the job outlives all its quantiles.
+    Answers are rounded and clamped: they ascend, exceed the elapsed time, and do not exceed the request.
     """
 
     def quantiles(self, job: int, now_s: int, elapsed_s: int, levels: np.ndarray) -> Sequence[float]:
         """Return quantiles of the runtime of ``job`` in seconds, one for each of ``levels``.
 
-        Levels ascend in (0, 1). Of a job that has run ``elapsed_s`` seconds and still runs, quantiles of its whole runtime given that.
+        Levels ascend in (0, 1). For a job that has run ``elapsed_s`` seconds and still runs, they are conditional on that.
         """
 
 

@@ -2,12 +2,12 @@
 
 An online quantile regression forest (Meinshausen 2006). Its trees are grown on the logarithm of runtime; a leaf holds three
 histograms of its jobs: of runtimes, of runtimes relative to that of the last similar job, and of runtimes relative to requests,
-fine next to the request (:mod:`models.runtime.ratios`). A job's distribution mixes the three, each the mean over the leaves it
-falls into, with a little of the runtimes of all jobs. Leaves learn at once from every job that ends; each midnight new trees
+fine next to the request (:mod:`models.runtime.ratios`). A job's distribution mixes the three, each the mean over the job's
+leaves, with a little of the runtimes of all jobs. Leaves learn at once from every job that ends; at each midnight new trees
 replace the oldest. Levels are calibrated online, the upper ones also in processor-seconds (:mod:`models.runtime.levels`).
 
 Different questions get different answers: the quantile ``order`` for a job's place in the queue, ``fit`` for whether it ends
-before a reservation, ``end`` for when it will end once it runs, and ``end`` again given how long it has run.
+before a reservation, ``end`` for when it will end once it runs, and again ``end`` given how long it has run.
 """
 
 from __future__ import annotations
@@ -31,51 +31,50 @@ from models.trees import leaf_of
 QUANTILE = 9
 """Code of this predictor inside the kernel."""
 USUAL = {"order": "0.5", "fit": "0.8", "end": "0.7", "rate": "0.002", "seed": "0"}
-"""``rate``: on the first halves of KTH-SP2, SDSC-SP2 and ALCF-Theta the mean quantile loss is 0.2 to 0.8 % lower than at 0.005.
-``order``, ``fit`` and ``end`` were chosen by the schedules of first halves of KTH-SP2 and SDSC-SP2, an earlier forest's."""
+"""``rate``: on first halves of KTH-SP2, SDSC-SP2 and ALCF-Theta the mean quantile loss is 0.2 to 0.8 % lower than at 0.005.
+``order``, ``fit``, ``end`` are by schedules of the first halves of KTH-SP2 and SDSC-SP2, with an earlier forest."""
 ACCURATE = "accuracy"
-"""Instead of a level: the prediction of the highest expected accuracy min(p/r, r/p)."""
+"""Instead of a level: the prediction with the highest expected accuracy min(p/r, r/p)."""
 TREES, NEW_TREES = 40, 2
-"""Trees in the forest, and how many of them are new each midnight."""
+"""Number of trees in the forest, and of those replaced each midnight."""
 LEAVES, MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE = 128, 8, 0.6, 0.6
-"""Of each tree: max leaves, min jobs in a leaf, share of features per split, and share of jobs per tree.
-
-With LightGBM's trees, on the first half of KTH-SP2, the mean quantile loss, 1,228 s, stays within 0.6 % with half as many trees or twice as many
-new ones, with 0.3 or all of the features, with 0.9 of the jobs; it is 1.2 % higher with 0.3 of the jobs, 1.3 % with leaves of 20, 0.7 % with 64
-leaves. With 256 leaves a min of 4 or 8 jobs makes no difference."""
+"""Of each tree: max leaves, min jobs in a leaf, share of features per split, and share of jobs per tree. With LightGBM's
+trees, on the first half of KTH-SP2, the mean quantile loss, 1,228 s, stays within 0.6 % with half as many trees or twice as
+many new ones, with 0.3 or all of the features, with 0.9 of the jobs. It is 1.2 % higher with 0.3 of the jobs, 1.3 % with
+leaves of 20, 0.7 % with 64 leaves. With 256 leaves a min of 4 or 8 jobs makes no difference."""
 SHAPE = regression_tree.Shape(LEAVES, MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE)
 LEARNED_JOBS = 5000
-"""Number of most recent ended jobs that a new tree is grown from. On the first half of KTH-SP2 the loss is 1.1 % higher with 2,500, 0.1 % lower with 10,000."""
+"""Max most recent ended jobs for a new tree. On the first half of KTH-SP2 2,500 have 1.1 % more loss, 10,000 0.1 % less."""
 NEW_EDGES = 0.04
-"""Share of the learned jobs that have ended since edges of bins were chosen, beyond which they are chosen anew. On first halves the loss is as with edges
-chosen each night; with 0.125 it is 0.5 % higher on ALCF-Theta, 0.1 % on LANL-CM5, as high on KTH-SP2 and SDSC-SP2."""
+"""Bin edges are chosen anew when more than this share of the learned jobs has ended since. On first halves the loss equals
+that of nightly edges; with 0.125 it is 0.5 % higher on ALCF-Theta, 0.1 % on LANL-CM5, equal on KTH-SP2 and SDSC-SP2."""
 ENOUGH = 100
-"""Ended jobs below which no tree is grown: one leaf then holds all jobs. Not tuned."""
+"""Min ended jobs for growing trees; before that one leaf holds all jobs. Not tuned."""
 BINS = 256
-"""Runtimes are counted in bins of ``STEP`` of their logarithm: 6 % wide, up to 100 days."""
+"""Number of bins of runtimes, each ``STEP`` wide in their logarithm: 6 %, up to 100 days."""
 REACH = 96
-"""Relative runtimes are counted in bins up to ``REACH`` steps, a factor of 400, on either side. Not tuned."""
+"""Relative runtimes have bins up to ``REACH`` steps, a factor of 400, on either side. Not tuned."""
 SHARES = (0.16, 0.16, 0.65, 0.03)
-"""Weights of histograms in the distribution for quantiles: runtimes, relative to the last similar job, relative to requests, and runtimes of all jobs.
-A quantile's loss counts seconds, so jobs of long requests dominate it, and those are alike in the share they run of them.
-
-Chosen among about ten on first halves: against (0.3, 0.2, 0.5, 0) the mean loss is 1 % lower on KTH-SP2 and as high on SDSC-SP2 and ALCF-Theta; the
-runtimes of all jobs are there for the lowest levels, 0.05 and 0.1. More of the third would be better still on KTH-SP2 (1 %) and worse on LANL-CM5 (2 %)."""
+"""Weights of histograms in the distribution for quantiles: runtimes, relative to the last similar job, relative to requests,
+and runtimes of all jobs. A quantile's loss counts seconds, so jobs with long requests dominate it, and those use similar
+shares of their requests. Chosen among about ten on first halves: against (0.3, 0.2, 0.5, 0) the mean loss is 1 % lower on
+KTH-SP2 and equal on SDSC-SP2 and ALCF-Theta. The runtimes of all jobs serve the lowest levels, 0.05 and 0.1. More of the
+third would be 1 % better on KTH-SP2 and 2 % worse on LANL-CM5."""
 POINT_SHARES = (0.3, 0.2, 0.5, 0.0)
-"""The same for the prediction of highest accuracy, where short jobs count as much as long ones. On the first halves of KTH-SP2,
-SDSC-SP2 and ALCF-Theta its accuracy is 0.1 to 0.4 points above that with (0.2, 0.2, 0.6, 0)."""
+"""The same for the prediction with the highest accuracy, where short jobs count as much as long ones. On the first halves of
+KTH-SP2, SDSC-SP2 and ALCF-Theta its accuracy is 0.1 to 0.4 points above that with (0.2, 0.2, 0.6, 0)."""
 RELATIVE = BINS
 RATIO = RELATIVE + 2 * REACH + 1
 MEMBERS = RATIO + CELLS
 LEAF = MEMBERS + 1
-"""A leaf: ``BINS`` counts of runtimes, counts of relative runtimes, ``CELLS`` counts of runtimes relative to requests, and how many jobs these are."""
+"""A leaf: ``BINS`` counts of runtimes, then of relative runtimes, ``CELLS`` of runtimes relative to requests, number of jobs."""
 REGULAR = np.arange(1, 40) / 40
-"""Levels kept of each distribution, besides those asked for."""
+"""Levels kept for each distribution, besides those of the options."""
 
 (GROWN, NEXT_TREE, BINNED, EDGED, RATE, ORDER_AT, FIT_AT, END_AT, LEVELS, LEVEL) = range(10)
-"""Slots of ``Memory.model``: how many trees there are, which is replaced next, how many jobs had ended when bins were found and edges chosen last, the step
-of calibration, at which of the levels the answers are, the number of levels; then the levels, what each is calibrated to, its tilt, ``WORK``, the bins of all
-jobs that the first tree has learned, scratch, thresholds of trees, leaves of trees, edges of features' bins."""
+"""Slots of ``Memory.model``: number of trees, the next to replace, ended jobs when bins were last found and when edges were
+chosen, step of calibration, each answer's index of its level, number of levels. Then levels, their calibrated values,
+tilts, ``WORK``, the bins of all jobs of the first tree, scratch, thresholds of trees, leaves of trees, edges of bins."""
 
 
 def quantile(**options: str) -> CompiledPredictor:
@@ -167,7 +166,7 @@ def edges_at(levels):
 
 
 def _grow(memory: Memory, ended: np.ndarray, runtime: np.ndarray, seed: int) -> None:
-    """Replace the oldest trees by new ones grown from the last jobs that have ``ended``; at first, all."""
+    """Replace the oldest trees, at first all, by ones grown from the last jobs that ``ended``."""
     model, rows, levels = memory.model, ended[-LEARNED_JOBS:], int(memory.model[LEVELS])
     features, target = memory.bins.shape[1], np.log(runtime[rows])
     edges = model[edges_at(levels) :].reshape(features, -1)
@@ -200,7 +199,7 @@ def _fill(memory, rows, runtime, tree, leaf):
 
 @kernel
 def leaf_at(memory, x, tree):
-    """Return where in ``memory.model`` the leaf of ``tree`` for ``x`` is."""
+    """Return the index in ``memory.model`` of the leaf of ``tree`` for ``x``."""
     levels = np.int64(memory.model[LEVELS])
     leaf = leaf_of(memory.links, tree * LEAVES, memory.model, thresholds_at(levels) + tree * LEAVES, x)
     return leaves_at(levels) + (tree * LEAVES + leaf) * LEAF
@@ -269,10 +268,10 @@ def estimate(memory, job, jobs):
 
 @kernel
 def gather(memory, x):
-    """Write mean histograms of a job's leaves into the scratch; tell whether any holds a job."""
+    """Write mean histograms of a job's leaves to the scratch; tell whether any holds a job."""
     model = memory.model
     first = mass_at(np.int64(model[LEVELS])) + CELLS
-    seen = model[first : first + MEMBERS]  # views add up twice as fast as places in the whole
+    seen = model[first : first + MEMBERS]  # adding views is twice as fast as indexing the whole
     seen[:] = 0.0
     trees = 0
     for tree in range(np.int64(model[GROWN])):
@@ -289,7 +288,7 @@ def gather(memory, x):
 
 @kernel
 def mix(memory, alike, request, shares):
-    """Mix a job's gathered histograms into a distribution over the cells, as scratch.
+    """Mix a job's gathered histograms into a distribution over the cells, in the scratch.
 
     Cells are those of :mod:`models.runtime.ratios`.
     """
@@ -314,9 +313,9 @@ def mix(memory, alike, request, shares):
 
 @kernel
 def most_accurate(model, mass, alike, request):
-    """Return seconds r of the highest mean of min(p/r, r/p) over the distribution.
+    """Return the seconds p with the highest mean of min(p/r, r/p) over the distribution.
 
-    Within a step of the last similar runtime it is that runtime.
+    Within a step of the last similar runtime, p is that runtime.
     """
     above = 0.0
     for cell in range(CELLS):
@@ -336,7 +335,7 @@ def most_accurate(model, mass, alike, request):
 
 @kernel
 def answer_to(memory, question, job):
-    """Answer one of the questions for a job whose quantiles are known."""
+    """Answer one of the questions for a job that was estimated."""
     model, quantiles = memory.model, width(memory)
     at = model[FIT_AT] if question == FIT else model[END_AT] if question == END else model[ORDER_AT]
     if at < 0.0:
@@ -358,8 +357,8 @@ def tell_quantiles(memory, job, quantiles, row):
 def estimate_again(memory, job, requested, elapsed):
     """Return the quantile ``end`` of the runtimes longer than ``elapsed`` seconds.
 
-    The distribution is that of the job's submission. Between the kept levels the logarithm of runtime is taken to be uniform;
-    level 0 is a second and level 1 the request.
+    The distribution is that of the job's submission. Between the kept levels the logarithm of runtime is assumed uniform; level 0
+    is a second and level 1 the request.
     """
     model, levels, quantiles = memory.model, np.int64(memory.model[LEVELS]), width(memory)
     x = memory.jobs[job]

@@ -1,13 +1,12 @@
-"""Distributions as schedulers ask for them: quantiles, and what remains of a running job.
+"""Distributions for schedulers: quantiles, and what remains of a running job.
 
-A predictor tells a job's quantiles once, at its submission: whole seconds at the L evenly spaced levels 1/(L + 1), ...,
-L/(L + 1). Each stands for all levels nearer to it than to another one, the outermost for the tails beyond them, as in
-:func:`models.runtime.distribution.crps`: so a runtime has L possible values, and one that many quantiles share is an atom. What
-remains of a job that has run for some time are the values that it has not outlived, in the same proportions; of one that has
-outlived them all its request is left. A point is a distribution of one level.
-
-Compiled predictors of distributions write their quantiles by :func:`models.runtime.dispatch.tell_quantiles`, tables hold them, and
-predictors in Python may have a method for them (:class:`models.runtime.protocol.TellsQuantiles`). :mod:`sim.kernel.scenarios` cuts and draws.
+A predictor gives a job's quantiles once, at its submission: whole seconds at the L evenly spaced levels 1/(L + 1), ..., L/(L +
+1). Each stands for the levels nearest to it, the outermost also for the tails beyond them, as in
+:func:`models.runtime.distribution.crps`. So a runtime has L possible values, and one that many quantiles share is an atom. A
+running job keeps the values that it has not outlived, in the same proportions; if there are none, its request is left. A point is
+a distribution of one level. Compiled predictors of distributions write quantiles by
+:func:`models.runtime.dispatch.tell_quantiles`, tables hold them, and predictors in Python may return them
+(:class:`models.runtime.protocol.TellsQuantiles`). :mod:`sim.kernel.scenarios` cuts and draws.
 """
 
 import numpy as np
@@ -16,7 +15,7 @@ import pandas as pd
 from models.runtime.distribution import at_levels
 
 LEVELS = np.arange(1, 40) / 40
-"""Levels that every predictor of distributions is asked for. ``quantile`` keeps just these."""
+"""Levels that every predictor of distributions must give. ``quantile`` keeps just these."""
 
 
 def whole_quantiles(quantiles: np.ndarray, requested: np.ndarray) -> np.ndarray:
@@ -26,8 +25,8 @@ def whole_quantiles(quantiles: np.ndarray, requested: np.ndarray) -> np.ndarray:
 
 
 def from_table(quantiles: pd.DataFrame, requested: np.ndarray) -> np.ndarray:
-    """Return a table of quantiles, a column a level, at ``LEVELS``: int64 [jobs, levels].
+    """Return a table of quantiles, one column per level, at ``LEVELS``: int64 [jobs, levels].
 
-    Linear between the table's levels, flat beyond its outermost ones.
+    Linear between the table's levels, constant beyond its outermost ones.
     """
     return whole_quantiles(at_levels(quantiles, LEVELS), requested)

@@ -1,7 +1,7 @@
 """Each user's running jobs in order of start, as circular lists in ``Memory.links``.
 
-Rows of jobs come first, then one row for each user, which stands before the first and behind the last of its jobs. Jobs without a
-known user are in no list.
+Rows of jobs come first, then one row for each user. A user's row is before the first and after the last of its jobs. Jobs without
+a known user are in no list.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def list_of(links, jobs, user):
 
 @kernel
 def append(links, jobs, job):
-    """Add ``job``, which was started."""
+    """Add ``job``, which has started."""
     if jobs.user[job] >= 0:
         row = list_of(links, jobs, jobs.user[job])
         last = links[row, PREVIOUS]

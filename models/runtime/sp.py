@@ -1,13 +1,13 @@
 """SP-x, "survival probability x percent": a runtime that at most x % of past jobs exceed.
 
-Lamar et al. 2021 (CLUSTER). Jobs that have executable, user, request and processors in common form a group, a list of points: a
-runtime and its weight. The group starts with one point at the request, of weight ``seed`` times the request; a job's end
-multiplies all weights by ``decay`` and adds a point at its runtime, of that weight. The prediction is the smallest of these
-runtimes whose cumulative weight reaches 1 - x/100 of the total, without interpolation. The authors' program wants the share
-exceeded, spares the seed the first decay and starts its running sum of weights at 1, whatever the seed's: about one prediction in
-a hundred is longer there. A missing executable is a value of its own, as in that program, because most traces name none; a job
-without a known user gets its request. A job that has run for some time is predicted from the points beyond that, or the request
-if none is left.
+Lamar et al. 2021 (CLUSTER). Jobs with equal executable, user, request and processors form a group, a list of points: a runtime
+and its weight. The group starts with one point at the request, of weight ``seed`` times the request. A job's end multiplies all
+weights by ``decay`` and adds a point at its runtime, with the runtime as weight. The prediction is the smallest of these runtimes
+whose cumulative weight reaches 1 - x/100 of the total, without interpolation. The authors' program wants the share exceeded,
+spares the seed the first decay and starts its running sum of weights at 1, whatever the seed's weight: about one prediction in a
+hundred is longer there. A missing executable is a value of its own, as in that program, because most traces name none; a job
+without a known user gets its request. The prediction for a job that has run for some time uses only the longer points, or the
+request if none is left.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ SURVIVAL = 4
 """Code of this predictor inside the kernel."""
 USUAL = {"x": "3", "decay": "0.9", "seed": "0.1"}
 PUBLISHED = ("2", "3", "4")
-"""The x that were published."""
+"""The published values of x."""
 NEGLIGIBLE = 1e-20
-"""A point is dropped when it weighs less than this share of the kept points that are at least as long. Both decay alike, so its
-share never grows again: a million dropped points move no share of the points beyond any second by more than 1e-14. With the
-usual decay some 450 points are kept of a group whose runtimes vary without end, and about 7000, where a double underflows, of
-one whose runtimes only ever fall."""
+"""A point is dropped when it weighs less than this share of the kept points that are at least as long. Both decay alike, so
+its share never grows again: a million dropped points move no share of the points beyond any second by more than 1e-14. With
+the usual decay a group keeps some 450 points if its runtimes vary without end, and about 7000, where a double underflows,
+if they only ever fall."""
 TIE = 1e-12
-"""Shares that differ relatively by less count as equal, so that neither rounding nor dropped points decide."""
+"""Shares with a smaller relative difference count as equal, so that neither rounding nor dropped points decide."""
 SHARE, DECAY = range(2)
 """Slots of ``Memory.model``: x/100 and the decay."""
 FIRST, END = range(2)
-"""Columns of ``Memory.links``, whose rows here are groups: where the group's points begin, and behind the last."""
+"""Columns of ``Memory.links``, whose rows here are groups: the begin of the group's points, and the place behind the last."""
 RUNTIME, WEIGHT = range(2)
-"""Columns of ``Memory.jobs``, whose rows here are points: all groups' lists one behind the other, each from the longest runtime
+"""Columns of ``Memory.jobs``, whose rows here are points: the lists of all groups in sequence, each from the longest runtime
 to the shortest, with room for the group's seed and all its jobs."""
 
 
@@ -99,7 +99,7 @@ def estimate(memory, row, requested, longer):
 def tell_quantiles(memory, row, requested, quantiles, to):
     """Write the group's weighted quantiles at evenly spaced levels to ``quantiles[to]``.
 
-    ``x`` plays no part.
+    They do not depend on ``x``.
     """
     group, levels = memory.keys[row, 0], quantiles.shape[1]
     if group < 0:
@@ -133,7 +133,7 @@ def learn(memory, row, runtime):
                 at_least_as_long += weight
                 end += 1
         i = end
-        while i > first and points[i - 1, RUNTIME] <= runtime:  # before equal runtimes, which become negligible earlier
+        while i > first and points[i - 1, RUNTIME] <= runtime:  # goes before equal runtimes, which become negligible earlier
             points[i, RUNTIME] = points[i - 1, RUNTIME]
             points[i, WEIGHT] = points[i - 1, WEIGHT]
             i -= 1

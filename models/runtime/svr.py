@@ -1,8 +1,8 @@
 """``svr``: support vector regression of log runtime, retrained each simulated night.
 
 Drucker et al. 1997; one of the two learners that the OKCM paper (Li, Zhang et al.) compares with. The kernel is Gaussian on the
-standardised features of :mod:`models.runtime.job_features`; it learns the distance of a job's runtime from that of the last
-similar job, which alone is the prediction while fewer than ``ENOUGH`` have ended.
+standardised features of :mod:`models.runtime.job_features`. It learns the logarithm of a job's runtime over that of the last
+similar job; the latter alone is the prediction while fewer than ``ENOUGH`` jobs have ended.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from models.runtime.protocol import CompiledPredictor
 SUPPORT_VECTORS = 8
 """Code of this predictor inside the kernel."""
 USUAL = {"c": "0.1", "epsilon": "0.02", "gamma": "0.01", "jobs": "1000"}
-"""The price of an error, the error of the logarithm that costs nothing, the kernel's exp(-gamma d^2), the most recent ended jobs to learn from.
-Chosen by mean accuracy on the first half of KTH-SP2 among eleven points: flat around them (0.542 to 0.544), while c = 1 has 0.52 and c = 10 0.49; 2,000 jobs
-cost three times as much and gain 0.002."""
+"""The price of an error, the error of the logarithm without cost, gamma in the kernel exp(-gamma d^2), the most recent ended
+jobs to learn from. Chosen by mean accuracy on the first half of KTH-SP2 among eleven points: flat nearby (0.542 to 0.544),
+but c = 1 has 0.52 and c = 10 0.49; 2,000 jobs cost three times as much and gain 0.002."""
 ENOUGH = 200
-"""Ended jobs below which nothing is trained."""
+"""Min ended jobs for training."""
 VECTORS, GAMMA, BIAS, MODELS, HEAD = range(5)
-"""Slots of ``Memory.model``: how many support vectors there are, the kernel's gamma, the constant, and the number of models so far, one more each night.
-Then come the mean of each feature and what its deviation is divided by, scratch for one job, and, for each support vector, its weight and its
-standardised features."""
+"""Slots of ``Memory.model``: number of support vectors, the kernel's gamma, the constant, and the number of models so far, one
+more each night. Then come the mean of each feature and one over its deviation, scratch for one job, and, for each support
+vector, its weight and its standardised features."""
 
 
 def support_vectors(**options: str) -> CompiledPredictor:
@@ -82,7 +82,7 @@ def estimate(memory, job, jobs):
 def answer(memory, job, jobs):
     """Predict seconds for ``job`` as at its submission by the current machine.
 
-    Each night's machine is asked once.
+    The answer is kept until the next night's machine.
     """
     model, x, features = memory.model, memory.jobs[job], width(memory)
     if x[features + ASKED_OF] == model[MODELS]:

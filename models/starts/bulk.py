@@ -1,6 +1,6 @@
-"""Answers of many questions at once, by compiled code.
+"""Answer many questions at once, by compiled code.
 
-A test holds them equal to the packed form's.
+A test checks that the answers equal those of the packed form.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _QUESTIONS = 4096
 
 
 def chances(hazard: Hazard, states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None) -> np.ndarray:
-    """Return what ``hazard.chances`` does, float64 [jobs, edges]."""
+    """Return the same as ``hazard.chances``, float64 [jobs, edges]."""
     distributions = []
     links = np.ascontiguousarray(hazard.nodes.reshape(-1, 3), np.int64)
     for first in range(0, len(states), _QUESTIONS):
@@ -29,7 +29,7 @@ def chances(hazard: Hazard, states: np.ndarray, plans: np.ndarray, scenarios: np
 
 @njit
 def _add(links, thresholds, values, rows, odds):
-    """Add up the values of the leaves that each row falls into."""
+    """Add the values of each row's leaves to ``odds``."""
     trees, leaves = values.shape
     for row in range(len(rows)):
         for tree in range(trees):

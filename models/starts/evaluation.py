@@ -1,6 +1,6 @@
-"""Quality of predicted starts: ranked scores, and what tables of answers are judged by.
+"""Quality of predicted starts: ranked scores, and figures for tables of answers.
 
-Waits and quantiles are seconds from the question on. Jobs that still wait are judged by nothing but how long they have waited.
+Waits and quantiles are seconds from the time of the question. :func:`quality` leaves out jobs that still wait.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import pandas as pd
 from models.packed.start_distribution import EDGES_S
 
 INTERVALS = {0.5: (0.25, 0.75), 0.8: (0.1, 0.9), 0.9: (0.05, 0.95)}
-"""Shares that intervals are told to cover, and their levels."""
+"""Shares that intervals should cover, and the levels of their ends."""
 WAITED_S = 60.0
-"""A job that waits for longer found no room."""
+"""A job that waits longer than this did not start at once."""
 MONTH_S = 30 * 86_400
 
 
@@ -27,10 +27,10 @@ def ranked_scores(chances: np.ndarray, waited_s: np.ndarray) -> np.ndarray:
 
 
 def quality(rows: pd.DataFrame) -> dict[str, float]:
-    """Return how good answers were whose ``waited_s`` is known.
+    """Return figures of the answers whose ``waited_s`` is known.
 
-    Only ``answers`` where there is none. Else the median error of the median, the share of 80 % intervals that held, and of starts within
-    1 h how many were told and came.
+    Without any, only ``answers`` (0). Else the median error of the median, the share of 80 % intervals that held, and for starts
+    within 1 h the mean chance given and the share that came true.
     """
     judged = rows[rows["waited_s"].notna()] if "waited_s" in rows else rows[:0]
     if judged.empty:

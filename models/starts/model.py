@@ -1,4 +1,4 @@
-"""Models of when jobs start: trained on questions, calibrated on answers that came true."""
+"""Models of when jobs start: trained on questions, calibrated on known outcomes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from models.starts.states import FEATURES, PLANS
 from models.starts.training import ENOUGH, calibrate, grow
 
 CALIBRATED_DAYS = 30
-"""Days of answers that a calibration reads."""
+"""Days of answers that a calibration uses."""
 SPARE_AT = list(FEATURES).index(SPARE)
 """The column of the state that tells whether a job fits."""
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions with what is read at their moments; arrays [questions].
+    """Questions with the models' inputs at their times; arrays [questions].
 
-    ``row`` of the jobs and ``at_s`` int64; ``states`` float64 [questions, features]; ``scenarios`` float64 [questions, ``SCENARIOS``]
-    ascending; ``plan_s`` float64 is the start by EASY that plans with requests, which jobs then use up, and no later job.
+    ``row`` of the jobs and ``at_s`` int64; ``states`` float64 [questions, features]; ``scenarios`` float64 [questions,
+    ``SCENARIOS``] ascending; ``plan_s`` float64 is the start under EASY if jobs run for their requests and no job follows.
     """
 
     row: np.ndarray
@@ -43,9 +43,9 @@ class Questions:
         return Questions(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
     def waited(self, start_s: np.ndarray, until_s: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return how long each job waited after its question, and which still wait.
+        """Return how long each job waited after its question, and which jobs still wait.
 
-        As far as is known by ``until_s``. Seconds float64 and bool [questions]; ``start_s`` int64 [jobs] are the starts of all jobs.
+        As known by ``until_s``. Seconds float64 and bool [questions]; ``start_s`` int64 [jobs] are the starts of all jobs.
         """
         start = start_s[self.row]
         waits = start > until_s
@@ -55,7 +55,7 @@ class Questions:
 def trained(method: str, questions: Questions, start_s: np.ndarray, until_s: int, seed: int) -> StartModel:
     """Return an uncalibrated model of ``method`` that learns from ``questions``.
 
-    As far as they came true by ``until_s``; ``start_s`` int64 [jobs] are the starts of all jobs.
+    Their outcomes are those known by ``until_s``; ``start_s`` int64 [jobs] are the starts of all jobs.
     """
     waited, waits = questions.waited(start_s, until_s)
     plans, trees = questions.states[:, list(PLANS)], {}
@@ -93,28 +93,28 @@ def raw(model: StartModel, questions: Questions, kind: str) -> np.ndarray:
 
 
 Told = Mapping[str, np.ndarray]
-"""Uncalibrated distributions of questions, by what is read of them."""
+"""Uncalibrated distributions of questions, by kind of inputs."""
 
 
 def told_of(model: StartModel, questions: Questions) -> Told:
-    """Return what a model tells of many questions before it is calibrated."""
+    """Return a model's uncalibrated distributions of many questions."""
     distributions = {
         kind: raw(model, questions, kind) for kind in model.trees or (STATE,) if kind != POOLED or BOTH not in model.trees
     }
-    if {BOTH, POOLED} <= model.trees.keys():  # of the same trees
+    if {BOTH, POOLED} <= model.trees.keys():  # both from the same trees
         distributions[POOLED] = pooled(distributions[BOTH], questions.scenarios)
     return distributions
 
 
 def reading(model: StartModel, kind: str) -> StartModel:
-    """Return ``model`` as it reads ``kind``, and the state where there are no scenarios."""
+    """Return ``model`` reduced to ``kind``, and to the state for questions without scenarios."""
     return replace(model, trees={each: trees for each, trees in model.trees.items() if each in (STATE, kind)})
 
 
 def better(chances: Told, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
-    """Return what to read, by ranked scores of jobs that have started, and these scores.
+    """Return the best kind of inputs by ranked scores of started jobs, and those scores.
 
-    Scenarios mislead where the site's rule is not the one that runs ahead; where it is, the mean with what they tell is less often off.
+    Scenarios mislead if the site's scheduler is not the simulated one; if it is, the mean with their distribution errs less.
     """
     scores = {kind: ranked_scores(each, waited_s)[~waits] for kind, each in chances.items()}
     kind = max(scores, key=lambda each: (scores[each].mean() if len(scores[each]) else 0.0, each == BOTH))
@@ -122,10 +122,10 @@ def better(chances: Told, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str,
 
 
 def calibrated(model: StartModel, chances: Told, since_s: int, questions: Questions, start_s: np.ndarray, at_s: int) -> StartModel:
-    """Return ``model`` calibrated as of ``at_s`` on what was told in the days before.
+    """Return ``model`` calibrated as of ``at_s`` on its distributions of the days before.
 
-    ``chances`` of the ``questions`` by this model or one like it, which has not learned from questions after ``since_s``. As it is
-    where they are too few.
+    ``chances`` of the ``questions`` are by this model or one like it, which has not learned from questions after ``since_s``.
+    Uncalibrated if they are too few.
     """
     past = (questions.at_s >= max(at_s - CALIBRATED_DAYS * DAY_S, since_s)) & (questions.at_s < at_s)
     if model.method == RECENT or past.sum() < ENOUGH:
@@ -138,6 +138,6 @@ def calibrated(model: StartModel, chances: Told, since_s: int, questions: Questi
 
 
 def answered(model: StartModel, chances: Told) -> np.ndarray:
-    """Return calibrated distributions of what a model told, float64 [questions, edges]."""
+    """Return distributions of :func:`told_of`, calibrated, float64 [questions, edges]."""
     kind = model.best(chances)
     return model.calibrated(kind, chances[kind])

@@ -1,8 +1,7 @@
-"""States of a queue at a moment, as a job that waits in it is described.
+"""The state of a queue at one time, as inputs for a job that waits in it.
 
-They are made from accounting or from a snapshot.
-Everything is read from the jobs that run and wait at the moment, so that a live snapshot tells the same as accounting does later.
-Nothing that starts, ends or is submitted afterwards is read.
+It is made from accounting or from a snapshot. Everything is read from the jobs that run and wait at that time, so that a live
+snapshot gives the same as accounting does later. Nothing that starts, ends or is submitted afterwards is read.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ FEATURES = {
     "fits_requested_s": "until so many processors are free by requests, if none of the waiting jobs starts",
     "fits_predicted_s": "the same by predictions",
 }
-"""What describes a job that waits at a moment, in the order of the columns."""
+"""Descriptions of the features of a waiting job, in the order of the columns."""
 PLANS = tuple(list(FEATURES).index(name) for name in ("fits_requested_s", "fits_predicted_s"))
 """Columns that are waits by a simple plan."""
 _FAR = 1e7
@@ -69,11 +68,10 @@ _HOUR_S, _DAY_S = 3600, 86_400
 
 
 class Jobs(NamedTuple):
-    """Jobs in order of submission, as accounting or a snapshot tells them.
+    """Jobs in order of submission, from accounting or a snapshot.
 
-    Columns are int64 [jobs], seconds or codes.
-    ``start`` and ``end`` are ``NEVER`` where they are not known yet. ``quantiles`` int64 [jobs, levels] are those of each runtime, told at
-    submission.
+    Columns are int64 [jobs], seconds or codes. ``start`` and ``end`` are ``NEVER`` if not known yet. ``quantiles`` int64 [jobs,
+    levels] are those of each runtime, predicted at submission.
     """
 
     submit: np.ndarray
@@ -87,10 +85,10 @@ class Jobs(NamedTuple):
 
 
 def states(jobs: Jobs, row: np.ndarray, at_s: np.ndarray, local_s: np.ndarray, procs: int) -> np.ndarray:
-    """Return the state that each question finds, float64 [questions, features].
+    """Return the state for each question, float64 [questions, features].
 
-    Question i is about job ``row[i]``, which is submitted by ``at_s[i]`` and has not started then; ``local_s`` is the local clock
-    at that second (int64 all). A machine of ``procs`` processors.
+    Question i is about job ``row[i]``, which was submitted by ``at_s[i]`` and has not started then; ``local_s`` is the local
+    clock at that second (int64 all). ``procs`` is the machine's number of processors.
     """
     features = np.zeros((len(row), len(FEATURES)))
     order = np.lexsort((row, at_s))
@@ -103,7 +101,7 @@ def states(jobs: Jobs, row: np.ndarray, at_s: np.ndarray, local_s: np.ndarray, p
 
 @njit
 def _walk(jobs, by_start, by_end, row, at_s, local_s, procs, features):
-    """Keep the jobs that run and wait from question to question, and describe each."""
+    """Update the running and waiting jobs from question to question, and describe each."""
     total = len(jobs.submit)
     lists, place = np.zeros((2, total), np.int64), np.full((2, total), -1)  # of waiting, running jobs
     size = np.zeros(2, np.int64)
@@ -142,7 +140,7 @@ def _drop(lists, place, size, which, job):
 
 @kernel
 def remaining(quantiles, elapsed, requested):
-    """Return the median of what is left of a runtime that has lasted for ``elapsed`` seconds."""
+    """Return the median of what is left of a runtime after ``elapsed`` seconds."""
     levels, outlived = len(quantiles), 0
     while outlived < levels and quantiles[outlived] <= elapsed:
         outlived += 1
@@ -167,7 +165,7 @@ def _earliest(needed, free, left, wide, running):
 
 @njit
 def _describe(jobs, job, now, local, lists, size, procs, left, wide, features):
-    """Write the state that ``job`` finds at ``now``; the columns are those of ``FEATURES``."""
+    """Write the state for ``job`` at ``now``; the columns are those of ``FEATURES``."""
     width, machine = jobs.procs[job], 1.0 * procs
     free, running, waiting = procs, size[1], size[0]
     held_queue = held_user = area_requested = area_predicted = 0.0

@@ -1,7 +1,7 @@
 """Train distributions of waits on the states of a queue.
 
-They are those of :mod:`models.packed.start_distribution`.
-A question whose job still waits when the model is trained teaches the bins that it has outlasted: it is censored, not dropped.
+The distributions are those of :mod:`models.packed.start_distribution`. If a question's job still waits at training, it is used
+for the bins that it has outlasted: it is censored, not dropped.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ TREES, LEAVES, LEARNING_RATE, MIN_ROWS_IN_LEAF = 250, 31, 0.03, 50
 """On the first half of KTH-SP2 under EASY, 100 trees at 0.05 lose 0.5 % of pinball."""
 FEATURE_SHARE, ROW_SHARE = 0.6, 0.7
 LEARNED = 6_000
-"""Most recent questions that a model learns from. On the first half of KTH-SP2 the loss with 12,000 is 1 % lower as recorded and 1 % higher under EASY."""
+"""Max most recent questions to learn from. On the first half of KTH-SP2 12,000 lose 1 % less as recorded, 1 % more under EASY."""
 ENOUGH = 100
-"""Answers below which nothing is calibrated."""
+"""Min answers for a calibration."""
 _PRIOR = 50.0
-"""Weight, in jobs, of chances as they are told beside those that came true. Not tuned."""
+"""Weight, in jobs, of uncalibrated chances beside observed outcomes. Not tuned."""
 _POINTS = np.linspace(0.0, 1.0, 41)
 
 
@@ -34,12 +34,12 @@ def grow(
     seed: int = 0,
     trees: int = TREES,
 ) -> Hazard:
-    """Return the trees that learn how long jobs wait.
+    """Return trees trained on how long jobs waited.
 
-    ``waited_s`` float64 [questions] is how long a job waited after the question, or has waited so far where it still ``waits``
-    (bool [questions]). The others are as in :func:`models.packed.start_distribution.rows_of`. Raises ValueError without a start.
+    ``waited_s`` float64 [questions] is how long a job waited after the question, or has waited so far if it still ``waits`` (bool
+    [questions]). The others are as in :func:`models.packed.start_distribution.rows_of`. Raises ValueError without a start.
     """
-    begun = np.searchsorted(EDGES_S[:-1], waited_s, "left")  # the bin of the start, or the first that is not outlasted
+    begun = np.searchsorted(EDGES_S[:-1], waited_s, "left")  # the bin of the start, or the first that the wait has not outlasted
     rows = np.where(waits, np.searchsorted(EDGES_S[:-1], waited_s, "right"), np.minimum(begun + 1, len(EDGES_S) - 1))
     job = np.repeat(np.arange(len(rows)), rows)
     if not len(job) or waits.all():
@@ -72,11 +72,11 @@ def grow(
 
 
 def calibrate(chances: np.ndarray, waited_s: np.ndarray, waits: np.ndarray, age_s: np.ndarray) -> Calibration:
-    """Return how far chances that were told came true, with those told as they are as a prior.
+    """Return the calibration of chances by their outcomes, with no change as a prior.
 
-    ``chances`` float64 [questions, edges]; ``waited_s`` and ``waits`` as in :func:`grow`; ``age_s`` float64 [questions] is how long ago was asked, by
-    which it is known of a pinned edge whether the job has started. Of those that waited, the frequencies are the Kaplan-Meier estimate of
-    the chance at which a job started.
+    ``chances`` float64 [questions, edges]; ``waited_s`` and ``waits`` as in :func:`grow`; ``age_s`` float64 [questions] is the
+    age of the question. A pinned edge uses only older questions, whose outcome is known. Of jobs that waited, the frequencies are
+    the Kaplan-Meier estimate of the chance at which a job started.
     """
     shift, slope = np.array([_odds(chances[:, edge], waited_s, age_s, EDGES_S[edge]) for edge in PINNED]).T
     rest = waited_s > EDGES_S[AT_ONCE]
@@ -96,7 +96,7 @@ def _odds(predicted: np.ndarray, waited_s: np.ndarray, age_s: np.ndarray, edge_s
         mean = 1.0 / (1.0 + np.exp(-np.clip(inputs @ weights, -30.0, 30.0)))
         slope = inputs.T @ (came - mean) - _PRIOR / 4.0 * (weights - (0.0, 1.0))
         curvature = (inputs * (mean * (1.0 - mean))[:, None]).T @ inputs + _PRIOR / 4.0 * np.eye(2)
-        step = np.clip(np.linalg.solve(curvature, slope), -1.0, 1.0)  # where chances are far off, a whole step overshoots
+        step = np.clip(np.linalg.solve(curvature, slope), -1.0, 1.0)  # if chances are far off, a whole step overshoots
         weights = weights + step
         if np.abs(step).max() < 1e-9:
             break
@@ -104,7 +104,7 @@ def _odds(predicted: np.ndarray, waited_s: np.ndarray, age_s: np.ndarray, edge_s
 
 
 def _came_true(at: np.ndarray, started: np.ndarray) -> np.ndarray:
-    """Return the share of jobs that start by each of ``_POINTS`` of their told chance, rising."""
+    """Return the share of jobs that start by each of ``_POINTS`` of their chance, rising."""
     order = np.argsort(at, kind="stable")
     at, started = at[order], started[order]
     risk = len(at) - np.arange(len(at))

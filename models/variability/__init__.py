@@ -1,1 +1,1 @@
-"""Classifiers of performance variation, and how good they are."""
+"""Classifiers of performance variation, and measures of their quality."""

@@ -15,26 +15,26 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 """The classifiers by name, with their default options.
 
-100 trees, and boosting by 0.1 with LightGBM, are the libraries' defaults. The rest is not (leaves of 3 rows, 10 with LightGBM, and 15 leaves a tree; 9
-neighbours; AdaBoost's depth and learning rate). No record says what it was tuned on, probably simulated control runs. It is older than the first
-table of docs/studies/variability.md and was not changed after; still, figures there are of the same simulated cluster, and may flatter it. The
-options of ``ordinal`` were chosen once, before its first trial, for tens of thousands of runs.
+100 trees, and a learning rate of 0.1 with LightGBM, are the libraries' defaults. The rest is not (leaves of 3 rows, 10 with
+LightGBM, and 15 leaves a tree; 9 neighbours; AdaBoost's depth and learning rate). What it was tuned on is not recorded, probably
+simulated control runs. It is older than the first table of docs/studies/variability.md and unchanged since; figures there are of
+the same cluster, and may flatter it. ``ordinal``'s options were chosen once, before any trial, for tens of thousands of runs.
 """
 CLASSIFIERS = tuple(OPTIONS)
 ORDINAL = "ordinal"
 PUBLISHED = tuple(name for name in CLASSIFIERS if name != ORDINAL)
-"""Those that are compared by default; ``ordinal``, the scheduler's, trains once for each threshold and wants thousands of runs."""
+"""Compared by default. ``ordinal``, the scheduler's, is not: it trains once per threshold and needs thousands of runs."""
 ORDINAL_CUTOFF = 0.1
-"""The probability of variation from which on ``ordinal`` lets a job wait.
+"""Min probability of variation at which ``ordinal`` lets a job wait.
 
-Its probabilities are frequencies, so the cutoff is a price: at 0.1 up to nine of ten waits are for runs that would not have varied,
-and a patient job loses little by them.
+Its probabilities are frequencies, so the cutoff is a price: at 0.1 up to nine of ten waits are for runs that would not have
+varied, and a patient job loses little by them.
 """
 
 
 def thresholds_of(classifiers: Sequence[str]) -> tuple[float, ...]:
     """Return the thresholds of z for candidates.
 
-    They are those of delays if ``ordinal`` is the only one, else of three classes.
+    They are DELAYS if ``ordinal`` is the only one, else THREE_CLASSES.
     """
     return DELAYS if set(classifiers) == {ORDINAL} else THREE_CLASSES

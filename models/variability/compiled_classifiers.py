@@ -1,9 +1,9 @@
 """Class probabilities of trained classifiers, from plain arrays inside the kernel.
 
-Every library's classifier becomes one of four kinds: trees whose leaves hold shares of a vote, trees whose leaves hold scores
-that a softmax turns into probabilities (AdaBoost's vote as scikit-learn reads it, Friedman, Hastie & Tibshirani's additive
-logistic regression as LightGBM grows it), the training rows themselves, of which the nearest vote, or trees whose leaves hold
-scores of each class from the second on, of which a logistic function makes the probability of that class or a higher one.
+Every library's classifier becomes one of four kinds. (1) Trees whose leaves hold shares of a vote. (2) Trees whose leaves hold
+scores that a softmax turns into probabilities: AdaBoost's vote as in scikit-learn, Friedman, Hastie & Tibshirani's additive
+logistic regression as in LightGBM. (3) The training rows themselves, of which the nearest vote. (4) Trees whose leaves hold a
+score of each class from the second on; a logistic function turns it into the probability of that class or a higher one.
 ``models.variability.learners`` trains and converts.
 """
 
@@ -17,15 +17,15 @@ from features.jit import apart, kernel, njit
 from models.trees import FEATURE, HIGH, LOW
 
 SHARES, SCORES, NEAREST, EXCEEDS = range(4)
-"""Kinds: sum of leaves, softmax of the sum of leaves, vote of the nearest rows weighted by inverse distance, or differences between
-probabilities of being of a class or above."""
+"""Kinds: sum of leaves, softmax of the sum of leaves, vote of the nearest rows weighted by inverse distance, or differences
+between probabilities of a class or above."""
 
 
 class Arrays(NamedTuple):
     """A classifier as arrays; those that its kind does not need are empty.
 
     ``kind`` is one of the codes above; ``fills`` float64 [columns] replaces missing values. Trees: ``roots`` int64 [trees],
-    ``links`` int64 [nodes, 3] as in ``models.trees`` but for all trees together, a number below 0 being leaf ``-1 - number``,
+    ``links`` int64 [nodes, 3] as in ``models.trees`` but for all trees together, where a number below 0 is leaf ``-1 - number``,
     ``thresholds`` float64 [nodes], ``leaves`` float64 [leaves, classes] and ``base`` float64 [classes], to which leaves are added
     (-inf for a class without training rows). Nearest: ``rows`` float64 [rows, columns] in the order of training, ``labels`` int64
     [rows], ``weights`` float64 [columns] (1 / variance) and ``neighbours``, their number.
@@ -48,7 +48,7 @@ class Arrays(NamedTuple):
 def class_probabilities(arrays, x, out):
     """Write class probabilities of ``x`` float64 [columns] to ``out`` float64 [classes].
 
-    Missing values of ``x`` are filled in, in place.
+    Fills missing values of ``x`` in place.
     """
     for column in range(len(arrays.fills)):
         if np.isnan(x[column]):
@@ -73,7 +73,7 @@ def class_probabilities(arrays, x, out):
 
 @kernel
 def _differences(out):
-    """Make class probabilities of scores of being of a class or above; none is above that of a lower class."""
+    """Turn scores of a class or above into class probabilities."""
     above = 1.0
     for label in range(1, len(out)):
         above = min(above, 1.0 / (1.0 + np.exp(-out[label])))
@@ -98,8 +98,8 @@ def _softmax(out):
 def _ask_nearest(arrays, x, out):
     """Add the votes of the nearest rows; of equally near rows the earlier comes first.
 
-    Rows at distance 0, if there are any, vote alone. Each neighbour is one pass over the rows, which abandons a row once it is
-    farther than the best so far: so nothing is stored between rows.
+    Rows at distance 0, if there are any, vote alone. Each neighbour is one pass over the rows, which skips the rest of a row once
+    it is farther than the best so far; so nothing is stored between rows.
     """
     last, last_row, total, exact = -1.0, -1, 0.0, False
     for _ in range(arrays.neighbours):
@@ -122,7 +122,7 @@ def _ask_nearest(arrays, x, out):
 def _squared_distance(arrays, row, x, enough):
     """Return the squared distance to a training row, or a part of it of at least ``enough``.
 
-    Four sums side by side do not wait for each other.
+    Four independent sums run in parallel.
     """
     columns = len(arrays.weights)
     first = second = third = fourth = 0.0

@@ -24,7 +24,7 @@ TIE = 0.005
 
 @dataclass(frozen=True)
 class Elimination:
-    """``columns`` kept, the most important first, and ``path``, a row a size.
+    """``columns`` kept, the most important first, and ``path``, one row per size.
 
     ``path`` has ``columns`` (how many) and ``f1``, from all columns downwards.
     """
@@ -54,7 +54,7 @@ def eliminate(
     options: Mapping[str, Any] | None = None,
     classes: int | None = None,
 ) -> Elimination:
-    """Choose the columns of ``features`` [rows] that suit the classifier ``name`` best.
+    """Choose the columns of ``features`` [rows] with which the classifier ``name`` does best.
 
     Arguments and errors are those of ``models.variability.model.fit``. Sizes are judged on blocks of time, and the nearest
     neighbours' importances by neighbours of other blocks.

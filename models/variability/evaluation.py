@@ -3,8 +3,8 @@
 Folds are blocks of time, or leave one application out. The paper does not mention time, but runs minutes apart share the
 machine's state: under both protocols training runs lie in other stretches of time than judged ones, with a gap between
 (:mod:`models.variability.time_blocks`). Baselines, labels, medians, cutoff and the choice of columns come from the training part
-alone; only for an application left out are labels its own, from runs that the model never sees. Intervals resample days, whose
-runs share the machine's state (``features.statistics``).
+alone. Only the labels of a left-out application come from its own runs, which the model never sees. Intervals resample days,
+whose runs share the machine's state (``features.statistics``).
 """
 
 import os
@@ -29,12 +29,12 @@ from models.variability.time_blocks import Times, apart, blocked, stretches, tim
 BLOCKED, LEFT_OUT = "blocks-of-time", "leave-one-application-out"
 PROTOCOLS = (BLOCKED, LEFT_OUT)
 PARTS = {BLOCKED: 5, LEFT_OUT: 3}
-"""Stretches of time. Each application is left out of every stretch separately: three stretches take three times the trainings of one."""
+"""Number of stretches of time. Each application is left out of every stretch separately: three need three times the trainings."""
 MEASURES = ("f1", "precision", "recall", "average_precision", "f1_likeliest")
 """``f1_likeliest`` is F1 of the class with the highest probability, the libraries' own prediction, instead of the cutoff."""
 ALL = "all"
 FIRST_BLOCK_DAYS = 7
-"""Days after a champion's training at which classifiers are trained again to judge it; each later step takes twice as many."""
+"""Days after a champion's training until classifiers are first retrained to judge it; each later step takes twice as many."""
 _RESAMPLES = 1000
 _AT_ONCE = 100
 """Resamples computed together."""
@@ -61,7 +61,7 @@ class Learning:
 
     @property
     def variation(self) -> int:
-        """The class from which on a run varied: the one above BINARY's threshold, else the last."""
+        """Return the lowest class of variation: the one above BINARY's threshold, else the last."""
         return variation_class(self.thresholds)
 
     def train(
@@ -73,10 +73,10 @@ class Learning:
         usual: pd.DataFrame = NO_BASELINES,
         z: np.ndarray | None = None,
     ) -> VariabilityModel:
-        """Train the classifier ``name``; the rest as of ``models.variability.model.fit``.
+        """Train the classifier ``name``; other arguments as in ``models.variability.model.fit``.
 
-        Where a table tells the situation of a start, ``ordinal`` reads its DELAY_FEATURES, the others all but MORE_FEATURES. The cutoff of
-        ``ordinal`` is not chosen but ORDINAL_CUTOFF.
+        If a table has the situation of a start, ``ordinal`` reads its DELAY_FEATURES, the others all but MORE_FEATURES. The
+        cutoff of ``ordinal`` is not chosen but ORDINAL_CUTOFF.
         """
         ordinal = name == ORDINAL
         if set(SITUATION_FEATURES) <= set(features.columns):
@@ -106,8 +106,8 @@ def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BI
     """Return the folds of ``protocol`` over ``runs``, and how many runs no fold judges.
 
     ``runs`` has ``application start_s runtime_s``. Runs of an application without a baseline are not judged, nor are whole folds
-    whose training part lacks varied or other runs; InputError where that is so of all folds. No training run sees a minute of
-    what the judged runs see. An application left out is judged stretch by stretch, by models that know neither it nor the
+    whose training part lacks varied or other runs; InputError if that is so for all folds. No training run shares a minute of the
+    machine with the judged runs. A left-out application is judged stretch by stretch, by models that know neither it nor the
     stretch. Borders of stretches depend on the labels of all runs, which only decides which runs come into which fold.
     """
     if protocol not in PROTOCOLS:
@@ -158,10 +158,10 @@ def predictions(
 ) -> pd.DataFrame:
     """Return each classifier's predictions for the runs that its folds left out.
 
-    ``features`` are sets of features by name (``own``, ``all``, or the true state for the ceiling), the same rows as ``runs``
-    (``application start_s runtime_s``). ``truth`` int [runs] is what really happened, if known. A row a run and combination, columns: ``protocol features
-    classifier fold columns row application start_s label varied`` (the run is of the class of variation), ``truth`` (as given; absent
-    otherwise), ``probability`` (of variation), ``varies`` (by the cutoff) and ``likeliest`` (class).
+    ``features`` are sets of features by name (``own``, ``all``, or the true state for the ceiling), with the same rows as
+    ``runs`` (``application start_s runtime_s``). ``truth`` int [runs] is what really happened, if known. One row per run and
+    combination: ``protocol features classifier fold columns row application start_s label varied`` (the run is of the class of
+    variation), ``truth`` (only if given), ``probability`` (of variation), ``varies`` (by the cutoff) and ``likeliest`` (class).
     """
     for name, table in features.items():
         if len(table) != len(runs):
@@ -213,14 +213,13 @@ def predictions(
 
 
 def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: Learning) -> pd.DataFrame:
-    """Return what each classifier would have predicted of the runs after ``since_s``.
+    """Return what each classifier would have predicted for the runs after ``since_s``.
 
-    A row a run, in order of starts; models are retrained on what had ended. Time is cut into parts at ``since_s`` and
-    ``FIRST_BLOCK_DAYS`` later, each part twice as long as the one before. Each is labelled by the baselines of the runs that had
-    ended when the counters' window of its first run could begin, and predicted by models trained on those: so predictions of a
-    run stay the same as runs are added. Columns: ``row start_s varied`` (of the class of variation) and for each classifier whether it
-    predicts that. Runs of an application without a baseline are left out. InputError where nothing can be learned from what had
-    ended.
+    One row per run, in order of starts. Time is cut into parts at ``since_s`` and ``FIRST_BLOCK_DAYS`` later, each part twice as
+    long as the one before. A part uses only the runs that had ended before the counters' window of its first run can begin: their
+    baselines label it, and models trained on them predict it. So predictions for a run stay the same as runs are added. Columns:
+    ``row start_s varied`` (of the class of variation) and for each classifier whether it predicts that. Runs of an application
+    without a baseline are left out. InputError if nothing can be learned from the ended runs.
     """
     application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
     start = runs["start_s"].to_numpy(np.int64)
@@ -247,10 +246,10 @@ def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: 
 def measured(predicted: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:
     """Return F1, precision, recall and average precision of :func:`predictions`.
 
-    Pooled over folds and by application, against labels and, where given, truth. A row for each ``protocol features classifier
+    Pooled over folds and by application, against labels and, if given, truth. One row for each ``protocol features classifier
     application`` (``all``: pooled) ``against`` (``label`` or ``truth``) ``measure``: ``value low high`` (95 % over days; NaN with
-    fewer than five, or where some resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted`` (how
-    many to vary) and ``days``. A run varied from class ``classes - 1`` on.
+    fewer than five, or if some resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted`` (how many
+    to vary) and ``days``. ``f1_likeliest`` counts classes from ``classes - 1`` on as variation.
     """
     rows = []
     for (protocol, kind, name), of_all in predicted.groupby(["protocol", "features", "classifier"], sort=False):
@@ -271,7 +270,7 @@ def measured(predicted: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.
 def difference(one: pd.DataFrame, other: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:
     """Return ``one`` minus ``other`` on the same runs, folds: ``value low high`` by measure.
 
-    For example own nodes minus all nodes. Both are parts of :func:`predictions` with a row a run. Days are resampled for both
+    For example own nodes minus all nodes. Both are parts of :func:`predictions` with one row per run. Days are resampled for both
     together. ValueError if the runs are not the same.
     """
     one, other = (each.sort_values("row").reset_index(drop=True) for each in (one, other))
@@ -295,10 +294,10 @@ class _Terms:
     """
 
     sums: np.ndarray
-    """float64 [runs, 5]: hit, said, varied, hit (likeliest), said (likeliest)."""
+    """float64 [runs, 5]: hit, predicted, varied, hit (likeliest), predicted (likeliest)."""
     order: np.ndarray
     last: np.ndarray
-    """Places in ``order`` after which the probability falls."""
+    """Last places in ``order`` of each probability."""
 
     def __call__(self, weight: np.ndarray) -> np.ndarray:
         """Return measures with runs counted ``weight`` times: float64 [resamples, measures].

@@ -1,10 +1,10 @@
 """The six classifiers of performance variation, trained by libraries, kept as arrays.
 
-Nichols et al. compare extra trees, decision forests, k nearest neighbours and AdaBoost; LightGBM is added, and ``ordinal``:
-LightGBM asked of each class from the second on whether the run is of it or above (Frank & Hall, "A simple approach to ordinal
-classification", 2001). Each is converted to the arrays of ``models.variability.compiled_classifiers``. Variation is rare:
-learners weight rows so that classes count alike, except the nearest neighbours, which take no weights, and ``ordinal``, whose
-probabilities shall be frequencies. Training is seeded and on one thread.
+Nichols et al. compare extra trees, decision forests, k nearest neighbours and AdaBoost. LightGBM is added, and ``ordinal``:
+LightGBM that predicts for each class from the second on whether the run is of it or above (Frank & Hall, "A simple approach to
+ordinal classification", 2001). Each is converted to the arrays of ``models.variability.compiled_classifiers``. Variation is rare:
+learners weight rows so that classes have equal weight, except the nearest neighbours, which take no weights, and ``ordinal``,
+whose probabilities must be frequencies. Training is seeded and on one thread.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from models.variability.classifiers import OPTIONS, ORDINAL
 from models.variability.compiled_classifiers import EXCEEDS, NEAREST, SCORES, SHARES, Arrays
 
 JUDGED_ROWS = 400
-"""Rows that judge a permuted column of the nearest neighbours: a bound on time, not chosen on data."""
+"""Rows that judge a permuted column of the nearest neighbours: limits the time, not chosen on data."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ def learn(
     """Train ``name`` on ``table`` float64 [rows, columns] and ``label`` int64 [rows].
 
     ``table`` has no missing values, labels are in 0..classes - 1. Importances are the learner's own; the nearest neighbours have
-    none (NaN; see :func:`permuted_importance`). ValueError for an unknown name or option, InputError for labels that are all
-    alike.
+    none (NaN; see :func:`permuted_importance`). ValueError for an unknown name or option, InputError if all labels are equal.
     """
     if name not in OPTIONS:
         raise ValueError(f"unknown classifier {name!r}; known: {', '.join(OPTIONS)}")
@@ -60,7 +59,7 @@ def learn(
     if name == ORDINAL:
         return _ordinal(table, label, classes, {**OPTIONS[name], **(options or {})}, seed)
     estimator = _untrained(name, {**OPTIONS[name], **(options or {})}, len(label), seed)
-    if name == "adaboost":  # the only learner that takes weights of rows, not of classes
+    if name == "adaboost":  # the only learner with weights of rows, not of classes
         estimator.fit(table, label, sample_weight=compute_sample_weight("balanced", label))
     else:
         estimator.fit(table, label)
@@ -72,9 +71,9 @@ def learn(
 
 @dataclass(frozen=True)
 class Ordinal:
-    """LightGBM's answers to whether a run is of a class or above, from the second class on.
+    """One LightGBM classifier for each class from the second on: is a run of it or above.
 
-    None where all training runs are or none is: then ``base`` float64 [classes] is infinite.
+    None if all training runs are or none is: then ``base`` float64 [classes] is infinite.
     """
 
     above: tuple[LGBMClassifier | None, ...]
@@ -124,7 +123,7 @@ def _untrained(name: str, options: Mapping[str, Any], rows: int, seed: int) -> A
         return forest(
             options["trees"], min_samples_leaf=options["min_rows_in_leaf"], class_weight="balanced", random_state=seed, n_jobs=1
         )
-    if name == "knn":  # a k-d tree computes each distance exactly, brute force loses digits
+    if name == "knn":  # a k-d tree computes each distance exactly; brute force loses digits
         nearest = KNeighborsClassifier(min(options["neighbours"], rows), weights="distance", algorithm="kd_tree")
         return make_pipeline(StandardScaler(), nearest)
     if name == "adaboost":  # the best of random thresholds takes a tenth of the time of all thresholds
@@ -140,9 +139,9 @@ def _untrained(name: str, options: Mapping[str, Any], rows: int, seed: int) -> A
         random_state=seed,
         n_jobs=1,
         deterministic=True,
-        force_row_wise=True,  # else LightGBM times both ways and may choose differently
+        force_row_wise=True,  # otherwise LightGBM times both ways and may choose differently
         use_missing=False,
-        feature_pre_filter=False,  # columns that cannot be split are kept: LightGBM refuses to train where none is left
+        feature_pre_filter=False,  # columns that cannot be split are kept: LightGBM refuses to train if none is left
         verbosity=-1,
     )
 
@@ -162,7 +161,7 @@ def _nearest(estimator: Any, table: np.ndarray, label: np.ndarray, classes: int)
 def _trees(estimator: Any, classes: int) -> Arrays:
     """Convert the trees of any library.
 
-    A leaf holds its share of the mean over trees (forests) or what it adds to the score of each class.
+    A leaf holds its share of the mean over trees (forests) or its addition to the score of each class.
     """
     present = np.asarray(estimator.classes_, np.int64)
     base = np.zeros(classes)
@@ -181,7 +180,7 @@ def _trees(estimator: Any, classes: int) -> Arrays:
 
 
 _Tree = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Links int64 [nodes, 3], thresholds float64 [nodes], leaves float64 [leaves, classes]; without nodes where the tree is one leaf."""
+"""Links int64 [nodes, 3], thresholds float64 [nodes], leaves float64 [leaves, classes]; without nodes if the tree is one leaf."""
 
 
 def _of_scikit_learn(tree: Any, values: np.ndarray) -> _Tree:
@@ -197,9 +196,9 @@ def _of_scikit_learn(tree: Any, values: np.ndarray) -> _Tree:
 
 
 def _for_doubles(thresholds: np.ndarray) -> np.ndarray:
-    """Return thresholds for float64 values where scikit-learn first rounds values to float32.
+    """Return thresholds for float64 values, while scikit-learn first rounds values to float32.
 
-    Each is the largest one that still rounds to below the threshold.
+    Each is the largest value that float32 rounding does not bring above the threshold.
     """
     below = thresholds.astype(np.float32)
     below = np.where(below.astype(np.float64) > thresholds, np.nextafter(below, np.float32(-np.inf)), below)
@@ -211,12 +210,12 @@ def _for_doubles(thresholds: np.ndarray) -> np.ndarray:
 def _of_adaboost(estimator: AdaBoostClassifier, present: np.ndarray, classes: int) -> list[_Tree]:
     """Convert AdaBoost: each tree votes with its weight for the class of its leaf.
 
-    scikit-learn divides by all weights and by the number of classes less one.
+    As in scikit-learn, votes are divided by the sum of weights and by the number of classes less one.
     """
     others = len(present) - 1
     shares = estimator.estimator_weights_ / estimator.estimator_weights_.sum()
     trees = []
-    for each, share in zip(estimator.estimators_, shares, strict=False):  # where boosting stopped early, weights are 0 beyond
+    for each, share in zip(estimator.estimators_, shares, strict=False):  # if boosting stopped early, further weights are 0
         leaves = np.zeros((each.tree_.node_count, classes))
         leaves[:, present] = -share / others**2
         leaves[np.arange(len(leaves)), present[each.tree_.value[:, 0, :].argmax(axis=1)]] = share / others
@@ -225,7 +224,7 @@ def _of_adaboost(estimator: AdaBoostClassifier, present: np.ndarray, classes: in
 
 
 def _of_lightgbm(estimator: LGBMClassifier, present: np.ndarray, classes: int) -> list[_Tree]:
-    """Convert LightGBM: one tree after the other for each class, or for the second of two."""
+    """Convert LightGBM: trees of all classes in turn, or of the second of two classes alone."""
     turns = present[1:] if len(present) == 2 else present
     trees = []
     for number, (links, thresholds, values) in enumerate(plain_trees(estimator.booster_)):
@@ -236,7 +235,7 @@ def _of_lightgbm(estimator: LGBMClassifier, present: np.ndarray, classes: int) -
 
 
 def _joined(trees: list[_Tree]) -> dict[str, np.ndarray]:
-    """Join all trees in one table: nodes and leaves are numbered on from tree to tree."""
+    """Join all trees in one table, with nodes and leaves numbered across trees."""
     nodes = np.cumsum([0, *(len(links) for links, _, _ in trees)])
     leaves = np.cumsum([0, *(len(values) for _, _, values in trees)])
     linked = []
@@ -274,7 +273,8 @@ def permuted_importance(arrays: Arrays, seed: int, block: np.ndarray) -> np.ndar
     """Return the nearest neighbours' loss of average precision per shuffled column.
 
     float64 [columns] (Breiman 2001). ``JUDGED_ROWS`` of the training rows are judged, each by its neighbours in another ``block``
-    (of time, int64 [rows]): those of its own minutes know too much. Shuffling one column changes one term of each distance.
+    (of time, int64 [rows]), because rows of the same minutes know too much. Shuffling one column changes one term of each
+    distance.
     """
     rng = np.random.default_rng(seed)
     count, last = len(arrays.rows), len(arrays.base) - 1

@@ -1,8 +1,8 @@
 """Classifier of the machine's state before a job starts: predicts whether it will vary.
 
 After Nichols et al. (RUSH). A model reads counters, probes and the type of the application, and gives each class of variation a
-probability. Variation is rare and seldom the class of the highest probability; so a job is predicted to vary where the
-probability of the last class reaches a cutoff, chosen for F1 on the training part alone, out of folds that are blocks of time
+probability. Variation is rare and seldom the class of the highest probability. So a job is predicted to vary if the probability
+of variation reaches a cutoff, chosen for F1 on the training part alone, out of folds that are blocks of time
 (:mod:`models.variability.time_blocks`). With three classes, "little variation or more" is another question with other
 probabilities, and has a cutoff of its own.
 """
@@ -21,9 +21,9 @@ from models.variability.compiled_classifiers import Arrays, probabilities_of
 from models.variability.time_blocks import Times, blocked
 
 CUTOFF_FOLDS = 5
-"""Blocks of time on which a cutoff is chosen."""
+"""Number of blocks of time on which a cutoff is chosen."""
 NO_CHOICE = 0.5
-"""The cutoff where no run could be used to choose one."""
+"""The cutoff if no run could be used to choose one."""
 NO_BASELINES = pd.DataFrame({"mean_s": [], "sigma_s": [], "runs": []}, index=pd.Index([], name="application"), dtype=np.float64)
 
 
@@ -31,13 +31,14 @@ NO_BASELINES = pd.DataFrame({"mean_s": [], "sigma_s": [], "runs": []}, index=pd.
 class VariabilityModel:
     """A trained classifier with its cutoffs.
 
-    It reads ``columns`` in this order and tells ``classes`` apart by ``arrays``. A job is predicted to be of class k or above, k
-    from 1 on, if the probabilities of these classes add up to at least ``cutoffs[k - 1]``; to vary is to be of class ``variation``
-    or above, the last one unless classes beyond it tell how much longer a run takes. ``sizes`` float64 [classes] are the mean z of the
-    training runs of each class, NaN where not told.
+    It reads ``columns`` in this order and distinguishes ``classes`` by ``arrays``. A job is predicted to be of class k or above,
+    k from 1 on, if the probabilities of these classes add up to at least ``cutoffs[k - 1]``. To vary is to be of class
+    ``variation`` or above; that is the last class unless classes beyond it say how much longer a run takes. ``sizes`` float64
+    [classes] are the mean z of the training runs of each class, NaN if unknown.
+
     Cutoffs were chosen on out-of-fold predictions of ``cutoff_rows`` training rows (0: there were none, and they are 0.5).
-    ``importance`` float64 [columns] is the learner's own (NaN for the nearest neighbours), ``missing`` int64 [columns] how many
-    training values were missing and ``baselines`` what was normal for each application in the training part.
+    ``importance`` float64 [columns] is the learner's own (NaN for the nearest neighbours), ``missing`` int64 [columns] the number
+    of missing training values and ``baselines`` the usual runtimes of each application in the training part.
     """
 
     classifier: str
@@ -70,7 +71,7 @@ class VariabilityModel:
         return probabilities_of(self.arrays, matrix(features, self.columns))
 
     def predict(self, features: pd.DataFrame) -> np.ndarray:
-        """Return the class of the highest probability, of equal ones the lower, int64 [rows].
+        """Return the class with the highest probability, the lowest of equal ones, int64 [rows].
 
         This is the libraries' own ``predict``.
         """
@@ -81,19 +82,18 @@ class VariabilityModel:
         return self.variation_of(self.probabilities(features)) >= self.cutoff
 
     def variation_of(self, probabilities: np.ndarray) -> np.ndarray:
-        """Return the probability to vary, float64 [rows], of those of each class [rows, classes]."""
+        """Return the probability to vary, float64 [rows], from that of each class [rows, classes]."""
         return probabilities[:, self.variation :].sum(axis=1)
 
     def longer(self, probabilities: np.ndarray) -> np.ndarray:
-        """Return the mean z to expect, float64 [rows].
+        """Return the expected mean z, float64 [rows].
 
-        By the probabilities of each class, [rows, classes]. A class without training runs counts as improbable; NaN where sizes
-        are not told.
+        By the probabilities of each class, [rows, classes]. A class without training runs adds nothing; NaN if sizes are unknown.
         """
         return probabilities @ np.where(np.isnan(self.sizes) & ~np.isnan(self.sizes).all(), 0.0, self.sizes)
 
     def missing_in(self, features: pd.DataFrame) -> dict[str, int]:
-        """Count missing values, which will be filled in, by column with any."""
+        """Return the number of missing values, which will be filled in, by column with any."""
         count = np.isnan(matrix(features, self.columns)).sum(axis=0)
         return {name: int(number) for name, number in zip(self.columns, count, strict=True) if number}
 
@@ -129,11 +129,11 @@ def fit(
 ) -> VariabilityModel:
     """Train the classifier ``name`` on ``columns`` of ``features`` [rows] for ``label``.
 
-    ``label`` is int64 in 0..classes - 1. ``columns`` are all columns by default, ``classes`` one more than the largest label. By
-    ``times`` of the rows cutoffs are chosen on blocks of time, so that no run is judged by its neighbours of the same minutes;
-    without ``times`` they are ``NO_CHOICE``. ``baselines`` is only kept. Runs vary from class ``variation`` on, by default the last;
-    ``z`` float64 [rows] are theirs, for the sizes of classes. Deterministic. ValueError for an unknown name or option
-    and labels that do not fit the rows; InputError for labels that are all alike and as :func:`matrix`.
+    ``label`` is int64 in 0..classes - 1. ``columns`` are all columns by default, ``classes`` one more than the largest label.
+    With ``times`` of the rows cutoffs are chosen on blocks of time, so that no run is judged by its neighbours of the same
+    minutes; without ``times`` they are ``NO_CHOICE``. ``baselines`` is only kept. Runs vary from class ``variation`` on, by
+    default the last; their ``z`` float64 [rows] gives the sizes of classes. Deterministic. ValueError for an unknown name or
+    option and labels that do not fit the rows; InputError if all labels are equal, and as :func:`matrix`.
     """
     names = tuple(features.columns if columns is None else columns)
     label = np.asarray(label, np.int64)
@@ -172,7 +172,7 @@ def out_of_fold(
 ) -> np.ndarray:
     """Return class probabilities by classifiers trained without the row's block of time.
 
-    float64 [rows, classes]; arguments as of :func:`fit`. ``table`` float64 [rows, columns] may have missing values. NaN where a
+    float64 [rows, classes]; arguments as in :func:`fit`. ``table`` float64 [rows, columns] may have missing values. NaN if a
     class has no row outside the block.
     """
     probabilities = np.full((len(label), classes), np.nan)
@@ -205,7 +205,7 @@ def filled(table: np.ndarray, fills: np.ndarray) -> np.ndarray:
 
 
 def best_cutoffs(probability: np.ndarray, label: np.ndarray) -> tuple[float, ...]:
-    """Return :func:`best_cutoff` of each class k from 1 on and those above it.
+    """Return :func:`best_cutoff` for each class k from 1 on together with those above it.
 
     ``probability`` is [rows, classes], ``label`` int64 [rows].
     """
@@ -214,7 +214,7 @@ def best_cutoffs(probability: np.ndarray, label: np.ndarray) -> tuple[float, ...
 
 
 def best_cutoff(probability: np.ndarray, varies: np.ndarray) -> float:
-    """Return the cutoff of highest F1, of equal ones the highest; 0.5 where nothing varies.
+    """Return the cutoff with the highest F1, the highest of equal ones; 0.5 if nothing varies.
 
     It lies halfway between two neighbouring probabilities.
     """
@@ -222,7 +222,7 @@ def best_cutoff(probability: np.ndarray, varies: np.ndarray) -> float:
         return NO_CHOICE
     order = np.argsort(-probability, kind="stable")
     sorted_ = probability[order]
-    last = np.flatnonzero(np.append(sorted_[1:] < sorted_[:-1], True))  # equal probabilities are taken together
+    last = np.flatnonzero(np.append(sorted_[1:] < sorted_[:-1], True))  # equal probabilities stay together
     hits = np.cumsum(varies[order])[last]
     f1 = 2 * hits / (last + 1 + varies.sum())
     best = int(np.argmax(f1))

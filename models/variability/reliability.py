@@ -1,6 +1,6 @@
 """Brier score and skill of probabilities that a run exceeds a threshold of z.
 
-A constant, the share of all runs, is reliable too. What a model adds is its skill: by how much its Brier score, the mean squared
+A constant, the share of all runs, is reliable too. What a model adds is its skill: how far its Brier score, the mean squared
 error of the probability (Brier 1950), is below that of a constant. The sum of Brier scores over ascending thresholds is a ranked
 probability score (Epstein 1969), proper for the distribution. Intervals resample days, whose runs share the machine's state
 (``features.statistics``).
@@ -18,7 +18,7 @@ CONFIDENCE = 0.95
 def share(numerator: np.ndarray, denominator: np.ndarray, start_s: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
     """Return the sum of ``numerator`` over that of ``denominator`` [runs], and its interval.
 
-    The interval resamples days of ``start_s`` [runs]; NaN with fewer than five, or where some resample has nothing to divide by.
+    The interval resamples days of ``start_s`` [runs]; NaN with fewer than five, or if some resample has nothing to divide by.
     """
     day = np.unique(np.asarray(start_s, np.int64) // DAY_S, return_inverse=True)[1]
     days = int(day.max()) + 1

@@ -29,7 +29,7 @@ class Times(NamedTuple):
 
 
 def times_of(runs: pd.DataFrame) -> Times:
-    """Return the times of control runs, by their columns ``start_s`` and ``runtime_s``."""
+    """Return the times of control runs, from their columns ``start_s`` and ``runtime_s``."""
     start = runs["start_s"].to_numpy(np.float64)
     return Times(start, start + runs["runtime_s"].to_numpy(np.float64))
 
@@ -37,8 +37,8 @@ def times_of(runs: pd.DataFrame) -> Times:
 def stretches(times: Times, varied: np.ndarray, parts: int) -> np.ndarray:
     """Return each run's stretch of time, int64 [runs] in 0..``parts`` - 1, in order of starts.
 
-    Stretches have equally many runs. If one of them would lack runs that ``varied`` (bool [runs]), or the others, although there
-    are ``parts`` of both, then each has equally many of the rarer kind instead, and borders lie halfway between two of these.
+    Stretches have equally many runs. If there are ``parts`` runs that ``varied`` (bool [runs]) and as many others, but a stretch
+    would lack either, then each has equally many of the rarer kind instead, and borders lie halfway between two of these.
     """
     order = np.argsort(times.start_s, kind="stable")
     kind = varied[order]
@@ -54,10 +54,10 @@ def stretches(times: Times, varied: np.ndarray, parts: int) -> np.ndarray:
 
 
 def apart(times: Times, rows: np.ndarray, judged: np.ndarray) -> np.ndarray:
-    """Return the ``rows`` that share no time with ``judged`` rows; int64 places in ``times``.
+    """Return the ``rows`` that share no time with ``judged``; int64 indices into ``times``.
 
-    A run sees the machine from ``WINDOW_S`` seconds before its start to its end. So a remaining run starts at least the window
-    and a run's length before a judged one, or as much after it.
+    A run sees the machine from ``WINDOW_S`` seconds before its start to its end. So a remaining run ends at least the window
+    before a judged run starts, or starts at least the window after a judged run ends.
     """
     begin, end = np.sort(times.start_s[judged] - WINDOW_S), np.sort(times.end_s[judged])
     begun = np.searchsorted(begin, times.end_s[rows], side="right")

@@ -1,9 +1,9 @@
-"""Probabilities of variation at moments that a model has not learned from, as frequencies.
+"""Probabilities of variation at times that a model has not learned from, as frequencies.
 
-Asked about the hours that it learned from, a classifier remembers them. So a block of those hours is answered by the model's
-twin: the same classifier and columns, trained without the runs that see a minute of the block (:mod:`models.variability.time_blocks`).
-Later hours are answered by the model itself. A logistic curve (Platt, "Probabilistic outputs for support vector machines", 1999)
-through these answers about the runs that did start, and how they ran, makes frequencies of them.
+A classifier remembers the hours that it learned from. So a block of those hours is answered by the model's twin: the same
+classifier and columns, trained without the runs that see a minute of the block (:mod:`models.variability.time_blocks`). Later
+hours are answered by the model itself. A logistic curve (Platt, "Probabilistic outputs for support vector machines", 1999) turns
+these answers into frequencies; it is fitted to the runs that did start, and to whether they varied.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from models.variability.reliability import skill, squared_error
 from models.variability.time_blocks import blocked, times_of
 
 _LEAST = 1e-3
-"""Probabilities of trees are often 0; the curve takes them for this."""
+"""Probabilities of trees are often 0; the curve uses this instead."""
 
 
 @dataclass(frozen=True)
 class Unseen:
     """A ``model`` that has learned until ``until_s`` and its ``twins``.
 
-    Their blocks begin at ``first_s`` (Unix s).
-    ``skill`` is the share of the error (Brier) of a constant that its frequencies save, with the interval over days.
+    The twins' blocks begin at ``first_s`` (Unix s). ``skill`` is the share of the error (Brier) of a constant that its
+    frequencies save, with the interval over days.
     """
 
     model: VariabilityModel
@@ -48,7 +48,7 @@ class Unseen:
     ) -> Unseen:
         """Train the twins of ``model`` and calibrate on ``runs``, whose ``features`` are [runs].
 
-        InputError where too few runs varied, or all.
+        InputError if too few runs varied, or all did.
         """
         z = z_scores(runs["application"], runs["runtime_s"], baselines(runs["application"], runs["runtime_s"]))
         runs, features, z = runs[~np.isnan(z)], features[~np.isnan(z)], z[~np.isnan(z)]
@@ -70,9 +70,9 @@ class Unseen:
         return replace(unseen, skill=skill(error, of_constant, times.start_s))
 
     def variation(self, table: np.ndarray, at_s: np.ndarray) -> np.ndarray:
-        """Return the probability to vary, float64 [rows], as the model and its twins say it.
+        """Return the probability to vary, float64 [rows], by the model and its twins.
 
-        Of starts at ``at_s`` (Unix s) by ``table`` float64 [rows, columns].
+        For starts at ``at_s`` (Unix s) with inputs ``table`` float64 [rows, columns].
         """
         turn = np.maximum(np.searchsorted(self.first_s, at_s, side="right") - 1, 0)
         turn[at_s > self.until_s] = len(self.twins)
@@ -83,14 +83,14 @@ class Unseen:
         return self.model.variation_of(probabilities)
 
     def frequency(self, variation: np.ndarray) -> np.ndarray:
-        """Return how often runs vary of which ``variation`` is said, float64 [rows]."""
+        """Return how often runs with the probability ``variation`` vary, float64 [rows]."""
         return self.curve.predict_proba(_log_odds(variation))[:, 1]
 
 
 def without_probes(features: pd.DataFrame, columns: Sequence[str]) -> np.ndarray:
     """Return ``columns`` of ``features`` as float64 [rows, columns], without probes.
 
-    Absent columns are missing, too. Probes are run at starts; what they would have said at another moment is not known.
+    Columns that ``features`` lacks are missing, too. Probes run only at starts; their values at other times are unknown.
     """
     return matrix(features.drop(columns=[*PROBE_FEATURES], errors="ignore").reindex(columns=[*columns]), columns)
 
