@@ -2,7 +2,7 @@
 
 Combinations are of schedulers, predictors, corrections, semantics, starvation thresholds and seeds. Points are small values that
 name their settings (:mod:`sim.campaigns.points`), and any ``map`` may compute them in groups, in any order: threads that share
-the trace (the kernel holds no lock), one process, or a cluster. Results come back as one tidy table in the order of the points.
+the trace (the kernel holds no lock), one process, or a cluster. Results are one tidy table in the order of the points.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from sim.settings import Campaign
 from sim.simulate import processors
 
 Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
-"""A predictor of a campaign: a name, a table for the whole trace, a compiled one, or a factory of a Python predictor (its class)."""
+"""A predictor of a campaign: a name, a table for the whole trace, a compiled one, or a factory (class) of a Python predictor."""
 Progress: TypeAlias = Callable[[int, int], None]
 _R = TypeVar("_R")
 
@@ -60,8 +60,8 @@ _R = TypeVar("_R")
 def policies(campaign: Campaign) -> list[Policy]:
     """Return every combination, in the order of the campaign's choices.
 
-    Of ``requested`` and ``prior``, which are one number and a distribution of the same requests, ``Harm`` takes ``prior`` and all others
-    ``requested``, where both are chosen: elsewhere the two are equal.
+    ``requested`` is one number and ``prior`` a distribution of the same requests. If both are chosen, ``Harm`` uses only
+    ``prior`` and all other schedulers only ``requested``, because elsewhere the two are equal.
     """
     both = {"requested", "prior"} <= set(map(predictor_name, campaign.predictors))
     fixed = campaign.submissions._replace(shake_s=campaign.shake_s)
@@ -87,7 +87,7 @@ def policies(campaign: Campaign) -> list[Policy]:
 
 
 def check_once(campaign: Campaign) -> None:
-    """Raise InputError for a repeated choice of ``campaign``: points would be the same."""
+    """Raise InputError for a repeated choice of ``campaign``, which would give equal points."""
     for choice, values in campaign:
         names = map(predictor_name, values) if choice == "predictors" else values if isinstance(values, tuple) else ()
         if twice := [each for each, times in Counter(names).items() if times > 1]:
@@ -98,7 +98,7 @@ def check_once(campaign: Campaign) -> None:
 
 
 def _identity(name: str) -> Scheduler | str:
-    """Return what a name means; the name of a policy in Python, and of what is refused later."""
+    """Return the scheduler behind ``name``; ``name`` for a policy in Python or invalid names."""
     try:
         return replace(named_scheduler(name), name="")
     except InputError:
@@ -113,7 +113,7 @@ def points(campaign: Campaign, windows: Windows) -> list[Point]:
 
 
 def windows_of(jobs: pd.DataFrame, campaign: Campaign) -> Windows:
-    """Return the windows of ``jobs`` that ``campaign`` names."""
+    """Return the windows of ``jobs`` that ``campaign`` asks for."""
     return split_windows(jobs, campaign.windows, skip_first=not campaign.keep_first, drop=campaign.drop_rule)
 
 
@@ -133,14 +133,14 @@ def run_campaign(
     finished: Callable[[Point, Sequence[Row]], None] | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return results of ``campaign`` on the ``windows`` of ``jobs``: a row a point and tau.
+    """Return results of ``campaign`` on ``windows`` of ``jobs``: one row per point and tau.
 
-    Windows are the campaign's, unless :func:`sim.campaigns.windows.split_windows` made others. Columns are :data:`sim.campaigns.points.IDENTITY` and
-    then the metrics of :func:`sim.metrics.schedule_metrics.evaluate`; rows are in the order of :func:`points`. ``done`` holds the
-    rows of points that need not be computed again, ``finished(point, rows)`` is called from this thread for each computed one,
-    and ``progress(done, total)`` too. ``map_points`` defaults to :func:`threads`. A predictor known beforehand is asked once, for
-    the whole trace. ``deciders`` make what decides in place of schedulers of these names
-    (:func:`sim.decide.decider`). Raises InputError for unknown names before anything is simulated, and for errors at a point, naming it.
+    ``windows`` are by default the campaign's (:func:`sim.campaigns.windows.split_windows`). Columns are
+    :data:`sim.campaigns.points.IDENTITY` and then the metrics of :func:`sim.metrics.schedule_metrics.evaluate`; rows are in the
+    order of :func:`points`. ``done`` holds the rows of points that need not be computed again. This thread calls
+    ``finished(point, rows)`` for each computed point, and ``progress(done, total)``. ``map_points`` defaults to :func:`threads`.
+    A predictor known beforehand is called once, for the whole trace. ``deciders`` (:func:`sim.decide.decider`) are by name of
+    scheduler. Raises InputError for unknown names before anything is simulated, and for an error at a point, naming the point.
     """
     windows = windows or windows_of(jobs, campaign)
     asked = points(campaign, windows)
@@ -173,7 +173,7 @@ def campaign_schedules(
 ) -> list[Schedule]:
     """Return the schedules of the whole workload, in the order of :func:`points`.
 
-    Otherwise as :func:`run_campaign`.
+    Otherwise like :func:`run_campaign`.
     """
     windows = split_windows(jobs, "whole")
     asked = points(campaign, windows)
@@ -257,7 +257,7 @@ def _replays(
 ) -> Iterator[Replay]:
     """Yield the ``windows`` of ``jobs`` as ``policy`` submits them, unmoved.
 
-    Columns of jobs that are submitted as recorded are read once for all windows.
+    If jobs are submitted as recorded, their columns are read once for all windows.
     """
     if not policy.as_recorded:
         yield from (as_replay(window.jobs, policy, procs, machine=machine) for window in windows)
@@ -272,7 +272,7 @@ def _replays(
 
 
 def predictor_name(source: Source) -> str:
-    """Return the name of a predictor; a factory's product tells its own."""
+    """Return the name of a predictor; for a factory, that of its product."""
     if isinstance(source, str):
         return source
     if isinstance(source, (TablePredictor, CompiledPredictor)):

@@ -1,8 +1,8 @@
 """Learn an order of waiting jobs for a trace: xNES over the parameters of a score.
 
-Every week of submissions is simulated by itself, as Legrand, Trystram & Zrigui (2018) do. The earlier weeks are learned from, each in
-several copies with shaken submissions: one schedule is one draw of many (:mod:`features.jobs.shaking`), and a search would learn
-the accidents of one. The later weeks are held out, and simulated once under what was learned and under the baseline.
+Every week of submissions is simulated by itself, as Legrand, Trystram & Zrigui (2018) do. The earlier weeks are for learning,
+each in several copies with shaken submissions: one schedule is one sample of many (:mod:`features.jobs.shaking`), and a search
+would learn the accidents of one. The later weeks are held out, and simulated once under the learned order and under the baseline.
 """
 
 from __future__ import annotations
@@ -32,17 +32,15 @@ from sim.scores import Score, score
 from sim.settings import Count, Positive, Seconds, TraceSettings
 
 FORMULA = "r*n**(a+b*log(r/3600));a=1;b=0"
-"""Learned by default: SAF at its start; ``b`` is how the weight of processors grows with the request.
-
-Of four forms tried on KTH-SP2 and SDSC-SP2, their held-out weeks among them.
-"""
+"""The default form: SAF at its start; ``b`` is how the weight of processors grows with the request. One of four forms tried on
+KTH-SP2 and SDSC-SP2, including their held-out weeks."""
 BASELINE = "SAF"
-"""The best pure policy of Legrand, Trystram & Zrigui, which what is learned is compared with."""
+"""The best pure policy of Legrand, Trystram & Zrigui, with which a learned order is compared."""
 _AREA = "r*n"
 ALGORITHM, BACKFILL = "EASY", "SPF"
 _COLUMNS = ["mean_bounded_slowdown", "max_wait_s"]
 FEWEST_WEEKS = 3 + FEWEST_BLOCKS
-"""Weeks below which nothing is learned: three to learn from, and those held out for an interval."""
+"""Min weeks for learning: three to learn from, and those held out for an interval."""
 
 
 class Learning(TraceSettings):
@@ -75,9 +73,9 @@ class Learning(TraceSettings):
 
 
 class LearnedOrder(NamedTuple):
-    """A score, where it was learned, and what it gained on the held-out weeks.
+    """A score, how it was learned, and its gain on the held-out weeks.
 
-    There is no evidence where the baseline has no interval.
+    There is no evidence if the baseline has no interval.
     """
 
     score: Score
@@ -97,9 +95,9 @@ def learn_order(
 ) -> LearnedOrder:
     """Learn an order on the earlier weeks of ``jobs``, and judge it on the later ones.
 
-    ``jobs`` are canonical, in order of submission; weeks that end after ``until_s``, seconds of the trace, are not
-    read. Week 0 and jobs that cross weeks are left out. ``map_weeks`` shares the weeks, by default among a thread a core. Raises InputError for fewer than
-    ``FEWEST_WEEKS`` weeks.
+    ``jobs`` are canonical, in order of submission; weeks that end after ``until_s``, seconds of the trace, are not read. Week 0
+    and jobs that cross weeks are left out. ``map_weeks`` distributes the weeks, by default over one thread per core. Raises
+    InputError for fewer than ``FEWEST_WEEKS`` weeks.
     """
     weeks = last_weeks(jobs, learning, until_s)
     if len(weeks) < FEWEST_WEEKS:
@@ -128,18 +126,18 @@ def evolve(
 ) -> None:
     """Minimise ``objective`` by xNES from ``start``, two or more numbers.
 
-    The search is that of Glasmachers et al. (2010). One generation of ``population`` points [points, numbers], by default
-    4 + floor(3 ln numbers), is one call, which returns a value each; ``budget`` points are tried at most. The first have the standard
-    deviation ``step``. The search ends before where the library says that it has converged or diverged, and where no number of a
-    generation differs by more than ``closest``.
+    The search is that of Glasmachers et al. (2010). ``objective`` takes one generation of ``population`` points [points,
+    numbers], by default 4 + floor(3 ln numbers), and returns a value for each; at most ``budget`` points are tried. The first
+    generation has the standard deviation ``step``. The search ends earlier if the library reports that it has converged or
+    diverged, or if no number varies by more than ``closest`` within a generation.
     """
-    from cmaes import XNES  # with all of scipy.stats: a tenth of what a run imports, and not every run searches
+    from cmaes import XNES  # imports all of scipy.stats, a tenth of a run's imports, and not every run searches
 
     ask_and_tell(XNES(mean=start, sigma=step, seed=seed, population_size=population), objective, budget, closest)
 
 
 def ask_and_tell(search: Any, objective: Callable[[np.ndarray], np.ndarray], budget: int, closest: float = 0.0) -> None:
-    """Minimise ``objective`` by an optimiser of ``cmaes``; arguments as of :func:`evolve`."""
+    """Minimise ``objective`` by an optimiser of ``cmaes``; arguments as in :func:`evolve`."""
     while budget > 0:
         points = np.array([search.ask() for _ in range(search.population_size)])[:budget]
         values = objective(points)
@@ -152,9 +150,9 @@ def ask_and_tell(search: Any, objective: Callable[[np.ndarray], np.ndarray], bud
 
 
 def last_weeks(jobs: pd.DataFrame, learning: Learning, until_s: int | None = None) -> list[Window]:
-    """Return what :func:`learn_order` reads: the last weeks that end by ``until_s``.
+    """Return the weeks that :func:`learn_order` reads: the last that end by ``until_s``.
 
-    Those with ``most_jobs`` jobs together, at least ``FEWEST_WEEKS`` as far as there are so many.
+    Together they have at most ``most_jobs`` jobs, but there are at least ``FEWEST_WEEKS`` weeks if the trace has as many.
     """
     whole = [week for week in split_windows(jobs, "weeks").windows if until_s is None or week.end_s <= until_s]
     together = np.cumsum([len(week.jobs) for week in reversed(whole)])
@@ -180,13 +178,13 @@ class _Measure:
         ]
 
     def prepared(self, copies: Sequence[pd.DataFrame], formula: str) -> list[PreparedSweep]:
-        """Return the copies ready to be simulated in the order of ``formula``."""
+        """Return the copies prepared for simulation in the order of ``formula``."""
         policy = Policy(f"SCORE({formula})-{ALGORITHM}-{BACKFILL}", starvation_s=self.learning.starvation_s)
         taus_s = (self.learning.tau_s,)
         return [PreparedSweep(jobs, procs=self.procs, policy=policy, clock=self.clock, taus_s=taus_s) for jobs in copies]
 
     def table(self, sweeps: Sequence[PreparedSweep], parameters: np.ndarray) -> np.ndarray:
-        """Return mean bounded slowdown and longest wait, s, float64 [scores, copies, 2]."""
+        """Return mean bounded slowdown and max wait, s, float64 [scores, copies, 2]."""
         values = np.empty((len(parameters), len(sweeps), len(_COLUMNS)))
         for place, measured in self.map_weeks(partial(_measured, sweeps, parameters), range(len(sweeps))):
             values[:, place] = measured
@@ -198,7 +196,7 @@ def _measured(sweeps: Sequence[PreparedSweep], parameters: np.ndarray, place: in
 
 
 def _learned(measure: _Measure, weeks: Sequence[Window]) -> tuple[Score, int]:
-    """Return the score of least value on ``weeks``, and how many were tried."""
+    """Return the score with the least objective on ``weeks``, and the number of scores tried."""
     learning, formula = measure.learning, score(measure.learning.formula)
     copies = measure.copies(weeks, learning.copies)
     sweeps, start = measure.prepared(copies, str(formula)), np.array(formula.values)
@@ -218,7 +216,7 @@ def _learned(measure: _Measure, weeks: Sequence[Window]) -> tuple[Score, int]:
 
 
 def _evidence(measure: _Measure, learned: Score, weeks: Sequence[Window]) -> Evidence | None:
-    """Return what ``learned`` changes on ``weeks`` against the baseline."""
+    """Return the change by ``learned`` on ``weeks`` against the baseline."""
     replicates = measure.learning.replicates
     copies = measure.copies(weeks, replicates)
     slowdowns, waits = [], []

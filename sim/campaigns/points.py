@@ -1,7 +1,7 @@
 """Points of a campaign: each one simulation, simulated and measured in groups.
 
-A short simulation takes a tenth of a millisecond, less than the calls around it. So what points of one window share is made
-once, and the metrics of a group are computed in one go, as arrays [points, jobs].
+A short simulation takes a tenth of a millisecond, less than the calls around it. So the data that points of one window share are
+made once, and the metrics of a group are computed together, as arrays [points, jobs].
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from sim.users.names import Users, users
 Row: TypeAlias = dict[str, Any]
 """One row of the results, plain Python values: a point's identity, a tau, and the metrics."""
 Group: TypeAlias = tuple["Point", ...]
-"""Points of one window and seed that are simulated one after the other."""
+"""Points of one window and seed that are simulated in sequence."""
 
 _TRACE, *_REST = SCHEDULE_IDENTITY
 IDENTITY = (_TRACE, "window", "window_begin_s", *_REST)
 """The columns that identify a row; the metrics of :func:`sim.metrics.schedule_metrics.evaluate` follow."""
 _TOGETHER = 16384
-"""Jobs that a group simulates, at most: beyond, points are as long as what they share."""
+"""Max jobs that a group simulates: beyond this, points take as long as the shared work."""
 
 
 class Point(NamedTuple):
-    """One simulation of a campaign: a policy of names alone, and the number of the window."""
+    """One simulation of a campaign: a policy with names only, and the number of the window."""
 
     window: int
     policy: Policy
@@ -60,7 +60,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class TraceTable:
-    """A table of predictions for the whole trace, asked once, in the order of the trace."""
+    """A predictor's table for the whole trace, computed once, in the order of the trace."""
 
     seconds: np.ndarray
     capped: bool
@@ -82,7 +82,7 @@ class Setting:
     """The shared settings of a campaign's points.
 
     Windows and replays are by number, predictors by name. They can be sent to other processes. ``moves_s`` [jobs of the whole
-    trace] by seed, where the campaign shakes. ``deciders`` make what decides in place of a scheduler of that name.
+    trace] is by seed, if the campaign shakes. ``deciders`` make the decider for a scheduler of that name.
     """
 
     windows: Mapping[int, Window]
@@ -117,7 +117,7 @@ def grouped(setting: Setting, points: Sequence[Point]) -> list[Group]:
 
 
 class Stopped(Exception):
-    """A group that stopped at the ``error`` of a point; what was ``done`` before it."""
+    """A group stopped by the ``error`` of a point; ``done`` are the results before it."""
 
     def __init__(self, done: list[Any], error: Exception) -> None:
         super().__init__(done, error)
@@ -127,7 +127,7 @@ class Stopped(Exception):
 def simulate_points(setting: Setting, group: Group) -> list[tuple[Point, Schedule]]:
     """Return each point with its schedule.
 
-    Stopped at an error, which names the point.
+    Raises Stopped for an error, which names the point.
     """
     outcomes, error = _outcomes(setting, group)
     done = [(simulated[0], _schedule(setting, *simulated)) for simulated in outcomes]
@@ -145,12 +145,12 @@ def _schedule(setting: Setting, point: Point, outcome: Outcome, replay: Replay) 
 
 
 def evaluate_points(setting: Setting, group: Group) -> list[tuple[Point, list[Row]]]:
-    """Return each point with its rows, a row a tau.
+    """Return each point with its rows, one per tau.
 
-    Stopped at an error, which names the point.
+    Raises Stopped for an error, which names the point.
     """
     outcomes, error = _outcomes(setting, group)
-    # where users wait for ends, each policy has other submissions
+    # if users wait for ends, each policy has other submissions
     apart = any(replay.workload.waits is not None for _, _, replay in outcomes)
     done: list[tuple[Point, list[Row]]] = []
     for part in [[each] for each in outcomes] if apart else [outcomes] * bool(outcomes):
@@ -164,7 +164,7 @@ def evaluate_points(setting: Setting, group: Group) -> list[tuple[Point, list[Ro
 
 
 def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[float], of: Users) -> Iterator[list[Row]]:
-    """Yield the metrics of each outcome, a row a tau; all are ``of`` the same users and submissions."""
+    """Yield each outcome's metrics, one row per tau; all have the same users and submissions."""
     arrays = workload.arrays
     start, predicted, corrections = (
         np.stack([getattr(each, name) for each in outcomes]) for name in ("start", "predicted", "corrections")
@@ -187,7 +187,7 @@ def _rows(setting: Setting, point: Point, outcome: Outcome, replay: Replay, metr
 
 
 def _identities(setting: Setting, point: Point) -> Iterator[Row]:
-    """Yield what identifies the rows of a point, a row a tau."""
+    """Yield the identity of each row of a point, one per tau."""
     identity = point.policy._asdict() | {
         "trace": point.policy.label(setting.trace),
         "procs": setting.procs,
@@ -202,7 +202,7 @@ def _identities(setting: Setting, point: Point) -> Iterator[Row]:
 
 
 def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome, Replay]], Exception | None]:
-    """Return each point with its outcome and the jobs as it has them, up to an error, and that."""
+    """Return each point with its outcome and replay, up to the first error, and that error."""
     outcomes: list[tuple[Point, Outcome, Replay]] = []
     for point in group:
         try:
@@ -232,7 +232,7 @@ def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome
 
 @dataclass
 class _Begun:
-    """What points of one window and seed share: the jobs, and predictors before a simulation, by name."""
+    """What points of one window and seed share: the jobs, and untrained predictors by name."""
 
     setting: Setting
     asked: tuple[int, int]
@@ -240,7 +240,7 @@ class _Begun:
     sources: dict[str, tuple[Predictor, Foreknown]] = field(default_factory=dict)
 
     def predictor(self, setting: Setting, point: Point) -> tuple[Predictor, Foreknown | None]:
-        """Return the predictor of ``point``, made anew if it may have learned in another simulation."""
+        """Return the predictor of ``point``, fresh if it may have learned in another simulation."""
         name = point.policy.predictor
         if name not in self.sources:
             source, workload = self._source(setting, point), self.replay.workload
@@ -264,7 +264,7 @@ _memory = threading.local()
 
 
 def _begun(setting: Setting, point: Point) -> _Begun:
-    """Return what the points of a window and seed share; a thread keeps the last, as points come in that order."""
+    """Return what points of a window and seed share; each thread keeps only the last."""
     asked = (point.window, point.policy.seed)
     kept: _Begun | None = getattr(_memory, "begun", None)
     if kept is None or kept.setting is not setting or kept.asked != asked:

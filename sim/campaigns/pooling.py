@@ -1,11 +1,11 @@
 """Comparisons of several traces pooled into one, and mean ranks over them.
 
-Traces are a random sample: the change on a trace is drawn around a mean, which is estimated. Each counts the same, as windows do, so the
-pooled ratio is that of geometric means, and its interval is Student's t of the traces' logarithms, whose spread contains the variance
-between traces and that within, known or not. That is the random-effects model with the interval of Hartung & Knapp (Statistics in Medicine
-20, 2001) under equal weights; unequal variances make it too wide and never too narrow (Ibragimov & Müller, Journal of Business & Economic
-Statistics 28(4), 2010). Weights by the traces' own variances, of which few windows say little, cover less often
-(benchmarks/studies/pooled_intervals.py). Ranks are compared as by Demšar (Journal of Machine Learning Research 7, 2006).
+Traces are a random sample: the change on a trace is drawn around a mean, which is estimated. Each counts the same, as windows do.
+So the pooled ratio is that of geometric means, and its interval is Student's t of the traces' logarithms, whose spread contains
+the variance between and within traces, known or not. That is the random-effects model with the interval of Hartung & Knapp
+(Statistics in Medicine 20, 2001) under equal weights; unequal variances only make it too wide (Ibragimov & Müller, Journal of
+Business & Economic Statistics 28(4), 2010). Weights by the traces' variances, which few windows hardly determine, cover less
+often (benchmarks/studies/pooled_intervals.py). Ranks are compared as by Demšar (Journal of Machine Learning Research 7, 2006).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from sim.campaigns.window_comparison import POLICY, SETTING
 from sim.metrics.verdict import sure_changes
 
 FEWEST_TRACES = 3
-"""Below this many traces there is no interval."""
+"""With fewer traces there is no interval."""
 
 
 def over_traces(summary: pd.DataFrame, named: Mapping[str, str], confidence: float = CONFIDENCE) -> pd.DataFrame:
-    """Pool the traces of ``summary``: one row a setting, policy and metric.
+    """Pool the traces of ``summary``: one row per setting, policy and metric.
 
-    ``summary`` is that of :func:`sim.campaigns.window_comparison.over_windows` at any confidence, ``named`` has the name of the suite, and its
-    load, for each of its traces: the pooled rows' ``trace``. Columns are the summary's, without ``tied``, and ``traces ranks_p critical``.
-    ``mean`` is the geometric mean over traces and ``ratio`` that of their ratios; ``windows`` are the fewest of a trace. ``rank`` is
-    the mean rank, ``ranks_p`` the p-value of equal ranks (Friedman's test as Iman & Davenport corrected it), ``critical`` the
-    difference of mean ranks from which on two policies differ at ``confidence`` (Nemenyi). ``traces``, and so ``replicates``, counts
-    those with a ratio above 0, the only ones in ``ratio``; ``note`` says of others, and of fewer than ``FEWEST_TRACES``, which have
-    no interval. ``sure`` as in the summary, among all pooled rows.
+    ``summary`` comes from :func:`sim.campaigns.window_comparison.over_windows` at any confidence. ``named`` maps each of its
+    traces to the name of the suite, with its load: the ``trace`` of the pooled rows. Columns are the summary's, without ``tied``,
+    and ``traces ranks_p critical``. ``mean`` is the geometric mean over traces and ``ratio`` that of their ratios; ``windows`` is
+    the min over traces. ``rank`` is the mean rank, ``ranks_p`` the p-value of equal ranks (Friedman's test with the correction of
+    Iman & Davenport), ``critical`` the min difference of mean ranks at which two policies differ at ``confidence`` (Nemenyi).
+    ``traces``, and so ``replicates``, counts traces with a ratio above 0; only these are in ``ratio``. ``note`` tells of other
+    traces, and of fewer than ``FEWEST_TRACES``, which have no interval. ``sure`` as in the summary, among all pooled rows.
     """
     rows: list[dict[str, Any]] = []
     groups = summary.assign(trace=summary["trace"].map(named)).groupby([*SETTING, "metric"], sort=False, dropna=False)
@@ -51,7 +51,7 @@ def over_traces(summary: pd.DataFrame, named: Mapping[str, str], confidence: flo
 
 
 def _pooled(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
-    """Pool the ``rows`` of a policy and metric, one a trace."""
+    """Pool the ``rows`` of a policy and metric, one per trace."""
     ratios = rows["ratio"].to_numpy(np.float64)
     kept = ratios > 0
     interval, note = Interval(), ""
@@ -77,7 +77,7 @@ def _pooled(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
 
 
 def _ranked(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
-    """Return mean ranks by policy, and how they are told apart; ties share the mean of their places."""
+    """Return mean ranks by policy, and the test of their differences; ties share a rank."""
     places = rows.assign(place=rows["rank"] + rows["tied"] / 2.0).groupby(POLICY, sort=False)["place"]
     rank, traces, policies = places.mean(), int(places.size().iloc[0]), len(places)
     test = {"ranks_p": np.nan, "critical": np.nan}

@@ -1,4 +1,4 @@
-"""What a campaign returns: its simulations, and what they say."""
+"""The result of a campaign: its simulations, and their comparison."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pandas as pd
 
 
 class Results(pd.DataFrame):
-    """Simulations, a row each, compared with the first policy.
+    """Simulations, one row each, compared with the first policy.
 
-    ``summary`` is that of :func:`sim.campaigns.window_comparison.over_windows`, ``pooled``, of several traces, that of
-    :func:`sim.campaigns.pooling.over_traces`, else None. A part of the rows is a plain table.
+    ``summary`` comes from :func:`sim.campaigns.window_comparison.over_windows`. ``pooled`` comes from
+    :func:`sim.campaigns.pooling.over_traces`, None for a single trace. A part of the rows is a plain table.
     """
 
     _metadata: ClassVar[list[str]] = ["summary", "pooled"]
@@ -20,5 +20,5 @@ class Results(pd.DataFrame):
 
     @property
     def overall(self) -> pd.DataFrame:
-        """Return what a verdict is of: all traces together, or the one."""
+        """Return the table for a verdict: all traces pooled, or the only one."""
         return self.summary if self.pooled is None else self.pooled

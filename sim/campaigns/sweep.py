@@ -1,7 +1,7 @@
 """Sweeps: thousands of mixed policies or scores on one workload.
 
-They take about the time of simulating. Legrand, Trystram & Zrigui (JSSPP 2018) search the space of weights week by week; that
-takes 10^5 to 10^6 simulations.
+They take hardly more time than the simulations. Legrand, Trystram & Zrigui (JSSPP 2018) search the space of weights week by week;
+that takes 10^5 to 10^6 simulations.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ MIXED = Policy("MIXED(1,0,0)-EASY-SPF")
 SWEPT = ("EASY", "JustBF", "List", "Strict")
 """Algorithms of a sweep."""
 _CHUNK = 256
-"""Number of policies that a thread computes at a time."""
+"""Policies that a thread computes at a time."""
 
 
 class _Chunk(NamedTuple):
-    """Parameters [policies, numbers] from row ``first`` on, or what they come to."""
+    """Parameters [policies, numbers] from row ``first`` on, or their results."""
 
     first: int
     rows: np.ndarray
@@ -61,9 +61,9 @@ def random_weights(count: int, features: int = 3, seed: int = 0) -> np.ndarray:
 
 
 class Ready(NamedTuple):
-    """What the kernel needs for simulations in one thread.
+    """The kernel's arguments for simulations in one thread.
 
-    ``untrained`` is the memory of the predictor as it begins.
+    ``untrained`` is the initial memory of the predictor.
     """
 
     settings: Settings
@@ -77,11 +77,10 @@ class Ready(NamedTuple):
 class PreparedSweep:
     """One workload under a policy with many weights or parameters.
 
-    Made once, measured many times. ``policy`` is one of ``MIXED(...)`` or ``SCORE(...)`` with EASY, JustBF, List or Strict and any
-    order behind; its own weights or parameters do not matter. The predictor must be a table or compiled; one that is retrained each
-    night is, within each simulation, which takes as long as the training does. Several threads may measure at the same time; other
-    processes get it without what threads hold.
-    InputError as :func:`sim.simulate`.
+    Prepared once, measured many times. ``policy`` is one of ``MIXED(...)`` or ``SCORE(...)`` with EASY, JustBF, List or Strict
+    and any order behind; its own weights or parameters do not matter. The predictor must be a table or compiled. One that is
+    retrained each night is retrained within each simulation, which takes as long as the training does. Several threads may
+    measure at the same time; a copy sent to another process lacks what threads hold. InputError as :func:`sim.simulate`.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class PreparedSweep:
         vars(self).update(state, _mine=threading.local())
 
     def checked(self, parameters: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
-        """Return weights or parameters as the kernel takes them, float64 [policies, numbers]."""
+        """Return weights or parameters in the kernel's form, float64 [policies, numbers]."""
         table = np.asarray(parameters, np.float64)
         if self.plan.order.score is not None:
             wanted = len(self.plan.order.score.parameters)
@@ -150,9 +149,9 @@ class PreparedSweep:
         return results, time.perf_counter() - began
 
     def ready(self, changing: bool) -> Ready:
-        """Return what the kernel needs in this thread.
+        """Return the kernel's arguments for this thread.
 
-        ``changing``: the order of waiting jobs can change. Made once; a simulation leaves it as the next one needs it.
+        ``changing``: the order of waiting jobs can change. Made once; a simulation leaves them ready for the next one.
         """
         held: dict[bool, Ready] = self._mine.__dict__.setdefault("ready", {})
         if changing not in held:
@@ -174,24 +173,24 @@ class PreparedSweep:
     def _run(self, full: np.ndarray, results: np.ndarray) -> None:
         """Simulate all rows in one call of the kernel."""
         ready = self.ready(self.plan.order.score is None and bool(full[:, 4].any()))
-        ready.work.state.counters[FREE] = self.procs  # also after a simulation that was broken off
+        ready.work.state.counters[FREE] = self.procs  # also after an aborted simulation
         asked = NO_SWEEP._replace(results=results, weights=full, taus_s=self.taus_s, memory=ready.untrained)
         run(ready.settings, ready.jobs, ready.estimates, NO_DEPENDENCIES, *ready.work, ready.memory, 0, asked)
         self.check(ready)
 
     def check(self, ready: Ready) -> None:
-        """Raise InputError if the predictor gave an answer that is no number."""
+        """Raise InputError if a prediction was not a number."""
         check_usable(ready.work.state, self._source.name, self.jobs)
 
     def _simulate(self, row: np.ndarray, result: np.ndarray) -> None:
-        """Simulate one row, with a predictor that stops it to be retrained."""
+        """Simulate one row, with a predictor for whose retraining the simulation stops."""
         policy = self.policy._replace(scheduler=with_numbers(self.plan, row.tolist()))
         outcome = simulation(self._workload, policy, clock=self._clock).outcome()
         arrays = self._workload.arrays
         result[:] = sums_of(outcome.start - outcome.submit, arrays.runtime, arrays.procs, self.taus_s)
 
     def table(self, sums: np.ndarray) -> pd.DataFrame:
-        """Return the metrics of :func:`sweep` from sums, a row each."""
+        """Return the metrics of :func:`sweep` from sums, one row each."""
         names = [f"mean_bounded_slowdown_{tau_s:g}" for tau_s in self.taus_s[1:]]
         metrics = pd.DataFrame(measured(sums, len(self.jobs)), columns=[*MEASURED, "max_wait_s", *names])
         if names:
@@ -199,7 +198,7 @@ class PreparedSweep:
         return metrics
 
     def measure(self, parameters: Sequence[Sequence[float]] | np.ndarray) -> pd.DataFrame:
-        """Return the metrics of :func:`sweep`, a row for each of ``parameters``.
+        """Return the metrics of :func:`sweep`, one row for each of ``parameters``.
 
         This thread computes them.
         """
@@ -217,14 +216,14 @@ def sweep(
     map_pieces: Map | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Return the metrics of ``policy`` with other weights or parameters, a row for each.
+    """Return the metrics of ``policy`` with other weights or parameters, one row for each.
 
-    Columns: ``mean_wait_s mean_bounded_slowdown awf_s p2sf_s max_wait_s``; with several ``tau_s`` a column of bounded slowdown
-    each, ``mean_bounded_slowdown_10`` and so on. ``policy`` and predictor as :class:`PreparedSweep` takes them; ``weights`` are
-    those of ``MIXED``, [policies, 3 or 6] on (n, r, wait[, r/n, expansion, r n]), or the parameters of ``SCORE``, [policies,
-    parameters]. ``map_pieces`` shares them, by default among a thread a core; ``progress(done, policies)`` is called from this
-    thread. ``attrs["simulate_s"]`` of the result is the wall time of simulating and measuring alone, summed over all.
-    Results and errors are otherwise those of :func:`sim.simulate`.
+    Columns: ``mean_wait_s mean_bounded_slowdown awf_s p2sf_s max_wait_s``; with several ``tau_s`` one column of bounded slowdown
+    each, ``mean_bounded_slowdown_10`` and so on. ``policy`` and predictor as for :class:`PreparedSweep`; ``weights`` are those of
+    ``MIXED``, [policies, 3 or 6] on (n, r, wait[, r/n, expansion, r n]), or the parameters of ``SCORE``, [policies, parameters].
+    ``map_pieces`` distributes them, by default over one thread per core; ``progress(done, policies)`` is called from this thread.
+    ``attrs["simulate_s"]`` of the result is the wall time of simulating and measuring alone, summed over all. Results and errors
+    are otherwise those of :func:`sim.simulate`.
     """
     taus_s = np.atleast_1d(np.asarray(tau_s, np.float64)).tolist()
     prepared = PreparedSweep(jobs, procs=procs, policy=policy, clock=clock, taus_s=taus_s)

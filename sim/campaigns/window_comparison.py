@@ -1,8 +1,8 @@
 """Means over the windows of a campaign, and ratios to a baseline with intervals.
 
-Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Intervals leave
-out whole windows, the same of a policy and its baseline. Seeds are replicates: each is compared with the baseline's of the same
-seed, and their variance is in the interval (:func:`features.statistics.interval_of_change`).
+Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Intervals leave out whole
+windows, the same of a policy and its baseline. Seeds are replicates: each is compared with the baseline's of the same seed, and
+their variance is in the interval (:func:`features.statistics.interval_of_change`).
 """
 
 from __future__ import annotations
@@ -47,18 +47,17 @@ def over_windows(
     metrics: Sequence[str] = METRICS,
     confidence: float = CONFIDENCE,
 ) -> pd.DataFrame:
-    """Return one row a setting, policy and metric, with means over windows.
+    """Return one row per setting, policy and metric, with means over windows.
 
     Columns: ``SETTING POLICY metric windows replicates mean ratio low high coverage p rank tied note sure``. ``table`` comes from
-    :func:`sim.campaigns.campaign.run_campaign`. ``mean`` is the plain mean of the windows' values (each averaged over its seeds, the
-    ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval at
-    ``confidence``, which contains chaos if replicates differ;
-    ``rank`` is 1 for the best mean of the setting, equal for equal means, and ``tied`` counts the other policies with that very mean.
-    ``baseline`` is a (scheduler, predictor), by default the table's first.
-    ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows without replicates; with them it is then over
-    these alone. ``note`` says why, or how rough it is. ``sure`` is that of the verdict
-    (:func:`sim.metrics.verdict.sure_changes`). Raises InputError for an absent baseline, an unknown metric, and where a policy
-    lacks a window or seed that another has.
+    :func:`sim.campaigns.campaign.run_campaign`. ``mean`` is the plain mean of the windows' values (each averaged over its seeds,
+    the ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval
+    at ``confidence``, which contains chaos if replicates differ. ``rank`` is 1 for the best mean of the setting, equal for equal
+    means, and ``tied`` counts the other policies with the same mean. ``baseline`` is a (scheduler, predictor), by default the
+    table's first. ``ratio`` is null if the baseline's mean is 0. The interval is null as well with fewer than 5 windows and no
+    replicates; with replicates it is then over these alone. ``note`` gives the reason, or says that the interval is rough.
+    ``sure`` is by :func:`sim.metrics.verdict.sure_changes`. Raises InputError for a missing baseline, an unknown metric, or if a
+    policy lacks a window or seed that another has.
     """
     unknown = [metric for metric in metrics if metric not in table]
     if unknown:
@@ -86,9 +85,9 @@ def over_windows(
 
 
 def as_changes(summary: pd.DataFrame) -> dict[tuple[str, Any, float], pd.DataFrame]:
-    """Return the rows of each semantics, starvation threshold and tau.
+    """Return the rows of each semantics, starvation threshold and tau, as changes.
 
-    Means are ``value``; ``summary`` is that of :func:`over_windows`; ``relative low high`` are changes, as :func:`sim.metrics.comparison.compare` has them.
+    Those of :func:`over_windows`: means as ``value``, ``relative low high`` as of :func:`sim.metrics.comparison.compare`.
     """
     rows = summary.rename(columns={"mean": "value", "ratio": "relative"})
     changes: Any = rows.assign(**{name: rows[name] - 1.0 for name in ("relative", "low", "high")})
@@ -104,7 +103,7 @@ def nothing_waited(summary: pd.DataFrame, procs: int) -> str:
 
 
 def _baseline(table: pd.DataFrame, wanted: tuple[str, str] | None) -> tuple[str, str, str]:
-    """Return the policy to compare with: the first of the table that matches."""
+    """Return the baseline policy: the first of the table that matches."""
     policies = table[POLICY].drop_duplicates().itertuples(index=False, name=None)
     baseline = next((policy for policy in policies if wanted is None or policy[:2] == tuple(wanted)), None)
     if baseline is None:
@@ -115,7 +114,7 @@ def _baseline(table: pd.DataFrame, wanted: tuple[str, str] | None) -> tuple[str,
 def _by_window(part: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Return values of one metric, float64 [seeds x windows, policies], in table order.
 
-    Seed by seed.
+    Rows are seed by seed. InputError if a policy lacks a value.
     """
     values = part.groupby(["seed", "window", *POLICY], sort=False)[metric].mean().astype("float64").unstack(POLICY, sort=False)
     whole = pd.MultiIndex.from_product([part["seed"].unique(), part["window"].unique()], names=["seed", "window"])

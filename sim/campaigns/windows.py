@@ -2,7 +2,7 @@
 
 They begin at the first submission, as in Legrand, Trystram & Zrigui 2018 ("Adapting batch scheduling to workload
 characteristics"). By their rules the first window, a test period of the machine, is left out, and so is a job whose recorded
-start and end lie in different windows. A month is 30 days here; they do not say.
+start and end lie in different windows. A month is 30 days here; the paper does not define it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from sim.settings import CROSSING, DROP_RULES, NONE, SPLITS
 LENGTHS_S: dict[str, int | None] = dict(zip(SPLITS, (None, WEEK_S, 30 * DAY_S), strict=True))
 """Seconds of a window by the name of the split; ``whole`` is one window with all jobs."""
 FIRST_WINDOW, CROSSES = "first-window", "crosses-windows"
-"""Rules by which a job is left out of all windows, as ``Windows.dropped`` names them."""
+"""Rules by which a job is in no window, as named in ``Windows.dropped``."""
 
 _MOST = 1_000_000
-"""Max number of windows; more mean times in another unit."""
+"""Max number of windows; more mean that times have another unit."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Windows:
-    """A split of a jobs table; ``dropped`` has one row a job in no window: ``job_id rule``.
+    """A split of a jobs table; ``dropped``, ``job_id rule``, has a row per job in no window.
 
     ``basis`` says which times the drop rule used; ``empty`` numbers the windows, up to the last submission, that hold no jobs.
     """
@@ -64,9 +64,9 @@ def split_windows(jobs: pd.DataFrame, split: str, *, skip_first: bool = True, dr
     """Split a cleaned jobs table by submission into weeks or months, or leave it ``whole``.
 
     ``split`` is ``weeks`` (7 days), ``months`` (30 days) or ``whole``; jobs are in order of submission. ``skip_first`` leaves
-    window 0 out. ``drop="crossing"`` leaves out jobs whose recorded start and end lie in different windows (an end in the very
-    second in which the next window begins lies in that); where no start is recorded, the submission is used. ``none`` keeps them.
-    Raises InputError for an unknown name, and where no window is left.
+    window 0 out. ``drop="crossing"`` leaves out jobs whose recorded start and end lie in different windows (an end in the second
+    at which the next window begins lies in that one); without a recorded start the submission is used. ``none`` keeps them.
+    Raises InputError for an unknown name, and if no window is left.
     """
     if split not in LENGTHS_S:
         raise InputError(f"unknown windows {split!r}; known: {', '.join(LENGTHS_S)}")
