@@ -1,8 +1,8 @@
 """Register Gymnasium's environments ``queuecast/Backfill-v0`` and ``queuecast/Order-v0``.
 
-In Backfill-v0 the agent says which job is backfilled before the head, or none, as in Kolker-Hicks, Zhang & Dai, "A reinforcement
-learning based backfilling strategy for HPC batch jobs" (PMBS 2023); in Order-v0 which waiting job goes next, as in Zhang et al.,
-"RLScheduler" (SC 2020). Needs the extra ``agents``; ``gymnasium.make_vec`` plays many windows in one call.
+In Backfill-v0 the agent chooses the job to backfill before the head, or none, as in Kolker-Hicks, Zhang & Dai, "A reinforcement
+learning based backfilling strategy for HPC batch jobs" (PMBS 2023); in Order-v0 it chooses the waiting job that goes next, as in
+Zhang et al., "RLScheduler" (SC 2020). Needs the extra ``agents``; ``gymnasium.make_vec`` plays many windows in one call.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ SPLITS, ALGORITHMS = ("train", "validation", "test"), ("Strict", "List", "EASY")
 class Environment(gymnasium.Env):
     """Windows of a trace's weeks, simulated by the one event loop from decision to decision.
 
-    Whole weeks of ``trace`` are cut in this order into ``shares`` for ``train``, ``validation`` and ``test``; no window has a job of another
-    ``split``. Of a window the last ``length`` jobs count; until the first of them, after ``warm_up`` others, is submitted, first candidates
-    are taken without the agent. It sees ``slots`` candidates, in order of submission. ``algorithm`` is that of
-    :class:`~sim.environments.decisions.Ordering`; ``predictor`` is that of :func:`sim.simulate`, anew in each window. Observed are ``jobs``
-    [slots, OF_JOB] and ``machine`` [OF_MACHINE], in 0..1 (:mod:`sim.environments.decisions`), and ``mask``, 1 for what may be done: take a
-    candidate or, in Backfill-v0, the last action: no more in this pass. Any other is that, or the first candidate.
-
-    The reward is minus what is added since the last decision to the bounded slowdowns of counted jobs, of waiting ones as if they started
-    now, over the sum of all under EASY: of an episode, minus the mean relative to EASY's, which its last ``info`` has as ``relative``.
+    Whole weeks of ``trace`` are cut in this order into ``shares`` for ``train``, ``validation`` and ``test``; windows stay within
+    their ``split``. The last ``length`` jobs of a window count. They follow ``warm_up`` others; until the first counted job is
+    submitted, the first candidate is taken without the agent. The agent sees ``slots`` candidates, in order of submission.
+    ``algorithm`` is that of :class:`~sim.environments.decisions.Ordering`; ``predictor`` is that of :func:`sim.simulate`, fresh
+    in each window. Observed are ``jobs`` [slots, OF_JOB] and ``machine`` [OF_MACHINE], in 0..1
+    (:mod:`sim.environments.decisions`), and ``mask``, 1 for allowed actions: take a candidate or, in Backfill-v0, the last
+    action: no more in this pass. Any other action is that, or the first candidate. The reward is minus the increase, since the
+    last decision, of the sum of bounded slowdowns of counted jobs, waiting ones as if they started now, over the sum under EASY.
+    An episode adds up to minus its mean relative to EASY's; the last ``info`` has that mean as ``relative``.
     """
 
     relative = _rewarded = 0.0
@@ -79,7 +79,7 @@ class Environment(gymnasium.Env):
         self.observation_space = spaces.Dict(jobs=of_jobs, machine=of_machine, mask=spaces.MultiBinary(actions))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
-        """Begin a drawn window with a decision, or window ``options["first"]`` of ``windows``."""
+        """Begin a random window at a decision, or window ``options["first"]`` of ``windows``."""
         super().reset(seed=seed)
         given = (options or {}).get("first")
         for _ in range(1_000):
@@ -117,7 +117,7 @@ class Environment(gymnasium.Env):
             decisions.close()
 
     def _goes_on(self) -> bool:
-        """Go to the next decision, and add up the slowdowns so far; return whether there is one."""
+        """Go to the next decision, and add up the slowdowns so far; tell whether there is one."""
         more, decisions, state = next(self._moments, False), self._decisions, self._decisions.work.state
         jobs = state.running[self._started : state.counters[STARTED]]
         self._started += len(jobs)

@@ -1,6 +1,6 @@
 """Decisions of a learning agent, one job after the other, where the event loop stops.
 
-Nothing is simulated here: jobs start, and processors are reserved, by the functions of the kernel (:mod:`sim.kernel.outside`).
+Nothing is simulated here: the functions of the kernel (:mod:`sim.kernel.outside`) start jobs and reserve processors.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from sim.metrics.schedule_metrics import TAU_S
 from sim.prepare import Inputs, Prepared
 
 OF_JOB = ("wait", "requested", "predicted", "procs", "slowdown", "fits", "beyond")
-"""Features of a candidate. ``wait requested predicted``: ln(1 + seconds) over that of 30 days. ``procs``: share of the machine. ``slowdown``: ln of its
-bounded slowdown if it started now and ran as predicted, over ln 10,000. ``fits``: 1 if it fits in what is free. ``beyond``: 1 if it is predicted
-to run beyond the reservation. All are at most 1."""
+"""Features of a candidate. ``wait requested predicted``: ln(1 + seconds) over that of 30 days. ``procs``: share of the
+machine. ``slowdown``: ln of its bounded slowdown if it started now and ran as predicted, over ln 10,000. ``fits``: 1 if it
+fits into the free processors. ``beyond``: 1 if it is predicted to run beyond the reservation. All are at most 1."""
 OF_MACHINE = ("free", "waiting", "head_wait", "head_requested", "head_procs", "shadow", "extra")
-"""Features of the moment. ``free head_procs extra``: shares of the machine, ``extra`` is left over when the head starts. ``waiting``:
-ln(1 + waiting jobs) over ln 10,000. ``head_wait head_requested shadow``: as above, ``shadow`` until the reservation. 0 without one."""
+"""Features of the machine. ``free head_procs extra``: shares of it; ``extra`` is left when the head starts. ``waiting``: ln(1
++ waiting jobs) over ln 10,000. ``head_wait head_requested shadow``: as above, ``shadow`` until the reservation; 0 without."""
 _MOST, _MONTH = np.log(10_000.0), np.log1p(30 * 86_400.0)
 
 
 Act: TypeAlias = Callable[[dict[str, np.ndarray]], int]
-"""Returns an action for an observation."""
+"""Takes an observation; returns an action."""
 
 
 class Backfilling:
     """Start jobs in order of submission, and candidates before the first that does not fit.
 
-    For it processors are reserved as EASY does, and none of ``candidates``, in order of submission, delays it by the predictions. A decider of
-    :func:`sim.outcome.simulation`: ``act`` returns an action for what it sees of the first ``slots`` candidates. Without one the first candidates
-    are taken, and so it is EASY.
+    That one gets a reservation as under EASY, and no candidate delays it by the predictions. ``candidates`` are in order of
+    submission. It is a decider of :func:`sim.outcome.simulation`: ``act`` returns an action for its observation of the first
+    ``slots`` candidates. Without ``act`` the first candidates are taken, which is EASY.
     """
 
     may_pass = True
@@ -56,10 +56,10 @@ class Backfilling:
         return self.work
 
     def check(self) -> None:
-        """Do nothing: each job starts at the latest where it is the first and fits."""
+        """Do nothing: each job starts at the latest when it is the first and fits."""
 
     def answer(self, now: int) -> None:
-        """Decide at a stop of the loop, as ``act`` says where there is a choice."""
+        """Decide at a stop of the loop; ``act`` chooses if there is a choice."""
         self.open(now)
         while count := len(self.candidates):
             self.follow(0 if self._act is None or (count == 1 and not self.may_pass) else self._asked(self._act))
@@ -72,7 +72,7 @@ class Backfilling:
         return int(answer)
 
     def follow(self, action: int) -> None:
-        """Take the candidate of an action; of another one none more, or the first."""
+        """Take the candidate of an action; for another action take no more, or the first."""
         if 0 <= action < min(len(self.candidates), self._slots):
             self.take(action)
         elif self.may_pass:
@@ -87,7 +87,7 @@ class Backfilling:
         self._offer()
 
     def close(self) -> None:
-        """Let the loop go on."""
+        """Let the event loop continue."""
         self.outside.table[CHOSEN_JOBS], self.work.state.counters[CHOSEN] = 0, 1
 
     def take(self, place: int) -> None:
@@ -98,9 +98,9 @@ class Backfilling:
         self._backfill(self.candidates[self.candidates != job])
 
     def observed(self) -> dict[str, np.ndarray]:
-        """Return what an agent sees.
+        """Return an agent's observation.
 
-        ``jobs`` [slots, OF_JOB], ``machine`` [OF_MACHINE], and ``mask``, 1 for what may be done.
+        ``jobs`` [slots, OF_JOB], ``machine`` [OF_MACHINE], and ``mask``, 1 for allowed actions.
         """
         arrays, estimates, procs, head = self.given.arrays, self.given.estimates, self.procs, self.head
         seen = self.candidates[: self._slots]
@@ -128,7 +128,7 @@ class Backfilling:
             self._reserve(self.waiting[0])
 
     def look(self) -> None:
-        """Read what waits, and what is free."""
+        """Read which jobs wait, and how many processors are free."""
         counters, outside = self.work.state.counters, self.outside
         self.waiting, self.free = outside.waiting[outside.table[HEAD] : counters[NEXT]], int(counters[FREE])
 
@@ -153,10 +153,10 @@ class Backfilling:
 
 
 class Ordering(Backfilling):
-    """The agent says which waiting job goes next, until one does not fit.
+    """The agent chooses the waiting job that goes next, until one does not fit.
 
-    Then under ``Strict`` no more start, under ``EASY`` those that do not delay that one, in order of submission. Under ``List`` it is
-    asked for jobs that fit, until none does. At the next stop it is asked anew.
+    Then under ``Strict`` no more start; under ``EASY`` those start that do not delay that one, in order of submission. Under
+    ``List`` it chooses among jobs that fit, until none does. At the next stop it starts anew.
     """
 
     may_pass = False
@@ -186,8 +186,8 @@ class Ordering(Backfilling):
 class Agent(NamedTuple):
     """An agent of one of the environments as a scheduler.
 
-    :func:`sim.decide.decide` and campaigns take it. ``act`` is asked as the environment would ask. ``kind`` is ``Backfill`` or ``Order``; ``slots`` and
-    ``algorithm`` are the environment's.
+    :func:`sim.decide.decide` and campaigns take it. ``act`` gets the same observations as in the environment. ``kind`` is
+    ``Backfill`` or ``Order``; ``slots`` and ``algorithm`` are the environment's.
     """
 
     act: Act
@@ -197,5 +197,5 @@ class Agent(NamedTuple):
     name: str = "agent"
 
     def decider(self) -> Backfilling:
-        """Return what decides in one simulation."""
+        """Return the decider for one simulation."""
         return Backfilling(self.act, self.slots) if self.kind == "Backfill" else Ordering(self.act, self.slots, self.algorithm)
